@@ -1,0 +1,1 @@
+"""Saccade: attention models that you can see through."""

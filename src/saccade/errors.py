@@ -1,0 +1,77 @@
+"""Everything Saccade raises on purpose.
+
+Each message is one sentence that names the value at fault and what is allowed, so that the command line can
+print it as it is. The tree::
+
+    SaccadeError
+    ├── ShapeError          a tensor of the wrong rank, width or length: expected and actual
+    ├── UnknownNameError    a name that no registry holds: the allowed ones are listed
+    ├── OptionError         a value, or a pair of values, that an option does not take
+    ├── KernelError         a fused kernel was demanded where it would compute something else
+    ├── PositionError       a position past the last one that a table holds
+    ├── TooLargeError       a result that would not fit in memory: its size and the limit
+    ├── StaleTraceError     a watched tensor that was overwritten after it was watched
+    └── FileError           a file that cannot be read as what it should be: file, field or line
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+__all__ = [
+    "FileError",
+    "KernelError",
+    "OptionError",
+    "PositionError",
+    "SaccadeError",
+    "ShapeError",
+    "StaleTraceError",
+    "TooLargeError",
+    "UnknownNameError",
+]
+
+
+class SaccadeError(Exception):
+    """The root of the tree: catch this to catch everything that Saccade raises on purpose."""
+
+
+class ShapeError(SaccadeError, ValueError):
+    """A tensor of the wrong rank, width or length."""
+
+
+class UnknownNameError(SaccadeError, KeyError):
+    """A name that the registry does not hold."""
+
+    def __init__(self, kind: str, name: object, allowed: Iterable[str]) -> None:
+        names = sorted(allowed)
+        near = difflib.get_close_matches(str(name), names, n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        super().__init__(f"There is no {kind} {name!r}; allowed: {', '.join(names)}.{hint}")
+
+    def __str__(self) -> str:  # KeyError would show the repr of the message
+        return str(self.args[0])
+
+
+class OptionError(SaccadeError, ValueError):
+    """A value, or a pair of values, that an option does not take."""
+
+
+class KernelError(SaccadeError, ValueError):
+    """The fused kernel was demanded where it would not compute the same thing."""
+
+
+class PositionError(SaccadeError, ValueError):
+    """A position past the last one that a table holds."""
+
+
+class TooLargeError(SaccadeError, MemoryError):
+    """A result that would take more memory than the stated limit."""
+
+
+class StaleTraceError(SaccadeError, RuntimeError):
+    """A watched tensor was changed in place after it was watched."""
+
+
+class FileError(SaccadeError, ValueError):
+    """A file that cannot be read as what it should be."""
