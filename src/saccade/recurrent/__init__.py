@@ -1,0 +1,36 @@
+"""Recurrent networks: cells as their equations, one loop that unrolls them, and how their gradients flow."""
+
+from saccade.recurrent.cells import (
+    CELLS,
+    GRU,
+    LSTM,
+    MUT1,
+    MUT2,
+    MUT3,
+    RNN,
+    Cell,
+    OutputRNN,
+    State,
+    TorchGRU,
+)
+from saccade.recurrent.unroll import KERNELS, Kernel, Recurrent, RecurrentState, reorder, unroll
+
+__all__ = [
+    "CELLS",
+    "GRU",
+    "KERNELS",
+    "LSTM",
+    "MUT1",
+    "MUT2",
+    "MUT3",
+    "RNN",
+    "Cell",
+    "Kernel",
+    "OutputRNN",
+    "Recurrent",
+    "RecurrentState",
+    "State",
+    "TorchGRU",
+    "reorder",
+    "unroll",
+]

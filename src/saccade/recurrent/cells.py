@@ -1,0 +1,399 @@
+"""Recurrent cells, each as its equations.
+
+Every cell splits one step in two. `project` does all that depends on the input alone, for every step at once:
+one large matrix product instead of T small ones. `step` does the rest, from one state to the next. A state is
+a tuple of tensors (B, width) whose first is h, what the network outputs; the LSTM adds its c.
+
+Shapes: B batch, I input width, D width of the state, G width of the projected input (each cell has its own).
+σ is the logistic function, ⊙ the product by element.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from saccade.errors import OptionError, UnknownNameError
+
+__all__ = [
+    "CELLS",
+    "GRU",
+    "LSTM",
+    "MUT1",
+    "MUT2",
+    "MUT3",
+    "RNN",
+    "Cell",
+    "OutputRNN",
+    "State",
+    "TorchGRU",
+    "cell_named",
+]
+
+State = tuple[Tensor, ...]  # each (B, width); the first is h
+
+
+class Cell(nn.Module, ABC):
+    """What all cells share: their two widths, their zero state, and one step on a raw input."""
+
+    name: ClassVar[str]
+    recurrent_weights: ClassVar[tuple[str, ...]]  # the parameters that multiply the state
+    state_parts: ClassVar[int] = 1
+    fused_kernel: ClassVar[Callable[..., Any] | None] = None  # torch's kernel for the same equations
+
+    def __init__(self, input_width: int, width: int) -> None:
+        super().__init__()
+        if input_width < 1 or width < 1:
+            raise OptionError(f"Widths must be at least 1, got input_width={input_width}, width={width}.")
+        self.input_width = input_width
+        self.width = width
+
+    @abstractmethod
+    def project(self, x: Float[Tensor, "*steps I"]) -> Float[Tensor, "*steps G"]:
+        """The part of the step that depends on the input alone; any leading dimensions."""
+
+    @abstractmethod
+    def step(self, projected: Float[Tensor, "B G"], state: State) -> State:
+        """The state after one more input, given as `project` returned it."""
+
+    def forward(self, x: Float[Tensor, "B I"], state: State | None = None) -> State:
+        return self.step(self.project(x), self.initial(len(x)) if state is None else state)
+
+    def initial(self, batch: int) -> State:
+        """The state before the first step: zeros, on the device and in the precision of the parameters."""
+        parameter = next(self.parameters())
+        return tuple(parameter.new_zeros(batch, self.width) for _ in range(self.state_parts))
+
+    def recurrent_matrices(self) -> tuple[Float[Tensor, "D D"], ...]:
+        """The square matrices that multiply the state, as views: writing to one changes the cell."""
+        weights = [self.get_parameter(name) for name in self.recurrent_weights]
+        return tuple(matrix for weight in weights for matrix in torch.split(weight, self.width))
+
+    def fused_weights(self) -> list[Tensor]:
+        """The parameters as `fused_kernel` takes them: input and state weight, input and state bias."""
+        raise NotImplementedError(f"{self.name} has no fused kernel")
+
+    def reset_parameters(self) -> None:
+        """Uniform in ±1/√D, as torch.nn draws its recurrent layers."""
+        bound = 1 / math.sqrt(self.width)
+        for parameter in self.parameters():
+            nn.init.uniform_(parameter, -bound, bound)
+
+    def extra_repr(self) -> str:
+        return f"{self.input_width}, {self.width}"
+
+
+class RNN(Cell):
+    """The vanilla network (Elman 1990)::
+
+        h' = tanh(W [h; x] + b) = tanh(W_h h + W_x x + b)
+
+    The halves of W are kept apart, as `state_weight` and `input_weight`, so that x can be projected ahead.
+    """
+
+    name = "rnn"
+    recurrent_weights = ("state_weight",)
+    fused_kernel = staticmethod(torch.rnn_tanh)
+
+    def __init__(self, input_width: int, width: int) -> None:
+        super().__init__(input_width, width)
+        self.input_weight = _matrix(width, input_width)
+        self.state_weight = _matrix(width, width)
+        self.bias = _vector(width)
+        self.reset_parameters()
+
+    def project(self, x: Float[Tensor, "*steps I"]) -> Float[Tensor, "*steps D"]:
+        return F.linear(x, self.input_weight, self.bias)
+
+    def step(self, projected: Float[Tensor, "B D"], state: State) -> State:
+        (h,) = state
+        return (torch.tanh(_plus_product(projected, h, self.state_weight)),)
+
+    def fused_weights(self) -> list[Tensor]:
+        return [self.input_weight, self.state_weight, self.bias, torch.zeros_like(self.bias)]
+
+
+class OutputRNN(RNN):
+    """The vanilla network with its output layer, as a classifier of every step::
+
+        a = b + W h + U x;   h' = tanh a;   o = c + V h';   ŷ = softmax o
+
+    W is `state_weight`, U `input_weight`; V and c are `output`. The output is no part of the state, so it is
+    computed from any h, of one step or of all: `cell.predict(h)`.
+    """
+
+    def __init__(self, input_width: int, width: int, output_width: int) -> None:
+        super().__init__(input_width, width)
+        self.output = nn.Linear(width, output_width)
+
+    def predict(self, h: Float[Tensor, "*steps D"]) -> Float[Tensor, "*steps O"]:
+        """ŷ, a distribution over the outputs; for a loss, `output(h)` gives o itself."""
+        return torch.softmax(self.output(h), dim=-1)
+
+
+class LSTM(Cell):
+    """Long short-term memory (Hochreiter & Schmidhuber 1997, with the forget gate of Gers et al. 2000)::
+
+        i, f, o = σ(W [h; x] + b);   g = tanh(W [h; x] + b)
+        c' = f ⊙ c + i ⊙ g
+        h' = o ⊙ tanh c'
+
+    The rows of the weights are i, f, g, o, torch's order. The forget gate's bias starts at 1: at 0 an
+    untrained cell forgets half of c at every step (Jozefowicz et al. 2015 measure what that costs).
+    """
+
+    name = "lstm"
+    recurrent_weights = ("state_weight",)
+    state_parts = 2
+    fused_kernel = staticmethod(torch.lstm)
+
+    def __init__(self, input_width: int, width: int) -> None:
+        super().__init__(input_width, width)
+        self.input_weight = _matrix(4 * width, input_width)
+        self.state_weight = _matrix(4 * width, width)
+        self.bias = _vector(4 * width)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        super().reset_parameters()
+        nn.init.ones_(self.bias[self.width : 2 * self.width])
+
+    def project(self, x: Float[Tensor, "*steps I"]) -> Float[Tensor, "*steps 4D"]:
+        return F.linear(x, self.input_weight, self.bias)
+
+    def gates(self, projected: Float[Tensor, "B 4D"], h: Float[Tensor, "B D"]) -> tuple[Tensor, ...]:
+        """i, f, g and o, each (B, D)."""
+        i, f, g, o = _plus_product(projected, h, self.state_weight).chunk(4, dim=-1)
+        return torch.sigmoid(i), torch.sigmoid(f), torch.tanh(g), torch.sigmoid(o)
+
+    def step(self, projected: Float[Tensor, "B 4D"], state: State) -> State:
+        h, c = state
+        i, f, g, o = self.gates(projected, h)
+        c = f * c + i * g
+        return o * torch.tanh(c), c
+
+    def fused_weights(self) -> list[Tensor]:
+        return [self.input_weight, self.state_weight, self.bias, torch.zeros_like(self.bias)]
+
+
+class GRU(Cell):
+    """The gated recurrent unit as its paper has it (Cho et al. 2014, eq. 5-8)::
+
+        r = σ(W_xr x + W_hr h + b_r)
+        z = σ(W_xz x + W_hz h + b_z)
+        h̃ = tanh(W_xh x + W_hh (r ⊙ h) + b_h)
+        h' = z ⊙ h + (1 - z) ⊙ h̃
+
+    torch.nn.GRU computes something else: it resets after the product with W_hh. See `TorchGRU`.
+    """
+
+    name = "gru"
+    recurrent_weights = ("gate_weight", "candidate_weight")
+
+    def __init__(self, input_width: int, width: int) -> None:
+        super().__init__(input_width, width)
+        self.input_weight = _matrix(3 * width, input_width)  # W_xr, W_xz, W_xh
+        self.gate_weight = _matrix(2 * width, width)  # W_hr, W_hz
+        self.candidate_weight = _matrix(width, width)  # W_hh
+        self.bias = _vector(3 * width)  # b_r, b_z, b_h
+        self.reset_parameters()
+
+    def project(self, x: Float[Tensor, "*steps I"]) -> Float[Tensor, "*steps 3D"]:
+        return F.linear(x, self.input_weight, self.bias)
+
+    def step(self, projected: Float[Tensor, "B 3D"], state: State) -> State:
+        (h,) = state
+        x_gates, x_candidate = torch.split(projected, [2 * self.width, self.width], dim=-1)
+        r, z = torch.sigmoid(_plus_product(x_gates, h, self.gate_weight)).chunk(2, dim=-1)
+        candidate = torch.tanh(_plus_product(x_candidate, r * h, self.candidate_weight))
+        return (_blend(candidate, h, z),)
+
+
+class TorchGRU(Cell):
+    """The gated recurrent unit as torch.nn.GRU has it, with r after the product and a second bias::
+
+    r = σ(W_xr x + b_r + W_hr h + d_r)
+    z = σ(W_xz x + b_z + W_hz h + d_z)
+    h̃ = tanh(W_xh x + b_h + r ⊙ (W_hh h + d_h))
+    h' = z ⊙ h + (1 - z) ⊙ h̃
+    """
+
+    name = "gru_torch"
+    recurrent_weights = ("state_weight",)
+    fused_kernel = staticmethod(torch.gru)
+
+    def __init__(self, input_width: int, width: int) -> None:
+        super().__init__(input_width, width)
+        self.input_weight = _matrix(3 * width, input_width)  # W_xr, W_xz, W_xh
+        self.state_weight = _matrix(3 * width, width)  # W_hr, W_hz, W_hh
+        self.bias = _vector(3 * width)  # b
+        self.state_bias = _vector(3 * width)  # d
+        self.reset_parameters()
+
+    def project(self, x: Float[Tensor, "*steps I"]) -> Float[Tensor, "*steps 3D"]:
+        return F.linear(x, self.input_weight, self.bias)
+
+    def step(self, projected: Float[Tensor, "B 3D"], state: State) -> State:
+        (h,) = state
+        x_r, x_z, x_h = projected.chunk(3, dim=-1)
+        h_r, h_z, h_h = F.linear(h, self.state_weight, self.state_bias).chunk(3, dim=-1)
+        r, z = torch.sigmoid(x_r + h_r), torch.sigmoid(x_z + h_z)
+        candidate = torch.tanh(x_h + r * h_h)
+        return (_blend(candidate, h, z),)
+
+    def fused_weights(self) -> list[Tensor]:
+        return [self.input_weight, self.state_weight, self.bias, self.state_bias]
+
+
+class MUT1(Cell):
+    """The first of three cells found by search (Jozefowicz et al. 2015)::
+
+        z = σ(W_xz x + b_z)
+        r = σ(W_xr x + W_hr h + b_r)
+        h' = tanh(W_hh (r ⊙ h) + tanh(x) + b_h) ⊙ z + h ⊙ (1 - z)
+
+    x is added to the state's own width, so the two widths are one. z needs no state: it is projected ahead.
+    """
+
+    name = "mut1"
+    recurrent_weights = ("reset_weight", "candidate_weight")
+
+    def __init__(self, input_width: int, width: int) -> None:
+        super().__init__(input_width, width)
+        _check_one_width(self)
+        self.input_weight = _matrix(2 * width, width)  # W_xz, W_xr
+        self.reset_weight = _matrix(width, width)  # W_hr
+        self.candidate_weight = _matrix(width, width)  # W_hh
+        self.bias = _vector(3 * width)  # b_z, b_r, b_h
+        self.reset_parameters()
+
+    def project(self, x: Float[Tensor, "*steps D"]) -> Float[Tensor, "*steps 3D"]:
+        gate_bias, candidate_bias = torch.split(self.bias, [2 * self.width, self.width])
+        x_z, x_r = F.linear(x, self.input_weight, gate_bias).chunk(2, dim=-1)
+        return torch.cat((torch.sigmoid(x_z), x_r, torch.tanh(x) + candidate_bias), dim=-1)
+
+    def step(self, projected: Float[Tensor, "B 3D"], state: State) -> State:
+        (h,) = state
+        z, x_r, x_candidate = projected.chunk(3, dim=-1)
+        r = torch.sigmoid(_plus_product(x_r, h, self.reset_weight))
+        candidate = torch.tanh(_plus_product(x_candidate, r * h, self.candidate_weight))
+        return (_blend(h, candidate, z),)
+
+
+class MUT2(Cell):
+    """The second of three cells found by search (Jozefowicz et al. 2015)::
+
+        z = σ(W_xz x + W_hz h + b_z)
+        r = σ(x + W_hr h + b_r)
+        h' = tanh(W_hh (r ⊙ h) + W_xh x + b_h) ⊙ z + h ⊙ (1 - z)
+
+    x is added to the state's own width, so the two widths are one.
+    """
+
+    name = "mut2"
+    recurrent_weights = ("gate_weight", "candidate_weight")
+
+    def __init__(self, input_width: int, width: int) -> None:
+        super().__init__(input_width, width)
+        _check_one_width(self)
+        self.input_weight = _matrix(2 * width, width)  # W_xz, W_xh
+        self.gate_weight = _matrix(2 * width, width)  # W_hz, W_hr
+        self.candidate_weight = _matrix(width, width)  # W_hh
+        self.bias = _vector(3 * width)  # b_z, b_r, b_h
+        self.reset_parameters()
+
+    def project(self, x: Float[Tensor, "*steps D"]) -> Float[Tensor, "*steps 3D"]:
+        x_z, x_candidate = F.linear(x, self.input_weight).chunk(2, dim=-1)
+        return torch.cat((x_z, x, x_candidate), dim=-1) + self.bias
+
+    def step(self, projected: Float[Tensor, "B 3D"], state: State) -> State:
+        (h,) = state
+        x_gates, x_candidate = torch.split(projected, [2 * self.width, self.width], dim=-1)
+        z, r = torch.sigmoid(_plus_product(x_gates, h, self.gate_weight)).chunk(2, dim=-1)
+        candidate = torch.tanh(_plus_product(x_candidate, r * h, self.candidate_weight))
+        return (_blend(h, candidate, z),)
+
+
+class MUT3(Cell):
+    """The third of three cells found by search (Jozefowicz et al. 2015)::
+
+    z = σ(W_xz x + W_hz tanh(h) + b_z)
+    r = σ(W_xr x + W_hr h + b_r)
+    h' = tanh(W_hh (r ⊙ h) + W_xh x + b_h) ⊙ z + h ⊙ (1 - z)
+    """
+
+    name = "mut3"
+    recurrent_weights = ("update_weight", "reset_weight", "candidate_weight")
+
+    def __init__(self, input_width: int, width: int) -> None:
+        super().__init__(input_width, width)
+        self.input_weight = _matrix(3 * width, input_width)  # W_xz, W_xr, W_xh
+        self.update_weight = _matrix(width, width)  # W_hz
+        self.reset_weight = _matrix(width, width)  # W_hr
+        self.candidate_weight = _matrix(width, width)  # W_hh
+        self.bias = _vector(3 * width)  # b_z, b_r, b_h
+        self.reset_parameters()
+
+    def project(self, x: Float[Tensor, "*steps I"]) -> Float[Tensor, "*steps 3D"]:
+        return F.linear(x, self.input_weight, self.bias)
+
+    def step(self, projected: Float[Tensor, "B 3D"], state: State) -> State:
+        (h,) = state
+        x_z, x_r, x_candidate = projected.chunk(3, dim=-1)
+        z = torch.sigmoid(_plus_product(x_z, torch.tanh(h), self.update_weight))
+        r = torch.sigmoid(_plus_product(x_r, h, self.reset_weight))
+        candidate = torch.tanh(_plus_product(x_candidate, r * h, self.candidate_weight))
+        return (_blend(h, candidate, z),)
+
+
+CELLS: dict[str, type[Cell]] = {
+    "rnn": RNN,
+    "lstm": LSTM,
+    "gru": GRU,
+    "gru_torch": TorchGRU,
+    "mut1": MUT1,
+    "mut2": MUT2,
+    "mut3": MUT3,
+}
+
+
+def cell_named(name: str) -> type[Cell]:
+    """The class that `CELLS` holds under the name."""
+    if name not in CELLS:
+        raise UnknownNameError("cell", name, CELLS)
+    return CELLS[name]
+
+
+def _plus_product(
+    projected: Float[Tensor, "B G"], state: Float[Tensor, "B D"], weight: Float[Tensor, "G D"]
+) -> Float[Tensor, "B G"]:
+    """projected + W state, in one call."""
+    return torch.addmm(projected, state, weight.t())
+
+
+def _blend(start: Tensor, end: Tensor, share: Tensor) -> Tensor:
+    """(1 - share) ⊙ start + share ⊙ end, in one call; all (B, D)."""
+    return torch.lerp(start, end, share)
+
+
+def _matrix(rows: int, columns: int) -> nn.Parameter:
+    return nn.Parameter(torch.empty(rows, columns))
+
+
+def _vector(length: int) -> nn.Parameter:
+    return nn.Parameter(torch.empty(length))
+
+
+def _check_one_width(cell: Cell) -> None:
+    if cell.input_width != cell.width:
+        raise OptionError(
+            f"The cell {cell.name!r} adds its input to its state, so input_width must equal width, "
+            f"got input_width={cell.input_width}, width={cell.width}."
+        )

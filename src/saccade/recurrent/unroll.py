@@ -1,0 +1,283 @@
+"""One time loop for every cell: lengths, directions, truncation; torch's fused kernels where they are equal.
+
+`unroll` runs one cell over a batch of sequences; `Recurrent` stacks layers and directions of it.
+
+Shapes: B batch, T steps, I input width, D width of the state.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from saccade.errors import KernelError, OptionError, ShapeError, UnknownNameError
+from saccade.recurrent.cells import Cell, State, cell_named
+
+__all__ = ["KERNELS", "Kernel", "Recurrent", "RecurrentState", "reorder", "unroll"]
+
+Kernel = Literal["auto", "equation", "fused"]
+KERNELS: tuple[Kernel, ...] = ("auto", "equation", "fused")
+
+RecurrentState = tuple[
+    State, ...
+]  # one state for each layer and direction: forward 0, backward 0, forward 1, ...
+
+
+def unroll(
+    cell: Cell,
+    x: Float[Tensor, "B T I"],
+    lengths: Int[Tensor, " B"] | None = None,
+    state: State | None = None,
+    *,
+    reverse: bool = False,
+    truncate: int | None = None,
+    kernel: Kernel = "auto",
+) -> tuple[Float[Tensor, "B T D"], State]:
+    """Run the cell over every sequence: h after each step, and the state after the last.
+
+    Past a sequence's length the output is zero and the state stays what it was; what the padding holds never
+    matters. `reverse` reads each sequence from its own end to its start; output t still belongs to input t.
+    `truncate` cuts back-propagation through time: the state entering step k·truncate, counted in the order of
+    reading, is a constant. The kernel "equation" runs the cell's own `step`, "fused" torch's kernel for the
+    same equations, and "auto" the fused one where there is one.
+    """
+    _check_sequence(cell, x, lengths, truncate)
+    state = cell.initial(len(x)) if state is None else state
+    _check_state(cell, len(x), state)
+    run = _fused if _wants_fused(cell, kernel) else _equation
+    real = None if lengths is None else _real_steps(lengths, x)
+    if real is not None:
+        x = x.masked_fill(~real[..., None], 0)  # so that not even a NaN in the padding reaches a gradient
+    outputs, state = run(cell, _reversed(x, lengths) if reverse else x, real, state, truncate)
+    return (_reversed(outputs, lengths) if reverse else outputs), state
+
+
+def _equation(
+    cell: Cell,
+    x: Float[Tensor, "B T I"],
+    real: Bool[Tensor, "B T"] | None,
+    state: State,
+    truncate: int | None,
+) -> tuple[Float[Tensor, "B T D"], State]:
+    # Steps first, so that each step's slice is contiguous; unbind, so that the slices share one backward.
+    projected = cell.project(x.transpose(0, 1).contiguous()).unbind(0)
+    keep = None if real is None else real.t()[..., None].unbind(0)
+    outputs = []
+    for t, x_t in enumerate(projected):
+        if truncate is not None and t > 0 and t % truncate == 0:
+            state = _detached(state)
+        new = cell.step(x_t, state)
+        state = new if keep is None else _chosen(keep[t], new, state)
+        outputs.append(state[0])
+    stacked = torch.stack(outputs, dim=1)
+    return (stacked if real is None else stacked.masked_fill(~real[..., None], 0)), state
+
+
+def _fused(
+    cell: Cell,
+    x: Float[Tensor, "B T I"],
+    real: Bool[Tensor, "B T"] | None,
+    state: State,
+    truncate: int | None,
+) -> tuple[Float[Tensor, "B T D"], State]:
+    pieces = []
+    for start in range(0, x.shape[1], truncate or x.shape[1]):
+        piece = slice(start, start + (truncate or x.shape[1]))
+        if start > 0:
+            state = _detached(state)
+        if real is None:
+            outputs, state = _kernel_call(cell, x[:, piece], None, state)
+        else:
+            counts = real[:, piece].sum(dim=1)
+            # The kernel takes no empty sequence: it gets a step of padding, which is then thrown away.
+            outputs, new = _kernel_call(cell, x[:, piece], counts.clamp(min=1), state)
+            state = _chosen((counts > 0)[:, None], new, state)
+            outputs = outputs.masked_fill(~real[:, piece, None], 0)
+        pieces.append(outputs)
+    return torch.cat(pieces, dim=1), state
+
+
+def _kernel_call(
+    cell: Cell, x: Float[Tensor, "B T I"], lengths: Int[Tensor, " B"] | None, state: State
+) -> tuple[Float[Tensor, "B T D"], State]:
+    """torch.lstm, torch.gru or torch.rnn_tanh: one layer, one direction, on the cell's own parameters."""
+    assert cell.fused_kernel is not None
+    options = (cell.fused_weights(), True, 1, 0.0, cell.training, False)
+    if lengths is None:
+        outputs, *new = cell.fused_kernel(x, _kernel_state(state), *options, True)
+        return outputs, tuple(part[0] for part in new)
+    packed = pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False)
+    assert packed.sorted_indices is not None
+    assert packed.unsorted_indices is not None
+    by_length = tuple(part[packed.sorted_indices] for part in state)
+    data, *new = cell.fused_kernel(packed.data, packed.batch_sizes, _kernel_state(by_length), *options)
+    outputs, _ = pad_packed_sequence(packed._replace(data=data), batch_first=True, total_length=x.shape[1])
+    return outputs, tuple(part[0][packed.unsorted_indices] for part in new)
+
+
+def _kernel_state(state: State) -> Tensor | list[Tensor]:
+    """As the kernels take it: with a dimension for the one layer, and a list only where there is a c."""
+    layers = [part.unsqueeze(0) for part in state]
+    return layers if len(layers) > 1 else layers[0]
+
+
+class Recurrent(nn.Module):
+    """Layers of one kind of cell, each reading the outputs of the one below, in one direction or both.
+
+    With two directions (Schuster & Paliwal 1997) a layer's output is the forward h beside the backward h.
+    `dropout` falls between layers, never on the last one's output; `truncate` and `kernel` are `unroll`'s.
+    """
+
+    def __init__(
+        self,
+        cell: str,
+        input_width: int,
+        width: int,
+        num_layers: int = 1,
+        bidirectional: bool = False,
+        dropout: float = 0.0,
+        truncate: int | None = None,
+        kernel: Kernel = "auto",
+    ) -> None:
+        super().__init__()
+        if num_layers < 1:
+            raise OptionError(f"num_layers must be at least 1, got {num_layers}.")
+        if not 0 <= dropout < 1:
+            raise OptionError(f"dropout must be at least 0 and less than 1, got {dropout}.")
+        kind = cell_named(cell)
+        self.input_width = input_width
+        self.width = width
+        self.directions = 2 if bidirectional else 1
+        self.output_width = self.directions * width
+        self.dropout = dropout
+        self.truncate = truncate
+        self.kernel: Kernel = kernel
+        widths = [input_width] + [self.output_width] * (num_layers - 1)
+        self.layers = nn.ModuleList(
+            nn.ModuleList(kind(below, width) for _ in range(self.directions)) for below in widths
+        )
+        _wants_fused(self._cells()[0][0], kernel)  # refuse a kernel that the cell has not now, not later
+
+    def forward(
+        self,
+        x: Float[Tensor, "B T I"],
+        lengths: Int[Tensor, " B"] | None = None,
+        state: RecurrentState | None = None,
+    ) -> tuple[Float[Tensor, "B T D*directions"], RecurrentState]:
+        """The last layer's output at every step, and the final state of each layer and direction."""
+        states = iter(self._checked(state, len(x)))
+        final: list[State] = []
+        for number, cells in enumerate(self._cells()):
+            outputs = []
+            for direction, cell in enumerate(cells):
+                output, last = unroll(
+                    cell,
+                    x,
+                    lengths,
+                    next(states),
+                    reverse=direction == 1,
+                    truncate=self.truncate,
+                    kernel=self.kernel,
+                )
+                outputs.append(output)
+                final.append(last)
+            x = self._between(number, torch.cat(outputs, dim=-1))
+        return x, tuple(final)
+
+    def initial(self, batch: int) -> RecurrentState:
+        """Zeros for every layer and direction."""
+        return tuple(cell.initial(batch) for cells in self._cells() for cell in cells)
+
+    def step(
+        self, x: Float[Tensor, "B I"], state: RecurrentState
+    ) -> tuple[Float[Tensor, "B D"], RecurrentState]:
+        """One input through all layers, for a decoder that makes its inputs as it goes."""
+        if self.directions == 2:
+            raise OptionError("Only one direction can be stepped: the backward one begins at the end.")
+        if x.dim() != 2 or x.shape[1] != self.input_width:
+            raise ShapeError(f"Expected x of shape (B, {self.input_width}), got {tuple(x.shape)}.")
+        new = []
+        for number, ((cell,), old) in enumerate(
+            zip(self._cells(), self._checked(state, len(x)), strict=True)
+        ):
+            new.append(cell(x, old))
+            x = self._between(number, new[-1][0])
+        return x, tuple(new)
+
+    def _between(self, number: int, output: Tensor) -> Tensor:
+        """Dropout after every layer but the last."""
+        last = number == len(self.layers) - 1
+        return output if last else F.dropout(output, self.dropout, self.training)
+
+    def _cells(self) -> list[list[Cell]]:
+        """The cells of each layer, typed."""
+        return [list(layer) for layer in self.layers]  # type: ignore[call-overload]
+
+    def _checked(self, state: RecurrentState | None, batch: int) -> RecurrentState:
+        expected = len(self.layers) * self.directions
+        if state is not None and len(state) != expected:
+            raise ShapeError(f"Expected {expected} states, one a layer and direction, got {len(state)}.")
+        return self.initial(batch) if state is None else state
+
+
+def reorder(state: RecurrentState, index: Int[Tensor, " N"]) -> RecurrentState:
+    """The states of the rows that a beam search kept: row n of the result is row index[n]."""
+    return tuple(tuple(part.index_select(0, index) for part in parts) for parts in state)
+
+
+def _chosen(keep: Bool[Tensor, "B 1"], new: State, old: State) -> State:
+    return tuple(torch.where(keep, after, before) for after, before in zip(new, old, strict=True))
+
+
+def _detached(state: State) -> State:
+    return tuple(part.detach() for part in state)
+
+
+def _real_steps(lengths: Int[Tensor, " B"], x: Float[Tensor, "B T I"]) -> Bool[Tensor, "B T"]:
+    """True where there is a step, False where there is padding."""
+    return torch.arange(x.shape[1], device=x.device) < lengths.to(x.device)[:, None]
+
+
+def _reversed(x: Float[Tensor, "B T F"], lengths: Int[Tensor, " B"] | None) -> Float[Tensor, "B T F"]:
+    """Each sequence turned round within its own length; its padding stays behind it."""
+    if lengths is None:
+        return x.flip(1)
+    steps = torch.arange(x.shape[1], device=x.device)
+    mirrored = lengths.to(x.device)[:, None] - 1 - steps
+    index = torch.where(mirrored >= 0, mirrored, steps)
+    return x.gather(1, index[..., None].expand(x.shape))
+
+
+def _wants_fused(cell: Cell, kernel: Kernel) -> bool:
+    if kernel not in KERNELS:
+        raise UnknownNameError("kernel", kernel, KERNELS)
+    if kernel == "fused" and cell.fused_kernel is None:
+        raise KernelError(f"The cell {cell.name!r} has no fused kernel; kernel may be 'auto' or 'equation'.")
+    return kernel != "equation" and cell.fused_kernel is not None
+
+
+def _check_sequence(cell: Cell, x: Tensor, lengths: Tensor | None, truncate: int | None) -> None:
+    if x.dim() != 3 or x.shape[1] == 0 or x.shape[2] != cell.input_width:
+        raise ShapeError(f"Expected x of shape (B, T ≥ 1, {cell.input_width}), got {tuple(x.shape)}.")
+    if truncate is not None and truncate < 1:
+        raise OptionError(f"truncate must be at least 1 step, or None, got {truncate}.")
+    if lengths is None:
+        return
+    if lengths.shape != x.shape[:1] or lengths.is_floating_point():
+        raise ShapeError(f"Expected {len(x)} whole lengths, one a sequence, got {lengths}.")
+    if lengths.min() < 0 or lengths.max() > x.shape[1]:
+        raise ShapeError(
+            f"Lengths must be between 0 and {x.shape[1]}, the steps of x, got {lengths.tolist()}."
+        )
+
+
+def _check_state(cell: Cell, batch: int, state: State) -> None:
+    expected = [(batch, cell.width)] * cell.state_parts
+    actual = [tuple(part.shape) for part in state]
+    if actual != expected:
+        raise ShapeError(f"The cell {cell.name!r} expected a state of shapes {expected}, got {actual}.")
