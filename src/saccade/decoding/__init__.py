@@ -1,0 +1,18 @@
+"""From a model that steps to token sequences: beam search (greedy is beam 1), sampling, scoring."""
+
+from saccade.decoding.beam import beam_search
+from saccade.decoding.hypothesis import Hypothesis
+from saccade.decoding.sample import filter_logits, sample, stream
+from saccade.decoding.score import sequence_log_probabilities, token_log_probabilities
+from saccade.decoding.stepper import Stepper
+
+__all__ = [
+    "Hypothesis",
+    "Stepper",
+    "beam_search",
+    "filter_logits",
+    "sample",
+    "sequence_log_probabilities",
+    "stream",
+    "token_log_probabilities",
+]

@@ -1,0 +1,38 @@
+"""One output of a search, and how outputs of different lengths are compared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from jaxtyping import Float, Int
+from torch import Tensor
+
+__all__ = ["Hypothesis", "penalised"]
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """A token sequence that a model gave, and what the model thinks of it.
+
+    `tokens` holds neither the start token nor the end token. A length always counts the end token, so it is
+    `len(tokens) + 1` for a finished hypothesis and `len(tokens)` for one that was cut off.
+    """
+
+    tokens: list[int]
+    log_probability: float
+    """Sum over the tokens, end included, of log p(token | tokens before it), by the model alone."""
+    score: float
+    """What hypotheses are ranked by: `log_probability / length ** length_penalty`."""
+    finished: bool
+    """Whether the model ended it; False if it was cut off at the greatest length."""
+
+
+def penalised(
+    log_probability: Float[Tensor, ...], length: int | Int[Tensor, ...], length_penalty: float
+) -> Float[Tensor, ...]:
+    """`log_probability / length ** length_penalty`, the score of a hypothesis of this length.
+
+    Exponent 0 leaves log-probabilities as they are, which favours short outputs; 1 ranks by the mean
+    log-probability of a token; a negative exponent favours short outputs still more.
+    """
+    return log_probability / length ** float(length_penalty)

@@ -1,0 +1,165 @@
+"""Sampling: draw each token from the model's distribution, sharpened or cut as asked.
+
+    p(v) ∝ exp(logit_v / temperature), over the tokens that top-k and top-p leave
+
+Shapes: B rows asked for, A rows that have not ended, T tokens of a prompt, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeVar
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from saccade.decoding.hypothesis import Hypothesis
+from saccade.decoding.stepper import Stepper, first_tokens
+from saccade.errors import OptionError
+
+__all__ = ["filter_logits", "sample", "stream"]
+
+State = TypeVar("State")
+
+
+def sample(
+    stepper: Stepper[State],
+    state: State,
+    *,
+    batch_size: int,
+    start_token: int | Tensor,
+    end_token: int | None,
+    max_length: int,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    generator: torch.Generator | None = None,
+    device: torch.device | str | None = None,
+) -> list[Hypothesis]:
+    """One drawn hypothesis for each of the B rows that `state` was started with.
+
+    `start_token` is one token for all, one a row (B,), or a prompt (B, T) that is read first. `max_length`
+    counts the end token; with `end_token` None every hypothesis has that length. A hypothesis'
+    log-probability, which is also its score, is the model's own, before temperature and filters. The draws
+    of a row depend on the rows beside it.
+    """
+    _check(temperature, top_k, top_p, max_length)
+    prompt = first_tokens(start_token, batch_size, device)
+    drawn: list[list[int]] = [[] for _ in range(batch_size)]
+    log_probability = [0.0] * batch_size
+    finished = [False] * batch_size
+    for rows, tokens, terms in _draws(
+        stepper, state, prompt, end_token, max_length, (temperature, top_k, top_p), generator
+    ):
+        for row, token, term in zip(rows.tolist(), tokens.tolist(), terms.tolist(), strict=True):
+            log_probability[row] += term
+            if token == end_token:
+                finished[row] = True
+            else:
+                drawn[row].append(token)
+    return [Hypothesis(t, p, p, f) for t, p, f in zip(drawn, log_probability, finished, strict=True)]
+
+
+def stream(
+    stepper: Stepper[State],
+    state: State,
+    *,
+    batch_size: int,
+    start_token: int | Tensor,
+    end_token: int | None,
+    max_length: int,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    generator: torch.Generator | None = None,
+    device: torch.device | str | None = None,
+) -> Iterator[Int[Tensor, " B"]]:
+    """The same draws as `sample`, each step's tokens (B,) as soon as they are drawn.
+
+    A row that has ended goes on giving `end_token`; the iterator ends when all rows have, or at
+    `max_length`. Wrong options raise here, not at the first token.
+    """
+    _check(temperature, top_k, top_p, max_length)
+    prompt = first_tokens(start_token, batch_size, device)
+    draws = _draws(stepper, state, prompt, end_token, max_length, (temperature, top_k, top_p), generator)
+    return (_spread(rows, tokens, batch_size, end_token) for rows, tokens, _ in draws)
+
+
+def filter_logits(
+    logits: Float[Tensor, "B V"],
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+) -> Float[Tensor, "B V"]:
+    """Logits of the distribution to draw from: divided by the temperature, then -inf where a filter cuts.
+
+    Temperature 0 leaves the best token alone (of equal ones the first). `top_k` leaves the k best and what
+    equals the k-th (Fan et al. 2018). `top_p` then leaves the fewest best tokens whose probabilities, as
+    `top_k` left them, sum to p or more (the nucleus; Holtzman et al. 2020, equation 2); of equal tokens the
+    lower stays.
+    """
+    _check(temperature, top_k, top_p)
+    if temperature == 0:
+        best = logits.argmax(dim=-1, keepdim=True)
+        return torch.full_like(logits, -torch.inf).scatter(-1, best, 0.0)
+    logits = logits / temperature
+    if top_k is not None and top_k < logits.shape[-1]:
+        least = logits.topk(top_k).values[..., -1:]
+        logits = logits.masked_fill(logits < least, -torch.inf)
+    if top_p is not None and top_p < 1:
+        ordered, tokens = logits.softmax(dim=-1).sort(dim=-1, descending=True, stable=True)
+        better = ordered.cumsum(dim=-1) - ordered  # the probability of all tokens before this one
+        cut = torch.zeros_like(logits, dtype=torch.bool).scatter(-1, tokens, better >= top_p)
+        logits = logits.masked_fill(cut, -torch.inf)
+    return logits
+
+
+def _check(temperature: float, top_k: int | None, top_p: float | None, max_length: int = 1) -> None:
+    if not 0 <= temperature < float("inf"):
+        raise OptionError(f"temperature must be a finite number of 0 or more, not {temperature}.")
+    if top_k is not None and top_k < 1:
+        raise OptionError(f"top_k must be 1 or more, not {top_k}.")
+    if top_p is not None and not 0 < top_p <= 1:
+        raise OptionError(f"top_p must be above 0 and at most 1, not {top_p}.")
+    if max_length < 1:
+        raise OptionError(f"max_length must be 1 or more, not {max_length}.")
+
+
+@torch.no_grad()
+def _draws(
+    stepper: Stepper[State],
+    state: State,
+    prompt: Int[Tensor, "B T"],
+    end_token: int | None,
+    max_length: int,
+    filters: tuple[float, int | None, float | None],
+    generator: torch.Generator | None,
+) -> Iterator[tuple[Int[Tensor, " A"], Int[Tensor, " A"], Float[Tensor, " A"]]]:
+    """Each step's rows that have not ended, their drawn tokens and the log-probabilities of these."""
+    rows = torch.arange(len(prompt), device=prompt.device)
+    for tokens in prompt[:, :-1].unbind(1):
+        _, state = stepper.step(tokens, state)
+    tokens = prompt[:, -1]
+    for _ in range(max_length):
+        if len(rows) == 0:
+            return
+        logits, state = stepper.step(tokens, state)
+        logits = logits if logits.dtype == torch.float64 else logits.float()
+        probabilities = filter_logits(logits, *filters).softmax(dim=1)
+        tokens = probabilities.multinomial(1, generator=generator).squeeze(1)
+        yield rows, tokens, logits.log_softmax(dim=1).gather(1, tokens.unsqueeze(1)).squeeze(1)
+        going = tokens != (-1 if end_token is None else end_token)
+        if not going.all():
+            rows, tokens = rows[going], tokens[going]
+            if len(rows) > 0:
+                state = stepper.reorder(state, going.nonzero().squeeze(1))
+
+
+def _spread(
+    rows: Int[Tensor, " A"], tokens: Int[Tensor, " A"], batch_size: int, end_token: int | None
+) -> Int[Tensor, " B"]:
+    """The tokens at their rows, the end token at the rows that have ended."""
+    if end_token is None:
+        return tokens
+    return torch.full((batch_size,), end_token, device=tokens.device).scatter(0, rows, tokens)

@@ -1,0 +1,58 @@
+"""What a generator offers, so that one search serves every model.
+
+A model that writes its output token by token holds a *state*: the recurrent vectors, or the keys and values
+of the tokens so far, and what it keeps of the source. It makes the first state itself, in a method
+`start(...) -> state` whose arguments are its own (a source sentence, an image, nothing). From there on all
+models are alike: `step` takes the next token of every row and gives the logits of the one after it, and
+`reorder` chooses rows of the state.
+
+Shapes: B rows of the batch, N chosen rows, T steps, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol, TypeVar
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from saccade.errors import OptionError, ShapeError
+
+__all__ = ["Stepper", "first_tokens"]
+
+State = TypeVar("State")
+
+
+class Stepper(Protocol[State]):
+    """A model that can be asked for one token after another.
+
+    Both methods may change the state they are given in place (a static cache is written, not copied), so a
+    caller goes on with the state it gets back and never with the one it passed.
+    """
+
+    def step(self, tokens: Int[Tensor, " B"], state: State) -> tuple[Float[Tensor, "B V"], State]:
+        """Read one more token a row; give the logits of the token that follows it."""
+        ...
+
+    def reorder(self, state: State, index: Int[Tensor, " N"]) -> State:
+        """Give the state whose row n is row `index[n]` of this one; a row may be repeated or left out."""
+        ...
+
+
+def first_tokens(
+    start_token: int | Tensor, batch_size: int, device: torch.device | str | None
+) -> Int[Tensor, "B T"]:
+    """The tokens that a search reads before it chooses its first: one number for all rows, (B,) or (B, T)."""
+    if batch_size < 0:
+        raise OptionError(f"batch_size must be 0 or more, not {batch_size}.")
+    if not isinstance(start_token, Tensor):
+        return torch.full((batch_size, 1), start_token, device=device)
+    tokens = start_token.to(device=device or start_token.device, dtype=torch.long)
+    tokens = tokens.unsqueeze(1) if tokens.dim() == 1 else tokens
+    if tokens.dim() != 2 or len(tokens) != batch_size or tokens.shape[1] == 0:
+        raise ShapeError(
+            f"start_token must be one number or a tensor ({batch_size},) or ({batch_size}, T) with T ≥ 1, "
+            f"not of shape {tuple(start_token.shape)}."
+        )
+    return tokens
