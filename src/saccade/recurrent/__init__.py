@@ -13,6 +13,7 @@ from saccade.recurrent.cells import (
     State,
     TorchGRU,
 )
+from saccade.recurrent.gradient_flow import GradientFlow, gradient_flow
 from saccade.recurrent.unroll import KERNELS, Kernel, Recurrent, RecurrentState, reorder, unroll
 
 __all__ = [
@@ -25,12 +26,14 @@ __all__ = [
     "MUT3",
     "RNN",
     "Cell",
+    "GradientFlow",
     "Kernel",
     "OutputRNN",
     "Recurrent",
     "RecurrentState",
     "State",
     "TorchGRU",
+    "gradient_flow",
     "reorder",
     "unroll",
 ]

@@ -81,10 +81,11 @@ class Cell(nn.Module, ABC):
         raise NotImplementedError(f"{self.name} has no fused kernel")
 
     def reset_parameters(self) -> None:
-        """Uniform in ±1/√D, as torch.nn draws its recurrent layers."""
+        """Matrices uniform in ±1/√D, as torch.nn draws those of its recurrent layers; biases zero."""
         bound = 1 / math.sqrt(self.width)
         for parameter in self.parameters():
-            nn.init.uniform_(parameter, -bound, bound)
+            scale = bound if parameter.dim() == 2 else 0
+            nn.init.uniform_(parameter, -scale, scale)
 
     def extra_repr(self) -> str:
         return f"{self.input_width}, {self.width}"

@@ -23,9 +23,7 @@ __all__ = ["KERNELS", "Kernel", "Recurrent", "RecurrentState", "reorder", "unrol
 Kernel = Literal["auto", "equation", "fused"]
 KERNELS: tuple[Kernel, ...] = ("auto", "equation", "fused")
 
-RecurrentState = tuple[
-    State, ...
-]  # one state for each layer and direction: forward 0, backward 0, forward 1, ...
+RecurrentState = tuple[State, ...]  # one state for each layer and direction: forward 0, backward 0, forward 1, ...
 
 
 def unroll(
@@ -193,18 +191,14 @@ class Recurrent(nn.Module):
         """Zeros for every layer and direction."""
         return tuple(cell.initial(batch) for cells in self._cells() for cell in cells)
 
-    def step(
-        self, x: Float[Tensor, "B I"], state: RecurrentState
-    ) -> tuple[Float[Tensor, "B D"], RecurrentState]:
+    def step(self, x: Float[Tensor, "B I"], state: RecurrentState) -> tuple[Float[Tensor, "B D"], RecurrentState]:
         """One input through all layers, for a decoder that makes its inputs as it goes."""
         if self.directions == 2:
             raise OptionError("Only one direction can be stepped: the backward one begins at the end.")
         if x.dim() != 2 or x.shape[1] != self.input_width:
             raise ShapeError(f"Expected x of shape (B, {self.input_width}), got {tuple(x.shape)}.")
         new = []
-        for number, ((cell,), old) in enumerate(
-            zip(self._cells(), self._checked(state, len(x)), strict=True)
-        ):
+        for number, ((cell,), old) in enumerate(zip(self._cells(), self._checked(state, len(x)), strict=True)):
             new.append(cell(x, old))
             x = self._between(number, new[-1][0])
         return x, tuple(new)
@@ -271,9 +265,7 @@ def _check_sequence(cell: Cell, x: Tensor, lengths: Tensor | None, truncate: int
     if lengths.shape != x.shape[:1] or lengths.is_floating_point():
         raise ShapeError(f"Expected {len(x)} whole lengths, one a sequence, got {lengths}.")
     if lengths.min() < 0 or lengths.max() > x.shape[1]:
-        raise ShapeError(
-            f"Lengths must be between 0 and {x.shape[1]}, the steps of x, got {lengths.tolist()}."
-        )
+        raise ShapeError(f"Lengths must be between 0 and {x.shape[1]}, the steps of x, got {lengths.tolist()}.")
 
 
 def _check_state(cell: Cell, batch: int, state: State) -> None:
