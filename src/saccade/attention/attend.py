@@ -1,0 +1,300 @@
+"""``attend``: the one entry to attention. Every model calls it, every kernel serves it, every view reads it.
+
+    output = weights(score(query, key) + bias, where the mask allows) · value
+
+Two kernels stand behind one signature. ``equation`` writes the line above out, in blocks of rows. ``fused`` is
+``scaled_dot_product_attention``, used where it computes the same thing: softmax weights of a score that is a
+scaled product. It never sees an N×N mask: a rule is turned into numbers at most ``MASK_LIMIT`` at a time, with
+the keys cut to those that the rows can reach.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Literal, get_args
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from saccade.attention.equation import Bias, Call, DenseTile, check_bias, normalise
+from saccade.attention.masks import Mask, causal, resolve_mask
+from saccade.attention.scores import Product, Score, resolve_score
+from saccade.attention.watch import record
+from saccade.attention.weights import Hard, Softmax, Weights, resolve_weights
+from saccade.errors import KernelError, OptionError, ShapeError, UnknownNameError
+
+__all__ = ["Kernel", "attend"]
+
+Kernel = Literal["auto", "equation", "fused"]
+
+#: The most numbers of a mask or bias that are held at once (16 MB in float32).
+MASK_LIMIT = 1 << 22
+#: The most scores that the written-out form holds at once (256 MB in float32).
+EQUATION_LIMIT = 1 << 26
+#: Rows at a time where the rows reach few columns (windows): few enough that little is computed in vain.
+NARROW_BLOCK = 256
+
+
+def attend(
+    query: Float[Tensor, "*BH Q D"],
+    key: Float[Tensor, "*BH K D"],
+    value: Float[Tensor, "*BH K E"],
+    *,
+    score: str | Score = "scaled_dot",
+    weights: str | Weights = "softmax",
+    mask: Mask | Tensor | None = None,
+    bias: Bias | Tensor | None = None,
+    dropout: float = 0.0,
+    kernel: Kernel = "auto",
+    first_row: int = 0,
+    owner: nn.Module | None = None,
+) -> Float[Tensor, "*BH Q E"]:
+    """What each query takes from the values, by how well it fits their keys.
+
+    Leading dimensions are (batch, heads), (batch,) or none; with more, all but the last are the batch. The key
+    and value may have fewer heads than the query, if they divide its heads (grouped heads).
+
+    Args:
+        score: dot, scaled_dot, cosine, or a score object (Bilinear, Additive, MLP, your own).
+        weights: softmax, relu, sparsemax, hard, or a weights object.
+        mask: a rule (``causal``, ``padding(lengths)``, ``window(radius)``, joined by & | ~) or a boolean tensor,
+            True = may attend. A query that may attend to nothing gets zeros.
+        bias: a rule or tensor that is added to the scores.
+        dropout: share of the weights that is dropped; 0 outside training.
+        kernel: "auto" chooses; "equation" writes it out; "fused" refuses where it would compute another thing.
+        first_row: the absolute position of the first query, for the steps of a cached or recurrent decoder.
+        owner: the module whose attention this is; its place in the model names the trace of a watcher.
+    """
+    leading = query.shape[:-2]
+    query, key, value = _four_dimensional(query, key, value)
+    call = _make_call(query, key, value, score, weights, mask, bias, first_row)
+    if not 0.0 <= dropout < 1.0:
+        raise OptionError(f"dropout is a share of at least 0 and below 1; not {dropout}.")
+    if _choose(kernel, call) == "fused":
+        output = _fused(call, value, dropout)
+    else:
+        call, output = _equation(call, value, dropout)
+    record(owner, call)
+    return output.reshape(*leading, *output.shape[-2:])
+
+
+def _choose(kernel: Kernel, call: Call) -> Literal["equation", "fused"]:
+    """The one place where the kernel is chosen."""
+    if kernel not in get_args(Kernel):
+        raise UnknownNameError("kernel", kernel, get_args(Kernel))
+    if kernel == "equation":
+        return "equation"
+    if not isinstance(call.weights, Softmax):
+        reason = f"{type(call.weights).__name__} weights"
+    elif not call.score.is_product:
+        reason = f"the {type(call.score).__name__} score, which is no product"
+    else:
+        return "fused"
+    if kernel == "fused":
+        raise KernelError(
+            f"The fused kernel computes softmax of a scaled product, not {reason}; "
+            'use kernel="auto" or kernel="equation".'
+        )
+    return "equation"
+
+
+# --- the written-out form ---------------------------------------------------------------------------------
+
+
+def _equation(call: Call, value: Tensor, dropout: float) -> tuple[Call, Tensor]:
+    """The equation in blocks of whole rows; the call comes back with the decisions made, if any were."""
+    _, heads, num_rows, num_columns = call.shape
+    if value.shape[1] != heads:
+        value = value.repeat_interleave(heads // value.shape[1], dim=1)
+    outputs, statistics, log_probabilities = [], [], []
+    for rows in _blocks(num_rows, call.block_rows(EQUATION_LIMIT)):
+        scores = call.scores(rows, range(num_columns))
+        weights, statistic = normalise(scores, call.weights, call.has_rules)
+        weights = F.dropout(weights, dropout) if dropout else weights
+        outputs.append(weights.to(value.dtype) @ value)
+        if call.weights.decides:
+            statistics.append(statistic.detach())
+        if isinstance(call.weights, Hard) and call.weights.log_probability is not None:
+            log_probabilities.append(call.weights.log_probability)
+    if log_probabilities:
+        assert isinstance(call.weights, Hard)
+        call.weights.log_probability = torch.cat(log_probabilities, dim=-1)
+    if statistics:
+        call = replace(call, statistic=torch.cat(statistics, dim=-2))
+    return call, outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=-2)
+
+
+def _blocks(num_rows: int, size: int) -> Iterator[range]:
+    for start in range(0, max(num_rows, 1), size):
+        yield range(start, min(start + size, num_rows))
+
+
+# --- the fused form ---------------------------------------------------------------------------------------
+
+
+def _fused(call: Call, value: Tensor, dropout: float) -> Tensor:
+    product = call.score.as_product(call.query, call.key)
+    width = value.shape[-1]
+    product, value = _one_width(product, value)
+    _, _, num_rows, num_columns = call.shape
+    if call.mask is causal and call.bias is None and call.first_row == 0 and num_rows == num_columns:
+        output = _sdpa(product, value, None, dropout, is_causal=True)
+    else:
+        whole = range(num_rows)
+        added = _remembered(call, whole) if call.has_rules else None
+        if added is not None or not call.has_rules:
+            output = _sdpa(product, value, added, dropout)
+        else:
+            blocks = _blocks(num_rows, _mask_rows(call))
+            parts = [_fused_rows(call, product, value, rows, dropout) for rows in blocks]
+            output = parts[0] if len(parts) == 1 else torch.cat(parts, dim=-2)
+    return output[..., :width]
+
+
+def _fused_rows(call: Call, product: Product, value: Tensor, rows: range, dropout: float) -> Tensor:
+    """A block of rows against the columns that it can reach."""
+    columns = call.span(rows)
+    if not len(columns) or not len(rows):
+        return product.query[:, :, rows.start : rows.stop] * 0.0  # keeps the graph: the gradient is 0, not absent
+    cut = slice(columns.start, columns.stop)
+    part = Product(product.query[:, :, rows.start : rows.stop], product.key[:, :, cut], product.scale)
+    return _sdpa(part, value[:, :, cut], _dense(call, rows, columns), dropout)
+
+
+def _dense(call: Call, rows: range, columns: range) -> Tensor | None:
+    """The rules of a tile as numbers; None where the mask is known to allow all of it."""
+    if call.bias is None and call.mask is not None:
+        first = call.first_row
+        if call.mask.is_full(first + rows[0], first + rows[-1], columns.start, columns.stop):
+            return None
+    return call.added(rows, columns, _mask_dtype(call))
+
+
+def _remembered(call: Call, rows: range) -> Tensor | None:
+    """The rules of the whole matrix as numbers, if they are few: built once for all layers of a forward."""
+    holder = call.mask if call.mask is not None else call.bias
+    if not isinstance(holder, Mask | Bias):
+        return None
+    key = (call.shape, call.first_row, _mask_dtype(call), call.query.device)
+    memo = holder.memo
+    if memo is not None and memo.key == key and memo.bias is call.bias:
+        return memo.added
+    if isinstance(call.bias, Tensor) or _mask_rows(call) < len(rows) or len(call.span(rows)) < call.shape[3]:
+        return None
+    first = call.first_row
+    if (
+        call.mask is not None
+        and call.bias is None
+        and call.mask.is_full(first, first + len(rows) - 1, 0, call.shape[3])
+    ):
+        return None
+    # Made outside inference mode, because a later training step may use it again.
+    with torch.inference_mode(False):
+        added = call.added(rows, range(call.shape[3]), _mask_dtype(call))
+    assert added is not None
+    if not added.requires_grad:
+        holder.memo = DenseTile(key, call.bias, added)
+    return added
+
+
+def _mask_rows(call: Call) -> int:
+    """How many rows at a time the rules are turned into numbers."""
+    _, _, num_rows, num_columns = call.shape
+    probe = call.added(range(min(2, num_rows)), range(min(2, num_columns)), torch.float32)
+    assert probe is not None
+    batch, heads = probe.shape[:2]
+    if probe.shape[2] == 1 and num_rows > 1 and batch * heads * num_columns <= MASK_LIMIT:
+        return num_rows  # padding: the same for every row
+    narrow = range(min(NARROW_BLOCK, num_rows))
+    middle = range(num_rows // 2, num_rows // 2 + len(narrow)) if num_rows >= 2 * NARROW_BLOCK else narrow
+    if num_rows > NARROW_BLOCK and 2 * len(call.span(middle)) <= num_columns:
+        return NARROW_BLOCK
+    return max(1, MASK_LIMIT // max(1, batch * heads * num_columns))
+
+
+def _mask_dtype(call: Call) -> torch.dtype:
+    # The kernels take float32 beside half-precision queries; a bias of half precision would lose positions.
+    return torch.float64 if call.query.dtype == torch.float64 else torch.float32
+
+
+def _sdpa(product: Product, value: Tensor, added: Tensor | None, dropout: float, is_causal: bool = False) -> Tensor:
+    return F.scaled_dot_product_attention(
+        product.query,
+        product.key,
+        value,
+        attn_mask=added,
+        dropout_p=dropout,
+        is_causal=is_causal,
+        scale=product.scale,
+        enable_gqa=product.query.shape[1] != product.key.shape[1],
+    )
+
+
+def _one_width(product: Product, value: Tensor) -> tuple[Product, Tensor]:
+    """Keys and values of one width: torch's long-sequence kernel refuses others. Zeros change no product."""
+    difference = value.shape[-1] - product.key.shape[-1]
+    if difference > 0:
+        query, key = F.pad(product.query, (0, difference)), F.pad(product.key, (0, difference))
+        return Product(query, key, product.scale), value
+    return product, F.pad(value, (0, -difference)) if difference < 0 else value
+
+
+# --- checking what comes in -------------------------------------------------------------------------------
+
+
+def _four_dimensional(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Any leading dimensions to (batch, heads)."""
+    for name, tensor in (("query", query), ("key", key), ("value", value)):
+        if tensor.ndim < 2 or tensor.ndim != query.ndim:
+            raise ShapeError(
+                f"The {name} has shape {tuple(tensor.shape)}; expected (..., positions, width) "
+                f"with as many dimensions as the query, which has shape {tuple(query.shape)}."
+            )
+    if query.ndim == 4:
+        return query, key, value
+    if query.ndim == 3:  # (batch, positions, width): one head
+        return query.unsqueeze(1), key.unsqueeze(1), value.unsqueeze(1)
+    if query.ndim == 2:
+        return query[None, None], key[None, None], value[None, None]
+    return query.flatten(0, -4), key.flatten(0, -4), value.flatten(0, -4)
+
+
+def _make_call(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    score: str | Score,
+    weights: str | Weights,
+    mask: Mask | Tensor | None,
+    bias: Bias | Tensor | None,
+    first_row: int,
+) -> Call:
+    batch, heads, num_rows, width = query.shape
+    if first_row < 0:
+        raise OptionError(f"first_row is a position of at least 0; not {first_row}.")
+    for name, tensor in (("key", key), ("value", value)):
+        if tensor.shape[0] != batch:
+            raise ShapeError(
+                f"The {name} has a batch of {tensor.shape[0]}, the query of {batch}: "
+                f"{tuple(tensor.shape)} and {tuple(query.shape)}."
+            )
+    if key.shape[:3] != value.shape[:3]:
+        raise ShapeError(
+            f"Each key has one value; the key has shape {tuple(key.shape)}, the value {tuple(value.shape)}."
+        )
+    if key.shape[1] == 0 or heads % key.shape[1]:
+        raise ShapeError(f"The {key.shape[1]} key heads must divide the {heads} query heads.")
+    if not query.dtype == key.dtype == value.dtype or not query.dtype.is_floating_point:
+        raise OptionError(
+            f"Query, key and value are of one floating-point type; got {query.dtype}, {key.dtype}, {value.dtype}."
+        )
+    resolved = resolve_score(score)
+    resolved.check(heads, width, key.shape[-1])
+    rule = resolve_mask(mask, first_row)
+    if rule is not None:
+        rule.check(batch, heads, first_row, num_rows, key.shape[2])
+    shape = (batch, heads, num_rows, key.shape[2])
+    return Call(query, key, resolved, resolve_weights(weights), rule, check_bias(bias, shape), first_row)

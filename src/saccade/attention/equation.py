@@ -1,0 +1,202 @@
+"""The written-out equation ``weights(score(q, k) + bias) v``, for any tile of the matrix.
+
+One ``Call`` holds what a use of attention is made of: projected queries and keys and the rules. The same code
+serves the plain forward pass (``attend``), the exact tiles of a trace (``trace``) and the walkthrough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float, Shaped
+from torch import Tensor
+
+from saccade.attention.masks import Mask
+from saccade.attention.scores import Score
+from saccade.attention.weights import Weights
+from saccade.errors import OptionError, ShapeError
+
+__all__ = ["Bias", "Call", "DenseTile", "normalise"]
+
+
+class Bias:
+    """A rule ``(batch, head, row, column) -> number`` that is added to the score, such as ALiBi's."""
+
+    memo: DenseTile | None = None
+
+    def __init__(self, function: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]) -> None:
+        self.function = function
+
+    def __call__(self, batch: Tensor, head: Tensor, row: Tensor, column: Tensor) -> Tensor:
+        return self.function(batch, head, row, column)
+
+    def as_score_mod(self) -> Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]:
+        """The same rule in the form that ``flex_attention`` takes."""
+        return lambda score, batch, head, row, column: score + self(batch, head, row, column)
+
+
+class DenseTile(NamedTuple):
+    """What is added to the scores of a tile: the bias, and -inf where the mask forbids."""
+
+    key: tuple[object, ...]
+    bias: Bias | Tensor | None
+    added: Float[Tensor, "#B #H #Q #K"]
+
+
+class Indices(NamedTuple):
+    """Index tensors of a tile that broadcast to (B, H, Q, K)."""
+
+    batch: Tensor
+    head: Tensor
+    row: Tensor
+    column: Tensor
+
+
+@dataclass(frozen=True)
+class Call:
+    """One use of attention: queries, keys and the rules between them."""
+
+    query: Float[Tensor, "B H Q D"]
+    key: Float[Tensor, "B G K E"]  # G divides H: each key head serves H/G query heads
+    score: Score
+    weights: Weights
+    mask: Mask | None = None
+    bias: Bias | Float[Tensor, "#B #H #Q #K"] | None = None
+    first_row: int = 0  # absolute position of the first query
+    first_head: int = 0  # set where a part of the heads or the batch was cut out,
+    first_batch: int = 0  # so that the rules still see the true indices
+    statistic: Shaped[Tensor, "B H Q 1"] | None = None  # kept where it is a decision
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """(B, H, Q, K)"""
+        batch, heads, queries, _ = self.query.shape
+        return batch, heads, queries, self.key.shape[2]
+
+    @property
+    def has_rules(self) -> bool:
+        return self.mask is not None or self.bias is not None
+
+    def span(self, rows: range) -> range:
+        """The columns outside which these rows attend to nothing."""
+        if self.mask is None or not len(rows):
+            return range(self.shape[3])
+        return range(*self.mask.span(self.first_row + rows[0], self.first_row + rows[-1], self.shape[3]))
+
+    def indices(self, rows: range, columns: range) -> Indices:
+        device = self.query.device
+        batch, heads, _, _ = self.shape
+        first = self.first_row
+        return Indices(
+            torch.arange(self.first_batch, self.first_batch + batch, device=device).view(-1, 1, 1, 1),
+            torch.arange(self.first_head, self.first_head + heads, device=device).view(1, -1, 1, 1),
+            torch.arange(first + rows.start, first + rows.stop, device=device).view(1, 1, -1, 1),
+            torch.arange(columns.start, columns.stop, device=device).view(1, 1, 1, -1),
+        )
+
+    def added(self, rows: range, columns: range, dtype: torch.dtype) -> Float[Tensor, "#B #H #Q #K"] | None:
+        """What the rules add to the scores of this tile: the bias, and -inf where the mask forbids."""
+        if not self.has_rules:
+            return None
+        at = self.indices(rows, columns)
+        added: Tensor | None = None
+        if isinstance(self.bias, Tensor):
+            added = self._bias_tile(rows, columns).to(dtype)
+        elif self.bias is not None:
+            added = self.bias(*at).to(dtype)
+        if self.mask is not None:
+            forbidden = ~self.mask(*at)
+            if added is None:
+                added = torch.zeros(forbidden.shape, dtype=dtype, device=forbidden.device)
+            added = torch.where(forbidden, float("-inf"), added)
+        return added
+
+    def _bias_tile(self, rows: range, columns: range) -> Tensor:
+        assert isinstance(self.bias, Tensor)
+        batch, heads, _, _ = self.shape
+        cuts = (
+            slice(self.first_batch, self.first_batch + batch),
+            slice(self.first_head, self.first_head + heads),
+            slice(rows.start, rows.stop),
+            slice(columns.start, columns.stop),
+        )
+        sizes = self.bias.shape
+        return self.bias[tuple(cut if size > 1 else slice(None) for cut, size in zip(cuts, sizes, strict=True))]
+
+    def scores(self, rows: range, columns: range, dtype: torch.dtype | None = None) -> Float[Tensor, "B H Q K"]:
+        """The scores of a tile with the rules applied, -inf where the query may not attend; in ``dtype``."""
+        query = self.query[:, :, rows.start : rows.stop].to(dtype or self.query.dtype)
+        key = self.key[:, :, columns.start : columns.stop].to(dtype or self.key.dtype)
+        if key.shape[1] != query.shape[1]:
+            key = key.repeat_interleave(query.shape[1] // key.shape[1], dim=1)
+        at = self.indices(rows, columns)
+        scores = self.score(query, key, at.row.flatten(), at.column.flatten())
+        if scores.dtype in (torch.float16, torch.bfloat16):
+            scores = scores.float()  # as the fused kernels do: half precision is too coarse to sum in
+        added = self.added(rows, columns, scores.dtype)
+        return scores if added is None else scores + added
+
+    def part(self, batch: range, heads: range) -> Call:
+        """The same call for some of the sequences and heads; the rules still see the true indices."""
+        group = self.query.shape[1] // self.key.shape[1]
+        key_heads = range(heads.start // group, (heads.stop - 1) // group + 1)
+        key = self.key[batch.start : batch.stop, key_heads.start : key_heads.stop]
+        if group > 1:
+            key = key.repeat_interleave(group, dim=1)
+            key = key[:, heads.start - key_heads.start * group :][:, : len(heads)]
+        cut = (slice(batch.start, batch.stop), slice(heads.start, heads.stop))
+        return replace(
+            self,
+            query=self.query[cut],
+            key=key,
+            score=self.score.part(heads),
+            statistic=None if self.statistic is None else self.statistic[cut],
+            first_batch=self.first_batch + batch.start,
+            first_head=self.first_head + heads.start,
+        )
+
+    def block_rows(self, limit: int) -> int:
+        """How many whole rows have at most ``limit`` numbers in the written-out form."""
+        batch, heads, _, columns = self.shape
+        row = batch * heads * columns * self.score.pair_width(self.key.shape[-1])
+        return max(1, limit // max(row, 1))
+
+
+def normalise(
+    scores: Float[Tensor, "B H Q K"], weights: Weights, has_rules: bool
+) -> tuple[Float[Tensor, "B H Q K"], Shaped[Tensor, "B H Q 1"]]:
+    """Scores of whole rows to weights and their statistic; exactly 0 where a score is -inf.
+
+    A row of nothing but -inf has no softmax. Its scores are replaced before and its weights zeroed after, so
+    that neither the output nor any gradient of it is NaN.
+    """
+    if not has_rules:
+        statistic = weights.statistic(scores)
+        return weights.apply(scores, statistic), statistic
+    forbidden = scores == float("-inf")
+    scores = scores.masked_fill(forbidden.all(dim=-1, keepdim=True), 0.0)
+    statistic = weights.statistic(scores)
+    return weights.apply(scores, statistic).masked_fill(forbidden, 0.0), statistic
+
+
+def check_bias(bias: object, shape: tuple[int, int, int, int]) -> Bias | Tensor | None:
+    """A bias is a rule, or a tensor that broadcasts to (B, H, Q, K)."""
+    if bias is None or isinstance(bias, Bias):
+        return bias
+    if not isinstance(bias, Tensor):
+        if callable(bias):
+            return Bias(bias)
+        raise OptionError(
+            f"A bias is a rule (batch, head, row, column) -> number or a tensor; not {type(bias).__name__}."
+        )
+    tensor = bias
+    whole = tensor.reshape((1,) * (4 - tensor.ndim) + tuple(tensor.shape)) if tensor.ndim < 4 else tensor
+    if whole.ndim != 4 or any(s not in (1, n) for s, n in zip(whole.shape, shape, strict=True)):
+        raise ShapeError(
+            f"The bias has shape {tuple(tensor.shape)}; expected (B, H, Q, K) = {shape}, "
+            "each 1 or absent where it does not vary."
+        )
+    return whole

@@ -1,0 +1,252 @@
+"""Masks: rules that say which query may attend to which key.
+
+A rule is a function ``(batch, head, row, column) -> bool`` (True = may attend) of index tensors that broadcast
+against each other; rows and columns are absolute positions. It can be evaluated for any tile, so the N×N matrix
+is never needed, and it runs unchanged as a ``mask_mod`` of ``torch.nn.attention.flex_attention``. Rules join::
+
+    causal & padding(lengths)        # a decoder on a padded batch
+    window(3) | ~causal              # neighbours, and everything ahead
+
+Besides the answer, a rule can say two things without being evaluated, which lets a kernel skip work: outside
+which columns everything is forbidden (``span``), and where everything is allowed (``is_full``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from saccade.errors import OptionError, ShapeError
+
+if TYPE_CHECKING:
+    from saccade.attention.equation import DenseTile
+
+__all__ = ["Mask", "causal", "dense", "padding", "rule", "window"]
+
+
+class Mask:
+    """Base of all mask rules."""
+
+    #: The last dense form, kept so that the layers of one forward build it once (see ``equation.Call.dense``).
+    memo: DenseTile | None = None
+
+    def __call__(self, batch: Tensor, head: Tensor, row: Tensor, column: Tensor) -> Tensor:
+        """True where the query at ``row`` may attend to the key at ``column``."""
+        raise AssertionError("every rule can be evaluated")
+
+    def span(self, first_row: int, last_row: int, num_columns: int) -> tuple[int, int]:
+        """(start, stop): every column outside is forbidden to all rows from first to last, both included."""
+        return 0, num_columns
+
+    def is_full(self, first_row: int, last_row: int, start: int, stop: int) -> bool:
+        """True only if each of these rows may attend to every column in start..stop-1."""
+        return False
+
+    def check(self, batch: int, num_heads: int, first_row: int, num_rows: int, num_columns: int) -> None:
+        """Refuse a problem of another size than the rule was made for."""
+
+    def __and__(self, other: Mask) -> Mask:
+        return _Both(self, other)
+
+    def __or__(self, other: Mask) -> Mask:
+        return _Either(self, other)
+
+    def __invert__(self) -> Mask:
+        return _Not(self)
+
+
+class _Causal(Mask):
+    def __call__(self, batch: Tensor, head: Tensor, row: Tensor, column: Tensor) -> Tensor:
+        return row >= column
+
+    def span(self, first_row: int, last_row: int, num_columns: int) -> tuple[int, int]:
+        return 0, min(last_row + 1, num_columns)
+
+    def is_full(self, first_row: int, last_row: int, start: int, stop: int) -> bool:
+        return stop <= first_row + 1
+
+
+class _Padding(Mask):
+    def __init__(self, lengths: Int[Tensor, " B"]) -> None:
+        if lengths.ndim != 1 or lengths.dtype.is_floating_point or lengths.dtype == torch.bool:
+            raise ShapeError(
+                f"padding() takes one whole-number length for each sequence, shape (B,); "
+                f"it got {lengths.dtype} of shape {tuple(lengths.shape)}."
+            )
+        self.lengths = lengths
+        self.shortest = int(lengths.min()) if len(lengths) else 0
+        self.longest = int(lengths.max()) if len(lengths) else 0
+        if self.shortest < 0:
+            raise OptionError(f"padding() takes lengths of at least 0; it got {self.shortest}.")
+
+    def __call__(self, batch: Tensor, head: Tensor, row: Tensor, column: Tensor) -> Tensor:
+        return column < self.lengths[batch]
+
+    def span(self, first_row: int, last_row: int, num_columns: int) -> tuple[int, int]:
+        return 0, min(self.longest, num_columns)
+
+    def is_full(self, first_row: int, last_row: int, start: int, stop: int) -> bool:
+        return stop <= self.shortest
+
+    def check(self, batch: int, num_heads: int, first_row: int, num_rows: int, num_columns: int) -> None:
+        if len(self.lengths) != batch:
+            raise ShapeError(f"The padding mask has {len(self.lengths)} lengths; the batch has {batch} sequences.")
+        if self.longest > num_columns:
+            raise ShapeError(f"The padding mask has a length of {self.longest}; there are only {num_columns} keys.")
+
+
+class _Window(Mask):
+    def __init__(self, radius: int) -> None:
+        if radius < 0:
+            raise OptionError(f"window() takes a radius of at least 0; it got {radius}.")
+        self.radius = radius
+
+    def __call__(self, batch: Tensor, head: Tensor, row: Tensor, column: Tensor) -> Tensor:
+        return (row - column <= self.radius) & (column - row <= self.radius)
+
+    def span(self, first_row: int, last_row: int, num_columns: int) -> tuple[int, int]:
+        start = min(max(first_row - self.radius, 0), num_columns)
+        return start, max(min(last_row + self.radius + 1, num_columns), start)
+
+    def is_full(self, first_row: int, last_row: int, start: int, stop: int) -> bool:
+        return start >= last_row - self.radius and stop <= first_row + self.radius + 1
+
+
+class _Dense(Mask):
+    def __init__(self, allowed: Bool[Tensor, "*BH Q K"], first_row: int) -> None:
+        if allowed.dtype != torch.bool or not 2 <= allowed.ndim <= 4:
+            raise ShapeError(
+                f"A mask tensor is boolean, True = may attend, of shape (Q, K), (H, Q, K) or (B, H, Q, K); "
+                f"this one is {allowed.dtype} of shape {tuple(allowed.shape)}."
+            )
+        self.allowed = allowed.reshape((1,) * (4 - allowed.ndim) + tuple(allowed.shape))
+        self.first_row = first_row
+
+    def __call__(self, batch: Tensor, head: Tensor, row: Tensor, column: Tensor) -> Tensor:
+        sizes = self.allowed.shape
+        return self.allowed[
+            batch if sizes[0] > 1 else batch * 0,
+            head if sizes[1] > 1 else head * 0,
+            row - self.first_row if sizes[2] > 1 else row * 0,
+            column if sizes[3] > 1 else column * 0,
+        ]
+
+    def check(self, batch: int, num_heads: int, first_row: int, num_rows: int, num_columns: int) -> None:
+        # Absolute rows: the tensor may cover more rows than this call asks for (a cached step).
+        last = first_row - self.first_row + num_rows
+        sizes = self.allowed.shape
+        fits = (
+            sizes[0] in (1, batch)
+            and sizes[1] in (1, num_heads)
+            and (sizes[2] == 1 or (first_row >= self.first_row and sizes[2] >= last))
+            and sizes[3] in (1, num_columns)
+        )
+        if not fits:
+            raise ShapeError(
+                f"The mask has shape {tuple(sizes)}; expected (B, H, Q, K) = "
+                f"{(batch, num_heads, last, num_columns)}, each 1 where it does not vary."
+            )
+
+
+class _Rule(Mask):
+    def __init__(self, function: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]) -> None:
+        self.function = function
+
+    def __call__(self, batch: Tensor, head: Tensor, row: Tensor, column: Tensor) -> Tensor:
+        return self.function(batch, head, row, column)
+
+
+class _Joined(Mask):
+    def __init__(self, left: Mask, right: Mask) -> None:
+        if not isinstance(left, Mask) or not isinstance(right, Mask):
+            raise OptionError(
+                f"& and | join two mask rules; got {type(left).__name__} and {type(right).__name__}. "
+                "A boolean tensor becomes a rule by dense(tensor)."
+            )
+        self.left = left
+        self.right = right
+
+    def check(self, batch: int, num_heads: int, first_row: int, num_rows: int, num_columns: int) -> None:
+        self.left.check(batch, num_heads, first_row, num_rows, num_columns)
+        self.right.check(batch, num_heads, first_row, num_rows, num_columns)
+
+
+class _Both(_Joined):
+    def __call__(self, batch: Tensor, head: Tensor, row: Tensor, column: Tensor) -> Tensor:
+        return self.left(batch, head, row, column) & self.right(batch, head, row, column)
+
+    def span(self, first_row: int, last_row: int, num_columns: int) -> tuple[int, int]:
+        a_start, a_stop = self.left.span(first_row, last_row, num_columns)
+        b_start, b_stop = self.right.span(first_row, last_row, num_columns)
+        start = max(a_start, b_start)
+        return start, max(min(a_stop, b_stop), start)
+
+    def is_full(self, first_row: int, last_row: int, start: int, stop: int) -> bool:
+        return self.left.is_full(first_row, last_row, start, stop) and self.right.is_full(
+            first_row, last_row, start, stop
+        )
+
+
+class _Either(_Joined):
+    def __call__(self, batch: Tensor, head: Tensor, row: Tensor, column: Tensor) -> Tensor:
+        return self.left(batch, head, row, column) | self.right(batch, head, row, column)
+
+    def span(self, first_row: int, last_row: int, num_columns: int) -> tuple[int, int]:
+        a_start, a_stop = self.left.span(first_row, last_row, num_columns)
+        b_start, b_stop = self.right.span(first_row, last_row, num_columns)
+        return min(a_start, b_start), max(a_stop, b_stop)
+
+    def is_full(self, first_row: int, last_row: int, start: int, stop: int) -> bool:
+        return self.left.is_full(first_row, last_row, start, stop) or self.right.is_full(
+            first_row, last_row, start, stop
+        )
+
+
+class _Not(Mask):
+    def __init__(self, inner: Mask) -> None:
+        self.inner = inner
+
+    def __call__(self, batch: Tensor, head: Tensor, row: Tensor, column: Tensor) -> Tensor:
+        return ~self.inner(batch, head, row, column)
+
+    def check(self, batch: int, num_heads: int, first_row: int, num_rows: int, num_columns: int) -> None:
+        self.inner.check(batch, num_heads, first_row, num_rows, num_columns)
+
+
+#: Each position sees itself and what came before it.
+causal: Mask = _Causal()
+
+
+def padding(lengths: Int[Tensor, " B"]) -> Mask:
+    """Only the first ``lengths[b]`` keys of sequence b are real."""
+    return _Padding(lengths)
+
+
+def window(radius: int) -> Mask:
+    """Local attention: each position sees at most ``radius`` neighbours on each side (004's N < T)."""
+    return _Window(radius)
+
+
+def dense(allowed: Bool[Tensor, "*BH Q K"], first_row: int = 0) -> Mask:
+    """A boolean tensor as a rule; its row 0 is the query at position ``first_row``. This is the O(N²) part."""
+    return _Dense(allowed, first_row)
+
+
+def rule(function: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]) -> Mask:
+    """Any function of (batch, head, row, column) as a rule."""
+    return _Rule(function)
+
+
+def resolve_mask(mask: Mask | Tensor | None, first_row: int) -> Mask | None:
+    """A mask given as a tensor becomes a rule; a rule is itself."""
+    if mask is None or isinstance(mask, Mask):
+        return mask
+    if isinstance(mask, Tensor):
+        return dense(mask, first_row)
+    raise OptionError(
+        f"A mask is a rule (causal, padding(lengths), ...) or a boolean tensor; not {type(mask).__name__}."
+    )

@@ -1,0 +1,240 @@
+"""Scores: how well a query fits a key (002, 003 and 004 of the lectures).
+
+Shapes everywhere: B batch, H heads, Q queries, K keys, D width. A score gets ``(query, key, rows, columns)``,
+where rows and columns are the absolute positions of the queries and keys, so that a score may depend on who
+asks whom; it answers for exactly the queries and keys that it is given, so any tile of the whole matrix can be
+computed alone.
+
+====================  =====================================  ================================
+``Dot``               ``q·k``                                Luong 2015
+``ScaledDot``         ``q·k / √D``                           Vaswani 2017, eq. 1
+``Cosine``            ``q·k / (|q| |k|)``                    Graves 2014, eq. 6
+``Bilinear``          ``qᵀ W k``                             Luong 2015, "general"
+``Additive``          ``w·tanh(q + k)``, projected q and k   Bahdanau 2015, appendix A.1.2
+``MLP``               ``w·tanh(W [q; k] + b)``               the lectures' f_att
+====================  =====================================  ================================
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from typing import ClassVar, NamedTuple, Self
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from saccade.errors import ShapeError, UnknownNameError
+
+__all__ = ["MLP", "SCORES", "Additive", "Bilinear", "Cosine", "Dot", "Product", "ScaledDot", "Score"]
+
+
+class Product(NamedTuple):
+    """A score as ``scale · query keyᵀ``: the form that fused kernels compute."""
+
+    query: Float[Tensor, "B H Q D"]
+    key: Float[Tensor, "B H K D"]
+    scale: float
+
+
+class Score:
+    """Base of all scores."""
+
+    #: True where the score is one scaled matrix product, given by ``as_product``.
+    is_product: ClassVar[bool] = False
+
+    def __call__(
+        self,
+        query: Float[Tensor, "B H Q D"],
+        key: Float[Tensor, "B H K E"],
+        rows: Int[Tensor, " Q"],
+        columns: Int[Tensor, " K"],
+    ) -> Float[Tensor, "B H Q K"]:
+        """The score of every query with every key."""
+        product = self.as_product(query, key)
+        # The scale goes onto the smaller factor, before the product, as the fused kernels do.
+        return (product.query * product.scale) @ product.key.transpose(-2, -1)
+
+    def as_product(self, query: Tensor, key: Tensor) -> Product:
+        """The same score as one scaled matrix product."""
+        raise AssertionError("a score is a product or has a __call__ of its own")
+
+    def check(self, num_heads: int, query_width: int, key_width: int) -> None:
+        """Refuse widths that this score cannot compare."""
+        if query_width != key_width:
+            raise ShapeError(
+                f"The {type(self).__name__} score compares queries and keys of one width; "
+                f"the query has width {query_width}, the key {key_width}."
+            )
+
+    def pair_width(self, width: int) -> int:
+        """How many numbers the written-out form holds at once for each pair of query and key."""
+        return 1
+
+    def part(self, heads: range) -> Self:
+        """The same score for some of the heads only."""
+        return self
+
+    def frozen(self, dtype: torch.dtype) -> Self:
+        """A copy that later training does not change, for exact tiles in ``dtype``."""
+        return self
+
+
+class Dot(Score):
+    """``q·k`` (Luong 2015)."""
+
+    is_product = True
+
+    def as_product(self, query: Tensor, key: Tensor) -> Product:
+        return Product(query, key, 1.0)
+
+
+class ScaledDot(Score):
+    """``q·k / √D`` (Vaswani 2017, eq. 1); another scale on request."""
+
+    is_product = True
+
+    def __init__(self, scale: float | None = None) -> None:
+        self.scale = scale
+
+    def as_product(self, query: Tensor, key: Tensor) -> Product:
+        scale = 1.0 / math.sqrt(query.shape[-1]) if self.scale is None else self.scale
+        return Product(query, key, scale)
+
+
+class Cosine(Score):
+    """``q·k / (|q| |k|)`` (Graves 2014, eq. 6); a vector of length 0 fits nothing (score 0)."""
+
+    is_product = True
+
+    def __init__(self, scale: float = 1.0) -> None:
+        self.scale = scale
+
+    def as_product(self, query: Tensor, key: Tensor) -> Product:
+        return Product(nn.functional.normalize(query, dim=-1), nn.functional.normalize(key, dim=-1), self.scale)
+
+
+class _Learned(Score, nn.Module):
+    """A score with parameters of its own: one set for all heads, or one for each."""
+
+    num_heads: int | None
+
+    def __init__(self, num_heads: int | None) -> None:
+        nn.Module.__init__(self)
+        self.num_heads = num_heads
+
+    def part(self, heads: range) -> Self:
+        if self.num_heads is None:
+            return self
+        cut = copy.copy(self)
+        cut.num_heads = len(heads)
+        cut._parameters = {
+            name: nn.Parameter(parameter[heads.start : heads.stop], requires_grad=False)
+            for name, parameter in self._parameters.items()
+            if parameter is not None
+        }
+        return cut
+
+    def frozen(self, dtype: torch.dtype) -> Self:
+        return copy.deepcopy(self).requires_grad_(False).to(dtype)
+
+    def _parameter(self, *shape: int, fan_in: int) -> nn.Parameter:
+        bound = 1.0 / math.sqrt(fan_in)
+        return nn.Parameter(torch.empty(self.num_heads or 1, *shape).uniform_(-bound, bound))
+
+    def _check_width(self, name: str, actual: int, expected: int) -> None:
+        if actual != expected:
+            raise ShapeError(
+                f"This {type(self).__name__} score was made for {name} of width {expected}; "
+                f"the {name} has width {actual}."
+            )
+
+    def _check_heads(self, num_heads: int) -> None:
+        if self.num_heads not in (None, num_heads):
+            raise ShapeError(
+                f"This {type(self).__name__} score was made for {self.num_heads} heads; the query has {num_heads}."
+            )
+
+
+class Bilinear(_Learned):
+    """``qᵀ W k`` (Luong 2015, "general")."""
+
+    is_product = True
+
+    def __init__(self, query_width: int, key_width: int | None = None, num_heads: int | None = None) -> None:
+        super().__init__(num_heads)
+        self.weight = self._parameter(query_width, key_width or query_width, fan_in=query_width)
+
+    def as_product(self, query: Tensor, key: Tensor) -> Product:
+        return Product(query @ self.weight, key, 1.0)
+
+    def check(self, num_heads: int, query_width: int, key_width: int) -> None:
+        self._check_heads(num_heads)
+        self._check_width("query", query_width, self.weight.shape[1])
+        self._check_width("key", key_width, self.weight.shape[2])
+
+
+class Additive(_Learned):
+    """``w·tanh(q + k)`` on projected queries and keys (Bahdanau 2015; 004's method 2)."""
+
+    def __init__(self, width: int, num_heads: int | None = None) -> None:
+        super().__init__(num_heads)
+        self.vector = self._parameter(width, fan_in=width)
+
+    def __call__(self, query: Tensor, key: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
+        hidden = torch.tanh(query.unsqueeze(-2) + key.unsqueeze(-3))  # (B, H, Q, K, D)
+        return torch.einsum("bhqkd,hd->bhqk", hidden, self.vector.expand(query.shape[1], -1))
+
+    def check(self, num_heads: int, query_width: int, key_width: int) -> None:
+        self._check_heads(num_heads)
+        self._check_width("query", query_width, self.vector.shape[1])
+        self._check_width("key", key_width, self.vector.shape[1])
+
+    def pair_width(self, width: int) -> int:
+        return width
+
+
+class MLP(_Learned):
+    """``w·tanh(W [q; k] + b)``, the lectures' f_att; W's two halves act on q and k alone, so each acts once."""
+
+    def __init__(
+        self,
+        query_width: int,
+        key_width: int | None = None,
+        hidden_width: int | None = None,
+        num_heads: int | None = None,
+    ) -> None:
+        super().__init__(num_heads)
+        key_width = key_width or query_width
+        hidden_width = hidden_width or query_width
+        fan_in = query_width + key_width
+        self.query_weight = self._parameter(query_width, hidden_width, fan_in=fan_in)
+        self.key_weight = self._parameter(key_width, hidden_width, fan_in=fan_in)
+        self.bias = self._parameter(1, hidden_width, fan_in=fan_in)
+        self.vector = self._parameter(hidden_width, fan_in=hidden_width)
+
+    def __call__(self, query: Tensor, key: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
+        projected = query @ self.query_weight + self.bias
+        hidden = torch.tanh(projected.unsqueeze(-2) + (key @ self.key_weight).unsqueeze(-3))
+        return torch.einsum("bhqkd,hd->bhqk", hidden, self.vector.expand(query.shape[1], -1))
+
+    def check(self, num_heads: int, query_width: int, key_width: int) -> None:
+        self._check_heads(num_heads)
+        self._check_width("query", query_width, self.query_weight.shape[1])
+        self._check_width("key", key_width, self.key_weight.shape[1])
+
+    def pair_width(self, width: int) -> int:
+        return self.vector.shape[1]
+
+
+SCORES: dict[str, Score] = {"dot": Dot(), "scaled_dot": ScaledDot(), "cosine": Cosine()}
+
+
+def resolve_score(score: str | Score) -> Score:
+    """The score of that name; a score given as an object is itself."""
+    if isinstance(score, Score):
+        return score
+    if not isinstance(score, str) or score not in SCORES:
+        raise UnknownNameError("score", score, SCORES)
+    return SCORES[score]

@@ -1,0 +1,103 @@
+"""``watch``: keep the attention of a model while it runs, under the names of its layers.
+
+Watching changes nothing: ``record`` runs after the output has been computed by the same code as always, and only
+keeps references (copies where a tensor is a view into a buffer that may be overwritten).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from types import TracebackType
+
+from torch import nn
+
+from saccade.attention.equation import Call
+from saccade.attention.trace import Trace, keep
+from saccade.errors import OptionError, UnknownNameError
+
+__all__ = ["Watch", "watch"]
+
+#: The name of calls to ``attend`` that name no owner, and of a watched layer that is its own root.
+UNNAMED = "attention"
+
+
+class _Active(threading.local):
+    """The watchers of this thread: those of another thread's model see nothing of it."""
+
+    watchers: tuple[Watch, ...] = ()
+
+
+_active = _Active()
+
+
+class Watch(Mapping[str, Trace]):
+    """The traces seen so far, by name. Use it as ``with saccade.watch(model) as seen: model(...)``."""
+
+    def __init__(self, model: nn.Module | None = None) -> None:
+        if model is not None and not isinstance(model, nn.Module):
+            raise OptionError(f"watch() takes a torch module; not {type(model).__name__}.")
+        modules = () if model is None else model.named_modules()
+        self._names = {id(module): name or UNNAMED for name, module in modules}
+        self._model = model  # keeps the identities above valid
+        self._traces: dict[str, Trace] = {}
+
+    def __enter__(self) -> Watch:
+        _active.watchers = (*_active.watchers, self)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        _active.watchers = tuple(watcher for watcher in _active.watchers if watcher is not self)
+
+    def __getitem__(self, name: str) -> Trace:
+        if name not in self._traces:
+            raise UnknownNameError("watched attention", name, self._traces)
+        return self._traces[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._traces)
+
+    def __len__(self) -> int:
+        return len(self._traces)
+
+    def __repr__(self) -> str:
+        return f"Watch({', '.join(f'{name}: {trace.shape}' for name, trace in self._traces.items())})"
+
+    def _name_of(self, owner: nn.Module | None) -> str | None:
+        """The owner's place in the watched model; None if it has none, so that others' calls are not seen."""
+        if owner is None or self._model is None:
+            return UNNAMED
+        return self._names.get(id(owner))
+
+    def _see(self, name: str, call: Call) -> None:
+        known = self._traces.get(name)
+        if call.first_row > 0 and known is not None and known.continues(call):
+            known.append(call)
+        else:  # a new forward replaces the last one
+            self._traces[name] = Trace(name, call)
+
+
+def watch(model: nn.Module | None = None) -> Watch:
+    """Watch a model's attention: ``with saccade.watch(model) as seen:`` maps names to traces.
+
+    Names are the places of the layers in the model, such as ``encoder.0.self``. Only calls made by the thread
+    that watches are seen; watchers may be nested. Without a model, every call to ``attend`` is seen, under one name.
+    """
+    return Watch(model)
+
+
+def record(owner: nn.Module | None, call: Call) -> None:
+    """Show a finished call to the watchers of this thread, if there are any."""
+    if not _active.watchers:
+        return
+    named = [(watcher, watcher._name_of(owner)) for watcher in _active.watchers]
+    if any(name is not None for _, name in named):
+        kept = keep(call)
+        for watcher, name in named:
+            if name is not None:
+                watcher._see(name, kept)

@@ -1,0 +1,167 @@
+"""Weights: from the scores of a query to how much it takes from each key.
+
+Each function has two halves. ``statistic`` condenses a block of whole rows to one number a row;
+``apply`` turns any tile of scores into weights by that number alone. So the exact weights of a tile need the
+tile's scores and its rows' statistics, never the rest of the matrix:
+
+===========  ==========================  =============================================  =====================
+softmax      ``exp(s - l)``              l = log Σ exp(s)                               rows sum to 1
+relu         ``max(s, 0)``               none                                           any sum (004)
+sparsemax    ``max(s - τ, 0)``           τ such that the row sums to 1 (Martins 2016)   rows sum to 1
+hard         1 at the chosen key         its index                                      rows sum to 1
+===========  ==========================  =============================================  =====================
+
+A score of -inf means "may not attend"; such weights are exactly 0, and a row of nothing else is all zeros.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal, get_args
+
+import torch
+from jaxtyping import Float, Shaped
+from torch import Tensor
+
+from saccade.errors import OptionError, UnknownNameError
+
+__all__ = ["WEIGHTS", "Hard", "HardMode", "Relu", "Softmax", "Sparsemax", "Weights"]
+
+HardMode = Literal["greedy", "straight_through", "sample"]
+
+
+class Weights:
+    """Base of all weights functions."""
+
+    #: True where ``merge`` joins the statistics of two parts of the same rows; else only whole rows will do.
+    merges: ClassVar[bool] = False
+    #: True where the statistic is a decision that must be kept, because it cannot be computed again.
+    decides: ClassVar[bool] = False
+    #: True where, within a row, a larger score never gets a smaller weight (and the place does not matter).
+    monotone: ClassVar[bool] = True
+
+    def statistic(self, scores: Float[Tensor, "B H Q K"]) -> Shaped[Tensor, "B H Q 1"]:
+        """What ``apply`` must know of each whole row."""
+        raise AssertionError("every weights function has its statistic")
+
+    def apply(
+        self,
+        scores: Float[Tensor, "B H Q K"],
+        statistic: Shaped[Tensor, "B H Q 1"],
+        first_column: int = 0,
+    ) -> Float[Tensor, "B H Q K"]:
+        """The weights of any tile; ``first_column`` is the position of its first key."""
+        raise AssertionError("every weights function has its apply")
+
+    def merge(self, left: Shaped[Tensor, "B H Q 1"], right: Shaped[Tensor, "B H Q 1"]) -> Shaped[Tensor, "B H Q 1"]:
+        """The statistic of rows from those of their left and right parts."""
+        raise AssertionError("asked only where merges is True")
+
+
+class Softmax(Weights):
+    """``exp(s) / Σ exp(s)``."""
+
+    merges = True
+
+    def statistic(self, scores: Tensor) -> Tensor:
+        return torch.logsumexp(scores, dim=-1, keepdim=True)
+
+    def merge(self, left: Tensor, right: Tensor) -> Tensor:
+        return torch.logaddexp(left, right)
+
+    def apply(self, scores: Tensor, statistic: Tensor, first_column: int = 0) -> Tensor:
+        return torch.exp(scores - statistic)
+
+
+class Relu(Weights):
+    """``max(s, 0)``: "any scaling function" (004); nothing of the row is needed."""
+
+    merges = True
+
+    def statistic(self, scores: Tensor) -> Tensor:
+        return scores.new_zeros((*scores.shape[:-1], 1))
+
+    def merge(self, left: Tensor, right: Tensor) -> Tensor:
+        return left
+
+    def apply(self, scores: Tensor, statistic: Tensor, first_column: int = 0) -> Tensor:
+        return torch.relu(scores)
+
+
+class Sparsemax(Weights):
+    """The nearest point of the simplex (Martins & Astudillo 2016, algorithm 1): far keys get exactly 0."""
+
+    def statistic(self, scores: Tensor) -> Tensor:
+        ordered = scores.sort(dim=-1, descending=True).values
+        total = ordered.cumsum(dim=-1)
+        size = torch.arange(1, scores.shape[-1] + 1, dtype=scores.dtype, device=scores.device)
+        support = (1 + size * ordered > total).sum(dim=-1, keepdim=True).clamp(min=1)
+        return (total.gather(-1, support - 1) - 1) / support.to(scores.dtype)
+
+    def apply(self, scores: Tensor, statistic: Tensor, first_column: int = 0) -> Tensor:
+        return torch.relu(scores - statistic)
+
+
+class Hard(Weights):
+    """Hard attention: all the weight on one key (004; Xu 2015, section 4.1).
+
+    ``greedy`` takes the best key and passes no gradient to the scores; ``straight_through`` takes the best key
+    and passes back softmax's gradient (Bengio 2013); ``sample`` draws a key from softmax and keeps the log of
+    its probability, with gradient, as ``log_probability`` (B, H, Q) of the last call, for reinforcement.
+    """
+
+    decides = True
+    monotone = False
+
+    def __init__(self, mode: HardMode = "greedy", generator: torch.Generator | None = None) -> None:
+        if mode not in get_args(HardMode):
+            raise OptionError(f"Hard attention has the modes {', '.join(get_args(HardMode))}; not {mode!r}.")
+        self.mode = mode
+        self.generator = generator
+        self.log_probability: Float[Tensor, "B H Q"] | None = None
+
+    def statistic(self, scores: Tensor) -> Tensor:
+        if self.mode != "sample":
+            return scores.argmax(dim=-1, keepdim=True)
+        log_probability = torch.log_softmax(scores, dim=-1)
+        rows = log_probability.detach().exp().reshape(-1, scores.shape[-1])
+        drawn = torch.multinomial(rows, 1, generator=self.generator)
+        drawn = drawn.reshape(*scores.shape[:-1], 1)
+        self.log_probability = log_probability.gather(-1, drawn).squeeze(-1)
+        return drawn
+
+    def apply(self, scores: Tensor, statistic: Tensor, first_column: int = 0) -> Tensor:
+        columns = torch.arange(first_column, first_column + scores.shape[-1], device=scores.device)
+        chosen = (columns == statistic).to(scores.dtype)
+        if self.mode == "straight_through" and scores.requires_grad:
+            passed: Tensor = _StraightThrough.apply(chosen, torch.softmax(scores, dim=-1))  # type: ignore[no-untyped-call]
+            return passed
+        return chosen
+
+
+class _StraightThrough(torch.autograd.Function):
+    """Forward the choice, unrounded; backward as if the probabilities had been used."""
+
+    @staticmethod
+    def forward(ctx: object, chosen: Tensor, probabilities: Tensor) -> Tensor:
+        return chosen.clone()
+
+    @staticmethod
+    def backward(ctx: object, *gradients: Tensor) -> tuple[None, Tensor]:
+        return None, gradients[0]
+
+
+WEIGHTS: dict[str, type[Weights]] = {
+    "softmax": Softmax,
+    "relu": Relu,
+    "sparsemax": Sparsemax,
+    "hard": Hard,
+}
+
+
+def resolve_weights(weights: str | Weights) -> Weights:
+    """The weights function of that name; one given as an object is itself."""
+    if isinstance(weights, Weights):
+        return weights
+    if not isinstance(weights, str) or weights not in WEIGHTS:
+        raise UnknownNameError("weights function", weights, WEIGHTS)
+    return WEIGHTS[weights]()
