@@ -2,8 +2,10 @@
 
 from saccade.attention.attend import Kernel, attend
 from saccade.attention.equation import Bias
+from saccade.attention.heads import Cache, GrowingCache, KeyValue, MultiHead, Resize, StaticCache
 from saccade.attention.masks import Mask, causal, dense, padding, rule, window
 from saccade.attention.overview import Overview
+from saccade.attention.positions import ALiBi, Learned, Linear, PositionTable, Rotary, Sinusoidal
 from saccade.attention.scores import MLP, SCORES, Additive, Bilinear, Cosine, Dot, ScaledDot, Score
 from saccade.attention.trace import Link, Trace
 from saccade.attention.watch import Watch, watch
@@ -13,21 +15,33 @@ __all__ = [
     "MLP",
     "SCORES",
     "WEIGHTS",
+    "ALiBi",
     "Additive",
     "Bias",
     "Bilinear",
+    "Cache",
     "Cosine",
     "Dot",
+    "GrowingCache",
     "Hard",
     "Kernel",
+    "KeyValue",
+    "Learned",
+    "Linear",
     "Link",
     "Mask",
+    "MultiHead",
     "Overview",
+    "PositionTable",
     "Relu",
+    "Resize",
+    "Rotary",
     "ScaledDot",
     "Score",
+    "Sinusoidal",
     "Softmax",
     "Sparsemax",
+    "StaticCache",
     "Trace",
     "Watch",
     "Weights",

@@ -1,0 +1,243 @@
+"""Several heads: projections, attention in each head, and W_O (003 of the lectures; Vaswani 2017, §3.2.2)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from saccade.attention.attend import Kernel, attend
+from saccade.attention.equation import Bias
+from saccade.attention.masks import Mask
+from saccade.attention.positions import ALiBi, Rotary
+from saccade.attention.scores import Score, resolve_score
+from saccade.attention.weights import Weights, resolve_weights
+from saccade.errors import OptionError, ShapeError
+
+__all__ = ["Cache", "GrowingCache", "KeyValue", "MultiHead", "Resize", "StaticCache"]
+
+
+class KeyValue(NamedTuple):
+    """Projected keys and values: what a source is to attention."""
+
+    key: Float[Tensor, "B G K D"]
+    value: Float[Tensor, "B G K D"]
+
+
+class Cache(Protocol):
+    """Keeps the keys and values of the positions so far, so that a step projects only the new ones."""
+
+    @property
+    def length(self) -> int:
+        """How many positions are kept."""
+
+    def append(self, new: KeyValue) -> KeyValue:
+        """Keep these too; all that are kept."""
+
+    def reorder(self, index: Int[Tensor, " B"]) -> None:
+        """Sequence b goes on from sequence index[b]."""
+
+
+class GrowingCache:
+    """A cache that grows with each step; any length, at the price of a copy a step."""
+
+    def __init__(self) -> None:
+        self._kept: KeyValue | None = None
+
+    @property
+    def length(self) -> int:
+        return 0 if self._kept is None else self._kept.key.shape[2]
+
+    def append(self, new: KeyValue) -> KeyValue:
+        if self._kept is not None:
+            old = self._kept
+            new = KeyValue(torch.cat([old.key, new.key], dim=2), torch.cat([old.value, new.value], dim=2))
+        self._kept = new
+        return new
+
+    def reorder(self, index: Tensor) -> None:
+        if self._kept is not None:
+            self._kept = KeyValue(*(part.index_select(0, index) for part in self._kept))
+
+
+class StaticCache:
+    """A cache of a fixed length, allocated on first use: a step writes in place and copies nothing."""
+
+    def __init__(self, max_length: int) -> None:
+        self.max_length = max_length
+        self.length = 0
+        self._kept: KeyValue | None = None
+
+    def append(self, new: KeyValue) -> KeyValue:
+        if self._kept is None:
+            self._kept = KeyValue(*(self._allocate(part) for part in new))
+        stop = self.length + new.key.shape[2]
+        if stop > self.max_length:
+            raise ShapeError(f"This cache holds {self.max_length} positions; {stop} were to be kept.")
+        for kept, part in zip(self._kept, new, strict=True):
+            kept[:, :, self.length : stop] = part
+        self.length = stop
+        return KeyValue(*(part[:, :, :stop] for part in self._kept))
+
+    def reorder(self, index: Tensor) -> None:
+        if self._kept is not None:
+            self._kept = KeyValue(*(part.index_select(0, index) for part in self._kept))
+
+    def _allocate(self, part: Tensor) -> Tensor:
+        return part.new_empty(*part.shape[:2], self.max_length, part.shape[3])
+
+
+class MultiHead(nn.Module):
+    """Attention in several heads: ``concat(head_1, ..., head_H) W_O``.
+
+    Each head projects the input to its own queries, keys and values. With fewer key heads than heads, groups of
+    heads share keys and values (one key head: multi-query, Shazeer 2019; several: grouped, Ainslie 2023).
+
+    Args:
+        width: of the input, and of the output.
+        num_key_heads: how many heads keys and values have; it divides ``num_heads``, which is the default.
+        head_width: of each head; ``width / num_heads`` if not given.
+        source_width: of the source of a cross-attention, where it differs from ``width``.
+        score, weights: as in ``attend``.
+        rotary: turns queries and keys by their positions. alibi: biases scores by distance.
+        bias, output_bias: whether the projections, and W_O, add a learned vector.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        num_heads: int,
+        *,
+        num_key_heads: int | None = None,
+        head_width: int | None = None,
+        source_width: int | None = None,
+        score: str | Score = "scaled_dot",
+        weights: str | Weights = "softmax",
+        dropout: float = 0.0,
+        rotary: Rotary | None = None,
+        alibi: bool = False,
+        bias: bool = True,
+        output_bias: bool | None = None,
+        kernel: Kernel = "auto",
+    ) -> None:
+        super().__init__()
+        _check_heads(width, num_heads, num_key_heads, head_width)
+        self.num_heads = num_heads
+        self.num_key_heads = num_key_heads or num_heads
+        self.head_width = head_width or width // num_heads
+        self.query = nn.Linear(width, num_heads * self.head_width, bias=bias)
+        self.key_value = nn.Linear(source_width or width, 2 * self.num_key_heads * self.head_width, bias=bias)
+        self.output = nn.Linear(num_heads * self.head_width, width, bias=bias if output_bias is None else output_bias)
+        self.score = resolve_score(score)  # a learned score is a submodule, and trained with the rest
+        self.weights = resolve_weights(weights)
+        self.dropout = dropout
+        self.rotary = rotary
+        self.alibi = ALiBi(num_heads) if alibi else None
+        self.kernel: Kernel = kernel
+        self._initialise()
+
+    def _initialise(self) -> None:
+        key, value = self.key_value.weight.chunk(2)
+        for weight in (self.query.weight, key, value, self.output.weight):
+            nn.init.xavier_uniform_(weight)
+        for layer in (self.query, self.key_value, self.output):
+            if layer.bias is not None:
+                nn.init.zeros_(layer.bias)
+
+    def forward(
+        self,
+        x: Float[Tensor, "B Q D"],
+        source: Float[Tensor, "B K E"] | KeyValue | None = None,
+        *,
+        mask: Mask | Tensor | None = None,
+        bias: Bias | Tensor | None = None,
+        cache: Cache | None = None,
+        first_row: int = 0,
+    ) -> Float[Tensor, "B Q D"]:
+        """What each position of x takes from the source, or from x itself if there is none.
+
+        A source that is asked more than once is projected once, by ``project``. With a cache, x continues what
+        the cache holds. ``first_row`` is the position of x's first row where no cache says it.
+        """
+        if source is not None and cache is not None:
+            raise OptionError("A cache keeps the keys of x itself; a source is kept by project(source).")
+        first_row = cache.length if cache is not None else first_row
+        query = self._split(self.query(self._checked(x, self.query)), self.num_heads)
+        query = query if self.rotary is None else self.rotary(query, first_row)
+        if isinstance(source, KeyValue):
+            kept = source
+        else:
+            kept = self.project(x, first_row) if source is None else self.project(source)
+        if cache is not None:
+            kept = cache.append(kept)
+        output = attend(
+            query,
+            kept.key,
+            kept.value,
+            score=self.score,
+            weights=self.weights,
+            mask=mask,
+            bias=self._bias(bias),
+            dropout=self.dropout if self.training else 0.0,
+            kernel=self.kernel,
+            first_row=first_row,
+            owner=self,
+        )
+        joined: Tensor = self.output(output.transpose(1, 2).flatten(2))
+        return joined
+
+    def project(self, source: Float[Tensor, "B K E"], first: int = 0) -> KeyValue:
+        """The keys and values of a source whose first position is ``first``."""
+        key, value = self.key_value(self._checked(source, self.key_value)).chunk(2, dim=-1)
+        key, value = self._split(key, self.num_key_heads), self._split(value, self.num_key_heads)
+        return KeyValue(key if self.rotary is None else self.rotary(key, first), value)
+
+    def _split(self, x: Tensor, heads: int) -> Float[Tensor, "B H N D"]:
+        return x.view(x.shape[0], x.shape[1], heads, self.head_width).transpose(1, 2)
+
+    def _bias(self, bias: Bias | Tensor | None) -> Bias | Tensor | None:
+        if self.alibi is not None and bias is not None:
+            raise OptionError("This layer biases its scores by alibi; it takes no further bias.")
+        return bias if self.alibi is None else self.alibi
+
+    def _checked(self, x: Tensor, layer: nn.Linear) -> Tensor:
+        if x.ndim != 3 or x.shape[-1] != layer.in_features:
+            raise ShapeError(
+                f"This layer takes inputs of shape (batch, positions, {layer.in_features}); got {tuple(x.shape)}."
+            )
+        return x
+
+
+def _check_heads(width: int, num_heads: int, num_key_heads: int | None, head_width: int | None) -> None:
+    if num_heads < 1:
+        raise OptionError(f"Attention has at least 1 head; not {num_heads}.")
+    if head_width is None and width % num_heads:
+        raise ShapeError(f"{num_heads} heads do not divide a width of {width}; give head_width, or other sizes.")
+    if num_key_heads is not None and (num_key_heads < 1 or num_heads % num_key_heads):
+        raise ShapeError(f"The {num_key_heads} key heads must divide the {num_heads} heads.")
+
+
+class Resize(nn.Module):
+    """An output of another length: ``b'[n', d'] = Σ_n W[n', n, d'] · b[n]`` (004, §4's other W^o).
+
+    W has a place for each of ``length`` inputs: shorter inputs are padded with zeros, longer ones refused.
+    ``width`` is that of b[n], a single number in the lecture.
+    """
+
+    def __init__(self, length: int, new_length: int, new_width: int, width: int = 1) -> None:
+        super().__init__()
+        self.length = length
+        self.width = width
+        self.weight = nn.Parameter(torch.empty(new_length, length, new_width, width))
+        nn.init.normal_(self.weight, std=(length * width) ** -0.5)
+
+    def forward(self, b: Float[Tensor, "*B N D"]) -> Float[Tensor, "*B M E"]:
+        length, width = b.shape[-2:]
+        if width != self.width:
+            raise ShapeError(f"This layer takes inputs of width {self.width}; got {width}.")
+        if length > self.length:
+            raise ShapeError(f"This layer takes at most {self.length} positions; got {length}.")
+        # Zeros in the missing places add nothing, so those places are left out of the sum.
+        return torch.einsum("mnew,...nw->...me", self.weight[:, :length], b)

@@ -1,0 +1,181 @@
+"""Positions: how a network without order learns where a word stands (002 and 004 of the lectures).
+
+Tables are added to the input (004) or concatenated with it (002); rotary turns queries and keys, ALiBi biases
+their scores.
+
+================  =================================================================  ======================
+``Linear``        ``PE(pos) = a·pos + b``                                            002
+``Sinusoidal``    ``sin(pos / 10000^(2i/D))`` and ``cos`` of the same                Vaswani 2017, §3.5
+``Learned``       a row of a table                                                   Gehring 2017
+``Rotary``        pairs of q and k turned by ``pos / 10000^(2i/D)``                  Su 2021, eq. 34
+``ALiBi``         ``-slope_h · |row - column|`` added to the score                   Press 2022
+================  =================================================================  ======================
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, get_args
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from saccade.attention.equation import Bias
+from saccade.errors import OptionError, PositionError, ShapeError
+
+__all__ = ["ALiBi", "Learned", "Linear", "PositionTable", "Rotary", "Sinusoidal"]
+
+How = Literal["add", "concatenate"]
+
+
+class PositionTable(nn.Module):
+    """Base of the positions that are vectors beside the input."""
+
+    def __init__(self, width: int, how: How = "add") -> None:
+        super().__init__()
+        if width < 1:
+            raise OptionError(f"Positions have a width of at least 1; not {width}.")
+        if how not in get_args(How):
+            raise OptionError(f"Positions are joined by {' or '.join(get_args(How))}; not {how!r}.")
+        self.width = width
+        self.how = how
+
+    def table(self, first: int, length: int) -> Float[Tensor, "N D"]:
+        """The vectors of positions first, first+1, ..."""
+        raise AssertionError("every table has its vectors")
+
+    def forward(self, x: Float[Tensor, "*B N D"], first: int = 0) -> Float[Tensor, "*B N E"]:
+        """The input with its positions; ``first`` is the position of the first one."""
+        table = self.table(first, x.shape[-2]).to(x.dtype)
+        if self.how == "concatenate":
+            return torch.cat([x, table.expand(*x.shape[:-1], -1)], dim=-1)
+        if x.shape[-1] != self.width:
+            raise ShapeError(
+                f"Positions of width {self.width} are added to an input of the same width; it has width {x.shape[-1]}."
+            )
+        return x + table
+
+
+class Linear(PositionTable):
+    """``PE(pos) = slope·pos + offset``, the same in every dimension (002): it grows without bound."""
+
+    where: Tensor
+
+    def __init__(self, width: int, how: How = "add", slope: float = 1.0, offset: float = 0.0) -> None:
+        super().__init__(width, how)
+        self.slope = slope
+        self.offset = offset
+        self.register_buffer("where", torch.zeros(0), persistent=False)  # carries the device
+
+    def table(self, first: int, length: int) -> Tensor:
+        position = torch.arange(first, first + length, device=self.where.device, dtype=torch.float32)
+        return (self.slope * position + self.offset).unsqueeze(-1).expand(-1, self.width)
+
+
+class Sinusoidal(PositionTable):
+    """``PE(pos, 2i) = sin(pos / 10000^(2i/D))``, ``PE(pos, 2i+1) = cos`` of the same (Vaswani 2017, §3.5).
+
+    ``interleaved=False`` puts all sines before all cosines, as some published models do.
+    """
+
+    rate: Tensor
+
+    def __init__(self, width: int, how: How = "add", base: float = 10000.0, interleaved: bool = True) -> None:
+        super().__init__(width, how)
+        self.interleaved = interleaved
+        self.register_buffer("rate", _rates(width, base), persistent=False)
+
+    def table(self, first: int, length: int) -> Tensor:
+        position = torch.arange(first, first + length, device=self.rate.device, dtype=self.rate.dtype)
+        angle = torch.outer(position, self.rate)
+        sine, cosine = torch.sin(angle), torch.cos(angle)[:, : self.width // 2]
+        if not self.interleaved:
+            return torch.cat([sine, cosine], dim=-1).float()
+        table = torch.empty(length, self.width, dtype=angle.dtype, device=angle.device)
+        table[:, 0::2], table[:, 1::2] = sine, cosine
+        return table.float()
+
+
+class Learned(PositionTable):
+    """A learned vector for each position up to a last one (Gehring 2017)."""
+
+    def __init__(self, width: int, max_length: int, how: How = "add") -> None:
+        super().__init__(width, how)
+        self.weight = nn.Parameter(torch.empty(max_length, width))
+        nn.init.normal_(self.weight, std=0.02)
+
+    def table(self, first: int, length: int) -> Tensor:
+        if first + length > len(self.weight):
+            raise PositionError(
+                f"This model knows {len(self.weight)} learned positions; the input needs {first + length}. "
+                "Shorten it, or train with sinusoidal, rotary or alibi positions."
+            )
+        return self.weight[first : first + length]
+
+
+class Rotary(nn.Module):
+    """Turns each pair of dimensions of q and k by an angle that grows with the position (Su 2021, eq. 34).
+
+    The product of a query and a key then depends on their distance alone. A pair is (i, i + D/2), or (2i, 2i+1)
+    with ``interleaved``; both are in use, for the same model with its dimensions in another order.
+    """
+
+    rate: Tensor
+
+    def __init__(
+        self, head_width: int, base: float = 10000.0, interleaved: bool = False, turned_width: int | None = None
+    ) -> None:
+        super().__init__()
+        self.turned_width = head_width if turned_width is None else turned_width
+        if self.turned_width % 2 or not 0 < self.turned_width <= head_width:
+            raise OptionError(
+                f"Rotary positions turn an even number of dimensions, at most the head's {head_width}; "
+                f"not {self.turned_width}."
+            )
+        self.interleaved = interleaved
+        self.register_buffer("rate", _rates(self.turned_width, base), persistent=False)
+
+    def forward(self, x: Float[Tensor, "B H N D"], first: int = 0) -> Float[Tensor, "B H N D"]:
+        position = torch.arange(first, first + x.shape[-2], device=x.device, dtype=self.rate.dtype)
+        angle = torch.outer(position, self.rate.to(x.device))
+        # Half precision cannot hold the angle's sine well enough: turn in float32 at least.
+        dtype = torch.float64 if x.dtype == torch.float64 else torch.float32
+        sine, cosine = torch.sin(angle).to(dtype), torch.cos(angle).to(dtype)
+        turned = x[..., : self.turned_width].to(dtype)
+        if self.interleaved:
+            left, right = turned[..., 0::2], turned[..., 1::2]
+        else:
+            left, right = turned.chunk(2, dim=-1)
+        pair = (left * cosine - right * sine, left * sine + right * cosine)
+        turned = torch.stack(pair, dim=-1).flatten(-2) if self.interleaved else torch.cat(pair, dim=-1)
+        return torch.cat([turned.to(x.dtype), x[..., self.turned_width :]], dim=-1)
+
+
+class ALiBi(Bias):
+    """``-slope_h · |row - column|`` added to the score: nearer keys fit better, by a slope for each head.
+
+    The slopes are ``2^(-8/H), 2^(-16/H), ...`` (Press 2022, section 3); where H is no power of two, those of the
+    power below, then every second one of the power above.
+    """
+
+    def __init__(self, num_heads: int) -> None:
+        super().__init__(self._bias)
+        if num_heads < 1:
+            raise OptionError(f"ALiBi has at least 1 head; not {num_heads}.")
+        self.slopes = _slopes(num_heads)
+
+    def _bias(self, batch: Int[Tensor, ...], head: Tensor, row: Tensor, column: Tensor) -> Tensor:
+        return -self.slopes.to(row.device)[head] * (row - column).abs()
+
+
+def _slopes(num_heads: int) -> Float[Tensor, " H"]:
+    power = 2 ** math.floor(math.log2(num_heads))
+    slopes = [2 ** (-8 * (i + 1) / power) for i in range(power)]
+    slopes += [2 ** (-8 * (i + 1) / (2 * power)) for i in range(0, 2 * (num_heads - power), 2)]
+    return torch.tensor(slopes)
+
+
+def _rates(width: int, base: float) -> Tensor:
+    """``base^(-2i/D)``, in float64: at position 100,000 a float32 angle is off by a hundredth."""
+    return base ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
