@@ -171,6 +171,16 @@ def test_the_search_stops_as_soon_as_nothing_better_can_be_reached(length_penalt
     assert model.steps == steps
 
 
+def test_a_negative_length_penalty_does_not_stop_the_search_too_soon(markov_model):
+    """The live log .7 ends surely at length 2: 2·log .7 = -.71 beats log .3 = -1.20, which 4·log .7 would not."""
+    model = markov_model([[1, 0, 0], [0.3, 0, 0.7], [1, 0, 0]])
+    [[best]] = beam_search(
+        model, None, batch_size=1, start_token=1, end_token=0, max_length=4, beam=3, length_penalty=-1.0
+    )
+    assert best.tokens == [2]
+    assert best.score == pytest.approx(2 * math.log(0.7))
+
+
 def test_the_search_waits_for_as_many_as_are_asked_for():
     """The second best is the long one, hopeless as it is against the first."""
     [[first, second]] = beam_search(

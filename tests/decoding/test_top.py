@@ -15,7 +15,7 @@ def by_sorting(values, count):
 @settings(max_examples=60, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
-    vocabulary=st.sampled_from([2, 13, 63, 64, 500, 1_000, 2_049]),
+    vocabulary=st.sampled_from([2, 13, 63, 64, 500, 1_000, 2_100]),
     count=st.integers(1, 7),
     values=st.sampled_from([2, 9, 10**6]),
 )
@@ -26,6 +26,16 @@ def test_the_best_are_those_of_a_stable_sort(seed, vocabulary, count, values):
     found, expected = top_tokens(numbers, count), by_sorting(numbers, count)
     assert torch.equal(found[0], expected[0])
     assert torch.equal(found[1], expected[1])
+
+
+@settings(max_examples=40, deadline=None)
+@given(peaks=st.sets(st.integers(0, 2_099), min_size=1, max_size=9), count=st.integers(1, 7), seed=st.integers(0, 99))
+def test_equal_peaks_far_apart_go_to_the_lower_tokens(peaks, count, seed):
+    """Each peak lies in a block of its own, or behind the last whole block."""
+    values = torch.rand(1, 2_100, generator=torch.Generator().manual_seed(seed))
+    values[0, sorted(peaks)] = 2.0
+    _, tokens = top_tokens(values, count)
+    assert torch.equal(tokens, by_sorting(values, count)[1])
 
 
 @pytest.mark.parametrize("vocabulary", [5, 3_000])

@@ -141,14 +141,10 @@ class _Search:
         length = torch.zeros(size, beam, dtype=torch.long, device=device)
         finished = _Finished(empty, empty, length, length.new_zeros(size, beam, 0))
         start = torch.zeros(size, 1, device=device)
-        return cls(
-            torch.arange(size, device=device), max_length, length.new_zeros(size, 1, 0), start, finished
-        )
+        return cls(torch.arange(size, device=device), max_length, length.new_zeros(size, 1, 0), start, finished)
 
 
-def _limits(
-    max_length: int | Tensor, batch_size: int, min_length: int, device: torch.device
-) -> Int[Tensor, " B"]:
+def _limits(max_length: int | Tensor, batch_size: int, min_length: int, device: torch.device) -> Int[Tensor, " B"]:
     """The greatest length of each sentence, checked."""
     limits = torch.as_tensor(max_length, device=device)
     if limits.dim() > 1 or (limits.dim() == 1 and len(limits) != batch_size):
@@ -215,7 +211,7 @@ def _finish(search: _Search, candidates: _Candidates, length: int, rules: _Rules
     """
     finished, beam = search.finished, rules.beam
     log_probability = candidates.log_probability[:, :beam]
-    ended = (candidates.token[:, :beam] == rules.end_token) & (log_probability > -torch.inf)
+    ended = candidates.token[:, :beam] == rules.end_token
     if not ended.any():
         return finished
     log_probability = log_probability.masked_fill(~ended, -torch.inf)
@@ -264,9 +260,7 @@ def _done(search: _Search, length: int, rules: _Rules) -> Bool[Tensor, " S"]:
     return places_taken | too_long | hopeless
 
 
-def _collect(
-    search: _Search, done: Bool[Tensor, " S"], rules: _Rules, results: list[list[Hypothesis]]
-) -> None:
+def _collect(search: _Search, done: Bool[Tensor, " S"], rules: _Rules, results: list[list[Hypothesis]]) -> None:
     """Write down what the sentences that are done have: finished hypotheses, then live ones if short."""
     finished = search.finished.of(done)
     length = search.tokens.shape[2]

@@ -96,7 +96,7 @@ def filter_logits(
 
     Temperature 0 leaves the best token alone (of equal ones the first). `top_k` leaves the k best and what
     equals the k-th (Fan et al. 2018). `top_p` then leaves the fewest best tokens whose probabilities, as
-    `top_k` left them, sum to p or more (the nucleus; Holtzman et al. 2020, equation 2); of equal tokens the
+    `top_k` left them, sum to p or more (the nucleus; Holtzman et al. 2020, §3.1); of equal tokens the
     lower stays.
     """
     _check(temperature, top_k, top_p)

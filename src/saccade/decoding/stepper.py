@@ -40,9 +40,7 @@ class Stepper(Protocol[State]):
         ...
 
 
-def first_tokens(
-    start_token: int | Tensor, batch_size: int, device: torch.device | str | None
-) -> Int[Tensor, "B T"]:
+def first_tokens(start_token: int | Tensor, batch_size: int, device: torch.device | str | None) -> Int[Tensor, "B T"]:
     """The tokens that a search reads before it chooses its first: one number for all rows, (B,) or (B, T)."""
     if batch_size < 0:
         raise OptionError(f"batch_size must be 0 or more, not {batch_size}.")

@@ -34,9 +34,7 @@ def top_tokens(values: Float[Tensor, "R V"], count: int) -> tuple[Float[Tensor, 
     return values.gather(1, tokens), tokens
 
 
-def _blockwise_topk(
-    values: Float[Tensor, "R V"], count: int
-) -> tuple[Float[Tensor, "R C"], Int[Tensor, "R C"]]:
+def _blockwise_topk(values: Float[Tensor, "R V"], count: int) -> tuple[Float[Tensor, "R C"], Int[Tensor, "R C"]]:
     """`values.topk(count)` in two stages: the blocks with the greatest maxima, then the best tokens in those.
 
     The `count` greatest values lie in the `count` blocks whose maxima are greatest. A maximum runs at the
