@@ -1,0 +1,29 @@
+"""One architecture a file: recurrent, convolutional and Transformer networks, ViT. Ids and vectors only."""
+
+from saccade.models.config import Config
+from saccade.models.convolutional import ConvolutionalConfig, ConvolutionalEncoder, ConvolutionalSeq2Seq
+from saccade.models.recurrent import RecurrentConfig, RecurrentLanguageModel, RecurrentSeq2Seq
+from saccade.models.reinforce import ReinforcedLoss
+from saccade.models.transformer import Block, DecoderOnly, EncoderDecoder, EncoderOnly, TransformerConfig
+from saccade.models.vit import VisionConfig, VisionTransformer
+from saccade.models.window import WholeWindow, WindowEncoder
+
+__all__ = [
+    "Block",
+    "Config",
+    "ConvolutionalConfig",
+    "ConvolutionalEncoder",
+    "ConvolutionalSeq2Seq",
+    "DecoderOnly",
+    "EncoderDecoder",
+    "EncoderOnly",
+    "RecurrentConfig",
+    "RecurrentLanguageModel",
+    "RecurrentSeq2Seq",
+    "ReinforcedLoss",
+    "TransformerConfig",
+    "VisionConfig",
+    "VisionTransformer",
+    "WholeWindow",
+    "WindowEncoder",
+]

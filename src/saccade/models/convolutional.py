@@ -1,0 +1,193 @@
+"""Sequence to sequence with 1-D convolutions (Gehring 2017): gated, residual, attention in every decoder layer."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from pydantic import Field, field_validator
+from torch import Tensor, nn
+
+from saccade.attention import KeyValue, Learned, Mask, padding
+from saccade.errors import ShapeError
+from saccade.models.config import Config
+from saccade.models.layers import TiedLinear, WordEmbedding
+from saccade.models.look import Look, ScoreName, reorder_source
+
+__all__ = ["ConvolutionalConfig", "ConvolutionalEncoder", "ConvolutionalSeq2Seq", "GatedConvolution"]
+
+HALF = math.sqrt(0.5)  # keeps the variance of a sum of two
+
+
+class ConvolutionalConfig(Config):
+    """The shape of a convolutional network."""
+
+    width: int = Field(256, ge=1)
+    encoder_layers: int = Field(4, ge=1)
+    decoder_layers: int = Field(4, ge=1)
+    kernel: int = Field(3, ge=1)  # positions that a layer sees at once; odd
+    max_length: int = Field(512, ge=1)  # of learned positions
+    score: ScoreName = "dot"
+    dropout: float = Field(0.0, ge=0, lt=1)
+    tied_output: bool = False  # the output layer is the target embedding
+
+    @field_validator("kernel")
+    @classmethod
+    def _odd(cls, kernel: int) -> int:
+        if kernel % 2 == 0:
+            raise ValueError("a kernel has a middle, so it is odd")
+        return kernel
+
+
+class GatedConvolution(nn.Module):
+    """``x + A ⊙ σ(B)``, with [A; B] a convolution of x (Dauphin 2017); causal: of x and what came before it."""
+
+    def __init__(self, width: int, kernel: int, *, is_causal: bool, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.before = kernel - 1 if is_causal else kernel // 2
+        self.after = kernel - 1 - self.before
+        self.dropout = dropout
+        self.convolution = nn.Conv1d(width, 2 * width, kernel)
+        nn.init.normal_(self.convolution.weight, std=math.sqrt(4 * (1 - dropout) / (width * kernel)))
+        assert self.convolution.bias is not None
+        nn.init.zeros_(self.convolution.bias)
+
+    def forward(self, x: Float[Tensor, "B N D"], past: Float[Tensor, "B P D"] | None = None) -> Float[Tensor, "B N D"]:
+        """``past`` are the inputs before x, for a step of a causal layer; zeros if not given."""
+        inner = F.dropout(x, self.dropout, self.training).transpose(1, 2)
+        if past is None:
+            inner = F.pad(inner, (self.before, self.after))
+        else:
+            inner = torch.cat([past.transpose(1, 2), inner], dim=2)
+        return F.glu(self.convolution(inner), dim=1).transpose(1, 2)
+
+
+class ConvolutionalEncoder(nn.Module):
+    """Layers of gated convolutions over vectors; what lies beyond a sequence's length counts as zero."""
+
+    def __init__(self, width: int, layers: int, kernel: int, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(
+            GatedConvolution(width, kernel, is_causal=False, dropout=dropout) for _ in range(layers)
+        )
+
+    def forward(self, x: Float[Tensor, "B N D"], lengths: Int[Tensor, " B"] | None = None) -> Float[Tensor, "B N D"]:
+        real = None
+        if lengths is not None:
+            real = (torch.arange(x.shape[1], device=x.device) < lengths[:, None]).unsqueeze(-1)
+        for layer in self.layers:
+            x = x if real is None else x * real
+            x = (x + layer(x)) * HALF
+        return x if real is None else x * real
+
+
+@dataclass(frozen=True)
+class ConvolutionalState:
+    """The last inputs of each decoder layer, and the source."""
+
+    past: list[Float[Tensor, "B P D"]]
+    source: list[KeyValue]
+    lengths: Int[Tensor, " B"] | None
+    mask: Mask | None
+    position: int = 0
+
+
+class _DecoderLayer(nn.Module):
+    def __init__(self, config: ConvolutionalConfig) -> None:
+        super().__init__()
+        self.convolution = GatedConvolution(config.width, config.kernel, is_causal=True, dropout=config.dropout)
+        self.cross = Look(config.width, config.width, config.width, config.score)
+        self.output = nn.Linear(config.width, config.width)
+
+    def forward(
+        self, x: Tensor, words: Tensor, source: KeyValue, mask: Mask | None, past: Tensor | None, first_row: int
+    ) -> Tensor:
+        hidden = self.convolution(x, past)
+        # The query is the layer's state with the word just read (Gehring 2017, eq. 1).
+        context = self.cross((hidden + words) * HALF, source, mask=mask, first_row=first_row)
+        hidden = (hidden + self.output(context)) * HALF
+        summed: Tensor = (x + hidden) * HALF
+        return summed
+
+
+class ConvolutionalSeq2Seq(nn.Module):
+    """An encoder-decoder of gated convolutions; every decoder layer attends to the source."""
+
+    def __init__(self, config: ConvolutionalConfig, source_vocabulary: int, target_vocabulary: int) -> None:
+        super().__init__()
+        self.config = config
+        width = config.width
+        self.source = WordEmbedding(source_vocabulary, width, scaled=True)
+        self.source_positions = Learned(width, config.max_length)
+        self.target = WordEmbedding(target_vocabulary, width, scaled=True)
+        self.target_positions = Learned(width, config.max_length)
+        self.encoder = ConvolutionalEncoder(width, config.encoder_layers, config.kernel, config.dropout)
+        self.decoder = nn.ModuleList(_DecoderLayer(config) for _ in range(config.decoder_layers))
+        tied = self.target.weight if config.tied_output else None
+        self.output = TiedLinear(width, target_vocabulary, bias=True, tied=tied)
+
+    def features(
+        self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"] | None, target: Int[Tensor, "B T"]
+    ) -> Float[Tensor, "B T D"]:
+        """A vector for each target token, from which the next one follows."""
+        state = self.start(source, lengths)
+        words = x = self._embed_target(target, 0)
+        for layer, kept in zip(self.decoder, state.source, strict=True):
+            x = layer(x, words, kept, state.mask, None, 0)
+        return self._drop(x)
+
+    def forward(
+        self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"] | None, target: Int[Tensor, "B T"]
+    ) -> Float[Tensor, "B T V"]:
+        logits: Tensor = self.output(self.features(source, lengths, target))
+        return logits
+
+    def start(
+        self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"] | None, max_length: int | None = None
+    ) -> ConvolutionalState:
+        """A state that has read the source; positions end at the configuration's ``max_length``."""
+        if source.shape[1] == 0:
+            raise ShapeError("A source has at least 1 token; got 0.")
+        words = self._drop(self.source_positions(self.source(source)))
+        memory = self.encoder(words, lengths)
+        # What is taken is the state with its word beside it (Gehring 2017, eq. 2).
+        kept = [_look(layer).project(memory, (memory + words) * HALF) for layer in self.decoder]
+        empty = words.new_zeros(len(source), self.config.kernel - 1, self.config.width)
+        mask = None if lengths is None else padding(lengths)
+        return ConvolutionalState([empty] * len(self.decoder), kept, lengths, mask)
+
+    def step(
+        self, tokens: Int[Tensor, " B"], state: ConvolutionalState
+    ) -> tuple[Float[Tensor, "B V"], ConvolutionalState]:
+        """The scores of the token that follows, and the state after it was read."""
+        words = x = self._embed_target(tokens.unsqueeze(1), state.position)
+        past = []
+        for layer, old, kept in zip(self.decoder, state.past, state.source, strict=True):
+            past.append(torch.cat([old, x], dim=1)[:, 1:] if old.shape[1] else old)
+            x = layer(x, words, kept, state.mask, old, state.position)
+        logits: Tensor = self.output(self._drop(x)[:, -1])
+        return logits, replace(state, past=past, position=state.position + 1)
+
+    def reorder(self, state: ConvolutionalState, index: Int[Tensor, " B"]) -> ConvolutionalState:
+        lengths = None if state.lengths is None else state.lengths.index_select(0, index)
+        return replace(
+            state,
+            past=[part.index_select(0, index) for part in state.past],
+            source=[reorder_source(part, index) for part in state.source],
+            lengths=lengths,
+            mask=None if lengths is None else padding(lengths),
+        )
+
+    def _embed_target(self, tokens: Tensor, first: int) -> Tensor:
+        return self._drop(self.target_positions(self.target(tokens), first))
+
+    def _drop(self, x: Tensor) -> Tensor:
+        return F.dropout(x, self.config.dropout, self.training)
+
+
+def _look(layer: nn.Module) -> Look:
+    assert isinstance(layer, _DecoderLayer)
+    return layer.cross

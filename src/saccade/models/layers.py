@@ -1,0 +1,120 @@
+"""The small parts that the networks share: norms, activations, the feed-forward layer, word embeddings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from saccade.errors import OptionError
+
+__all__ = [
+    "ACTIVATIONS",
+    "NORMS",
+    "Activation",
+    "FeedForward",
+    "NormKind",
+    "OneHot",
+    "TiedLinear",
+    "WordEmbedding",
+]
+
+NormKind = Literal["layer", "rms"]
+Activation = Literal["relu", "gelu", "gelu_tanh", "silu"]
+
+
+def _layer_norm(width: int, epsilon: float, bias: bool) -> nn.Module:
+    return nn.LayerNorm(width, eps=epsilon, bias=bias)
+
+
+def _rms_norm(width: int, epsilon: float, bias: bool) -> nn.Module:
+    return nn.RMSNorm(width, eps=epsilon)
+
+
+#: ``(x - mean) / √(variance + ε) · g + b`` (Ba 2016), and ``x / √(mean square + ε) · g`` (Zhang 2019).
+NORMS: dict[str, Callable[[int, float, bool], nn.Module]] = {"layer": _layer_norm, "rms": _rms_norm}
+
+#: GELU in both forms: exact, and the tanh approximation of its paper (Hendrycks 2016, eq. 2).
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": F.relu,
+    "gelu": F.gelu,
+    "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
+    "silu": F.silu,
+}
+
+
+class FeedForward(nn.Module):
+    """``W_2 f(W_1 x)`` for each vector alone (Vaswani 2017, eq. 2); gated: ``W_2 (f(W_1 x) ⊙ W_3 x)`` (Shazeer)."""
+
+    def __init__(
+        self, width: int, hidden_width: int, activation: Activation, *, gated: bool = False, bias: bool = True
+    ) -> None:
+        super().__init__()
+        self.gated = gated
+        self.activation = ACTIVATIONS[activation]
+        self.inner = nn.Linear(width, hidden_width * (2 if gated else 1), bias=bias)
+        self.outer = nn.Linear(hidden_width, width, bias=bias)
+        for layer in (self.inner, self.outer):
+            nn.init.xavier_uniform_(layer.weight)
+            if bias:
+                nn.init.zeros_(layer.bias)
+
+    def forward(self, x: Float[Tensor, "*B D"], dropout: float = 0.0) -> Float[Tensor, "*B D"]:
+        hidden = self.inner(x)
+        if self.gated:
+            gate, hidden = hidden.chunk(2, dim=-1)
+            hidden = self.activation(gate) * hidden
+        else:
+            hidden = self.activation(hidden)
+        output: Tensor = self.outer(F.dropout(hidden, dropout) if dropout and self.training else hidden)
+        return output
+
+
+class WordEmbedding(nn.Module):
+    """A learned vector for each word (004's method 2), times √width if scaled (Vaswani 2017, §3.4)."""
+
+    def __init__(self, vocabulary: int, width: int, *, scaled: bool = False) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(vocabulary, width))
+        self.scale = math.sqrt(width) if scaled else 1.0
+        # Scaled embeddings shall have entries of size 1 after scaling; others are small (Radford 2019).
+        nn.init.normal_(self.weight, std=1.0 / self.scale if scaled else 0.02)
+
+    def forward(self, tokens: Int[Tensor, "*B N"]) -> Float[Tensor, "*B N D"]:
+        found = F.embedding(tokens, self.weight)
+        return found * self.scale if self.scale != 1.0 else found
+
+
+class OneHot(nn.Module):
+    """A word as a vector of zeros with a single 1 (004's method 1), filled up to the width: nothing is learned."""
+
+    where: Tensor
+
+    def __init__(self, vocabulary: int, width: int) -> None:
+        super().__init__()
+        if vocabulary > width:
+            raise OptionError(f"One-hot words need a width of at least the vocabulary's {vocabulary}; not {width}.")
+        self.width = width
+        self.register_buffer("where", torch.zeros(0), persistent=False)  # carries the type
+
+    def forward(self, tokens: Int[Tensor, "*B N"]) -> Float[Tensor, "*B N D"]:
+        return F.one_hot(tokens, self.width).to(self.where.dtype)
+
+
+class TiedLinear(nn.Module):
+    """``W x + b`` to the vocabulary, with W the word embedding where they are tied (Press 2017)."""
+
+    def __init__(self, width: int, vocabulary: int, *, bias: bool, tied: nn.Parameter | None = None) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(vocabulary, width)) if tied is None else tied
+        self.bias = nn.Parameter(torch.zeros(vocabulary)) if bias else None
+        if tied is None:
+            nn.init.xavier_uniform_(self.weight)
+
+    def forward(self, x: Float[Tensor, "*B D"]) -> Float[Tensor, "*B V"]:
+        return F.linear(x, self.weight, self.bias)

@@ -1,0 +1,82 @@
+"""The attention of a recurrent or convolutional decoder: it asks the encoder's states for a context."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from saccade.attention import MLP, Additive, Bilinear, Hard, KeyValue, Mask, Score, Weights, attend
+from saccade.attention.scores import resolve_score
+from saccade.attention.weights import resolve_weights
+from saccade.errors import OptionError
+
+__all__ = ["Look", "ScoreName"]
+
+ScoreName = Literal["dot", "scaled_dot", "cosine", "bilinear", "additive", "mlp"]
+
+
+class Look(nn.Module):
+    """``e_i = f_att(s, h_i)``, ``a = softmax(e)``, ``c = Σ a_i h_i`` (Bahdanau 2015; 002 and 004 of the lectures).
+
+    The context is a mix of the states themselves. Products and the additive score compare projected queries and
+    keys; the bilinear and the MLP score have projections of their own. Hard attention draws a state while training
+    (see ``reinforce``) and takes the best one otherwise.
+    """
+
+    def __init__(
+        self, query_width: int, source_width: int, width: int, score: ScoreName = "additive", weights: str = "softmax"
+    ) -> None:
+        super().__init__()
+        own = score in ("bilinear", "mlp")
+        self.query = nn.Identity() if own else nn.Linear(query_width, width, bias=False)
+        self.key = nn.Identity() if own else nn.Linear(source_width, width)
+        self.score = _score(score, query_width, source_width, width)
+        self.weights: Weights = Hard("sample") if weights == "hard" else resolve_weights(weights)
+
+    def forward(
+        self,
+        query: Float[Tensor, "B Q D"],
+        source: KeyValue,
+        *,
+        mask: Mask | None = None,
+        first_row: int = 0,
+    ) -> Float[Tensor, "B Q E"]:
+        """The context of each query; the source comes from ``project``."""
+        weights = Hard("greedy") if isinstance(self.weights, Hard) and not self.training else self.weights
+        return attend(
+            self.query(query).unsqueeze(1),
+            source.key,
+            source.value,
+            score=self.score,
+            weights=weights,
+            mask=mask,
+            first_row=first_row,
+            owner=self,
+        ).squeeze(1)
+
+    def project(self, source: Float[Tensor, "B K E"], value: Float[Tensor, "B K E"] | None = None) -> KeyValue:
+        """What the queries compare with and take from, computed once for all steps."""
+        return KeyValue(self.key(source).unsqueeze(1), (source if value is None else value).unsqueeze(1))
+
+    @property
+    def log_probability(self) -> Float[Tensor, "B Q"]:
+        """Of the states that hard attention drew in the last call."""
+        if not isinstance(self.weights, Hard) or self.weights.log_probability is None:
+            raise OptionError("Only hard attention that has drawn has log-probabilities; train with weights = 'hard'.")
+        return self.weights.log_probability.squeeze(1)
+
+
+def reorder_source(source: KeyValue, index: Int[Tensor, " B"]) -> KeyValue:
+    return KeyValue(*(part.index_select(0, index) for part in source))
+
+
+def _score(name: ScoreName, query_width: int, source_width: int, width: int) -> Score:
+    if name == "bilinear":
+        return Bilinear(query_width, source_width)
+    if name == "additive":
+        return Additive(width)
+    if name == "mlp":
+        return MLP(query_width, source_width, width)
+    return resolve_score(name)

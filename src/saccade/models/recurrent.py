@@ -1,0 +1,231 @@
+"""Sequence to sequence with recurrent nets (002 and 004 of the lectures), with and without attention.
+
+====================  ==========================================================================================
+``attention="none"``  ``s_t = g([y_t; c], s_{t-1})``, c and s_0 from the last encoder state (Cho 2014)
+``"state"``           ``c_t`` asked for by ``s_{t-1}``; ``s_t = g([y_t; c_t], s_{t-1})`` (Bahdanau 2015)
+``"output"``          ``s_t = g(y_t, s_{t-1})``; ``c_t`` asked for by ``s_t``; the word from ``[s_t; c_t]`` (004;
+                      Luong 2015), where all steps of a known target are one call
+====================  ==========================================================================================
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from pydantic import Field
+from torch import Tensor, nn
+
+from saccade.attention import KeyValue, Mask, padding
+from saccade.models.config import Config
+from saccade.models.layers import TiedLinear, WordEmbedding
+from saccade.models.look import Look, ScoreName, reorder_source
+from saccade.recurrent import Recurrent, RecurrentState, reorder
+
+__all__ = ["RecurrentConfig", "RecurrentLanguageModel", "RecurrentSeq2Seq"]
+
+
+class RecurrentConfig(Config):
+    """The shape of a recurrent network."""
+
+    cell: str = "lstm"  # rnn, lstm, gru (Cho's), torch_gru, mut1, mut2, mut3
+    width: int = Field(256, ge=1)  # of the decoder's state, and of each direction of the encoder
+    embedding_width: int = Field(256, ge=1)
+    encoder_layers: int = Field(1, ge=1)
+    decoder_layers: int = Field(1, ge=1)
+    bidirectional: bool = True  # the encoder reads both ways
+    attention: Literal["none", "state", "output"] = "output"
+    attention_width: int = Field(256, ge=1)  # in which queries and keys are compared
+    score: ScoreName = "additive"
+    weights: str = "softmax"
+    dropout: float = Field(0.0, ge=0, lt=1)  # of embeddings, between layers, and before the word
+    tied_output: bool = False  # the output layer is the target embedding
+
+
+@dataclass(frozen=True)
+class RecurrentSeq2SeqState:
+    """What the decoder remembers: its state, the source, and the fixed context where there is no attention."""
+
+    recurrent: RecurrentState
+    source: KeyValue
+    lengths: Int[Tensor, " B"] | None
+    mask: Mask | None
+    context: Float[Tensor, "B E"]
+    position: int = 0
+
+
+class RecurrentSeq2Seq(nn.Module):
+    """An encoder-decoder of recurrent nets."""
+
+    def __init__(self, config: RecurrentConfig, source_vocabulary: int, target_vocabulary: int) -> None:
+        super().__init__()
+        self.config = config
+        width, words = config.width, config.embedding_width
+        self.source = WordEmbedding(source_vocabulary, words, scaled=True)
+        self.target = WordEmbedding(target_vocabulary, words, scaled=True)
+        self.encoder = Recurrent(
+            config.cell, words, width, config.encoder_layers, config.bidirectional, dropout=config.dropout
+        )
+        self.decoder = _Decoder(config, self.encoder.output_width)
+        self.output = TiedLinear(
+            words, target_vocabulary, bias=True, tied=self.target.weight if config.tied_output else None
+        )
+
+    def features(
+        self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"] | None, target: Int[Tensor, "B T"]
+    ) -> Float[Tensor, "B T D"]:
+        """A vector for each target token, from which the next one follows."""
+        state = self.start(source, lengths)
+        features: Tensor = self.decoder(self._embed(self.target, target), state)
+        return features
+
+    def forward(
+        self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"] | None, target: Int[Tensor, "B T"]
+    ) -> Float[Tensor, "B T V"]:
+        logits: Tensor = self.output(self.features(source, lengths, target))
+        return logits
+
+    def start(
+        self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"] | None, max_length: int | None = None
+    ) -> RecurrentSeq2SeqState:
+        """A state that has read the source; a recurrent net needs to know no ``max_length``."""
+        states, final = self.encoder(self._embed(self.source, source), lengths)
+        last = torch.cat([part[0] for part in final[-self.encoder.directions :]], dim=-1)
+        return self.decoder.begin(states, last, lengths)
+
+    def step(
+        self, tokens: Int[Tensor, " B"], state: RecurrentSeq2SeqState
+    ) -> tuple[Float[Tensor, "B V"], RecurrentSeq2SeqState]:
+        """The scores of the token that follows, and the state after it was read."""
+        features, state = self.decoder.step(self._embed(self.target, tokens), state)
+        logits: Tensor = self.output(features)
+        return logits, state
+
+    def reorder(self, state: RecurrentSeq2SeqState, index: Int[Tensor, " B"]) -> RecurrentSeq2SeqState:
+        lengths = None if state.lengths is None else state.lengths.index_select(0, index)
+        return replace(
+            state,
+            recurrent=reorder(state.recurrent, index),
+            source=reorder_source(state.source, index),
+            lengths=lengths,
+            mask=None if lengths is None else padding(lengths),
+            context=state.context.index_select(0, index),
+        )
+
+    def _embed(self, words: WordEmbedding, tokens: Tensor) -> Tensor:
+        return F.dropout(words(tokens), self.config.dropout, self.training)
+
+
+class _Decoder(nn.Module):
+    """The recurrent decoder: from embedded target words to what the output layer reads."""
+
+    def __init__(self, config: RecurrentConfig, source_width: int) -> None:
+        super().__init__()
+        self.config = config
+        width, words = config.width, config.embedding_width
+        reads_context = config.attention != "output"
+        input_width = words + (source_width if reads_context else 0)
+        # MUT1 and MUT2 add the input to the state, so they take it in the state's width.
+        self.fit = nn.Linear(input_width, width) if config.cell in ("mut1", "mut2") else nn.Identity()
+        cell_input = width if isinstance(self.fit, nn.Linear) else input_width
+        self.recurrent = Recurrent(config.cell, cell_input, width, config.decoder_layers, dropout=config.dropout)
+        self.parts = sum(len(state) for state in self.recurrent.initial(1))
+        self.first = nn.Linear(source_width, self.parts * width)
+        self.cross = None
+        if config.attention != "none":
+            self.cross = Look(width, source_width, config.attention_width, config.score, config.weights)
+        self.readout = nn.Linear(width + (source_width if self.cross is not None else 0), words)
+
+    def begin(self, states: Tensor, last: Tensor, lengths: Tensor | None) -> RecurrentSeq2SeqState:
+        """s_0 and the context from the encoder's last state; the keys of all its states."""
+        parts = iter(torch.tanh(self.first(last)).chunk(self.parts, dim=-1))
+        recurrent = tuple(tuple(next(parts) for _ in state) for state in self.recurrent.initial(1))
+        source = KeyValue(states, states) if self.cross is None else self.cross.project(states)
+        mask = None if lengths is None else padding(lengths)
+        return RecurrentSeq2SeqState(recurrent, source, lengths, mask, context=last)
+
+    def forward(self, words: Float[Tensor, "B T D"], state: RecurrentSeq2SeqState) -> Float[Tensor, "B T D"]:
+        """All steps of a known target."""
+        if self.config.attention == "state":  # each step's context depends on the step before
+            features = []
+            for t in range(words.shape[1]):
+                feature, state = self.step(words[:, t], state)
+                features.append(feature)
+            return torch.stack(features, dim=1)
+        if self.config.attention == "none":
+            context = state.context.unsqueeze(1).expand(-1, words.shape[1], -1)
+            words = torch.cat([words, context], dim=-1)
+        outputs, _ = self.recurrent(self.fit(words), None, state.recurrent)
+        if self.cross is None:
+            return self._read(outputs, None)
+        return self._read(outputs, self.cross(outputs, state.source, mask=state.mask))
+
+    def step(self, word: Float[Tensor, "B D"], state: RecurrentSeq2SeqState) -> tuple[Tensor, RecurrentSeq2SeqState]:
+        context = state.context
+        if self.config.attention == "state":
+            context = self._look(state.recurrent[-1][0], state)
+        if self.config.attention != "output":
+            word = torch.cat([word, context], dim=-1)
+        output, recurrent = self.recurrent.step(self.fit(word), state.recurrent)
+        if self.config.attention == "output":
+            context = self._look(output, state)
+        features = self._read(output, None if self.cross is None else context)
+        return features, replace(state, recurrent=recurrent, position=state.position + 1)
+
+    def _look(self, query: Float[Tensor, "B D"], state: RecurrentSeq2SeqState) -> Float[Tensor, "B E"]:
+        assert self.cross is not None
+        found: Tensor = self.cross(query.unsqueeze(1), state.source, mask=state.mask, first_row=state.position)
+        return found.squeeze(1)
+
+    def _read(self, output: Tensor, context: Tensor | None) -> Tensor:
+        """The state and its context, through a feed-forward layer (004)."""
+        joined = output if context is None else torch.cat([output, context], dim=-1)
+        return F.dropout(torch.tanh(self.readout(joined)), self.config.dropout, self.training)
+
+
+class RecurrentLanguageModel(nn.Module):
+    """A recurrent net that predicts the next token: the decoder alone."""
+
+    def __init__(self, config: RecurrentConfig, vocabulary: int) -> None:
+        super().__init__()
+        self.config = config
+        self.input = WordEmbedding(vocabulary, config.embedding_width, scaled=True)
+        self.decoder = Recurrent(
+            config.cell, config.embedding_width, config.width, config.decoder_layers, dropout=config.dropout
+        )
+        self.readout = nn.Linear(config.width, config.embedding_width)
+        tied = self.input.weight if config.tied_output else None
+        self.output = TiedLinear(config.embedding_width, vocabulary, bias=True, tied=tied)
+
+    def features(self, tokens: Int[Tensor, "B N"]) -> Float[Tensor, "B N D"]:
+        """A vector for each token, in the light of those before it."""
+        outputs, _ = self.decoder(self._embed(tokens))
+        return self._read(outputs)
+
+    def forward(self, tokens: Int[Tensor, "B N"]) -> Float[Tensor, "B N V"]:
+        logits: Tensor = self.output(self.features(tokens))
+        return logits
+
+    def start(self, prompt: Int[Tensor, "B N"], max_length: int | None = None) -> RecurrentState:
+        """A state that has read the prompt, of any length, also 0."""
+        if not prompt.shape[1]:
+            return self.decoder.initial(len(prompt))
+        state: RecurrentState = self.decoder(self._embed(prompt))[1]
+        return state
+
+    def step(self, tokens: Int[Tensor, " B"], state: RecurrentState) -> tuple[Float[Tensor, "B V"], RecurrentState]:
+        output, state = self.decoder.step(self._embed(tokens), state)
+        logits: Tensor = self.output(self._read(output))
+        return logits, state
+
+    def reorder(self, state: RecurrentState, index: Int[Tensor, " B"]) -> RecurrentState:
+        return reorder(state, index)
+
+    def _embed(self, tokens: Tensor) -> Tensor:
+        return F.dropout(self.input(tokens), self.config.dropout, self.training)
+
+    def _read(self, output: Tensor) -> Tensor:
+        return F.dropout(torch.tanh(self.readout(output)), self.config.dropout, self.training)

@@ -1,0 +1,75 @@
+"""Image classification by patches (ViT, Dosovitskiy 2021): an image is a sequence of its patches."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from jaxtyping import Float
+from pydantic import Field, model_validator
+from torch import Tensor, nn
+
+from saccade.errors import ShapeError
+from saccade.models.transformer import Block, TransformerConfig, final_norm, position_table, run_blocks
+
+__all__ = ["VisionConfig", "VisionTransformer"]
+
+
+class VisionConfig(TransformerConfig):
+    """A Transformer over the patches of an image."""
+
+    image_size: tuple[int, int] = (28, 28)  # height and width in pixels
+    channels: int = Field(1, ge=1)
+    patch: int = Field(4, ge=1)  # side of a patch in pixels; it divides the image
+    pooling: Literal["class", "mean"] = "class"  # the answer is read from a class token, or from the mean patch
+    activation: Literal["relu", "gelu", "gelu_tanh", "silu"] = "gelu"
+    position: Literal["none", "linear", "sinusoidal", "learned", "rotary", "alibi"] = "learned"
+
+    @model_validator(mode="after")
+    def _patches_fit(self) -> VisionConfig:
+        if any(side % self.patch for side in self.image_size):
+            raise ValueError(f"patches of {self.patch} pixels do not divide an image of {self.image_size}")
+        return self
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Patches down and across."""
+        return self.image_size[0] // self.patch, self.image_size[1] // self.patch
+
+
+class VisionTransformer(nn.Module):
+    """Patches, projected; a class token before them; positions; Transformer blocks; a class from the result."""
+
+    def __init__(self, config: VisionConfig, classes: int) -> None:
+        super().__init__()
+        self.config = config
+        self.patches = nn.Conv2d(config.channels, config.width, config.patch, stride=config.patch)
+        has_class = config.pooling == "class"
+        self.class_token = nn.Parameter(torch.zeros(1, 1, config.width)) if has_class else None
+        rows, columns = config.grid
+        places = rows * columns + int(has_class)
+        self.positions = position_table(config.model_copy(update={"max_length": places}))
+        self.encoder = nn.ModuleList(Block(config) for _ in range(config.encoder_layers))
+        self.encoder_norm = final_norm(config)
+        self.output = nn.Linear(config.width, classes)
+
+    def features(self, images: Float[Tensor, "B C H W"]) -> Float[Tensor, "B N D"]:
+        """A vector for the class token, if there is one, and for each patch, row by row."""
+        expected = (self.config.channels, *self.config.image_size)
+        if images.ndim != 4 or tuple(images.shape[1:]) != expected:
+            raise ShapeError(
+                f"This model takes images of shape (B, C, H, W) = (B, *{expected}); got {tuple(images.shape)}."
+            )
+        x = self.patches(images).flatten(2).transpose(1, 2)
+        if self.class_token is not None:
+            x = torch.cat([self.class_token.expand(len(x), -1, -1), x], dim=1)
+        if self.positions is not None:
+            x = self.positions(x)
+        x = nn.functional.dropout(x, self.config.dropout, self.training)
+        return run_blocks(self.encoder, self.encoder_norm, x, None)
+
+    def forward(self, images: Float[Tensor, "B C H W"]) -> Float[Tensor, "B classes"]:
+        features = self.features(images)
+        pooled = features[:, 0] if self.class_token is not None else features.mean(dim=1)
+        logits: Tensor = self.output(pooled)
+        return logits

@@ -1,0 +1,55 @@
+"""004's two solutions before attention: a fully connected layer over a window of neighbours, or over everything."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from saccade.errors import OptionError, ShapeError
+
+__all__ = ["WholeWindow", "WindowEncoder"]
+
+
+class WindowEncoder(nn.Module):
+    """Solution 1: each vector with its neighbours, concatenated, through a fully connected layer; several layers."""
+
+    def __init__(self, width: int, radius: int, layers: int = 1, dropout: float = 0.0) -> None:
+        super().__init__()
+        if radius < 0 or layers < 1:
+            raise OptionError(f"A window has a radius of at least 0 and 1 layer; not {radius} and {layers}.")
+        self.radius = radius
+        self.dropout = dropout
+        self.layers = nn.ModuleList(nn.Linear((2 * radius + 1) * width, width) for _ in range(layers))
+
+    def forward(self, x: Float[Tensor, "B N D"], lengths: Int[Tensor, " B"] | None = None) -> Float[Tensor, "B N D"]:
+        real = None
+        if lengths is not None:
+            real = (torch.arange(x.shape[1], device=x.device) < lengths[:, None]).unsqueeze(-1)
+        for layer in self.layers:
+            x = x if real is None else x * real  # beyond its length a sequence has neighbours of zeros
+            padded = F.pad(x, (0, 0, self.radius, self.radius))
+            windows = padded.unfold(1, 2 * self.radius + 1, 1).transpose(2, 3).flatten(2)
+            x = F.dropout(torch.relu(layer(windows)), self.dropout, self.training)
+        return x if real is None else x * real
+
+
+class WholeWindow(nn.Module):
+    """Solution 2: one fully connected layer over the whole sequence; its size is fixed, and its cost is N²D²."""
+
+    def __init__(self, width: int, length: int) -> None:
+        super().__init__()
+        self.width = width
+        self.length = length
+        self.layer = nn.Linear(length * width, length * width)
+
+    def forward(self, x: Float[Tensor, "B N D"], lengths: Int[Tensor, " B"] | None = None) -> Float[Tensor, "B N D"]:
+        count = x.shape[1]
+        if count > self.length:
+            raise ShapeError(f"This window covers {self.length} positions; the input has {count}.")
+        if lengths is not None:
+            x = x * (torch.arange(count, device=x.device) < lengths[:, None]).unsqueeze(-1)
+        whole = F.pad(x, (0, 0, 0, self.length - count)).flatten(1)
+        mixed: Tensor = torch.relu(self.layer(whole)).view(-1, self.length, self.width)
+        return mixed[:, :count]
