@@ -1,0 +1,166 @@
+"""The file that ``saccade explain`` reads: JSON or TOML, checked before any of its numbers is used.
+
+The keys are the arguments of ``walkthrough``. A file is for reading, so it is small: at most ``MAX_POSITIONS``
+rows, ``MAX_WIDTH`` columns and ``MAX_BYTES`` bytes.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    StrictBool,
+    StrictFloat,
+    StrictStr,
+    Tag,
+    ValidationError,
+)
+from pydantic_core import ErrorDetails
+
+from saccade.errors import FileError, SaccadeError
+from saccade.lens.walkthrough import Walkthrough, walkthrough
+
+__all__ = ["MAX_BYTES", "MAX_POSITIONS", "MAX_WIDTH", "Document", "read_document"]
+
+MAX_BYTES = 1_000_000
+MAX_POSITIONS = 64
+MAX_WIDTH = 64
+MAX_LABEL = 32
+
+_Finite = Annotated[StrictFloat, Field(allow_inf_nan=False)]
+_Matrix = Annotated[
+    tuple[Annotated[tuple[_Finite, ...], Field(min_length=1, max_length=MAX_WIDTH)], ...],
+    Field(min_length=1, max_length=MAX_POSITIONS),
+]
+_Allowed = Annotated[
+    tuple[Annotated[tuple[StrictBool, ...], Field(min_length=1, max_length=MAX_POSITIONS)], ...],
+    Field(min_length=1, max_length=MAX_POSITIONS),
+]
+_Labels = Annotated[
+    tuple[Annotated[StrictStr, Field(min_length=1, max_length=MAX_LABEL)], ...],
+    Field(min_length=1, max_length=MAX_POSITIONS),
+]
+
+
+def _kind_of_mask(given: object) -> str:
+    return "matrix" if isinstance(given, list | tuple) else "name"
+
+
+class Document(BaseModel):
+    """What to walk through, and how: the keys of an explain file and of the page's request."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    inputs: _Matrix | None = None
+    source: _Matrix | None = None
+    W_query: _Matrix | None = None
+    W_key: _Matrix | None = None
+    W_value: _Matrix | None = None
+    queries: _Matrix | None = None
+    keys: _Matrix | None = None
+    values: _Matrix | None = None
+    W_output: _Matrix | None = None
+    tokens: _Labels | None = None
+    source_tokens: _Labels | None = None
+    mask: Annotated[
+        Annotated[StrictStr, Tag("name")] | Annotated[_Allowed, Tag("matrix")], Discriminator(_kind_of_mask)
+    ] = "none"
+    score: StrictStr = "scaled_dot"
+    weights: StrictStr = "softmax"
+    scale: StrictBool | None = None
+
+    def walkthrough(self) -> Walkthrough:
+        return walkthrough(**{name: getattr(self, name) for name in type(self).model_fields})
+
+
+def read_document(path: Path) -> Document:
+    """The document in a file, known to be one that can be walked through."""
+    readers: dict[str, Callable[[str], Any]] = {".json": _parse_json, ".toml": tomllib.loads}
+    reader = readers.get(path.suffix.lower())
+    if reader is None:
+        raise FileError(f"{path}: the name of an explain file ends in .json or .toml.")
+    text = _read_text(path)
+    if not text.strip():
+        raise FileError(f"{path}: the file is empty.")
+    try:
+        content = reader(text)
+    except RecursionError:
+        raise FileError(f"{path}: brackets are nested too deeply.") from None
+    except ValueError as error:  # both parsers' errors are ValueErrors that name line and column
+        raise FileError(f"{path}: not valid {path.suffix[1:].upper()}: {error}.") from None
+    if not isinstance(content, dict):
+        raise FileError(f"{path}: expected keys such as inputs or queries at the top, not a {type(content).__name__}.")
+    try:
+        document = Document.model_validate(content)
+        document.walkthrough()
+    except ValidationError as error:
+        raise FileError(f"{path}: {_sentence(error.errors(include_url=False))}") from None
+    except SaccadeError as error:
+        raise FileError(f"{path}: {error}") from None
+    return document
+
+
+def _read_text(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise FileError(f"{path}: {(error.strerror or str(error)).lower()}.") from None
+    if len(content) > MAX_BYTES:
+        raise FileError(f"{path}: larger than {MAX_BYTES} bytes, the limit of an explain file.")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise FileError(f"{path}: not a text file in UTF-8 (byte {error.start}).") from None
+
+
+def _parse_json(text: str) -> Any:
+    # NaN and Infinity pass here, as in TOML, so that the check of the numbers can name the entry.
+    return json.loads(text, object_pairs_hook=_refuse_twice)
+
+
+def _refuse_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Python would silently keep the last of two equal keys."""
+    content = dict(pairs)
+    if len(content) < len(pairs):
+        twice = next(key for number, (key, _) in enumerate(pairs) if key in dict(pairs[:number]))
+        raise ValueError(f"the key {twice!r} appears twice")
+    return content
+
+
+def _sentence(errors: list[ErrorDetails]) -> str:
+    """The first error as one sentence; a misspelt key comes first, because it explains the others."""
+    error = min(errors, key=lambda one: one["type"] != "extra_forbidden")
+    field = str(error["loc"][0]) + "".join(f"[{part}]" for part in error["loc"][1:] if isinstance(part, int))
+    context = error.get("ctx", {})
+    if error["type"] == "extra_forbidden":
+        allowed = list(Document.model_fields)
+        near = difflib.get_close_matches(field, allowed, n=1, cutoff=0.5)
+        hint = f"did you mean {near[0]!r}?" if near else f"allowed: {', '.join(allowed)}."
+        return f"there is no key {_short(field)}; {hint}"
+    if error["type"] in ("too_long", "string_too_long"):
+        return f"{field} is too long; the limit is {context['max_length']} entries."
+    if error["type"] in ("too_short", "string_too_short"):
+        return f"{field} is empty."
+    expected = {
+        "finite_number": "a finite number",
+        "float_type": "a number",
+        "bool_type": "true or false",
+        "string_type": "a string",
+        "tuple_type": "a list",
+    }
+    return f"{field} is {_short(error['input'])}; expected {expected.get(error['type'], error['msg'])}."
+
+
+def _short(value: object) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= 40 else f"{shown[:37]}..."

@@ -1,0 +1,206 @@
+"""A walkthrough as tables for the terminal, in the form of lecture 003: a table for each query, a row for each key.
+
+Nothing is ever wrapped within a number: columns that do not fit beside each other go into a further table, and
+a vector that does not fit is cut into ranges of its components.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from rich import box
+from rich.cells import cell_len, set_cell_size
+from rich.console import Console, RenderableType
+from rich.table import Table
+from rich.text import Text
+from torch import Tensor
+
+from saccade.errors import OptionError
+from saccade.lens.walkthrough import Step, Walkthrough
+
+__all__ = ["print_walkthrough"]
+
+DECIMALS = 4
+MIN_WIDTH = 40  # below this not even a label and a number fit
+MAX_LABEL = 16
+GAP = "  "  # between the components of a vector
+
+
+@dataclass(frozen=True)
+class _Column:
+    """A column of ready text."""
+
+    header: str
+    cells: tuple[str, ...]
+    style: str = ""
+
+    @property
+    def width(self) -> int:
+        return max(map(cell_len, (self.header, *self.cells)))
+
+
+def print_walkthrough(walk: Walkthrough, console: Console, row: int | None = None) -> None:
+    """All of it, or the table of one query only; ``row`` counts from 1 as the lectures do."""
+    if row is not None and not 1 <= row <= len(walk.query_labels):
+        raise OptionError(f"row is 1 to {len(walk.query_labels)}, one for each query; not {row}.")
+    width = max(console.width, MIN_WIDTH)
+    rows = range(len(walk.query_labels)) if row is None else [row - 1]
+    names = [step.name for step in walk]
+    before, after = names[: names.index("scores")], names[names.index("sum") + 1 :]
+    console.print(Text(_summary(walk), style="bold"))
+    for names in (before[:-3], before[-3:]):  # what is given, then Q, K and V
+        _print_beside(console, [table for name in names for table in _matrix_tables(walk[name], width)], width)
+    for query in rows:
+        console.print(Text.assemble((f"Query {query + 1}", "bold"), f": {_label(walk.query_labels[query])}"))
+        for table in _fold(_labels(walk.key_labels, "word"), _query_columns(walk, query, width), width):
+            console.print(table)
+    _print_beside(console, [table for name in after for table in _matrix_tables(walk[name], width)], width)
+    console.print(Text("The same in Python", style="bold"))
+    for step in walk:
+        if "given[" not in step.code or step.name == "masked":
+            console.print(Text(f"  {step.code}"), soft_wrap=True)
+
+
+def _summary(walk: Walkthrough) -> str:
+    kind = "Cross-attention" if "source" in walk else "Self-attention" if "inputs" in walk else "Attention"
+    sizes = f"{len(walk.query_labels)} queries, {len(walk.key_labels)} keys"
+    return f"{kind}: {sizes}; score {walk.score}, weights {walk.weights}, mask {walk.mask}"
+
+
+# --- the table of one query --------------------------------------------------------------------------------
+
+
+def _query_columns(walk: Walkthrough, query: int, width: int) -> Iterator[_Column]:
+    """Lecture 003's columns; the query and its sum stand in the row of the query's own word."""
+    keys = len(walk.key_labels)
+    own = query if walk.query_labels == walk.key_labels else 0
+    room = width - _table_width([_labels(walk.key_labels, "word")]) - 3
+    names = {name: walk[name].values for name in ("queries", "keys", "values", "scores", "weights", "weighted", "sum")}
+    yield from _vector("q vector", _only_at(own, keys, names["queries"], query), room)
+    yield from _vector("k vector", _texts(names["keys"]), room)
+    yield from _vector("v vector", _texts(names["values"]), room)
+    yield _numbers("score", walk["scores"], query)
+    if "scaled" in walk:
+        yield _numbers(walk["scaled"].title.lower(), walk["scaled"], query)
+    if "masked" in walk:
+        yield _numbers("masked", walk["masked"], query)
+    yield _numbers(walk.weights, walk["weights"], query)
+    yield from _vector(f"{walk.weights} · v", _texts(names["weighted"][query], names["weighted"]), room)
+    yield from _vector("sum", _only_at(own, keys, names["sum"], query), room, style="bold green")
+
+
+def _only_at(place: int, count: int, vectors: Tensor, which: int) -> list[list[str]]:
+    """One vector in its row, the other rows blank."""
+    texts = _texts(vectors)[which]
+    return [texts if index == place else [" " * len(texts[0])] * len(texts) for index in range(count)]
+
+
+def _numbers(header: str, step: Step, row: int) -> _Column:
+    return _Column(header, tuple(_texts(step.values)[row]))
+
+
+# --- numbers as text ---------------------------------------------------------------------------------------
+
+
+def _texts(values: Tensor, like: Tensor | None = None) -> list[list[str]]:
+    """A matrix as text of one width and as many decimals as its numbers need, at most four.
+
+    ``like`` is the whole of which the matrix is a part, so that all parts are written alike.
+    """
+    whole = [number for number in (values if like is None else like).flatten().tolist() if math.isfinite(number)]
+    largest = max(map(abs, whole), default=0.0)
+    fewest = (n for n in range(DECIMALS) if all(_is_rounded(x, n) for x in whole))
+    form = f".{DECIMALS}e" if largest >= 1e6 else f".{next(fewest, DECIMALS)}f"
+    rows = [[_text(number, form) for number in row] for row in values.tolist()]
+    width = max(len(_text(number, form)) for number in whole) if whole else 2
+    return [[text.rjust(width) for text in row] for row in rows]
+
+
+def _is_rounded(number: float, decimals: int) -> bool:
+    # Not exactly: 0.1 + 0.2 has one decimal for the reader.
+    return math.isclose(round(number, decimals), number, rel_tol=1e-13, abs_tol=1e-12)
+
+
+def _text(number: float, form: str) -> str:
+    if number == -math.inf:
+        return "−∞"
+    text = format(number, form)
+    return text.replace("-", "", 1) if text.startswith("-") and not text.strip("-0.") else text  # no -0.0000
+
+
+# --- tables that fit ---------------------------------------------------------------------------------------
+
+
+def _labels(labels: Sequence[str], header: str) -> _Column:
+    return _Column(header, tuple(map(_label, labels)))
+
+
+def _label(text: str) -> str:
+    """Short, and without what a terminal would take for a command."""
+    safe = "".join(letter if letter.isprintable() else "�" for letter in text)
+    return safe if cell_len(safe) <= MAX_LABEL else set_cell_size(safe, MAX_LABEL - 1) + "…"
+
+
+def _vector(header: str, rows: list[list[str]], room: int, style: str = "") -> Iterator[_Column]:
+    """A vector a row; cut into ranges of components where the whole is wider than the room."""
+    each = len(rows[0][0]) + len(GAP)
+    fitting = max(1, (room + len(GAP)) // each)
+    total = len(rows[0])
+    for start in range(0, total, fitting):
+        stop = min(start + fitting, total)
+        name = header if fitting >= total else f"{header} {start + 1}–{stop}"
+        yield _Column(name, tuple(GAP.join(row[start:stop]) for row in rows), style)
+
+
+def _matrix_tables(step: Step, width: int) -> Iterator[Table]:
+    header = "row" if step.name.startswith("W_") else step.title.lower()
+    labels = _labels(step.row_labels, header)
+    columns = _vector(step.equation, _texts(step.values), width - _table_width([labels]) - 3)
+    return _fold(labels, columns, width)
+
+
+def _fold(labels: _Column, columns: Iterator[_Column], width: int) -> Iterator[Table]:
+    """As many columns beside each other as fit; the rest below, with the labels again."""
+    taken = [labels]
+    for column in columns:
+        if len(taken) > 1 and _table_width([*taken, column]) > width:
+            yield _table(taken)
+            taken = [labels]
+        taken.append(column)
+    yield _table(taken)
+
+
+def _table_width(columns: Sequence[_Column]) -> int:
+    return sum(column.width + 3 for column in columns) + 1  # a space on each side and a line
+
+
+def _table(columns: Sequence[_Column]) -> Table:
+    table = Table(box=box.ROUNDED, header_style="bold", width=_table_width(columns))
+    for number, column in enumerate(columns):
+        table.add_column(
+            Text(column.header),
+            justify="right" if number else "left",
+            no_wrap=True,
+            style=column.style,
+            width=column.width,
+        )
+    for cells in zip(*(column.cells for column in columns), strict=True):
+        table.add_row(*(Text(cell) for cell in cells))
+    return table
+
+
+def _print_beside(console: Console, tables: Sequence[Table], width: int) -> None:
+    """Tables beside each other as long as they fit."""
+    line: list[RenderableType] = []
+    used = 0
+    for table in [*tables, None]:
+        if line and (table is None or used + (table.width or 0) > width):
+            grid = Table.grid(padding=(0, 1))
+            grid.add_row(*line)
+            console.print(grid)
+            line, used = [], 0
+        if table is not None:
+            line.append(table)
+            used += (table.width or 0) + 1
