@@ -1,0 +1,88 @@
+"""Links between words from their co-occurrence alone: what to choose an alignment by where there is no gold.
+
+IBM Model 1 (Brown et al. 1993) in both directions, keeping the links on which the two agree. Few links,
+and those mostly right: enough to tell an attention that aligns from one that is diffuse, diagonal or rests on END.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from saccade.errors import OptionError, ShapeError
+from saccade.lens.links import Link
+
+__all__ = ["cooccurrence_links"]
+
+Ids = Sequence[int]
+#: The empty source word of Model 1: what a target word comes from that has no counterpart.
+NULL = -1
+
+
+def cooccurrence_links(sources: Sequence[Ids], targets: Sequence[Ids], *, iterations: int = 5) -> list[frozenset[Link]]:
+    """For each sentence pair (as ids without START and END) the links that Model 1 gives in both directions.
+
+    A word that occurs twice in its sentence is left out: the statistics know words, not places, and cannot tell
+    the two apart.
+    """
+    if len(sources) != len(targets):
+        raise ShapeError(f"There are {len(sources)} source sentences but {len(targets)} target sentences.")
+    if iterations < 1:
+        raise OptionError(f"cooccurrence_links() takes at least 1 iteration; not {iterations}.")
+    forth = _best(sources, targets, iterations)
+    back = _best(targets, sources, iterations)
+    found = []
+    for source, target, of_target, of_source in zip(sources, targets, forth, back, strict=True):
+        once = {number for number, count in Counter(source).items() if count == 1}
+        once_target = {number for number, count in Counter(target).items() if count == 1}
+        found.append(
+            frozenset(
+                (s, t)
+                for t, s in of_target.items()
+                if of_source.get(s) == t and source[s] in once and target[t] in once_target
+            )
+        )
+    return found
+
+
+def _best(sources: Sequence[Ids], targets: Sequence[Ids], iterations: int) -> list[dict[int, int]]:
+    """For each sentence pair: target position -> the source position it most likely comes from, if not from NULL."""
+    cells = [
+        (number, s, t, source_id, target_id)
+        for number, (source, target) in enumerate(zip(sources, targets, strict=True))
+        for t, target_id in enumerate(target)
+        for s, source_id in enumerate([*source, NULL])  # last: "." is as frequent, and should win
+    ]
+    if not cells:
+        return [{} for _ in sources]
+    table = np.array(cells)
+    _, pair = np.unique(table[:, 3:], axis=0, return_inverse=True)
+    _, source_word = np.unique(table[:, 3], return_inverse=True)
+    _, place = np.unique(table[:, [0, 2]], axis=0, return_inverse=True)  # a target word in its sentence
+    likelihood = _expectation_maximisation(pair.ravel(), source_word.ravel(), place.ravel(), iterations)
+    best: list[dict[int, int]] = [{} for _ in sources]
+    strongest: dict[tuple[int, int], float] = {}
+    for (number, s, t), value in zip(table[:, :3].tolist(), likelihood.tolist(), strict=True):
+        if value > strongest.get((number, t), 0.0):
+            strongest[number, t] = value
+            best[number][t] = s
+    return [{t: s for t, s in links.items() if s < len(source)} for links, source in zip(best, sources, strict=True)]
+
+
+def _expectation_maximisation(
+    pair: NDArray[np.intp], source_word: NDArray[np.intp], place: NDArray[np.intp], iterations: int
+) -> NDArray[np.float64]:
+    """The probability t(target word | source word) of each cell, that is of a source and a target place."""
+    word_of_pair = np.zeros(pair.max() + 1, dtype=np.intp)
+    word_of_pair[pair] = source_word
+    probability = np.ones(len(word_of_pair))
+    for _ in range(iterations):
+        cell = probability[pair]
+        expected = cell / np.bincount(place, weights=cell)[place]  # the share of each source word in this place
+        count = np.bincount(pair, weights=expected)
+        probability = count / np.bincount(word_of_pair, weights=count)[word_of_pair]
+    result: NDArray[np.float64] = probability[pair]
+    return result

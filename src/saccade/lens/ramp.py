@@ -1,0 +1,109 @@
+"""One scale for every picture: weight 0 is the background, 1 the ink.
+
+The colours are computed, not tabled: a quadratic Bézier curve in OKLab (Ottosson 2020), a colour space in which equal
+steps look equal. Lightness runs straight from background to ink, so the order survives any colour blindness and a
+black-and-white print; the curve bends only in hue. Differences have two such arms, blue up and orange down, which
+every common colour blindness keeps apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+from matplotlib.colors import Colormap, ListedColormap, to_rgb
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["Theme", "difference_ramp", "ramp", "ramp_colormap", "theme"]
+
+RGB = tuple[float, float, float]
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Theme:
+    """The few colours of a light or dark picture; all others lie on curves between them."""
+
+    background: str
+    ink: str
+    up: str  # the end of the arm of positive differences
+    down: str  # the end of the arm of negative differences
+    bend: tuple[float, float]  # the hue that weights pass through on the way to the ink: OKLab's a and b
+    text: str
+    grid: str
+    gold: str  # the outline of gold links
+
+
+_LIGHT = Theme("#ffffff", "#0a1a33", "#1450a3", "#8f3700", (-0.05, -0.2), "#1c2430", "#e3e6ea", "#d55e00")
+_DARK = Theme("#11161d", "#f3f8ff", "#9cc9ff", "#ffb37a", (-0.05, -0.2), "#dfe5ec", "#29313b", "#ff9a3d")
+
+# Linear sRGB -> the cones' responses, and their cube roots -> OKLab: the two matrices of Ottosson 2020.
+_CONES = np.array(
+    [
+        [0.4122214708, 0.5363325363, 0.0514459929],
+        [0.2119034982, 0.6806995451, 0.1073969566],
+        [0.0883024619, 0.2817188376, 0.6299787005],
+    ]
+)
+_LAB = np.array(
+    [
+        [0.2104542553, 0.7936177850, -0.0040720468],
+        [1.9779984951, -2.4285922050, 0.4505937099],
+        [0.0259040371, 0.7827717662, -0.8086757660],
+    ]
+)
+
+
+def theme(dark: bool = False) -> Theme:
+    """The colours of a light or a dark picture."""
+    return _DARK if dark else _LIGHT
+
+
+def ramp(weights: ArrayLike, *, dark: bool = False) -> Float[np.ndarray, "*shape 3"]:
+    """The colour of each weight, as red, green and blue in 0..1; weights past 1 are drawn as 1."""
+    colours = theme(dark)
+    return _arm(np.clip(np.asarray(weights, dtype=np.float64), 0, 1), colours.background, colours.ink, colours.bend)
+
+
+def difference_ramp(differences: ArrayLike, *, dark: bool = False) -> Float[np.ndarray, "*shape 3"]:
+    """The colour of each difference in -1..1: background at 0, blue above, orange below."""
+    colours = theme(dark)
+    values = np.clip(np.asarray(differences, dtype=np.float64), -1, 1)
+    up = _arm(np.abs(values), colours.background, colours.up)
+    down = _arm(np.abs(values), colours.background, colours.down)
+    return np.where(values[..., None] >= 0, up, down)
+
+
+def ramp_colormap(*, dark: bool = False, differences: bool = False) -> Colormap:
+    """The same scale for matplotlib: 256 samples of weights in 0..1, or 511 of differences in -1..1."""
+    if differences:
+        colours, name = difference_ramp(np.linspace(-1, 1, 511), dark=dark), "saccade-differences"
+    else:
+        colours, name = ramp(np.linspace(0, 1, 256), dark=dark), "saccade-weights"
+    return ListedColormap(colours, name=f"{name}-dark" if dark else name)  # type: ignore[arg-type, unused-ignore]
+
+
+def to_oklab(colours: Float[np.ndarray, "*shape 3"]) -> Float[np.ndarray, "*shape 3"]:
+    """Lightness and the two axes of hue, of sRGB colours in 0..1."""
+    linear = np.where(colours <= 0.04045, colours / 12.92, ((colours + 0.055) / 1.055) ** 2.4)
+    lab: Array = np.cbrt(linear @ _CONES.T) @ _LAB.T
+    return lab
+
+
+def from_oklab(lab: Float[np.ndarray, "*shape 3"]) -> Float[np.ndarray, "*shape 3"]:
+    """The inverse of ``to_oklab``; what the screen cannot show is clipped."""
+    linear = ((lab @ np.linalg.inv(_LAB).T) ** 3) @ np.linalg.inv(_CONES).T
+    linear = np.clip(linear, 0, 1)
+    colours: Array = np.where(linear <= 0.0031308, linear * 12.92, 1.055 * linear ** (1 / 2.4) - 0.055)
+    return colours
+
+
+def _arm(values: Array, start: str, end: str, bend: tuple[float, float] | None = None) -> Array:
+    """Points of the curve from one colour to another: at 0 the first, at 1 the second."""
+    first, last = to_oklab(np.array(to_rgb(start))), to_oklab(np.array(to_rgb(end)))
+    middle = (first + last) / 2
+    if bend is not None:
+        middle[1:] = bend
+    share = values[..., None]
+    return from_oklab((1 - share) ** 2 * first + 2 * share * (1 - share) * middle + share**2 * last)
