@@ -79,16 +79,16 @@ class Sinusoidal(PositionTable):
     ``interleaved=False`` puts all sines before all cosines, as some published models do.
     """
 
-    rate: Tensor
+    where: Tensor
 
     def __init__(self, width: int, how: How = "add", base: float = 10000.0, interleaved: bool = True) -> None:
         super().__init__(width, how)
         self.interleaved = interleaved
-        self.register_buffer("rate", _rates(width, base), persistent=False)
+        self.base = base
+        self.register_buffer("where", torch.zeros(0), persistent=False)  # carries the device
 
     def table(self, first: int, length: int) -> Tensor:
-        position = torch.arange(first, first + length, device=self.rate.device, dtype=self.rate.dtype)
-        angle = torch.outer(position, self.rate)
+        angle = _angles(first, length, self.width, self.base, self.where.device)
         sine, cosine = torch.sin(angle), torch.cos(angle)[:, : self.width // 2]
         if not self.interleaved:
             return torch.cat([sine, cosine], dim=-1).float()
@@ -121,8 +121,6 @@ class Rotary(nn.Module):
     with ``interleaved``; both are in use, for the same model with its dimensions in another order.
     """
 
-    rate: Tensor
-
     def __init__(
         self, head_width: int, base: float = 10000.0, interleaved: bool = False, turned_width: int | None = None
     ) -> None:
@@ -133,12 +131,14 @@ class Rotary(nn.Module):
                 f"Rotary positions turn an even number of dimensions, at most the head's {head_width}; "
                 f"not {self.turned_width}."
             )
+        self.head_width = head_width
+        self.base = base
         self.interleaved = interleaved
-        self.register_buffer("rate", _rates(self.turned_width, base), persistent=False)
 
     def forward(self, x: Float[Tensor, "B H N D"], first: int = 0) -> Float[Tensor, "B H N D"]:
-        position = torch.arange(first, first + x.shape[-2], device=x.device, dtype=self.rate.dtype)
-        angle = torch.outer(position, self.rate.to(x.device))
+        if x.shape[-1] != self.head_width:
+            raise ShapeError(f"Rotary positions were made for heads of width {self.head_width}; got {x.shape[-1]}.")
+        angle = _angles(first, x.shape[-2], self.turned_width, self.base, x.device)
         # Half precision cannot hold the angle's sine well enough: turn in float32 at least.
         dtype = torch.float64 if x.dtype == torch.float64 else torch.float32
         sine, cosine = torch.sin(angle).to(dtype), torch.cos(angle).to(dtype)
@@ -176,6 +176,11 @@ def _slopes(num_heads: int) -> Float[Tensor, " H"]:
     return torch.tensor(slopes)
 
 
-def _rates(width: int, base: float) -> Tensor:
-    """``base^(-2i/D)``, in float64: at position 100,000 a float32 angle is off by a hundredth."""
-    return base ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
+def _angles(first: int, length: int, width: int, base: float, device: torch.device) -> Float[Tensor, "N D/2"]:
+    """``pos · base^(-2i/D)``, in float64: at position 100,000 a float32 angle is off by a hundredth.
+
+    Computed each time from plain numbers: a buffer would be rounded with the model by ``model.half()``.
+    """
+    exact = torch.float32 if device.type == "mps" else torch.float64  # mps has no float64
+    rate = base ** (-torch.arange(0, width, 2, device=device, dtype=exact) / width)
+    return torch.outer(torch.arange(first, first + length, device=device, dtype=exact), rate)
