@@ -124,6 +124,8 @@ class MultiHead(nn.Module):
     ) -> None:
         super().__init__()
         _check_heads(width, num_heads, num_key_heads, head_width)
+        if not 0.0 <= dropout < 1.0:
+            raise OptionError(f"dropout is a share of at least 0 and below 1; not {dropout}.")
         self.num_heads = num_heads
         self.num_key_heads = num_key_heads or num_heads
         self.head_width = head_width or width // num_heads
@@ -213,6 +215,8 @@ class MultiHead(nn.Module):
 def _check_heads(width: int, num_heads: int, num_key_heads: int | None, head_width: int | None) -> None:
     if num_heads < 1:
         raise OptionError(f"Attention has at least 1 head; not {num_heads}.")
+    if width < 1 or (head_width is not None and head_width < 1):
+        raise OptionError(f"A width is at least 1; got width {width} and head_width {head_width}.")
     if head_width is None and width % num_heads:
         raise ShapeError(f"{num_heads} heads do not divide a width of {width}; give head_width, or other sizes.")
     if num_key_heads is not None and (num_key_heads < 1 or num_heads % num_key_heads):
