@@ -156,9 +156,10 @@ def _fused(call: Call, value: Tensor, dropout: float) -> Tensor:
 
 def _fused_rows(call: Call, product: Product, value: Tensor, rows: range, dropout: float) -> Tensor:
     """A block of rows against the columns that it can reach."""
-    columns = call.span(rows)
-    if not len(columns) or not len(rows):
-        return product.query[:, :, rows.start : rows.stop] * 0.0  # keeps the graph: the gradient is 0, not absent
+    if not len(rows) or not call.shape[3]:
+        return product.query[:, :, rows.start : rows.stop] * 0.0
+    # Where nothing is in reach, one forbidden key keeps the graph: every gradient is 0, none is absent.
+    columns = call.span(rows) or range(1)
     cut = slice(columns.start, columns.stop)
     part = Product(product.query[:, :, rows.start : rows.stop], product.key[:, :, cut], product.scale)
     return _sdpa(part, value[:, :, cut], _dense(call, rows, columns), dropout)
@@ -178,7 +179,8 @@ def _remembered(call: Call, rows: range) -> Tensor | None:
     holder = call.mask if call.mask is not None else call.bias
     if not isinstance(holder, Mask | Bias):
         return None
-    key = (call.shape, call.first_row, _mask_dtype(call), call.query.device)
+    version = 0 if call.mask is None else call.mask.version()
+    key = (call.shape, call.first_row, _mask_dtype(call), call.query.device, version)
     memo = holder.memo
     if memo is not None and memo.key == key and memo.bias is call.bias:
         return memo.added
@@ -210,8 +212,9 @@ def _mask_rows(call: Call) -> int:
         return num_rows  # padding: the same for every row
     narrow = range(min(NARROW_BLOCK, num_rows))
     middle = range(num_rows // 2, num_rows // 2 + len(narrow)) if num_rows >= 2 * NARROW_BLOCK else narrow
-    if num_rows > NARROW_BLOCK and 2 * len(call.span(middle)) <= num_columns:
-        return NARROW_BLOCK
+    reach = len(call.span(middle))
+    if num_rows > NARROW_BLOCK and 2 * reach <= num_columns:
+        return max(1, min(NARROW_BLOCK, MASK_LIMIT // max(1, batch * heads * reach)))
     return max(1, MASK_LIMIT // max(1, batch * heads * num_columns))
 
 
@@ -259,6 +262,11 @@ def _four_dimensional(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor
         return query.unsqueeze(1), key.unsqueeze(1), value.unsqueeze(1)
     if query.ndim == 2:
         return query[None, None], key[None, None], value[None, None]
+    for name, tensor in (("key", key), ("value", value)):
+        if tensor.shape[:-3] != query.shape[:-3]:
+            raise ShapeError(
+                f"The {name} has a batch of shape {tuple(tensor.shape[:-3])}, the query of {tuple(query.shape[:-3])}."
+            )
     return query.flatten(0, -4), key.flatten(0, -4), value.flatten(0, -4)
 
 
@@ -293,7 +301,7 @@ def _make_call(
         )
     resolved = resolve_score(score)
     resolved.check(heads, width, key.shape[-1])
-    rule = resolve_mask(mask, first_row)
+    rule = resolve_mask(mask, first_row, num_rows)
     if rule is not None:
         rule.check(batch, heads, first_row, num_rows, key.shape[2])
     shape = (batch, heads, num_rows, key.shape[2])

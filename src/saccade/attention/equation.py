@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, Shaped
-from torch import Tensor
+from torch import Tensor, nn
 
 from saccade.attention.masks import Mask
 from saccade.attention.scores import Score
@@ -20,6 +20,8 @@ from saccade.attention.weights import Weights
 from saccade.errors import OptionError, ShapeError
 
 __all__ = ["Bias", "Call", "DenseTile", "normalise"]
+
+HALF_PRECISION = (torch.float16, torch.bfloat16)
 
 
 class Bias:
@@ -128,23 +130,29 @@ class Call:
 
     def scores(self, rows: range, columns: range, dtype: torch.dtype | None = None) -> Float[Tensor, "B H Q K"]:
         """The scores of a tile with the rules applied, -inf where the query may not attend; in ``dtype``."""
-        query = self.query[:, :, rows.start : rows.stop].to(dtype or self.query.dtype)
-        key = self.key[:, :, columns.start : columns.stop].to(dtype or self.key.dtype)
+        dtype = dtype or self._score_dtype()
+        query = self.query[:, :, rows.start : rows.stop].to(dtype)
+        key = self.key[:, :, columns.start : columns.stop].to(dtype)
         if key.shape[1] != query.shape[1]:
             key = key.repeat_interleave(query.shape[1] // key.shape[1], dim=1)
         at = self.indices(rows, columns)
         scores = self.score(query, key, at.row.flatten(), at.column.flatten())
-        if scores.dtype in (torch.float16, torch.bfloat16):
-            scores = scores.float()  # as the fused kernels do: half precision is too coarse to sum in
+        if scores.dtype in HALF_PRECISION:
+            scores = scores.float()
         added = self.added(rows, columns, scores.dtype)
         return scores if added is None else scores + added
+
+    def _score_dtype(self) -> torch.dtype:
+        # As the fused kernels do: half precision is too coarse to sum in. A learned score has its own precision.
+        is_half = self.query.dtype in HALF_PRECISION and not isinstance(self.score, nn.Module)
+        return torch.float32 if is_half else self.query.dtype
 
     def part(self, batch: range, heads: range) -> Call:
         """The same call for some of the sequences and heads; the rules still see the true indices."""
         group = self.query.shape[1] // self.key.shape[1]
         key_heads = range(heads.start // group, (heads.stop - 1) // group + 1)
         key = self.key[batch.start : batch.stop, key_heads.start : key_heads.stop]
-        if group > 1:
+        if len(key_heads) > 1 and group > 1:
             key = key.repeat_interleave(group, dim=1)
             key = key[:, heads.start - key_heads.start * group :][:, : len(heads)]
         cut = (slice(batch.start, batch.stop), slice(heads.start, heads.stop))
@@ -173,6 +181,8 @@ def normalise(
     A row of nothing but -inf has no softmax. Its scores are replaced before and its weights zeroed after, so
     that neither the output nor any gradient of it is NaN.
     """
+    if not scores.shape[-1]:  # no keys at all
+        return scores, scores.new_zeros((*scores.shape[:-1], 1))
     if not has_rules:
         statistic = weights.statistic(scores)
         return weights.apply(scores, statistic), statistic
@@ -192,6 +202,8 @@ def check_bias(bias: object, shape: tuple[int, int, int, int]) -> Bias | Tensor 
         raise OptionError(
             f"A bias is a rule (batch, head, row, column) -> number or a tensor; not {type(bias).__name__}."
         )
+    if not bias.dtype.is_floating_point:
+        raise OptionError(f"A bias is added to the scores, so it is floating-point; not {bias.dtype}.")
     tensor = bias
     whole = tensor.reshape((1,) * (4 - tensor.ndim) + tuple(tensor.shape)) if tensor.ndim < 4 else tensor
     if whole.ndim != 4 or any(s not in (1, n) for s, n in zip(whole.shape, shape, strict=True)):

@@ -38,6 +38,10 @@ class Mask:
         """True where the query at ``row`` may attend to the key at ``column``."""
         raise AssertionError("every rule can be evaluated")
 
+    def version(self) -> int:
+        """Grows when a tensor that the rule reads is changed in place: what was made of it then is out of date."""
+        return 0
+
     def span(self, first_row: int, last_row: int, num_columns: int) -> tuple[int, int]:
         """(start, stop): every column outside is forbidden to all rows from first to last, both included."""
         return 0, num_columns
@@ -72,12 +76,14 @@ class _Causal(Mask):
 
 class _Padding(Mask):
     def __init__(self, lengths: Int[Tensor, " B"]) -> None:
+        if not isinstance(lengths, Tensor):
+            raise ShapeError(f"padding() takes a tensor of lengths, shape (B,); it got a {type(lengths).__name__}.")
         if lengths.ndim != 1 or lengths.dtype.is_floating_point or lengths.dtype == torch.bool:
             raise ShapeError(
                 f"padding() takes one whole-number length for each sequence, shape (B,); "
                 f"it got {lengths.dtype} of shape {tuple(lengths.shape)}."
             )
-        self.lengths = lengths
+        self.lengths = lengths.clone()  # the caller may go on with his own; what is known below stays true
         self.shortest = int(lengths.min()) if len(lengths) else 0
         self.longest = int(lengths.max()) if len(lengths) else 0
         if self.shortest < 0:
@@ -123,7 +129,10 @@ class _Dense(Mask):
                 f"A mask tensor is boolean, True = may attend, of shape (Q, K), (H, Q, K) or (B, H, Q, K); "
                 f"this one is {allowed.dtype} of shape {tuple(allowed.shape)}."
             )
-        self.allowed = allowed.reshape((1,) * (4 - allowed.ndim) + tuple(allowed.shape))
+        if allowed.is_inference():  # such a tensor cannot say that it was changed
+            with torch.inference_mode(False):
+                allowed = allowed.clone()
+        self.allowed = allowed.view((1,) * (4 - allowed.ndim) + tuple(allowed.shape))
         self.first_row = first_row
 
     def __call__(self, batch: Tensor, head: Tensor, row: Tensor, column: Tensor) -> Tensor:
@@ -134,6 +143,9 @@ class _Dense(Mask):
             row - self.first_row if sizes[2] > 1 else row * 0,
             column if sizes[3] > 1 else column * 0,
         ]
+
+    def version(self) -> int:
+        return self.allowed._version
 
     def check(self, batch: int, num_heads: int, first_row: int, num_rows: int, num_columns: int) -> None:
         # Absolute rows: the tensor may cover more rows than this call asks for (a cached step).
@@ -157,7 +169,11 @@ class _Rule(Mask):
         self.function = function
 
     def __call__(self, batch: Tensor, head: Tensor, row: Tensor, column: Tensor) -> Tensor:
-        return self.function(batch, head, row, column)
+        allowed = self.function(batch, head, row, column)
+        if not isinstance(allowed, Tensor) or allowed.dtype != torch.bool:
+            kind = allowed.dtype if isinstance(allowed, Tensor) else type(allowed).__name__
+            raise OptionError(f"A rule answers True or False for tensors of indices (a boolean tensor); not {kind}.")
+        return allowed
 
 
 class _Joined(Mask):
@@ -169,6 +185,9 @@ class _Joined(Mask):
             )
         self.left = left
         self.right = right
+
+    def version(self) -> int:
+        return self.left.version() + self.right.version()
 
     def check(self, batch: int, num_heads: int, first_row: int, num_rows: int, num_columns: int) -> None:
         self.left.check(batch, num_heads, first_row, num_rows, num_columns)
@@ -213,6 +232,9 @@ class _Not(Mask):
     def __call__(self, batch: Tensor, head: Tensor, row: Tensor, column: Tensor) -> Tensor:
         return ~self.inner(batch, head, row, column)
 
+    def version(self) -> int:
+        return self.inner.version()
+
     def check(self, batch: int, num_heads: int, first_row: int, num_rows: int, num_columns: int) -> None:
         self.inner.check(batch, num_heads, first_row, num_rows, num_columns)
 
@@ -241,11 +263,13 @@ def rule(function: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]) -> Mask:
     return _Rule(function)
 
 
-def resolve_mask(mask: Mask | Tensor | None, first_row: int) -> Mask | None:
-    """A mask given as a tensor becomes a rule; a rule is itself."""
+def resolve_mask(mask: Mask | Tensor | None, first_row: int, num_rows: int) -> Mask | None:
+    """A mask given as a tensor becomes a rule, and has a row for each query; a rule is itself."""
     if mask is None or isinstance(mask, Mask):
         return mask
     if isinstance(mask, Tensor):
+        if mask.ndim > 1 and mask.shape[-2] not in (1, num_rows):
+            raise ShapeError(f"The mask has shape {tuple(mask.shape)}: {mask.shape[-2]} rows for {num_rows} queries.")
         return dense(mask, first_row)
     raise OptionError(
         f"A mask is a rule (causal, padding(lengths), ...) or a boolean tensor; not {type(mask).__name__}."
