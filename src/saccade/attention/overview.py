@@ -76,9 +76,10 @@ def pool(
 
 def _row_blocks(parts: Sequence[tuple[range, Call]], cell_rows: int, preview: bool) -> list[range]:
     """The rows to look at, in blocks that stay within one call."""
-    tall = TILE_WEIGHTS // TILE_COLUMNS
     blocks = []
-    for held, _ in parts:
+    for held, call in parts:
+        # A learned score holds a vector for each pair of query and key, so fewer pairs make a tile.
+        tall = max(1, TILE_WEIGHTS // (TILE_COLUMNS * call.score.pair_width(call.key.shape[-1])))
         if preview and cell_rows > 1:
             first = -(-held.start // cell_rows) * cell_rows
             blocks += [range(row, row + 1) for row in range(first, held.stop, cell_rows)]

@@ -9,6 +9,7 @@ is its exponential.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -35,6 +36,13 @@ class Link(NamedTuple):
 
     column: int
     weight: float
+
+
+@contextmanager
+def _reading() -> Iterator[None]:
+    """Reading a trace records no gradient, and keeps statistics that any later reader can go on with."""
+    with torch.inference_mode(False), torch.no_grad():
+        yield
 
 
 class Trace:
@@ -101,6 +109,7 @@ class Trace:
         best = weights.topk(min(k, len(weights)))
         return [Link(int(i), float(w)) for i, w in zip(best.indices, best.values, strict=True)]
 
+    @_reading()
     def overview(
         self,
         size: int = 512,
@@ -131,7 +140,8 @@ class Trace:
     def continues(self, call: Call) -> bool:
         """Whether this call's rows come right after those of the trace."""
         batch, heads, rows, _ = self.shape
-        return call.first_row == rows and call.shape[:2] == (batch, heads)
+        next_row = self._segments[0].call.first_row + rows
+        return call.first_row == next_row and call.shape[:2] == (batch, heads)
 
     def append(self, call: Call) -> None:
         last = self._segments[-1].call
@@ -153,6 +163,7 @@ class Trace:
             if start < stop:
                 yield segment, range(start - segment.start, stop - segment.start)
 
+    @_reading()
     def _tile(self, rows: range, columns: range, batch: range, heads: range) -> Tensor:
         query = self._segments[0].call.query
         dtype = torch.float64 if query.dtype == torch.float64 else torch.float32
@@ -161,14 +172,17 @@ class Trace:
         done = 0
         for segment, local in self._cover(rows):
             part = segment.part(self.name, batch, heads)
-            span = part.span(local)
-            reach = range(max(columns.start, span.start), min(columns.stop, span.stop))
-            if len(reach):
-                statistic = segment.statistics(local, batch, heads)
-                weights = exact_weights(part, statistic, local, reach)
-                target = slice(reach.start - columns.start, reach.stop - columns.start)
-                tile[:, :, done : done + len(local), target] = weights.to(dtype)
-            done += len(local)
+            pair = part.score.pair_width(part.key.shape[-1])
+            tall = max(1, STATISTIC_LIMIT // max(1, len(batch) * len(heads) * len(columns) * pair))
+            for first in range(local.start, local.stop, tall):
+                block = range(first, min(first + tall, local.stop))
+                span = part.span(block)
+                reach = range(max(columns.start, span.start), min(columns.stop, span.stop))
+                if len(reach):
+                    weights = exact_weights(part, segment.statistics(block, batch, heads), block, reach)
+                    target = slice(reach.start - columns.start, reach.stop - columns.start)
+                    tile[:, :, done : done + len(block), target] = weights
+                done += len(block)
         return tile
 
 
@@ -182,6 +196,7 @@ class _Segment:
         if isinstance(call.bias, Tensor):
             tensors["bias"] = call.bias
         self._versions = {what: (tensor, tensor._version) for what, tensor in tensors.items()}
+        self._mask_version = 0 if call.mask is None else call.mask.version()
         self._statistic: Tensor | None = call.statistic
         self._known: Tensor | None = None  # (B, H, Q), True where the statistic has been computed
 
@@ -190,12 +205,14 @@ class _Segment:
         return self.start + self.call.shape[2]
 
     def part(self, name: str, batch: range, heads: range) -> Call:
-        for what, (tensor, version) in self._versions.items():
-            if tensor._version != version:
-                raise StaleTraceError(
-                    f"The {what} of {name} were changed in place after they were watched, so their weights can "
-                    "no longer be computed; read the trace before that, or watch again."
-                )
+        changed = [what for what, (tensor, version) in self._versions.items() if tensor._version != version]
+        if self.call.mask is not None and self.call.mask.version() != self._mask_version:
+            changed.append("mask tensor")
+        if changed:
+            raise StaleTraceError(
+                f"The {' and '.join(changed)} of {name} changed in place after it was watched, so its weights can "
+                "no longer be computed; read the trace before that, or watch again."
+            )
         return self.call.part(batch, heads)
 
     def statistics(self, rows: range, batch: range, heads: range) -> Shaped[Tensor, "B H Q 1"]:
@@ -259,7 +276,9 @@ def exact_weights(call: Call, statistic: Tensor, rows: range, columns: range) ->
 
 def keep(call: Call) -> Call:
     """A call as a trace may keep it: no graph, no view of a buffer that others write, no live parameters."""
-    bias = call.bias.detach() if isinstance(call.bias, Tensor) else call.bias
+    bias = call.bias
+    if isinstance(bias, Tensor):
+        bias = _kept(bias) if bias.is_inference() else bias.detach()
     return replace(
         call,
         query=_kept(call.query),
