@@ -16,7 +16,7 @@ from typing import Literal
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from saccade.attention import KeyValue, Mask, padding
@@ -27,11 +27,14 @@ from saccade.recurrent import Recurrent, RecurrentState, reorder
 
 __all__ = ["RecurrentConfig", "RecurrentLanguageModel", "RecurrentSeq2Seq"]
 
+#: Cells that add the input itself to the state, so that both have one width (Jozefowicz 2015).
+ADDS_INPUT = ("mut1", "mut2")
+
 
 class RecurrentConfig(Config):
     """The shape of a recurrent network."""
 
-    cell: str = "lstm"  # rnn, lstm, gru (Cho's), torch_gru, mut1, mut2, mut3
+    cell: str = "lstm"  # rnn, lstm, gru (Cho's), gru_torch, mut1, mut2, mut3
     width: int = Field(256, ge=1)  # of the decoder's state, and of each direction of the encoder
     embedding_width: int = Field(256, ge=1)
     encoder_layers: int = Field(1, ge=1)
@@ -43,6 +46,12 @@ class RecurrentConfig(Config):
     weights: str = "softmax"
     dropout: float = Field(0.0, ge=0, lt=1)  # of embeddings, between layers, and before the word
     tied_output: bool = False  # the output layer is the target embedding
+
+    @model_validator(mode="after")
+    def _layers_fit(self) -> RecurrentConfig:
+        if self.cell in ADDS_INPUT and self.bidirectional and self.encoder_layers > 1:
+            raise ValueError(f"{self.cell} takes inputs of its own width, so no second layer can read both directions")
+        return self
 
 
 @dataclass(frozen=True)
@@ -66,8 +75,9 @@ class RecurrentSeq2Seq(nn.Module):
         width, words = config.width, config.embedding_width
         self.source = WordEmbedding(source_vocabulary, words, scaled=True)
         self.target = WordEmbedding(target_vocabulary, words, scaled=True)
+        self.fit, fitted = _fit(config.cell, words, width)
         self.encoder = Recurrent(
-            config.cell, words, width, config.encoder_layers, config.bidirectional, dropout=config.dropout
+            config.cell, fitted, width, config.encoder_layers, config.bidirectional, dropout=config.dropout
         )
         self.decoder = _Decoder(config, self.encoder.output_width)
         self.output = TiedLinear(
@@ -92,7 +102,7 @@ class RecurrentSeq2Seq(nn.Module):
         self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"] | None, max_length: int | None = None
     ) -> RecurrentSeq2SeqState:
         """A state that has read the source; a recurrent net needs to know no ``max_length``."""
-        states, final = self.encoder(self._embed(self.source, source), lengths)
+        states, final = self.encoder(self.fit(self._embed(self.source, source)), lengths)
         last = torch.cat([part[0] for part in final[-self.encoder.directions :]], dim=-1)
         return self.decoder.begin(states, last, lengths)
 
@@ -128,10 +138,8 @@ class _Decoder(nn.Module):
         width, words = config.width, config.embedding_width
         reads_context = config.attention != "output"
         input_width = words + (source_width if reads_context else 0)
-        # MUT1 and MUT2 add the input to the state, so they take it in the state's width.
-        self.fit = nn.Linear(input_width, width) if config.cell in ("mut1", "mut2") else nn.Identity()
-        cell_input = width if isinstance(self.fit, nn.Linear) else input_width
-        self.recurrent = Recurrent(config.cell, cell_input, width, config.decoder_layers, dropout=config.dropout)
+        self.fit, fitted = _fit(config.cell, input_width, width)
+        self.recurrent = Recurrent(config.cell, fitted, width, config.decoder_layers, dropout=config.dropout)
         self.parts = sum(len(state) for state in self.recurrent.initial(1))
         self.first = nn.Linear(source_width, self.parts * width)
         self.cross = None
@@ -193,9 +201,8 @@ class RecurrentLanguageModel(nn.Module):
         super().__init__()
         self.config = config
         self.input = WordEmbedding(vocabulary, config.embedding_width, scaled=True)
-        self.decoder = Recurrent(
-            config.cell, config.embedding_width, config.width, config.decoder_layers, dropout=config.dropout
-        )
+        self.fit, fitted = _fit(config.cell, config.embedding_width, config.width)
+        self.decoder = Recurrent(config.cell, fitted, config.width, config.decoder_layers, dropout=config.dropout)
         self.readout = nn.Linear(config.width, config.embedding_width)
         tied = self.input.weight if config.tied_output else None
         self.output = TiedLinear(config.embedding_width, vocabulary, bias=True, tied=tied)
@@ -225,7 +232,15 @@ class RecurrentLanguageModel(nn.Module):
         return reorder(state, index)
 
     def _embed(self, tokens: Tensor) -> Tensor:
-        return F.dropout(self.input(tokens), self.config.dropout, self.training)
+        words: Tensor = self.fit(F.dropout(self.input(tokens), self.config.dropout, self.training))
+        return words
 
     def _read(self, output: Tensor) -> Tensor:
         return F.dropout(torch.tanh(self.readout(output)), self.config.dropout, self.training)
+
+
+def _fit(cell: str, input_width: int, width: int) -> tuple[nn.Module, int]:
+    """What brings the input to a width that the cell takes, and that width."""
+    if cell in ADDS_INPUT and input_width != width:
+        return nn.Linear(input_width, width), width
+    return nn.Identity(), input_width

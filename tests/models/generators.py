@@ -1,0 +1,107 @@
+"""Every network that writes, small and with random weights, by a name that says what is special about it."""
+
+from functools import cache
+
+import torch
+
+from saccade.models import (
+    ConvolutionalConfig,
+    ConvolutionalSeq2Seq,
+    DecoderOnly,
+    EncoderDecoder,
+    RecurrentConfig,
+    RecurrentLanguageModel,
+    RecurrentSeq2Seq,
+    TransformerConfig,
+)
+from saccade.recurrent import CELLS
+
+SOURCE_VOCABULARY, VOCABULARY, MAX_LENGTH = 13, 11, 17
+
+TRANSFORMER = {"width": 12, "num_heads": 3, "feedforward_width": 19, "max_length": MAX_LENGTH}
+#: What a Transformer may differ in: every kind of position, and the fields that change how a step is computed.
+VARIANTS = {
+    "none": {"position": "none"},
+    "linear": {"position": "linear"},
+    "sinusoidal": {"position": "sinusoidal"},
+    "learned": {"position": "learned"},
+    "rotary": {"position": "rotary"},
+    "rotary_interleaved": {"position": "rotary", "rotary_interleaved": True},
+    "alibi": {"position": "alibi"},
+    "concatenated": {"position": "sinusoidal", "position_width": 5, "tied_output": False},
+    "one_hot": {"one_hot": True, "width": 15, "tied_output": False},
+    "post_norm": {"norm_first": False, "embedding_norm": True, "scaled_embedding": True, "token_types": 2},
+    "grouped_heads": {"num_heads": 6, "num_key_heads": 2, "norm": "rms", "bias": False, "gated": True},
+    "wide_heads": {"head_width": 7, "activation": "gelu", "output_transform": True, "output_bias": True},
+    "cosine": {"score": "cosine"},
+    "relu": {"weights": "relu"},
+    "sparsemax": {"weights": "sparsemax"},
+    "hard": {"weights": "hard"},
+}
+RECURRENT = {"width": 10, "embedding_width": 9, "attention_width": 7}
+LOOKS = {
+    **{f"{cell}_{how}": {"cell": cell, "attention": how} for cell in CELLS for how in ("none", "state", "output")},
+    **{
+        f"{score}_{how}": {"score": score, "attention": how, "cell": "gru"}
+        for score in ("dot", "scaled_dot", "cosine", "bilinear", "mlp")
+        for how in ("state", "output")
+    },
+    **{
+        f"{weights}_{how}": {"weights": weights, "attention": how, "cell": "gru"}
+        for weights in ("relu", "sparsemax", "hard")
+        for how in ("state", "output")
+    },
+    "deep_one_way": {"encoder_layers": 2, "decoder_layers": 3, "bidirectional": False, "tied_output": True},
+}
+CONVOLUTIONAL = {
+    "kernel_1": {"kernel": 1},
+    "kernel_3": {"kernel": 3},
+    "kernel_5_additive_tied": {"kernel": 5, "score": "additive", "tied_output": True},
+}
+
+
+@cache
+def seq2seq(kind, variant):
+    torch.manual_seed(0)
+    if kind == "transformer":
+        layers = {"encoder_layers": 2, "decoder_layers": 2}
+        model = EncoderDecoder(
+            TransformerConfig(**TRANSFORMER | layers | VARIANTS[variant]), SOURCE_VOCABULARY, VOCABULARY
+        )
+    elif kind == "recurrent":
+        model = RecurrentSeq2Seq(RecurrentConfig(**RECURRENT | LOOKS[variant]), SOURCE_VOCABULARY, VOCABULARY)
+    else:
+        sizes = {"width": 8, "encoder_layers": 2, "decoder_layers": 3, "max_length": MAX_LENGTH}
+        model = ConvolutionalSeq2Seq(
+            ConvolutionalConfig(**sizes | CONVOLUTIONAL[variant]), SOURCE_VOCABULARY, VOCABULARY
+        )
+    return _spread(model)
+
+
+@cache
+def language_model(kind, variant):
+    torch.manual_seed(0)
+    if kind == "transformer":
+        return _spread(
+            DecoderOnly(TransformerConfig(**TRANSFORMER | {"decoder_layers": 2} | VARIANTS[variant]), VOCABULARY)
+        )
+    return _spread(RecurrentLanguageModel(RecurrentConfig(**RECURRENT | {"cell": variant}), VOCABULARY))
+
+
+SEQ2SEQ = [
+    *(("transformer", variant) for variant in VARIANTS),
+    *(("recurrent", variant) for variant in LOOKS),
+    *(("convolutional", variant) for variant in CONVOLUTIONAL),
+]
+LANGUAGE_MODELS = [
+    *(("transformer", variant) for variant in VARIANTS),
+    *(("recurrent", cell) for cell in CELLS),
+]
+
+
+def _spread(model):
+    """Weights large enough that attention is far from uniform and every token matters."""
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.3)
+    return model.eval()
