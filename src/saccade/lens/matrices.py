@@ -61,7 +61,7 @@ def _from_rows(name: str, given: Sequence[Sequence[float]]) -> Tensor:
             raise ShapeError(f"{name}[{row}] is {entries!r}; expected a row of numbers.")
         if len(entries) != len(given[0]):
             raise ShapeError(
-                f"{name}[{row}] has {len(entries)} entries, {name}[0] has {len(given[0])}; "
+                f"{name}[{row}] has length {len(entries)}, {name}[0] has length {len(given[0])}; "
                 "all rows of a matrix have one length."
             )
         for column, entry in enumerate(entries):

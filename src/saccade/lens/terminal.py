@@ -65,8 +65,8 @@ def print_walkthrough(walk: Walkthrough, console: Console, row: int | None = Non
 
 def _summary(walk: Walkthrough) -> str:
     kind = "Cross-attention" if "source" in walk else "Self-attention" if "inputs" in walk else "Attention"
-    sizes = f"{len(walk.query_labels)} queries, {len(walk.key_labels)} keys"
-    return f"{kind}: {sizes}; score {walk.score}, weights {walk.weights}, mask {walk.mask}"
+    sizes = f"queries × keys {len(walk.query_labels)} × {len(walk.key_labels)}"
+    return f"{kind}: {sizes}, score {walk.score}, weights {walk.weights}, mask {walk.mask}"
 
 
 # --- the table of one query --------------------------------------------------------------------------------

@@ -133,7 +133,7 @@ def walkthrough(
     given = {name: matrix(name, numbers) for name, numbers in rows.items() if numbers is not None}
     query, key, value = _sources(given)
     if len(key) != len(value):
-        raise ShapeError(f"keys has {len(key)} rows, values has {len(value)}; each key has one value.")
+        raise ShapeError(f"keys has length {len(key)}, values has length {len(value)}; each key has one value.")
     if len(query) * value.numel() > WEIGHTED_LIMIT:
         raise TooLargeError(
             f"{len(query)} queries × {len(key)} keys × values of width {value.shape[1]} are too many to read; "
@@ -199,7 +199,7 @@ def _project(name: str, vectors: Tensor, matrix_name: str, given: dict[str, Tens
     weight = given[matrix_name]
     if len(weight) != vectors.shape[1]:
         raise ShapeError(
-            f"{matrix_name} has {len(weight)} rows; expected {vectors.shape[1]}, one for each column of {name}."
+            f"{matrix_name} has length {len(weight)}; expected {vectors.shape[1]}, a row for each column of {name}."
         )
     return vectors @ weight
 
@@ -218,8 +218,8 @@ def _labels(
         raise OptionError("source_tokens names the rows of another source; here keys and queries are of one: tokens.")
     for name, labels, count in (("tokens", tokens, num_queries), ("source_tokens", source_tokens, num_keys)):
         if labels is not None and len(labels) != count:
-            what = "queries" if name == "tokens" else "keys"
-            raise ShapeError(f"{name} has {len(labels)} names; there are {count} {what}.")
+            what = "query" if name == "tokens" else "key"
+            raise ShapeError(f"{name} has length {len(labels)}; expected {count}, a name for each {what}.")
     noun = "input" if "inputs" in given else "token" if shared else "query"
     query_labels = tuple(tokens) if tokens is not None else _numbered(noun, num_queries)
     if shared:
@@ -371,7 +371,7 @@ def _sum_steps(
     if W_output is not None:
         if len(W_output) != total.shape[1]:
             raise ShapeError(
-                f"W_output has {len(W_output)} rows; expected {total.shape[1]}, one for each column of the values."
+                f"W_output has length {len(W_output)}; expected {total.shape[1]}, a row for each column of the values."
             )
         steps.append(_given("W_output", "Output matrix", "W_O", W_output, None))
         line = Line("O = Z W_O", "output = sum @ W_output")
