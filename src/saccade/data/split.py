@@ -1,0 +1,159 @@
+"""Training, validation and test parts of a corpus, always by source text.
+
+All pairs with one source go to one part, so that a sentence met in training is never scored. Which part is
+decided by a hash of the source alone: adding lines to a file moves no sentence from one part to another.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from saccade.data.pairs import Pair
+from saccade.errors import OptionError
+
+__all__ = ["Overlap", "Splits", "overlap", "split", "split_by_line", "without_sources"]
+
+
+@dataclass(frozen=True)
+class Splits:
+    """The three parts of a corpus, each in the order of its file."""
+
+    train: list[Pair]
+    validation: list[Pair]
+    test: list[Pair]
+    removed: list[Pair] = field(default_factory=list)
+    """Pairs that are in no part, since their source is in validation or test."""
+
+    def rows(self) -> list[tuple[str, str]]:
+        """The sizes as (what, value) rows of a table."""
+        sizes = [
+            ("training pairs", self.train),
+            ("validation pairs", self.validation),
+            ("test pairs", self.test),
+            ("removed from training", self.removed),
+        ]
+        return [(what, f"{len(pairs):,}") for what, pairs in sizes]
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """How much of one given part is also in another."""
+
+    sources: int
+    """Different sources that training and the other part share."""
+    train_pairs: int
+    """Training pairs with such a source."""
+    other_pairs: int
+    """Pairs of the other part with such a source."""
+    other_total: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.sources:,} sources occur in both: {self.train_pairs:,} training pairs, "
+            f"{self.other_pairs:,} of the {self.other_total:,} others"
+        )
+
+
+def split(pairs: Sequence[Pair], validation: float | int = 0.05, test: float | int = 0.05, seed: int = 0) -> Splits:
+    """Part a corpus. A size is a share of the sources below 1 (a float) or a number of pairs (an int).
+
+    Each source gets a place between 0 and 1 by its hash with the seed. Test takes the lowest places and validation
+    the highest, each at least one source; a number of pairs is met by as few sources as give it.
+    """
+    places = {source: _place(source, seed) for source in {pair.source for pair in pairs}}
+    ordered = sorted(places, key=lambda source: (places[source], source))
+    copies = Counter(pair.source for pair in pairs)
+    test_sources = set(ordered[: _prefix(ordered, places, copies, test, "test")])
+    ordered.reverse()
+    mirrored = {source: 1 - place for source, place in places.items()}
+    validation_sources = set(ordered[: _prefix(ordered, mirrored, copies, validation, "validation")])
+    if len(test_sources) + len(validation_sources) >= len(places) or test_sources & validation_sources:
+        raise OptionError(
+            f"Validation {validation} and test {test} leave no training pair of {len(pairs):,} "
+            f"({len(places):,} different sources); ask for less or give more data."
+        )
+    held_out = test_sources | validation_sources
+    return Splits(
+        train=[pair for pair in pairs if pair.source not in held_out],
+        validation=[pair for pair in pairs if pair.source in validation_sources],
+        test=[pair for pair in pairs if pair.source in test_sources],
+    )
+
+
+def _place(source: str, seed: int) -> float:
+    """A number in [0, 1) that depends on the text and the seed, and is the same on every machine."""
+    digest = hashlib.blake2b(source.encode(), digest_size=8, salt=_salt(seed)).digest()
+    return (int.from_bytes(digest, "big") >> 11) / 2**53  # 53 bits: exact in a float, so never 1
+
+
+def _salt(seed: int) -> bytes:
+    if not 0 <= seed < 2**64:
+        raise OptionError(f"The seed is {seed}; it must be between 0 and 2**64 - 1.")
+    return seed.to_bytes(16, "big")
+
+
+def _prefix(ordered: list[str], places: dict[str, float], copies: Counter[str], size: float | int, part: str) -> int:
+    """How many sources, taken in this order, make up a part."""
+    if isinstance(size, bool) or size < 0 or (isinstance(size, float) and not size < 1):
+        raise OptionError(f"The {part} size is {size}; it must be a share from 0 to below 1 or a number of pairs.")
+    if size == 0:
+        return 0
+    if isinstance(size, float):
+        return max(1, sum(places[source] < size for source in ordered))
+    total = 0
+    for count, source in enumerate(ordered, start=1):
+        total += copies[source]
+        if total >= size:
+            return count
+    raise OptionError(f"The {part} size is {size:,} pairs, but there are only {total:,}.")
+
+
+def split_by_line(
+    pairs: Iterable[Pair], every: int = 10, test_remainder: int = 0, validation_remainder: int = 9
+) -> Splits:
+    """Part by line number: a line goes to test or validation by its remainder when divided by `every`.
+
+    A source of test or validation that also stands on a training line (another pronunciation of the same
+    spelling) is removed from training.
+    """
+    if not (every > 1 and 0 <= test_remainder < every and 0 <= validation_remainder < every):
+        raise OptionError(
+            f"Remainders {test_remainder} and {validation_remainder} of every {every} lines; they must be "
+            f"0 to {every - 1}."
+        )
+    if test_remainder == validation_remainder:
+        raise OptionError(f"Test and validation both have remainder {test_remainder}; they must differ.")
+    parts: dict[int, list[Pair]] = {remainder: [] for remainder in range(every)}
+    everything = list(pairs)
+    for pair in everything:
+        parts[pair.line % every].append(pair)
+    test, validation = parts[test_remainder], parts[validation_remainder]
+    rest = [pair for pair in everything if pair.line % every not in (test_remainder, validation_remainder)]
+    held_out = {pair.source for pair in (*test, *validation)}
+    return Splits(
+        train=without_sources(rest, held_out),
+        validation=validation,
+        test=test,
+        removed=[pair for pair in rest if pair.source in held_out],
+    )
+
+
+def without_sources(pairs: Iterable[Pair], sources: Collection[str]) -> list[Pair]:
+    """The pairs whose source is not among these; `sources` is best a set."""
+    return [pair for pair in pairs if pair.source not in sources]
+
+
+def overlap(train: Iterable[Pair], other: Iterable[Pair]) -> Overlap:
+    """What a given training part shares with a given validation or test part; nothing is removed."""
+    in_train = Counter(pair.source for pair in train)
+    in_other = Counter(pair.source for pair in other)
+    shared = in_train.keys() & in_other.keys()
+    return Overlap(
+        sources=len(shared),
+        train_pairs=sum(in_train[source] for source in shared),
+        other_pairs=sum(in_other[source] for source in shared),
+        other_total=in_other.total(),
+    )

@@ -1,0 +1,139 @@
+"""Columns of TSV, CSV and JSONL files, row by row, each row with the line it begins at.
+
+TSV is taken literally (no quotes, no escapes), as parallel corpora are published; CSV has quotes and may have
+line breaks inside them; a line of JSONL is an object (columns by name) or an array (columns by number).
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
+from pathlib import Path
+from typing import Any, Never
+
+from saccade.data.lines import read_lines
+from saccade.errors import FileError, OptionError
+
+__all__ = ["read_columns"]
+
+Column = str | int
+Row = tuple[int, list[str]]  # line number, cells
+
+
+def read_columns(
+    path: str | Path, columns: tuple[Column, ...], *, header: bool | None = None
+) -> tuple[tuple[str, ...], Iterator[Row]]:
+    """Notes on the choices made, and the wanted cells of each row.
+
+    With `header` None, the first line of a TSV or CSV is a header if it holds all the wanted names. Without a
+    header, names can only mean the first columns in their order, and there must be no more of them in the file.
+    """
+    suffix = Path(path).suffix.lower()
+    if suffix == ".jsonl":
+        if header is not None:
+            raise OptionError(f"{path} is JSONL, which has no header line; leave the header option out.")
+        return (), _json_rows(path, columns)
+    readers: dict[str, Callable[[str | Path], Iterator[Row]]] = {".tsv": _tsv_rows, ".csv": _csv_rows}
+    if suffix not in readers:
+        raise FileError(f"{path} ends in {suffix or 'nothing'!r}; expected a .tsv, .csv or .jsonl file.")
+    rows = readers[suffix](path)
+    first = next(rows, None)
+    if first is None:
+        return (), iter(())
+    indices, headed = _locate(path, first, columns, header)
+    note = f"columns {', '.join(map(str, columns))}" + (
+        f" named by line {first[0]}" if headed else f" taken as numbers {', '.join(map(str, indices))}; no header"
+    )
+    data = rows if headed else chain([first], rows)
+    return (note,), _pick(path, data, indices, len(first[1]))
+
+
+def _tsv_rows(path: str | Path) -> Iterator[Row]:
+    return ((line, text.split("\t")) for line, text in read_lines(path))
+
+
+def _csv_rows(path: str | Path) -> Iterator[Row]:
+    reader = csv.reader((text + "\n" for _, text in read_lines(path)), strict=True)
+    while True:
+        line = reader.line_num + 1
+        try:
+            cells = next(reader, None)
+        except csv.Error as error:
+            raise FileError(f"{path}, line {line}: not a CSV row ({error}).") from None
+        if cells is None:
+            return
+        yield line, cells
+
+
+def _locate(path: str | Path, first: Row, columns: tuple[Column, ...], header: bool | None) -> tuple[list[int], bool]:
+    """The number of each wanted column, and whether the first row is a header."""
+    line, cells = first
+    names = [cell.strip() for cell in cells]
+    wanted = [column for column in columns if isinstance(column, str)]
+    missing = [name for name in wanted if name not in names]
+    headed = header if header is not None else bool(wanted) and not missing
+    by_order_only = len(wanted) == len(columns) == len(cells)
+    if (missing and headed) or (wanted and not headed and not by_order_only):
+        raise FileError(
+            f"{path}, line {line}: there is no column named {(missing or wanted)[0]!r}; the line has: "
+            f"{', '.join(map(repr, names))}."
+        )
+    for name in wanted if headed else ():
+        if names.count(name) > 1:
+            raise FileError(f"{path}, line {line}: {names.count(name)} columns are named {name!r}; expected one.")
+    places: Iterable[Column] = range(len(columns)) if wanted and not headed else columns
+    indices = [names.index(place) if isinstance(place, str) else place for place in places]
+    for index in indices:
+        if not 0 <= index < len(cells):
+            raise FileError(
+                f"{path}, line {line}: there is no column number {index}; the line has {len(cells)} columns, "
+                "counted from 0."
+            )
+    return indices, headed
+
+
+def _pick(path: str | Path, rows: Iterator[Row], indices: list[int], width: int) -> Iterator[Row]:
+    for line, cells in rows:
+        if cells in ([], [""]):  # an empty line: the caller reports it
+            yield line, [""] * len(indices)
+        elif len(cells) != width:
+            raise FileError(f"{path}, line {line}: {len(cells)} columns; expected {width}, as in the first line.")
+        else:
+            yield line, [cells[index] for index in indices]
+
+
+def _json_rows(path: str | Path, columns: tuple[Column, ...]) -> Iterator[Row]:
+    for line, text in read_lines(path):
+        if not text.strip():
+            yield line, [""] * len(columns)
+            continue
+        try:
+            value = json.loads(text, parse_constant=_refuse_constant)
+        except (ValueError, RecursionError) as error:
+            raise FileError(f"{path}, line {line}: not JSON ({error}).") from None
+        yield line, [_json_cell(path, line, value, column) for column in columns]
+
+
+def _refuse_constant(name: str) -> Never:
+    raise ValueError(f"{name} is not a JSON value")
+
+
+def _json_cell(path: str | Path, line: int, value: Any, column: Column) -> str:
+    cells = dict(enumerate(value)) if isinstance(value, list) else value
+    if not isinstance(cells, dict):
+        raise FileError(f"{path}, line {line}: expected an object or an array with column {column!r}.")
+    if column not in cells:
+        has = ", ".join(map(repr, cells)) or "none"
+        raise FileError(f"{path}, line {line}: there is no column {column!r}; the line has: {has}.")
+    cell = cells[column]
+    if not isinstance(cell, str):
+        raise FileError(f"{path}, line {line}: column {column!r} is {json.dumps(cell)[:40]}; expected text.")
+    try:
+        cell.encode()
+    except UnicodeEncodeError:
+        raise FileError(
+            f"{path}, line {line}: column {column!r} holds half of a surrogate pair, which is no character."
+        ) from None
+    return cell
