@@ -1,0 +1,95 @@
+"""Examples of different lengths -> batches with little padding."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import chain
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from jaxtyping import Int64
+from torch import Tensor
+
+from saccade.errors import OptionError, ShapeError
+from saccade.text.kinds import PAD
+
+__all__ = ["pad", "plan_batches"]
+
+
+def plan_batches(
+    lengths: Sequence[int] | npt.NDArray[np.integer],
+    *,
+    max_tokens: int,
+    max_sentences: int | None = None,
+    seed: int = 0,
+    epoch: int = 0,
+    shuffle: bool = True,
+    bucket: int = 1,
+) -> list[list[int]]:
+    """The batches of one epoch, as indices of examples: each example in exactly one batch.
+
+    `lengths` is (n,), or (n, k) for k sequences an example, such as source and target. A batch costs its longest
+    sequence, over all k, times its number of examples, padding included; it costs at most `max_tokens`.
+
+    Examples are sorted by length, in random order within a bucket of `bucket` lengths, and cut into batches,
+    which then come in random order. All of it follows from (seed, epoch), so that a run that was stopped goes on at the
+    next position of the same list. Without `shuffle` the batches come by length and do not depend on the seed.
+    """
+    sizes = _checked(lengths, max_tokens, max_sentences, bucket)
+    draw = np.random.default_rng([seed, epoch])
+    number = len(sizes)
+    tie_breaker = draw.permutation(number) if shuffle else np.arange(number)
+    longest = sizes.max(axis=1, initial=1)
+    others = sizes.sum(axis=1) - longest  # so that the shorter side needs little padding too
+    order = np.lexsort((tie_breaker, others // bucket, longest // bucket))
+    batches = _cut(order, longest[order], max_tokens, max_sentences or number)
+    return [batches[index] for index in draw.permutation(len(batches))] if shuffle else batches
+
+
+def _checked(
+    lengths: Sequence[int] | npt.NDArray[np.integer], max_tokens: int, max_sentences: int | None, bucket: int
+) -> npt.NDArray[np.int64]:
+    """The lengths as (n, k)."""
+    for name, value in (("max_tokens", max_tokens), ("max_sentences", max_sentences), ("bucket", bucket)):
+        if value is not None and value < 1:
+            raise OptionError(f"{name} is {value}; it must be 1 or more.")
+    sizes = np.asarray(lengths, dtype=np.int64)
+    if sizes.ndim not in (1, 2):
+        raise ShapeError(f"Lengths have shape {sizes.shape}; expected (n,) or (n, k).")
+    sizes = sizes.reshape(len(sizes), -1) if sizes.size else np.zeros((len(sizes), 1), dtype=np.int64)
+    too_long = np.flatnonzero(sizes.max(axis=1, initial=0) > max_tokens)
+    if len(too_long):
+        raise OptionError(
+            f"Example {too_long[0]} has {sizes[too_long[0]].max():,} tokens, more than max_tokens={max_tokens:,} of a "
+            f"batch ({len(too_long):,} such examples); raise max_tokens or drop long examples."
+        )
+    return sizes
+
+
+def _cut(
+    order: npt.NDArray[np.int64], longest: npt.NDArray[np.int64], max_tokens: int, max_sentences: int
+) -> list[list[int]]:
+    """Consecutive runs of `order`, each as long as its cost allows; `longest` is in the same order."""
+    indices = order.tolist()
+    # Lengths rise but for the disorder within a bucket. Evened out to the longest so far they rise everywhere, so
+    # the cost of a run grows with its end, and the last end that fits is found by bisection.
+    peaks = np.maximum.accumulate(longest).tolist()
+    batches = []
+    start = 0
+    while start < len(indices):
+        most = min(max_sentences, max_tokens // peaks[start], len(indices) - start)
+        size = bisect_right(range(1, most + 1), max_tokens, key=lambda size: peaks[start + size - 1] * size)
+        batches.append(indices[start : start + size])
+        start += size
+    return batches
+
+
+def pad(sequences: Sequence[Sequence[int]], value: int = PAD) -> tuple[Int64[Tensor, "B T"], Int64[Tensor, B]]:
+    """The sequences as rows, filled up at their ends, and their lengths."""
+    lengths = np.fromiter(map(len, sequences), dtype=np.int64, count=len(sequences))
+    rows = np.full((len(sequences), lengths.max(initial=0)), value, dtype=np.int64)
+    inside = np.arange(rows.shape[1]) < lengths[:, None]
+    rows[inside] = np.fromiter(chain.from_iterable(sequences), dtype=np.int64, count=int(lengths.sum()))
+    return torch.from_numpy(rows), torch.from_numpy(lengths)

@@ -1,0 +1,204 @@
+"""Text <-> ids, by Hugging Face `tokenizers`, in four kinds that all give back the text they were given."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tokenizers
+
+from saccade.errors import FileError, OptionError, UnknownNameError
+from saccade.text.kinds import KINDS, SPECIAL_TOKENS, UNKNOWN, bytes_of, learn, shell
+
+__all__ = ["Encoding", "Tokenizer"]
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """The pieces of a text."""
+
+    ids: list[int]
+    tokens: list[str]
+    """Each piece as a reader may see it: "▁" for a space, "<0xE9>" for a byte that is no whole character."""
+    spans: list[tuple[int, int]]
+    """Where each piece stands in the text as it was given: first character, one past the last, without the space
+    in front. Pieces of one character share its span."""
+    words: list[int]
+    """The word of each piece, counted from 0; a sign of punctuation counts as a word."""
+
+
+class Tokenizer:
+    """A vocabulary and the rule that cuts text into its pieces. Ids 0 to 4 are the special tokens."""
+
+    def __init__(self, kind: str, inner: tokenizers.Tokenizer) -> None:
+        self.kind = kind
+        self._inner = inner
+        vocabulary = inner.get_vocab(with_added_tokens=False)
+        pieces = sorted(vocabulary, key=vocabulary.__getitem__)
+        surfaces = [bytes_of(piece, kind) for piece in pieces[len(SPECIAL_TOKENS) :]]
+        self._surface = [*([b""] * len(SPECIAL_TOKENS)), *surfaces]  # id -> the bytes that it stands for
+        self._surface[UNKNOWN] = (" " * KINDS[kind].spaced + SPECIAL_TOKENS[UNKNOWN]).encode()
+        self._tokens = [*SPECIAL_TOKENS, *map(_readable, surfaces)]
+
+    @classmethod
+    def train(
+        cls,
+        texts: Iterable[str],
+        kind: str = "bpe",
+        vocabulary_size: int = 8000,
+        lowercase: bool = False,
+        min_frequency: int = 1,
+    ) -> Tokenizer:
+        """Learn a vocabulary of at most `vocabulary_size` entries, special tokens included.
+
+        "bpe": byte-pair encoding (Sennrich et al. 2016) over bytes; it needs room for the 256 bytes.
+        "word" and "character": the most frequent ones, ties in alphabetical order; others become UNKNOWN.
+        "byte": the 256 bytes; nothing is learned. What occurs less than `min_frequency` times is left out.
+        """
+        if kind not in KINDS:
+            raise UnknownNameError("tokenizer kind", kind, KINDS)
+        least = len(SPECIAL_TOKENS) + (256 if KINDS[kind].of_bytes else 1)
+        if vocabulary_size < least:
+            raise OptionError(f"vocabulary_size is {vocabulary_size}; kind {kind!r} needs at least {least}.")
+        if min_frequency < 1:
+            raise OptionError(f"min_frequency is {min_frequency}; it must be 1 or more.")
+        return cls(kind, learn(kind, texts, vocabulary_size, lowercase, min_frequency))
+
+    @property
+    def vocabulary_size(self) -> int:
+        return len(self._tokens)
+
+    def token(self, id: int) -> str:
+        """One entry of the vocabulary, as `Encoding.tokens` shows it."""
+        if not 0 <= id < len(self._tokens):
+            raise OptionError(f"Token id {id} is not in the vocabulary of 0 to {len(self._tokens) - 1}.")
+        return self._tokens[id]
+
+    def encode(self, text: str) -> Encoding:
+        """The pieces of a text, without start or end token."""
+        return self.encode_batch([text])[0]
+
+    def encode_batch(self, texts: Sequence[str]) -> list[Encoding]:
+        """`encode` of many texts, on all cores."""
+        _check(texts)
+        encodings = self._inner.encode_batch(list(texts), add_special_tokens=False)
+        return [
+            Encoding(
+                ids=encoding.ids,
+                tokens=[self._tokens[id] for id in encoding.ids],
+                spans=self._spans(text, encoding.ids, encoding.offsets),
+                words=[word for word in encoding.word_ids if word is not None],  # None is for added tokens
+            )
+            for text, encoding in zip(texts, encodings, strict=True)
+        ]
+
+    def encode_ids(self, texts: Sequence[str]) -> list[list[int]]:
+        """The ids alone, which is all that training needs and much faster."""
+        _check(texts)
+        return [encoding.ids for encoding in self._inner.encode_batch_fast(list(texts), add_special_tokens=False)]
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The text of these ids. Special tokens are left out, but an unknown word stays visible as "<unk>"; bytes
+        that make no character become U+FFFD."""
+        pieces = []
+        for id in ids:
+            self.token(id)  # refuses what is not in the vocabulary
+            pieces.append(self._surface[id])
+        data = b"".join(pieces)
+        return (data.removeprefix(b" ") if KINDS[self.kind].spaced else data).decode("utf-8", errors="replace")
+
+    def _spans(self, text: str, ids: list[int], offsets: list[tuple[int, int]]) -> list[tuple[int, int]]:
+        """Offsets without the white space in front of a piece."""
+        if not KINDS[self.kind].spaced:
+            return offsets
+        spans = []
+        for start, end in offsets:
+            piece = text[start:end]
+            spans.append((start if piece.isspace() else end - len(piece.lstrip()), end))
+        if ids and self._surface[ids[0]] == b" ":  # the space that was put in front, on its own: not in the text
+            spans[0] = (0, 0)
+        return spans
+
+    def words(self, ids: Iterable[int]) -> list[int]:
+        """The word of each of these ids, counted from 0, also where they are not how `encode` would cut the text."""
+        words, inside = [-1], False  # before the first piece
+        for id in ids:
+            surface = self._surface[id].decode("utf-8", errors="replace")
+            words.append(words[-1] + (not (inside and _is_word(surface[:1]))))
+            inside = _is_word(surface[-1:])
+        return words[1:]
+
+    def to_bytes(self) -> bytes:
+        """A tokenizer.json, the format that every Hugging Face tool reads."""
+        return (self._inner.to_str(pretty=True) + "\n").encode()
+
+    @classmethod
+    def from_bytes(cls, data: bytes, where: str) -> Tokenizer:
+        """Read what `to_bytes` made; anything else is refused, named by `where` it was found."""
+        try:
+            inner = tokenizers.Tokenizer.from_str(data.decode("utf-8"))
+        except Exception as error:  # the library raises no narrower class
+            raise FileError(f"{where} is not a tokenizer.json: {error}.") from error
+        return cls(_kind_of(where, inner), inner)
+
+    def save(self, path: str | Path) -> None:
+        """Write a tokenizer.json."""
+        Path(path).write_bytes(self.to_bytes())
+
+    @classmethod
+    def load(cls, path: str | Path) -> Tokenizer:
+        """Read what `save` wrote."""
+        try:
+            data = Path(path).read_bytes()
+        except OSError as error:
+            raise FileError(f"{path} cannot be read: {error.strerror or error}.") from error
+        return cls.from_bytes(data, str(path))
+
+
+def _is_word(character: str) -> bool:
+    """A letter, a digit, or a part of a character; not a space or a sign of punctuation."""
+    return character.isalnum() or character in ("_", "\ufffd") or unicodedata.category(character or " ")[0] == "M"
+
+
+def _readable(surface: bytes) -> str:
+    """A piece as text; bytes that are part of a character only are written out."""
+    try:
+        return surface.decode().replace(" ", "▁")
+    except UnicodeDecodeError:
+        return "".join(f"<0x{byte:02X}>" for byte in surface)
+
+
+def _check(texts: Sequence[str]) -> None:
+    for number, text in enumerate(texts):
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise OptionError(
+                f"Text {number} holds half of a surrogate pair at character {error.start}, which is no character."
+            ) from None
+
+
+def _kind_of(path: str | Path, inner: tokenizers.Tokenizer) -> str:
+    """The kind whose shell this tokenizer has, with our special tokens in their places."""
+    shells = {(kind, lowercase): shell(kind, lowercase) for kind in KINDS for lowercase in (False, True)}
+    found = _settings(inner)
+    kind = next((kind for (kind, _), empty in shells.items() if _settings(empty) == found), None)
+    if kind is None:
+        raise FileError(f"{path} is a tokenizer.json of another program; expected one that Saccade saved.")
+    vocabulary = inner.get_vocab(with_added_tokens=False)
+    if any(vocabulary.get(token) != id for id, token in enumerate(SPECIAL_TOKENS)):
+        raise FileError(f"{path} does not have {', '.join(SPECIAL_TOKENS)} as its first ids, from 0.")
+    if sorted(vocabulary.values()) != list(range(len(vocabulary))):
+        raise FileError(f"{path} skips an id or has one twice among its {len(vocabulary)} entries.")
+    return kind
+
+
+def _settings(inner: tokenizers.Tokenizer) -> dict[str, Any]:
+    """All that a tokenizer.json holds, without the vocabulary."""
+    settings: dict[str, Any] = json.loads(inner.to_str())
+    settings["model"] = {key: value for key, value in settings["model"].items() if key not in ("vocab", "merges")}
+    return settings
