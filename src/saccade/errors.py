@@ -11,7 +11,10 @@ print it as it is. The tree::
     ├── PositionError       a position past the last one that a table holds
     ├── TooLargeError       a result that would not fit in memory: its size and the limit
     ├── StaleTraceError     a watched tensor that was overwritten after it was watched
-    └── FileError           a file that cannot be read as what it should be: file, field or line
+    ├── FileError           a file that cannot be read as what it should be: file, field or line
+    ├── DamagedError        a file that is not what was saved: its path, and what is wrong with it
+    ├── DivergedError       a loss or gradient that is no number; nothing was updated with it
+    └── StorageError        a folder that cannot be written or reached: its path and the system's reason
 """
 
 from __future__ import annotations
@@ -20,6 +23,8 @@ import difflib
 from collections.abc import Iterable
 
 __all__ = [
+    "DamagedError",
+    "DivergedError",
     "FileError",
     "KernelError",
     "OptionError",
@@ -27,6 +32,7 @@ __all__ = [
     "SaccadeError",
     "ShapeError",
     "StaleTraceError",
+    "StorageError",
     "TooLargeError",
     "UnknownNameError",
 ]
@@ -75,3 +81,15 @@ class StaleTraceError(SaccadeError, RuntimeError):
 
 class FileError(SaccadeError, ValueError):
     """A file that cannot be read as what it should be."""
+
+
+class DamagedError(SaccadeError, ValueError):
+    """A file that is not what was saved: missing, cut short, or with another checksum."""
+
+
+class StorageError(SaccadeError, OSError):
+    """A folder that the system will not let us write or reach: a full disk, a limit, a permission."""
+
+
+class DivergedError(SaccadeError, ArithmeticError):
+    """A loss or gradient that is no number; nothing was updated with it."""

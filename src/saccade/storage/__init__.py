@@ -1,0 +1,28 @@
+"""Folders on disk that are whole or not there: written beside, flushed, renamed, and checked when read.
+
+A folder is a set of plainly named files and a `manifest.json` with the size and SHA-256 of each. What is here
+keeps three promises: a process killed at any moment leaves the old folder or the new one; a file that is not
+bit for bit what was saved is never used; a write that fails leaves what was there. The order of the steps, and
+what a crash after each of them leaves, is told in `docs/decisions/storage.md`.
+"""
+
+from saccade.storage.manifest import FileEntry
+from saccade.storage.reading import JSON, Folder, open_folder, read_bytes, read_json, read_tensors, verify_folder
+from saccade.storage.replacing import recover, remove_folder
+from saccade.storage.writing import Content, json_bytes, write_folder
+
+__all__ = [
+    "JSON",
+    "Content",
+    "FileEntry",
+    "Folder",
+    "json_bytes",
+    "open_folder",
+    "read_bytes",
+    "read_json",
+    "read_tensors",
+    "recover",
+    "remove_folder",
+    "verify_folder",
+    "write_folder",
+]

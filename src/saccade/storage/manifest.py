@@ -1,0 +1,130 @@
+"""The manifest of a folder, and the reading of one file from disk.
+
+`manifest.json` lists the size and SHA-256 of every file, and seals the list with a checksum of its own. There is
+one way to write a given list; a manifest with any other byte in it is damaged.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import re
+import stat
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+from saccade.errors import DamagedError, StorageError
+
+__all__ = [
+    "JSON",
+    "MANIFEST",
+    "FileEntry",
+    "damaged",
+    "is_plain",
+    "manifest_bytes",
+    "parse_json",
+    "read_manifest",
+    "read_regular",
+]
+
+JSON: TypeAlias = "dict[str, JSON] | list[JSON] | str | int | float | bool | None"
+
+MANIFEST = "manifest.json"
+FORMAT = 1
+PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
+
+
+@dataclass(frozen=True)
+class FileEntry:
+    """What the manifest says about one file."""
+
+    sha256: str
+    size: int
+
+    @classmethod
+    def of(cls, data: bytes) -> FileEntry:
+        return cls(sha256=hashlib.sha256(data).hexdigest(), size=len(data))
+
+
+def is_plain(name: str) -> bool:
+    """Whether a file may have this name: nothing that leads out of its folder, or hides in it."""
+    return PLAIN_NAME.fullmatch(name) is not None and name != MANIFEST
+
+
+def manifest_bytes(files: Mapping[str, FileEntry]) -> bytes:
+    """The list of `files`, sealed by its own checksum."""
+    body = {"files": {name: asdict(entry) for name, entry in files.items()}, "format": FORMAT}
+    seal = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+    return (json.dumps({**body, "seal": seal}, indent=2, sort_keys=True) + "\n").encode()
+
+
+def read_manifest(folder: Path) -> dict[str, FileEntry]:
+    """The files that the manifest of `folder` lists; `DamagedError` unless every byte of it is as written."""
+    path = folder / MANIFEST
+    data = read_regular(path)
+    content = parse_json(data, path)
+    if not isinstance(content, dict) or content.keys() != {"files", "format", "seal"}:
+        fields = ", ".join(sorted(content)) if isinstance(content, dict) else "none"
+        raise damaged(path, f"its fields are not files, format and seal, but {fields!r}")
+    if content["format"] != FORMAT:
+        raise damaged(path, f"its format is {content['format']!r}, and this version reads {FORMAT}")
+    if not isinstance(content["files"], dict):
+        raise damaged(path, "its list of files is not a table")
+    entries = {name: _parse_entry(name, entry, path) for name, entry in content["files"].items()}
+    if data != manifest_bytes(entries):
+        raise damaged(path, "it does not agree with its own checksum")
+    return entries
+
+
+def _parse_entry(name: str, entry: JSON, path: Path) -> FileEntry:
+    if not is_plain(name):
+        raise damaged(path, f"it lists {name!r}, which is not the plain name of a file")
+    if isinstance(entry, dict) and entry.keys() == {"sha256", "size"}:
+        sha256, size = entry["sha256"], entry["size"]
+        if isinstance(sha256, str) and isinstance(size, int):
+            return FileEntry(sha256=sha256, size=size)
+    raise damaged(path, f"its entry for {name!r} is not a SHA-256 and a size")
+
+
+def read_regular(path: Path, size: int | None = None) -> bytes:
+    """All bytes of a regular file that is no symbolic link, and has `size` bytes if that is given."""
+    try:
+        # Not blocking: opening a pipe that somebody left under this name would wait for ever.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        try:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
+                raise damaged(path, "it is not a regular file")
+            if size is not None and status.st_size != size:
+                raise damaged(path, f"it has {status.st_size} bytes instead of {size}")
+            with open(descriptor, "rb", closefd=False) as file:
+                return file.read()
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        problems = {
+            errno.ENOENT: "it is missing",
+            errno.ELOOP: "it is a symbolic link, and those are not followed",
+            errno.EIO: "the disk cannot read it",
+        }
+        if error.errno in problems:
+            raise damaged(path, problems[error.errno]) from error
+        raise StorageError(f"Cannot read {path}: {error.strerror}.") from error
+
+
+def parse_json(data: bytes, path: Path) -> JSON:
+    """The value that `data`, read from `path`, spells."""
+    try:
+        value: JSON = json.loads(data.decode())
+    except (ValueError, RecursionError) as error:
+        raise damaged(path, f"it is not JSON ({error})") from error
+    return value
+
+
+def damaged(path: Path, problem: str) -> DamagedError:
+    """The one form in which damage is reported."""
+    return DamagedError(f"Damaged file {path}: {problem}.")

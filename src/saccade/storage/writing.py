@@ -1,0 +1,107 @@
+"""Writing a folder: every file flushed, then the manifest, then one rename."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TypeAlias
+
+import safetensors.torch
+from torch import Tensor
+
+from saccade.errors import OptionError
+from saccade.storage.manifest import JSON, MANIFEST, FileEntry, is_plain, manifest_bytes, read_regular
+from saccade.storage.replacing import check_replaceable, new_folder_beside, put_in_place, storage_errors, sync_folder
+
+__all__ = ["Content", "json_bytes", "write_folder"]
+
+#: What a file is written from: its bytes, named tensors (as safetensors), or a function that writes the given path.
+Content: TypeAlias = "bytes | Mapping[str, Tensor] | Callable[[Path], object]"
+
+
+def write_folder(target: Path | str, files: Mapping[str, Content]) -> None:
+    """Write `files` and their manifest as the folder `target`, replacing what an earlier call wrote there.
+
+    Entries of the old folder that its manifest does not list (a person's notes) move to the new one. A folder
+    that holds anything but has no manifest is somebody else's, and is refused.
+    """
+    target = Path(os.path.realpath(target))  # a symbolic link to a folder stays one: the folder is replaced
+    for name in files:
+        if not is_plain(name):
+            raise OptionError(
+                f"A file in {target} cannot be named {name!r}: letters, digits, '_', '.' and '-' are allowed, "
+                f"no leading '.' or '-', and {MANIFEST!r} is taken."
+            )
+    with storage_errors(target):
+        _make_folder(target.parent)
+        check_replaceable(target, files)
+        with new_folder_beside(target) as new:
+            entries = {name: _write_content(new / name, content) for name, content in files.items()}
+            extra = set(os.listdir(new)).difference(files)
+            if extra:
+                raise OptionError(f"A writer left {min(extra)!r} in {new}, beside the file it was to write.")
+            _write_bytes(new / MANIFEST, manifest_bytes(entries))
+            sync_folder(new)
+            put_in_place(new, target)
+
+
+def json_bytes(value: JSON) -> bytes:
+    """`value` as JSON that people can read; floats come back bit for bit (Python writes the shortest such)."""
+    return (json.dumps(value, indent=2) + "\n").encode()
+
+
+def _make_folder(path: Path) -> None:
+    """Create `path` and its parents, each durable in its own parent."""
+    if not path.is_dir():
+        _make_folder(path.parent)
+        path.mkdir(exist_ok=True)
+        sync_folder(path.parent)
+
+
+def _write_content(path: Path, content: Content) -> FileEntry:
+    if callable(content):
+        content(path)
+        _settle(path)
+        return FileEntry.of(read_regular(path))
+    data = content if isinstance(content, bytes) else _tensor_bytes(content)
+    _write_bytes(path, data)
+    return FileEntry.of(data)
+
+
+def _settle(path: Path) -> None:
+    """Flush a file that somebody else wrote, and give it the mode that the umask asks for.
+
+    Libraries that write through a temporary file leave 0600; the folder, made by us, shows the umask.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        os.fchmod(descriptor, stat.S_IMODE(os.stat(path.parent).st_mode) & 0o666)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _tensor_bytes(tensors: Mapping[str, Tensor]) -> bytes:
+    """Named tensors as safetensors, which refuses two names for one memory: a tied weight is written twice."""
+    separate: dict[str, Tensor] = {}
+    memories: set[int] = set()
+    for name, tensor in tensors.items():
+        row_major = tensor.detach().cpu().contiguous()
+        memory = row_major.untyped_storage().data_ptr()
+        separate[name] = row_major.clone() if memory in memories else row_major
+        memories.add(memory)
+    return safetensors.torch.save(separate)
+
+
+def _write_bytes(path: Path, data: bytes) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)  # less the umask
+    try:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(descriptor, rest) :]
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

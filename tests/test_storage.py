@@ -1,0 +1,518 @@
+"""Folders against real failures: SIGKILL at every step of a write, a full disk, limits, links, flipped bits.
+
+Run as a program, this file is the other process of those tests: `test_storage.py ACTION FOLDER`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import resource
+import signal
+import stat
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType
+
+import pytest
+import safetensors.torch
+import torch
+
+from saccade import storage
+from saccade.errors import DamagedError, FileError, OptionError, StorageError, UnknownNameError
+from saccade.storage import (
+    JSON,
+    Content,
+    json_bytes,
+    open_folder,
+    read_bytes,
+    read_json,
+    read_tensors,
+    recover,
+    remove_folder,
+    verify_folder,
+    write_folder,
+)
+from saccade.storage.manifest import FileEntry, manifest_bytes
+
+NO_MOUNT = 77  # the exit code of a process that may not mount
+#: The calls that change what is on disk: between two of them a kill finds the same state everywhere.
+CHANGES = (os.mkdir, os.open, os.write, os.fsync, os.rename, os.unlink, os.rmdir)
+
+
+def version(number: int, size: int = 7) -> dict[str, Content]:
+    """The files of one version of a folder; each tells its version."""
+
+    def write_readme(path: Path) -> None:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT)
+        os.write(descriptor, b"version ")  # a kill between the two leaves half a file
+        os.write(descriptor, str(number).encode())
+        os.close(descriptor)
+
+    return {
+        "config.json": json_bytes({"version": number}),
+        "model.safetensors": {"weight": torch.full((size, 3), float(number))},
+        "README.md": write_readme,
+    }
+
+
+def version_of(path: Path) -> int:
+    """The version of a folder, after checking that all its files are of that one."""
+    folder = open_folder(path)
+    verify_folder(folder)
+    config = read_json(folder, "config.json")
+    assert isinstance(config, dict)
+    number = config["version"]
+    assert isinstance(number, int)
+    assert (read_tensors(folder, "model.safetensors")["weight"] == number).all()
+    assert read_bytes(folder, "README.md") == f"version {number}".encode()
+    return number
+
+
+# ------------------------------------------------------------------------------------------ writing and reading
+
+
+def test_every_kind_of_content_comes_back(tmp_path: Path) -> None:
+    weight = torch.randn(3, 5)
+    tensors = {
+        "weight": weight,
+        "tied": weight,
+        "part": weight[1:],
+        "transposed": weight.T,
+        "half": torch.tensor([1.5, -0.0], dtype=torch.bfloat16),
+        "count": torch.tensor(7),
+        "empty": torch.empty(0, 2),
+        "parameter": torch.nn.Parameter(torch.ones(2)),
+    }
+
+    def write_text(path: Path) -> None:
+        path.write_text("written")
+
+    folder = tmp_path / "new" / "run"
+    write_folder(
+        folder,
+        {
+            "raw.bin": b"\x00\xff",
+            "none": b"",
+            "t.safetensors": tensors,
+            "by_function": write_text,
+        },
+    )
+    verify_folder(folder)
+    assert read_bytes(folder, "raw.bin") == b"\x00\xff"
+    assert read_bytes(folder, "none") == b""
+    assert read_bytes(folder, "by_function") == b"written"
+    loaded = read_tensors(folder, "t.safetensors")
+    assert loaded.keys() == tensors.keys()
+    for name, tensor in tensors.items():
+        assert loaded[name].dtype == tensor.dtype
+        assert torch.equal(loaded[name], tensor)
+
+
+def test_json_floats_come_back_bit_for_bit(tmp_path: Path) -> None:
+    values: list[JSON] = [
+        0.1,
+        1 / 3,
+        5e-324,
+        1.7976931348623157e308,
+        -0.0,
+        float("inf"),
+        float("nan"),
+        2**53 + 1,
+        "é\ud800",
+        None,
+    ]
+    write_folder(tmp_path / "run", {"state.json": json_bytes(values)})
+    loaded = read_json(tmp_path / "run", "state.json")
+    assert repr(loaded) == repr(values)
+
+
+def test_replacing_keeps_what_is_not_ours_and_leaves_nothing(tmp_path: Path) -> None:
+    target = tmp_path / "run"
+    write_folder(target, {**version(1), "old-only.txt": b"gone with version 1"})
+    (target / "notes.txt").write_text("mine")
+    write_folder(target, version(2))
+    assert version_of(target) == 2
+    assert (target / "notes.txt").read_text() == "mine"
+    assert sorted(os.listdir(target)) == ["README.md", "config.json", "manifest.json", "model.safetensors", "notes.txt"]
+    assert os.listdir(tmp_path) == ["run"]
+
+
+def test_an_empty_folder_and_a_link_to_a_folder_can_be_written(tmp_path: Path) -> None:
+    real, link = tmp_path / "disk" / "run", tmp_path / "link"
+    real.mkdir(parents=True)
+    link.symlink_to(real)
+    write_folder(link, version(1))
+    write_folder(link, version(2))
+    assert link.is_symlink()
+    assert version_of(real) == version_of(link) == 2
+    remove_folder(real)
+    assert os.listdir(tmp_path / "disk") == []
+
+
+def test_what_somebody_else_put_there_is_refused(tmp_path: Path) -> None:
+    stranger, file, clash = tmp_path / "stranger", tmp_path / "file", tmp_path / "clash"
+    stranger.mkdir()
+    (stranger / "config.json").write_text("{}")
+    file.write_text("a file")
+    write_folder(clash, {"config.json": b"{}"})
+    (clash / "README.md").write_text("mine")
+    for target, word in [(stranger, "config.json"), (file, "a file of that name"), (clash, "README.md")]:
+        with pytest.raises(StorageError, match=f"{re.escape(str(target))}.*{word}"):
+            write_folder(target, version(1))
+    assert (stranger / "config.json").read_text() == "{}"
+    assert file.read_text() == "a file"
+    assert (clash / "README.md").read_text() == "mine"
+    assert sorted(os.listdir(tmp_path)) == ["clash", "file", "stranger"]
+
+
+@pytest.mark.parametrize(
+    "name", ["../x", "a/b", "a\\b", "..", ".", "", ".hidden", "a\0b", "manifest.json", "a\n", "-x"]
+)
+def test_a_name_that_is_not_plain_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(OptionError, match="cannot be named"):
+        write_folder(tmp_path / "run", {name: b"x"})
+    assert os.listdir(tmp_path) == []
+    write_folder(tmp_path / "run", {"x": b"x"})
+    (tmp_path / "run" / "manifest.json").write_bytes(manifest_bytes({name: FileEntry.of(b"x")}))
+    with pytest.raises(DamagedError, match="not the plain name"):
+        open_folder(tmp_path / "run")
+
+
+def test_a_writer_that_fails_or_strays_leaves_the_old_folder(tmp_path: Path) -> None:
+    def fails(path: Path) -> None:
+        path.write_text("half")
+        raise KeyboardInterrupt
+
+    def strays(path: Path) -> None:
+        path.write_text("whole")
+        (path.parent / "extra").write_text("whole")
+
+    def links(path: Path) -> None:
+        path.symlink_to("/etc/hostname")
+
+    write_folder(tmp_path / "run", version(1))
+    kinds: list[tuple[Callable[[Path], None], type[BaseException]]] = [
+        (fails, KeyboardInterrupt),
+        (strays, OptionError),
+        (links, StorageError),
+    ]
+    for writer, error in kinds:
+        with pytest.raises(error):
+            write_folder(tmp_path / "run", {**version(2), "log.txt": writer})
+        assert version_of(tmp_path / "run") == 1
+        assert os.listdir(tmp_path) == ["run"]
+
+
+def test_two_writers_beside_each_other_do_not_clear_each_other_up(tmp_path: Path) -> None:
+    def writes_another(path: Path) -> None:
+        write_folder(tmp_path / "other", version(2))
+        recover(tmp_path)
+        path.write_text("written")
+
+    write_folder(tmp_path / "run", {**version(1), "log.txt": writes_another})
+    assert version_of(tmp_path / "run") == 1
+    assert version_of(tmp_path / "other") == 2
+    assert sorted(os.listdir(tmp_path)) == ["other", "run"]
+
+
+def test_what_only_resembles_our_leftovers_stays(tmp_path: Path) -> None:
+    names = [".emacs.old", ".run.new-1234", ".run.saccade-new-xyz", "run.saccade-old"]
+    for name in names:
+        (tmp_path / name).mkdir()
+    (tmp_path / ".file.saccade-old").write_text("a file, not a folder")
+    (tmp_path / ".link.saccade-old").symlink_to(tmp_path / ".emacs.old")
+    before = sorted(os.listdir(tmp_path))
+    recover(tmp_path)
+    assert sorted(os.listdir(tmp_path)) == before
+
+
+def test_umask_rules_every_file_and_folder(tmp_path: Path) -> None:
+    previous = os.umask(0o027)
+    try:
+        weight = {"weight": torch.ones(2)}
+        files: dict[str, Content] = {
+            **version(1),
+            "library.safetensors": lambda path: safetensors.torch.save_file(weight, path),
+        }
+        write_folder(tmp_path / "a" / "b" / "run", files)
+    finally:
+        os.umask(previous)
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "a").rglob("*")}
+    assert modes.pop("b") == modes.pop("run") == 0o750
+    assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o750
+    assert len(modes) == 5
+    assert set(modes.values()) == {0o640}
+
+
+def test_all_is_flushed_before_the_rename_and_the_names_after(tmp_path: Path) -> None:
+    write_folder(tmp_path / "run", version(1))
+    calls: list[str] = []
+
+    def note(frame: FrameType, event: str, function: object) -> None:
+        if event == "c_call" and function in (os.fsync, os.rename):
+            calls.append(getattr(function, "__name__", ""))
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        write_folder(tmp_path / "run", version(2))
+    finally:
+        sys.setprofile(before)
+    files, folder = ["fsync"] * 4, ["fsync"]
+    old_aside = new_in = old_deleted = ["rename", "fsync"]
+    carried_over = ["fsync"]
+    assert calls == [*files, *folder, *old_aside, *new_in, *carried_over, *old_deleted]
+
+
+def test_every_public_name_is_there() -> None:
+    assert len(set(storage.__all__)) == len(storage.__all__) == 13
+    assert all(hasattr(storage, name) for name in storage.__all__)
+
+
+# ------------------------------------------------------------------------------------------ damage
+
+
+def is_detected(path: Path, bad: bytes) -> bool:
+    """Whether `bad` in the place of a file of a folder makes an error that names this file."""
+    good = path.read_bytes()
+    overwrite(path, bad)
+    try:
+        verify_folder(path.parent)
+    except DamagedError as error:
+        return path.name in str(error)
+    finally:
+        overwrite(path, good)
+    return False
+
+
+def overwrite(path: Path, data: bytes) -> None:
+    """As `write_bytes`, but in place: some file systems flush a file that is emptied and written again."""
+    with path.open("r+b") as file:
+        file.write(data)
+        file.truncate()
+
+
+def test_every_flipped_bit_and_every_truncation_is_detected(tmp_path: Path) -> None:
+    write_folder(tmp_path / "run", {"x": b"ab"})
+    for path in (tmp_path / "run" / "x", tmp_path / "run" / "manifest.json"):
+        good = path.read_bytes()
+        for at in range(len(good)):
+            assert is_detected(path, good[:at])
+            for bit in range(8):
+                assert is_detected(path, good[:at] + bytes([good[at] ^ 1 << bit]) + good[at + 1 :])
+        assert is_detected(path, good + b"\n")
+        assert not is_detected(path, good)
+
+
+def test_random_damage_to_a_model_folder_is_detected(tmp_path: Path) -> None:
+    chance = random.Random(4)
+    write_folder(tmp_path / "run", version(1, size=500))
+    paths = sorted((tmp_path / "run").iterdir())
+    for _ in range(100):
+        path = chance.choice(paths)
+        bad = bytearray(path.read_bytes())
+        at = chance.randrange(len(bad))
+        if chance.random() < 0.5:
+            bad[at] ^= 1 << chance.randrange(8)
+        else:
+            del bad[at:]
+        assert is_detected(path, bytes(bad))
+    verify_folder(tmp_path / "run")
+
+
+def test_the_error_names_the_file_and_what_is_wrong(tmp_path: Path) -> None:
+    def damage(change: Callable[[Path], object]) -> str:
+        folder = tmp_path / "run"
+        write_folder(folder, version(1))
+        change(folder)
+        with pytest.raises(DamagedError) as caught:
+            verify_folder(folder)
+        remove_folder(folder)
+        return str(caught.value).removeprefix(f"Damaged file {folder}/")
+
+    def link(folder: Path) -> None:
+        (folder / "config.json").rename(tmp_path / "elsewhere.json")
+        (folder / "config.json").symlink_to(tmp_path / "elsewhere.json")
+
+    def pipe(folder: Path) -> None:
+        (folder / "config.json").unlink()
+        os.mkfifo(folder / "config.json")
+
+    def field(folder: Path) -> None:
+        content = json.loads((folder / "manifest.json").read_text())
+        (folder / "manifest.json").write_text(json.dumps({**content, "run": "me"}))
+
+    def newer(folder: Path) -> None:
+        content = json.loads((folder / "manifest.json").read_text())
+        (folder / "manifest.json").write_text(json.dumps({**content, "format": 2}))
+
+    assert damage(lambda f: (f / "README.md").unlink()) == "README.md: it is missing."
+    assert damage(lambda f: (f / "manifest.json").unlink()) == "manifest.json: it is missing."
+    assert damage(lambda f: (f / "README.md").write_text("short")) == "README.md: it has 5 bytes instead of 9."
+    assert "README.md: its SHA-256" in damage(lambda f: (f / "README.md").write_text("version 2"))
+    assert "manifest.json: it is not JSON" in damage(lambda f: (f / "manifest.json").write_text("{"))
+    assert "manifest.json: it is not JSON" in damage(lambda f: (f / "manifest.json").write_text("[" * 100_000))
+    assert damage(link) == "config.json: it is a symbolic link, and those are not followed."
+    assert damage(pipe) == "config.json: it is not a regular file."
+    assert "'files, format, run, seal'" in damage(field)
+    assert damage(newer) == "manifest.json: its format is 2, and this version reads 1."
+
+
+def test_intact_bytes_that_are_not_what_is_asked_for(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    write_folder(folder, {"text": b"not tensors", "numbers.json": b"[1]"})
+    with pytest.raises(DamagedError, match="text: it is not a safetensors file"):
+        read_tensors(folder, "text")
+    with pytest.raises(DamagedError, match="text: it is not JSON"):
+        read_json(folder, "text")
+    with pytest.raises(UnknownNameError, match=r"no file in .*run 'number.json'.*Did you mean 'numbers.json'"):
+        read_json(folder, "number.json")
+    with pytest.raises(FileError, match="There is no folder"):
+        open_folder(tmp_path / "rum")
+
+
+def test_files_of_two_versions_are_never_mixed(tmp_path: Path) -> None:
+    write_folder(tmp_path / "run", version(1))
+    folder = open_folder(tmp_path / "run")
+    write_folder(tmp_path / "run", version(2))
+    with pytest.raises(DamagedError, match="SHA-256"):
+        read_json(folder, "config.json")
+
+
+# ------------------------------------------------------------------------------------------ another process
+
+
+def run_action(action: str, folder: Path, *before: str) -> subprocess.CompletedProcess[str]:
+    command = [*before, sys.executable, __file__, action, str(folder)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+@pytest.fixture
+def killer(tmp_path: Path) -> Iterator[Callable[[int], str]]:
+    """Replaces `run` by version 2 in another process, which dies by SIGKILL at its n-th change of the disk."""
+    command = [sys.executable, __file__, "die-at", str(tmp_path / "run")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        stdin, stdout = process.stdin, process.stdout
+
+        def kill(call: int) -> str:
+            stdin.write(f"{call}\n")
+            stdin.flush()
+            return stdout.readline().strip()
+
+        yield kill
+
+
+def test_a_kill_at_any_call_leaves_the_old_folder_or_the_new(tmp_path: Path, killer: Callable[[int], str]) -> None:
+    target = tmp_path / "run"
+    left: set[int] = set()
+    moments_without_target = 0
+    call = 0
+    outcome = "killed"
+    write_folder(target, version(1))
+    while outcome == "killed":
+        call += 1
+        (target / "notes.txt").write_text(f"before call {call}")
+        outcome = killer(call)
+        moments_without_target += not target.exists()
+        left.add(version_of(target))
+        write_folder(target, version(1))
+        assert (target / "notes.txt").read_text() == f"before call {call}"
+        assert os.listdir(tmp_path) == ["run"]
+    assert outcome == "finished"
+    assert left == {1, 2}
+    assert moments_without_target > 0  # the kill did fall between the two renames, and was recovered from
+    assert call > 30
+
+
+def test_a_limit_of_file_size_is_an_error_and_not_the_end(tmp_path: Path) -> None:
+    done = run_action("limit", tmp_path / "run")
+    assert done.stdout == f"Cannot write {tmp_path / 'run'}: File too large.\n", done.stderr
+    assert version_of(tmp_path / "run") == 1
+    assert os.listdir(tmp_path) == ["run"]
+
+
+def in_own_mounts(action: str, folder: Path) -> str:
+    """What `action` prints with a tmpfs of 1 MB on `folder`, in a mount namespace that dies with the process."""
+    folder.mkdir()
+    namespaces = ["--mount"] if os.geteuid() == 0 else ["--user", "--map-root-user", "--mount"]
+    script = f'mount -t tmpfs -o size=1m tmpfs "$0" || exit {NO_MOUNT}; exec "$@"'
+    try:
+        done = run_action(action, folder / "run", "unshare", *namespaces, "sh", "-c", script, str(folder))
+    except FileNotFoundError:
+        pytest.skip("tmpfs cannot be mounted")
+    if done.returncode == NO_MOUNT or "unshare" in done.stderr:
+        pytest.skip("tmpfs cannot be mounted")
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_full_disk_and_a_read_only_one_leave_the_old_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "small"
+    full, read_only = in_own_mounts("full-and-read-only", folder).splitlines()
+    assert full == f"Cannot write {folder / 'run'}: No space left on device."
+    assert read_only == f"Cannot write {folder / 'run'}: Read-only file system."
+
+
+def test_a_path_below_a_file(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("a file")
+    with pytest.raises(StorageError, match=r"Cannot write .*file/runs/run: (Not a directory|File exists)\."):
+        write_folder(tmp_path / "file" / "runs" / "run", version(1))
+    assert (tmp_path / "file").read_text() == "a file"
+
+
+def die_at(target: Path) -> None:
+    """For each number read, fork a process that replaces `target` and dies at that change of the disk."""
+    for line in sys.stdin:
+        child = os.fork()
+        if child == 0:
+            remaining = int(line)
+
+            def count(frame: FrameType, event: str, function: object) -> None:
+                nonlocal remaining
+                if event == "c_call" and function in CHANGES:
+                    remaining -= 1
+                    if remaining == 0:
+                        os.kill(os.getpid(), signal.SIGKILL)
+
+            files = version(2)
+            sys.setprofile(count)
+            write_folder(target, files)
+            sys.setprofile(None)
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        outcomes = {-signal.SIGKILL: "killed", 0: "finished"}
+        print(outcomes.get(os.waitstatus_to_exitcode(status), "failed"), flush=True)
+
+
+def limit(target: Path) -> None:
+    write_folder(target, version(1))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+    expect_refusal(target)
+
+
+def full_and_read_only(target: Path) -> None:
+    write_folder(target, version(1, size=50_000))  # 600 kB of 1 MB: a second one does not fit beside it
+    expect_refusal(target)
+    subprocess.run(["mount", "-o", "remount,ro", str(target.parent)], check=True)
+    expect_refusal(target)
+
+
+def expect_refusal(target: Path) -> None:
+    try:
+        write_folder(target, version(2, size=50_000))
+    except StorageError as error:
+        assert version_of(target) == 1
+        assert os.listdir(target.parent) == ["run"]
+        print(error)
+
+
+if __name__ == "__main__":
+    actions = {"die-at": die_at, "limit": limit, "full-and-read-only": full_and_read_only}
+    actions[sys.argv[1]](Path(sys.argv[2]))
