@@ -11,6 +11,7 @@ alike; the table shows the median over the rounds.
 from __future__ import annotations
 
 import argparse
+import itertools
 import random
 import statistics
 import time
@@ -21,18 +22,17 @@ from rich.console import Console
 from rich.table import Table
 from torch import Tensor, nn
 
-from saccade.recurrent import CELLS, Recurrent
+from saccade.recurrent import CELLS, Kernel, Recurrent
 
 PEER = "torch.nn.LSTM"
 
 
 def candidates(width: int) -> dict[str, nn.Module]:
-    """Every network to time: torch's own, then each cell by its equation and, where there is one, its kernel."""
+    """Every network to time: torch's own, then each cell by its equation and by its kernel."""
     networks: dict[str, nn.Module] = {PEER: nn.LSTM(width, width, batch_first=True)}
-    for name, cell in CELLS.items():
-        networks[f"{name}, equation"] = Recurrent(name, width, width, kernel="equation")
-        if cell.fused_kernel is not None:
-            networks[f"{name}, fused"] = Recurrent(name, width, width, kernel="fused")
+    kernels: tuple[Kernel, ...] = ("equation", "fused")
+    for name, kernel in itertools.product(CELLS, kernels):
+        networks[f"{name}, {kernel}"] = Recurrent(name, width, width, kernel=kernel)
     return networks
 
 

@@ -7,17 +7,24 @@ import torch
 from torch import Tensor
 
 from saccade.errors import KernelError, OptionError, ShapeError, UnknownNameError
-from saccade.recurrent import CELLS, KERNELS, LSTM, RNN, Kernel, OutputRNN, Recurrent, reorder, unroll
+from saccade.recurrent import (
+    CELLS,
+    KERNELS,
+    LSTM,
+    RNN,
+    Cell,
+    Kernel,
+    OutputRNN,
+    Recurrent,
+    State,
+    reorder,
+    unroll,
+)
 
 B, T, D = 4, 7, 5
 LENGTHS = torch.tensor([3, 7, 1, 6])
-WITH_KERNEL = [
-    (name, kernel)
-    for name, cell in CELLS.items()
-    for kernel in ("equation", "fused")
-    if kernel == "equation" or cell.fused_kernel is not None
-]
-every_path = pytest.mark.parametrize(("name", "kernel"), WITH_KERNEL)
+EVERY_PATH = [(name, kernel) for name in CELLS for kernel in ("equation", "fused")]
+every_path = pytest.mark.parametrize(("name", "kernel"), EVERY_PATH)
 
 
 @pytest.fixture
@@ -76,13 +83,29 @@ def test_reverse_reads_from_the_end(name: str, kernel: Kernel, x: Tensor) -> Non
 
 
 def test_an_empty_sequence_keeps_its_state() -> None:
-    for name, kernel in WITH_KERNEL:
+    for name, kernel in EVERY_PATH:
         cell = CELLS[name](D, D)
         state = tuple(torch.randn(2, D) for _ in range(cell.state_parts))
         outputs, final = unroll(cell, torch.randn(2, T, D), torch.tensor([0, T]), state, kernel=kernel)
         assert not outputs[0].any()
         for part, before in zip(final, state, strict=True):
             assert part[0].equal(before[0])
+
+
+@pytest.mark.parametrize("kernel", ["equation", "fused"])
+@pytest.mark.parametrize("name", CELLS)
+def test_gradients_of_the_whole_loop(name: str, kernel: Kernel) -> None:
+    """Finite differences in double precision, over the inputs, the first state and every parameter."""
+    torch.manual_seed(6)
+    cell = CELLS[name](2, 2).double()
+    x = torch.randn(2, 3, 2, dtype=torch.float64, requires_grad=True)
+    state = [torch.randn(2, 2, dtype=torch.float64, requires_grad=True) for _ in range(cell.state_parts)]
+
+    def run(x: Tensor, *rest: Tensor) -> tuple[Tensor, ...]:
+        outputs, final = unroll(cell, x, torch.tensor([3, 2]), rest[: len(state)], kernel=kernel)
+        return outputs, *final
+
+    assert torch.autograd.gradcheck(run, (x, *state, *cell.parameters()))
 
 
 @every_path
@@ -101,7 +124,7 @@ def test_truncation_stops_the_gradient_at_every_third_step(
 
 
 def test_truncation_changes_no_output(x: Tensor) -> None:
-    for name, kernel in WITH_KERNEL:
+    for name, kernel in EVERY_PATH:
         cell = CELLS[name](D, D)
         torch.testing.assert_close(
             unroll(cell, x, truncate=2, kernel=kernel), unroll(cell, x, kernel=kernel), rtol=0, atol=1e-6
@@ -170,10 +193,11 @@ def test_output_rnn_predicts_every_step(x: Tensor) -> None:
     torch.testing.assert_close(prediction.sum(dim=-1), torch.ones(B, T))
 
 
-def test_auto_takes_the_fused_kernel_where_there_is_one(x: Tensor) -> None:
-    """Told from the graph: the loop stacks its steps, the kernel does not."""
+@pytest.mark.parametrize("name", ["lstm", "gru", "mut1", "mut2", "mut3"])
+def test_auto_takes_the_fused_kernel(name: str, x: Tensor) -> None:
+    """Told from the graph: the plain loop stacks its steps, these kernels do not."""
 
-    def names(network: Recurrent) -> set[str]:
+    def graph(network: Recurrent) -> set[str]:
         todo, seen = [network(x)[0].grad_fn], set()
         while todo:
             node = todo.pop()
@@ -181,14 +205,47 @@ def test_auto_takes_the_fused_kernel_where_there_is_one(x: Tensor) -> None:
             todo += [parent for parent, _ in node.next_functions if parent is not None]
         return seen
 
-    assert "StackBackward0" not in names(Recurrent("lstm", D, D))
-    assert "StackBackward0" in names(Recurrent("lstm", D, D, kernel="equation"))
-    assert "StackBackward0" in names(Recurrent("gru", D, D))
+    assert "StackBackward0" not in graph(Recurrent(name, D, D))
+    assert "StackBackward0" in graph(Recurrent(name, D, D, kernel="equation"))
 
 
-def test_a_fused_kernel_that_would_compute_something_else_is_refused() -> None:
-    with pytest.raises(KernelError, match="'gru' has no fused kernel; kernel may be 'auto' or 'equation'"):
-        Recurrent("gru", 2, 3, kernel="fused")
+@every_path
+def test_mixed_precision(name: str, kernel: Kernel, x: Tensor) -> None:
+    """Under autocast everything runs, to the precision of bfloat16, and the weights get their gradients."""
+    network = Recurrent(name, D, D, kernel=kernel)
+    exact, _ = network(x, LENGTHS)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        outputs, state = network(x, LENGTHS)
+        network.step(x[:, 0], state)
+        outputs.float().sum().backward()
+    torch.testing.assert_close(outputs.float(), exact, rtol=0, atol=0.03)
+    for parameter in network.parameters():
+        assert parameter.grad is not None
+        assert parameter.grad.isfinite().all()
+
+
+class Decay(Cell):
+    """A cell of one's own: h' = h / 2 + x."""
+
+    name = "decay"
+    recurrent_weights = ()
+
+    def project(self, x: Tensor) -> Tensor:
+        return x
+
+    def step(self, projected: Tensor, state: State) -> State:
+        return (state[0] / 2 + projected,)
+
+
+def test_a_cell_of_ones_own_unrolls_by_its_equation() -> None:
+    x = torch.tensor([[[4.0], [2.0], [1.0]]])
+    outputs, _ = unroll(Decay(1, 1), x, state=(torch.tensor([[8.0]]),))
+    assert outputs.flatten().tolist() == [8.0, 6.0, 4.0]
+
+
+def test_a_kernel_that_a_cell_has_not_is_refused() -> None:
+    with pytest.raises(KernelError, match="Decay has no fused kernel; kernel may be 'auto' or 'equation'"):
+        unroll(Decay(1, 1), torch.zeros(1, 3, 1), state=(torch.zeros(1, 1),), kernel="fused")
 
 
 def test_an_unknown_kernel_is_refused() -> None:
@@ -234,9 +291,9 @@ def test_states_that_do_not_fit_are_refused(x: Tensor) -> None:
         ({"truncate": 0}, "truncate must be at least 1 step, or None, got 0"),
     ],
 )
-def test_options_out_of_range_are_refused(options: dict[str, float], message: str, x: Tensor) -> None:
+def test_options_out_of_range_are_refused(options: dict[str, float], message: str) -> None:
     with pytest.raises(OptionError, match=message):
-        Recurrent("rnn", D, D, **options)(x)  # type: ignore[arg-type]
+        Recurrent("rnn", D, D, **options)  # type: ignore[arg-type]
 
 
 def test_only_one_direction_can_be_stepped(x: Tensor) -> None:

@@ -105,9 +105,9 @@ class RNN(Cell):
 
     def __init__(self, input_width: int, width: int) -> None:
         super().__init__(input_width, width)
-        self.input_weight = _matrix(width, input_width)
-        self.state_weight = _matrix(width, width)
-        self.bias = _vector(width)
+        self.input_weight = _parameter(width, input_width)
+        self.state_weight = _parameter(width, width)
+        self.bias = _parameter(width)
         self.reset_parameters()
 
     def project(self, x: Float[Tensor, "*steps I"]) -> Float[Tensor, "*steps D"]:
@@ -157,9 +157,9 @@ class LSTM(Cell):
 
     def __init__(self, input_width: int, width: int) -> None:
         super().__init__(input_width, width)
-        self.input_weight = _matrix(4 * width, input_width)
-        self.state_weight = _matrix(4 * width, width)
-        self.bias = _vector(4 * width)
+        self.input_weight = _parameter(4 * width, input_width)
+        self.state_weight = _parameter(4 * width, width)
+        self.bias = _parameter(4 * width)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -200,10 +200,10 @@ class GRU(Cell):
 
     def __init__(self, input_width: int, width: int) -> None:
         super().__init__(input_width, width)
-        self.input_weight = _matrix(3 * width, input_width)  # W_xr, W_xz, W_xh
-        self.gate_weight = _matrix(2 * width, width)  # W_hr, W_hz
-        self.candidate_weight = _matrix(width, width)  # W_hh
-        self.bias = _vector(3 * width)  # b_r, b_z, b_h
+        self.input_weight = _parameter(3 * width, input_width)  # W_xr, W_xz, W_xh
+        self.gate_weight = _parameter(2 * width, width)  # W_hr, W_hz
+        self.candidate_weight = _parameter(width, width)  # W_hh
+        self.bias = _parameter(3 * width)  # b_r, b_z, b_h
         self.reset_parameters()
 
     def project(self, x: Float[Tensor, "*steps I"]) -> Float[Tensor, "*steps 3D"]:
@@ -232,10 +232,10 @@ class TorchGRU(Cell):
 
     def __init__(self, input_width: int, width: int) -> None:
         super().__init__(input_width, width)
-        self.input_weight = _matrix(3 * width, input_width)  # W_xr, W_xz, W_xh
-        self.state_weight = _matrix(3 * width, width)  # W_hr, W_hz, W_hh
-        self.bias = _vector(3 * width)  # b
-        self.state_bias = _vector(3 * width)  # d
+        self.input_weight = _parameter(3 * width, input_width)  # W_xr, W_xz, W_xh
+        self.state_weight = _parameter(3 * width, width)  # W_hr, W_hz, W_hh
+        self.bias = _parameter(3 * width)  # b
+        self.state_bias = _parameter(3 * width)  # d
         self.reset_parameters()
 
     def project(self, x: Float[Tensor, "*steps I"]) -> Float[Tensor, "*steps 3D"]:
@@ -269,10 +269,10 @@ class MUT1(Cell):
     def __init__(self, input_width: int, width: int) -> None:
         super().__init__(input_width, width)
         _check_one_width(self)
-        self.input_weight = _matrix(2 * width, width)  # W_xz, W_xr
-        self.reset_weight = _matrix(width, width)  # W_hr
-        self.candidate_weight = _matrix(width, width)  # W_hh
-        self.bias = _vector(3 * width)  # b_z, b_r, b_h
+        self.input_weight = _parameter(2 * width, width)  # W_xz, W_xr
+        self.reset_weight = _parameter(width, width)  # W_hr
+        self.candidate_weight = _parameter(width, width)  # W_hh
+        self.bias = _parameter(3 * width)  # b_z, b_r, b_h
         self.reset_parameters()
 
     def project(self, x: Float[Tensor, "*steps D"]) -> Float[Tensor, "*steps 3D"]:
@@ -304,10 +304,10 @@ class MUT2(Cell):
     def __init__(self, input_width: int, width: int) -> None:
         super().__init__(input_width, width)
         _check_one_width(self)
-        self.input_weight = _matrix(2 * width, width)  # W_xz, W_xh
-        self.gate_weight = _matrix(2 * width, width)  # W_hz, W_hr
-        self.candidate_weight = _matrix(width, width)  # W_hh
-        self.bias = _vector(3 * width)  # b_z, b_r, b_h
+        self.input_weight = _parameter(2 * width, width)  # W_xz, W_xh
+        self.gate_weight = _parameter(2 * width, width)  # W_hz, W_hr
+        self.candidate_weight = _parameter(width, width)  # W_hh
+        self.bias = _parameter(3 * width)  # b_z, b_r, b_h
         self.reset_parameters()
 
     def project(self, x: Float[Tensor, "*steps D"]) -> Float[Tensor, "*steps 3D"]:
@@ -335,11 +335,11 @@ class MUT3(Cell):
 
     def __init__(self, input_width: int, width: int) -> None:
         super().__init__(input_width, width)
-        self.input_weight = _matrix(3 * width, input_width)  # W_xz, W_xr, W_xh
-        self.update_weight = _matrix(width, width)  # W_hz
-        self.reset_weight = _matrix(width, width)  # W_hr
-        self.candidate_weight = _matrix(width, width)  # W_hh
-        self.bias = _vector(3 * width)  # b_z, b_r, b_h
+        self.input_weight = _parameter(3 * width, input_width)  # W_xz, W_xr, W_xh
+        self.update_weight = _parameter(width, width)  # W_hz
+        self.reset_weight = _parameter(width, width)  # W_hr
+        self.candidate_weight = _parameter(width, width)  # W_hh
+        self.bias = _parameter(3 * width)  # b_z, b_r, b_h
         self.reset_parameters()
 
     def project(self, x: Float[Tensor, "*steps I"]) -> Float[Tensor, "*steps 3D"]:
@@ -380,16 +380,13 @@ def _plus_product(
 
 
 def _blend(start: Tensor, end: Tensor, share: Tensor) -> Tensor:
-    """(1 - share) ⊙ start + share ⊙ end, in one call; all (B, D)."""
-    return torch.lerp(start, end, share)
+    """(1 - share) ⊙ start + share ⊙ end; all (B, D). Under autocast h is wider than what products gave."""
+    dtype = torch.promote_types(start.dtype, end.dtype)
+    return torch.lerp(start.to(dtype), end.to(dtype), share.to(dtype))
 
 
-def _matrix(rows: int, columns: int) -> nn.Parameter:
-    return nn.Parameter(torch.empty(rows, columns))
-
-
-def _vector(length: int) -> nn.Parameter:
-    return nn.Parameter(torch.empty(length))
+def _parameter(*shape: int) -> nn.Parameter:
+    return nn.Parameter(torch.empty(shape))
 
 
 def _check_one_width(cell: Cell) -> None:

@@ -1,4 +1,4 @@
-"""One time loop for every cell: lengths, directions, truncation; torch's fused kernels where they are equal.
+"""One time loop for every cell: lengths, directions, truncation; faster kernels where they are equal.
 
 `unroll` runs one cell over a batch of sequences; `Recurrent` stacks layers and directions of it.
 
@@ -7,6 +7,7 @@ Shapes: B batch, T steps, I input width, D width of the state.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 import torch
@@ -17,11 +18,15 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from saccade.errors import KernelError, OptionError, ShapeError, UnknownNameError
 from saccade.recurrent.cells import Cell, State, cell_named
+from saccade.recurrent.gated import GATED, run_gated
 
 __all__ = ["KERNELS", "Kernel", "Recurrent", "RecurrentState", "reorder", "unroll"]
 
 Kernel = Literal["auto", "equation", "fused"]
 KERNELS: tuple[Kernel, ...] = ("auto", "equation", "fused")
+
+# (cell, x, which steps are real, state, truncate) -> outputs, state
+Runner = Callable[[Cell, Tensor, Tensor | None, State, int | None], tuple[Tensor, State]]
 
 RecurrentState = tuple[State, ...]  # one state for each layer and direction: forward 0, backward 0, forward 1, ...
 
@@ -41,13 +46,13 @@ def unroll(
     Past a sequence's length the output is zero and the state stays what it was; what the padding holds never
     matters. `reverse` reads each sequence from its own end to its start; output t still belongs to input t.
     `truncate` cuts back-propagation through time: the state entering step k·truncate, counted in the order of
-    reading, is a constant. The kernel "equation" runs the cell's own `step`, "fused" torch's kernel for the
-    same equations, and "auto" the fused one where there is one.
+    reading, is a constant. The kernel "equation" runs the cell's own `step`; "fused" runs torch's kernel, or our
+    loop with its own backward (gated.py), for the same equations; "auto" the fused one where there is one.
     """
     _check_sequence(cell, x, lengths, truncate)
     state = cell.initial(len(x)) if state is None else state
     _check_state(cell, len(x), state)
-    run = _fused if _wants_fused(cell, kernel) else _equation
+    run = _runner(cell, kernel)
     real = None if lengths is None else _real_steps(lengths, x)
     if real is not None:
         x = x.masked_fill(~real[..., None], 0)  # so that not even a NaN in the padding reaches a gradient
@@ -76,7 +81,7 @@ def _equation(
     return (stacked if real is None else stacked.masked_fill(~real[..., None], 0)), state
 
 
-def _fused(
+def _torch_kernel(
     cell: Cell,
     x: Float[Tensor, "B T I"],
     real: Bool[Tensor, "B T"] | None,
@@ -159,7 +164,8 @@ class Recurrent(nn.Module):
         self.layers = nn.ModuleList(
             nn.ModuleList(kind(below, width) for _ in range(self.directions)) for below in widths
         )
-        _wants_fused(self._cells()[0][0], kernel)  # refuse a kernel that the cell has not now, not later
+        _runner(self._cells()[0][0], kernel)  # refuses a kernel that the cell has not
+        _check_truncate(truncate)
 
     def forward(
         self,
@@ -247,25 +253,35 @@ def _reversed(x: Float[Tensor, "B T F"], lengths: Int[Tensor, " B"] | None) -> F
     return x.gather(1, index[..., None].expand(x.shape))
 
 
-def _wants_fused(cell: Cell, kernel: Kernel) -> bool:
+def _runner(cell: Cell, kernel: Kernel) -> Runner:
     if kernel not in KERNELS:
         raise UnknownNameError("kernel", kernel, KERNELS)
-    if kernel == "fused" and cell.fused_kernel is None:
-        raise KernelError(f"The cell {cell.name!r} has no fused kernel; kernel may be 'auto' or 'equation'.")
-    return kernel != "equation" and cell.fused_kernel is not None
+    if kernel == "equation":
+        return _equation
+    if cell.fused_kernel is not None:
+        return _torch_kernel
+    if type(cell) in GATED:
+        return run_gated
+    if kernel == "fused":
+        raise KernelError(f"{type(cell).__name__} has no fused kernel; kernel may be 'auto' or 'equation'.")
+    return _equation
 
 
 def _check_sequence(cell: Cell, x: Tensor, lengths: Tensor | None, truncate: int | None) -> None:
     if x.dim() != 3 or x.shape[1] == 0 or x.shape[2] != cell.input_width:
         raise ShapeError(f"Expected x of shape (B, T ≥ 1, {cell.input_width}), got {tuple(x.shape)}.")
-    if truncate is not None and truncate < 1:
-        raise OptionError(f"truncate must be at least 1 step, or None, got {truncate}.")
+    _check_truncate(truncate)
     if lengths is None:
         return
     if lengths.shape != x.shape[:1] or lengths.is_floating_point():
         raise ShapeError(f"Expected {len(x)} whole lengths, one a sequence, got {lengths}.")
     if lengths.min() < 0 or lengths.max() > x.shape[1]:
         raise ShapeError(f"Lengths must be between 0 and {x.shape[1]}, the steps of x, got {lengths.tolist()}.")
+
+
+def _check_truncate(truncate: int | None) -> None:
+    if truncate is not None and truncate < 1:
+        raise OptionError(f"truncate must be at least 1 step, or None, got {truncate}.")
 
 
 def _check_state(cell: Cell, batch: int, state: State) -> None:
