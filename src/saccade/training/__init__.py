@@ -1,0 +1,1 @@
+"""Training: experiment, trainer, schedule, checkpoint."""

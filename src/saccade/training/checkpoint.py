@@ -1,0 +1,204 @@
+"""Checkpoints: everything a run needs to go on as if it had never stopped, in folders that survive a kill.
+
+A checkpoint is a step, named tensors and a JSON state. The tensors of model, optimizer and random generators share
+one file; `optimizer.` and `rng.` begin the names that the functions here give, so a caller may merge the three.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from saccade.errors import DamagedError, OptionError, ShapeError
+from saccade.storage import JSON, json_bytes, open_folder, read_json, read_tensors, recover, remove_folder, write_folder
+
+__all__ = ["Checkpoint", "CheckpointStore", "load_optimizer", "optimizer_tensors", "rng_state", "set_rng_state"]
+
+TENSORS_FILE = "tensors.safetensors"
+STATE_FILE = "state.json"
+STEP_NAME = re.compile(r"step-(\d{8,})")
+#: What AdamW keeps for a parameter (Loshchilov & Hutter 2019, algorithm 2): t, m and v.
+ADAMW_STATE = frozenset({"step", "exp_avg", "exp_avg_sq"})
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """One saved moment of a run."""
+
+    step: int
+    tensors: dict[str, Tensor]
+    state: dict[str, JSON]
+
+
+class CheckpointStore:
+    """The last `keep` checkpoints of one run, each a folder `step-00001234` in `folder`."""
+
+    def __init__(self, folder: Path | str, keep: int = 3) -> None:
+        if keep < 1:
+            raise OptionError(f"The number of checkpoints to keep must be at least 1, not {keep}.")
+        self.folder = Path(folder)
+        self.keep = keep
+        self._damaged: set[int] = set()  # found by `latest`; they make room for good ones at the next save
+
+    def save(self, step: int, tensors: Mapping[str, Tensor], state: Mapping[str, JSON]) -> Path:
+        """Write a checkpoint; only once it is durable are those beyond the last `keep` deleted."""
+        if step < 0:
+            raise OptionError(f"Step {step} cannot be saved: steps count from 0.")
+        newer = [other for other in self.steps() if other > step and other not in self._damaged]
+        if newer:
+            raise OptionError(f"Step {step} cannot be saved in {self.folder}: it holds the later step {newer[-1]}.")
+        _check_json(dict(state), "state")
+        path = self._path(step)
+        if step in self._damaged and path.is_dir():
+            remove_folder(path)  # whatever is left of it: even its manifest may be gone
+        record: JSON = {"step": step, "state": dict(state)}
+        write_folder(path, {TENSORS_FILE: tensors, STATE_FILE: json_bytes(record)})
+        self._damaged.discard(step)
+        self._delete_old()
+        return path
+
+    def drop_after(self, step: int) -> None:
+        """Delete what is newer than `step`: a run that went back there makes it anew."""
+        for newer in [other for other in self.steps() if other > step]:
+            remove_folder(self._path(newer))
+
+    def load(self, step: int) -> Checkpoint:
+        """The checkpoint of `step`; `DamagedError` if it is not what was saved."""
+        path = self._path(step)
+        folder = open_folder(path)
+        if folder.files.keys() != {TENSORS_FILE, STATE_FILE}:
+            raise DamagedError(f"{path} is not a checkpoint: it holds {', '.join(folder.files) or 'nothing'}.")
+        record = read_json(folder, STATE_FILE)
+        match record:
+            case {"step": int(saved), "state": dict(state)} if saved == step:
+                return Checkpoint(step=step, tensors=read_tensors(folder, TENSORS_FILE), state=state)
+        raise DamagedError(f"{path / STATE_FILE} is not the state of step {step}.")
+
+    def latest(self, report: Callable[[str], None]) -> Checkpoint | None:
+        """The newest good checkpoint, or None; `report` gets a sentence for each damaged one passed over."""
+        if self.folder.is_dir():
+            recover(self.folder)
+        for step in reversed(self.steps()):
+            try:
+                return self.load(step)
+            except DamagedError as error:
+                self._damaged.add(step)
+                report(f"Checkpoint step {step} is passed over. {error}")
+        return None
+
+    def steps(self) -> list[int]:
+        """The steps that have a folder, damaged or not, in order."""
+        if not self.folder.is_dir():
+            return []
+        folders = [path for path in self.folder.iterdir() if path.is_dir() and not path.is_symlink()]
+        matches = [STEP_NAME.fullmatch(path.name) for path in folders]
+        steps = sorted(int(match[1]) for match in matches if match)
+        return [step for step in steps if self._path(step) in folders]  # `step-000000007` is not a name of ours
+
+    def _path(self, step: int) -> Path:
+        return self.folder / f"step-{step:08d}"
+
+    def _delete_old(self) -> None:
+        good = [step for step in self.steps() if step not in self._damaged]
+        for step in {*self.steps()} - {*good[-self.keep :]}:
+            remove_folder(self._path(step))
+        self._damaged.clear()
+
+
+def rng_state() -> dict[str, Tensor]:
+    """The states of torch's own generators, the CPU's and each CUDA device's, as bytes (uint8, one axis)."""
+    state = {"rng.cpu": torch.get_rng_state()}
+    for index in range(torch.cuda.device_count()):
+        state[f"rng.cuda.{index}"] = torch.cuda.get_rng_state(index)
+    return state
+
+
+def set_rng_state(tensors: Mapping[str, Tensor]) -> None:
+    """Set the generators as `rng_state` found them; other tensors, and devices not here, are passed over."""
+    if "rng.cpu" not in tensors:
+        raise OptionError("The tensors hold no 'rng.cpu', the state of the CPU's random generator.")
+    torch.set_rng_state(tensors["rng.cpu"])
+    for index in range(torch.cuda.device_count()):
+        if f"rng.cuda.{index}" in tensors:
+            torch.cuda.set_rng_state(tensors[f"rng.cuda.{index}"], index)
+
+
+def optimizer_tensors(optimizer: torch.optim.Optimizer, parameters: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """AdamW's state as `optimizer.<parameter>.<step|exp_avg|exp_avg_sq>`; parameters never updated have none.
+
+    `parameters` is `dict(model.named_parameters())`. Learning rate and other settings are not state: they follow
+    from the recipe and the step.
+    """
+    tensors: dict[str, Tensor] = {}
+    for name in _ordered_names(optimizer, parameters):
+        state = optimizer.state.get(parameters[name], {})
+        if state and state.keys() != ADAMW_STATE:
+            odd = ", ".join(sorted(state.keys() ^ ADAMW_STATE))
+            raise OptionError(
+                f"The {type(optimizer).__name__} state of {name!r} cannot be saved: it must be step, exp_avg and "
+                f"exp_avg_sq as AdamW keeps, and differs in {odd}."
+            )
+        for key, value in state.items():
+            if not isinstance(value, Tensor):
+                raise OptionError(f"The optimizer state {key!r} of {name!r} is a {type(value).__name__}, not a tensor.")
+            tensors[f"optimizer.{name}.{key}"] = value.detach()
+    return tensors
+
+
+def load_optimizer(
+    optimizer: torch.optim.Optimizer, parameters: Mapping[str, Tensor], tensors: Mapping[str, Tensor]
+) -> None:
+    """Set AdamW's state, bit for bit, from what `optimizer_tensors` gave; tensors of other names are passed over."""
+    names = _ordered_names(optimizer, parameters)
+    saved = {key for key in tensors if key.startswith("optimizer.")}
+    state: dict[int, dict[str, Tensor]] = {}
+    for index, name in enumerate(names):
+        keys = {key: f"optimizer.{name}.{key}" for key in sorted(ADAMW_STATE)}
+        if saved.isdisjoint(keys.values()):
+            continue  # never updated when it was saved
+        missing = sorted(set(keys.values()) - saved)
+        if missing:
+            raise OptionError(f"The checkpoint lacks {missing[0]!r}, a part of the optimizer's state.")
+        _check_shapes(name, parameters[name], {key: tensors[full] for key, full in keys.items()})
+        # Copies: the optimizer updates its state in place.
+        state[index] = {key: tensors[full].clone() for key, full in keys.items()}
+        saved.difference_update(keys.values())
+    if saved:
+        raise OptionError(f"The checkpoint holds {min(saved)!r}, which no parameter of this optimizer has.")
+    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+
+
+def _ordered_names(optimizer: torch.optim.Optimizer, parameters: Mapping[str, Tensor]) -> list[str]:
+    """The optimizer's parameters by name, in its own order, by which torch numbers them."""
+    names = {id(parameter): name for name, parameter in parameters.items()}
+    held = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    unnamed = [parameter for parameter in held if id(parameter) not in names]
+    if unnamed:
+        raise OptionError(f"The optimizer updates a parameter of shape {tuple(unnamed[0].shape)} that has no name.")
+    return [names[id(parameter)] for parameter in held]
+
+
+def _check_shapes(name: str, parameter: Tensor, state: Mapping[str, Tensor]) -> None:
+    for key, value in state.items():
+        expected = () if key == "step" else tuple(parameter.shape)
+        if tuple(value.shape) != expected:
+            raise ShapeError(f"The saved {key} of {name!r} has shape {tuple(value.shape)}, expected {expected}.")
+
+
+def _check_json(value: object, where: str) -> None:
+    """Refuse what JSON would change in silence: a tuple comes back as a list, the key 1 as '1'."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            if not isinstance(key, str):
+                raise OptionError(f"A key of {where} is {key!r}; the state takes only strings as keys.")
+            _check_json(item, f"{where}[{key!r}]")
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            _check_json(item, f"{where}[{index}]")
+    elif not isinstance(value, str | int | float | None):
+        raise OptionError(f"{where} is a {type(value).__name__}; the state takes only what JSON holds.")
