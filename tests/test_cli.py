@@ -114,6 +114,15 @@ def test_a_toml_file_is_explained_with_its_words(capsys: Capture, tmp_path: Path
     assert "  output = sum @ W_output" in out.splitlines()
 
 
+def test_the_file_in_the_documentation_is_explained(capsys: Capture, tmp_path: Path) -> None:
+    page = Path(__file__).parents[1] / "docs/mechanisms/walkthrough.md"
+    file = tmp_path / "numbers.toml"
+    file.write_text(page.read_text().partition("```toml\n")[2].partition("```")[0])
+    code, out, _ = run(capsys, "explain", file, "--row", "3")
+    assert code == 0
+    assert "1.9997  7.7599  0.3584" in out
+
+
 @pytest.mark.parametrize("columns", [40, 80, 200])
 def test_tables_fit_and_no_number_is_cut(
     capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, columns: int
