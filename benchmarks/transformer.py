@@ -1,0 +1,216 @@
+"""A training step of the encoder-decoder Transformer against the same model from torch.nn and from transformers.
+
+    python benchmarks/transformer.py
+    python benchmarks/transformer.py --width 512 --heads 8 --layers 6 --feedforward 2048 --rounds 7
+
+A step is forward, loss, backward and AdamW on a padded batch. The three models have one shape (post-norm, ReLU,
+sinusoidal positions, one embedding for source, target and output) and the same number of learned numbers. Every
+round times each of them once, in an order of its own, and divides by what the peer took in the same round, so that
+a machine that slows down slows all alike; the table shows the medians.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import random
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from rich.console import Console
+from rich.table import Table
+from torch import Tensor, nn
+from transformers import MarianConfig, MarianMTModel
+
+from saccade.attention import Sinusoidal
+from saccade.models import EncoderDecoder, TransformerConfig
+
+OURS, TORCH, HUGGING_FACE = "saccade", "torch.nn", "transformers (Marian)"
+
+
+@dataclass(frozen=True)
+class Batch:
+    """B sentences, padded at the end."""
+
+    source: Tensor  # (B, S)
+    source_lengths: Tensor  # (B,)
+    target: Tensor  # (B, T)
+    wanted: Tensor  # (B, T), -100 where there is nothing to predict
+
+    @classmethod
+    def random(cls, size: int, length: int, vocabulary: int) -> Batch:
+        lengths = torch.randint(length // 2, length + 1, (2, size))
+        lengths[:, 0] = length
+        source, target, wanted = torch.randint(vocabulary, (3, size, length))
+        is_padding = torch.arange(length) >= lengths[1][:, None]
+        return cls(source, lengths[0], target, wanted.masked_fill(is_padding, -100))
+
+    @property
+    def source_is_real(self) -> Tensor:
+        return torch.arange(self.source.shape[1]) < self.source_lengths[:, None]
+
+
+class TorchTransformer(nn.Module):
+    """The same model from torch.nn's layers, as its users write it."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        super().__init__()
+        sizes = (options.width, options.heads, options.feedforward, options.dropout)
+        self.embedding = nn.Embedding(options.vocabulary, options.width)
+        self.register_buffer("positions", Sinusoidal(options.width).table(0, options.length), persistent=False)
+        self.encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(*sizes, batch_first=True), options.layers)
+        self.decoder = nn.TransformerDecoder(nn.TransformerDecoderLayer(*sizes, batch_first=True), options.layers)
+
+    def forward(self, batch: Batch) -> Tensor:
+        is_padding = ~batch.source_is_real
+        memory = self.encoder(self.embed(batch.source), src_key_padding_mask=is_padding)
+        causal = nn.Transformer.generate_square_subsequent_mask(batch.target.shape[1])
+        features = self.decoder(
+            self.embed(batch.target),
+            memory,
+            tgt_mask=causal,
+            tgt_is_causal=True,
+            memory_key_padding_mask=is_padding,
+        )
+        return F.linear(features, self.embedding.weight)
+
+    def embed(self, tokens: Tensor) -> Tensor:
+        width = self.embedding.embedding_dim
+        return self.embedding(tokens) * math.sqrt(width) + self.positions[: tokens.shape[1]]
+
+
+def saccade_transformer(options: argparse.Namespace) -> EncoderDecoder:
+    config = TransformerConfig(
+        width=options.width,
+        num_heads=options.heads,
+        encoder_layers=options.layers,
+        decoder_layers=options.layers,
+        feedforward_width=options.feedforward,
+        norm_first=False,
+        scaled_embedding=True,
+        tied_embeddings=True,
+        dropout=options.dropout,
+        attention_dropout=options.dropout,
+        feedforward_dropout=options.dropout,
+    )
+    return EncoderDecoder(config, options.vocabulary, options.vocabulary)
+
+
+def marian(options: argparse.Namespace) -> MarianMTModel:
+    config = MarianConfig(
+        vocab_size=options.vocabulary,
+        d_model=options.width,
+        encoder_layers=options.layers,
+        decoder_layers=options.layers,
+        encoder_attention_heads=options.heads,
+        decoder_attention_heads=options.heads,
+        encoder_ffn_dim=options.feedforward,
+        decoder_ffn_dim=options.feedforward,
+        max_position_embeddings=options.length,
+        activation_function="relu",
+        scale_embedding=True,
+        dropout=options.dropout,
+        attention_dropout=options.dropout,
+        activation_dropout=options.dropout,
+        eos_token_id=0,
+        pad_token_id=0,
+        decoder_start_token_id=0,
+        forced_eos_token_id=0,
+        use_cache=False,
+    )
+    return MarianMTModel(config)
+
+
+def candidates(options: argparse.Namespace) -> dict[str, tuple[nn.Module, Callable[[Batch], Tensor]]]:
+    """Each model, and how its logits are asked for."""
+    ours, theirs, hugging_face = saccade_transformer(options), TorchTransformer(options), marian(options)
+    return {
+        OURS: (ours, lambda batch: ours(batch.source, batch.source_lengths, batch.target)),
+        TORCH: (theirs, theirs),
+        HUGGING_FACE: (
+            hugging_face,
+            lambda batch: (
+                hugging_face(
+                    batch.source, attention_mask=batch.source_is_real.long(), decoder_input_ids=batch.target
+                ).logits
+            ),
+        ),
+    }
+
+
+def learned_numbers(model: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
+
+
+def training_step(model: nn.Module, logits: Callable[[Batch], Tensor], batch: Batch) -> Callable[[], None]:
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+    model.train()
+
+    def run() -> None:
+        optimizer.zero_grad(set_to_none=True)
+        F.cross_entropy(logits(batch).flatten(0, 1), batch.wanted.flatten()).backward()
+        optimizer.step()
+
+    return run
+
+
+def seconds(run: Callable[[], None]) -> float:
+    start = time.perf_counter()
+    run()
+    return time.perf_counter() - start
+
+
+def measure(options: argparse.Namespace) -> dict[str, tuple[int, list[float]]]:
+    """For each model how many numbers it learns, and the seconds of a step in each round."""
+    batch = Batch.random(options.batch, options.length, options.vocabulary)
+    models = candidates(options)
+    counts = {name: learned_numbers(model) for name, (model, _) in models.items()}
+    assert len(set(counts.values())) == 1, counts
+    runs = {name: training_step(model, logits, batch) for name, (model, logits) in models.items()}
+    for run in runs.values():
+        run()
+    times: dict[str, list[float]] = {name: [] for name in runs}
+    for _ in range(options.rounds):
+        for name in random.sample(list(runs), len(runs)):
+            times[name].append(seconds(runs[name]))
+    return {name: (counts[name], taken) for name, taken in times.items()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description="Time a training step against torch.nn and transformers.",
+        epilog="example: python benchmarks/transformer.py --width 512 --heads 8 --layers 6 --feedforward 2048",
+    )
+    parser.add_argument("--batch", type=int, default=32, help="sentences")
+    parser.add_argument("--length", type=int, default=32, help="words of the longest sentence")
+    parser.add_argument("--vocabulary", type=int, default=4000)
+    parser.add_argument("--width", type=int, default=256)
+    parser.add_argument("--heads", type=int, default=4)
+    parser.add_argument("--layers", type=int, default=3, help="of the encoder, and of the decoder")
+    parser.add_argument("--feedforward", type=int, default=1024)
+    parser.add_argument("--dropout", type=float, default=0.0, help="everywhere, also of attention weights")
+    parser.add_argument("--rounds", type=int, default=15)
+    options = parser.parse_args()
+    torch.manual_seed(0)
+    random.seed(0)
+    measured = measure(options)
+    numbers = measured[OURS][0]
+    table = Table(
+        "model",
+        title=f"{numbers / 1e6:.1f} M numbers, batch {options.batch} × {options.length}, "
+        f"{torch.get_num_threads()} threads, {options.rounds} rounds",
+    )
+    for column in ("ms a step", f"{OURS} / it"):
+        table.add_column(column, justify="right")
+    for name, (_, taken) in measured.items():
+        ratio = statistics.median(own / peer for own, peer in zip(measured[OURS][1], taken, strict=True))
+        table.add_row(name, f"{1e3 * statistics.median(taken):.1f}", f"{ratio:.2f}")
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()
