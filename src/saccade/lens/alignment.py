@@ -153,8 +153,9 @@ def _try(
     for batch, (length, true) in enumerate(zip(lengths, gold, strict=True)):
         matrix = _cut(alignment_matrix(weights, choice.heads, batch=batch), choice.row_offset, length, end=False)
         links.append(hard_links(matrix))
-        mass += sum(float(matrix[target, source]) for source, target in true)
-        linked += len({target for _, target in true})
+        sources, targets = [source for source, _ in true], [target for _, target in true]
+        mass += float(matrix[targets, sources].sum())
+        linked += len(set(targets))
     return RankedChoice(choice, agreement(links, gold), mass / max(1, linked))
 
 

@@ -59,10 +59,8 @@ def _best(sources: Sequence[Ids], targets: Sequence[Ids], iterations: int) -> li
     if not cells:
         return [{} for _ in sources]
     table = np.array(cells)
-    _, pair = np.unique(table[:, 3:], axis=0, return_inverse=True)
-    _, source_word = np.unique(table[:, 3], return_inverse=True)
-    _, place = np.unique(table[:, [0, 2]], axis=0, return_inverse=True)  # a target word in its sentence
-    likelihood = _expectation_maximisation(pair.ravel(), source_word.ravel(), place.ravel(), iterations)
+    pair, source_word, place = _number(table[:, 3:]), _number(table[:, 3:4]), _number(table[:, [0, 2]])
+    likelihood = _expectation_maximisation(pair, source_word, place, iterations)
     best: list[dict[int, int]] = [{} for _ in sources]
     strongest: dict[tuple[int, int], float] = {}
     for (number, s, t), value in zip(table[:, :3].tolist(), likelihood.tolist(), strict=True):
@@ -70,6 +68,13 @@ def _best(sources: Sequence[Ids], targets: Sequence[Ids], iterations: int) -> li
             strongest[number, t] = value
             best[number][t] = s
     return [{t: s for t, s in links.items() if s < len(source)} for links, source in zip(best, sources, strict=True)]
+
+
+def _number(rows: NDArray[np.int64]) -> NDArray[np.intp]:
+    """Rows of one or two numbers, numbered so that equal rows have equal numbers."""
+    least, most = rows.min(axis=0), rows.max(axis=0)
+    as_one = (rows - least) @ np.array([1, most[0] - least[0] + 1])[: rows.shape[1]]
+    return np.unique(as_one, return_inverse=True)[1]
 
 
 def _expectation_maximisation(

@@ -36,7 +36,7 @@ class Theme:
 
 
 _LIGHT = Theme("#ffffff", "#0a1a33", "#1450a3", "#8f3700", (-0.05, -0.2), "#1c2430", "#e3e6ea", "#d55e00")
-_DARK = Theme("#11161d", "#f3f8ff", "#9cc9ff", "#ffb37a", (-0.05, -0.2), "#dfe5ec", "#29313b", "#ff9a3d")
+_DARK = Theme("#11161d", "#f3f8ff", "#9cc9ff", "#ffb37a", (-0.05, -0.2), "#dfe5ec", "#262e38", "#ff9a3d")
 
 # Linear sRGB -> the cones' responses, and their cube roots -> OKLab: the two matrices of Ottosson 2020.
 _CONES = np.array(

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from saccade.errors import OptionError, ShapeError
 
-__all__ = ["merge", "shorten", "visible"]
+__all__ = ["letters", "merge", "right_to_left", "shorten", "visible", "visible_text"]
 
 _MARKS = {" ": "·", "\t": "⇥", "\n": "↵"}
 _OTHER_SPACE = "⍽"  # no-break, narrow, ideographic, ...
@@ -54,6 +54,11 @@ def visible(token: str) -> str:
     shown = [_visible_character(token, position) for position in range(len(token))]
     first = "◌" if unicodedata.category(token[0]).startswith("M") else ""
     return first + "".join(shown)
+
+
+def visible_text(text: str) -> str:
+    """A title or sentence: its spaces stay spaces, and nothing else is hidden."""
+    return " ".join(visible(word) for word in text.split(" ") if word)
 
 
 def shorten(text: str, width: int) -> str:

@@ -1,0 +1,163 @@
+"""Heat maps for the terminal: shaded cells in the terminal's own ink, so that they need no colour.
+
+Weight 0 is the background, 1 the ink, whatever the terminal's colours are. Each row ends with its strongest key and
+the number, where there is room for it. Column labels stand upright over their columns; if all words fit beside each
+other, they lie flat.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions
+from rich.text import Text
+from torch import Tensor
+
+from saccade.errors import OptionError, ShapeError
+from saccade.lens.words import letters, right_to_left, shorten, visible, visible_text
+
+__all__ = ["TerminalHeatmap"]
+
+#: The least weight of each shade after the first, which is blank.
+BOUNDS = (0.05, 0.2, 0.4, 0.6, 0.8)
+SHADES = " ·░▒▓█"
+ASCII_SHADES = " .:+*#"
+
+_LABEL_WIDTH = 16  # of a row, at most; half of a narrow terminal, at most
+_UPRIGHT_LETTERS = 12
+_NARROWEST, _WIDEST = 2, 3  # cells of shade in a column
+_SHORTEST_KEY = 3  # with less room, the strongest key is not named
+_LEFT_TO_RIGHT = "\u200e"  # after a word that runs the other way, so that the terminal leaves its row alone
+
+
+@dataclass(frozen=True)
+class TerminalHeatmap:
+    """Print it with ``rich.print`` or on a console; it takes the width that it finds."""
+
+    weights: Float[Tensor, "T S"]
+    rows: Sequence[str]
+    columns: Sequence[str]
+    title: str | None = None
+
+    def __post_init__(self) -> None:
+        if tuple(self.weights.shape) != (len(self.rows), len(self.columns)):
+            raise ShapeError(
+                f"A heat map of {len(self.rows)} rows and {len(self.columns)} columns needs weights of that shape; "
+                f"not {tuple(self.weights.shape)}."
+            )
+        if not bool(torch.isfinite(self.weights).all()):
+            raise OptionError("A heat map shows finite weights; some of these are not.")
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
+        def text(line: str, *, wrap: bool = False) -> Text:
+            shown = line.encode("ascii", "backslashreplace").decode() if options.ascii_only else line
+            return Text(shown, no_wrap=not wrap, overflow="fold" if wrap else "crop")  # nothing in a Text is markup
+
+        shades = ASCII_SHADES if options.ascii_only else SHADES
+        labels = [visible(token) for token in self.rows]
+        label_width = min(_widest(labels), _LABEL_WIDTH, max(1, options.max_width // 2))
+        columns = _fit_columns([visible(token) for token in self.columns], options.max_width - label_width - 1)
+        if self.title:
+            yield text(visible_text(self.title), wrap=True)
+        for line in self._lines(labels, label_width, columns, options.max_width, shades):
+            yield text(line.rstrip())
+        yield text(
+            "  ".join(f"{shade * 2} {bound:g}" for shade, bound in zip(shades[1:], BOUNDS, strict=True)), wrap=True
+        )
+        left_out = len(self.columns) - columns.count
+        if left_out:
+            said = f"{left_out} of {len(self.columns)} columns are left out"
+            yield text(f"{said}; widen the terminal or save a picture.", wrap=True)
+
+    def _lines(
+        self, labels: Sequence[str], label_width: int, columns: _Columns, width: int, shades: str
+    ) -> Iterator[str]:
+        for line in columns.header():
+            yield " " * (label_width + 1) + line
+        space = width - label_width - 1 - columns.width
+        for label, row in zip(labels, self.weights.detach().cpu().double().numpy(), strict=True):
+            cells = columns.cells([shades[_shade(weight)] for weight in row])
+            yield f"{_right(label, label_width)} {cells}{self._strongest(row, space)}"
+
+    def _strongest(self, row: Float[np.ndarray, " S"], space: int) -> str:
+        """The strongest key of a row and its weight, if at least a few letters of it fit."""
+        room = space - len("  " + " 0.00")
+        if room < _SHORTEST_KEY or not len(row) or row.max() <= 0:
+            return ""
+        names = [visible(token) for token in self.columns]
+        key = int(row.argmax())
+        return f"  {_left(names[key], min(room, _LABEL_WIDTH, _widest(names)))} {row[key]:.2f}"
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """The columns that fit, each with a gap after it, and their labels."""
+
+    labels: Sequence[str]
+    widths: Sequence[int]
+    flat: bool
+
+    @property
+    def count(self) -> int:
+        return len(self.widths)
+
+    @property
+    def width(self) -> int:
+        return sum(self.widths) + self.count
+
+    def header(self) -> Iterator[str]:
+        if self.flat:
+            yield "".join(_left(label, width) + " " for label, width in zip(self.labels, self.widths, strict=True))
+            return
+        upright = [letters(shorten(label, _UPRIGHT_LETTERS)) for label in self.labels]
+        height = max(map(len, upright), default=0)
+        for line in range(height):
+            parts = [letter[line - height + len(letter)] if line >= height - len(letter) else "" for letter in upright]
+            yield "".join(_left(part, width) + " " for part, width in zip(parts, self.widths, strict=True))
+
+    def cells(self, shades: Sequence[str]) -> str:
+        drawn = [min(width, _WIDEST) for width in self.widths]
+        return "".join(
+            shade * cells + " " * (width - cells + 1)
+            for shade, cells, width in zip(shades[: self.count], drawn, self.widths, strict=True)
+        )
+
+
+def _fit_columns(labels: Sequence[str], space: int) -> _Columns:
+    """Flat labels if all of them fit, else upright ones over wide or narrow cells; as many columns as there is room."""
+    flat = _Columns(labels, [max(_WIDEST, cell_len(label)) for label in labels], flat=True)
+    if flat.width <= space:
+        return flat
+    for width in (_WIDEST, _NARROWEST):
+        upright = _Columns(labels, [width] * len(labels), flat=False)
+        if upright.width <= space:
+            return upright
+    count = max(0, space // (_NARROWEST + 1))
+    return _Columns(labels[:count], [_NARROWEST] * count, flat=False)
+
+
+def _shade(weight: float) -> int:
+    return sum(weight >= bound for bound in BOUNDS)
+
+
+def _widest(labels: Sequence[str]) -> int:
+    return max(map(cell_len, labels), default=0)
+
+
+def _left(text: str, width: int) -> str:
+    short = shorten(text, width)
+    return _tamed(short) + " " * (width - cell_len(short))
+
+
+def _right(text: str, width: int) -> str:
+    short = shorten(text, width) if width else ""
+    return " " * (width - cell_len(short)) + _tamed(short)
+
+
+def _tamed(text: str) -> str:
+    return text + _LEFT_TO_RIGHT if right_to_left(text) else text
