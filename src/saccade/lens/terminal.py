@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import torch
 from rich import box
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console, RenderableType
@@ -107,20 +108,23 @@ def _numbers(header: str, step: Step, row: int) -> _Column:
 def _texts(values: Tensor, like: Tensor | None = None) -> list[list[str]]:
     """A matrix as text of one width and as many decimals as its numbers need, at most four.
 
-    ``like`` is the whole of which the matrix is a part, so that all parts are written alike.
+    ``like`` is the whole of which the matrix is a part, so that all parts have the same decimals.
     """
-    whole = [number for number in (values if like is None else like).flatten().tolist() if math.isfinite(number)]
-    largest = max(map(abs, whole), default=0.0)
-    fewest = (n for n in range(DECIMALS) if all(_is_rounded(x, n) for x in whole))
-    form = f".{DECIMALS}e" if largest >= 1e6 else f".{next(fewest, DECIMALS)}f"
+    form = _form(values if like is None else like)
     rows = [[_text(number, form) for number in row] for row in values.tolist()]
-    width = max(len(_text(number, form)) for number in whole) if whole else 2
+    width = max(len(text) for row in rows for text in row)
     return [[text.rjust(width) for text in row] for row in rows]
 
 
-def _is_rounded(number: float, decimals: int) -> bool:
-    # Not exactly: 0.1 + 0.2 has one decimal for the reader.
-    return math.isclose(round(number, decimals), number, rel_tol=1e-13, abs_tol=1e-12)
+def _form(values: Tensor) -> str:
+    numbers = values[values.isfinite()]
+    if (numbers.abs() >= 1e6).any():
+        return f".{DECIMALS}e"
+    for decimals in range(DECIMALS):
+        # Not exactly: 0.1 + 0.2 has one decimal for the reader.
+        if torch.allclose(numbers.round(decimals=decimals), numbers, rtol=1e-13, atol=1e-12):
+            return f".{decimals}f"
+    return f".{DECIMALS}f"
 
 
 def _text(number: float, form: str) -> str:
