@@ -1,7 +1,8 @@
-"""Files -> examples: parallel text, tables, NETtalk; their report and splits; the catalogue of public sets."""
+"""Files -> examples: parallel text, tables, NETtalk; their report and splits; the built-in corpus; public sets."""
 
 from saccade.data.catalogue import CATALOGUE, DataFile, DataSet, locate, take
 from saccade.data.fetch import fetch
+from saccade.data.grammar import Example, generate
 from saccade.data.nettalk import nettalk_splits, read_nettalk
 from saccade.data.pairs import Cleaning, Pair, read_parallel, read_table
 from saccade.data.report import Finding, Lengths, Report
@@ -12,6 +13,7 @@ __all__ = [
     "Cleaning",
     "DataFile",
     "DataSet",
+    "Example",
     "Finding",
     "Lengths",
     "Overlap",
@@ -19,6 +21,7 @@ __all__ = [
     "Report",
     "Splits",
     "fetch",
+    "generate",
     "locate",
     "nettalk_splits",
     "overlap",

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from saccade.errors import FileError, UnknownNameError
+from saccade.errors import FileError, StorageError, UnknownNameError
 
 __all__ = ["CATALOGUE", "DataFile", "DataSet", "install", "locate", "take"]
 
@@ -214,8 +214,8 @@ def install(path: Path, file: DataFile, folder: Path) -> Path:
         return target
     check(path, file, str(path))
     part = folder / f".{file.name}.{os.getpid()}.part"
+    make_folder(folder)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
         with part.open("wb") as output:
             for chunk in _content(path, unpack=not file.name.endswith(".gz")):
                 output.write(chunk)
@@ -223,10 +223,17 @@ def install(path: Path, file: DataFile, folder: Path) -> Path:
             os.fsync(output.fileno())
         os.replace(part, target)
     except OSError as error:
-        raise FileError(f"{target} cannot be written: {error.strerror or error}.") from error
+        raise StorageError(f"{target} cannot be written: {error.strerror or error}.") from error
     finally:
         part.unlink(missing_ok=True)
     return target
+
+
+def make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(f"{folder} cannot be made a folder: {error.strerror or error}.") from error
 
 
 def check(path: Path, file: DataFile, label: str) -> None:

@@ -9,8 +9,8 @@ import urllib.request
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from saccade.data.catalogue import CATALOGUE, DataFile, DataSet, check, entry_of, install
-from saccade.errors import FileError, OptionError
+from saccade.data.catalogue import CATALOGUE, DataFile, DataSet, check, entry_of, install, make_folder
+from saccade.errors import FileError, OptionError, StorageError
 
 __all__ = ["Progress", "fetch"]
 
@@ -61,14 +61,22 @@ def _url(entry: DataSet, file: DataFile, mirror: str | None) -> str:
 
 def _download(url: str, file: DataFile, folder: Path, progress: Progress | None) -> None:
     """One file: its bytes as they come into a hidden file, which `install` checks, unpacks and names."""
-    most = file.size + file.size // 100 + _CHUNK  # packing what cannot be packed adds a little
     part = folder / f".{file.name}.{os.getpid()}.download"
+    make_folder(folder)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        _receive(url, file, part, progress)
+        install(part, file, folder)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _receive(url: str, file: DataFile, part: Path, progress: Progress | None) -> None:
+    most = file.size + file.size // 100 + _CHUNK  # packing what cannot be packed adds a little
+    done = 0
+    try:
         with urllib.request.urlopen(url, timeout=_TIMEOUT_SECONDS) as response, part.open("wb") as output:
             length = response.headers.get("Content-Length", "")
             total = int(length) if length.isdecimal() else None
-            done = 0
             while chunk := response.read(_CHUNK):
                 done += len(chunk)
                 if done > most:
@@ -76,15 +84,12 @@ def _download(url: str, file: DataFile, folder: Path, progress: Progress | None)
                 output.write(chunk)
                 if progress is not None:
                     progress(file.name, done, total)
-        if total is not None and done < total:
-            raise FileError(f"{url} broke off after {done:,} of {total:,} bytes; try again.")
-        install(part, file, folder)
     except urllib.error.HTTPError as error:
         with error:
             raise FileError(f"{url} cannot be downloaded: {error.code} {error.reason}.") from error
-    except (urllib.error.URLError, http.client.HTTPException, TimeoutError) as error:
+    except (urllib.error.URLError, http.client.HTTPException, ConnectionError, TimeoutError) as error:
         raise FileError(f"{url} cannot be downloaded: {getattr(error, 'reason', None) or error}.") from error
     except OSError as error:
-        raise FileError(f"{folder / file.name} cannot be written: {error.strerror or error}.") from error
-    finally:
-        part.unlink(missing_ok=True)
+        raise StorageError(f"{part} cannot be written: {error.strerror or error}.") from error
+    if total is not None and done < total:
+        raise FileError(f"{url} broke off after {done:,} of {total:,} bytes; try again.")

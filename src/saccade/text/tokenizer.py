@@ -90,7 +90,7 @@ class Tokenizer:
             Encoding(
                 ids=encoding.ids,
                 tokens=[self._tokens[id] for id in encoding.ids],
-                spans=self._spans(text, encoding.ids, encoding.offsets),
+                spans=self._spans(text, encoding),
                 words=[word for word in encoding.word_ids if word is not None],  # None is for added tokens
             )
             for text, encoding in zip(texts, encodings, strict=True)
@@ -111,16 +111,21 @@ class Tokenizer:
         data = b"".join(pieces)
         return (data.removeprefix(b" ") if KINDS[self.kind].spaced else data).decode("utf-8", errors="replace")
 
-    def _spans(self, text: str, ids: list[int], offsets: list[tuple[int, int]]) -> list[tuple[int, int]]:
-        """Offsets without the white space in front of a piece."""
+    def _spans(self, text: str, encoding: tokenizers.Encoding) -> list[tuple[int, int]]:
+        """Where the pieces stand, without the white space in front of a word."""
+        spans = encoding.offsets
         if not KINDS[self.kind].spaced:
-            return offsets
-        spans = []
-        for start, end in offsets:
+            return spans
+        ids, words = encoding.ids, encoding.word_ids
+        for position, (start, end) in enumerate(spans):
             piece = text[start:end]
-            spans.append((start if piece.isspace() else end - len(piece.lstrip()), end))
-        if ids and self._surface[ids[0]] == b" ":  # the space that was put in front, on its own: not in the text
-            spans[0] = (0, 0)
+            if position == 0 and self._surface[ids[0]] == b" ":  # put in front by us: not in the text
+                spans[0] = (0, 0)
+            elif not piece.isspace():
+                spans[position] = (end - len(piece.lstrip()), end)
+            elif piece == " " and words[position] in words[position + 1 : position + 2] and not text[end].isspace():
+                # a space cut off from the word that it belongs to
+                spans[position] = (end, end)
         return spans
 
     def words(self, ids: Iterable[int]) -> list[int]:
