@@ -14,7 +14,15 @@ from saccade.data.grammar_nouns import DEFINITE, Draft, NounPhrase, draw_noun, n
 from saccade.data.grammar_phrase import Phrase, pair
 from saccade.data.lexicon import ADJECTIVES, BANK_MONEY, BANK_WATER, INTRANSITIVE, TRANSITIVE, Noun
 
-__all__ = ["bank_sentence", "pronoun_sentence"]
+__all__ = [
+    "arrived_after_crossing",
+    "bank_phrase",
+    "bank_sentence",
+    "because",
+    "pronoun_sentence",
+    "scared_of",
+    "so_they",
+]
 
 # verb, group of its objects, what is said of the one who does it, what is said of the object
 _HUNTS = (
@@ -48,11 +56,26 @@ def _referring(draft: Draft, antecedent: NounPhrase) -> NounPhrase:
     return NounPhrase(phrase, phrase.english[0], noun.gender, antecedent.plural, nouns=antecedent.nouns)
 
 
-def _because(draft: Draft, antecedent: NounPhrase, adjectives: tuple[str, ...]) -> Phrase:
+def because(draft: Draft, antecedent: NounPhrase, adjective: str) -> Phrase:
+    """ "because it was hungry" / parce qu'il était affamé."""
     stands_for = _referring(draft, antecedent)
-    adjective = ADJECTIVES[draft.random.choice(adjectives)]
-    because = pair("because/SCONJ", "parce/SCONJ que/SCONJ")
-    return because + stands_for.phrase + copula(draft, stands_for, adjective)
+    conjunction = pair("because/SCONJ", "parce/SCONJ que/SCONJ")
+    return conjunction + stands_for.phrase + copula(draft, stands_for, ADJECTIVES[adjective])
+
+
+def scared_of(draft: Draft, scared: NounPhrase, scary: NounPhrase) -> Phrase:
+    """ "the kids were scared of the lions" / les enfants avaient peur des lions."""
+    draft.combinations.append(("verb", "be scared of", scary.nouns[0].english))
+    finite = ("were/AUX", "avaient/VERB") if scared.plural else ("was/AUX", "avait/VERB")
+    return scared.phrase + pair(*finite) + pair("scared/ADJ of/ADP", "peur/NOUN de/ADP") + scary.phrase
+
+
+def so_they(draft: Draft, antecedent: NounPhrase, reaction: str, right_away: bool) -> Phrase:
+    """ ", so they left right away" / , alors ils sont partis immédiatement."""
+    stands_for = _referring(draft, antecedent)
+    conjunction = pair(",/PUNCT so/CCONJ", ",/PUNCT alors/ADV")
+    clause = conjunction + statement(stands_for, verb_group(INTRANSITIVE[reaction], stands_for, "past"))
+    return clause + pair("right/ADV away/ADV", "immédiatement/ADV") if right_away else clause
 
 
 def _animate(draft: Draft, plural: bool) -> NounPhrase:
@@ -69,33 +92,27 @@ def _hunt(draft: Draft, plural: bool) -> Phrase:
     hunter = _animate(draft, plural)
     clause = statement(hunter, verb_group(verb, hunter, "past"), hunted.phrase)
     if draft.chance(0.5):
-        return clause + _because(draft, hunter, of_subject)
-    return clause + _because(draft, hunted, of_object)
+        return clause + because(draft, hunter, draft.random.choice(of_subject))
+    return clause + because(draft, hunted, draft.random.choice(of_object))
 
 
 def _fear(draft: Draft, plural: bool) -> Phrase:
-    """The kids were scared of the lions, so they left right away. / ..., alors ils sont partis immédiatement."""
+    """The kids were scared of the lions, so they left right away. / The lions frightened the kids, so ..."""
     scared, scary = _animate(draft, plural), _animate(draft, plural)
     if draft.chance(0.6):
-        draft.combinations.append(("verb", "be scared of", scary.nouns[0].english))
-        finite = ("were/AUX", "avaient/VERB") if plural else ("was/AUX", "avait/VERB")
-        clause = scared.phrase + pair(*finite) + pair("scared/ADJ of/ADP", "peur/NOUN de/ADP") + scary.phrase
+        clause = scared_of(draft, scared, scary)
     else:
-        verb = TRANSITIVE["frighten"]
         draft.combinations.append(("verb", "frighten", scared.nouns[0].english))
-        clause = statement(scary, verb_group(verb, scary, "past"), scared.phrase)
+        clause = statement(scary, verb_group(TRANSITIVE["frighten"], scary, "past"), scared.phrase)
     if draft.chance(0.4):
-        return clause + _because(draft, scary, _THREATS)
-    who = _referring(draft, scared)
-    reaction = verb_group(INTRANSITIVE[draft.random.choice(_REACTIONS)], who, "past")
-    clause += pair(",/PUNCT so/CCONJ", ",/PUNCT alors/ADV") + statement(who, reaction)
-    return clause + pair("right/ADV away/ADV", "immédiatement/ADV") if draft.chance(0.6) else clause
+        return clause + because(draft, scary, draft.random.choice(_THREATS))
+    return clause + so_they(draft, scared, draft.random.choice(_REACTIONS), draft.chance(0.6))
 
 
 def bank_sentence(draft: Draft) -> Phrase:
     """I arrived at the bank after crossing the street. / Je suis arrivé à la banque après avoir ..."""
     bank, places, people = draft.random.choice(_SENSES)
-    build = draft.random.choice([_after_crossing, _to_reach, _near])
+    build = draft.random.choice([_crossed_first, _to_reach, _near])
     if draft.chance(0.25):
         clause = _person_at(draft, bank, people)
     else:
@@ -103,25 +120,36 @@ def bank_sentence(draft: Draft) -> Phrase:
     return clause + pair("./PUNCT", "./PUNCT")
 
 
-def _the_bank(draft: Draft, bank: Noun, cue: NounPhrase, verb: str | None) -> Phrase:
-    """ "the bank", linked to the word that says which one it is."""
-    phrase = noun_phrase(draft, bank, False, DEFINITE)
+def bank_phrase(draft: Draft, phrase: NounPhrase, cue: NounPhrase, verb: str | None) -> Phrase:
+    """ "the bank", linked to the word that says which one it is; `verb`: what is done to it."""
     draft.links.append(("bank", phrase.head, cue.head))
     if verb:
-        draft.combinations.append(("verb", verb, bank.english))
+        draft.combinations.append(("verb", verb, phrase.nouns[0].english))
     return phrase.phrase
 
 
-def _after_crossing(draft: Draft, bank: Noun, cue: NounPhrase) -> Phrase:
-    who = subject(draft, "people", first_person=True)
+def _draw_bank(draft: Draft, bank: Noun, cue: NounPhrase, verb: str | None = None) -> Phrase:
+    return bank_phrase(draft, noun_phrase(draft, bank, False, DEFINITE), cue, verb)
+
+
+def arrived_after_crossing(draft: Draft, who: NounPhrase, at_bank: Phrase, cue: NounPhrase) -> Phrase:
+    """ "I arrived at the bank after crossing the river" / je suis arrivé à la rive après avoir traversé ..."""
+    group = verb_group(INTRANSITIVE["arrive"], who, "past")
+    return statement(who, group, pair("at/ADP", "à/ADP"), at_bank, _after_crossing(draft, cue))
+
+
+def _after_crossing(draft: Draft, cue: NounPhrase) -> Phrase:
     draft.combinations.append(("verb", "cross", cue.nouns[0].english))
-    after = pair("after/SCONJ", "après/SCONJ") + pair("crossing/VERB", "avoir/AUX traversé/VERB") + cue.phrase
+    return pair("after/SCONJ", "après/SCONJ") + pair("crossing/VERB", "avoir/AUX traversé/VERB") + cue.phrase
+
+
+def _crossed_first(draft: Draft, bank: Noun, cue: NounPhrase) -> Phrase:
+    who = subject(draft, "people", first_person=True)
     if draft.chance(0.4):
-        group = verb_group(INTRANSITIVE["arrive"], who, "past")
-        at_bank = pair("at/ADP", "à/ADP") + _the_bank(draft, bank, cue, "arrive at")
-        return statement(who, group, at_bank, after)
+        return arrived_after_crossing(draft, who, _draw_bank(draft, bank, cue, "arrive at"), cue)
     verb = TRANSITIVE[draft.random.choice(_AIMS)]
-    return statement(who, verb_group(verb, who, "past"), _the_bank(draft, bank, cue, verb.english), after)
+    at_bank = _draw_bank(draft, bank, cue, verb.english)
+    return statement(who, verb_group(verb, who, "past"), at_bank, _after_crossing(draft, cue))
 
 
 def _to_reach(draft: Draft, bank: Noun, cue: NounPhrase) -> Phrase:
@@ -131,7 +159,7 @@ def _to_reach(draft: Draft, bank: Noun, cue: NounPhrase) -> Phrase:
     aim = TRANSITIVE[draft.random.choice(_AIMS)]
     purpose = pair("to/PART", "pour/ADP") + infinitive(aim)
     crossing = statement(who, verb_group(TRANSITIVE["cross"], who, "past"), cue.phrase)
-    return crossing + purpose + _the_bank(draft, bank, cue, aim.english)
+    return crossing + purpose + _draw_bank(draft, bank, cue, aim.english)
 
 
 def _near(draft: Draft, bank: Noun, cue: NounPhrase) -> Phrase:
@@ -139,13 +167,13 @@ def _near(draft: Draft, bank: Noun, cue: NounPhrase) -> Phrase:
     who = subject(draft, "people", first_person=True)
     verb = TRANSITIVE[draft.random.choice(_AIMS)]
     near = pair("near/ADP", "près/ADP de/ADP") + cue.phrase + pair(",/PUNCT", ",/PUNCT")
-    return near + statement(who, verb_group(verb, who, "past"), _the_bank(draft, bank, cue, verb.english))
+    return near + statement(who, verb_group(verb, who, "past"), _draw_bank(draft, bank, cue, verb.english))
 
 
 def _person_at(draft: Draft, bank: Noun, people: str) -> Phrase:
     """The fisherman slept near the bank. / Le pêcheur a dormi près de la rive."""
     who = noun_phrase(draft, draw_noun(draft, people), determiners=DEFINITE)
     verb = draft.random.choice(list(INTRANSITIVE.values()))
-    near = pair("near/ADP", "près/ADP de/ADP") + _the_bank(draft, bank, who, None)
+    near = pair("near/ADP", "près/ADP de/ADP") + _draw_bank(draft, bank, who)
     clause = statement(who, verb_group(verb, who, "past"), near)
     return clause + time(draft, "past") if draft.chance(0.5) else clause

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
 from saccade.data.grammar_phrase import Phrase, Rendering, Word, begins_with_vowel, pair
 from saccade.data.lexicon import ADJECTIVES, NAMES, NOUNS, Adjective, Noun, categories
@@ -80,7 +81,17 @@ class NounPhrase:
 
 def draw_noun(draft: Draft, *groups: str) -> Noun:
     """Any noun of the groups; a category's chance grows with its size."""
-    return draft.random.choice([noun for category in categories(*groups) for noun in NOUNS[category]])
+    return draft.random.choice(_nouns_of(groups))
+
+
+@cache
+def _nouns_of(groups: tuple[str, ...]) -> tuple[Noun, ...]:
+    return tuple(noun for category in categories(*groups) for noun in NOUNS[category])
+
+
+@cache
+def _adjectives_of(category: str) -> tuple[Adjective, ...]:
+    return tuple(adjective for adjective in ADJECTIVES.values() if category in adjective.categories)
 
 
 def noun_phrase(
@@ -108,7 +119,7 @@ def noun_phrase(
 
 def _draw_adjectives(draft: Draft, noun: Noun) -> list[Adjective]:
     """None, one, or one of each French position, the one that precedes first, as English has them too."""
-    fitting = [adjective for adjective in ADJECTIVES.values() if noun.category in adjective.categories]
+    fitting = _adjectives_of(noun.category)
     if not fitting or not draft.chance(0.45):
         return []
     before = [adjective for adjective in fitting if adjective.precedes]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import unicodedata
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 
 __all__ = ["Phrase", "Rendering", "Word", "begins_with_vowel", "detokenise", "pair", "settle", "words"]
@@ -62,6 +63,7 @@ def pair(english: str, french: str) -> Phrase:
     return Phrase(sources, tuple(Rendering(word.text, word.tag, sources) for word in targets))
 
 
+@cache
 def begins_with_vowel(word: str) -> bool:
     """Whether le, ne, que ... elide before `word`: a vowel, or an h that is not aspirated."""
     if word in _ASPIRATED:

@@ -51,7 +51,7 @@ def _presentation(draft: Draft, sentiment: str) -> Phrase:
 
 
 def _verdict(draft: Draft, sentiment: str) -> Phrase:
-    """We did not like this novel. / Nous n'avons pas aimé ce roman."""
+    """We did not like this comedy. / Nous n'avons pas aimé cette comédie."""
     negation = draft.random.choice([None, None, "not"])
     verb = TRANSITIVE[draft.random.choice(_VERDICTS[_OPPOSITE[sentiment] if negation else sentiment])]
     judge = subject(draft, "people", first_person=True, determiners=DEFINITE)

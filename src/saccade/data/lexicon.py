@@ -130,17 +130,16 @@ _NOUNS = {
     "river": "river rivière f, stream ruisseau m, lake lac m, canal canal m",
     "customer": "customer client m, banker banquier m, thief/thieves voleur m",
     "fisherman": "fisherman/fishermen pêcheur m, swimmer nageuse f, sailor marin m",
-    "work": "film film m, book livre m, novel roman m, story histoire f, meal repas m, restaurant restaurant m, "
+    "work": "film film m, book livre m, comedy comédie f, story histoire f, meal repas m, restaurant restaurant m, "
     "poem poème m, lesson leçon f, idea idée f, game jeu m, article article m",
-    "music": "song chanson f, concert concert m, opera opéra m",
+    "music": "song chanson f, melody mélodie f, opera opéra m",
 }
 # english masculine[/feminine[/before a vowel]]: what it goes with
 _BEFORE_NOUN = (
     "small petit: any food street river bank, big grand: any food street river bank, "
     "beautiful beau/belle/bel: any works street river bank, old vieux/vieille/vieil: any works street river bank, "
     "new nouveau/nouvelle/nouvel: things room works, good bon/bonne: people food drink works, "
-    "bad mauvais: people food drink works, pretty joli: woman animals things places, young jeune: people animals, "
-    "long long/longue: works street river"
+    "bad mauvais: people food drink works, pretty joli: woman animals things places, young jeune: people animals"
 )
 _AFTER_NOUN = (
     "black noir: animals things, white blanc/blanche: animals things room, red rouge: things food, "
