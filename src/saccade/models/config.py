@@ -28,4 +28,6 @@ class Config(BaseModel):
             first = error.errors()[0]
             key = ".".join(str(part) for part in first["loc"])
             said = first["msg"].removeprefix("Value error, ")
-            raise OptionError(f"{where}: {key} = {first['input']!r}: {said}.") from None
+            # A rule that joins several keys has no key of its own, and its input is all of them.
+            what = f"{key} = {first['input']!r}: " if key else ""
+            raise OptionError(f"{where}: {what}{said}.") from None

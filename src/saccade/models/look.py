@@ -7,7 +7,7 @@ from typing import Literal
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from saccade.attention import MLP, Additive, Bilinear, Hard, KeyValue, Mask, Score, Weights, attend
+from saccade.attention import MLP, Additive, Bilinear, Hard, KeyValue, Mask, Score, Weights, attend, weigh
 from saccade.attention.scores import resolve_score
 from saccade.attention.weights import resolve_weights
 from saccade.errors import OptionError
@@ -55,6 +55,13 @@ class Look(nn.Module):
             first_row=first_row,
             owner=self,
         ).squeeze(1)
+
+    def weigh(
+        self, query: Float[Tensor, "B Q D"], source: KeyValue, *, mask: Mask | None = None, first_row: int = 0
+    ) -> Float[Tensor, "B 1 Q K"]:
+        """The weights behind the context, written out with their gradient, for a loss on them."""
+        asked = self.query(query).unsqueeze(1)
+        return weigh(asked, source.key, score=self.score, weights=self.weights, mask=mask, first_row=first_row)
 
     def project(self, source: Float[Tensor, "B K E"], value: Float[Tensor, "B K E"] | None = None) -> KeyValue:
         """What the queries compare with and take from, computed once for all steps."""

@@ -1,8 +1,8 @@
 """Training hard attention by reinforcement (004 of the lectures; Xu 2015, section 4.1; Williams 1992).
 
 A drawn state passes no gradient to the scores that chose it. Instead, draws that did better than expected are made
-more likely: ``loss = -log p(y | a) - (R - b) · log p(a) - λ H``, with the reward ``R = log p(y | a)`` and b what was
-to be expected.
+more likely: ``loss = -log p(y | a) - (R - b) · log p(a)``, with the reward ``R = log p(y | a)``, a constant, and b
+what was to be expected.
 """
 
 from __future__ import annotations

@@ -28,6 +28,7 @@ from saccade.attention import (
     causal,
     padding,
 )
+from saccade.errors import OptionError
 from saccade.models.config import Config
 from saccade.models.layers import (
     ACTIVATIONS,
@@ -47,6 +48,7 @@ __all__ = [
     "EncoderDecoder",
     "EncoderOnly",
     "InputLayer",
+    "PositionKind",
     "TransformerConfig",
     "final_norm",
     "position_table",
@@ -226,7 +228,7 @@ class DecoderOnly(nn.Module):
         super().__init__()
         self.config = config
         self.input = InputLayer(config, vocabulary)
-        self.decoder = _stack(config, config.decoder_layers)
+        self.decoder = _decoder_stack(config)
         self.decoder_norm = final_norm(config)
         self.output = OutputLayer(config, vocabulary, self.input.words)
 
@@ -271,7 +273,7 @@ class EncoderDecoder(nn.Module):
         self.target = InputLayer(config, target_vocabulary, shared)
         self.encoder = _stack(config, config.encoder_layers)
         self.encoder_norm = final_norm(config)
-        self.decoder = _stack(config, config.decoder_layers, cross=True)
+        self.decoder = _decoder_stack(config, cross=True)
         self.decoder_norm = final_norm(config)
         self.output = OutputLayer(config, target_vocabulary, self.target.words)
 
@@ -334,6 +336,12 @@ def _cross(block: nn.Module) -> MultiHead:
 
 def _stack(config: TransformerConfig, layers: int, *, cross: bool = False) -> nn.ModuleList:
     return nn.ModuleList(Block(config, cross=cross) for _ in range(layers))
+
+
+def _decoder_stack(config: TransformerConfig, *, cross: bool = False) -> nn.ModuleList:
+    if not config.decoder_layers:  # how far a text has come is known by its caches
+        raise OptionError("A decoder has at least 1 layer; not decoder_layers = 0.")
+    return _stack(config, config.decoder_layers, cross=cross)
 
 
 def _attention(config: TransformerConfig, *, cross: bool) -> MultiHead:

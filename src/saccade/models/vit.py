@@ -10,7 +10,15 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from saccade.errors import ShapeError
-from saccade.models.transformer import Block, TransformerConfig, final_norm, position_table, run_blocks
+from saccade.models.layers import Activation
+from saccade.models.transformer import (
+    Block,
+    PositionKind,
+    TransformerConfig,
+    final_norm,
+    position_table,
+    run_blocks,
+)
 
 __all__ = ["VisionConfig", "VisionTransformer"]
 
@@ -22,12 +30,13 @@ class VisionConfig(TransformerConfig):
     channels: int = Field(1, ge=1)
     patch: int = Field(4, ge=1)  # side of a patch in pixels; it divides the image
     pooling: Literal["class", "mean"] = "class"  # the answer is read from a class token, or from the mean patch
-    activation: Literal["relu", "gelu", "gelu_tanh", "silu"] = "gelu"
-    position: Literal["none", "linear", "sinusoidal", "learned", "rotary", "alibi"] = "learned"
+    activation: Activation = "gelu"
+    position: PositionKind = "learned"
+    tied_output: bool = False  # there are no words to tie it to
 
     @model_validator(mode="after")
     def _patches_fit(self) -> VisionConfig:
-        if any(side % self.patch for side in self.image_size):
+        if any(side < self.patch or side % self.patch for side in self.image_size):
             raise ValueError(f"patches of {self.patch} pixels do not divide an image of {self.image_size}")
         return self
 
@@ -43,9 +52,10 @@ class VisionTransformer(nn.Module):
     def __init__(self, config: VisionConfig, classes: int) -> None:
         super().__init__()
         self.config = config
-        self.patches = nn.Conv2d(config.channels, config.width, config.patch, stride=config.patch)
+        width = config.width - config.position_width
+        self.patches = nn.Conv2d(config.channels, width, config.patch, stride=config.patch)
         has_class = config.pooling == "class"
-        self.class_token = nn.Parameter(torch.zeros(1, 1, config.width)) if has_class else None
+        self.class_token = nn.Parameter(torch.zeros(1, 1, width)) if has_class else None
         rows, columns = config.grid
         places = rows * columns + int(has_class)
         self.positions = position_table(config.model_copy(update={"max_length": places}))
@@ -57,8 +67,9 @@ class VisionTransformer(nn.Module):
         """A vector for the class token, if there is one, and for each patch, row by row."""
         expected = (self.config.channels, *self.config.image_size)
         if images.ndim != 4 or tuple(images.shape[1:]) != expected:
+            sizes = ", ".join(str(size) for size in expected)
             raise ShapeError(
-                f"This model takes images of shape (B, C, H, W) = (B, *{expected}); got {tuple(images.shape)}."
+                f"This model takes images of shape (B, C, H, W) = (B, {sizes}); got {tuple(images.shape)}."
             )
         x = self.patches(images).flatten(2).transpose(1, 2)
         if self.class_token is not None:

@@ -1,0 +1,175 @@
+"""What a network refuses, and the sentence it says."""
+
+import pytest
+import torch
+from pydantic import ValidationError
+
+from saccade.errors import OptionError, ShapeError, UnknownNameError
+from saccade.models import (
+    ConvolutionalConfig,
+    ConvolutionalSeq2Seq,
+    DecoderOnly,
+    EncoderDecoder,
+    EncoderOnly,
+    RecurrentConfig,
+    RecurrentSeq2Seq,
+    ReinforcedLoss,
+    TransformerConfig,
+    VisionConfig,
+    VisionTransformer,
+    WholeWindow,
+    WindowEncoder,
+)
+
+SMALL = {"width": 12, "num_heads": 3, "feedforward_width": 19}
+
+
+# --- configurations ---------------------------------------------------------------------------------------
+
+
+def test_an_unknown_key_is_refused_with_the_nearest_one():
+    with pytest.raises(UnknownNameError, match=r"no key in \[model\] 'num_head'; .*Did you mean 'num_heads'\?"):
+        TransformerConfig.read({"num_head": 3}, "[model]")
+
+
+@pytest.mark.parametrize(
+    ("config", "values", "sentence"),
+    [
+        (TransformerConfig, {"width": 0}, r"^\[model\]: width = 0: Input should be greater than or equal to 1\.$"),
+        (TransformerConfig, {"dropout": 1.0}, r"^\[model\]: dropout = 1\.0: Input should be less than 1\.$"),
+        (TransformerConfig, {"norm": "batch"}, r"^\[model\]: norm = 'batch': Input should be 'layer' or 'rms'\.$"),
+        (ConvolutionalConfig, {"kernel": 4}, r"^\[model\]: kernel = 4: a kernel has a middle, so it is odd\.$"),
+        (
+            TransformerConfig,
+            {"one_hot": True},
+            r"^\[model\]: one_hot learns no embedding, so nothing can be tied to it\.$",
+        ),
+        (
+            TransformerConfig,
+            {"one_hot": True, "tied_output": False, "tied_embeddings": True},
+            "nothing can be tied",
+        ),
+        (
+            TransformerConfig,
+            {"position": "rotary", "position_width": 4, "tied_output": False},
+            "position_width goes with a table of positions, not with position = 'rotary'",
+        ),
+        (TransformerConfig, {"position_width": 4}, "position_width is below width, and needs tied_output = false"),
+        (TransformerConfig, {"width": 8, "position_width": 8, "tied_output": False}, "position_width is below width"),
+        (
+            RecurrentConfig,
+            {"cell": "mut2", "encoder_layers": 2},
+            "mut2 takes inputs of its own width, so no second layer can read both directions",
+        ),
+        (
+            VisionConfig,
+            {"image_size": (28, 30), "patch": 4},
+            r"patches of 4 pixels do not divide an image of \(28, 30\)",
+        ),
+        (VisionConfig, {"image_size": (0, 28)}, "do not divide"),
+    ],
+)
+def test_a_wrong_value_is_one_sentence(config, values, sentence):
+    with pytest.raises(OptionError, match=sentence):
+        config.read(values, "[model]")
+
+
+def test_a_value_written_as_text_is_read_as_its_number():
+    assert TransformerConfig.read({"width": "24", "dropout": "0.5"}, "--set") == TransformerConfig(
+        width=24, dropout=0.5
+    )
+
+
+def test_a_configuration_does_not_change():
+    with pytest.raises(ValidationError, match="frozen"):
+        TransformerConfig().width = 3
+
+
+# --- networks ---------------------------------------------------------------------------------------------
+
+
+def test_one_hot_words_need_the_width():
+    config = TransformerConfig(**SMALL, encoder_layers=1, one_hot=True, tied_output=False)
+    EncoderOnly(config, 12)
+    with pytest.raises(OptionError, match="at least the vocabulary's 13; not 12"):
+        EncoderOnly(config, 13)
+
+
+def test_concatenated_positions_take_their_place_from_the_words():
+    config = TransformerConfig(**SMALL, encoder_layers=1, position_width=5, tied_output=False)
+    assert EncoderOnly(config, 11).input.words.weight.shape == (11, 7)
+    vision = VisionConfig(**SMALL, encoder_layers=1, position_width=5, image_size=(8, 12))
+    assert VisionTransformer(vision, 3).features(torch.zeros(2, 1, 8, 12)).shape == (2, 7, 12)
+
+
+def test_a_decoder_has_layers():
+    with pytest.raises(OptionError, match="at least 1 layer; not decoder_layers = 0"):
+        DecoderOnly(TransformerConfig(**SMALL), 11)
+    with pytest.raises(OptionError, match="at least 1 layer; not decoder_layers = 0"):
+        EncoderDecoder(TransformerConfig(**SMALL, encoder_layers=1), 11, 13)
+
+
+def test_heads_divide_the_width():
+    with pytest.raises(ShapeError, match="5 heads do not divide a width of 12"):
+        EncoderOnly(TransformerConfig(**SMALL | {"num_heads": 5}, encoder_layers=1), 11)
+
+
+@pytest.mark.parametrize(("field", "value"), [("score", "dott"), ("weights", "softmaxx")])
+def test_a_score_or_weights_function_of_no_such_name(field, value):
+    with pytest.raises(UnknownNameError, match="Did you mean"):
+        EncoderOnly(TransformerConfig(**SMALL, encoder_layers=1, **{field: value}), 11)
+
+
+def test_a_cell_of_no_such_name():
+    with pytest.raises(UnknownNameError, match=r"no cell 'lstmm'; allowed: .*Did you mean 'lstm'"):
+        RecurrentSeq2Seq(RecurrentConfig(cell="lstmm"), 11, 13)
+
+
+def test_only_hard_attention_that_has_drawn_has_log_probabilities():
+    model = RecurrentSeq2Seq(RecurrentConfig(weights="hard"), 11, 13)
+    with pytest.raises(OptionError, match="train with weights = 'hard'"):
+        _ = model.decoder.cross.log_probability
+
+
+# --- inputs -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [(2, 1, 8, 8), (2, 3, 8, 12), (1, 8, 12)])
+def test_an_image_of_another_size(shape):
+    model = VisionTransformer(VisionConfig(**SMALL, encoder_layers=1, image_size=(8, 12)), 3)
+    with pytest.raises(ShapeError, match=r"\(B, C, H, W\) = \(B, 1, 8, 12\); got"):
+        model(torch.zeros(shape))
+
+
+def test_a_window_over_everything_ends():
+    with pytest.raises(ShapeError, match="covers 5 positions; the input has 6"):
+        WholeWindow(3, 5)(torch.zeros(2, 6, 3))
+
+
+@pytest.mark.parametrize(("radius", "layers"), [(-1, 1), (2, 0)])
+def test_a_window_has_a_radius_and_layers(radius, layers):
+    with pytest.raises(OptionError, match=f"not {radius} and {layers}"):
+        WindowEncoder(3, radius, layers)
+
+
+def test_a_source_without_words():
+    model = ConvolutionalSeq2Seq(ConvolutionalConfig(width=8), 11, 13)
+    with pytest.raises(ShapeError, match="at least 1 token; got 0"):
+        model.start(torch.zeros(2, 0, dtype=torch.long), None)
+
+
+# --- the reinforced loss, by hand -------------------------------------------------------------------------
+
+
+def test_the_reinforced_loss_by_hand():
+    """Rewards -1 and -3 about a baseline of 0: spread √5, surrogate (log p(a)·1 + log p(a)·3) / √5; padding is out."""
+    criterion = ReinforcedLoss(momentum=0.75, strength=0.5)
+    token_loss = torch.tensor([[1.0, 3.0, 100.0]], requires_grad=True)
+    log_probability = torch.tensor([[-0.5, -2.0, -7.0]], requires_grad=True)
+    loss = criterion(token_loss, log_probability, torch.tensor([[True, True, False]]))
+    surrogate = (-0.5 * 1 + -2.0 * 3) / 5**0.5
+    assert loss.item() == pytest.approx((4 + 0.5 * surrogate) / 2)
+    assert criterion.baseline.item() == pytest.approx(-2 * 0.25)
+    loss.backward()
+    assert token_loss.grad.tolist() == [[0.5, 0.5, 0.0]]  # the reward is a constant
+    assert log_probability.grad[0].tolist() == pytest.approx([0.25 / 5**0.5, 0.75 / 5**0.5, 0.0])
