@@ -9,7 +9,7 @@ endif
 .PHONY: demo test test-slow check setup clean
 
 demo: setup
-	$(BIN)/saccade explain
+	$(BIN)/saccade demo
 
 test: check
 	$(BIN)/pytest

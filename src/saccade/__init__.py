@@ -5,10 +5,14 @@ output = saccade.attend(query, key, value, mask=saccade.causal)
 with saccade.watch(model) as seen:
     model(inputs)
 seen["encoder.0.self"].tile(slice(0, 8), slice(0, 8), head=2, batch=0)
+
+model = saccade.open("runs/demo")
+model.predict(["The black cat ate the mouse."])[0].attention.alignment
 """
 
 from saccade.attention import MultiHead, Resize, Trace, Watch, attend, causal, dense, padding, rule, watch, window
 from saccade.errors import SaccadeError
+from saccade.tasks.predictor import open_model as open
 
 __all__ = [
     "MultiHead",
@@ -19,6 +23,7 @@ __all__ = [
     "attend",
     "causal",
     "dense",
+    "open",
     "padding",
     "rule",
     "watch",

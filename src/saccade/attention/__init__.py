@@ -1,6 +1,6 @@
 """Attention: one function, its rules, and the exact weights behind it. Tensors only."""
 
-from saccade.attention.attend import Kernel, attend
+from saccade.attention.attend import Kernel, attend, weigh
 from saccade.attention.equation import Bias
 from saccade.attention.heads import Cache, GrowingCache, KeyValue, MultiHead, Resize, StaticCache
 from saccade.attention.masks import Mask, causal, dense, padding, rule, window
@@ -51,5 +51,6 @@ __all__ = [
     "padding",
     "rule",
     "watch",
+    "weigh",
     "window",
 ]

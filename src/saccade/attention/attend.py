@@ -26,7 +26,7 @@ from saccade.attention.watch import record
 from saccade.attention.weights import Hard, Softmax, Weights, resolve_weights
 from saccade.errors import KernelError, OptionError, ShapeError, UnknownNameError
 
-__all__ = ["Kernel", "attend"]
+__all__ = ["Kernel", "attend", "weigh"]
 
 Kernel = Literal["auto", "equation", "fused"]
 
@@ -79,6 +79,21 @@ def attend(
         call, output = _equation(call, value, dropout)
     record(owner, call)
     return output.reshape(*leading, *output.shape[-2:])
+
+
+def weigh(
+    query: Float[Tensor, "B H Q D"],
+    key: Float[Tensor, "B G K D"],
+    *,
+    score: str | Score = "scaled_dot",
+    weights: str | Weights = "softmax",
+    mask: Mask | Tensor | None = None,
+    bias: Bias | Tensor | None = None,
+    first_row: int = 0,
+) -> Float[Tensor, "B H Q K"]:
+    """The weights of ``attend`` written out, with their gradient, for a loss on them: the whole N×N."""
+    call = _make_call(query, key, key, score, weights, mask, bias, first_row)
+    return normalise(call.scores(range(call.shape[2]), range(call.shape[3])), call.weights, call.has_rules)[0]
 
 
 def _choose(kernel: Kernel, call: Call) -> Literal["equation", "fused"]:
@@ -162,16 +177,8 @@ def _fused_rows(call: Call, product: Product, value: Tensor, rows: range, dropou
     columns = call.span(rows) or range(1)
     cut = slice(columns.start, columns.stop)
     part = Product(product.query[:, :, rows.start : rows.stop], product.key[:, :, cut], product.scale)
-    return _sdpa(part, value[:, :, cut], _dense(call, rows, columns), dropout)
-
-
-def _dense(call: Call, rows: range, columns: range) -> Tensor | None:
-    """The rules of a tile as numbers; None where the mask is known to allow all of it."""
-    if call.bias is None and call.mask is not None:
-        first = call.first_row
-        if call.mask.is_full(first + rows[0], first + rows[-1], columns.start, columns.stop):
-            return None
-    return call.added(rows, columns, _mask_dtype(call))
+    added = call.added(rows, columns, _mask_dtype(call)) if call.has_rules_in(rows, columns) else None
+    return _sdpa(part, value[:, :, cut], added, dropout)
 
 
 def _remembered(call: Call, rows: range) -> Tensor | None:
@@ -186,12 +193,7 @@ def _remembered(call: Call, rows: range) -> Tensor | None:
         return memo.added
     if isinstance(call.bias, Tensor) or _mask_rows(call) < len(rows) or len(call.span(rows)) < call.shape[3]:
         return None
-    first = call.first_row
-    if (
-        call.mask is not None
-        and call.bias is None
-        and call.mask.is_full(first, first + len(rows) - 1, 0, call.shape[3])
-    ):
+    if not call.has_rules_in(rows, range(call.shape[3])):
         return None
     # Made outside inference mode, because a later training step may use it again.
     with torch.inference_mode(False):

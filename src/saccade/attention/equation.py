@@ -88,6 +88,13 @@ class Call:
             return range(self.shape[3])
         return range(*self.mask.span(self.first_row + rows[0], self.first_row + rows[-1], self.shape[3]))
 
+    def has_rules_in(self, rows: range, columns: range) -> bool:
+        """False where the rules are known to leave this tile as it is, so that they need not be evaluated."""
+        if self.mask is None or self.bias is not None or not len(rows):
+            return self.has_rules
+        first, last = self.first_row + rows[0], self.first_row + rows[-1]
+        return not self.mask.is_full(first, last, columns.start, columns.stop)
+
     def indices(self, rows: range, columns: range) -> Indices:
         device = self.query.device
         batch, heads, _, _ = self.shape
@@ -139,7 +146,7 @@ class Call:
         scores = self.score(query, key, at.row.flatten(), at.column.flatten())
         if scores.dtype in HALF_PRECISION:
             scores = scores.float()
-        added = self.added(rows, columns, scores.dtype)
+        added = self.added(rows, columns, scores.dtype) if self.has_rules_in(rows, columns) else None
         return scores if added is None else scores + added
 
     def _score_dtype(self) -> torch.dtype:

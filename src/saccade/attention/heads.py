@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from saccade.attention.attend import Kernel, attend
+from saccade.attention.attend import Kernel, attend, weigh
 from saccade.attention.equation import Bias
 from saccade.attention.masks import Mask
 from saccade.attention.positions import ALiBi, Rotary
@@ -189,6 +189,29 @@ class MultiHead(nn.Module):
         )
         joined: Tensor = self.output(output.transpose(1, 2).flatten(2))
         return joined
+
+    def weigh(
+        self,
+        x: Float[Tensor, "B Q D"],
+        source: Float[Tensor, "B K E"] | KeyValue | None = None,
+        *,
+        mask: Mask | Tensor | None = None,
+        bias: Bias | Tensor | None = None,
+        first_row: int = 0,
+    ) -> Float[Tensor, "B H Q K"]:
+        """The weights of ``forward`` before dropout, written out with their gradient, for a loss on them."""
+        query = self._split(self.query(self._checked(x, self.query)), self.num_heads)
+        query = query if self.rotary is None else self.rotary(query, first_row)
+        kept = source if isinstance(source, KeyValue) else self.project(x if source is None else source)
+        return weigh(
+            query,
+            kept.key,
+            score=self.score,
+            weights=self.weights,
+            mask=mask,
+            bias=self._bias(bias),
+            first_row=first_row,
+        )
 
     def project(self, source: Float[Tensor, "B K E"], first: int = 0) -> KeyValue:
         """The keys and values of a source whose first position is ``first``."""

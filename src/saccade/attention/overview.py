@@ -1,8 +1,11 @@
-"""The whole matrix of one head as a small picture, computed tile by tile from the exact weights."""
+"""The whole matrix of one head as a small picture, computed tile by tile from the exact weights.
+
+Every weight is looked at, in float32: a cell is exact to about 1e-6 of its value times the size of the scores.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -12,6 +15,7 @@ from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
 from saccade.attention.equation import Call
+from saccade.attention.weights import Softmax
 from saccade.errors import OptionError, UnknownNameError
 
 __all__ = ["Overview", "Progress", "Reduce"]
@@ -66,7 +70,7 @@ def pool(
     pooled = _Pool(cell, (num_rows, num_columns), reduce, parts[0][1].query.device)
     for rows in _row_blocks(parts, cell[0], preview):
         owner = next((held, call) for held, call in parts if rows.start in held)
-        pooled.add(rows, owner[0].start, owner[1], statistic(rows))
+        pooled.add(rows, owner[0].start, owner[1], statistic)
         if progress is not None:
             progress(rows.stop / num_rows)
     if progress is not None:
@@ -97,42 +101,58 @@ class _Pool:
         self.reduce = reduce
         self.total = torch.zeros(-(-shape[0] // cell[0]), -(-shape[1] // cell[1]), device=device)
 
-    def add(self, rows: range, offset: int, call: Call, statistic: Tensor) -> None:
+    def add(self, rows: range, offset: int, call: Call, statistic: Callable[[range], Tensor]) -> None:
         local = range(rows.start - offset, rows.stop - offset)
-        span = call.span(local)
-        step = max(1, TILE_COLUMNS // self.cell[1]) * self.cell[1]  # whole cells at a time
-        start = span.start // self.cell[1] * self.cell[1]
-        for first in range(start, span.stop, step):
-            columns = range(first, min(first + step, call.shape[3]))
-            # (rows, cells): pooled along the row first, where memory is contiguous
-            pooled = self._pool_columns(call, statistic, local, columns)
-            cells = slice(first // self.cell[1], first // self.cell[1] + pooled.shape[1])
-            self._join(rows, cells, pooled)
-
-    def _pool_columns(self, call: Call, statistic: Tensor, rows: range, columns: range) -> Tensor:
-        # A product in float32 is good enough for a pooled cell; a learned score was kept in float64.
-        plain = call.query.dtype != torch.float64 and not isinstance(call.score, nn.Module)
-        dtype = torch.float32 if plain else torch.float64
-        scores = call.scores(rows, columns, dtype)
-        if statistic.is_floating_point():
-            statistic = statistic.to(dtype)
-        if self.reduce == "max" and call.weights.monotone:
-            # The largest weight of a row's part belongs to its largest score: one exponential a cell.
-            scores = _fold(scores, self.cell[1], float("-inf")).amax(dim=-1)
-            weights = call.weights.apply(scores, statistic)
+        if isinstance(call.weights, Softmax):
+            self._add_softmax(rows, local, call)
         else:
-            weights = call.weights.apply(scores, statistic, columns.start)
-        if call.has_rules:  # a forbidden weight is exactly 0, also in a row that may attend to nothing
-            weights = weights.masked_fill(scores == float("-inf"), 0.0)
-        if self.reduce == "max":
-            return weights[0, 0] if call.weights.monotone else _fold(weights, self.cell[1], 0.0).amax(-1)[0, 0]
-        return _fold(weights, self.cell[1], 0.0).sum(dim=-1)[0, 0]
+            self._add_weights(rows, local, call, statistic(rows))
 
-    def _join(self, rows: range, cells: slice, pooled: Tensor) -> None:
-        target = self.total[:, cells]
+    def _add_weights(self, rows: range, local: range, call: Call, statistic: Tensor) -> None:
+        for columns in self._tiles(call, local):
+            scores = call.scores(local, columns, _dtype(call))
+            known = statistic.to(scores.dtype) if statistic.is_floating_point() else statistic
+            weights = call.weights.apply(scores, known, columns.start)
+            if call.has_rules_in(local, columns):  # a forbidden weight is 0, also where the row has no other
+                weights = weights.masked_fill(scores == float("-inf"), 0.0)
+            folded = _fold(weights, self.cell[1])
+            self._join(rows, columns, folded.sum(-1) if self.reduce == "mean" else folded.amax(-1))
+
+    def _add_softmax(self, rows: range, local: range, call: Call) -> None:
+        """One pass instead of two: each tile is pooled against its own largest scores, and scaled at the end.
+
+        With m the largest score of a row in a tile and l the log-sum-exp of the whole row, known after its last
+        tile: exp(s - l) = exp(s - m) · exp(m - l).
+        """
+        tiles = []
+        for columns in self._tiles(call, local):
+            scores = call.scores(local, columns, _dtype(call))
+            # A row without any allowed key has a largest score of -inf; a finite one keeps its shares at 0.
+            largest = scores.amax(-1, keepdim=True).clamp(min=torch.finfo(scores.dtype).min)
+            folded = _fold((scores - largest).exp_(), self.cell[1])
+            sums = folded.sum(-1)
+            log_sum = largest + sums.sum(-1, keepdim=True).log()
+            tiles.append((columns, sums if self.reduce == "mean" else folded.amax(-1), largest, log_sum))
+        if not tiles:
+            return
+        total = torch.cat([log_sum for *_, log_sum in tiles], dim=-1).logsumexp(-1, keepdim=True)
+        for columns, pooled, largest, _ in tiles:
+            factor = torch.exp(largest - total).masked_fill(total == float("-inf"), 0.0)
+            self._join(rows, columns, pooled * factor)
+
+    def _tiles(self, call: Call, rows: range) -> Iterator[range]:
+        """Columns within these rows' reach, whole cells at a time."""
+        span = call.span(rows)
+        step = max(1, TILE_COLUMNS // self.cell[1]) * self.cell[1]
+        for first in range(span.start // self.cell[1] * self.cell[1], span.stop, step):
+            yield range(first, min(first + step, call.shape[3]))
+
+    def _join(self, rows: range, columns: range, pooled: Float[Tensor, "1 1 Q cells"]) -> None:
+        first = columns.start // self.cell[1]
+        target = self.total[:, first : first + pooled.shape[-1]]
         index = (torch.arange(rows.start, rows.stop, device=pooled.device) // self.cell[0]).unsqueeze(-1)
         reduce = "amax" if self.reduce == "max" else "sum"
-        target.scatter_reduce_(0, index.expand_as(pooled), pooled.to(target.dtype), reduce)
+        target.scatter_reduce_(0, index.expand_as(pooled[0, 0]), pooled[0, 0].to(target.dtype), reduce)
 
     def result(self, preview: bool) -> Tensor:
         """The cells: sums are divided by how many weights each cell holds."""
@@ -144,10 +164,16 @@ class _Pool:
         return self.total / (rows[:, None] * columns[None, :]).to(self.total.device)
 
 
-def _fold(tile: Float[Tensor, "1 1 Q K"], cell: int, fill: float) -> Float[Tensor, "1 1 Q cells cell"]:
-    """The columns of a tile in cells, the last one filled up."""
+def _dtype(call: Call) -> torch.dtype:
+    # A product in float32 is good enough for a pooled cell; a learned score was kept in float64.
+    is_plain = call.query.dtype != torch.float64 and not isinstance(call.score, nn.Module)
+    return torch.float32 if is_plain else torch.float64
+
+
+def _fold(tile: Float[Tensor, "1 1 Q K"], cell: int) -> Float[Tensor, "1 1 Q cells cell"]:
+    """The columns of a tile in cells, the last one filled up with zeros."""
     missing = -tile.shape[-1] % cell
-    tile = F.pad(tile, (0, missing), value=fill) if missing else tile
+    tile = F.pad(tile, (0, missing)) if missing else tile
     return tile.reshape(*tile.shape[:-1], -1, cell)
 
 

@@ -271,7 +271,7 @@ def exact_weights(call: Call, statistic: Tensor, rows: range, columns: range) ->
     """The weights of a tile from its scores and the statistics of its rows, in float64."""
     scores = call.scores(rows, columns, _exact(call))
     weights = call.weights.apply(scores, statistic, columns.start)
-    return weights.masked_fill(scores == float("-inf"), 0.0) if call.has_rules else weights
+    return weights.masked_fill(scores == float("-inf"), 0.0) if call.has_rules_in(rows, columns) else weights
 
 
 def keep(call: Call) -> Call:

@@ -36,8 +36,6 @@ class Weights:
     merges: ClassVar[bool] = False
     #: True where the statistic is a decision that must be kept, because it cannot be computed again.
     decides: ClassVar[bool] = False
-    #: True where, within a row, a larger score never gets a smaller weight (and the place does not matter).
-    monotone: ClassVar[bool] = True
 
     def statistic(self, scores: Float[Tensor, "B H Q K"]) -> Shaped[Tensor, "B H Q 1"]:
         """What ``apply`` must know of each whole row."""
@@ -112,7 +110,6 @@ class Hard(Weights):
     """
 
     decides = True
-    monotone = False
 
     def __init__(self, mode: HardMode = "greedy", generator: torch.Generator | None = None) -> None:
         if mode not in get_args(HardMode):

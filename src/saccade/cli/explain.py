@@ -1,73 +1,21 @@
-"""The command line. Each command is thin: it reads its options, calls the library and prints."""
+"""``saccade explain``: attention number by number."""
 
 from __future__ import annotations
 
-import importlib.metadata
-import io
 import json
-import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
-from saccade.errors import OptionError, SaccadeError, UnknownNameError
+from saccade.errors import OptionError, UnknownNameError
 from saccade.lens import EXAMPLES, Document, read_document
 from saccade.lens.terminal import print_walkthrough
 
-__all__ = ["app", "main"]
-
-START = """\
-Saccade: attention models that you can see through. Start here:
-
-  saccade explain                        self-attention number by number
-  saccade explain --example retrieval    queries, keys and values by hand
-  saccade explain --mask causal --row 2  one query that sees no future
-  saccade explain numbers.toml           your own numbers
-
-saccade --help lists the commands, saccade COMMAND --help their options.
-"""
-
-app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
+__all__ = ["explain"]
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Run a command; whatever Saccade raises on purpose becomes one sentence on stderr and exit code 2."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # a terminal without √ shows ?, not a traceback
-    try:
-        app(args=arguments, prog_name="saccade")
-    except SaccadeError as error:
-        print(f"saccade: {' '.join(str(error).split())}", file=sys.stderr)
-        sys.exit(2)
-    except KeyboardInterrupt:
-        sys.exit(130)
-
-
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        print(f"saccade {importlib.metadata.version('saccade')}")
-        raise typer.Exit
-
-
-@app.callback(invoke_without_command=True)
-def start(
-    context: typer.Context,
-    version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and leave.")
-    ] = False,
-) -> None:
-    """Attention models that you can see through.
-
-    Example: saccade explain --mask causal
-    """
-    if context.invoked_subcommand is None:
-        print(START, end="")
-
-
-@app.command()
 def explain(
     file: Annotated[
         Path | None, typer.Argument(metavar="FILE", help="Your own numbers, in JSON or TOML.", show_default=False)
@@ -121,7 +69,3 @@ def _with_options(document: Document, options: dict[str, Any]) -> Document:
     if "score" in chosen:
         chosen.setdefault("scale", None)  # a score asked for by name is taken as it is
     return document.model_copy(update=chosen)
-
-
-if __name__ == "__main__":
-    main()

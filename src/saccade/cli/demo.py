@@ -1,0 +1,53 @@
+"""``saccade demo``: the main job on built-in data, from nothing to a picture in about a minute."""
+
+from __future__ import annotations
+
+from importlib.resources import as_file, files
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from saccade.cli.look import show
+from saccade.cli.options import Device, console, resolve_device
+from saccade.cli.train import run_session
+from saccade.tasks.predictor import open_model
+from saccade.training.recipe import read_recipe
+
+__all__ = ["demo"]
+
+SENTENCE = "The black cat ate the mouse."
+
+
+def demo(
+    output: Annotated[Path, typer.Option("--output", "-o", help="The folder of the run.")] = Path("runs/demo"),
+    device: Device = "auto",
+) -> None:
+    """Train a small translator on the built-in English-French corpus, and look at what it looks at.
+
+    Run again, it does not train again.
+
+    \b
+    Example:
+      saccade demo
+    """
+    with as_file(files("saccade.training") / "demo.toml") as path:
+        recipe = read_recipe(path)
+    result = run_session(recipe, output, resolve_device(device))
+    shown = console()
+    scores = result["scores"]
+    shown.print(
+        f"\nHeld-out sentences, with combinations of words never seen in training: BLEU {scores['bleu']:.1f}. "
+        f"Alignment right on {scores['alignment']:.1f}% of {scores['alignment_words']:,.0f} content words.\n"
+    )
+    shown.print(f"{SENTENCE}", markup=False)
+    answer = open_model(output, resolve_device(device)).predict([SENTENCE])[0]
+    show(answer, [output / "look.png", output / "look.svg"])
+    shown.print(
+        "\nTry next:\n"
+        f'  saccade look {output} "The small white dog saw the old man."\n'
+        f'  saccade predict {output} "The cat did not eat the mouse." --n-best 3\n'
+        "  saccade explain                    the numbers behind one attention\n"
+        "  saccade new YOUR.en YOUR.fr        a recipe for your own files",
+        markup=False,
+    )

@@ -1,0 +1,141 @@
+"""``saccade evaluate``, ``score`` and ``compare``: how good a model is."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.progress import Progress
+from sacrebleu.metrics.base import Metric
+from sacrebleu.significance import PairedTest, Result
+
+from saccade.cli.options import Device, Model, Source, Table, Target, console, given_only, pairs_of, resolve_device
+from saccade.data.lines import read_lines
+from saccade.data.pairs import Pair
+from saccade.errors import FileError
+from saccade.lens.links import alignment_scores, hard_links, read_pharaoh
+from saccade.tasks.predictor import Predictor, open_model
+from saccade.tasks.translation import METRIC_CLASSES, exact_share
+
+__all__ = ["compare", "evaluate", "score"]
+
+Lowercase = Annotated[bool, typer.Option("--lowercase", help="Compare lower-cased texts.")]
+Beam = Annotated[int | None, typer.Option(help="Hypotheses kept at each step; 1 is greedy.")]
+
+
+def evaluate(
+    model: Model,
+    source: Source = None,
+    target: Target = None,
+    data: Table = None,
+    lowercase: Lowercase = False,
+    beam: Beam = None,
+    alignments: Annotated[
+        Path | None, typer.Option(help="Gold links, a line a pair, as 0-0 1-2 or 1p2.", show_default=False)
+    ] = None,
+    device: Device = "auto",
+) -> None:
+    """Score a model against reference translations: BLEU and chrF by sacrebleu, with their signatures.
+
+    With --alignments also the precision, recall and error rate of its alignment of the references.
+
+    \b
+    Example:
+      saccade evaluate run --source test.en --target test.fr
+    """
+    opened = open_model(model, resolve_device(device))
+    pairs = pairs_of(source, target, data)
+    texts = _translate(opened, pairs, beam)
+    references = [pair.target for pair in pairs]
+    for name, metric in _metrics(lowercase).items():
+        found = metric.corpus_score(texts, [references])
+        print(f"{name} {found.score:.2f}   {metric.get_signature()}")
+    print(f"exactly right {100 * exact_share(texts, references, lowercase):.2f} % of {len(pairs):,}")
+    if alignments is not None:
+        _print_alignment(opened, pairs, alignments)
+
+
+def score(
+    model: Model,
+    source: Source = None,
+    target: Target = None,
+    data: Table = None,
+    device: Device = "auto",
+) -> None:
+    """Print the log-probability of each given translation, and their perplexity.
+
+    \b
+    Example:
+      saccade score run --source test.en --target test.fr
+    """
+    opened = open_model(model, resolve_device(device))
+    pairs = pairs_of(source, target, data)
+    scores = opened.score([pair.source for pair in pairs], [pair.target for pair in pairs])
+    for value in scores:
+        print(f"{value:.4f}")
+    tokens = sum(len(ids) + 1 for ids in opened.task.target.encode_ids([pair.target for pair in pairs]))
+    console(stderr=True).print(f"perplexity {math.exp(min(-sum(scores) / tokens, 700)):.3f} over {tokens:,} tokens")
+
+
+def compare(
+    first: Annotated[str, typer.Argument(metavar="A", help="A model folder.")],
+    second: Annotated[str, typer.Argument(metavar="B", help="Another one.")],
+    source: Source = None,
+    target: Target = None,
+    data: Table = None,
+    lowercase: Lowercase = False,
+    beam: Beam = None,
+    device: Device = "auto",
+) -> None:
+    """Compare two models on the same texts, by paired bootstrap resampling (Koehn 2004).
+
+    \b
+    Example:
+      saccade compare run-a run-b --source test.en --target test.fr
+    """
+    pairs = pairs_of(source, target, data)
+    systems = [(name, _translate(open_model(name, resolve_device(device)), pairs, beam)) for name in (first, second)]
+    if first == second:
+        systems[1] = (f"{second} (again)", systems[1][1])
+    references = [[pair.target for pair in pairs]]
+    test = PairedTest(systems, _metrics(lowercase), references, test_type="bs", n_samples=1000)
+    signatures, found = test()
+    for name in signatures:
+        base, other = found[name]
+        assert isinstance(base, Result)
+        assert isinstance(other, Result)
+        assert other.p_value is not None
+        print(f"{name}: {first} {base.score:.2f}   {second} {other.score:.2f}   p = {other.p_value:.4f}")
+    print("A small p says that the difference is unlikely to be chance; below 0.05 is the custom.")
+
+
+def _metrics(lowercase: bool) -> dict[str, Metric]:
+    return {name: make(lowercase=lowercase) for name, make in METRIC_CLASSES.items()}
+
+
+def _translate(opened: Predictor, pairs: list[Pair], beam: int | None) -> list[str]:
+    with Progress(console=console(stderr=True), transient=True) as bar:
+        row = bar.add_task("translating", total=len(pairs))
+        answers = opened.predict(
+            [pair.source for pair in pairs],
+            progress=lambda done: bar.update(row, completed=done),
+            **given_only(beam=beam),
+        )
+    return [answer.text for answer in answers]
+
+
+def _print_alignment(opened: Predictor, pairs: list[Pair], path: Path) -> None:
+    gold = [read_pharaoh(text, f"Line {number} of {path}") for number, text in read_lines(path)]
+    if len(gold) != len(pairs):
+        raise FileError(f"{path} has {len(gold):,} lines of links for {len(pairs):,} pairs; they must be equal.")
+    links = []
+    for pair in pairs:
+        matrix = opened.spaced_alignment(pair.source, pair.target)
+        links.append(frozenset() if matrix is None else hard_links(matrix))
+    found = alignment_scores(links, gold)
+    print(
+        f"alignment: precision {100 * found.precision:.2f}  recall {100 * found.recall:.2f}  "
+        f"error rate {100 * found.error_rate:.2f}"
+    )

@@ -1,0 +1,80 @@
+"""The commands together, and what becomes of errors: one sentence on stderr, never a traceback."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import io
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from saccade.cli.data import data
+from saccade.cli.demo import demo
+from saccade.cli.evaluate import compare, evaluate, score
+from saccade.cli.explain import explain
+from saccade.cli.look import look
+from saccade.cli.predict import predict
+from saccade.cli.train import new, train
+from saccade.errors import SaccadeError
+
+__all__ = ["app", "main"]
+
+START = """\
+Saccade: attention models that you can see through. Start here:
+
+  saccade demo                                          a translator learns in a minute, and shows where it looks
+  saccade look runs/demo "The black cat ate the mouse." where each word came from
+  saccade explain                                       self-attention number by number
+
+With files of your own, one sentence a line:
+
+  saccade new a.en a.fr -o recipe.toml                  a recipe fitted to them, every key commented
+  saccade train recipe.toml -o run                      train it; Ctrl-C stops, the same command goes on
+  saccade predict run "A sentence."                     use it
+
+saccade --help lists the commands, saccade COMMAND --help their options.
+"""
+
+app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
+for command in (demo, new, train, predict, look, evaluate, score, compare, explain, data):
+    app.command()(command)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run a command; whatever Saccade raises on purpose becomes one sentence on stderr and exit code 2."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal without √ shows ?, not a traceback
+    try:
+        app(args=arguments, prog_name="saccade")
+    except SaccadeError as error:
+        print(f"saccade: {' '.join(str(error).split())}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"saccade {importlib.metadata.version('saccade')}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def start(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and leave.")
+    ] = False,
+) -> None:
+    """Attention models that you can see through.
+
+    Example: saccade demo
+    """
+    if context.invoked_subcommand is None:
+        print(START, end="")
+
+
+if __name__ == "__main__":
+    main()

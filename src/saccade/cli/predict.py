@@ -1,0 +1,94 @@
+"""``saccade predict``: texts in, answers out."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import typer
+from rich.progress import Progress
+
+from saccade.cli.options import Device, Model, console, given_only, read_inputs, resolve_device
+from saccade.lens.links import hard_links, write_pharaoh
+from saccade.tasks.predictor import Answer, open_model
+
+__all__ = ["predict"]
+
+
+def predict(
+    model: Model,
+    text: Annotated[str, typer.Argument(metavar="TEXT|FILE|-", help="A text, a file of texts, or - for stdin.")],
+    beam: Annotated[int | None, typer.Option(help="Hypotheses kept at each step; 1 is greedy.")] = None,
+    n_best: Annotated[int | None, typer.Option(help="Answers to each text, at most the beam.")] = None,
+    length_penalty: Annotated[float | None, typer.Option(help="Score = log-probability / length^penalty.")] = None,
+    sample: Annotated[bool | None, typer.Option("--sample", help="Draw instead of searching.")] = None,
+    tries: Annotated[int | None, typer.Option(help="Answers drawn for each text.")] = None,
+    temperature: Annotated[float | None, typer.Option(help="Below 1: surer draws; above: bolder ones.")] = None,
+    top_k: Annotated[int | None, typer.Option(help="Draw from the k likeliest tokens only.")] = None,
+    top_p: Annotated[float | None, typer.Option(help="Draw from the likeliest tokens that make up this share.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Of the draws.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
+    alignments: Annotated[bool, typer.Option("--alignments", help="Add the links of words, as 0-0 1-2.")] = False,
+    device: Device = "auto",
+) -> None:
+    """Answer texts with a trained model, in the order they are given.
+
+    \b
+    Examples:
+      saccade predict runs/demo "The black cat ate the mouse."
+      saccade predict run input.txt --beam 5 --n-best 3
+      cat input.txt | saccade predict run - --json --alignments
+    """
+    opened = open_model(model, resolve_device(device))
+    texts, many = read_inputs(text)
+    options = given_only(
+        beam=beam,
+        n_best=n_best,
+        length_penalty=length_penalty,
+        sample=sample,
+        tries=tries,
+        temperature=temperature,
+        top_k=top_k,
+        top_p=top_p,
+        seed=seed,
+    )
+    with Progress(console=console(stderr=True), transient=True, disable=not many) as bar:
+        row = bar.add_task("predicting", total=len(texts))
+        answers = opened.predict(texts, progress=lambda done: bar.update(row, completed=done), **options)
+    for answer in answers:
+        _print(answer, as_json, alignments)
+
+
+def _print(answer: Answer, as_json: bool, alignments: bool) -> None:
+    all_of = [answer, *answer.alternatives]
+    if as_json:
+        print(
+            json.dumps(
+                _record(answer, alignments)
+                | {"alternatives": [_record(other, alignments) for other in answer.alternatives]},
+                ensure_ascii=False,
+            )
+        )
+        return
+    for one in all_of:
+        score = f"{one.score:.4f}\t" if len(all_of) > 1 else ""
+        links = f"\t{_links(one)}" if alignments else ""
+        print(f"{score}{one.text}{links}")
+
+
+def _record(answer: Answer, alignments: bool) -> dict[str, Any]:
+    record = {
+        "source": answer.source,
+        "text": answer.text,
+        "score": answer.score,
+        "log_probability": answer.log_probability,
+        "tokens": answer.tokens,
+        "finished": answer.finished,
+    }
+    return record | ({"alignment": _links(answer)} if alignments else {})
+
+
+def _links(answer: Answer) -> str:
+    """The links of words in Pharaoh format; empty for a model without attention to its source."""
+    matrix = answer.attention.alignment
+    return "" if matrix is None else write_pharaoh(hard_links(matrix[:, :-1]))

@@ -1,0 +1,113 @@
+"""A model folder: everything that a model is, in the field's layout, and nothing that could run.
+
+``config.json``, ``model.safetensors``, ``tokenizer.json`` (two where source and target differ), ``recipe.toml``,
+``README.md``, and ``manifest.json`` with the SHA-256 of each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from saccade.errors import DamagedError, FileError, UnknownNameError
+from saccade.lens.alignment import AlignmentChoice
+from saccade.models import Config
+from saccade.storage import Folder, json_bytes, open_folder, read_bytes, read_json, read_tensors, write_folder
+from saccade.tasks.networks import SEQ2SEQ, build_seq2seq, read_network
+from saccade.tasks.search import SearchOptions
+from saccade.tasks.translation import Translation
+from saccade.text import Tokenizer
+
+__all__ = ["Bundle", "load_weights", "read_bundle", "unshared", "write_bundle"]
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """A task, its network, and how its outputs are looked for."""
+
+    task: Translation
+    kind: str  # of network
+    config: Config
+    model: nn.Module
+    decoding: SearchOptions
+
+
+def write_bundle(folder: Path, bundle: Bundle, *, recipe: str, readme: str) -> None:
+    """Write a model folder, whole or not at all."""
+    description = {
+        "format": FORMAT,
+        **bundle.task.description(),
+        "model": {"kind": bundle.kind, **bundle.config.model_dump(mode="json")},
+        "decoding": bundle.decoding.model_dump(mode="json"),
+    }
+    write_folder(
+        folder,
+        {
+            "config.json": json_bytes(description),
+            "model.safetensors": unshared(bundle.model),
+            "recipe.toml": recipe.encode(),
+            "README.md": readme.encode(),
+            **bundle.task.files(),
+        },
+    )
+
+
+def read_bundle(path: Path) -> Bundle:
+    """Open a model folder, or the ``model`` folder of a run; every byte that is used is verified first."""
+    folder = open_folder(_model_folder(path))
+    found = read_json(folder, "config.json")
+    config_path = folder.path / "config.json"
+    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        raise FileError(f"{config_path} is not a model that this version reads (format {FORMAT}).")
+    description = cast(dict[str, Any], found)
+    if description.get("task") != Translation.name:
+        raise UnknownNameError(f"task in {config_path}", description.get("task"), (Translation.name,))
+    task = _task(folder, description)
+    kind, config = read_network(description["model"], SEQ2SEQ, str(config_path))
+    model = build_seq2seq(kind, config, task.source.vocabulary_size, task.target.vocabulary_size)
+    load_weights(model, read_tensors(folder, "model.safetensors"), str(folder.path / "model.safetensors"))
+    decoding = SearchOptions.read(description["decoding"], f"{config_path}: decoding")
+    return Bundle(task, kind, config, model.eval(), decoding)
+
+
+def load_weights(model: nn.Module, tensors: Mapping[str, Tensor], where: str) -> None:
+    """Copy weights by name; each must be there, in its shape."""
+    for name, parameter in unshared(model).items():
+        given = tensors.get(name)
+        if given is None or given.shape != parameter.shape:
+            found = "is missing" if given is None else f"has shape {tuple(given.shape)}"
+            raise DamagedError(f"{where}: {name} {found}; the model needs {tuple(parameter.shape)}.")
+        with torch.no_grad():
+            parameter.copy_(given)
+
+
+def _task(folder: Folder, description: dict[str, Any]) -> Translation:
+    chosen = description.get("alignment")
+    alignment = None if chosen is None else AlignmentChoice.read(chosen, f"{folder.path}/config.json: alignment")
+    names = ["tokenizer.json"] if description["shared"] else ["source.tokenizer.json", "target.tokenizer.json"]
+    tokenizers = [Tokenizer.from_bytes(read_bytes(folder, name), str(folder.path / name)) for name in names]
+    return Translation(tokenizers[0], tokenizers[-1], metric=description["metric"], alignment=alignment)
+
+
+def _model_folder(path: Path) -> Path:
+    if (path / "manifest.json").exists() or not (path / "model").is_dir():
+        return path
+    return path / "model"
+
+
+def unshared(model: nn.Module) -> dict[str, Tensor]:
+    """Parameters and buffers by name, each once: tied weights stand under their first name."""
+    seen: dict[int, str] = {}
+    tensors = {}
+    for name, tensor in model.state_dict(keep_vars=True).items():
+        if id(tensor) not in seen:
+            seen[id(tensor)] = name
+            tensors[name] = tensor.data
+    return tensors

@@ -1,0 +1,187 @@
+"""A model folder that answers: ``saccade.open("run/").predict(["The black cat ate the mouse."])``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from saccade.attention import Trace, watch
+from saccade.decoding import Hypothesis, sequence_log_probabilities
+from saccade.lens.words import merge
+from saccade.tasks.bundle import Bundle, read_bundle
+from saccade.tasks.gold import GoldPair, spaced_words
+from saccade.tasks.networks import Seq2Seq
+from saccade.tasks.reading import read_alignment
+from saccade.tasks.search import SearchOptions, search
+from saccade.tasks.translation import EncodedPair
+from saccade.text import END, Tokenizer
+
+__all__ = ["Answer", "Attention", "Predictor", "open_model"]
+
+#: Padded source tokens that are translated at once.
+BATCH_TOKENS = 4096
+
+
+@dataclass(frozen=True)
+class Attention:
+    """What a model looked at while it read a source and made a target: one forced pass over both."""
+
+    source_tokens: list[str]  # with END
+    target_tokens: list[str]
+    source_words: list[int]  # the word that each token is a piece of
+    target_words: list[int]
+    traces: Mapping[str, Trace]  # every attention of the model, by name
+    pieces: Float[Tensor, "T S"] | None  # the alignment of tokens; None if the model attends to no source
+
+    @property
+    def words(self) -> tuple[list[str], list[str]]:
+        """The words of the target and of the source, as ``alignment`` has them: pieces joined."""
+        return _joined(self.target_tokens, self.target_words), _joined(self.source_tokens, self.source_words)
+
+    @cached_property
+    def alignment(self) -> Float[Tensor, "T S"] | None:
+        """How much each target word took from each source word: rows sum to 1."""
+        return None if self.pieces is None else merge(self.pieces, self.target_words, self.source_words)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An output, with its score and the tokens it is made of; its attention is computed when it is asked for."""
+
+    source: str
+    text: str
+    score: float
+    log_probability: float
+    tokens: list[str]
+    finished: bool  # False: cut off at the longest length
+    alternatives: list[Answer] = field(default_factory=list)
+    _look: Callable[[], Attention] = field(repr=False, default=lambda: _nothing())
+
+    @cached_property
+    def attention(self) -> Attention:
+        return self._look()
+
+
+class Predictor:
+    """An opened model."""
+
+    def __init__(self, bundle: Bundle, device: str = "cpu") -> None:
+        self.bundle = bundle
+        self.task = bundle.task
+        self.model = bundle.model.to(device).eval()
+        self.device = device
+
+    def predict(
+        self, texts: Sequence[str], *, progress: Callable[[int], None] | None = None, **options: Any
+    ) -> list[Answer]:
+        """The best answer to each text, in the order of the texts; ``alternatives`` holds the others.
+
+        Options are those of ``saccade predict`` (beam, n_best, length_penalty, sample, tries, temperature, top_k,
+        top_p, seed); what is not given is as the model was trained with.
+        """
+        chosen = SearchOptions.read(self.bundle.decoding.model_dump() | options, "the options")
+        encoded = self.task.source.encode_batch(list(texts))
+        sources = [[*encoding.ids, END] for encoding in encoded]
+        answers: list[Answer] = []
+        # In pieces, so that progress shows and memory stays bounded however long the file is.
+        for start in range(0, len(texts), 1000):
+            part = sources[start : start + 1000]
+            with torch.inference_mode():
+                found = search(self.model, part, chosen, BATCH_TOKENS, lambda: None)
+            for text, source, hypotheses in zip(texts[start : start + 1000], part, found, strict=True):
+                answers.append(self._answer(text, source, hypotheses))
+            if progress is not None:
+                progress(len(answers))
+        return answers
+
+    def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[float]:
+        """The log-probability of each target given its source."""
+        pairs = self.task.encode([GoldPair(s, t, i) for i, (s, t) in enumerate(zip(sources, targets, strict=True), 1)])
+        scores = []
+        for start in range(0, len(pairs), 32):
+            batch = self.task.batch(pairs[start : start + 32]).to(self.device)
+            network = cast(Seq2Seq, self.model)
+            with torch.inference_mode():
+                features = network.features(batch.source, batch.source_lengths, batch.read)
+                found = sequence_log_probabilities(network.output, features, batch.predicted, batch.real)
+            scores += found.tolist()
+        return scores
+
+    def attention(self, source: str, target: str) -> Attention:
+        """What the model looks at when it reads this source and makes this target."""
+        return self._look(source, [*self.task.source.encode(source).ids, END], self.task.target.encode(target).ids)
+
+    def spaced_alignment(self, source: str, target: str) -> Float[Tensor, "T S"] | None:
+        """The alignment of words separated by spaces, as gold links in files count them; without END."""
+        pieces = self.attention(source, target).pieces
+        if pieces is None:
+            return None
+        target_words = spaced_words(target, self.task.target.encode(target).spans)
+        return merge(pieces[:, :-1], target_words, spaced_words(source, self.task.source.encode(source).spans))
+
+    def given(self, source: str, target: str) -> Answer:
+        """A given target as if it had been the answer, with its log-probability."""
+        (log_probability,) = self.score([source], [target])
+        tokens = self.task.target.encode(target).tokens
+        look = partial(self.attention, source, target)
+        return Answer(source, target, log_probability, log_probability, tokens, True, _look=look)
+
+    def _answer(self, text: str, source: list[int], hypotheses: Sequence[Hypothesis]) -> Answer:
+        answers = [
+            Answer(
+                text,
+                self.task.target.decode(found.tokens),
+                found.score,
+                found.log_probability,
+                [self.task.target.token(i) for i in found.tokens],
+                found.finished,
+                _look=partial(self._look, text, source, found.tokens),
+            )
+            for found in hypotheses
+        ]
+        answers[0].alternatives.extend(answers[1:])
+        return answers[0]
+
+    @torch.inference_mode()
+    def _look(self, text: str, source: list[int], target: list[int]) -> Attention:
+        pair = EncodedPair(source, target, GoldPair(text, "", 1))
+        batch = self.task.batch([pair]).to(self.device)
+        with watch(self.model) as seen:
+            cast(Seq2Seq, self.model).features(batch.source, batch.source_lengths, batch.read)
+        source_words = _words(self.task.source, source[:-1])
+        return Attention(
+            [self.task.source.token(i) for i in source],
+            [self.task.target.token(i) for i in target],
+            [*source_words, (source_words[-1] + 1 if source_words else 0)],
+            _words(self.task.target, target),
+            seen,
+            read_alignment(seen, self.task.alignment, rows=len(target), columns=len(source)),
+        )
+
+
+def _words(tokenizer: Tokenizer, ids: list[int]) -> list[int]:
+    """The word that each token belongs to; where tokens are single characters, each stands for itself."""
+    return list(range(len(ids))) if tokenizer.kind in ("character", "byte") else tokenizer.words(ids)
+
+
+def _joined(tokens: list[str], words: list[int]) -> list[str]:
+    joined = [""] * (max(words, default=-1) + 1)
+    for token, word in zip(tokens, words, strict=True):
+        joined[word] += token
+    return [word.removeprefix("▁") or word for word in joined]
+
+
+def _nothing() -> Attention:
+    raise AssertionError("an answer is made with its attention")
+
+
+def open_model(path: str | Path, device: str = "cpu") -> Predictor:
+    """Open a model folder, or the folder of a run; ``saccade.open`` is this."""
+    return Predictor(read_bundle(Path(path)), device)

@@ -1,0 +1,60 @@
+"""Reading a model's alignment from its attention: where it is read is chosen on training data, and saved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from jaxtyping import Float
+from torch import Tensor
+
+from saccade.attention import Trace
+from saccade.lens.alignment import AlignmentChoice, Lengths, align, choose_alignment
+from saccade.lens.cooccurrence import cooccurrence_links
+from saccade.lens.links import Link
+
+__all__ = ["choose_reading", "read_alignment"]
+
+
+class _Ids(Protocol):
+    @property
+    def source(self) -> list[int]: ...  # with END
+
+    @property
+    def target(self) -> list[int]: ...
+
+
+def choose_reading(
+    seen: Mapping[str, Trace], pairs: Sequence[_Ids], links: Sequence[frozenset[Link] | None]
+) -> AlignmentChoice | None:
+    """The attention, heads and row that agree best with the known links, or with what co-occurs; None without any."""
+    candidates = _cross(seen)
+    if not candidates:
+        return None
+    lengths = [Lengths(len(pair.source) - 1, len(pair.target)) for pair in pairs]
+    gold = [known for known in links if known is not None]
+    if len(gold) < len(links):
+        gold = cooccurrence_links([pair.source[:-1] for pair in pairs], [pair.target for pair in pairs])
+    if not any(gold):
+        return None
+    return choose_alignment(candidates, lengths, gold)
+
+
+def read_alignment(
+    seen: Mapping[str, Trace], choice: AlignmentChoice | None, *, rows: int, columns: int, batch: int = 0
+) -> Float[Tensor, "T S"] | None:
+    """How much each target token took from each source token and its END; None if the model cannot say.
+
+    Before a choice was made: the mean of the last layer's heads, in the row that predicts the token.
+    """
+    candidates = _cross(seen)
+    if not candidates:
+        return None
+    if choice is None:
+        name = list(candidates)[-1]
+        choice = AlignmentChoice(attention=name, heads=tuple(range(candidates[name].shape[1])))
+    return align(choice, candidates, Lengths(columns - 1, rows), batch=batch, end=True)
+
+
+def _cross(seen: Mapping[str, Trace]) -> dict[str, Trace]:
+    return {name: trace for name, trace in seen.items() if name.rpartition(".")[2] == "cross"}

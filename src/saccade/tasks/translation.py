@@ -1,0 +1,304 @@
+"""Translation: the model decides the length (004's type 3), and one text becomes another.
+
+Also whatever else turns one sequence into another: spelling to sounds, numbers to words.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, cast
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int
+from sacrebleu.metrics.base import Metric
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+from torch import Tensor, nn
+
+from saccade.attention import watch
+from saccade.errors import OptionError, UnknownNameError
+from saccade.lens.alignment import AlignmentChoice
+from saccade.models import Config
+from saccade.tasks.gold import GoldPair, token_links, word_agreement
+from saccade.tasks.guided import guided_loss
+from saccade.tasks.networks import Seq2Seq
+from saccade.tasks.reading import choose_reading, read_alignment
+from saccade.tasks.search import SearchOptions, search
+from saccade.tasks.task import Loss, Probe, Tick
+from saccade.text import END, START, Tokenizer, pad, plan_batches
+
+__all__ = [
+    "METRIC_CLASSES",
+    "EncodedPair",
+    "TextSettings",
+    "Translation",
+    "TranslationBatch",
+    "exact_share",
+    "text_scores",
+]
+
+#: What sacrebleu computes, by the name that people use.
+METRIC_CLASSES: dict[str, Callable[..., Metric]] = {"BLEU": BLEU, "chrF": CHRF}
+METRICS = ("bleu", "chrf", "exact", "loss")
+#: Training pairs on which the alignment's layer, heads and row are chosen.
+ALIGNMENT_PAIRS = 300
+#: Padded source tokens that are searched at once.
+SEARCH_TOKENS = 4096
+
+
+class TextSettings(Config):
+    """How text becomes tokens: the ``[text]`` table of a recipe."""
+
+    kind: Literal["bpe", "word", "character", "byte"] = "bpe"
+    vocabulary: int = 8000  # the most tokens, of each side or of both together
+    shared: bool = True  # one vocabulary for both sides
+    lowercase: bool = False
+    min_frequency: int = 1  # a word or pair of pieces that is rarer gets no token of its own
+
+
+@dataclass(frozen=True)
+class EncodedPair:
+    """A pair as token ids, both without START, the source with END."""
+
+    source: list[int]
+    target: list[int]
+    gold: GoldPair
+
+
+@dataclass(frozen=True)
+class TranslationBatch:
+    """Pairs padded to one length: the decoder reads START and the target, and predicts the target and END."""
+
+    source: Int[Tensor, "B S"]
+    source_lengths: Int[Tensor, " B"]
+    read: Int[Tensor, "B T"]
+    predicted: Int[Tensor, "B T"]
+    real: Bool[Tensor, "B T"]
+    links: Float[Tensor, "B T S"] | None  # gold links, for guided alignment
+    lines: Sequence[int]
+
+    def to(self, device: str) -> TranslationBatch:
+        moved: dict[str, Any] = {
+            name: value.to(device) for name, value in vars(self).items() if isinstance(value, Tensor)
+        }
+        return replace(self, **moved)
+
+
+class Translation:
+    """The task with its two tokenizers."""
+
+    name: ClassVar[str] = "translation"
+
+    def __init__(
+        self,
+        source: Tokenizer,
+        target: Tokenizer,
+        *,
+        metric: str = "bleu",
+        alignment: AlignmentChoice | None = None,
+        guided_alignment: float = 0.0,
+    ) -> None:
+        self.check_metric(metric)
+        self.source = source
+        self.target = target
+        self.metric = metric
+        self.metric_is_loss = metric == "loss"
+        self.alignment = alignment
+        self.guided_alignment = guided_alignment  # weight of a loss that draws attention towards gold links
+
+    @staticmethod
+    def check_metric(metric: str) -> None:
+        if metric not in METRICS:
+            raise UnknownNameError("score for translation", metric, METRICS)
+
+    @classmethod
+    def prepare(cls, text: TextSettings, pairs: Sequence[GoldPair], metric: str = "bleu") -> Translation:
+        """The task for these training pairs: its tokenizers are made from them."""
+
+        def train(texts: list[str]) -> Tokenizer:
+            return Tokenizer.train(
+                texts,
+                text.kind,
+                vocabulary_size=text.vocabulary,
+                lowercase=text.lowercase,
+                min_frequency=text.min_frequency,
+            )
+
+        sources, targets = [pair.source for pair in pairs], [pair.target for pair in pairs]
+        if text.shared:
+            both = train(sources + targets)
+            return cls(both, both, metric=metric)
+        return cls(train(sources), train(targets), metric=metric)
+
+    @property
+    def shared(self) -> bool:
+        return self.source is self.target
+
+    def encode(self, pairs: Sequence[GoldPair]) -> list[EncodedPair]:
+        sources = self.source.encode_batch([pair.source for pair in pairs])
+        targets = self.target.encode_batch([pair.target for pair in pairs])
+        return [
+            EncodedPair([*source.ids, END], target.ids, pair)
+            for pair, source, target in zip(pairs, sources, targets, strict=True)
+        ]
+
+    def lengths(self, examples: Sequence[EncodedPair]) -> Int[np.ndarray, "n 2"]:
+        return np.array([(len(pair.source), len(pair.target) + 1) for pair in examples])
+
+    def count(self, examples: Sequence[EncodedPair]) -> int:
+        return sum(len(pair.target) + 1 for pair in examples)
+
+    def batch(self, examples: Sequence[EncodedPair]) -> TranslationBatch:
+        source, source_lengths = pad([pair.source for pair in examples])
+        read, lengths = pad([[START, *pair.target] for pair in examples])
+        predicted, _ = pad([[*pair.target, END] for pair in examples])
+        real = torch.arange(read.shape[1]) < lengths[:, None]
+        gold = self._links(examples, source.shape[1], read.shape[1]) if self.guided_alignment else None
+        lines = [pair.gold.line for pair in examples]
+        return TranslationBatch(source, source_lengths, read, predicted, real, gold, lines)
+
+    def loss(self, model: nn.Module, batch: TranslationBatch, label_smoothing: float) -> Loss:
+        """Cross-entropy of each target token, and of the links if alignment is guided."""
+        network = cast(Seq2Seq, model)
+        arguments = (batch.source, batch.source_lengths, batch.read)
+        apart: Tensor | None = None
+        if model.training and batch.links is not None:
+            features, apart = guided_loss(model, arguments, batch.links)
+        else:
+            features = network.features(*arguments)
+        # Only real positions reach the vocabulary: it is the widest layer.
+        logits = network.output(features[batch.real])
+        total = F.cross_entropy(
+            logits.float(), batch.predicted[batch.real], reduction="sum", label_smoothing=label_smoothing
+        )
+        if apart is not None:
+            total = total + self.guided_alignment * apart
+        return Loss(total, len(logits))
+
+    @torch.inference_mode()
+    def validate(
+        self, model: nn.Module, examples: Sequence[EncodedPair], *, limit: int, batch_tokens: int, tick: Tick
+    ) -> dict[str, float]:
+        total, count = 0.0, 0
+        for part in plan_batches(self.lengths(examples), max_tokens=batch_tokens, seed=0, epoch=0, shuffle=False):
+            tick()
+            batch = self.batch([examples[i] for i in part]).to(_device(model))
+            loss = self.loss(model, batch, 0.0)
+            total, count = total + float(loss.total), count + loss.count
+        scores = {"loss": total / count, "perplexity": math.exp(min(total / count, 50.0))}
+        shown = examples[:limit]
+        found = search(model, [pair.source for pair in shown], SearchOptions(beam=1), batch_tokens, tick)
+        texts = [self.target.decode(best[0].tokens) for best in found]
+        return scores | text_scores(texts, [pair.gold.target for pair in shown])
+
+    def evaluate(
+        self, model: nn.Module, examples: Sequence[EncodedPair], options: SearchOptions, *, tick: Tick
+    ) -> dict[str, float]:
+        """The scores of a trained model on all of these pairs, found by its own search; its alignment's if known."""
+        with torch.inference_mode():
+            found = search(model, [pair.source for pair in examples], options, SEARCH_TOKENS, tick)
+        texts = [self.target.decode(best[0].tokens) for best in found]
+        scores = text_scores(texts, [pair.gold.target for pair in examples])
+        if self.alignment is not None and all(pair.gold.links is not None for pair in examples):
+            right, total = self.content_agreement(model, examples, tick=tick)
+            scores |= {"alignment": 100.0 * right / max(total, 1), "alignment_words": float(total)}
+        return scores
+
+    @torch.inference_mode()
+    def content_agreement(self, model: nn.Module, examples: Sequence[EncodedPair], *, tick: Tick) -> tuple[int, int]:
+        """Of the content words with a gold link: how many the alignment of a forced pass over the reference links
+        rightly, and how many there are."""
+        right = total = 0
+        for start in range(0, len(examples), 64):
+            tick()
+            part = examples[start : start + 64]
+            batch = self.batch(part).to(_device(model))
+            with watch(model) as seen:
+                cast(Seq2Seq, model).features(batch.source, batch.source_lengths, batch.read)
+            for number, pair in enumerate(part):
+                matrix = read_alignment(
+                    seen, self.alignment, rows=len(pair.target), columns=len(pair.source), batch=number
+                )
+                assert matrix is not None
+                one, all_of = word_agreement(pair.gold, matrix[:, :-1], self.source, self.target)
+                right, total = right + one, total + all_of
+        return right, total
+
+    @torch.inference_mode()
+    def probe(self, model: nn.Module, example: EncodedPair) -> Probe:
+        (found,) = search(model, [example.source], SearchOptions(beam=1), 1 << 20, lambda: None)
+        tokens = found[0].tokens
+        with watch(model) as seen:
+            batch = self.batch([replace(example, target=tokens)]).to(_device(model))
+            cast(Seq2Seq, model).features(batch.source, batch.source_lengths, batch.read)
+        weights = read_alignment(seen, self.alignment, rows=len(tokens), columns=len(example.source))
+        return Probe(
+            [self.source.token(i) for i in example.source],
+            [self.target.token(i) for i in tokens],
+            self.target.decode(tokens),
+            [] if weights is None else [[round(w, 4) for w in row] for row in weights.tolist()],
+        )
+
+    @torch.inference_mode()
+    def finish(self, model: nn.Module, examples: Sequence[EncodedPair]) -> None:
+        """Choose where the alignment is read: layer, heads and row, on training pairs."""
+        chosen = sorted(examples, key=lambda pair: len(pair.source) * len(pair.target))
+        chosen = chosen[len(chosen) // 2 :][
+            :ALIGNMENT_PAIRS
+        ]  # of middling length: long ones cost, short ones say little
+        batch = self.batch(chosen).to(_device(model))
+        with watch(model) as seen:
+            cast(Seq2Seq, model).features(batch.source, batch.source_lengths, batch.read)
+        links = [token_links(pair.gold, self.source, self.target) for pair in chosen]
+        self.alignment = choose_reading(seen, chosen, links)
+
+    def description(self) -> dict[str, Any]:
+        return {
+            "task": self.name,
+            "metric": self.metric,
+            "shared": self.shared,
+            "alignment": None if self.alignment is None else self.alignment.model_dump(),
+        }
+
+    def files(self) -> dict[str, bytes]:
+        if self.shared:
+            return {"tokenizer.json": self.source.to_bytes()}
+        return {"source.tokenizer.json": self.source.to_bytes(), "target.tokenizer.json": self.target.to_bytes()}
+
+    def _links(self, examples: Sequence[EncodedPair], sources: int, targets: int) -> Float[Tensor, "B T S"]:
+        """Gold links as weights: each linked target token shares 1 among its source tokens."""
+        weights = torch.zeros(len(examples), targets, sources)
+        for number, pair in enumerate(examples):
+            links = token_links(pair.gold, self.source, self.target)
+            if links is None:
+                raise OptionError(
+                    f"training.guided_alignment needs gold links; line {pair.gold.line} has none "
+                    "(give data.alignments, or set it to 0)."
+                )
+            for source, target in links:
+                weights[number, target, source] = 1.0
+        return weights / weights.sum(dim=-1, keepdim=True).clamp(min=1.0)
+
+
+def text_scores(texts: Sequence[str], references: Sequence[str]) -> dict[str, float]:
+    """BLEU and chrF as sacrebleu computes them on raw text, and the share of texts that are exactly right."""
+    scores = {
+        name.lower(): make().corpus_score(list(texts), [list(references)]).score
+        for name, make in METRIC_CLASSES.items()
+    }
+    return scores | {"exact": 100.0 * exact_share(texts, references)}
+
+
+def exact_share(texts: Sequence[str], references: Sequence[str], lowercase: bool = False) -> float:
+    """The share of texts that are their reference, letter for letter."""
+    pairs = zip(texts, references, strict=True)
+    same = sum(one.lower() == other.lower() if lowercase else one == other for one, other in pairs)
+    return same / max(len(texts), 1)
+
+
+def _device(model: nn.Module) -> str:
+    return str(next(model.parameters()).device)

@@ -1,0 +1,174 @@
+"""Where the pairs of a translation come from: the ``[data]`` table of a recipe."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from saccade.data import (
+    Cleaning,
+    Pair,
+    Report,
+    nettalk_splits,
+    overlap,
+    read_nettalk,
+    read_parallel,
+    read_table,
+    split,
+)
+from saccade.data.grammar import generate
+from saccade.data.lines import read_lines
+from saccade.errors import FileError, OptionError
+from saccade.lens.links import read_pharaoh
+from saccade.models import Config
+from saccade.tasks.gold import GoldPair, from_characters, from_grammar, from_pair
+
+__all__ = ["TranslationData", "TranslationSplits", "read_splits"]
+
+#: Sentences of the built-in grammar that are held out, for each of validation and test.
+BUILTIN_HELD_OUT = 1000
+AS_IT_IS = Cleaning(empty=False, duplicates=False)
+
+
+class TranslationData(Config):
+    """Own files, the built-in corpus, or NETtalk; ``$SACCADE_DATA`` and ``~`` are understood in paths."""
+
+    builtin: Literal["grammar"] | None = None  # the built-in English-French corpus
+    sentences: int = Field(20000, ge=100)  # training sentences drawn from it
+    source: str | None = None  # a file, one text a line
+    target: str | None = None  # its translation, line by line
+    table: str | None = None  # or one file: .tsv, .csv or .jsonl
+    source_column: str = "source"  # its name, or its number counted from 0
+    target_column: str = "target"
+    nettalk: str | None = None  # or the file nettalk.data: spelling to sounds
+    alignments: str | None = None  # gold links of the training pairs, Pharaoh format, line by line
+    validation_source: str | None = None
+    validation_target: str | None = None
+    validation_table: str | None = None
+    test_source: str | None = None
+    test_target: str | None = None
+    test_table: str | None = None
+    validation: float = Field(0.05, ge=0, lt=1)  # share held out by source text, where no file is given
+    test: float = Field(0.0, ge=0, lt=1)
+    max_length: int = Field(200, ge=1)  # words; longer training pairs are dropped
+    max_ratio: float = Field(9.0, ge=1)  # of the lengths of the two sides; more uneven ones are dropped
+    source_language: str = "source"  # for people: "en"
+    target_language: str = "target"
+
+    @model_validator(mode="after")
+    def _one_origin(self) -> TranslationData:
+        origins = [self.builtin, self.source, self.table, self.nettalk]
+        if sum(origin is not None for origin in origins) != 1:
+            raise ValueError("give one of builtin, source (with target), table, nettalk")
+        for part in ("", "validation_", "test_"):
+            if (getattr(self, f"{part}source") is None) != (getattr(self, f"{part}target") is None):
+                raise ValueError(f"{part}source and {part}target go together")
+        if self.alignments is not None and self.source is None:
+            raise ValueError("alignments goes with source and target")
+        return self
+
+
+@dataclass(frozen=True)
+class TranslationSplits:
+    """What is trained on, what decides which model is best, and what is only scored; and what was found."""
+
+    train: list[GoldPair]
+    validation: list[GoldPair]
+    test: list[GoldPair]
+    reports: list[Report] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def read_splits(data: TranslationData, seed: int) -> TranslationSplits:
+    """Read, clean and part the pairs; what was dropped is in the reports."""
+    if data.builtin is not None:
+        count = (data.sentences, BUILTIN_HELD_OUT, BUILTIN_HELD_OUT)
+        parts = [
+            from_grammar(generate(n, seed + i, name))
+            for i, (n, name) in enumerate(zip(count, ("train", "validation", "test"), strict=True))
+        ]
+        return TranslationSplits(parts[0], parts[1], parts[2], notes=["built-in synthetic corpus (docs/corpus.md)"])
+    if data.nettalk is not None:
+        pairs, report = read_nettalk(_path(data.nettalk))
+        parted = nettalk_splits(pairs)
+        parts = [[from_characters(pair) for pair in part] for part in (parted.train, parted.validation, parted.test)]
+        return TranslationSplits(
+            parts[0],
+            parts[1],
+            parts[2],
+            [report],
+            [f"{len(parted.removed)} spellings of held-out words not trained on"],
+        )
+    return _own_files(data, seed)
+
+
+def _own_files(data: TranslationData, seed: int) -> TranslationSplits:
+    cleaning = Cleaning(max_length=data.max_length, max_ratio=data.max_ratio)
+    if data.alignments is not None:
+        cleaning = Cleaning(empty=False, duplicates=False)  # links belong to lines, so no line is dropped
+    pairs, report = _read(data, "", cleaning)
+    linked = pairs if data.alignments is None else _linked(pairs, _path(data.alignments))
+    held_out: dict[str, list[Pair]] = {}
+    reports, notes = [report], []
+    for part in ("validation", "test"):
+        if getattr(data, f"{part}_source") is not None or getattr(data, f"{part}_table") is not None:
+            held_out[part], found = _read(data, f"{part}_", AS_IT_IS)
+            reports.append(found)
+            shared = overlap(linked, held_out[part])
+            if shared.sources:
+                notes.append(f"training and {part}: {shared}")
+    made = split(
+        linked,
+        0 if "validation" in held_out else data.validation,
+        0 if "test" in held_out else data.test,
+        seed,
+    )
+    judged = held_out.get("validation", made.validation)
+    if not judged:
+        raise OptionError("There are no validation pairs; give data.validation_source or a share in data.validation.")
+    train, validation, test = (
+        [from_pair(pair) for pair in part] for part in (made.train, judged, held_out.get("test", made.test))
+    )
+    return TranslationSplits(train, validation, test, reports, notes)
+
+
+def _read(data: TranslationData, part: str, cleaning: Cleaning) -> tuple[list[Pair], Report]:
+    table = getattr(data, f"{part}table")
+    if table is not None:
+        columns = (_column(data.source_column), _column(data.target_column))
+        return read_table(_path(table), *columns, cleaning)
+    return read_parallel(_path(getattr(data, f"{part}source")), _path(getattr(data, f"{part}target")), cleaning)
+
+
+def _linked(pairs: Sequence[Pair], path: Path) -> list[Pair]:
+    lines = list(read_lines(path))
+    if len(lines) != len(pairs):
+        raise FileError(f"{path} has {len(lines):,} lines of links for {len(pairs):,} pairs; they must be equal.")
+    return [
+        Pair(
+            pair.source, pair.target, pair.line, tuple(sorted(read_pharaoh(text, f"Line {number} of {path}").possible))
+        )
+        for pair, (number, text) in zip(pairs, lines, strict=True)
+    ]
+
+
+def _column(name: str) -> str | int:
+    return int(name) if name.isdecimal() else name
+
+
+def _path(given: str) -> Path:
+    """A path with its environment variables filled in; one that is not set is named."""
+
+    def value(match: re.Match[str]) -> str:
+        name = match.group(1)
+        if name not in os.environ:
+            raise FileError(f"{given} needs the environment variable {name}; set it to the folder of your data.")
+        return os.environ[name]
+
+    return Path(re.sub(r"\$(\w+)", value, given)).expanduser()

@@ -1,0 +1,104 @@
+"""What a person sees of a run: the report of the data, a progress bar, each validation."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+from torch import nn
+
+from saccade.tasks.task import Probe
+from saccade.tasks.translation_data import TranslationSplits
+from saccade.training import trainer
+from saccade.training.recipe import Recipe
+
+__all__ = ["Display"]
+
+
+class Display:
+    """Writes to a console; the bar is live on a terminal, and plain lines elsewhere."""
+
+    def __init__(self, console: Console, steps: int) -> None:
+        self.console = console
+        self.steps = steps
+        self._bar: Progress | None = None
+        self._row: TaskID | None = None
+        self._tokens = 0
+        self._since = time.monotonic()
+
+    def __enter__(self) -> Display:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def say(self, text: str) -> None:
+        self.console.print(Text(text))
+
+    def warn(self, text: str) -> None:
+        self.console.print(Text(text, style="yellow"))
+
+    def data(self, splits: TranslationSplits) -> None:
+        table = Table(title="Data", title_justify="left", show_header=False, box=None, pad_edge=False)
+        for report in splits.reports:
+            for what, value in report.rows():
+                table.add_row(Text(what), Text(value))
+        for what, part in (("training", splits.train), ("validation", splits.validation), ("test", splits.test)):
+            table.add_row(f"{what} pairs", f"{len(part):,}")
+        self.console.print(table)
+        for note in splits.notes:
+            self.say(f"Note: {note}.")
+
+    def model(self, model: nn.Module, recipe: Recipe, step: int) -> None:
+        parameters = sum(parameter.numel() for parameter in model.parameters())
+        self.say(f"Model: {recipe.kind}, {parameters:,} parameters.")
+        if step:
+            self.say(f"Going on from step {step:,} of {self.steps:,}.")
+        self._bar = Progress(
+            TextColumn("training"),
+            BarColumn(bar_width=None),
+            MofNCompleteColumn(),
+            TextColumn("loss {task.fields[loss]:.3f}  {task.fields[speed]:,.0f} tokens/s  {task.fields[score]}"),
+            TimeRemainingColumn(),
+            console=self.console,
+            disable=not self.console.is_terminal,
+        )
+        self._row = self._bar.add_task("", total=self.steps, completed=step, loss=float("nan"), speed=0.0, score="")
+        self._bar.start()
+
+    def updated(self, progress: trainer.Progress, loss: float, rate: float, tokens: int) -> None:
+        self._tokens += tokens
+        passed = time.monotonic() - self._since
+        if passed < 0.5 or self._bar is None or self._row is None:
+            return
+        self._bar.update(self._row, completed=progress.step, loss=loss, speed=self._tokens / passed)
+        self._tokens, self._since = 0, time.monotonic()
+
+    def validated(self, progress: trainer.Progress, improved: bool, probe: Probe) -> None:
+        scores = "  ".join(f"{name} {value:.2f}" for name, value in progress.scores.items())
+        mark = "  (best so far)" if improved else ""
+        self.say(f"step {progress.step:,}: {scores}{mark}")
+        self.say(f"  {_short(probe.text)}")
+        if self._bar is not None and self._row is not None:
+            first = next(iter(progress.scores.items()), ("", 0.0))
+            shown = progress.scores.get("bleu")
+            text = f"BLEU {shown:.1f}" if shown is not None else f"{first[0]} {first[1]:.2f}"
+            self._bar.update(self._row, completed=progress.step, score=text)
+        self._tokens, self._since = 0, time.monotonic()
+
+    def result(self, part: str, scores: dict[str, float], lines: Sequence[str]) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+        shown = "  ".join(f"{name} {value:.2f}" for name, value in scores.items())
+        self.say(f"{part}: {shown}")
+        for line in lines:
+            self.say(line)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 100 else text[:99] + "…"

@@ -1,0 +1,70 @@
+"""A recipe as text for people: every key with the comment that stands beside its field in the code."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import tomli_w
+
+from saccade.models import Config
+from saccade.training.recipe import Recipe
+
+__all__ = ["commented", "field_comments"]
+
+_FIELD = re.compile(r"^    (\w+): .*?  # (.+)$", re.MULTILINE)
+_WIDTH = 28  # where comments begin
+
+TOP = {
+    "task": "what the model does",
+    "metric": "the score that decides which model is best: bleu, chrf, exact, loss",
+}
+TABLES = {
+    "data": "where the examples come from; paths may use ~ and $SACCADE_DATA",
+    "text": "how text becomes tokens",
+    "model": "the network",
+    "training": "how it is trained",
+    "decoding": "how outputs are looked for",
+}
+
+
+def field_comments(config: type[Config]) -> dict[str, str]:
+    """The comment of each field: one text for the reader of the code and of the recipe."""
+    comments: dict[str, str] = {}
+    for parent in reversed(config.__mro__):
+        if issubclass(parent, Config) and parent is not Config:
+            comments |= dict(_FIELD.findall(inspect.getsource(parent)))
+    return {name: comments.get(name, _words(name)) for name in config.model_fields}
+
+
+def commented(recipe: Recipe, heading: Sequence[str]) -> str:
+    """The whole recipe, every key with its comment; a key without a value stands there commented out."""
+    lines = [f"# {line}" for line in heading]
+    lines += [_line(key, getattr(recipe, key), comment) for key, comment in TOP.items()]
+    sections: dict[str, Config] = {
+        "data": recipe.data,
+        "text": recipe.text,
+        "model": recipe.model,
+        "training": recipe.training,
+        "decoding": recipe.decoding,
+    }
+    for name, section in sections.items():
+        lines += ["", f"[{name}]  # {TABLES[name]}"]
+        if name == "model":
+            lines.append(_line("kind", recipe.kind, "transformer, recurrent or convolutional"))
+        comments = field_comments(type(section))
+        values = section.model_dump()
+        lines += [_line(key, values[key], comments[key]) for key in comments]
+    return "\n".join(lines) + "\n"
+
+
+def _line(key: str, value: Any, comment: str) -> str:
+    if value is None:
+        return f"{f'# {key} =':<{_WIDTH}}# {comment}"
+    return f"{tomli_w.dumps({key: value}).strip():<{_WIDTH}}# {comment}"
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")

@@ -1,0 +1,39 @@
+"""Learning rates over the updates: linear warm-up, then one of three ways down."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from saccade.training.settings import TrainingSettings
+
+__all__ = ["SCHEDULES", "learning_rate"]
+
+
+def _inverse_sqrt(step: int, warmup: int, steps: int) -> float:
+    """``√(warmup / step)`` (Vaswani 2017, eq. 3)."""
+    return math.sqrt(max(warmup, 1) / step)
+
+
+def _cosine(step: int, warmup: int, steps: int) -> float:
+    """Half a cosine, from 1 to 0 at the last step (Loshchilov 2017)."""
+    return 0.5 * (1 + math.cos(math.pi * (step - warmup) / max(steps - warmup, 1)))
+
+
+def _constant(step: int, warmup: int, steps: int) -> float:
+    return 1.0
+
+
+#: (step, warmup, steps) -> share of the highest rate, from the end of the warm-up on.
+SCHEDULES: dict[str, Callable[[int, int, int], float]] = {
+    "inverse_sqrt": _inverse_sqrt,
+    "cosine": _cosine,
+    "constant": _constant,
+}
+
+
+def learning_rate(settings: TrainingSettings, step: int) -> float:
+    """The rate of update ``step``, counted from 1."""
+    if step <= settings.warmup:
+        return settings.lr * step / settings.warmup
+    return settings.lr * SCHEDULES[settings.schedule](step, settings.warmup, settings.steps)

@@ -1,0 +1,255 @@
+"""One run in one folder: started, watched, stopped, continued, finished.
+
+::
+
+    run/
+      recipe.toml      the resolved recipe: the same one continues the run, another is refused
+      task/            tokenizers and the fingerprint of the data
+      checkpoints/     the last k, to go on from
+      averages/        weights of the last validations, where they are averaged
+      metrics.jsonl    loss, rate and scores as they came
+      probes/          one sentence as the model saw it at each validation
+      model/           the model folder: the best so far, in the end the final one
+      result.json      the final scores; written last
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from saccade.errors import FileError, OptionError
+from saccade.storage import JSON, json_bytes, open_folder, read_bytes, read_json, recover, write_folder
+from saccade.tasks.bundle import Bundle, load_weights, read_bundle, unshared, write_bundle
+from saccade.tasks.gold import GoldPair
+from saccade.tasks.networks import build_seq2seq
+from saccade.tasks.readme import model_readme
+from saccade.tasks.translation import EncodedPair, Translation
+from saccade.tasks.translation_data import TranslationSplits, read_splits
+from saccade.text import Tokenizer
+from saccade.training.checkpoint import CheckpointStore
+from saccade.training.display import Display
+from saccade.training.interrupt import Interrupt, Stopped
+from saccade.training.metrics import MetricsLog
+from saccade.training.recipe import Recipe, read_recipe
+from saccade.training.trainer import Progress, Trainer
+
+__all__ = ["Session"]
+
+
+class Session:
+    """Trains a recipe in a folder, from the start or from where it stands."""
+
+    def __init__(
+        self, recipe: Recipe, folder: Path, display: Display, *, device: str = "cpu", init: Path | None = None
+    ) -> None:
+        self.recipe = recipe
+        self.folder = folder
+        self.display = display
+        self.device = device
+        self.init = init
+        self.result_file = folder / "result.json"
+        self._claim()
+        self.checkpoints = CheckpointStore(folder / "checkpoints", recipe.training.keep)
+        self.averages = CheckpointStore(folder / "averages", recipe.training.average)
+
+    def _claim(self) -> None:
+        """Make the folder ours, or find that it is; never touch one that holds something else."""
+        file = self.folder / "recipe.toml"
+        if file.exists():
+            differences = self.recipe.differences(read_recipe(file))
+            if differences:
+                raise OptionError(
+                    f"{self.folder} holds a run of another recipe ({'; '.join(differences[:3])}"
+                    f"{'; ...' if len(differences) > 3 else ''}); give another folder with -o."
+                )
+            return
+        if self.folder.exists() and (not self.folder.is_dir() or any(self.folder.iterdir())):
+            raise OptionError(f"{self.folder} exists and is no run of ours; give a new or an empty folder with -o.")
+        _write_text(file, self.recipe.toml())
+
+    @property
+    def finished(self) -> bool:
+        return self.result_file.exists()
+
+    def result(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.result_file.read_text(encoding="utf-8"))
+        return found
+
+    def run(self) -> dict[str, Any]:
+        """Train to the end; the final scores. ``Stopped`` if the user asked to stop: everything is saved then."""
+        with Interrupt() as interrupt:
+            splits = read_splits(self.recipe.data, self.recipe.training.seed)
+            self.display.data(splits)
+            interrupt.check()
+            task = self._task(splits)
+            interrupt.check()
+            train, validation = task.encode(splits.train), task.encode(splits.validation)
+            interrupt.check()
+            trainer = self._trainer(task, train, validation)
+            listener = _Recorder(self, trainer, validation[0])
+            self.display.model(trainer.model, self.recipe, trainer.progress.step)
+            try:
+                trainer.run(interrupt.check, listener)
+            except Stopped:
+                listener.save()
+                raise
+            finally:
+                listener.close()
+            return self._finish(trainer, task, train, splits, interrupt.check)
+
+    # --- before training ---
+
+    def _task(self, splits: TranslationSplits) -> Translation:
+        """The task with its tokenizers: made from the training data once, then kept with the run."""
+        fingerprint = _fingerprint(splits.train, splits.validation)
+        folder = self.folder / "task"
+        recover(self.folder)
+        if not folder.exists():
+            task = Translation.prepare(self.recipe.text, splits.train, self.recipe.metric)
+            about: dict[str, JSON] = {"shared": task.shared, "data": fingerprint}
+            write_folder(folder, {"task.json": json_bytes(about), **task.files()})
+        kept = open_folder(folder)
+        about_kept = read_json(kept, "task.json")
+        assert isinstance(about_kept, dict)
+        if about_kept["data"] != fingerprint:
+            raise FileError(
+                f"The data has changed since the run in {self.folder} began; give another folder with -o to start anew."
+            )
+        names = ["tokenizer.json"] if about_kept["shared"] else ["source.tokenizer.json", "target.tokenizer.json"]
+        tokenizers = [Tokenizer.from_bytes(read_bytes(kept, name), str(folder / name)) for name in names]
+        return Translation(
+            tokenizers[0],
+            tokenizers[-1],
+            metric=self.recipe.metric,
+            guided_alignment=self.recipe.training.guided_alignment,
+        )
+
+    def _trainer(self, task: Translation, train: Sequence[EncodedPair], validation: Sequence[EncodedPair]) -> Trainer:
+        torch.manual_seed(self.recipe.training.seed)
+        model = build_seq2seq(
+            self.recipe.kind, self.recipe.model, task.source.vocabulary_size, task.target.vocabulary_size
+        )
+        trainer = Trainer(task, model, train, validation, self.recipe.training, self.device)
+        checkpoint = self.checkpoints.latest(self.display.warn)
+        self.averages.drop_after(0 if checkpoint is None else checkpoint.step)
+        if checkpoint is not None:
+            trainer.restore(checkpoint)
+        elif self.init is not None:
+            load_weights(model, unshared(read_bundle(self.init).model), str(self.init))
+        return trainer
+
+    # --- after training ---
+
+    def _finish(
+        self,
+        trainer: Trainer,
+        task: Translation,
+        train: Sequence[EncodedPair],
+        splits: TranslationSplits,
+        check: Callable[[], None],
+    ) -> dict[str, Any]:
+        """The final weights, the choices made on training data, the scores on held-out pairs; then the folder."""
+        model = self._final_model(trainer)
+        model.eval()
+        task.finish(model, train)
+        check()
+        part = "test" if splits.test else "validation"
+        scores = task.evaluate(model, task.encode(splits.test or splits.validation), self.recipe.decoding, tick=check)
+        result = {
+            "part": part,
+            "scores": scores,
+            "steps": trainer.progress.step,
+            "best_step": trainer.progress.best_step,
+            "seconds": round(trainer.progress.seconds, 1),
+        }
+        self.write_model(model, task, result)
+        _write_text(self.result_file, json.dumps(result, indent=2) + "\n")
+        return result
+
+    def _final_model(self, trainer: Trainer) -> nn.Module:
+        final = self.recipe.training.final
+        if final == "best":
+            load_weights(trainer.model, unshared(read_bundle(self.folder / "model").model), str(self.folder / "model"))
+        elif final == "ema" and trainer.ema is not None:
+            load_weights(trainer.model, trainer.ema, "the moving average")
+        elif final == "average":
+            kept = [self.averages.load(step).tensors for step in self.averages.steps()]
+            load_weights(trainer.model, _mean(kept), "the average")
+        return trainer.model
+
+    def write_model(self, model: nn.Module, task: Translation, result: dict[str, Any]) -> None:
+        bundle = Bundle(task, self.recipe.kind, self.recipe.model, model, self.recipe.decoding)
+        readme = model_readme(bundle, self.recipe.tables(), result)
+        write_bundle(self.folder / "model", bundle, recipe=self.recipe.toml(), readme=readme)
+
+
+class _Recorder:
+    """Writes down what happens: metrics, probes, checkpoints, the model so far."""
+
+    def __init__(self, session: Session, trainer: Trainer, probe: EncodedPair) -> None:
+        self.session = session
+        self.trainer = trainer
+        self.probe = probe
+        self.log = MetricsLog(session.folder / "metrics.jsonl", trainer.progress.step)
+        self._saved = trainer.progress.step
+
+    def updated(self, progress: Progress, loss: float, rate: float, tokens: int) -> None:
+        self.session.display.updated(progress, loss, rate, tokens)
+        if progress.step % self.session.recipe.training.log_every == 0:
+            self.log.write(progress.step, loss=loss, rate=rate, seconds=round(progress.seconds, 2))
+
+    def validated(self, progress: Progress, model: nn.Module, improved: bool) -> None:
+        session, task = self.session, self.trainer.task
+        assert isinstance(task, Translation)
+        self.log.write(progress.step, validation=progress.scores, seconds=round(progress.seconds, 2))
+        probe = task.probe(model, self.probe)
+        _write_text(session.folder / "probes" / f"step-{progress.step:08d}.json", json.dumps(probe._asdict()))
+        if session.recipe.training.final == "average":
+            session.averages.save(progress.step, unshared(model), {})
+        if improved or session.recipe.training.final != "best":
+            session.write_model(model, task, {"part": "validation", "scores": progress.scores, "steps": progress.step})
+        session.display.validated(progress, improved, probe)
+        self.save()
+
+    def save(self) -> None:
+        progress = self.trainer.progress
+        self.session.checkpoints.save(progress.step, self.trainer.tensors(), self.trainer.state())
+        self._saved = progress.step
+
+    def close(self) -> None:
+        self.log.close()
+
+
+def _mean(parts: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
+    return {
+        name: torch.stack([part[name].double() for part in parts]).mean(dim=0).to(parts[0][name].dtype)
+        for name in parts[0]
+    }
+
+
+def _fingerprint(*parts: Sequence[GoldPair]) -> str:
+    """Of the pairs as they were read: a run continues only on the same ones."""
+    digest = hashlib.sha256()
+    for pairs in parts:
+        digest.update(f"{len(pairs)}\n".encode())
+        for pair in pairs:
+            digest.update(f"{pair.source}\t{pair.target}\n".encode())
+    return digest.hexdigest()
+
+
+def _write_text(path: Path, text: str) -> None:
+    """Write a small file whole or not at all."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        beside = path.with_name(f".{path.name}.new")
+        beside.write_text(text, encoding="utf-8")
+        beside.replace(path)
+    except OSError as error:
+        raise FileError(f"{path} cannot be written: {error.strerror}.") from None

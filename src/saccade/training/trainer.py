@@ -1,0 +1,229 @@
+"""The training loop: update, validate, save; stop on request and go on later, to the same bits."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from saccade.errors import DivergedError
+from saccade.tasks.task import Task
+from saccade.text import plan_batches
+from saccade.training.checkpoint import (
+    Checkpoint,
+    load_optimizer,
+    optimizer_tensors,
+    rng_state,
+    set_rng_state,
+)
+from saccade.training.schedule import learning_rate
+from saccade.training.settings import TrainingSettings
+
+__all__ = ["Listener", "Progress", "Trainer"]
+
+
+@dataclass
+class Progress:
+    """Where a run stands: what a checkpoint keeps beside the tensors."""
+
+    step: int = 0  # updates made
+    epoch: int = 0
+    position: int = 0  # updates of this epoch already made
+    validated: int = 0  # the step that was validated last
+    best: float | None = None  # the best score so far, higher is better
+    best_step: int = 0
+    worse: int = 0  # validations since then
+    seconds: float = 0.0  # spent so far, over all sessions
+    finished: bool = False
+    scores: dict[str, float] = field(default_factory=dict)  # of the last validation
+
+
+class Listener(Protocol):
+    """Who is told what happens: the command line, a test, the page."""
+
+    def updated(self, progress: Progress, loss: float, rate: float, tokens: int) -> None: ...
+
+    def validated(self, progress: Progress, model: nn.Module, improved: bool) -> None: ...
+
+
+class Trainer:
+    """Trains one model on encoded examples; ``run`` can be left at any ``check`` and be continued."""
+
+    def __init__(
+        self,
+        task: Task,
+        model: nn.Module,
+        train: Sequence[Any],
+        validation: Sequence[Any],
+        settings: TrainingSettings,
+        device: str = "cpu",
+    ) -> None:
+        self.task = task
+        self.model = model.to(device)
+        self.train = train
+        self.validation = validation
+        self.settings = settings
+        self.device = device
+        self.progress = Progress()
+        self._lengths = task.lengths(train)
+        self._names = dict(model.named_parameters())
+        self.optimizer = _optimizer(self._names, settings)
+        self.ema = None
+        if settings.final == "ema":
+            self.ema = {name: parameter.detach().clone() for name, parameter in self._names.items()}
+
+    def run(self, check: Callable[[], None], listener: Listener) -> None:
+        """Train to the last step, or until patience runs out; ``check`` may raise to stop in between."""
+        settings, progress = self.settings, self.progress
+        began = time.monotonic() - progress.seconds
+        groups = self.groups()
+        while not progress.finished:
+            due = progress.step % settings.validate_every == 0 or progress.step == settings.steps
+            if due and progress.step > progress.validated:
+                self._validate(check, listener)
+                progress.seconds = time.monotonic() - began
+                continue  # to see whether it was the last
+            check()
+            loss, rate, tokens = self.update(next(groups))
+            progress.seconds = time.monotonic() - began
+            listener.updated(progress, loss, rate, tokens)
+
+    # --- one update ---
+
+    def groups(self) -> Iterator[list[list[int]]]:
+        """Batches of example numbers, ``accumulate`` at a time, from where the run stands; without end."""
+        settings, progress = self.settings, self.progress
+        while True:
+            batches = plan_batches(
+                self._lengths, max_tokens=settings.batch_tokens, seed=settings.seed, epoch=progress.epoch
+            )
+            size = settings.accumulate
+            groups = [batches[i : i + size] for i in range(0, len(batches), size)]
+            for group in groups[progress.position :]:
+                progress.position += 1
+                yield group
+            progress.epoch, progress.position = progress.epoch + 1, 0
+
+    def update(self, group: list[list[int]]) -> tuple[float, float, int]:
+        """One step of the optimizer on these batches: their loss, its rate, and how many tokens were predicted."""
+        settings, step = self.settings, self.progress.step + 1
+        self.model.train()
+        rate = learning_rate(settings, step)
+        for parameters in self.optimizer.param_groups:
+            parameters["lr"] = rate
+        examples = [[self.train[i] for i in part] for part in group]
+        count = sum(self.task.count(part) for part in examples)
+        total = 0.0
+        lines: list[int] = []
+        for part in examples:
+            batch = self.task.batch(part).to(self.device)
+            lines += batch.lines
+            with torch.autocast(_kind(self.device), torch.bfloat16, enabled=settings.precision == "bf16"):
+                loss = self.task.loss(self.model, batch, settings.label_smoothing)
+            (loss.total / count).backward()  # type: ignore[no-untyped-call]
+            total += float(loss.total.detach())
+            self._require_finite("loss", total, lines)
+        norm = nn.utils.clip_grad_norm_(self._names.values(), settings.clip or math.inf)
+        self._require_finite("gradient", float(norm), lines)
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        if self.ema is not None:
+            for name, parameter in self._names.items():
+                self.ema[name].lerp_(parameter.detach(), 1 - settings.ema)
+        self.progress.step = step
+        return total / count, rate, count
+
+    def _require_finite(self, what: str, value: float, lines: Sequence[int]) -> None:
+        """Stop before an update that would make every weight NaN."""
+        if math.isfinite(value):
+            return
+        self.optimizer.zero_grad(set_to_none=True)
+        progress = self.progress
+        shown = ", ".join(str(line) for line in sorted(lines)[:5])
+        raise DivergedError(
+            f"The {what} became {value} at step {progress.step + 1} (epoch {progress.epoch + 1}, update "
+            f"{progress.position}; a batch of {len(lines)} examples, lines {shown}, ...); nothing was updated with it. "
+            "A lower training.lr or a longer training.warmup usually helps."
+        )
+
+    # --- validation ---
+
+    def _validate(self, check: Callable[[], None], listener: Listener) -> None:
+        settings, progress = self.settings, self.progress
+        self.model.eval()
+        weights = self._swap(self.ema) if self.ema is not None else None
+        try:
+            scores = self.task.validate(
+                self.model,
+                self.validation,
+                limit=settings.validation_sentences,
+                batch_tokens=settings.batch_tokens,
+                tick=check,
+            )
+        finally:
+            if weights is not None:
+                self._swap(weights)
+        value = scores[self.task.metric] * (-1 if self.task.metric_is_loss else 1)
+        improved = progress.best is None or value > progress.best
+        progress.validated = progress.step
+        progress.scores = scores
+        progress.worse = 0 if improved else progress.worse + 1
+        if improved:
+            progress.best, progress.best_step = value, progress.step
+        out_of_patience = 0 < settings.patience <= progress.worse
+        progress.finished = progress.step >= settings.steps or out_of_patience
+        weights = self._swap(self.ema) if self.ema is not None else None
+        listener.validated(progress, self.model, improved)
+        if weights is not None:
+            self._swap(weights)
+
+    def _swap(self, weights: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Put other weights into the model; what was there comes back."""
+        before = {name: parameter.detach().clone() for name, parameter in self._names.items()}
+        with torch.no_grad():
+            for name, parameter in self._names.items():
+                parameter.copy_(weights[name])
+        return before
+
+    # --- what a checkpoint keeps ---
+
+    def tensors(self) -> dict[str, Tensor]:
+        found = {f"model.{name}": parameter.detach() for name, parameter in self._names.items()}
+        found |= {f"ema.{name}": value for name, value in (self.ema or {}).items()}
+        return found | optimizer_tensors(self.optimizer, self._names) | rng_state()
+
+    def state(self) -> dict[str, Any]:
+        return vars(self.progress).copy()
+
+    def restore(self, checkpoint: Checkpoint) -> None:
+        """Go on exactly where the checkpoint was made."""
+        tensors = checkpoint.tensors
+        self._swap({name: tensors[f"model.{name}"] for name in self._names})
+        if self.ema is not None:
+            self.ema = {name: tensors[f"ema.{name}"].to(self.device) for name in self._names}
+        load_optimizer(self.optimizer, self._names, tensors)
+        set_rng_state(tensors)
+        self.progress = Progress(**checkpoint.state)  # type: ignore[arg-type]
+
+
+def _optimizer(names: dict[str, nn.Parameter], settings: TrainingSettings) -> torch.optim.AdamW:
+    """AdamW (Loshchilov 2019); only matrices decay."""
+    matrices = [parameter for parameter in names.values() if parameter.ndim >= 2]
+    others = [parameter for parameter in names.values() if parameter.ndim < 2]
+    groups = [{"params": matrices, "weight_decay": settings.weight_decay}, {"params": others, "weight_decay": 0.0}]
+    return torch.optim.AdamW(
+        [group for group in groups if group["params"]],
+        lr=settings.lr,
+        betas=(settings.beta1, settings.beta2),
+        eps=1e-9,
+        fused=True,
+    )
+
+
+def _kind(device: str) -> str:
+    return device.partition(":")[0]
