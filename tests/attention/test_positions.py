@@ -1,0 +1,159 @@
+"""Positions: hand numbers, the published forms, and what each refuses."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from transformers import LlamaConfig
+from transformers.models.bloom.modeling_bloom import build_alibi_tensor
+from transformers.models.gptj import modeling_gptj
+from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding, apply_rotary_pos_emb
+
+from saccade import attend, causal
+from saccade.attention import ALiBi, Learned, Linear, PositionTable, Rotary, Sinusoidal
+from saccade.errors import OptionError, PositionError, ShapeError
+
+
+def test_linear_by_hand() -> None:
+    table = Linear(3, slope=2.0, offset=-1.0).table(4, 2)
+    torch.testing.assert_close(table, torch.tensor([[7.0, 7, 7], [9, 9, 9]]))
+
+
+@pytest.mark.parametrize("width", [6, 7])
+def test_sinusoidal_by_hand(width: int) -> None:
+    """Position 1: sin 1, cos 1, then the sine of 1/10000^(2/D), and so on."""
+    table = Sinusoidal(width).table(0, 3)
+    assert table.shape == (3, width)
+    torch.testing.assert_close(table[0], torch.tensor([0.0, 1.0] * 4)[:width])
+    expected = [
+        f(2 / 10000 ** (2 * (i // 2) / width)) for i, f in zip(range(width), [math.sin, math.cos] * 4, strict=False)
+    ]
+    torch.testing.assert_close(table[2], torch.tensor(expected))
+    assert table[1, 0].item() == pytest.approx(math.sin(1))
+    assert table[1, 1].item() == pytest.approx(math.cos(1))
+    assert table[1, 2].item() == pytest.approx(math.sin(1 / 10000 ** (2 / width)))
+
+
+@pytest.mark.parametrize("width", [6, 7])
+def test_sines_before_cosines(width: int) -> None:
+    interleaved, halves = Sinusoidal(width).table(5, 4), Sinusoidal(width, interleaved=False).table(5, 4)
+    torch.testing.assert_close(halves, torch.cat([interleaved[:, 0::2], interleaved[:, 1::2]], dim=-1))
+
+
+@pytest.mark.parametrize(
+    "positions", [Linear(4), Sinusoidal(4), Learned(4, 30)], ids=["linear", "sinusoidal", "learned"]
+)
+def test_added_and_concatenated(positions: PositionTable) -> None:
+    x = torch.randn(2, 3, 5, 4)
+    torch.testing.assert_close(positions(x, 7), x + positions.table(7, 5))
+    positions.how = "concatenate"
+    wide = torch.randn(2, 5, 3)
+    joined = positions(wide, 7)
+    assert joined.shape == (2, 5, 7)
+    torch.testing.assert_close(joined[..., :3], wide)
+    torch.testing.assert_close(joined[1, :, 3:], positions.table(7, 5))
+    positions.how = "add"
+
+
+def test_learned_ends_with_a_clear_error() -> None:
+    positions = Learned(4, 10)
+    assert positions(torch.zeros(2, 3, 4), 7).shape == (2, 3, 4)
+    with pytest.raises(PositionError, match="10 learned positions; the input needs 11"):
+        positions(torch.zeros(2, 3, 4), 8)
+
+
+def test_positions_survive_half_precision() -> None:
+    """The angles of position 4000 need more than bfloat16, or even float32, can hold: a cast model keeps them."""
+    for positions in (Sinusoidal(8), Linear(8)):
+        exact = positions.table(4000, 3)
+        torch.testing.assert_close(positions.to(torch.bfloat16).table(4000, 3), exact, atol=0, rtol=0)
+    rotary, x = Rotary(8), torch.randn(1, 1, 3, 8)
+    exact = rotary(x, 4000)
+    torch.testing.assert_close(rotary.to(torch.bfloat16)(x, 4000), exact, atol=0, rtol=0)
+    near = rotary(x.to(torch.bfloat16), 4000).float()
+    torch.testing.assert_close(near, exact, atol=3e-2, rtol=2e-2)
+
+
+def test_a_far_position_is_exact() -> None:
+    """sin and cos of position 1,000,000, where a float32 angle is off by hundredths."""
+    table = Sinusoidal(4).table(1_000_000, 1)[0]
+    expected = [f(1_000_000 / 100**i) for i in range(2) for f in (math.sin, math.cos)]
+    torch.testing.assert_close(table, torch.tensor(expected))
+
+
+def test_rotary_by_hand() -> None:
+    """The pair (1, 0) at position p becomes (cos p, sin p); the second pair turns 100 times slower."""
+    turned = Rotary(4)(torch.tensor([1.0, 1.0, 0.0, 0.0]).expand(1, 1, 3, 4), 5)[0, 0]
+    expected = [[math.cos(p), math.cos(p / 100), math.sin(p), math.sin(p / 100)] for p in (5, 6, 7)]
+    torch.testing.assert_close(turned, torch.tensor(expected))
+    interleaved = Rotary(4, interleaved=True)(torch.tensor([1.0, 0.0, 1.0, 0.0]).expand(1, 1, 3, 4), 5)[0, 0]
+    torch.testing.assert_close(interleaved, torch.tensor(expected)[:, [0, 2, 1, 3]])
+
+
+@pytest.mark.parametrize("base", [10000.0, 500000.0])
+def test_rotary_in_halves_is_llamas(base: float) -> None:
+    config = LlamaConfig(
+        hidden_size=30, num_attention_heads=3, rope_parameters={"rope_type": "default", "rope_theta": base}
+    )
+    query, key = torch.randn(2, 3, 7, 10), torch.randn(2, 3, 7, 10)
+    cosine, sine = LlamaRotaryEmbedding(config)(query, torch.arange(7)[None])
+    ours = Rotary(10, base)
+    for turned, expected in zip((ours(query), ours(key)), apply_rotary_pos_emb(query, key, cosine, sine), strict=True):
+        torch.testing.assert_close(turned, expected, atol=1e-5, rtol=1e-5)
+
+
+def test_rotary_interleaved_is_gptjs() -> None:
+    x = torch.randn(2, 3, 7, 10)  # GPT-J turns the first 6 of 10 dimensions and has (B, N, H, D)
+    sine, cosine = modeling_gptj.create_sinusoidal_positions(20, 6)[4:11].expand(2, -1, -1).chunk(2, dim=-1)
+    expected = modeling_gptj.apply_rotary_pos_emb(x[..., :6].transpose(1, 2), sine, cosine).transpose(1, 2)
+    turned = Rotary(10, interleaved=True, turned_width=6)(x, 4)
+    torch.testing.assert_close(turned[..., :6], expected, atol=1e-5, rtol=1e-5)
+    assert torch.equal(turned[..., 6:], x[..., 6:])
+
+
+@pytest.mark.parametrize("interleaved", [False, True])
+def test_rotary_knows_the_distance_only(interleaved: bool) -> None:
+    rotary = Rotary(6, interleaved=interleaved)
+    query, key = torch.randn(1, 1, 5, 6, dtype=torch.float64), torch.randn(1, 1, 5, 6, dtype=torch.float64)
+    near = rotary(query) @ rotary(key).transpose(-1, -2)
+    far = rotary(query, 1000) @ rotary(key, 1000).transpose(-1, -2)
+    torch.testing.assert_close(near, far, atol=1e-10, rtol=0)
+
+
+def test_alibi_by_hand() -> None:
+    """8 heads have the slopes 1/2, 1/4, ..., 1/256; 3 heads those of 2 (1/16, 1/256) and the first of 4 (1/4)."""
+    torch.testing.assert_close(ALiBi(8).slopes, 2.0 ** -torch.arange(1.0, 9))
+    torch.testing.assert_close(ALiBi(3).slopes, torch.tensor([1 / 16, 1 / 256, 1 / 4]))
+    index = torch.tensor(0), torch.tensor(1), torch.tensor(2), torch.tensor(7)
+    assert ALiBi(8)(*index).item() == -5 / 4
+
+
+@pytest.mark.parametrize("heads", [1, 2, 3, 8, 12])
+def test_alibi_is_blooms(heads: int) -> None:
+    """Bloom adds slope·column, which differs from -slope·distance by a number a row: softmax is the same."""
+    torch.manual_seed(0)
+    query, key, value = torch.randn(2, heads, 7, 5), torch.randn(2, heads, 7, 5), torch.randn(2, heads, 7, 5)
+    blooms = build_alibi_tensor(torch.ones(2, 7), heads, torch.float32).view(2, heads, 1, 7)
+    expected = attend(query, key, value, mask=causal, bias=blooms)
+    torch.testing.assert_close(
+        attend(query, key, value, mask=causal, bias=ALiBi(heads)), expected, atol=1e-5, rtol=1e-5
+    )
+
+
+def test_what_positions_refuse() -> None:
+    with pytest.raises(OptionError, match="width of at least 1; not 0"):
+        Sinusoidal(0)
+    with pytest.raises(OptionError, match="joined by add or concatenate; not 'multiply'"):
+        Linear(3, "multiply")  # type: ignore[arg-type]
+    with pytest.raises(ShapeError, match="width 4 are added to an input of the same width; it has width 5"):
+        Sinusoidal(4)(torch.zeros(2, 3, 5))
+    with pytest.raises(OptionError, match="even number of dimensions, at most the head's 8; not 5"):
+        Rotary(8, turned_width=5)
+    with pytest.raises(OptionError, match="at most the head's 8; not 10"):
+        Rotary(8, turned_width=10)
+    with pytest.raises(ShapeError, match="heads of width 8; got 6"):
+        Rotary(8)(torch.zeros(1, 1, 3, 6))
+    with pytest.raises(OptionError, match="at least 1 head; not 0"):
+        ALiBi(0)
