@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -96,7 +97,9 @@ def compare(
       saccade compare run-a run-b --source test.en --target test.fr
     """
     pairs = pairs_of(source, target, data)
-    systems = [(name, _translate(open_model(name, resolve_device(device)), pairs, beam)) for name in (first, second)]
+    systems: list[tuple[str, Sequence[str]]] = [
+        (name, _translate(open_model(name, resolve_device(device)), pairs, beam)) for name in (first, second)
+    ]
     if first == second:
         systems[1] = (f"{second} (again)", systems[1][1])
     references = [[pair.target for pair in pairs]]

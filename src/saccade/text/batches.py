@@ -86,7 +86,7 @@ def _cut(
     return batches
 
 
-def pad(sequences: Sequence[Sequence[int]], value: int = PAD) -> tuple[Int64[Tensor, "B T"], Int64[Tensor, B]]:
+def pad(sequences: Sequence[Sequence[int]], value: int = PAD) -> tuple[Int64[Tensor, "B T"], Int64[Tensor, " B"]]:
     """The sequences as rows, filled up at their ends, and their lengths."""
     lengths = np.fromiter(map(len, sequences), dtype=np.int64, count=len(sequences))
     rows = np.full((len(sequences), lengths.max(initial=0)), value, dtype=np.int64)
