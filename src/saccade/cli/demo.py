@@ -40,7 +40,12 @@ def demo(
         f"\nHeld-out sentences, with combinations of words never seen in training: BLEU {scores['bleu']:.1f}. "
         f"Alignment right on {scores['alignment']:.1f}% of {scores['alignment_words']:,.0f} content words.\n"
     )
-    shown.print(f"{SENTENCE}", markup=False)
+    pronoun, bank = (result["kinds"][kind] for kind in ("pronoun", "bank"))
+    shown.print(
+        f"Counted apart, exactly right: {pronoun[0]} of {pronoun[1]} sentences whose pronoun takes its gender from "
+        f"another word, {bank[0]} of {bank[1]} whose 'bank' is decided elsewhere.\n"
+    )
+    shown.print(SENTENCE, markup=False)
     answer = open_model(output, resolve_device(device)).predict([SENTENCE])[0]
     show(answer, [output / "look.png", output / "look.svg"])
     shown.print(

@@ -25,13 +25,13 @@ HALF = math.sqrt(0.5)  # keeps the variance of a sum of two
 class ConvolutionalConfig(Config):
     """The shape of a convolutional network."""
 
-    width: int = Field(256, ge=1)
-    encoder_layers: int = Field(4, ge=1)
-    decoder_layers: int = Field(4, ge=1)
+    width: int = Field(256, ge=1)  # of the vector at each position
+    encoder_layers: int = Field(4, ge=1)  # that read the source
+    decoder_layers: int = Field(4, ge=1)  # that write the target
     kernel: int = Field(3, ge=1)  # positions that a layer sees at once; odd
     max_length: int = Field(512, ge=1)  # of learned positions
-    score: ScoreName = "dot"
-    dropout: float = Field(0.0, ge=0, lt=1)
+    score: ScoreName = "dot"  # dot, scaled_dot, cosine, bilinear, additive or mlp
+    dropout: float = Field(0.0, ge=0, lt=1)  # of embeddings and of what each layer reads
     tied_output: bool = False  # the output layer is the target embedding
 
     @field_validator("kernel")

@@ -36,14 +36,14 @@ class RecurrentConfig(Config):
 
     cell: str = "lstm"  # rnn, lstm, gru (Cho's), gru_torch, mut1, mut2, mut3
     width: int = Field(256, ge=1)  # of the decoder's state, and of each direction of the encoder
-    embedding_width: int = Field(256, ge=1)
-    encoder_layers: int = Field(1, ge=1)
-    decoder_layers: int = Field(1, ge=1)
+    embedding_width: int = Field(256, ge=1)  # of a word
+    encoder_layers: int = Field(1, ge=1)  # that read the source
+    decoder_layers: int = Field(1, ge=1)  # that write the target
     bidirectional: bool = True  # the encoder reads both ways
-    attention: Literal["none", "state", "output"] = "output"
+    attention: Literal["none", "state", "output"] = "output"  # none: a fixed context; state, output: where it enters
     attention_width: int = Field(256, ge=1)  # in which queries and keys are compared
-    score: ScoreName = "additive"
-    weights: str = "softmax"
+    score: ScoreName = "additive"  # dot, scaled_dot, cosine, bilinear, additive or mlp
+    weights: str = "softmax"  # softmax, relu, sparsemax or hard
     dropout: float = Field(0.0, ge=0, lt=1)  # of embeddings, between layers, and before the word
     tied_output: bool = False  # the output layer is the target embedding
 

@@ -62,37 +62,37 @@ class TransformerConfig(Config):
     """The shape of a Transformer; every field has its meaning beside it."""
 
     width: int = Field(256, ge=1)  # of the vector at each position
-    num_heads: int = Field(4, ge=1)
+    num_heads: int = Field(4, ge=1)  # of each attention
     num_key_heads: int | None = None  # fewer: groups of heads share keys and values
     head_width: int | None = None  # width / num_heads if not given
-    encoder_layers: int = Field(0, ge=0)
-    decoder_layers: int = Field(0, ge=0)
-    feedforward_width: int = Field(1024, ge=1)
-    activation: Activation = "relu"
+    encoder_layers: int = Field(0, ge=0)  # blocks that read the source
+    decoder_layers: int = Field(0, ge=0)  # blocks that write the target
+    feedforward_width: int = Field(1024, ge=1)  # inside the layer that treats each position alone
+    activation: Activation = "relu"  # relu, gelu, gelu_tanh or silu
     gated: bool = False  # a gate beside the activation
     bias: bool = True  # learned vectors added in projections, feed-forward layers and layer norms
-    norm: NormKind = "layer"
+    norm: NormKind = "layer"  # layer or rms
     norm_first: bool = True  # pre-norm, as used today; False: post-norm, as drawn in 2017
-    norm_epsilon: float = Field(1e-5, gt=0)
+    norm_epsilon: float = Field(1e-5, gt=0)  # keeps a norm from dividing by 0
     final_norm: bool | None = None  # a norm after the last block; only with norm_first if not given
-    score: str = "scaled_dot"  # by name, as in attend
-    weights: str = "softmax"
+    score: str = "scaled_dot"  # dot, scaled_dot or cosine
+    weights: str = "softmax"  # softmax, relu, sparsemax or hard
     dropout: float = Field(0.0, ge=0, lt=1)  # of embeddings and of what each layer adds
     attention_dropout: float = Field(0.0, ge=0, lt=1)  # of attention weights; 0 keeps the fast kernel
     feedforward_dropout: float = Field(0.0, ge=0, lt=1)  # inside the feed-forward layer
-    position: PositionKind = "sinusoidal"
+    position: PositionKind = "sinusoidal"  # none, linear, sinusoidal, learned, rotary or alibi
     position_width: int = Field(0, ge=0)  # > 0: positions of this width are concatenated, not added
     sines_first: bool = False  # sinusoidal: all sines before all cosines
     max_length: int = Field(512, ge=1)  # of learned positions
-    rotary_base: float = Field(10000.0, gt=0)
-    rotary_interleaved: bool = False
+    rotary_base: float = Field(10000.0, gt=0)  # the slowest rotary angle is 1 / base
+    rotary_interleaved: bool = False  # rotary pairs are neighbours, not halves
     one_hot: bool = False  # words as one-hot vectors, nothing learned
     scaled_embedding: bool = False  # embeddings times √width
     embedding_norm: bool = False  # a norm after the embeddings
     token_types: int = Field(0, ge=0)  # > 0: a learned vector for each type of token (sentence A or B)
     tied_output: bool = True  # the output layer is the (target) embedding
     tied_embeddings: bool = False  # source and target share one embedding
-    output_bias: bool = False
+    output_bias: bool = False  # a learned number for each word of the output
     output_transform: bool = False  # a dense layer, activation and norm before the output layer (BERT's head)
 
     @model_validator(mode="after")

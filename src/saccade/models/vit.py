@@ -27,7 +27,7 @@ class VisionConfig(TransformerConfig):
     """A Transformer over the patches of an image."""
 
     image_size: tuple[int, int] = (28, 28)  # height and width in pixels
-    channels: int = Field(1, ge=1)
+    channels: int = Field(1, ge=1)  # 1 grey, 3 colours
     patch: int = Field(4, ge=1)  # side of a patch in pixels; it divides the image
     pooling: Literal["class", "mean"] = "class"  # the answer is read from a class token, or from the mean patch
     activation: Activation = "gelu"

@@ -29,6 +29,7 @@ class GoldPair:
     target_words: tuple[Span, ...] = ()
     links: frozenset[Link] | None = None  # of words: (source, target)
     content: frozenset[int] = frozenset()  # the target words that count when alignment is judged
+    kind: str = ""  # of sentence, in the built-in corpus
 
 
 def from_grammar(examples: Sequence[Example]) -> list[GoldPair]:
@@ -42,6 +43,7 @@ def from_grammar(examples: Sequence[Example]) -> list[GoldPair]:
             tuple(example.target_spans),
             frozenset(example.alignment),
             frozenset(content_words(example)),
+            example.kind,
         )
         for line, example in enumerate(examples, start=1)
     ]

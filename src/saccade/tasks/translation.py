@@ -6,9 +6,10 @@ Also whatever else turns one sequence into another: spelling to sounds, numbers 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, cast
+from typing import Any, ClassVar, Literal, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -34,6 +35,7 @@ from saccade.text import END, START, Tokenizer, pad, plan_batches
 __all__ = [
     "METRIC_CLASSES",
     "EncodedPair",
+    "Evaluation",
     "TextSettings",
     "Translation",
     "TranslationBatch",
@@ -53,10 +55,10 @@ SEARCH_TOKENS = 4096
 class TextSettings(Config):
     """How text becomes tokens: the ``[text]`` table of a recipe."""
 
-    kind: Literal["bpe", "word", "character", "byte"] = "bpe"
+    kind: Literal["bpe", "word", "character", "byte"] = "bpe"  # what a token is: a piece of a word, a word, ...
     vocabulary: int = 8000  # the most tokens, of each side or of both together
     shared: bool = True  # one vocabulary for both sides
-    lowercase: bool = False
+    lowercase: bool = False  # all text, on both sides
     min_frequency: int = 1  # a word or pair of pieces that is rarer gets no token of its own
 
 
@@ -86,6 +88,13 @@ class TranslationBatch:
             name: value.to(device) for name, value in vars(self).items() if isinstance(value, Tensor)
         }
         return replace(self, **moved)
+
+
+class Evaluation(NamedTuple):
+    """How good a trained model is."""
+
+    scores: dict[str, float]
+    kinds: dict[str, tuple[int, int]]  # kind of sentence -> exactly right, and how many there are
 
 
 class Translation:
@@ -197,7 +206,7 @@ class Translation:
 
     def evaluate(
         self, model: nn.Module, examples: Sequence[EncodedPair], options: SearchOptions, *, tick: Tick
-    ) -> dict[str, float]:
+    ) -> Evaluation:
         """The scores of a trained model on all of these pairs, found by its own search; its alignment's if known."""
         with torch.inference_mode():
             found = search(model, [pair.source for pair in examples], options, SEARCH_TOKENS, tick)
@@ -206,7 +215,7 @@ class Translation:
         if self.alignment is not None and all(pair.gold.links is not None for pair in examples):
             right, total = self.content_agreement(model, examples, tick=tick)
             scores |= {"alignment": 100.0 * right / max(total, 1), "alignment_words": float(total)}
-        return scores
+        return Evaluation(scores, _by_kind(texts, [pair.gold for pair in examples]))
 
     @torch.inference_mode()
     def content_agreement(self, model: nn.Module, examples: Sequence[EncodedPair], *, tick: Tick) -> tuple[int, int]:
@@ -291,6 +300,16 @@ def text_scores(texts: Sequence[str], references: Sequence[str]) -> dict[str, fl
         for name, make in METRIC_CLASSES.items()
     }
     return scores | {"exact": 100.0 * exact_share(texts, references)}
+
+
+def _by_kind(texts: Sequence[str], pairs: Sequence[GoldPair]) -> dict[str, tuple[int, int]]:
+    """Sentences exactly right, counted apart by their kind, where the corpus knows it."""
+    right: Counter[str] = Counter()
+    total: Counter[str] = Counter()
+    for text, pair in zip(texts, pairs, strict=True):
+        total[pair.kind] += 1
+        right[pair.kind] += text == pair.target
+    return {kind: (right[kind], total[kind]) for kind in sorted(total) if kind}
 
 
 def exact_share(texts: Sequence[str], references: Sequence[str], lowercase: bool = False) -> float:

@@ -45,21 +45,21 @@ class TranslationData(Config):
     target: str | None = None  # its translation, line by line
     table: str | None = None  # or one file: .tsv, .csv or .jsonl
     source_column: str = "source"  # its name, or its number counted from 0
-    target_column: str = "target"
+    target_column: str = "target"  # likewise
     nettalk: str | None = None  # or the file nettalk.data: spelling to sounds
     alignments: str | None = None  # gold links of the training pairs, Pharaoh format, line by line
-    validation_source: str | None = None
-    validation_target: str | None = None
-    validation_table: str | None = None
-    test_source: str | None = None
-    test_target: str | None = None
-    test_table: str | None = None
+    validation_source: str | None = None  # decides which model is best; or a share of the training pairs, below
+    validation_target: str | None = None  # line by line with validation_source
+    validation_table: str | None = None  # or one file
+    test_source: str | None = None  # scored once, at the end
+    test_target: str | None = None  # line by line with test_source
+    test_table: str | None = None  # or one file
     validation: float = Field(0.05, ge=0, lt=1)  # share held out by source text, where no file is given
-    test: float = Field(0.0, ge=0, lt=1)
+    test: float = Field(0.0, ge=0, lt=1)  # likewise
     max_length: int = Field(200, ge=1)  # words; longer training pairs are dropped
     max_ratio: float = Field(9.0, ge=1)  # of the lengths of the two sides; more uneven ones are dropped
     source_language: str = "source"  # for people: "en"
-    target_language: str = "target"
+    target_language: str = "target"  # for people: "fr"
 
     @model_validator(mode="after")
     def _one_origin(self) -> TranslationData:

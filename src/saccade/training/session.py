@@ -161,10 +161,11 @@ class Session:
         task.finish(model, train)
         check()
         part = "test" if splits.test else "validation"
-        scores = task.evaluate(model, task.encode(splits.test or splits.validation), self.recipe.decoding, tick=check)
+        found = task.evaluate(model, task.encode(splits.test or splits.validation), self.recipe.decoding, tick=check)
         result = {
             "part": part,
-            "scores": scores,
+            "scores": found.scores,
+            "kinds": found.kinds,
             "steps": trainer.progress.step,
             "best_step": trainer.progress.best_step,
             "seconds": round(trainer.progress.seconds, 1),
@@ -197,7 +198,9 @@ class _Recorder:
         self.session = session
         self.trainer = trainer
         self.probe = probe
-        self.log = MetricsLog(session.folder / "metrics.jsonl", trainer.progress.step)
+        self.log = MetricsLog(
+            session.folder / "metrics.jsonl", trainer.progress.step, session.recipe.training.tensorboard
+        )
         self._saved = trainer.progress.step
 
     def updated(self, progress: Progress, loss: float, rate: float, tokens: int) -> None:

@@ -18,15 +18,15 @@ class TrainingSettings(Config):
     batch_tokens: int = Field(4096, ge=1)  # padded tokens in a batch, on the longer side
     accumulate: int = Field(1, ge=1)  # batches that share one update
     lr: float = Field(1e-3, gt=0)  # the highest learning rate
-    schedule: Literal["inverse_sqrt", "cosine", "constant"] = "cosine"
+    schedule: Literal["inverse_sqrt", "cosine", "constant"] = "cosine"  # of the rate, after the warm-up
     warmup: int = Field(200, ge=0)  # updates until lr is reached
     weight_decay: float = Field(0.0, ge=0)  # of matrices; never of biases and norms
-    beta1: float = Field(0.9, ge=0, lt=1)
-    beta2: float = Field(0.98, ge=0, lt=1)
+    beta1: float = Field(0.9, ge=0, lt=1)  # of AdamW: how slowly the mean of gradients moves
+    beta2: float = Field(0.98, ge=0, lt=1)  # and that of their squares
     clip: float = Field(1.0, ge=0)  # largest norm of the gradient; 0 does not clip
-    label_smoothing: float = Field(0.1, ge=0, lt=1)
+    label_smoothing: float = Field(0.1, ge=0, lt=1)  # share of the target given to all other tokens
     guided_alignment: float = Field(0.0, ge=0)  # weight of a loss that draws attention towards gold links
-    precision: Literal["fp32", "bf16"] = "fp32"
+    precision: Literal["fp32", "bf16"] = "fp32"  # of the forward pass; weights are always fp32
     validate_every: int = Field(500, ge=1)  # updates between validations; each also saves a checkpoint
     validation_sentences: int = Field(500, ge=1)  # translated at a validation; the loss is on all
     patience: int = Field(0, ge=0)  # validations without a better score before stopping; 0 never stops early
@@ -35,7 +35,8 @@ class TrainingSettings(Config):
     ema: float = Field(0.999, gt=0, lt=1)  # share of the old in the moving average, with final = "ema"
     keep: int = Field(3, ge=1)  # checkpoints kept
     log_every: int = Field(50, ge=1)  # updates between lines of metrics.jsonl
-    seed: int = Field(1, ge=0)
+    tensorboard: bool = False  # also write event files for TensorBoard, an extra package
+    seed: int = Field(1, ge=0)  # of weights, order and dropout
 
     @model_validator(mode="after")
     def _consistent(self) -> TrainingSettings:
