@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 import time
 from collections.abc import Sequence
 
@@ -90,6 +92,12 @@ class Display:
             text = f"BLEU {shown:.1f}" if shown is not None else f"{first[0]} {first[1]:.2f}"
             self._bar.update(self._row, completed=progress.step, score=text)
         self._tokens, self._since = 0, time.monotonic()
+
+    def stopped(self) -> None:
+        """The run was left on request: say how it goes on."""
+        if self._bar is not None:
+            self._bar.stop()
+        self.say(f"Stopped and saved. Go on with the same command: {shlex.join(['saccade', *sys.argv[1:]])}")
 
     def result(self, part: str, scores: dict[str, float], lines: Sequence[str]) -> None:
         if self._bar is not None:

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
+from collections.abc import Callable
 from types import FrameType, TracebackType
 
-__all__ = ["Interrupt", "Stopped"]
+__all__ = ["STOPPED_CODE", "Interrupt", "Stopped"]
+
+#: What a process that stopped on request leaves with, as a shell reports Ctrl-C.
+STOPPED_CODE = 130
+#: Seconds that work gets to come to a place where it can stop. Then it is left where it is, so that the process ends
+#: within 10 seconds: whatever a run keeps is whole or not there, so nothing that was saved is lost.
+GRACE = 5.0
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Stopped(Exception):
@@ -14,15 +23,30 @@ class Stopped(Exception):
 
 
 class Interrupt:
-    """While it is entered, a first signal is remembered; a second one acts as it always would."""
+    """While it is entered, a first signal is remembered; a second one acts as it always would.
 
-    def __init__(self) -> None:
+    A handler in Python has to wait while one long call of a library runs, such as the training of a tokenizer. So a
+    thread hears of the signal too, and ends the process after ``grace`` seconds without a ``check``; ``last_words``
+    are said before.
+    """
+
+    def __init__(self, last_words: Callable[[], None], grace: float = GRACE) -> None:
         self.requested = False
+        self._last_words = last_words
+        self._grace = grace
         self._before: dict[signal.Signals, signal._HANDLER] = {}
+        self._heard = threading.Event()
+        self._watcher: threading.Thread | None = None
+        self._pipe = self._pipe_before = -1
 
     def __enter__(self) -> Interrupt:
         if threading.current_thread() is threading.main_thread():  # only there can handlers be set
-            for number in (signal.SIGINT, signal.SIGTERM):
+            reader, self._pipe = os.pipe()
+            os.set_blocking(self._pipe, False)
+            self._watcher = threading.Thread(target=self._watch, args=(reader,), daemon=True)
+            self._watcher.start()
+            self._pipe_before = signal.set_wakeup_fd(self._pipe, warn_on_full_buffer=False)
+            for number in SIGNALS:
                 self._before[number] = signal.signal(number, self._remember)
         return self
 
@@ -33,10 +57,16 @@ class Interrupt:
         traceback: TracebackType | None,
     ) -> None:
         self._restore()
+        self._heard.set()
+        if self._watcher is not None:
+            signal.set_wakeup_fd(self._pipe_before)
+            os.close(self._pipe)
+            self._watcher.join()
 
     def check(self) -> None:
         """Stop here if that was asked for."""
         if self.requested:
+            self._heard.set()  # what is saved now may take its time
             raise Stopped
 
     def _remember(self, number: int, frame: FrameType | None) -> None:
@@ -47,3 +77,11 @@ class Interrupt:
         for number, handler in self._before.items():
             signal.signal(number, handler)
         self._before = {}
+
+    def _watch(self, reader: int) -> None:
+        """Read the numbers of signals, which the system's own handler writes at once, until the pipe is closed."""
+        with open(reader, "rb", buffering=0) as numbers:
+            while number := numbers.read(1):
+                if number[0] in SIGNALS and not self._heard.wait(self._grace):
+                    self._last_words()
+                    os._exit(STOPPED_CODE)

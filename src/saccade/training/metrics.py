@@ -3,34 +3,49 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from saccade.errors import OptionError
+from saccade.storage.replacing import storage_errors
+from saccade.training.files import write_text
 
 __all__ = ["MetricsLog", "read_metrics"]
 
 
 class MetricsLog:
-    """Appends lines; a continued run first drops those after the step that it continues from."""
+    """Appends lines; a continued run first drops those that it will write again.
 
-    def __init__(self, path: Path, continue_after: int, tensorboard: bool = False) -> None:
-        kept = [line for line in read_metrics(path) if line["step"] <= continue_after]
-        text = "".join(json.dumps(line) + "\n" for line in kept)
-        path.write_text(text, encoding="utf-8")
-        self._file = path.open("a", encoding="utf-8")
-        self._board = _event_writer(path.parent / "tensorboard", continue_after) if tensorboard else None
+    These are the lines after ``step``, where it continues from, and the validations after ``validated``: a run that
+    was stopped while it validated begins that anew.
+    """
+
+    def __init__(self, path: Path, step: int, validated: int, tensorboard: bool = False) -> None:
+        kept = [line for line in read_metrics(path) if line["step"] <= (validated if "validation" in line else step)]
+        write_text(path, "".join(json.dumps(line) + "\n" for line in kept))
+        self._path = path
+        with storage_errors(path):
+            self._file = path.open("a", encoding="utf-8")
+        self._board = _event_writer(path.parent / "tensorboard", step) if tensorboard else None
 
     def write(self, step: int, **values: Any) -> None:
-        self._file.write(json.dumps({"step": step, **values}) + "\n")
-        self._file.flush()
+        with storage_errors(self._path):
+            self._file.write(json.dumps({"step": step, **values}) + "\n")
+            self._file.flush()
         if self._board is not None:
             for name, value in _flat(values):
                 self._board.add_scalar(name, value, step)
 
+    def sync(self) -> None:
+        """Make the lines durable: a checkpoint must not outlive those that led to it."""
+        with storage_errors(self._path):
+            os.fsync(self._file.fileno())
+
     def close(self) -> None:
-        self._file.close()
+        with storage_errors(self._path):  # what a full disk did not take is tried once more
+            self._file.close()
         if self._board is not None:
             self._board.close()
 
@@ -57,7 +72,7 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
     """The lines of a log; a last line cut short by a kill is left out."""
     lines = []
     if path.exists():
-        for text in path.read_text(encoding="utf-8").splitlines():
+        for text in path.read_text(encoding="utf-8", errors="replace").splitlines():
             try:
                 line = json.loads(text)
             except ValueError:

@@ -24,7 +24,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from saccade.errors import FileError, OptionError
+from saccade.errors import DamagedError, FileError, OptionError, StorageError
 from saccade.storage import JSON, json_bytes, open_folder, read_bytes, read_json, recover, write_folder
 from saccade.tasks.bundle import Bundle, load_weights, read_bundle, unshared, write_bundle
 from saccade.tasks.gold import GoldPair
@@ -35,6 +35,7 @@ from saccade.tasks.translation_data import TranslationSplits, read_splits
 from saccade.text import Tokenizer
 from saccade.training.checkpoint import CheckpointStore
 from saccade.training.display import Display
+from saccade.training.files import unfinished, write_text
 from saccade.training.interrupt import Interrupt, Stopped
 from saccade.training.metrics import MetricsLog
 from saccade.training.recipe import Recipe, read_recipe
@@ -62,7 +63,15 @@ class Session:
     def _claim(self) -> None:
         """Make the folder ours, or find that it is; never touch one that holds something else."""
         file = self.folder / "recipe.toml"
-        if file.exists():
+        try:
+            present = set(self.folder.iterdir())
+        except FileNotFoundError:
+            present = set()
+        except NotADirectoryError:
+            raise OptionError(f"{self.folder} is no folder; give a new or an empty one with -o.") from None
+        except OSError as error:
+            raise StorageError(f"Cannot reach {self.folder}: {error.strerror}.") from error
+        if file in present:
             differences = self.recipe.differences(read_recipe(file))
             if differences:
                 raise OptionError(
@@ -70,21 +79,24 @@ class Session:
                     f"{'; ...' if len(differences) > 3 else ''}); give another folder with -o."
                 )
             return
-        if self.folder.exists() and (not self.folder.is_dir() or any(self.folder.iterdir())):
+        if present - {unfinished(file)}:  # a kill may have left that one, and nothing else yet
             raise OptionError(f"{self.folder} exists and is no run of ours; give a new or an empty folder with -o.")
-        _write_text(file, self.recipe.toml())
+        write_text(file, self.recipe.toml())
 
     @property
     def finished(self) -> bool:
         return self.result_file.exists()
 
     def result(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.result_file.read_text(encoding="utf-8"))
+        try:
+            found: dict[str, Any] = json.loads(self.result_file.read_bytes())
+        except ValueError as error:
+            raise DamagedError(f"Damaged file {self.result_file}: it is not JSON ({error}).") from None
         return found
 
     def run(self) -> dict[str, Any]:
         """Train to the end; the final scores. ``Stopped`` if the user asked to stop: everything is saved then."""
-        with Interrupt() as interrupt:
+        with Interrupt(self.display.stopped) as interrupt:
             splits = read_splits(self.recipe.data, self.recipe.training.seed)
             self.display.data(splits)
             interrupt.check()
@@ -171,7 +183,7 @@ class Session:
             "seconds": round(trainer.progress.seconds, 1),
         }
         self.write_model(model, task, result)
-        _write_text(self.result_file, json.dumps(result, indent=2) + "\n")
+        write_text(self.result_file, json.dumps(result, indent=2) + "\n")
         return result
 
     def _final_model(self, trainer: Trainer) -> nn.Module:
@@ -198,10 +210,10 @@ class _Recorder:
         self.session = session
         self.trainer = trainer
         self.probe = probe
+        progress, settings = trainer.progress, session.recipe.training
         self.log = MetricsLog(
-            session.folder / "metrics.jsonl", trainer.progress.step, session.recipe.training.tensorboard
+            session.folder / "metrics.jsonl", progress.step, progress.validated, tensorboard=settings.tensorboard
         )
-        self._saved = trainer.progress.step
 
     def updated(self, progress: Progress, loss: float, rate: float, tokens: int) -> None:
         self.session.display.updated(progress, loss, rate, tokens)
@@ -213,7 +225,7 @@ class _Recorder:
         assert isinstance(task, Translation)
         self.log.write(progress.step, validation=progress.scores, seconds=round(progress.seconds, 2))
         probe = task.probe(model, self.probe)
-        _write_text(session.folder / "probes" / f"step-{progress.step:08d}.json", json.dumps(probe._asdict()))
+        write_text(session.folder / "probes" / f"step-{progress.step:08d}.json", json.dumps(probe._asdict()))
         if session.recipe.training.final == "average":
             session.averages.save(progress.step, unshared(model), {})
         if improved or session.recipe.training.final != "best":
@@ -222,9 +234,9 @@ class _Recorder:
         self.save()
 
     def save(self) -> None:
-        progress = self.trainer.progress
-        self.session.checkpoints.save(progress.step, self.trainer.tensors(), self.trainer.state())
-        self._saved = progress.step
+        self.log.sync()
+        step = self.trainer.progress.step
+        self.session.checkpoints.save(step, self.trainer.tensors(), self.trainer.state())
 
     def close(self) -> None:
         self.log.close()
@@ -243,16 +255,6 @@ def _fingerprint(*parts: Sequence[GoldPair]) -> str:
     for pairs in parts:
         digest.update(f"{len(pairs)}\n".encode())
         for pair in pairs:
-            digest.update(f"{pair.source}\t{pair.target}\n".encode())
+            links = "" if pair.links is None else sorted(pair.links)  # they train too, if alignment is guided
+            digest.update(f"{pair.source}\t{pair.target}\t{links}\n".encode())
     return digest.hexdigest()
-
-
-def _write_text(path: Path, text: str) -> None:
-    """Write a small file whole or not at all."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        beside = path.with_name(f".{path.name}.new")
-        beside.write_text(text, encoding="utf-8")
-        beside.replace(path)
-    except OSError as error:
-        raise FileError(f"{path} cannot be written: {error.strerror}.") from None

@@ -168,6 +168,7 @@ class Trainer:
         finally:
             if weights is not None:
                 self._swap(weights)
+        self._require_sound(scores)
         value = scores[self.task.metric] * (-1 if self.task.metric_is_loss else 1)
         improved = progress.best is None or value > progress.best
         progress.validated = progress.step
@@ -181,6 +182,15 @@ class Trainer:
         listener.validated(progress, self.model, improved)
         if weights is not None:
             self._swap(weights)
+
+    def _require_sound(self, scores: dict[str, float]) -> None:
+        """Stop before a model that computes no numbers is saved in the place of one that does."""
+        for name, value in scores.items():
+            if not math.isfinite(value):
+                raise DivergedError(
+                    f"The validation's {name} became {value} at step {self.progress.step}; the checkpoints before it "
+                    "are kept. A lower training.lr or a longer training.warmup usually helps."
+                )
 
     def _swap(self, weights: dict[str, Tensor]) -> dict[str, Tensor]:
         """Put other weights into the model; what was there comes back."""
