@@ -231,9 +231,9 @@ class _Recorder:
         if improved or session.recipe.training.final != "best":
             session.write_model(model, task, {"part": "validation", "scores": progress.scores, "steps": progress.step})
         session.display.validated(progress, improved, probe)
-        self.save()
 
     def save(self) -> None:
+        """Keep all that the run needs to go on from here."""
         self.log.sync()
         step = self.trainer.progress.step
         self.session.checkpoints.save(step, self.trainer.tensors(), self.trainer.state())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -49,6 +50,8 @@ class Listener(Protocol):
     def updated(self, progress: Progress, loss: float, rate: float, tokens: int) -> None: ...
 
     def validated(self, progress: Progress, model: nn.Module, improved: bool) -> None: ...
+
+    def save(self) -> None: ...
 
 
 class Trainer:
@@ -156,8 +159,7 @@ class Trainer:
     def _validate(self, check: Callable[[], None], listener: Listener) -> None:
         settings, progress = self.settings, self.progress
         self.model.eval()
-        weights = self._swap(self.ema) if self.ema is not None else None
-        try:
+        with self._judged_weights():
             scores = self.task.validate(
                 self.model,
                 self.validation,
@@ -165,23 +167,28 @@ class Trainer:
                 batch_tokens=settings.batch_tokens,
                 tick=check,
             )
+            self._require_sound(scores)
+            value = scores[self.task.metric] * (-1 if self.task.metric_is_loss else 1)
+            improved = progress.best is None or value > progress.best
+            progress.validated = progress.step
+            progress.scores = scores
+            progress.worse = 0 if improved else progress.worse + 1
+            if improved:
+                progress.best, progress.best_step = value, progress.step
+            out_of_patience = 0 < settings.patience <= progress.worse
+            progress.finished = progress.step >= settings.steps or out_of_patience
+            listener.validated(progress, self.model, improved)
+        listener.save()  # with the weights that go on training
+
+    @contextmanager
+    def _judged_weights(self) -> Iterator[None]:
+        """The moving average in the place of the weights, where it becomes the model."""
+        weights = self._swap(self.ema) if self.ema is not None else None
+        try:
+            yield
         finally:
             if weights is not None:
                 self._swap(weights)
-        self._require_sound(scores)
-        value = scores[self.task.metric] * (-1 if self.task.metric_is_loss else 1)
-        improved = progress.best is None or value > progress.best
-        progress.validated = progress.step
-        progress.scores = scores
-        progress.worse = 0 if improved else progress.worse + 1
-        if improved:
-            progress.best, progress.best_step = value, progress.step
-        out_of_patience = 0 < settings.patience <= progress.worse
-        progress.finished = progress.step >= settings.steps or out_of_patience
-        weights = self._swap(self.ema) if self.ema is not None else None
-        listener.validated(progress, self.model, improved)
-        if weights is not None:
-            self._swap(weights)
 
     def _require_sound(self, scores: dict[str, float]) -> None:
         """Stop before a model that computes no numbers is saved in the place of one that does."""
