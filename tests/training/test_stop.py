@@ -1,0 +1,67 @@
+"""Ctrl-C and SIGTERM in each phase of a run: it is saved, says how to go on, and goes on to the same bits."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+from pathlib import Path
+
+import pytest
+from tiny_runs import Command, final_weights, last_step, saccade, tables, write_recipe
+
+#: In the order in which one run comes to them, each in a process that goes on from the one before.
+PHASES = {
+    "reading the data": ("read_splits", 1),
+    "preparing the tokenizer": ("Translation.prepare", 1),
+    "encoding": ("Translation.encode", 1),
+    "training": ("Trainer.update", 13),
+    "validating": ("Translation.validate", 1),
+    "saving": ("CheckpointStore.save", 1),
+    "finishing": ("Translation.finish", 1),
+    "scoring": ("Translation.evaluate", 1),
+}
+
+
+@pytest.mark.parametrize(
+    ("number", "model", "final"), [(signal.SIGTERM, "recurrent", "best"), (signal.SIGINT, "transformer", "ema")]
+)
+def test_a_signal_in_each_phase(tmp_path: Path, number: signal.Signals, model: str, final: str) -> None:
+    recipe = write_recipe(tmp_path, model, final=final, ema=0.9)
+    arguments = ["train", str(recipe), "-o", str(tmp_path / "run")]
+    for phase, place in PHASES.items():
+        code, out, err = saccade(tmp_path / "stopped", *arguments, signal_at=(number, *place))
+        assert (phase, code, err) == (phase, 130, "")
+        assert out.count("Stopped") == 1
+        assert out.endswith(f"Go on with the same command: {shlex.join(['saccade', *arguments])}\n")
+    assert not (tmp_path / "run" / "result.json").exists()
+    assert saccade(tmp_path / "last", *arguments)[0] == 0
+    assert saccade(tmp_path / "unstopped", "train", recipe, "-o", tmp_path / "unstopped")[0] == 0
+    assert final_weights(tmp_path / "run") == final_weights(tmp_path / "unstopped")
+
+
+def test_a_signal_saves_the_very_step(tmp_path: Path) -> None:
+    recipe = write_recipe(tmp_path)
+    run = tmp_path / "run"
+    place = (signal.SIGTERM, "Trainer.update", 13)
+    assert saccade(tmp_path / "stopped", "train", recipe, "-o", run, signal_at=place)[0] == 130
+    assert last_step(run) == 13
+    assert sorted(os.listdir(run / "checkpoints")) == ["step-00000010", "step-00000013"]
+    code, out, _ = saccade(tmp_path / "again", "train", recipe, "-o", run)
+    assert code == 0
+    assert "Going on from step 13 of 40." in out
+
+
+def test_data_that_never_comes_does_not_hold_a_stop_up(tmp_path: Path) -> None:
+    table = Path(tables(tmp_path)["data"]["table"])
+    table.rename(tmp_path / "kept")
+    os.mkfifo(table)
+    recipe = write_recipe(tmp_path)
+    command = Command(["train", recipe, "-o", tmp_path / "run"], tmp_path / "stopped")
+    writer = os.open(table, os.O_WRONLY)  # returns once the command has opened the file and waits for a line
+    os.kill(command.process.pid or 0, signal.SIGTERM)
+    assert command.exit_code() == 130
+    assert "Go on with the same command" in command.out
+    os.close(writer)
+    (tmp_path / "kept").replace(table)
+    assert saccade(tmp_path / "again", "train", recipe, "-o", tmp_path / "run")[0] == 0
