@@ -15,8 +15,6 @@ from saccade.lens.alignment import AlignmentChoice
 from saccade.tasks.gold import from_grammar
 from saccade.tasks.predictor import Predictor
 
-pytestmark = pytest.mark.xdist_group("demo")
-
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
