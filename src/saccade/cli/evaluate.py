@@ -8,21 +8,34 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.progress import Progress
 from sacrebleu.metrics.base import Metric
 from sacrebleu.significance import PairedTest, Result
 
-from saccade.cli.options import Device, Model, Source, Table, Target, console, given_only, pairs_of, resolve_device
+from saccade.cli.options import (
+    Columns,
+    Device,
+    Model,
+    Source,
+    Table,
+    Target,
+    console,
+    given_only,
+    pairs_of,
+    progress,
+    resolve_device,
+)
 from saccade.data.lines import read_lines
 from saccade.data.pairs import Pair
-from saccade.errors import FileError
-from saccade.lens.links import alignment_scores, hard_links, read_pharaoh
+from saccade.errors import FileError, OptionError
+from saccade.lens.links import alignment_scores, read_pharaoh
 from saccade.tasks.predictor import Predictor, open_model
 from saccade.tasks.translation import METRIC_CLASSES, exact_share
 
 __all__ = ["compare", "evaluate", "score"]
 
 Lowercase = Annotated[bool, typer.Option("--lowercase", help="Compare lower-cased texts.")]
+#: Of the paired bootstrap, as is the custom.
+RESAMPLES = 1000
 Beam = Annotated[int | None, typer.Option(help="Hypotheses kept at each step; 1 is greedy.")]
 
 
@@ -31,6 +44,7 @@ def evaluate(
     source: Source = None,
     target: Target = None,
     data: Table = None,
+    columns: Columns = None,
     lowercase: Lowercase = False,
     beam: Beam = None,
     alignments: Annotated[
@@ -47,7 +61,7 @@ def evaluate(
       saccade evaluate run --source test.en --target test.fr
     """
     opened = open_model(model, resolve_device(device))
-    pairs = pairs_of(source, target, data)
+    pairs = pairs_of(source, target, data, columns)
     texts = _translate(opened, pairs, beam)
     references = [pair.target for pair in pairs]
     for name, metric in _metrics(lowercase).items():
@@ -63,6 +77,7 @@ def score(
     source: Source = None,
     target: Target = None,
     data: Table = None,
+    columns: Columns = None,
     device: Device = "auto",
 ) -> None:
     """Print the log-probability of each given translation, and their perplexity.
@@ -72,7 +87,7 @@ def score(
       saccade score run --source test.en --target test.fr
     """
     opened = open_model(model, resolve_device(device))
-    pairs = pairs_of(source, target, data)
+    pairs = pairs_of(source, target, data, columns)
     scores = opened.score([pair.source for pair in pairs], [pair.target for pair in pairs])
     for value in scores:
         print(f"{value:.4f}")
@@ -86,6 +101,7 @@ def compare(
     source: Source = None,
     target: Target = None,
     data: Table = None,
+    columns: Columns = None,
     lowercase: Lowercase = False,
     beam: Beam = None,
     device: Device = "auto",
@@ -96,22 +112,30 @@ def compare(
     Example:
       saccade compare run-a run-b --source test.en --target test.fr
     """
-    pairs = pairs_of(source, target, data)
+    pairs = pairs_of(source, target, data, columns)
+    if len(pairs) < 2:
+        raise OptionError("A paired bootstrap needs at least 2 pairs to resample, better some hundreds; 1 was given.")
     systems: list[tuple[str, Sequence[str]]] = [
         (name, _translate(open_model(name, resolve_device(device)), pairs, beam)) for name in (first, second)
     ]
     if first == second:
         systems[1] = (f"{second} (again)", systems[1][1])
     references = [[pair.target for pair in pairs]]
-    test = PairedTest(systems, _metrics(lowercase), references, test_type="bs", n_samples=1000)
+    test = PairedTest(systems, _metrics(lowercase), references, test_type="bs", n_samples=RESAMPLES)
     signatures, found = test()
-    for name in signatures:
+    for name, signature in signatures.items():
         base, other = found[name]
         assert isinstance(base, Result)
         assert isinstance(other, Result)
         assert other.p_value is not None
-        print(f"{name}: {first} {base.score:.2f}   {second} {other.score:.2f}   p = {other.p_value:.4f}")
-    print("A small p says that the difference is unlikely to be chance; below 0.05 is the custom.")
+        # No difference is what chance gives most often; the library counts only differences that are greater.
+        p_value = 1.0 if base.score == other.score else other.p_value
+        print(f"{name}: {first} {base.score:.2f}   {second} {other.score:.2f}   p = {p_value:.4f}")
+        print(f"    {signature}")
+    print(
+        f"p from {RESAMPLES:,} samples of {len(pairs):,} pairs: how often chance alone would make such a difference; "
+        "below 0.05 is the custom."
+    )
 
 
 def _metrics(lowercase: bool) -> dict[str, Metric]:
@@ -119,13 +143,9 @@ def _metrics(lowercase: bool) -> dict[str, Metric]:
 
 
 def _translate(opened: Predictor, pairs: list[Pair], beam: int | None) -> list[str]:
-    with Progress(console=console(stderr=True), transient=True) as bar:
-        row = bar.add_task("translating", total=len(pairs))
-        answers = opened.predict(
-            [pair.source for pair in pairs],
-            progress=lambda done: bar.update(row, completed=done),
-            **given_only(beam=beam),
-        )
+    options = {"sample": False, "n_best": 1, **given_only(beam=beam)}
+    with progress("translating", len(pairs)) as show:
+        answers = opened.predict([pair.source for pair in pairs], progress=show, **options)
     return [answer.text for answer in answers]
 
 
@@ -134,9 +154,10 @@ def _print_alignment(opened: Predictor, pairs: list[Pair], path: Path) -> None:
     if len(gold) != len(pairs):
         raise FileError(f"{path} has {len(gold):,} lines of links for {len(pairs):,} pairs; they must be equal.")
     links = []
-    for pair in pairs:
-        matrix = opened.spaced_alignment(pair.source, pair.target)
-        links.append(frozenset() if matrix is None else hard_links(matrix))
+    with progress("aligning", len(pairs)) as show:
+        for pair in pairs:
+            links.append(opened.attention(pair.source, pair.target).links)
+            show(len(links))
     found = alignment_scores(links, gold)
     print(
         f"alignment: precision {100 * found.precision:.2f}  recall {100 * found.recall:.2f}  "

@@ -6,10 +6,10 @@ import json
 from typing import Annotated, Any
 
 import typer
-from rich.progress import Progress
 
-from saccade.cli.options import Device, Model, console, given_only, read_inputs, resolve_device
-from saccade.lens.links import hard_links, write_pharaoh
+from saccade.cli.options import Device, Model, given_only, progress, read_inputs, resolve_device
+from saccade.errors import OptionError
+from saccade.lens.links import write_pharaoh
 from saccade.tasks.predictor import Answer, open_model
 
 __all__ = ["predict"]
@@ -28,7 +28,9 @@ def predict(
     top_p: Annotated[float | None, typer.Option(help="Draw from the likeliest tokens that make up this share.")] = None,
     seed: Annotated[int | None, typer.Option(help="Of the draws.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
-    alignments: Annotated[bool, typer.Option("--alignments", help="Add the links of words, as 0-0 1-2.")] = False,
+    alignments: Annotated[
+        bool, typer.Option("--alignments", help="Add links of words (separated by spaces): 0-0 1-2.")
+    ] = False,
     device: Device = "auto",
 ) -> None:
     """Answer texts with a trained model, in the order they are given.
@@ -41,22 +43,22 @@ def predict(
     """
     opened = open_model(model, resolve_device(device))
     texts, many = read_inputs(text)
-    options = given_only(
-        beam=beam,
-        n_best=n_best,
-        length_penalty=length_penalty,
-        sample=sample,
-        tries=tries,
-        temperature=temperature,
-        top_k=top_k,
-        top_p=top_p,
-        seed=seed,
-    )
-    with Progress(console=console(stderr=True), transient=True, disable=not many) as bar:
-        row = bar.add_task("predicting", total=len(texts))
-        answers = opened.predict(texts, progress=lambda done: bar.update(row, completed=done), **options)
+    searching = given_only(beam=beam, n_best=n_best, length_penalty=length_penalty)
+    drawing = given_only(tries=tries, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed)
+    _refuse_idle(searching, drawing, sample or opened.bundle.decoding.sample)
+    options = searching | drawing | given_only(sample=sample)
+    with progress("predicting", len(texts), shown=many) as show:
+        answers = opened.predict(texts, progress=show, **options)
     for answer in answers:
         _print(answer, as_json, alignments)
+
+
+def _refuse_idle(searching: dict[str, Any], drawing: dict[str, Any], sample: bool) -> None:
+    """An option that would change nothing is refused: who gives it expects something of it."""
+    for name in searching if sample else drawing:
+        option = f"--{name.replace('_', '-')}"
+        said = "is of a search, and --sample draws instead" if sample else "is of draws; give --sample as well"
+        raise OptionError(f"{option} {said}.")
 
 
 def _print(answer: Answer, as_json: bool, alignments: bool) -> None:
@@ -73,7 +75,7 @@ def _print(answer: Answer, as_json: bool, alignments: bool) -> None:
     for one in all_of:
         score = f"{one.score:.4f}\t" if len(all_of) > 1 else ""
         links = f"\t{_links(one)}" if alignments else ""
-        print(f"{score}{one.text}{links}")
+        print(f"{score}{' '.join(one.text.splitlines())}{links}")  # one line, whatever the model made
 
 
 def _record(answer: Answer, alignments: bool) -> dict[str, Any]:
@@ -89,6 +91,4 @@ def _record(answer: Answer, alignments: bool) -> dict[str, Any]:
 
 
 def _links(answer: Answer) -> str:
-    """The links of words in Pharaoh format; empty for a model without attention to its source."""
-    matrix = answer.attention.alignment
-    return "" if matrix is None else write_pharaoh(hard_links(matrix[:, :-1]))
+    return write_pharaoh(answer.attention.links)

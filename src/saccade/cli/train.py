@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from saccade.cli.options import Device, Source, Table, Target, console, resolve_device
+from saccade.cli.options import Columns, Device, Source, Table, Target, console, data_table, resolve_device
 from saccade.errors import FileError, OptionError
 from saccade.tasks.translation import Translation
 from saccade.training.display import Display
@@ -34,6 +35,7 @@ def train(
     source: Source = None,
     target: Target = None,
     data: Table = None,
+    columns: Columns = None,
     output: Output = None,
     override: Set = None,
     init: Annotated[
@@ -53,14 +55,27 @@ def train(
       saccade train --data pairs.tsv -o run --set training.steps=5000
     """
     if recipe is not None:
+        if source is not None or target is not None or data is not None:
+            raise OptionError(f"{recipe} says where its data is; leave --source, --target and --data out.")
         chosen = read_recipe(recipe, override or ())
         folder = output or Path("runs") / recipe.stem
     else:
         if output is None:
             raise OptionError("Give the folder of the run with -o; it is made if it is not there.")
-        tables = _tables_of_run(output) or fitted_tables(task, _data_table(source, target, data))
-        chosen, folder = read_tables(tables, "the command line", override or ()), output
+        chosen, folder = _recipe_of(task, data_table(source, target, data, columns), output, override or ()), output
     run_session(chosen, folder, resolve_device(device), init)
+
+
+def _recipe_of(task: str, table: dict[str, str], folder: Path, overrides: Sequence[str]) -> Recipe:
+    """The recipe of files: fitted to them once, then the one that their run keeps, so that it can go on."""
+    where = "the command line"
+    of_data = [override for override in overrides if override.startswith("data.")]
+    given = read_tables({"data": table}, where, of_data).data.model_dump(exclude_defaults=True)
+    kept = folder / "recipe.toml"
+    if not kept.exists():
+        return read_tables(fitted_tables(task, given), where, overrides)
+    tables = read_recipe(kept).tables()  # what differs from it, data or settings, is named when the run is opened
+    return read_tables({**tables, "task": task, "data": given}, where, overrides)
 
 
 def run_session(recipe: Recipe, folder: Path, device: str, init: Path | None = None) -> dict[str, Any]:
@@ -84,6 +99,7 @@ def new(
     files: Annotated[
         list[Path], typer.Argument(metavar="DATA...", help="Two files of parallel lines, or one .tsv, .csv or .jsonl.")
     ],
+    columns: Columns = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="The recipe to write.")] = Path("recipe.toml"),
     task: Annotated[str, typer.Option(help="What to learn.")] = Translation.name,
     force: Annotated[bool, typer.Option("--force", help="Replace a recipe that is there.")] = False,
@@ -91,15 +107,16 @@ def new(
     """Write a recipe fitted to your data: model, vocabulary, batch, and how long it will take here.
 
     \b
-    Example:
+    Examples:
       saccade new a.en a.fr -o recipe.toml
+      saccade new pairs.csv --columns english,french
     """
     if output.exists() and not force:
         raise FileError(f"{output} is there already; choose another name with -o, or pass --force.")
     if len(files) > 2:
         raise OptionError(f"Give one table or two parallel files; {len(files)} were given.")
-    table = {"table": str(files[0])} if len(files) == 1 else {"source": str(files[0]), "target": str(files[1])}
-    recipe = read_tables(fitted_tables(task, table), "the data")
+    source, target, table = (*files, None) if len(files) == 2 else (None, None, files[0])
+    recipe = read_tables(fitted_tables(task, data_table(source, target, table, columns)), "the data")
     minutes = measured_minutes(recipe, console().print)
     text = commented(recipe, [f"Fitted to {' and '.join(str(file) for file in files)}.", f"About {minutes} here."])
     try:
@@ -108,17 +125,3 @@ def new(
         raise FileError(f"{output} cannot be written: {error.strerror}.") from None
     console().print(f"Wrote {output}: {recipe.training.steps:,} updates, about {minutes} here.")
     console().print(f"Next: saccade train {shlex.quote(str(output))} -o run", markup=False)
-
-
-def _data_table(source: Path | None, target: Path | None, table: Path | None) -> dict[str, str]:
-    if table is not None and source is None and target is None:
-        return {"table": str(table)}
-    if table is None and source is not None and target is not None:
-        return {"source": str(source), "target": str(target)}
-    raise OptionError("Give a recipe, or --source and --target, or --data with one table of both.")
-
-
-def _tables_of_run(folder: Path) -> dict[str, Any] | None:
-    """The recipe of a run that is there: what was fitted once is not fitted again."""
-    file = folder / "recipe.toml"
-    return read_recipe(file).tables() if file.exists() else None

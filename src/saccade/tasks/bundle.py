@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from saccade.errors import DamagedError, FileError, UnknownNameError
 from saccade.lens.alignment import AlignmentChoice
 from saccade.models import Config
-from saccade.storage import Folder, json_bytes, open_folder, read_bytes, read_json, read_tensors, write_folder
+from saccade.storage import Folder, json_bytes, open_folder, read_bytes, read_json, read_tensors, recover, write_folder
 from saccade.tasks.networks import SEQ2SEQ, build_seq2seq, read_network
 from saccade.tasks.search import SearchOptions
 from saccade.tasks.translation import Translation
@@ -62,13 +62,18 @@ def write_bundle(folder: Path, bundle: Bundle, *, recipe: str, readme: str) -> N
 def read_bundle(path: Path) -> Bundle:
     """Open a model folder, or the ``model`` folder of a run; every byte that is used is verified first."""
     folder = open_folder(_model_folder(path))
+    if "config.json" not in folder.files:
+        raise FileError(f"{folder.path} is no model folder: its manifest lists no config.json.")
     found = read_json(folder, "config.json")
     config_path = folder.path / "config.json"
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         raise FileError(f"{config_path} is not a model that this version reads (format {FORMAT}).")
     description = cast(dict[str, Any], found)
-    if description.get("task") != Translation.name:
-        raise UnknownNameError(f"task in {config_path}", description.get("task"), (Translation.name,))
+    for key in ("task", "metric", "shared", "model", "decoding"):
+        if key not in description:
+            raise FileError(f"{config_path} does not say {key!r}; it is not a model that this version reads.")
+    if description["task"] != Translation.name:
+        raise UnknownNameError(f"task in {config_path}", description["task"], (Translation.name,))
     task = _task(folder, description)
     kind, config = read_network(description["model"], SEQ2SEQ, str(config_path))
     model = build_seq2seq(kind, config, task.source.vocabulary_size, task.target.vocabulary_size)
@@ -97,9 +102,17 @@ def _task(folder: Folder, description: dict[str, Any]) -> Translation:
 
 
 def _model_folder(path: Path) -> Path:
-    if (path / "manifest.json").exists() or not (path / "model").is_dir():
+    """The folder itself, or the one that a run keeps its model in; anything else is named for what it is."""
+    if not path.is_dir() or (path / "manifest.json").exists():
         return path
-    return path / "model"
+    model = path / "model"
+    if not model.is_dir():
+        recover(path)  # a kill may have left it set aside
+    if not model.is_dir() and (path / "recipe.toml").exists():
+        raise FileError(f"The run in {path} has no model yet; the first validation writes one.")
+    if not model.is_dir():
+        raise FileError(f"{path} is no model folder: it holds no manifest.json, and no run.")
+    return model
 
 
 def unshared(model: nn.Module) -> dict[str, Tensor]:

@@ -104,7 +104,8 @@ def _tokens_of_words(tokens: Sequence[Span], words: Sequence[Span]) -> list[list
 def spaced_words(text: str, tokens: Sequence[Span]) -> list[int]:
     """For each token the word, separated by spaces, that it stands in; a token of spaces goes with the word after."""
     words = _spaced(text)
-    return [min(sum(last <= start for _, last in words), len(words) - 1) for start, _ in tokens]
+    last_word = max(len(words) - 1, 0)  # a text of spaces alone is one word
+    return [min(sum(last <= start for _, last in words), last_word) for start, _ in tokens]
 
 
 def _spaced(text: str) -> tuple[Span, ...]:

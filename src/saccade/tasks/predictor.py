@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from itertools import pairwise, takewhile
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,6 +15,7 @@ from torch import Tensor
 
 from saccade.attention import Trace, watch
 from saccade.decoding import Hypothesis, sequence_log_probabilities
+from saccade.lens.links import Link, hard_links
 from saccade.lens.words import merge
 from saccade.tasks.bundle import Bundle, read_bundle
 from saccade.tasks.gold import GoldPair, spaced_words
@@ -27,6 +29,8 @@ __all__ = ["Answer", "Attention", "Predictor", "open_model"]
 
 #: Padded source tokens that are translated at once.
 BATCH_TOKENS = 4096
+#: Texts that are answered between two signs of progress.
+PIECE = 1000
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,8 @@ class Attention:
     target_tokens: list[str]
     source_words: list[int]  # the word that each token is a piece of
     target_words: list[int]
+    source_spaced: list[int]  # the same for words as spaces separate them, without END
+    target_spaced: list[int]
     traces: Mapping[str, Trace]  # every attention of the model, by name
     pieces: Float[Tensor, "T S"] | None  # the alignment of tokens; None if the model attends to no source
 
@@ -49,6 +55,13 @@ class Attention:
     def alignment(self) -> Float[Tensor, "T S"] | None:
         """How much each target word took from each source word: rows sum to 1."""
         return None if self.pieces is None else merge(self.pieces, self.target_words, self.source_words)
+
+    @property
+    def links(self) -> frozenset[Link]:
+        """Each target word with its strongest source word, counted as in files of links: separated by spaces."""
+        if self.pieces is None:
+            return frozenset()
+        return hard_links(merge(self.pieces[:, :-1], self.target_spaced, self.source_spaced))
 
 
 @dataclass(frozen=True)
@@ -91,15 +104,24 @@ class Predictor:
         sources = [[*encoding.ids, END] for encoding in encoded]
         answers: list[Answer] = []
         # In pieces, so that progress shows and memory stays bounded however long the file is.
-        for start in range(0, len(texts), 1000):
-            part = sources[start : start + 1000]
-            with torch.inference_mode():
-                found = search(self.model, part, chosen, BATCH_TOKENS, lambda: None)
-            for text, source, hypotheses in zip(texts[start : start + 1000], part, found, strict=True):
-                answers.append(self._answer(text, source, hypotheses))
+        for start in range(0, len(texts), PIECE):
+            piece = slice(start, start + PIECE)
+            draws = chosen.model_copy(update={"seed": chosen.seed + start})  # no piece repeats the draws of another
+            answers += self._answers(texts[piece], sources[piece], draws)
             if progress is not None:
                 progress(len(answers))
         return answers
+
+    def _answers(self, texts: Sequence[str], sources: list[list[int]], options: SearchOptions) -> list[Answer]:
+        """An empty text has an empty answer: a model asked for the translation of nothing would make something up."""
+        asked = [number for number, text in enumerate(texts) if text.strip()]
+        with torch.inference_mode():
+            found = search(self.model, [sources[number] for number in asked], options, BATCH_TOKENS, lambda: None)
+        by_number = dict(zip(asked, found, strict=True))
+        return [
+            self._answer(text, by_number[number]) if number in by_number else self.given(text, "")
+            for number, text in enumerate(texts)
+        ]
 
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[float]:
         """The log-probability of each target given its source."""
@@ -116,15 +138,8 @@ class Predictor:
 
     def attention(self, source: str, target: str) -> Attention:
         """What the model looks at when it reads this source and makes this target."""
-        return self._look(source, [*self.task.source.encode(source).ids, END], self.task.target.encode(target).ids)
-
-    def spaced_alignment(self, source: str, target: str) -> Float[Tensor, "T S"] | None:
-        """The alignment of words separated by spaces, as gold links in files count them; without END."""
-        pieces = self.attention(source, target).pieces
-        if pieces is None:
-            return None
-        target_words = spaced_words(target, self.task.target.encode(target).spans)
-        return merge(pieces[:, :-1], target_words, spaced_words(source, self.task.source.encode(source).spans))
+        encoding = self.task.target.encode(target)
+        return self._look(source, encoding.ids, spaced_words(target, encoding.spans))
 
     def given(self, source: str, target: str) -> Answer:
         """A given target as if it had been the answer, with its log-probability."""
@@ -133,7 +148,7 @@ class Predictor:
         look = partial(self.attention, source, target)
         return Answer(source, target, log_probability, log_probability, tokens, True, _look=look)
 
-    def _answer(self, text: str, source: list[int], hypotheses: Sequence[Hypothesis]) -> Answer:
+    def _answer(self, text: str, hypotheses: Sequence[Hypothesis]) -> Answer:
         answers = [
             Answer(
                 text,
@@ -142,33 +157,48 @@ class Predictor:
                 found.log_probability,
                 [self.task.target.token(i) for i in found.tokens],
                 found.finished,
-                _look=partial(self._look, text, source, found.tokens),
+                _look=partial(self._look_at_output, text, found.tokens),
             )
             for found in hypotheses
         ]
         answers[0].alternatives.extend(answers[1:])
         return answers[0]
 
+    def _look_at_output(self, source: str, ids: list[int]) -> Attention:
+        """The tokens of an output need not be how its text would be cut: where they stand is how far the text is
+        the same with those before them alone. A piece of a character adds nothing until it is whole."""
+        text = self.task.target.decode(ids)
+        starts = [_same(self.task.target.decode(ids[:count]), text) for count in range(len(ids) + 1)]
+        return self._look(source, ids, spaced_words(text, list(pairwise(starts))))
+
     @torch.inference_mode()
-    def _look(self, text: str, source: list[int], target: list[int]) -> Attention:
-        pair = EncodedPair(source, target, GoldPair(text, "", 1))
-        batch = self.task.batch([pair]).to(self.device)
+    def _look(self, source: str, target_ids: list[int], target_spaced: list[int]) -> Attention:
+        encoding = self.task.source.encode(source)
+        source_ids = [*encoding.ids, END]
+        batch = self.task.batch([EncodedPair(source_ids, target_ids, GoldPair(source, "", 1))]).to(self.device)
         with watch(self.model) as seen:
             cast(Seq2Seq, self.model).features(batch.source, batch.source_lengths, batch.read)
-        source_words = _words(self.task.source, source[:-1])
+        source_words = _words(self.task.source, encoding.ids)
         return Attention(
-            [self.task.source.token(i) for i in source],
-            [self.task.target.token(i) for i in target],
+            [self.task.source.token(i) for i in source_ids],
+            [self.task.target.token(i) for i in target_ids],
             [*source_words, (source_words[-1] + 1 if source_words else 0)],
-            _words(self.task.target, target),
+            _words(self.task.target, target_ids),
+            spaced_words(source, encoding.spans),
+            target_spaced,
             seen,
-            read_alignment(seen, self.task.alignment, rows=len(target), columns=len(source)),
+            read_alignment(seen, self.task.alignment, rows=len(target_ids), columns=len(source_ids)),
         )
 
 
 def _words(tokenizer: Tokenizer, ids: list[int]) -> list[int]:
     """The word that each token belongs to; where tokens are single characters, each stands for itself."""
     return list(range(len(ids))) if tokenizer.kind in ("character", "byte") else tokenizer.words(ids)
+
+
+def _same(one: str, other: str) -> int:
+    """How many characters two texts have in common, from the first on."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
 
 
 def _joined(tokens: list[str], words: list[int]) -> list[str]:

@@ -24,14 +24,14 @@ class SearchOptions(Config):
 
     beam: int = Field(5, ge=1, le=1000)  # hypotheses kept at each step; 1 is greedy
     n_best: int = Field(1, ge=1)  # outputs returned, at most the beam
-    length_penalty: float = Field(1.0, ge=0)  # score = log-probability / length^penalty; 0 prefers short outputs
+    length_penalty: float = Field(1.0, ge=0, le=10)  # score = log-probability / length^penalty; 0 prefers short outputs
     max_ratio: float = Field(2.0, gt=0)  # longest output: max_ratio · source + 20 tokens
     sample: bool = False  # draw instead of searching
     tries: int = Field(1, ge=1, le=1000)  # outputs drawn for each source
     temperature: float = Field(1.0, ge=0)  # below 1: surer draws; above: bolder ones
     top_k: int | None = Field(None, ge=1)  # draw from the k likeliest tokens only
     top_p: float | None = Field(None, gt=0, le=1)  # draw from the likeliest tokens that make up this share
-    seed: int = Field(1, ge=0)  # of the draws
+    seed: int = Field(1, ge=0, lt=2**32)  # of the draws
 
     @model_validator(mode="after")
     def _consistent(self) -> SearchOptions:

@@ -29,7 +29,7 @@ from saccade.lens.links import read_pharaoh
 from saccade.models import Config
 from saccade.tasks.gold import GoldPair, from_characters, from_grammar, from_pair
 
-__all__ = ["TranslationData", "TranslationSplits", "read_splits"]
+__all__ = ["TranslationData", "TranslationSplits", "read_given", "read_splits"]
 
 #: Sentences of the built-in grammar that are held out, for each of validation and test.
 BUILTIN_HELD_OUT = 1000
@@ -136,6 +136,11 @@ def _own_files(data: TranslationData, seed: int) -> TranslationSplits:
         [from_pair(pair) for pair in part] for part in (made.train, judged, held_out.get("test", made.test))
     )
     return TranslationSplits(train, validation, test, reports, notes)
+
+
+def read_given(data: TranslationData) -> list[Pair]:
+    """The pairs of own files as they are, nothing dropped: to score them, not to train on them."""
+    return _read(data, "", AS_IT_IS)[0]
 
 
 def _read(data: TranslationData, part: str, cleaning: Cleaning) -> tuple[list[Pair], Report]:
