@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.padding import Padding
 from rich.progress import Progress
-from rich.table import Table
+from rich.text import Text
 
 from saccade.cli.options import console
 from saccade.data import CATALOGUE, fetch, take
@@ -22,6 +23,7 @@ def data(
         Path | None, typer.Option("--from", help="Take the files from this folder instead.", show_default=False)
     ] = None,
     to: Annotated[Path, typer.Option(help="Where the data goes.")] = Path("data"),
+    checksums: Annotated[bool, typer.Option("--checksums", help="List the SHA-256 of every file.")] = False,
 ) -> None:
     """List public data sets, fetch and verify one, or take its files from a folder.
 
@@ -34,12 +36,13 @@ def data(
     if name is None:
         if source is not None:
             raise OptionError("--from needs the name of a data set; saccade data lists them.")
-        _list()
+        _list(checksums)
         return
     if source is not None:
         folder = take(name, source, to)
     else:
-        with Progress(console=console(stderr=True), transient=True) as bar:
+        shown = console(stderr=True)
+        with Progress(console=shown, transient=True, disable=not shown.is_terminal) as bar:
             row = bar.add_task(name, total=None)
 
             def show(file: str, done: int, total: int | None) -> None:
@@ -49,11 +52,16 @@ def data(
     console().print(f"{folder}: all files are there and verified.", markup=False)
 
 
-def _list() -> None:
-    table = Table(box=None, pad_edge=False)
-    for header in ("name", "what", "MB", "terms", "source"):
-        table.add_column(header, overflow="fold")
+def _list(checksums: bool) -> None:
+    if checksums:  # as sha256sum prints and checks them
+        for name, entry in CATALOGUE.items():
+            for file in entry.files:
+                print(f"{file.sha256}  {name}/{file.name}")
+        return
+    shown = console()
     for name, entry in CATALOGUE.items():
-        table.add_row(name, entry.what, f"{entry.size / 1e6:.1f}", entry.terms, entry.source)
-    console().print(table)
-    console().print("Set SACCADE_DATA to the folder that holds them; recipes read from there.")
+        got = "fetched by name" if entry.fetchable else "taken with --from"
+        shown.print(f"{name}: {entry.size / 1e6:.1f} MB, {len(entry.files)} files, {got}", markup=False)
+        for line in (entry.what, f"from {entry.source}", f"terms: {entry.terms}"):
+            shown.print(Padding(Text(line), (0, 0, 0, 4)), soft_wrap=False)
+    shown.print("Set SACCADE_DATA to the folder that holds them; recipes read from there.")

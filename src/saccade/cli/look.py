@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from saccade.cli.options import Device, Model, console, resolve_device
+from saccade.errors import OptionError
 from saccade.lens.heatmap_terminal import TerminalHeatmap
 from saccade.lens.pictures import heatmap, save
 from saccade.tasks.predictor import Answer, open_model
@@ -33,6 +34,9 @@ def look(
       saccade look runs/demo "The black cat ate the mouse."
       saccade look run "A sentence." --png look.png --svg look.svg
     """
+    for option, path in (("--png", png), ("--svg", svg)):
+        if path is not None and path.suffix.lower() != f".{option[2:]}":
+            raise OptionError(f"{option} takes the name of a .{option[2:]} file; not {path}.")
     opened = open_model(model, resolve_device(device))
     answer = opened.given(text, target) if target is not None else opened.predict([text])[0]
     show(answer, [path for path in (png, svg) if path is not None], dark=dark)

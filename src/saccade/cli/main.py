@@ -24,15 +24,16 @@ __all__ = ["app", "main"]
 START = """\
 Saccade: attention models that you can see through. Start here:
 
-  saccade demo                                          a translator learns in a minute, and shows where it looks
-  saccade look runs/demo "The black cat ate the mouse." where each word came from
-  saccade explain                                       self-attention number by number
+  saccade demo                          learn to translate in a minute, and look
+  saccade look runs/demo "The black cat ate the mouse."
+                                        where each word came from
+  saccade explain                       self-attention number by number
 
 With files of your own, one sentence a line:
 
-  saccade new a.en a.fr -o recipe.toml                  a recipe fitted to them, every key commented
-  saccade train recipe.toml -o run                      train it; Ctrl-C stops, the same command goes on
-  saccade predict run "A sentence."                     use it
+  saccade new a.en a.fr -o recipe.toml  a recipe for them, every key commented
+  saccade train recipe.toml -o run      Ctrl-C stops, the same command goes on
+  saccade predict run "A sentence."     use it
 
 saccade --help lists the commands, saccade COMMAND --help their options.
 """
@@ -74,7 +75,3 @@ def start(
     """
     if context.invoked_subcommand is None:
         print(START, end="")
-
-
-if __name__ == "__main__":
-    main()
