@@ -5,13 +5,15 @@ import torch
 TOLERANCE = {"rtol": 1e-5, "atol": 1e-5}
 
 
-def random_weights(model):
-    """No parameter stays 0 or 1, so that none can be left out unnoticed; large enough to spread the attention."""
+def random_weights(model, strength=0.4):
+    """No parameter is 0 or 1, so that none can be left out unnoticed; large enough to spread the attention."""
     torch.manual_seed(0)
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.requires_grad:  # sinusoidal positions are computed, not learned
-                parameter.add_(torch.randn_like(parameter) * 0.2)
+                # Norms about 1, all else about 0; strong matrices and weak biases, so that inputs matter.
+                about = parameter.round()
+                parameter.copy_(about + torch.randn_like(parameter) * (strength if parameter.ndim > 1 else 0.1))
     return model.eval()
 
 
