@@ -124,21 +124,28 @@ class _Pool:
         With m the largest score of a row in a tile and l the log-sum-exp of the whole row, known after its last
         tile: exp(s - l) = exp(s - m) · exp(m - l).
         """
-        tiles = []
-        for columns in self._tiles(call, local):
-            scores = call.scores(local, columns, _dtype(call))
-            # A row without any allowed key has a largest score of -inf; a finite one keeps its shares at 0.
-            largest = scores.amax(-1, keepdim=True).clamp(min=torch.finfo(scores.dtype).min)
-            folded = _fold((scores - largest).exp_(), self.cell[1])
-            sums = folded.sum(-1)
-            log_sum = largest + sums.sum(-1, keepdim=True).log()
-            tiles.append((columns, sums if self.reduce == "mean" else folded.amax(-1), largest, log_sum))
+        tiles = list(self._tiles(call, local))
         if not tiles:
             return
-        total = torch.cat([log_sum for *_, log_sum in tiles], dim=-1).logsumexp(-1, keepdim=True)
-        for columns, pooled, largest, _ in tiles:
-            factor = torch.exp(largest - total).masked_fill(total == float("-inf"), 0.0)
-            self._join(rows, columns, pooled * factor)
+        # What outlives a tile is allocated before the first one: small tensors between large ones break up the heap.
+        dtype, device = _dtype(call), call.query.device
+        reach = range(tiles[0].start, tiles[-1].stop)
+        cells = torch.empty(1, 1, len(local), -(-len(reach) // self.cell[1]), dtype=dtype, device=device)
+        parts = cells.split(-(-len(tiles[0]) // self.cell[1]), dim=-1)
+        largest = torch.empty(len(tiles), 1, 1, len(local), 1, dtype=dtype, device=device)
+        log_sum = torch.empty_like(largest)
+        for tile, columns in enumerate(tiles):
+            scores = call.scores(local, columns, dtype)
+            # A row without any allowed key has a largest score of -inf; a finite one keeps its shares at 0.
+            largest[tile] = scores.amax(-1, keepdim=True).clamp(min=torch.finfo(dtype).min)
+            folded = _fold((scores - largest[tile]).exp_(), self.cell[1])
+            sums = folded.sum(-1)
+            log_sum[tile] = largest[tile] + sums.sum(-1, keepdim=True).log()
+            parts[tile].copy_(sums if self.reduce == "mean" else folded.amax(-1))
+        total = log_sum.logsumexp(0)
+        for tile, factor in enumerate(torch.exp(largest - total).masked_fill(total == float("-inf"), 0.0)):
+            parts[tile].mul_(factor)
+        self._join(rows, reach, cells)
 
     def _tiles(self, call: Call, rows: range) -> Iterator[range]:
         """Columns within these rows' reach, whole cells at a time."""
