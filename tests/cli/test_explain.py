@@ -1,4 +1,4 @@
-"""The command line as a person uses it: real files, what is printed, and one sentence where something is wrong."""
+"""``saccade explain`` as a person uses it: real files, what is printed, and one sentence where something is wrong."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 import torch
+from commands import Capture, assert_refused, run
 from rich.cells import cell_len
 
-from saccade.cli import main
 from saccade.lens import EXAMPLES
 
 GOOD_JSON = """\
@@ -29,23 +29,6 @@ W_value = [[0, 2, 0], [0, 3, 0], [1, 0, 3], [1, 1, 0]]
 W_output = [[1], [0], [0]]
 score = "dot"
 """
-
-Capture = pytest.CaptureFixture[str]
-
-
-@pytest.fixture(autouse=True)
-def terminal_of_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-
-
-def run(capsys: Capture, *arguments: str | Path) -> tuple[int, str, str]:
-    """Exit code, stdout and stderr."""
-    with pytest.raises(SystemExit) as left:
-        main([str(argument) for argument in arguments])
-    printed = capsys.readouterr()
-    code = left.value.code
-    assert code is None or isinstance(code, int)
-    return code or 0, printed.out, printed.err
 
 
 def cells(line: str) -> list[str]:
@@ -115,7 +98,7 @@ def test_a_toml_file_is_explained_with_its_words(capsys: Capture, tmp_path: Path
 
 
 def test_the_file_in_the_documentation_is_explained(capsys: Capture, tmp_path: Path) -> None:
-    page = Path(__file__).parents[1] / "docs/mechanisms/walkthrough.md"
+    page = Path(__file__).parents[2] / "docs/mechanisms/walkthrough.md"
     file = tmp_path / "numbers.toml"
     file.write_text(page.read_text().partition("```toml\n")[2].partition("```")[0])
     code, out, _ = run(capsys, "explain", file, "--row", "3")
@@ -159,26 +142,6 @@ def test_numbers_are_written_as_short_as_they_are(
     rows = [cells(line) for line in out.splitlines()]
     assert ["token", "1", "0.1000", "2.0000e-01", "1", "2.0000e-02", "0", "0", "2"] in rows
     assert ["token", "2", "0.0000"] in [row[:3] for row in rows]  # not -0.0000
-
-
-def test_alone_it_shows_where_to_start(capsys: Capture) -> None:
-    code, out, _ = run(capsys)
-    assert code == 0
-    assert "saccade explain --example retrieval" in out
-    assert max(map(len, out.splitlines())) <= 80
-
-
-def test_version(capsys: Capture) -> None:
-    code, out, _ = run(capsys, "--version")
-    assert code == 0
-    assert re.fullmatch(r"saccade \d+\.\d+\.\d+\n", out)
-
-
-@pytest.mark.parametrize("command", [[], ["explain"]])
-def test_help_has_an_example(capsys: Capture, command: list[str]) -> None:
-    code, out, _ = run(capsys, *command, "--help")
-    assert code == 0
-    assert re.search(r"Examples?:\s+saccade explain", out)
 
 
 # --- what is refused -----------------------------------------------------------------------------------------
@@ -226,13 +189,6 @@ def test_a_bad_file_is_one_sentence(
     file = tmp_path / name
     file.write_bytes(content if isinstance(content, bytes) else content.encode())
     assert_refused(run(capsys, "explain", file), str(file), fault)
-
-
-def assert_refused(result: tuple[int, str, str], *parts: str) -> None:
-    code, out, err = result
-    assert (code, out) == (2, "")
-    assert re.fullmatch(r"saccade: .+\n", err), "one line"
-    assert all(part in err for part in parts), err
 
 
 def test_a_missing_file_and_a_folder_are_refused(capsys: Capture, tmp_path: Path) -> None:

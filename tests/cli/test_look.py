@@ -1,0 +1,112 @@
+"""``saccade look``: the alignment in the terminal and in files."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from commands import Capture, assert_refused, run, succeed
+from matplotlib.image import imread
+from rich.cells import cell_len
+
+from saccade.cli import main
+
+TEXT = "the black cat eats the fish."
+
+
+def test_the_map_is_readable_in_80_columns_without_colour(capsys: Capture, tiny_run: Path) -> None:
+    lines = succeed(capsys, "look", tiny_run, TEXT).splitlines()
+    assert lines[0] == "le chat noir mange le poisson."
+    assert lines[1].split() == ["the", "black", "cat", "eats", "the", "fish", ".", "</s>"]
+    rows = lines[2:9]
+    assert [row.split()[0] for row in rows] == ["le", "chat", "noir", "mange", "le", "poisson", "."]
+    assert all(0 < float(row.split()[-1]) <= 1 for row in rows)  # each ends with its strongest weight
+    assert max(map(cell_len, lines)) <= 80
+    assert "\x1b" not in "".join(lines)
+
+
+def test_a_long_text_keeps_to_80_columns(capsys: Capture, tiny_run: Path) -> None:
+    lines = succeed(capsys, "look", tiny_run, "the black cat eats the small old fish. " * 6).splitlines()
+    assert max(map(cell_len, lines[1:])) <= 80
+    assert "columns are left out" in lines[-1]
+
+
+def test_as_a_process_there_are_no_escape_codes(tiny_run: Path) -> None:
+    command = [sys.executable, "-m", "saccade.cli", "look", str(tiny_run), TEXT]
+    done = subprocess.run(command, capture_output=True, check=True, env={"NO_COLOR": "1", "LC_ALL": "C.UTF-8"})
+    assert b"\x1b" not in done.stdout
+    assert "█" in done.stdout.decode() or "▓" in done.stdout.decode()
+
+
+def test_pictures_are_written(capsys: Capture, tmp_path: Path, tiny_run: Path) -> None:
+    png, svg = tmp_path / "look.png", tmp_path / "look.svg"
+    out = succeed(capsys, "look", tiny_run, TEXT, "--png", png, "--svg", svg)
+    assert f"Wrote {png}." in out
+    assert f"Wrote {svg}." in out
+    height, width, _ = imread(png).shape
+    assert height > 200
+    assert width > 200
+    drawn = svg.read_text()
+    assert all(word in drawn for word in ("poisson", "noir", "eats", "fish"))
+    succeed(capsys, "look", tiny_run, TEXT, "--dark", "--png", png)
+    assert imread(png)[0, 0, :3].mean() < 0.2
+
+
+def test_a_given_target_is_looked_at(capsys: Capture, tiny_run: Path) -> None:
+    lines = succeed(capsys, "look", tiny_run, TEXT, "--target", "chat zzz").splitlines()
+    assert lines[0] == "chat zzz"
+    assert [line.split()[0] for line in lines[2:4]] == ["chat", "<unk>"]
+
+
+@pytest.mark.parametrize("text", ["", "   "])
+def test_nothing_to_look_at_is_no_error(capsys: Capture, tmp_path: Path, tiny_run: Path, text: str) -> None:
+    succeed(capsys, "look", tiny_run, text, "--png", tmp_path / "empty.png")
+    succeed(capsys, "look", tiny_run, text, "--target", "le chat")
+
+
+def test_a_picture_of_another_kind_is_refused_before_anything_is_done(
+    capsys: Capture, tmp_path: Path, tiny_run: Path
+) -> None:
+    assert_refused(run(capsys, "look", tiny_run, TEXT, "--png", tmp_path / "look.jpg"), "--png", "look.jpg")
+    assert_refused(run(capsys, "look", tiny_run, TEXT, "--svg", tmp_path / "look"), "--svg", "a .svg file")
+    assert list(tmp_path.iterdir()) == []
+    code, _, err = run(capsys, "look", tiny_run, TEXT, "--png", tmp_path / "none" / "look.png")
+    assert code == 2
+    assert "cannot be written" in err
+    assert "Traceback" not in err
+
+
+@pytest.fixture(scope="module")
+def blind_run(toy_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A recurrent network whose decoder sees one vector of the source, and no more."""
+    folder = tmp_path_factory.mktemp("blind") / "run"
+    recipe = folder.parent / "blind.toml"
+    recipe.write_text(
+        f"""
+        [data]
+        source = "{toy_data}/train.en"
+        target = "{toy_data}/train.fr"
+        [text]
+        kind = "word"
+        [model]
+        kind = "recurrent"
+        width = 16
+        attention = "none"
+        [training]
+        steps = 5
+        warmup = 1
+        batch_tokens = 300
+        """
+    )
+    with pytest.raises(SystemExit) as left:
+        main(["train", str(recipe), "-o", str(folder)])
+    assert left.value.code == 0
+    return folder
+
+
+def test_a_model_without_attention_says_so(capsys: Capture, tmp_path: Path, blind_run: Path) -> None:
+    out = succeed(capsys, "look", blind_run, TEXT, "--png", tmp_path / "look.png")
+    assert "attends to no source" in out
+    assert "\t\n" in succeed(capsys, "predict", blind_run, TEXT, "--alignments")

@@ -1,0 +1,39 @@
+"""One small trained model for all tests that need one: made by the command that people use."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import saccade
+from saccade.cli.main import main
+from saccade.tasks.predictor import Predictor
+from toy_language import settings, toy_pairs, write_lines
+
+
+@pytest.fixture(scope="session")
+def toy_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with train.en, train.fr, test.en and test.fr."""
+    folder = tmp_path_factory.mktemp("toy")
+    pairs = toy_pairs(430, seed=0)
+    for part, some in (("train", pairs[:400]), ("test", pairs[400:])):
+        write_lines(folder / f"{part}.en", [source for source, _ in some])
+        write_lines(folder / f"{part}.fr", [target for _, target in some])
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tiny_run(toy_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a finished run: a Transformer that translates the toy language."""
+    folder = tmp_path_factory.mktemp("tiny") / "run"
+    files = ["--source", str(toy_data / "train.en"), "--target", str(toy_data / "train.fr")]
+    with pytest.raises(SystemExit) as left:
+        main(["train", *files, "-o", str(folder), "--device", "cpu", *settings()])
+    assert left.value.code == 0
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tiny_model(tiny_run: Path) -> Predictor:
+    return saccade.open(tiny_run)
