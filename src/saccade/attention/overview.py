@@ -131,7 +131,7 @@ class _Pool:
         dtype, device = _dtype(call), call.query.device
         reach = range(tiles[0].start, tiles[-1].stop)
         cells = torch.empty(1, 1, len(local), -(-len(reach) // self.cell[1]), dtype=dtype, device=device)
-        parts = cells.split(-(-len(tiles[0]) // self.cell[1]), dim=-1)
+        parts = torch.split(cells, -(-len(tiles[0]) // self.cell[1]), dim=-1)
         largest = torch.empty(len(tiles), 1, 1, len(local), 1, dtype=dtype, device=device)
         log_sum = torch.empty_like(largest)
         for tile, columns in enumerate(tiles):
