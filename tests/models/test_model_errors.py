@@ -162,14 +162,15 @@ def test_a_source_without_words():
 
 
 def test_the_reinforced_loss_by_hand():
-    """Rewards -1 and -3 about a baseline of 0: spread √5, surrogate (log p(a)·1 + log p(a)·3) / √5; padding is out."""
-    criterion = ReinforcedLoss(momentum=0.75, strength=0.5)
-    token_loss = torch.tensor([[1.0, 3.0, 100.0]], requires_grad=True)
-    log_probability = torch.tensor([[-0.5, -2.0, -7.0]], requires_grad=True)
-    loss = criterion(token_loss, log_probability, torch.tensor([[True, True, False]]))
-    surrogate = (-0.5 * 1 + -2.0 * 3) / 5**0.5
-    assert loss.item() == pytest.approx((4 + 0.5 * surrogate) / 2)
-    assert criterion.baseline.item() == pytest.approx(-2 * 0.25)
+    """Step 1: rewards -1 and -3 about -2, so advantages 1 and -1. Step 2: one sentence, so 0. Spread √(2/3)."""
+    token_loss = torch.tensor([[1.0, 5.0], [3.0, 100.0]], requires_grad=True)
+    log_probability = torch.tensor([[-0.5, -2.0], [-0.25, -7.0]], requires_grad=True)
+    loss = ReinforcedLoss(strength=0.5)(token_loss, log_probability, torch.tensor([[True, True], [True, False]]))
+    spread = (2 / 3) ** 0.5
+    surrogate = (0.5 * 1 - 0.25 * 1) / spread
+    assert loss.item() == pytest.approx((1 + 5 + 3 + 0.5 * surrogate) / 3)
     loss.backward()
-    assert token_loss.grad.tolist() == [[0.5, 0.5, 0.0]]  # the reward is a constant
-    assert log_probability.grad[0].tolist() == pytest.approx([0.25 / 5**0.5, 0.75 / 5**0.5, 0.0])
+    third = pytest.approx(1 / 3)
+    assert token_loss.grad.tolist() == [[third, third], [third, 0.0]]  # the reward is a constant
+    pull = 0.5 / spread / 3  # the better draw up, the worse one down
+    assert (-log_probability.grad).flatten().tolist() == pytest.approx([pull, 0.0, -pull, 0.0])

@@ -7,7 +7,6 @@ what was to be expected.
 
 from __future__ import annotations
 
-import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
@@ -15,15 +14,15 @@ __all__ = ["ReinforcedLoss"]
 
 
 class ReinforcedLoss(nn.Module):
-    """Adds to the loss of each token what teaches the draw behind it; the baseline is a moving average."""
+    """Adds to the loss of each token what teaches the draw behind it.
 
-    baseline: Tensor
+    What was to be expected is the batch's mean reward at the same step t: some steps are easier than others, and one
+    mean for all would praise every draw at the easy ones. So a batch needs more than one sentence.
+    """
 
-    def __init__(self, momentum: float = 0.95, strength: float = 1.0) -> None:
+    def __init__(self, strength: float = 1.0) -> None:
         super().__init__()
-        self.momentum = momentum
         self.strength = strength
-        self.register_buffer("baseline", torch.zeros(()))
 
     def forward(
         self,
@@ -34,11 +33,9 @@ class ReinforcedLoss(nn.Module):
         """The mean loss over the real tokens: ``token_loss`` is -log p of each, ``log_probability`` of its draw."""
         count = real.sum().clamp(min=1)
         reward = -token_loss.detach()
-        mean = (reward * real).sum() / count
-        advantage = reward - self.baseline
+        expected = (reward * real).sum(dim=0) / real.sum(dim=0).clamp(min=1)
+        advantage = reward - expected
         # Dividing by the spread keeps the step size while rewards shrink.
         spread = ((advantage.square() * real).sum() / count).sqrt().clamp(min=1e-3)
         surrogate = -(advantage / spread) * log_probability
-        if self.training:
-            self.baseline.lerp_(mean, 1 - self.momentum)
         return ((token_loss + self.strength * surrogate) * real).sum() / count
