@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import shlex
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from tiny_runs import Command, final_weights, last_step, saccade, tables, write_recipe
+from tiny_runs import PATIENCE, Command, final_weights, last_step, saccade, tables, write_recipe
 
 #: In the order in which one run comes to them, each in a process that goes on from the one before.
 PHASES = {
@@ -50,6 +52,23 @@ def test_a_signal_saves_the_very_step(tmp_path: Path) -> None:
     code, out, _ = saccade(tmp_path / "again", "train", recipe, "-o", run)
     assert code == 0
     assert "Going on from step 13 of 40." in out
+
+
+def test_the_command_as_a_person_starts_it(tmp_path: Path) -> None:
+    recipe = write_recipe(tmp_path, "recurrent")
+    run = tmp_path / "run"
+    command = [sys.executable, "-m", "saccade.cli.main", "train", recipe, "-o", run]
+    one_thread = {**os.environ, "OMP_NUM_THREADS": "1"}
+    with subprocess.Popen(command, env=one_thread, stdout=subprocess.PIPE, text=True) as process:
+        while last_step(run) < 12 and process.poll() is None:
+            pass
+        process.send_signal(signal.SIGTERM)
+        out, _ = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 130
+    assert out.endswith(f"Go on with the same command: saccade train {recipe} -o {run}\n")
+    assert saccade(tmp_path / "last", "train", recipe, "-o", run)[0] == 0
+    assert saccade(tmp_path / "unstopped", "train", recipe, "-o", tmp_path / "unstopped")[0] == 0
+    assert final_weights(run) == final_weights(tmp_path / "unstopped")
 
 
 def test_data_that_never_comes_does_not_hold_a_stop_up(tmp_path: Path) -> None:

@@ -1,0 +1,137 @@
+"""Recipes: read, refused in one sentence, written back, and explained key by key."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tiny_runs import tables, write_recipe
+
+from saccade.errors import FileError, OptionError, UnknownNameError
+from saccade.models import Config
+from saccade.tasks.networks import SEQ2SEQ
+from saccade.training.recipe import Recipe, read_recipe, read_tables
+from saccade.training.recipe_text import commented, field_comments
+
+DATA = {"data": {"table": "pairs.tsv"}}
+
+
+class Hat(Config):
+    size: int = 5  # of the hat
+
+
+class Feathered(Hat):
+    num_feathers: int = 2
+
+
+def read(values: dict[str, Any], *overrides: str) -> Recipe:
+    return read_tables({**DATA, **values}, "r.toml", overrides)
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        ({"traning": {}}, r"There is no key in r\.toml 'traning'; .* Did you mean 'training'\?"),
+        ({"training": {"stpes": 5}}, r"There is no key in r\.toml: \[training\] 'stpes'; .* Did you mean 'steps'\?"),
+        ({"model": {"num_head": 5}}, r"no key in r\.toml: \[model\] 'num_head'; .* Did you mean 'num_heads'\?"),
+        ({"model": {"kind": "transformr"}}, r"no kind of model .* 'transformr'; .* Did you mean 'transformer'\?"),
+        ({"metric": "blue"}, r"no score for translation 'blue'; .* Did you mean 'bleu'\?"),
+        ({"task": "translate"}, r"no task in r\.toml 'translate'; .* Did you mean 'translation'\?"),
+    ],
+)
+def test_an_unknown_name_is_answered_with_the_nearest(values: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(UnknownNameError, match=sentence):
+        read(values)
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        ({"training": {"steps": "many"}}, r"r\.toml: \[training\]: steps = 'many': Input should be a valid integer"),
+        ({"training": {"steps": 0}}, r"steps = 0: Input should be greater than or equal to 1\."),
+        ({"training": {"final": "worst"}}, r"final = 'worst': Input should be 'last', 'best', 'average' or 'ema'\."),
+        ({"training": 5}, r"r\.toml: training is a table, written \[training\]\."),
+        ({"data": {}}, r"r\.toml: \[data\]: give one of builtin, source \(with target\), table, nettalk\."),
+        ({"data": {"source": "a.en"}}, r"source and target go together"),
+    ],
+)
+def test_a_wrong_value_is_named_with_its_place(values: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(OptionError, match=sentence):
+        read(values)
+
+
+def test_set_overrides_a_key() -> None:
+    recipe = read({"training": {"lr": 0.5}}, "training.lr=3e-4", "training.final=ema", "text.shared = false")
+    assert (recipe.training.lr, recipe.training.final, recipe.text.shared) == (3e-4, "ema", False)
+
+
+@pytest.mark.parametrize(
+    ("override", "sentence"),
+    [
+        ("training.lr", r"--set takes table\.key=value, such as training\.lr=3e-4; not 'training\.lr'\."),
+        ("=5", "--set takes table.key=value"),
+        ("training..lr=5", "--set takes table.key=value"),
+        ("task.name.first=5", "task is no table"),
+        ("training.lr=fast", r"lr = 'fast': Input should be a valid number"),
+        ("training=5", r"training is a table, written \[training\]"),
+    ],
+)
+def test_a_bad_override_is_refused(override: str, sentence: str) -> None:
+    with pytest.raises(OptionError, match=sentence):
+        read({"task": "translation"}, override)
+
+
+def test_an_unknown_key_in_an_override_is_answered_with_the_nearest() -> None:
+    with pytest.raises(UnknownNameError, match="Did you mean 'warmup'"):
+        read({}, "training.warmpu=5")
+
+
+def test_a_file_that_is_no_recipe_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "r.toml"
+    with pytest.raises(FileError, match=rf"There is no recipe {path}\."):
+        read_recipe(path)
+    path.write_text('task = "translation"\n[training]\nsteps = = 5\n')
+    with pytest.raises(FileError, match=rf"{path} is not valid TOML: .*line 3"):
+        read_recipe(path)
+    path.write_bytes(b'task = "\xff"\n')
+    with pytest.raises(FileError, match=rf"{path} is not UTF-8 text"):
+        read_recipe(path)
+    with pytest.raises(FileError, match=rf"{tmp_path} cannot be read: Is a directory"):
+        read_recipe(tmp_path)
+
+
+@pytest.mark.parametrize("kind", SEQ2SEQ)
+def test_a_recipe_comes_back_from_its_toml(kind: str) -> None:
+    recipe = read({"model": {"kind": kind}, "training": {"lr": 1e-7, "final": "ema"}})
+    assert read_tables(tomllib.loads(recipe.toml()), "r.toml") == recipe
+
+
+@pytest.mark.parametrize("kind", SEQ2SEQ)
+def test_a_commented_recipe_is_the_same_and_explains_every_key(kind: str) -> None:
+    recipe = read({"model": {"kind": kind}, "training": {"lr": 1e-7}})
+    text = commented(recipe, ["A heading."])
+    assert text.startswith("# A heading.\n")
+    assert read_tables(tomllib.loads(text), "r.toml") == recipe
+    keys = [line for line in text.splitlines()[1:] if line and not line.startswith("[")]
+    assert len(keys) > 60
+    for line in keys:
+        code, comment, explanation = line.removeprefix("# ").partition("  # ")
+        assert comment, line
+        assert explanation.strip(), line
+        assert explanation != code.split(" =")[0].replace("_", " "), f"{line}: says only its name"
+
+
+def test_comments_of_fields_stand_beside_them() -> None:
+    assert field_comments(Feathered) == {"size": "of the hat", "num_feathers": "num feathers"}
+
+
+def test_differences_name_both_values(tmp_path: Path) -> None:
+    ours = read_recipe(write_recipe(tmp_path))
+    other = tables(tmp_path, "recurrent", steps=41)
+    theirs = read_tables(other, "there")
+    found = ours.differences(theirs)
+    assert "training.steps: 41 there, 40 here" in found
+    assert "model.cell: gru there, None here" in found
+    assert ours.differences(ours) == []
