@@ -89,13 +89,11 @@ class Sparsemax(Weights):
     """The nearest point of the simplex (Martins & Astudillo 2016, algorithm 1): far keys get exactly 0."""
 
     def statistic(self, scores: Tensor) -> Tensor:
-        # Shifting all scores shifts the threshold as much; near 0 the sums below are exact enough in float32.
-        largest = scores.detach().amax(dim=-1, keepdim=True)
-        ordered = (scores - largest).sort(dim=-1, descending=True).values
+        ordered = scores.sort(dim=-1, descending=True).values
         total = ordered.cumsum(dim=-1)
         size = torch.arange(1, scores.shape[-1] + 1, dtype=scores.dtype, device=scores.device)
         support = (1 + size * ordered > total).sum(dim=-1, keepdim=True).clamp(min=1)
-        return largest + (total.gather(-1, support - 1) - 1) / support.to(scores.dtype)
+        return (total.gather(-1, support - 1) - 1) / support.to(scores.dtype)
 
     def apply(self, scores: Tensor, statistic: Tensor, first_column: int = 0) -> Tensor:
         return torch.relu(scores - statistic)
