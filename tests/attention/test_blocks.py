@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from saccade import attend, causal, padding, watch, window
+from saccade import attend, causal, padding, rule, watch, window
 from saccade.attention import Hard, Kernel, Mask
 
 attend_module = importlib.import_module("saccade.attention.attend")
@@ -119,3 +119,20 @@ def test_any_limits(
         patch.setattr(attend_module, "EQUATION_LIMIT", equation_limit)
         patch.setattr(attend_module, "NARROW_BLOCK", narrow)
         torch.testing.assert_close(attend(*inputs, mask=mask, first_row=first, kernel=kernel), expected)
+
+
+@pytest.mark.parametrize("near", [window(3), causal, window(3) & causal], ids=["window", "causal", "both"])
+def test_a_rule_is_never_asked_for_more_than_the_limit(near: Mask, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One row of every sequence and head is the least: here 2·4·17 answers, and 2·4·(what a window reaches)."""
+    monkeypatch.setattr(attend_module, "MASK_LIMIT", 2 * 4 * 17)
+    monkeypatch.setattr(attend_module, "NARROW_BLOCK", 5)
+    asked: list[int] = []
+
+    def everything(batch: Tensor, head: Tensor, row: Tensor, column: Tensor) -> Tensor:
+        answer = batch + head + row + column >= 0
+        asked.append(answer.numel())
+        return answer
+
+    attend(*PROBLEM.tensors(), mask=near & rule(everything))
+    assert len(asked) > 4
+    assert max(asked) <= 2 * 4 * 17
