@@ -13,7 +13,6 @@ import random
 import resource
 import sys
 from collections.abc import Callable, Sequence
-from multiprocessing.connection import wait
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -99,31 +98,21 @@ class Command:
         arguments: Sequence[str | Path],
         log: Path,
         *,
-        signal_at: tuple[int, str, int] | None = None,
+        signal_at: tuple[int, str | None, int] | None = None,
         file_size: int | None = None,
     ) -> None:
+        """``signal_at`` is a signal, a function of Python and which call of it; None means any call of anything."""
         self._paths = (log.with_suffix(".out"), log.with_suffix(".err"))
         words = [str(argument) for argument in arguments]
         self.process = CONTEXT.Process(target=_run, args=(words, *self._paths, signal_at, file_size))
         self.process.start()
-
-    def until(self, happened: Callable[[], object]) -> bool:
-        """Wait for something that the process does; whether it came before the end."""
-        while not happened():
-            if wait([self.process.sentinel], timeout=0.001):
-                return bool(happened())
-        return True
-
-    def kill(self) -> None:
-        self.process.kill()
-        self.process.join()
 
     def exit_code(self, seconds: float = PATIENCE) -> int | None:
         """How it ended; None, and it is killed, if it has not within so many seconds."""
         self.process.join(seconds)
         code: int | None = self.process.exitcode
         if code is None:
-            self.kill()
+            self.process.kill()
         return code
 
     @property
@@ -159,26 +148,26 @@ def contents(folder: Path) -> dict[str, tuple[bytes, int]]:
 
 
 def _run(
-    arguments: list[str], out: Path, err: Path, signal_at: tuple[int, str, int] | None, file_size: int | None
+    arguments: list[str], out: Path, err: Path, signal_at: tuple[int, str | None, int] | None, file_size: int | None
 ) -> None:
     for number, path in ((1, out), (2, err)):
         os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
     sys.argv = ["saccade", *arguments]
     if file_size is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (file_size, file_size))
+    torch.set_num_threads(1)
     if signal_at is not None:
         sys.setprofile(_sender(*signal_at))
-    torch.set_num_threads(1)
     main(arguments)
 
 
-def _sender(number: int, function: str, call: int) -> Callable[[FrameType, str, object], None]:
-    """Sends this process a signal when ``function`` is called for the ``call``-th time: in a phase that we choose."""
+def _sender(number: int, function: str | None, call: int) -> Callable[[FrameType, str, object], None]:
+    """Sends this process a signal at the moment that we choose, whatever it does then."""
     seen = 0
 
     def profile(frame: FrameType, event: str, _: object) -> None:
         nonlocal seen
-        if event == "call" and frame.f_code.co_qualname == function:
+        if function is None or (event == "call" and frame.f_code.co_qualname == function):
             seen += 1
             if seen == call:
                 sys.setprofile(None)
