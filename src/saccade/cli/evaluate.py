@@ -24,12 +24,12 @@ from saccade.cli.options import (
     progress,
     resolve_device,
 )
-from saccade.data.lines import read_lines
 from saccade.data.pairs import Pair
-from saccade.errors import FileError, OptionError
-from saccade.lens.links import alignment_scores, read_pharaoh
+from saccade.errors import OptionError
+from saccade.lens.links import GoldLinks, alignment_scores
 from saccade.tasks.predictor import Predictor, open_model
 from saccade.tasks.translation import METRIC_CLASSES, exact_share
+from saccade.tasks.translation_data import read_links
 
 __all__ = ["compare", "evaluate", "score"]
 
@@ -62,14 +62,15 @@ def evaluate(
     """
     opened = open_model(model, resolve_device(device))
     pairs = pairs_of(source, target, data, columns)
+    gold = None if alignments is None else read_links(pairs, alignments)
     texts = _translate(opened, pairs, beam)
     references = [pair.target for pair in pairs]
     for name, metric in _metrics(lowercase).items():
         found = metric.corpus_score(texts, [references])
         print(f"{name} {found.score:.2f}   {metric.get_signature()}")
     print(f"exactly right {100 * exact_share(texts, references, lowercase):.2f} % of {len(pairs):,}")
-    if alignments is not None:
-        _print_alignment(opened, pairs, alignments)
+    if gold is not None:
+        _print_alignment(opened, pairs, gold)
 
 
 def score(
@@ -149,10 +150,7 @@ def _translate(opened: Predictor, pairs: list[Pair], beam: int | None) -> list[s
     return [answer.text for answer in answers]
 
 
-def _print_alignment(opened: Predictor, pairs: list[Pair], path: Path) -> None:
-    gold = [read_pharaoh(text, f"Line {number} of {path}") for number, text in read_lines(path)]
-    if len(gold) != len(pairs):
-        raise FileError(f"{path} has {len(gold):,} lines of links for {len(pairs):,} pairs; they must be equal.")
+def _print_alignment(opened: Predictor, pairs: list[Pair], gold: list[GoldLinks]) -> None:
     links = []
     with progress("aligning", len(pairs)) as show:
         for pair in pairs:

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import Annotated
 
+import torch
 import typer
 
 from saccade.cli.data import data
@@ -50,10 +51,25 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         app(args=arguments, prog_name="saccade")
     except SaccadeError as error:
-        print(f"saccade: {' '.join(str(error).split())}", file=sys.stderr)
-        sys.exit(2)
+        _refuse(str(error))
+    except OSError as error:  # a name that is too long, a device that is gone: the system's own words
+        _refuse(f"{error.filename or 'The system'}: {error.strerror or error}.")
+    except (MemoryError, RuntimeError) as error:
+        if not _out_of_memory(error):
+            raise
+        _refuse("There is not enough memory for this; make the model, training.batch_tokens or the text smaller.")
     except KeyboardInterrupt:
         sys.exit(130)
+
+
+def _refuse(sentence: str) -> None:
+    print(f"saccade: {' '.join(sentence.split())}", file=sys.stderr)
+    sys.exit(2)
+
+
+def _out_of_memory(error: Exception) -> bool:
+    """PyTorch has a class of its own for graphics cards only; on the CPU it says so in words."""
+    return isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in str(error)
 
 
 def _print_version(wanted: bool) -> None:

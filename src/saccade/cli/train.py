@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -80,7 +81,7 @@ def _recipe_of(task: str, table: dict[str, str], folder: Path, overrides: Sequen
 
 def run_session(recipe: Recipe, folder: Path, device: str, init: Path | None = None) -> dict[str, Any]:
     """Train in a folder with everything shown; a stop on request says how to go on."""
-    shown = console()
+    shown, ours = console(), not folder.exists()
     with Display(shown, recipe.training.steps) as display:
         session = Session(recipe, folder, display, device=device, init=init)
         if session.finished:
@@ -91,6 +92,10 @@ def run_session(recipe: Recipe, folder: Path, device: str, init: Path | None = N
         except Stopped:
             display.say(f"Stopped and saved. Go on with the same command: {shlex.join(['saccade', *sys.argv[1:]])}")
             raise typer.Exit(130) from None
+        except Exception:
+            if ours and not (folder / "metrics.jsonl").exists():
+                shutil.rmtree(folder)  # it never began to train, so that the corrected command can have the folder
+            raise
         display.result(result["part"], result["scores"], [f"The model is in {folder / 'model'}."])
     return result
 

@@ -26,6 +26,8 @@ from saccade.text import Tokenizer
 __all__ = ["Bundle", "load_weights", "read_bundle", "unshared", "write_bundle"]
 
 FORMAT = 1
+#: What ``config.json`` says, beside its format.
+KEYS = {"task": str, "metric": str, "shared": bool, "model": dict, "decoding": dict, "alignment": dict | None}
 
 
 @dataclass(frozen=True)
@@ -69,9 +71,9 @@ def read_bundle(path: Path) -> Bundle:
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         raise FileError(f"{config_path} is not a model that this version reads (format {FORMAT}).")
     description = cast(dict[str, Any], found)
-    for key in ("task", "metric", "shared", "model", "decoding"):
-        if key not in description:
-            raise FileError(f"{config_path} does not say {key!r}; it is not a model that this version reads.")
+    for key, expected in KEYS.items():
+        if not isinstance(description.get(key), expected):
+            raise FileError(f"{config_path} does not say {key!r} as a model does that this version reads.")
     if description["task"] != Translation.name:
         raise UnknownNameError(f"task in {config_path}", description["task"], (Translation.name,))
     task = _task(folder, description)
@@ -103,15 +105,15 @@ def _task(folder: Folder, description: dict[str, Any]) -> Translation:
 
 def _model_folder(path: Path) -> Path:
     """The folder itself, or the one that a run keeps its model in; anything else is named for what it is."""
-    if not path.is_dir() or (path / "manifest.json").exists():
+    if not path.is_dir() or any((path / name).exists() for name in ("manifest.json", "config.json")):
         return path
     model = path / "model"
     if not model.is_dir():
+        if not (path / "recipe.toml").exists():
+            raise FileError(f"{path} is no model folder: it holds no manifest.json, and no run.")
         recover(path)  # a kill may have left it set aside
-    if not model.is_dir() and (path / "recipe.toml").exists():
-        raise FileError(f"The run in {path} has no model yet; the first validation writes one.")
-    if not model.is_dir():
-        raise FileError(f"{path} is no model folder: it holds no manifest.json, and no run.")
+        if not model.is_dir():
+            raise FileError(f"The run in {path} has no model yet; the first validation writes one.")
     return model
 
 

@@ -53,7 +53,7 @@ def read_network(
     """The kind and the configuration that a ``[model]`` table names."""
     fields = dict(values)
     kind = fields.pop("kind", "transformer")
-    if kind not in networks:
+    if not isinstance(kind, str) or kind not in networks:
         raise UnknownNameError(f"kind of model in {where}", kind, networks)
     return kind, networks[kind][0].read(fields, where)
 

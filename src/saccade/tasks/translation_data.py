@@ -25,11 +25,11 @@ from saccade.data import (
 from saccade.data.grammar import generate
 from saccade.data.lines import read_lines
 from saccade.errors import FileError, OptionError
-from saccade.lens.links import read_pharaoh
+from saccade.lens.links import GoldLinks, read_pharaoh
 from saccade.models import Config
 from saccade.tasks.gold import GoldPair, from_characters, from_grammar, from_pair
 
-__all__ = ["TranslationData", "TranslationSplits", "read_given", "read_splits"]
+__all__ = ["TranslationData", "TranslationSplits", "read_given", "read_links", "read_splits"]
 
 #: Sentences of the built-in grammar that are held out, for each of validation and test.
 BUILTIN_HELD_OUT = 1000
@@ -152,15 +152,29 @@ def _read(data: TranslationData, part: str, cleaning: Cleaning) -> tuple[list[Pa
 
 
 def _linked(pairs: Sequence[Pair], path: Path) -> list[Pair]:
+    return [
+        Pair(pair.source, pair.target, pair.line, tuple(sorted(gold.possible)))
+        for pair, gold in zip(pairs, read_links(pairs, path), strict=True)
+    ]
+
+
+def read_links(pairs: Sequence[Pair], path: Path) -> list[GoldLinks]:
+    """The gold links of these pairs, a line each; a link to a word that a pair does not have is named."""
     lines = list(read_lines(path))
     if len(lines) != len(pairs):
         raise FileError(f"{path} has {len(lines):,} lines of links for {len(pairs):,} pairs; they must be equal.")
-    return [
-        Pair(
-            pair.source, pair.target, pair.line, tuple(sorted(read_pharaoh(text, f"Line {number} of {path}").possible))
-        )
-        for pair, (number, text) in zip(pairs, lines, strict=True)
-    ]
+    found = []
+    for pair, (number, text) in zip(pairs, lines, strict=True):
+        gold = read_pharaoh(text, f"Line {number} of {path}")
+        words = len(pair.source.split()), len(pair.target.split())
+        for source, target in sorted(gold.possible):
+            if source >= words[0] or target >= words[1]:
+                raise FileError(
+                    f"Line {number} of {path}: {source}-{target} is no link between {words[0]} source and {words[1]} "
+                    "target words; words are separated by spaces and counted from 0."
+                )
+        found.append(gold)
+    return found
 
 
 def _column(name: str) -> str | int:
@@ -176,4 +190,6 @@ def _path(given: str) -> Path:
             raise FileError(f"{given} needs the environment variable {name}; set it to the folder of your data.")
         return os.environ[name]
 
+    if "\0" in given:
+        raise FileError(f"{given!r} is not the name of a file.")
     return Path(re.sub(r"\$(\w+)", value, given)).expanduser()
