@@ -122,11 +122,13 @@ def test_links_are_compared_with_gold(capsys: Capture, tmp_path: Path, tiny_run:
 def test_bad_gold_is_one_sentence(capsys: Capture, tmp_path: Path, tiny_run: Path, toy_data: Path) -> None:
     short = write_lines(tmp_path / "short", ["0-0"])
     bad = write_lines(tmp_path / "bad", ["0-0", "0:1", *["0-0"] * 28])
-    for gold, parts in ((short, ["1 lines of links for 30 pairs"]), (bad, ["Line 2 of", "0:1"])):
-        code, _, err = run(capsys, "evaluate", tiny_run, *files(toy_data), "--alignments", gold)
-        assert code == 2
-        assert all(part in err for part in [str(gold), *parts])
-        assert "Traceback" not in err
+    outside = write_lines(tmp_path / "outside", ["0-0", "99-1", *["0-0"] * 28])
+    for gold, parts in (
+        (short, ["1 lines of links for 30 pairs"]),
+        (bad, ["Line 2 of", "0:1"]),
+        (outside, ["Line 2 of", "99-1", "counted from 0"]),
+    ):
+        assert_refused(run(capsys, "evaluate", tiny_run, *files(toy_data), "--alignments", gold), str(gold), *parts)
 
 
 def test_files_that_do_not_fit_are_refused(capsys: Capture, tmp_path: Path, tiny_run: Path, toy_data: Path) -> None:

@@ -1,0 +1,106 @@
+"""A model folder: what it holds, and folders that are well-formed but no model that can be read."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from saccade.errors import DamagedError, FileError, OptionError, SaccadeError, UnknownNameError
+from saccade.storage import write_folder
+from saccade.tasks.bundle import load_weights, read_bundle, unshared
+
+
+def test_a_folder_has_the_fields_layout(tiny_run: Path) -> None:
+    folder = tiny_run / "model"
+    names = {"config.json", "model.safetensors", "tokenizer.json", "recipe.toml", "manifest.json", "README.md"}
+    assert {path.name for path in folder.iterdir()} == names
+    readme = (folder / "README.md").read_text()
+    bundle = read_bundle(folder)
+    parameters = sum(parameter.numel() for parameter in bundle.model.parameters())
+    assert f"{parameters:,} parameters" in readme
+    scores = json.loads((tiny_run / "result.json").read_text())["scores"]
+    assert f"| bleu | {scores['bleu']:.2f} |" in readme
+    assert "saccade predict" in readme
+
+
+def test_a_model_is_ready_to_answer(tiny_run: Path) -> None:
+    bundle = read_bundle(tiny_run)
+    assert not bundle.model.training
+    assert bundle.kind == "transformer"
+    assert bundle.decoding.beam == 5
+
+
+def rewritten(folder: Path, change: Callable[[dict[str, Any]], object], to: Path) -> Path:
+    """A folder with another config.json, and a manifest that agrees with it."""
+    files: dict[str, bytes] = {
+        path.name: path.read_bytes() for path in folder.iterdir() if path.name != "manifest.json"
+    }
+    description = json.loads(files["config.json"])
+    change(description)
+    write_folder(to, {**files, "config.json": json.dumps(description).encode()})
+    return to
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "said"),
+    [
+        (lambda d: d.update(format=2), FileError, "format 1"),
+        (lambda d: d.update(task="chess"), UnknownNameError, "'chess'"),
+        (lambda d: d.pop("task"), FileError, "'task'"),
+        (lambda d: d.pop("model"), FileError, "'model'"),
+        (lambda d: d.pop("shared"), FileError, "'shared'"),
+        (lambda d: d.pop("decoding"), FileError, "'decoding'"),
+        (lambda d: d["model"].update(kind="oracle"), UnknownNameError, "'oracle'"),
+        (lambda d: d["model"].update(colour="red"), UnknownNameError, "'colour'"),
+        (lambda d: d["model"].update(width="wide"), OptionError, "width = 'wide'"),
+        (lambda d: d["model"].update(feedforward_width=65), DamagedError, "shape"),
+        (lambda d: d["model"].update(decoder_layers=2), DamagedError, "decoder.1"),
+        (lambda d: d["decoding"].update(beam=0), OptionError, "beam = 0"),
+        (lambda d: d["alignment"].update(heads=[]), OptionError, "heads"),
+        (lambda d: d.update(metric="blue"), UnknownNameError, "'blue'"),
+        (lambda d: d.update(shared=False), UnknownNameError, "source.tokenizer.json"),
+        (lambda d: d.update(model=[]), SaccadeError, "config.json"),
+        (lambda d: d.update(alignment=5), SaccadeError, "config.json"),
+    ],
+)
+def test_a_description_that_does_not_fit_is_named(
+    tiny_run: Path, tmp_path: Path, change: Callable[[dict[str, Any]], object], error: type[SaccadeError], said: str
+) -> None:
+    folder = rewritten(tiny_run / "model", change, tmp_path / "model")
+    with pytest.raises(error) as raised:
+        read_bundle(folder)
+    assert said in str(raised.value)
+    assert str(tmp_path) in str(raised.value) or "'blue'" in str(raised.value)
+
+
+def test_a_description_that_is_no_table_is_refused(tiny_run: Path, tmp_path: Path) -> None:
+    write_folder(tmp_path / "model", {"config.json": b"[]"})
+    with pytest.raises(FileError, match=r"config\.json is not a model"):
+        read_bundle(tmp_path / "model")
+
+
+def test_a_model_set_aside_by_a_kill_is_put_back(tiny_run: Path, tmp_path: Path) -> None:
+    """What a kill between the two renames of a replacement leaves: see docs/decisions/storage.md."""
+    run = shutil.copytree(tiny_run, tmp_path / "run")
+    (run / "model").rename(run / ".model.saccade-old")
+    assert read_bundle(run).kind == "transformer"
+    shutil.rmtree(run / "model")
+    with pytest.raises(FileError, match="no model yet"):
+        read_bundle(run)
+
+
+def test_weights_are_copied_by_name_and_shape() -> None:
+    one, other = torch.nn.Linear(3, 5), torch.nn.Linear(3, 5)
+    load_weights(other, unshared(one), "here")
+    assert torch.equal(one.weight, other.weight)
+    assert one.weight is not other.weight
+    with pytest.raises(DamagedError, match=r"here: weight has shape \(5, 3\); the model needs \(5, 2\)"):
+        load_weights(torch.nn.Linear(2, 5), unshared(one), "here")
+    with pytest.raises(DamagedError, match="here: bias is missing"):
+        load_weights(other, {"weight": one.weight}, "here")

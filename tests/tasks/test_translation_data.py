@@ -1,0 +1,105 @@
+"""The ``[data]`` table: where pairs come from, what is held out, and what does not fit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from saccade.errors import FileError, OptionError, SaccadeError
+from saccade.tasks.translation_data import TranslationData, read_given, read_splits
+
+
+def lines(path: Path, texts: list[str]) -> str:
+    path.write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
+    return str(path)
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> dict[str, str]:
+    return {
+        "source": lines(tmp_path / "a", [f"s{n} x" for n in range(50)]),
+        "target": lines(tmp_path / "b", [f"t{n} y" for n in range(50)]),
+    }
+
+
+def data(values: dict[str, object]) -> TranslationData:
+    return TranslationData.read(values, "here")
+
+
+def test_a_share_is_held_out_by_source(own: dict[str, str]) -> None:
+    splits = read_splits(data({**own, "validation": 0.2, "test": 0.2}), seed=1)
+    parts = [{pair.source for pair in part} for part in (splits.train, splits.validation, splits.test)]
+    assert sum(map(len, parts)) == len(set.union(*parts)) == 50
+    assert all(parts)
+
+
+def test_given_files_are_taken_as_they_are(own: dict[str, str], tmp_path: Path) -> None:
+    held = {
+        "validation_source": lines(tmp_path / "va", ["s1 x", "", "new", "new"]),
+        "validation_target": lines(tmp_path / "vb", ["t1 y", "", "neu", "neu"]),
+    }
+    splits = read_splits(data({**own, **held}), seed=1)
+    assert [pair.source for pair in splits.validation] == ["s1 x", "", "new", "new"]
+    assert len(splits.train) == 50
+    assert len(splits.reports) == 2
+    assert "1 sources occur in both" in " ".join(splits.notes)
+
+
+def test_gold_links_go_with_their_lines(own: dict[str, str], tmp_path: Path) -> None:
+    links = lines(tmp_path / "links", ["0-0 1-1"] * 49 + ["0-1"])
+    splits = read_splits(data({**own, "alignments": links}), seed=1)
+    by_source = {pair.source: pair.links for pair in [*splits.train, *splits.validation]}
+    assert by_source["s0 x"] == {(0, 0), (1, 1)}
+    assert by_source["s49 x"] == {(0, 1)}
+    short = lines(tmp_path / "short", ["0-0"])
+    with pytest.raises(FileError, match="1 lines of links for 50 pairs"):
+        read_splits(data({**own, "alignments": short}), seed=1)
+    bad = lines(tmp_path / "bad", ["0-0"] * 7 + ["0-x"] + ["0-0"] * 42)
+    with pytest.raises(FileError, match=r"Line 8 of .*bad"):
+        read_splits(data({**own, "alignments": bad}), seed=1)
+
+
+def test_links_to_words_that_are_not_there_are_named(own: dict[str, str], tmp_path: Path) -> None:
+    links = lines(tmp_path / "links", ["0-0"] * 4 + ["0-2"] + ["0-0"] * 45)
+    with pytest.raises(FileError, match=r"Line 5 of .*links: 0-2 is no link between 2 source and 2 target words"):
+        read_splits(data({**own, "alignments": links}), seed=1)
+
+
+def test_paths_may_use_the_environment(own: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PLACE_OF_DATA", str(tmp_path))
+    given = data({"source": "$PLACE_OF_DATA/a", "target": "$PLACE_OF_DATA/b"})
+    assert len(read_given(given)) == 50
+    monkeypatch.delenv("PLACE_OF_DATA")
+    with pytest.raises(FileError, match="environment variable PLACE_OF_DATA"):
+        read_given(given)
+
+
+def test_columns_may_be_numbers(tmp_path: Path) -> None:
+    table = lines(tmp_path / "p.tsv", ["1\tb\ta", "2\td\tc"])
+    pairs = read_given(data({"table": table, "source_column": "2", "target_column": "1"}))
+    assert [(pair.source, pair.target) for pair in pairs] == [("a", "b"), ("c", "d")]
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({}, "give one of"),
+        ({"builtin": "grammar", "nettalk": "x"}, "give one of"),
+        ({"source": "a"}, "source and target go together"),
+        ({"builtin": "grammar", "test_target": "a"}, "test_source and test_target go together"),
+        ({"table": "a.tsv", "alignments": "b"}, "alignments goes with source and target"),
+        ({"builtin": "grammar", "sentences": 5}, "sentences = 5"),
+        ({"builtin": "grammar", "validation": 1.0}, "validation = 1.0"),
+        ({"biultin": "grammar"}, "Did you mean 'builtin'?"),
+    ],
+)
+def test_what_does_not_fit_is_one_sentence(values: dict[str, object], said: str) -> None:
+    with pytest.raises(SaccadeError) as raised:
+        data(values)
+    assert said in str(raised.value)
+
+
+def test_training_needs_validation_pairs(own: dict[str, str]) -> None:
+    with pytest.raises(OptionError, match="no validation pairs"):
+        read_splits(data({**own, "validation": 0.0}), seed=1)
