@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
 
 import saccade
 from saccade.cli.main import main
 from saccade.tasks.predictor import Predictor
 from toy_language import settings, toy_pairs, write_lines
+
+
+@pytest.fixture(scope="module")
+def one_thread() -> Iterator[None]:
+    """A model this small is computed faster by one thread than by several that wait for each other."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="session")
@@ -28,8 +39,11 @@ def tiny_run(toy_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a finished run: a Transformer that translates the toy language."""
     folder = tmp_path_factory.mktemp("tiny") / "run"
     files = ["--source", str(toy_data / "train.en"), "--target", str(toy_data / "train.fr")]
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)  # the same weights wherever it is asked for first
     with pytest.raises(SystemExit) as left:
         main(["train", *files, "-o", str(folder), "--device", "cpu", *settings()])
+    torch.set_num_threads(before)
     assert left.value.code == 0
     return folder
 

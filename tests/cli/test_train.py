@@ -197,6 +197,13 @@ def test_what_contradicts_itself_is_refused(capsys: Capture, tmp_path: Path, fil
     assert not (tmp_path / "run").exists()
 
 
+def test_an_empty_folder_is_as_good_as_none(capsys: Capture, tmp_path: Path, files: list[str]) -> None:
+    (tmp_path / "run").mkdir()
+    command = ["train", *files, "-o", tmp_path / "run", *SHORT]
+    said(run(capsys, *command, "--set", "model.num_heads=7"), "7 heads")
+    assert run(capsys, *command)[0] == 0
+
+
 def test_a_device_that_is_not_here_is_refused(
     capsys: Capture, tmp_path: Path, tiny_run: Path, files: list[str]
 ) -> None:

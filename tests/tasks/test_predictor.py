@@ -10,7 +10,7 @@ import torch
 import saccade
 from saccade.cli import main
 from saccade.errors import OptionError, SaccadeError, UnknownNameError
-from saccade.tasks.predictor import Predictor
+from saccade.tasks.predictor import PIECE, Predictor
 
 TEXT = "the black cat eats the fish."
 
@@ -123,14 +123,14 @@ def test_no_texts_have_no_answers(tiny_model: Predictor) -> None:
 
 def test_progress_counts_up_to_all(tiny_model: Predictor) -> None:
     seen: list[int] = []
-    tiny_model.predict(["the cat"] * 2003, beam=1, progress=seen.append)
-    assert seen == [1000, 2000, 2003]
+    tiny_model.predict(["the cat"] * (2 * PIECE + 3), beam=1, progress=seen.append)
+    assert seen == [PIECE, 2 * PIECE, 2 * PIECE + 3]
 
 
 def test_pieces_of_a_long_list_are_drawn_apart(tiny_model: Predictor) -> None:
-    texts = ["the cat sees"] * 2000
+    texts = ["the cat sees"] * (2 * PIECE)
     answers = [answer.text for answer in tiny_model.predict(texts, sample=True, temperature=3.0)]
-    assert answers[:1000] != answers[1000:]
+    assert answers[:PIECE] != answers[PIECE:]
     assert answers == [answer.text for answer in tiny_model.predict(texts, sample=True, temperature=3.0)]
 
 

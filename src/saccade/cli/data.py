@@ -61,7 +61,8 @@ def _list(checksums: bool) -> None:
     shown = console()
     for name, entry in CATALOGUE.items():
         got = "fetched by name" if entry.fetchable else "taken with --from"
-        shown.print(f"{name}: {entry.size / 1e6:.1f} MB, {len(entry.files)} files, {got}", markup=False)
+        count = "1 file" if len(entry.files) == 1 else f"{len(entry.files)} files"
+        shown.print(f"{name}: {entry.size / 1e6:.1f} MB, {count}, {got}", markup=False)
         for line in (entry.what, f"from {entry.source}", f"terms: {entry.terms}"):
             shown.print(Padding(Text(line), (0, 0, 0, 4)), soft_wrap=False)
     shown.print("Set SACCADE_DATA to the folder that holds them; recipes read from there.")

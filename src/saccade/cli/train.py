@@ -81,7 +81,8 @@ def _recipe_of(task: str, table: dict[str, str], folder: Path, overrides: Sequen
 
 def run_session(recipe: Recipe, folder: Path, device: str, init: Path | None = None) -> dict[str, Any]:
     """Train in a folder with everything shown; a stop on request says how to go on."""
-    shown, ours = console(), not folder.exists()
+    shown = console()
+    ours = not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
     with Display(shown, recipe.training.steps) as display:
         session = Session(recipe, folder, display, device=device, init=init)
         if session.finished:

@@ -30,7 +30,7 @@ __all__ = ["Answer", "Attention", "Predictor", "open_model"]
 #: Padded source tokens that are translated at once.
 BATCH_TOKENS = 4096
 #: Texts that are answered between two signs of progress.
-PIECE = 1000
+PIECE = 250
 
 
 @dataclass(frozen=True)
