@@ -102,3 +102,12 @@ def test_a_damaged_result_is_named(finished: Path, tmp_path: Path) -> None:
 
 def quiet() -> Display:
     return Display(Console(quiet=True), steps=10)
+
+
+def test_two_processes_do_not_train_in_one_folder(finished: Path, tmp_path: Path) -> None:
+    recipe = read_recipe(finished / "transformer.toml")
+    display = Display(Console(quiet=True), recipe.training.steps)
+    first = Session(recipe, tmp_path / "run", display)
+    second = Session(recipe, tmp_path / "run", display)
+    with first._alone(), pytest.raises(OptionError, match="Another process is training in"):
+        second.run()

@@ -158,15 +158,7 @@ def test_only_matrices_decay() -> None:
         assert decays[parameter] == (0.5 if parameter.ndim >= 2 else 0.0), name
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        "transformer",
-        pytest.param(
-            "recurrent", marks=pytest.mark.xfail(strict=True, reason="models.look gives attend values of another type")
-        ),
-    ],
-)
+@pytest.mark.parametrize("kind", MODELS)
 def test_bf16_learns_as_fp32_does(kind: str) -> None:
     coarse, fine = (run(make_trainer(kind, steps=20, precision=precision, lr=1e-2)) for precision in ("bf16", "fp32"))
     assert coarse.losses != fine.losses
@@ -296,7 +288,6 @@ def test_a_validation_without_numbers_is_not_saved() -> None:
     assert [step for step, _ in notes.saved] == [2]
 
 
-@pytest.mark.xfail(strict=True, raises=IndexError, reason="Translation.validate searches with a model of NaN")
 def test_weights_without_numbers_are_not_saved() -> None:
     trainer = make_trainer()
 
@@ -352,7 +343,6 @@ def test_guided_alignment_draws_attention_to_the_links(kind: str) -> None:
     assert weight_on_links(guided) > weight_on_links(free) + 0.1
 
 
-@pytest.mark.xfail(strict=True, reason="Translation.batch asks for links also where they are not trained on")
 def test_guided_alignment_validates_pairs_without_links() -> None:
     trainer = linked_trainer("transformer", 1.0)
     trainer.run(lambda: None, Notes(trainer))  # the validation pairs have none

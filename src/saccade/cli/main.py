@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib.metadata
 import io
+import signal
 import sys
+import threading
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -48,6 +50,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command; whatever Saccade raises on purpose becomes one sentence on stderr and exit code 2."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal without √ shows ?, not a traceback
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C; a training saves first
     try:
         app(args=arguments, prog_name="saccade")
     except SaccadeError as error:

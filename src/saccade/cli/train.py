@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import shutil
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,7 +15,7 @@ from saccade.errors import FileError, OptionError
 from saccade.tasks.translation import Translation
 from saccade.training.display import Display
 from saccade.training.fitting import fitted_tables, measured_minutes
-from saccade.training.interrupt import Stopped
+from saccade.training.interrupt import STOPPED_CODE, Stopped
 from saccade.training.recipe import Recipe, read_recipe, read_tables
 from saccade.training.recipe_text import commented
 from saccade.training.session import Session
@@ -91,8 +90,8 @@ def run_session(recipe: Recipe, folder: Path, device: str, init: Path | None = N
         try:
             result = session.run()
         except Stopped:
-            display.say(f"Stopped and saved. Go on with the same command: {shlex.join(['saccade', *sys.argv[1:]])}")
-            raise typer.Exit(130) from None
+            display.stopped()
+            raise typer.Exit(STOPPED_CODE) from None
         except Exception:
             if ours and not (folder / "metrics.jsonl").exists():
                 shutil.rmtree(folder)  # it never began to train, so that the corrected command can have the folder

@@ -45,10 +45,12 @@ class Look(nn.Module):
     ) -> Float[Tensor, "B Q E"]:
         """The context of each query; the source comes from ``project``."""
         weights = Hard("greedy") if isinstance(self.weights, Hard) and not self.training else self.weights
+        asked = self.query(query).unsqueeze(1)
+        # Under autocast what was projected is of another type than what was not.
         return attend(
-            self.query(query).unsqueeze(1),
-            source.key,
-            source.value,
+            asked,
+            source.key.to(asked.dtype),
+            source.value.to(asked.dtype),
             score=self.score,
             weights=weights,
             mask=mask,
@@ -61,7 +63,9 @@ class Look(nn.Module):
     ) -> Float[Tensor, "B 1 Q K"]:
         """The weights behind the context, written out with their gradient, for a loss on them."""
         asked = self.query(query).unsqueeze(1)
-        return weigh(asked, source.key, score=self.score, weights=self.weights, mask=mask, first_row=first_row)
+        return weigh(
+            asked, source.key.to(asked.dtype), score=self.score, weights=self.weights, mask=mask, first_row=first_row
+        )
 
     def project(self, source: Float[Tensor, "B K E"], value: Float[Tensor, "B K E"] | None = None) -> KeyValue:
         """What the queries compare with and take from, computed once for all steps."""

@@ -17,7 +17,17 @@ from torch import Tensor, nn
 from saccade.errors import DamagedError, FileError, UnknownNameError
 from saccade.lens.alignment import AlignmentChoice
 from saccade.models import Config
-from saccade.storage import Folder, json_bytes, open_folder, read_bytes, read_json, read_tensors, recover, write_folder
+from saccade.storage import (
+    Folder,
+    json_bytes,
+    open_folder,
+    read_bytes,
+    read_json,
+    read_tensors,
+    recover,
+    verify_folder,
+    write_folder,
+)
 from saccade.tasks.networks import SEQ2SEQ, build_seq2seq, read_network
 from saccade.tasks.search import SearchOptions
 from saccade.tasks.translation import Translation
@@ -62,8 +72,9 @@ def write_bundle(folder: Path, bundle: Bundle, *, recipe: str, readme: str) -> N
 
 
 def read_bundle(path: Path) -> Bundle:
-    """Open a model folder, or the ``model`` folder of a run; every byte that is used is verified first."""
+    """Open a model folder, or the ``model`` folder of a run; every file is verified first."""
     folder = open_folder(_model_folder(path))
+    verify_folder(folder)  # also what is not read here: a damaged recipe or README is a damaged model folder
     if "config.json" not in folder.files:
         raise FileError(f"{folder.path} is no model folder: its manifest lists no config.json.")
     found = read_json(folder, "config.json")

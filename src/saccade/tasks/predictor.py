@@ -128,7 +128,7 @@ class Predictor:
         pairs = self.task.encode([GoldPair(s, t, i) for i, (s, t) in enumerate(zip(sources, targets, strict=True), 1)])
         scores = []
         for start in range(0, len(pairs), 32):
-            batch = self.task.batch(pairs[start : start + 32]).to(self.device)
+            batch = self.task.forced(pairs[start : start + 32]).to(self.device)
             network = cast(Seq2Seq, self.model)
             with torch.inference_mode():
                 features = network.features(batch.source, batch.source_lengths, batch.read)
@@ -175,7 +175,7 @@ class Predictor:
     def _look(self, source: str, target_ids: list[int], target_spaced: list[int]) -> Attention:
         encoding = self.task.source.encode(source)
         source_ids = [*encoding.ids, END]
-        batch = self.task.batch([EncodedPair(source_ids, target_ids, GoldPair(source, "", 1))]).to(self.device)
+        batch = self.task.forced([EncodedPair(source_ids, target_ids, GoldPair(source, "", 1))]).to(self.device)
         with watch(self.model) as seen:
             cast(Seq2Seq, self.model).features(batch.source, batch.source_lengths, batch.read)
         source_words = _words(self.task.source, encoding.ids)

@@ -162,13 +162,20 @@ class Translation:
         return sum(len(pair.target) + 1 for pair in examples)
 
     def batch(self, examples: Sequence[EncodedPair]) -> TranslationBatch:
+        """Pairs to train on; with their gold links if alignment is guided."""
+        batch = self.forced(examples)
+        if not self.guided_alignment:
+            return batch
+        return replace(batch, links=self._links(examples, batch.source.shape[1], batch.read.shape[1]))
+
+    def forced(self, examples: Sequence[EncodedPair]) -> TranslationBatch:
+        """Pairs for a forced pass: the decoder reads the target that is given."""
         source, source_lengths = pad([pair.source for pair in examples])
         read, lengths = pad([[START, *pair.target] for pair in examples])
         predicted, _ = pad([[*pair.target, END] for pair in examples])
         real = torch.arange(read.shape[1]) < lengths[:, None]
-        gold = self._links(examples, source.shape[1], read.shape[1]) if self.guided_alignment else None
         lines = [pair.gold.line for pair in examples]
-        return TranslationBatch(source, source_lengths, read, predicted, real, gold, lines)
+        return TranslationBatch(source, source_lengths, read, predicted, real, None, lines)
 
     def loss(self, model: nn.Module, batch: TranslationBatch, label_smoothing: float) -> Loss:
         """Cross-entropy of each target token, and of the links if alignment is guided."""
@@ -195,9 +202,11 @@ class Translation:
         total, count = 0.0, 0
         for part in plan_batches(self.lengths(examples), max_tokens=batch_tokens, seed=0, epoch=0, shuffle=False):
             tick()
-            batch = self.batch([examples[i] for i in part]).to(_device(model))
+            batch = self.forced([examples[i] for i in part]).to(_device(model))
             loss = self.loss(model, batch, 0.0)
             total, count = total + float(loss.total), count + loss.count
+        if not math.isfinite(total):  # a network of NaN finds nothing
+            return dict.fromkeys(("loss", "perplexity", *METRICS), math.nan)
         scores = {"loss": total / count, "perplexity": math.exp(min(total / count, 50.0))}
         shown = examples[:limit]
         found = search(model, [pair.source for pair in shown], SearchOptions(beam=1), batch_tokens, tick)
@@ -225,7 +234,7 @@ class Translation:
         for start in range(0, len(examples), 64):
             tick()
             part = examples[start : start + 64]
-            batch = self.batch(part).to(_device(model))
+            batch = self.forced(part).to(_device(model))
             with watch(model) as seen:
                 cast(Seq2Seq, model).features(batch.source, batch.source_lengths, batch.read)
             for number, pair in enumerate(part):
@@ -242,7 +251,7 @@ class Translation:
         (found,) = search(model, [example.source], SearchOptions(beam=1), 1 << 20, lambda: None)
         tokens = found[0].tokens
         with watch(model) as seen:
-            batch = self.batch([replace(example, target=tokens)]).to(_device(model))
+            batch = self.forced([replace(example, target=tokens)]).to(_device(model))
             cast(Seq2Seq, model).features(batch.source, batch.source_lengths, batch.read)
         weights = read_alignment(seen, self.alignment, rows=len(tokens), columns=len(example.source))
         return Probe(
@@ -259,7 +268,7 @@ class Translation:
         chosen = chosen[len(chosen) // 2 :][
             :ALIGNMENT_PAIRS
         ]  # of middling length: long ones cost, short ones say little
-        batch = self.batch(chosen).to(_device(model))
+        batch = self.forced(chosen).to(_device(model))
         with watch(model) as seen:
             cast(Seq2Seq, model).features(batch.source, batch.source_lengths, batch.read)
         links = [token_links(pair.gold, self.source, self.target) for pair in chosen]

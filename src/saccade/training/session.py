@@ -15,9 +15,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,7 @@ from torch import Tensor, nn
 
 from saccade.errors import DamagedError, FileError, OptionError, StorageError
 from saccade.storage import JSON, json_bytes, open_folder, read_bytes, read_json, recover, write_folder
+from saccade.storage.replacing import storage_errors
 from saccade.tasks.bundle import Bundle, load_weights, read_bundle, unshared, write_bundle
 from saccade.tasks.gold import GoldPair
 from saccade.tasks.networks import build_seq2seq
@@ -96,7 +99,7 @@ class Session:
 
     def run(self) -> dict[str, Any]:
         """Train to the end; the final scores. ``Stopped`` if the user asked to stop: everything is saved then."""
-        with Interrupt(self.display.stopped) as interrupt:
+        with self._alone(), Interrupt(self.display.stopped) as interrupt:
             splits = read_splits(self.recipe.data, self.recipe.training.seed)
             self.display.data(splits)
             interrupt.check()
@@ -117,6 +120,20 @@ class Session:
             return self._finish(trainer, task, train, splits, interrupt.check)
 
     # --- before training ---
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Two processes in one run would write over each other."""
+        with storage_errors(self.folder):
+            file = (self.folder / ".lock").open("ab")
+        with file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise OptionError(
+                    f"Another process is training in {self.folder}; wait for it, or give another folder with -o."
+                ) from None
+            yield
 
     def _task(self, splits: TranslationSplits) -> Translation:
         """The task with its tokenizers: made from the training data once, then kept with the run."""

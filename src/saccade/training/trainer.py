@@ -151,7 +151,7 @@ class Trainer:
         raise DivergedError(
             f"The {what} became {value} at step {progress.step + 1} (epoch {progress.epoch + 1}, update "
             f"{progress.position}; a batch of {len(lines)} examples, lines {shown}, ...); nothing was updated with it. "
-            "A lower training.lr or a longer training.warmup usually helps."
+            "A lower training.lr or a longer training.warmup, in another folder (-o), usually helps."
         )
 
     # --- validation ---
@@ -196,7 +196,7 @@ class Trainer:
             if not math.isfinite(value):
                 raise DivergedError(
                     f"The validation's {name} became {value} at step {self.progress.step}; the checkpoints before it "
-                    "are kept. A lower training.lr or a longer training.warmup usually helps."
+                    "are kept. A lower training.lr or a longer training.warmup, in another folder (-o), usually helps."
                 )
 
     def _swap(self, weights: dict[str, Tensor]) -> dict[str, Tensor]:
