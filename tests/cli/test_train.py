@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from pathlib import Path
@@ -232,6 +233,22 @@ def test_init_goes_on_from_a_model(capsys: Capture, tmp_path: Path, tiny_run: Pa
     assert "trained already" in expected
     text = "the black cat eats the fish."
     assert run(capsys, "predict", tmp_path / "run", text) == run(capsys, "predict", tiny_run, text)
+
+
+def test_init_takes_the_tokens_and_the_network_of_the_model(
+    capsys: Capture, tmp_path: Path, tiny_run: Path, toy_data: Path
+) -> None:
+    other = [line.upper() for line in (toy_data / "train.en").read_text().splitlines()[:60]]
+    files = [write_lines(tmp_path / name, other) for name in ("a", "b")]
+    given = ["train", "--source", files[0], "--target", files[1], "-o", tmp_path / "run", "--init", tiny_run]
+    code, _, err = run(capsys, *given, "--set", "training.steps=2", "--set", "training.warmup=0")
+    assert (code, err) == (0, "")
+    tokens = [(folder / "model" / "tokenizer.json").read_text() for folder in (tiny_run, tmp_path / "run")]
+    assert tokens[0] == tokens[1]
+    networks = [
+        json.loads((folder / "model" / "config.json").read_text())["model"] for folder in (tiny_run, tmp_path / "run")
+    ]
+    assert networks[0] == networks[1]
 
 
 def test_what_is_no_model_is_refused(capsys: Capture, tmp_path: Path, tiny_run: Path) -> None:

@@ -12,6 +12,7 @@ import typer
 
 from saccade.cli.options import Columns, Device, Source, Table, Target, console, data_table, resolve_device
 from saccade.errors import FileError, OptionError
+from saccade.tasks.bundle import bundle_recipe
 from saccade.tasks.translation import Translation
 from saccade.training.display import Display
 from saccade.training.fitting import fitted_tables, measured_minutes
@@ -62,18 +63,26 @@ def train(
     else:
         if output is None:
             raise OptionError("Give the folder of the run with -o; it is made if it is not there.")
-        chosen, folder = _recipe_of(task, data_table(source, target, data, columns), output, override or ()), output
+        table = data_table(source, target, data, columns)
+        chosen, folder = _recipe_of(task, table, output, override or (), init), output
     run_session(chosen, folder, resolve_device(device), init)
 
 
-def _recipe_of(task: str, table: dict[str, str], folder: Path, overrides: Sequence[str]) -> Recipe:
-    """The recipe of files: fitted to them once, then the one that their run keeps, so that it can go on."""
+def _recipe_of(task: str, table: dict[str, str], folder: Path, overrides: Sequence[str], init: Path | None) -> Recipe:
+    """The recipe of files: fitted to them once, then the one that their run keeps, so that it can go on.
+
+    One that goes on from a model has its network and its tokens.
+    """
     where = "the command line"
     of_data = [override for override in overrides if override.startswith("data.")]
     given = read_tables({"data": table}, where, of_data).data.model_dump(exclude_defaults=True)
     kept = folder / "recipe.toml"
     if not kept.exists():
-        return read_tables(fitted_tables(task, given), where, overrides)
+        tables = fitted_tables(task, given)
+        if init is not None:
+            theirs = bundle_recipe(init)
+            tables |= {name: theirs[name] for name in ("text", "model") if name in theirs}
+        return read_tables(tables, where, overrides)
     tables = read_recipe(kept).tables()  # what differs from it, data or settings, is named when the run is opened
     return read_tables({**tables, "task": task, "data": given}, where, overrides)
 

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,7 +34,7 @@ from saccade.tasks.search import SearchOptions
 from saccade.tasks.translation import Translation
 from saccade.text import Tokenizer
 
-__all__ = ["Bundle", "load_weights", "read_bundle", "unshared", "write_bundle"]
+__all__ = ["Bundle", "bundle_recipe", "load_weights", "read_bundle", "unshared", "write_bundle"]
 
 FORMAT = 1
 #: What ``config.json`` says, beside its format.
@@ -93,6 +94,11 @@ def read_bundle(path: Path) -> Bundle:
     load_weights(model, read_tensors(folder, "model.safetensors"), str(folder.path / "model.safetensors"))
     decoding = SearchOptions.read(description["decoding"], f"{config_path}: decoding")
     return Bundle(task, kind, config, model.eval(), decoding)
+
+
+def bundle_recipe(path: Path) -> dict[str, Any]:
+    """The tables of the recipe that a model was trained by."""
+    return tomllib.loads(read_bytes(open_folder(_model_folder(path)), "recipe.toml").decode())
 
 
 def load_weights(model: nn.Module, tensors: Mapping[str, Tensor], where: str) -> None:

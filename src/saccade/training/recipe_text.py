@@ -63,7 +63,7 @@ def commented(recipe: Recipe, heading: Sequence[str]) -> str:
 def _line(key: str, value: Any, comment: str) -> str:
     if value is None:
         return f"{f'# {key} =':<{_WIDTH}}# {comment}"
-    return f"{tomli_w.dumps({key: value}).strip():<{_WIDTH}}# {comment}"
+    return f"{tomli_w.dumps({key: value}).strip():<{_WIDTH - 1}} # {comment}"
 
 
 def _words(name: str) -> str:

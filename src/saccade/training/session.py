@@ -141,7 +141,7 @@ class Session:
         folder = self.folder / "task"
         recover(self.folder)
         if not folder.exists():
-            task = Translation.prepare(self.recipe.text, splits.train, self.recipe.metric)
+            task = self._new_task(splits)
             about: dict[str, JSON] = {"shared": task.shared, "data": fingerprint}
             write_folder(folder, {"task.json": json_bytes(about), **task.files()})
         kept = open_folder(folder)
@@ -159,6 +159,12 @@ class Session:
             metric=self.recipe.metric,
             guided_alignment=self.recipe.training.guided_alignment,
         )
+
+    def _new_task(self, splits: TranslationSplits) -> Translation:
+        """Weights of another model mean something only with the tokenizers that they were trained with."""
+        if self.init is not None:
+            return read_bundle(self.init).task
+        return Translation.prepare(self.recipe.text, splits.train, self.recipe.metric)
 
     def _trainer(self, task: Translation, train: Sequence[EncodedPair], validation: Sequence[EncodedPair]) -> Trainer:
         torch.manual_seed(self.recipe.training.seed)

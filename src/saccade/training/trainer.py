@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from saccade.errors import DivergedError
+from saccade.errors import DivergedError, OptionError
 from saccade.tasks.task import Task
 from saccade.text import plan_batches
 from saccade.training.checkpoint import (
@@ -74,6 +74,13 @@ class Trainer:
         self.device = device
         self.progress = Progress()
         self._lengths = task.lengths(train)
+        for part in (self._lengths, task.lengths(validation)):
+            longest = int(part.max(initial=0))
+            if longest > settings.batch_tokens:
+                raise OptionError(
+                    f"training.batch_tokens = {settings.batch_tokens} is too small for an example of {longest} tokens; "
+                    "raise it, or lower data.max_length."
+                )
         self._names = dict(model.named_parameters())
         self.optimizer = _optimizer(self._names, settings)
         self.ema = None
