@@ -102,7 +102,7 @@ def _choose(kernel: Kernel, call: Call) -> Literal["equation", "fused"]:
         raise UnknownNameError("kernel", kernel, get_args(Kernel))
     if kernel == "equation":
         return "equation"
-    if not isinstance(call.weights, Softmax):
+    if type(call.weights) is not Softmax:  # a subclass may compute another thing
         reason = f"{type(call.weights).__name__} weights"
     elif not call.score.is_product:
         reason = f"the {type(call.score).__name__} score, which is no product"
@@ -184,7 +184,8 @@ def _fused_rows(call: Call, product: Product, value: Tensor, rows: range, dropou
 def _remembered(call: Call, rows: range) -> Tensor | None:
     """The rules of the whole matrix as numbers, if they are few: built once for all layers of a forward."""
     holder = call.mask if call.mask is not None else call.bias
-    if not isinstance(holder, Mask | Bias):
+    rules = [rule for rule in (call.mask, call.bias) if isinstance(rule, Mask | Bias)]
+    if not isinstance(holder, Mask | Bias) or not all(rule.is_fixed for rule in rules):
         return None
     version = 0 if call.mask is None else call.mask.version()
     key = (call.shape, call.first_row, _mask_dtype(call), call.query.device, version)

@@ -28,12 +28,18 @@ class Bias:
     """A rule ``(batch, head, row, column) -> number`` that is added to the score, such as ALiBi's."""
 
     memo: DenseTile | None = None
+    #: False where the rule may read tensors that it does not tell of, so that what was made of it cannot be kept.
+    is_fixed: bool = False
 
     def __init__(self, function: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]) -> None:
         self.function = function
 
     def __call__(self, batch: Tensor, head: Tensor, row: Tensor, column: Tensor) -> Tensor:
-        return self.function(batch, head, row, column)
+        added = self.function(batch, head, row, column)
+        if not isinstance(added, Tensor) or added.dtype == torch.bool or added.ndim > 4:
+            kind = f"{added.dtype} of {added.ndim} dimensions" if isinstance(added, Tensor) else type(added).__name__
+            raise OptionError(f"A bias answers with numbers for tensors of indices (a tensor of them); not {kind}.")
+        return added
 
     def as_score_mod(self) -> Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]:
         """The same rule in the form that ``flex_attention`` takes."""
@@ -121,7 +127,7 @@ class Call:
             if added is None:
                 added = torch.zeros(forbidden.shape, dtype=dtype, device=forbidden.device)
             added = torch.where(forbidden, float("-inf"), added)
-        return added
+        return None if added is None else added.reshape((1,) * (4 - added.ndim) + tuple(added.shape))
 
     def _bias_tile(self, rows: range, columns: range) -> Tensor:
         assert isinstance(self.bias, Tensor)

@@ -25,6 +25,10 @@ class KeyValue(NamedTuple):
     key: Float[Tensor, "B G K D"]
     value: Float[Tensor, "B G K D"]
 
+    def reorder(self, index: Int[Tensor, " N"]) -> KeyValue:
+        """Sequence n is sequence index[n] of these."""
+        return KeyValue(self.key.index_select(0, index), self.value.index_select(0, index))
+
 
 class Cache(Protocol):
     """Keeps the keys and values of the positions so far, so that a step projects only the new ones."""
@@ -59,7 +63,7 @@ class GrowingCache:
 
     def reorder(self, index: Tensor) -> None:
         if self._kept is not None:
-            self._kept = KeyValue(*(part.index_select(0, index) for part in self._kept))
+            self._kept = self._kept.reorder(index)
 
 
 class StaticCache:
@@ -83,7 +87,7 @@ class StaticCache:
 
     def reorder(self, index: Tensor) -> None:
         if self._kept is not None:
-            self._kept = KeyValue(*(part.index_select(0, index) for part in self._kept))
+            self._kept = self._kept.reorder(index)
 
     def _allocate(self, part: Tensor) -> Tensor:
         return part.new_empty(*part.shape[:2], self.max_length, part.shape[3])
@@ -165,6 +169,8 @@ class MultiHead(nn.Module):
         """
         if source is not None and cache is not None:
             raise OptionError("A cache keeps the keys of x itself; a source is kept by project(source).")
+        if source is None and cache is None and first_row:
+            raise OptionError(f"first_row = {first_row} needs the keys before it: give a cache, or a source.")
         first_row = cache.length if cache is not None else first_row
         query = self._split(self.query(self._checked(x, self.query)), self.num_heads)
         query = query if self.rotary is None else self.rotary(query, first_row)

@@ -38,6 +38,9 @@ class Mask:
         """True where the query at ``row`` may attend to the key at ``column``."""
         raise AssertionError("every rule can be evaluated")
 
+    #: False where a rule may read tensors that it does not tell of, so that what was made of it cannot be kept.
+    is_fixed: bool = True
+
     def version(self) -> int:
         """Grows when a tensor that the rule reads is changed in place: what was made of it then is out of date."""
         return 0
@@ -165,14 +168,18 @@ class _Dense(Mask):
 
 
 class _Rule(Mask):
+    is_fixed = False
+
     def __init__(self, function: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]) -> None:
         self.function = function
 
     def __call__(self, batch: Tensor, head: Tensor, row: Tensor, column: Tensor) -> Tensor:
         allowed = self.function(batch, head, row, column)
-        if not isinstance(allowed, Tensor) or allowed.dtype != torch.bool:
-            kind = allowed.dtype if isinstance(allowed, Tensor) else type(allowed).__name__
-            raise OptionError(f"A rule answers True or False for tensors of indices (a boolean tensor); not {kind}.")
+        if not isinstance(allowed, Tensor) or allowed.dtype != torch.bool or allowed.ndim > 4:
+            found = type(allowed).__name__
+            if isinstance(allowed, Tensor):
+                found = f"{allowed.dtype} of {allowed.ndim} dimensions"
+            raise OptionError(f"A rule answers True or False for tensors of indices (a boolean tensor); not {found}.")
         return allowed
 
 
@@ -185,6 +192,7 @@ class _Joined(Mask):
             )
         self.left = left
         self.right = right
+        self.is_fixed = left.is_fixed and right.is_fixed
 
     def version(self) -> int:
         return self.left.version() + self.right.version()
@@ -228,6 +236,7 @@ class _Either(_Joined):
 class _Not(Mask):
     def __init__(self, inner: Mask) -> None:
         self.inner = inner
+        self.is_fixed = inner.is_fixed
 
     def __call__(self, batch: Tensor, head: Tensor, row: Tensor, column: Tensor) -> Tensor:
         return ~self.inner(batch, head, row, column)

@@ -103,7 +103,7 @@ class _Pool:
 
     def add(self, rows: range, offset: int, call: Call, statistic: Callable[[range], Tensor]) -> None:
         local = range(rows.start - offset, rows.stop - offset)
-        if isinstance(call.weights, Softmax):
+        if type(call.weights) is Softmax:
             self._add_softmax(rows, local, call)
         else:
             self._add_weights(rows, local, call, statistic(rows))

@@ -159,6 +159,8 @@ class ALiBi(Bias):
     power below, then every second one of the power above.
     """
 
+    is_fixed = True
+
     def __init__(self, num_heads: int) -> None:
         super().__init__(self._bias)
         if num_heads < 1:

@@ -78,7 +78,7 @@ class Score:
 
     def frozen(self, dtype: torch.dtype) -> Self:
         """A copy that later training does not change, for exact tiles in ``dtype``."""
-        return self
+        return copy.deepcopy(self).requires_grad_(False).to(dtype) if isinstance(self, nn.Module) else self
 
 
 class Dot(Score):
@@ -112,7 +112,13 @@ class Cosine(Score):
         self.scale = scale
 
     def as_product(self, query: Tensor, key: Tensor) -> Product:
-        return Product(nn.functional.normalize(query, dim=-1), nn.functional.normalize(key, dim=-1), self.scale)
+        return Product(_unit(query), _unit(key), self.scale)
+
+
+def _unit(vectors: Tensor) -> Tensor:
+    """Vectors of length 1; in float32 at least, because half precision rounds what keeps 0/0 away to 0."""
+    dtype = torch.float32 if vectors.dtype in (torch.float16, torch.bfloat16) else vectors.dtype
+    return nn.functional.normalize(vectors.to(dtype), dim=-1).to(vectors.dtype)
 
 
 class _Learned(Score, nn.Module):
@@ -135,9 +141,6 @@ class _Learned(Score, nn.Module):
             if parameter is not None
         }
         return cut
-
-    def frozen(self, dtype: torch.dtype) -> Self:
-        return copy.deepcopy(self).requires_grad_(False).to(dtype)
 
     def _parameter(self, *shape: int, fan_in: int) -> nn.Parameter:
         bound = 1.0 / math.sqrt(fan_in)

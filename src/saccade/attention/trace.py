@@ -248,7 +248,7 @@ def row_statistics(call: Call, rows: range) -> Shaped[Tensor, "B H Q 1"]:
     """The statistics of whole rows in float64, without ever holding more than ``STATISTIC_LIMIT`` scores."""
     batch, heads, _, num_columns = call.shape
     cost = batch * heads * call.score.pair_width(call.key.shape[-1])
-    wide = min(num_columns, max(1, STATISTIC_COLUMNS // cost)) if call.weights.merges else max(1, num_columns)
+    wide = max(1, min(num_columns, STATISTIC_COLUMNS // cost) if call.weights.merges else num_columns)
     tall = max(1, STATISTIC_LIMIT // max(1, cost * wide))
     parts = []
     for start in range(rows.start, rows.stop, tall):

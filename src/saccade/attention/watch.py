@@ -6,10 +6,13 @@ keeps references (copies where a tensor is a view into a buffer that may be over
 
 from __future__ import annotations
 
+import contextlib
+import sys
 import threading
 from collections.abc import Iterator, Mapping
 from types import TracebackType
 
+import torch
 from torch import nn
 
 from saccade.attention.equation import Call
@@ -38,11 +41,14 @@ class Watch(Mapping[str, Trace]):
         if model is not None and not isinstance(model, nn.Module):
             raise OptionError(f"watch() takes a torch module; not {type(model).__name__}.")
         modules = () if model is None else model.named_modules()
-        self._names = {id(module): name or UNNAMED for name, module in modules}
+        self._names = {id(module): _plain(name) or UNNAMED for name, module in modules}
+        self._eager = contextlib.ExitStack()
         self._model = model  # keeps the identities above valid
         self._traces: dict[str, Trace] = {}
 
     def __enter__(self) -> Watch:
+        if "torch._dynamo" in sys.modules:  # else nothing can be compiled: compiled code tells no watcher
+            self._eager.enter_context(torch.compiler.set_stance("force_eager"))
         _active.watchers = (*_active.watchers, self)
         return self
 
@@ -53,6 +59,7 @@ class Watch(Mapping[str, Trace]):
         traceback: TracebackType | None,
     ) -> None:
         _active.watchers = tuple(watcher for watcher in _active.watchers if watcher is not self)
+        self._eager.close()
 
     def __getitem__(self, name: str) -> Trace:
         if name not in self._traces:
@@ -85,10 +92,16 @@ class Watch(Mapping[str, Trace]):
 def watch(model: nn.Module | None = None) -> Watch:
     """Watch a model's attention: ``with saccade.watch(model) as seen:`` maps names to traces.
 
-    Names are the places of the layers in the model, such as ``encoder.0.self``. Only calls made by the thread
-    that watches are seen; watchers may be nested. Without a model, every call to ``attend`` is seen, under one name.
+    A compiled model is watched in its eager form. Names are the places of the layers in the model, such as
+    ``encoder.0.self``. Only calls made by the thread that watches are seen; watchers may be nested. Without a model,
+    every call to ``attend`` is seen, under one name.
     """
     return Watch(model)
+
+
+def _plain(path: str) -> str:
+    """A module's path without the wrappers of compiled modules."""
+    return ".".join(part for part in path.split(".") if part != "_orig_mod")
 
 
 def record(owner: nn.Module | None, call: Call) -> None:

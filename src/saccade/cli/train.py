@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -90,7 +89,6 @@ def _recipe_of(task: str, table: dict[str, str], folder: Path, overrides: Sequen
 def run_session(recipe: Recipe, folder: Path, device: str, init: Path | None = None) -> dict[str, Any]:
     """Train in a folder with everything shown; a stop on request says how to go on."""
     shown = console()
-    ours = not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
     with Display(shown, recipe.training.steps) as display:
         session = Session(recipe, folder, display, device=device, init=init)
         if session.finished:
@@ -101,10 +99,6 @@ def run_session(recipe: Recipe, folder: Path, device: str, init: Path | None = N
         except Stopped:
             display.stopped()
             raise typer.Exit(STOPPED_CODE) from None
-        except Exception:
-            if ours and not (folder / "metrics.jsonl").exists():
-                shutil.rmtree(folder)  # it never began to train, so that the corrected command can have the folder
-            raise
         display.result(result["part"], result["scores"], [f"The model is in {folder / 'model'}."])
     return result
 
@@ -131,7 +125,7 @@ def new(
         raise OptionError(f"Give one table or two parallel files; {len(files)} were given.")
     source, target, table = (*files, None) if len(files) == 2 else (None, None, files[0])
     recipe = read_tables(fitted_tables(task, data_table(source, target, table, columns)), "the data")
-    minutes = measured_minutes(recipe, console().print)
+    minutes = measured_minutes(recipe, console().print, resolve_device("auto"))
     text = commented(recipe, [f"Fitted to {' and '.join(str(file) for file in files)}.", f"About {minutes} here."])
     try:
         output.write_text(text, encoding="utf-8")

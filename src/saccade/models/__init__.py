@@ -3,7 +3,7 @@
 from saccade.models.config import Config
 from saccade.models.convolutional import ConvolutionalConfig, ConvolutionalEncoder, ConvolutionalSeq2Seq
 from saccade.models.recurrent import RecurrentConfig, RecurrentLanguageModel, RecurrentSeq2Seq
-from saccade.models.reinforce import ReinforcedLoss
+from saccade.models.reinforce import ReinforcedLoss, drawn_log_probability
 from saccade.models.transformer import Block, DecoderOnly, EncoderDecoder, EncoderOnly, TransformerConfig
 from saccade.models.vit import VisionConfig, VisionTransformer
 from saccade.models.window import WholeWindow, WindowEncoder
@@ -26,4 +26,5 @@ __all__ = [
     "VisionTransformer",
     "WholeWindow",
     "WindowEncoder",
+    "drawn_log_probability",
 ]

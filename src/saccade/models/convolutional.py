@@ -15,7 +15,7 @@ from saccade.attention import KeyValue, Learned, Mask, padding
 from saccade.errors import ShapeError
 from saccade.models.config import Config
 from saccade.models.layers import TiedLinear, WordEmbedding
-from saccade.models.look import Look, ScoreName, reorder_source
+from saccade.models.look import Look, ScoreName
 
 __all__ = ["ConvolutionalConfig", "ConvolutionalEncoder", "ConvolutionalSeq2Seq", "GatedConvolution"]
 
@@ -176,7 +176,7 @@ class ConvolutionalSeq2Seq(nn.Module):
         return replace(
             state,
             past=[part.index_select(0, index) for part in state.past],
-            source=[reorder_source(part, index) for part in state.source],
+            source=[part.reorder(index) for part in state.source],
             lengths=lengths,
             mask=None if lengths is None else padding(lengths),
         )

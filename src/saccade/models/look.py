@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from jaxtyping import Float, Int
+import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from saccade.attention import MLP, Additive, Bilinear, Hard, KeyValue, Mask, Score, Weights, attend, weigh
@@ -34,6 +35,7 @@ class Look(nn.Module):
         self.key = nn.Identity() if own else nn.Linear(source_width, width)
         self.score = _score(score, query_width, source_width, width)
         self.weights: Weights = Hard("sample") if weights == "hard" else resolve_weights(weights)
+        self._drawn: list[Float[Tensor, "B Q"]] = []  # log-probabilities of hard attention's draws, call by call
 
     def forward(
         self,
@@ -47,7 +49,7 @@ class Look(nn.Module):
         weights = Hard("greedy") if isinstance(self.weights, Hard) and not self.training else self.weights
         asked = self.query(query).unsqueeze(1)
         # Under autocast what was projected is of another type than what was not.
-        return attend(
+        context = attend(
             asked,
             source.key.to(asked.dtype),
             source.value.to(asked.dtype),
@@ -57,6 +59,9 @@ class Look(nn.Module):
             first_row=first_row,
             owner=self,
         ).squeeze(1)
+        if isinstance(weights, Hard) and weights.log_probability is not None:
+            self._drawn = [*(self._drawn if first_row else ()), weights.log_probability.squeeze(1)]
+        return context
 
     def weigh(
         self, query: Float[Tensor, "B Q D"], source: KeyValue, *, mask: Mask | None = None, first_row: int = 0
@@ -73,14 +78,10 @@ class Look(nn.Module):
 
     @property
     def log_probability(self) -> Float[Tensor, "B Q"]:
-        """Of the states that hard attention drew in the last call."""
-        if not isinstance(self.weights, Hard) or self.weights.log_probability is None:
+        """Of the states that hard attention drew in the last pass, all its steps together."""
+        if not self._drawn:
             raise OptionError("Only hard attention that has drawn has log-probabilities; train with weights = 'hard'.")
-        return self.weights.log_probability.squeeze(1)
-
-
-def reorder_source(source: KeyValue, index: Int[Tensor, " B"]) -> KeyValue:
-    return KeyValue(*(part.index_select(0, index) for part in source))
+        return torch.cat(self._drawn, dim=1)
 
 
 def _score(name: ScoreName, query_width: int, source_width: int, width: int) -> Score:

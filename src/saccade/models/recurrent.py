@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from saccade.attention import KeyValue, Mask, padding
 from saccade.models.config import Config
 from saccade.models.layers import TiedLinear, WordEmbedding
-from saccade.models.look import Look, ScoreName, reorder_source
+from saccade.models.look import Look, ScoreName
 from saccade.recurrent import Recurrent, RecurrentState, reorder
 
 __all__ = ["RecurrentConfig", "RecurrentLanguageModel", "RecurrentSeq2Seq"]
@@ -119,7 +119,7 @@ class RecurrentSeq2Seq(nn.Module):
         return replace(
             state,
             recurrent=reorder(state.recurrent, index),
-            source=reorder_source(state.source, index),
+            source=state.source.reorder(index),
             lengths=lengths,
             mask=None if lengths is None else padding(lengths),
             context=state.context.index_select(0, index),

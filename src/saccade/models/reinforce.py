@@ -10,7 +10,11 @@ from __future__ import annotations
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-__all__ = ["ReinforcedLoss"]
+from saccade.attention import Hard
+from saccade.errors import ShapeError
+from saccade.models.look import Look
+
+__all__ = ["ReinforcedLoss", "drawn_log_probability"]
 
 
 class ReinforcedLoss(nn.Module):
@@ -31,6 +35,11 @@ class ReinforcedLoss(nn.Module):
         real: Bool[Tensor, "B T"],
     ) -> Float[Tensor, ""]:
         """The mean loss over the real tokens: ``token_loss`` is -log p of each, ``log_probability`` of its draw."""
+        if log_probability.shape != token_loss.shape:
+            raise ShapeError(
+                f"Each token has one draw; the losses have shape {tuple(token_loss.shape)}, the draws "
+                f"{tuple(log_probability.shape)}."
+            )
         count = real.sum().clamp(min=1)
         reward = -token_loss.detach()
         expected = (reward * real).sum(dim=0) / real.sum(dim=0).clamp(min=1)
@@ -39,3 +48,11 @@ class ReinforcedLoss(nn.Module):
         spread = ((advantage.square() * real).sum() / count).sqrt().clamp(min=1e-3)
         surrogate = -(advantage / spread) * log_probability
         return ((token_loss + self.strength * surrogate) * real).sum() / count
+
+
+def drawn_log_probability(model: nn.Module) -> Float[Tensor, "B T"] | None:
+    """Of the draws behind the last pass of a model with hard attention; None for any other model."""
+    for module in model.modules():
+        if isinstance(module, Look) and isinstance(module.weights, Hard):
+            return module.log_probability
+    return None

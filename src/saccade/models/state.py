@@ -43,7 +43,7 @@ class TransformerState:
         """Sequence b goes on from sequence index[b]."""
         for cache in self.caches:
             cache.reorder(index)
-        self.sources = [KeyValue(*(part.index_select(0, index) for part in source)) for source in self.sources]
+        self.sources = [source.reorder(index) for source in self.sources]
         if self.source_lengths is not None:
             self.source_lengths = self.source_lengths.index_select(0, index)
             self.source_mask = padding(self.source_lengths)

@@ -285,8 +285,8 @@ class EncoderDecoder(nn.Module):
         self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"] | None, target: Int[Tensor, "B T"]
     ) -> Float[Tensor, "B T D"]:
         """A vector for each target token, from which the next one follows."""
+        memory = self.encode(source, lengths)
         mask = None if lengths is None else padding(lengths)
-        memory = run_blocks(self.encoder, self.encoder_norm, self.source(source), mask)
         x = self.target(target)
         for block in self.decoder:
             x = block(x, mask=causal, source=memory, source_mask=mask)

@@ -108,6 +108,8 @@ def load_weights(model: nn.Module, tensors: Mapping[str, Tensor], where: str) ->
         if given is None or given.shape != parameter.shape:
             found = "is missing" if given is None else f"has shape {tuple(given.shape)}"
             raise DamagedError(f"{where}: {name} {found}; the model needs {tuple(parameter.shape)}.")
+        if not bool(torch.isfinite(given).all()):
+            raise DamagedError(f"{where}: {name} holds NaN or infinity; a model has finite weights.")
         with torch.no_grad():
             parameter.copy_(given)
 

@@ -66,6 +66,11 @@ def build_seq2seq(kind: str, config: Config, source_vocabulary: int, target_voca
             f"model.tied_embeddings needs one vocabulary for both sides (text.shared = true); "
             f"they have {source_vocabulary} and {target_vocabulary} words."
         )
+    if isinstance(config, TransformerConfig) and config.weights == "hard":
+        raise OptionError(
+            'model.weights = "hard" passes no gradient to the scores of a Transformer; '
+            'a network of kind = "recurrent" learns it, by reinforcement.'
+        )
     network = cast(Any, SEQ2SEQ[kind][1])
     built: nn.Module = network(config, source_vocabulary, target_vocabulary)
     return built

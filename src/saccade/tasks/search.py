@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Any, cast
 
 import numpy as np
@@ -47,12 +48,17 @@ def search(
     found: list[list[Hypothesis]] = [[] for _ in sources]
     lengths = np.array([[len(source)] for source in sources])
     draws = torch.Generator(device=_device(model)).manual_seed(options.seed)
-    for part in plan_batches(lengths, max_tokens=batch_tokens, seed=0, epoch=0, shuffle=False):
-        tick()
-        batch = [sources[i] for i in part]
-        results = _drawn(model, batch, options, draws) if options.sample else _searched(model, batch, options)
-        for index, hypotheses in zip(part, results, strict=True):
-            found[index] = hypotheses
+    rows = options.tries if options.sample else options.beam
+    most = max(batch_tokens // rows, int(lengths.max(initial=1)))  # a long source has a batch of its own
+    for part in plan_batches(lengths, max_tokens=most, seed=0, epoch=0, shuffle=False):
+        # What is drawn has the limit of its own source, so only sources of one length are drawn together.
+        for _, equal in groupby(part, key=lambda i: len(sources[i]) if options.sample else 0):
+            tick()
+            chosen = list(equal)
+            batch = [sources[i] for i in chosen]
+            results = _drawn(model, batch, options, draws) if options.sample else _searched(model, batch, options)
+            for index, hypotheses in zip(chosen, results, strict=True):
+                found[index] = hypotheses
     return found
 
 
@@ -61,7 +67,7 @@ def longest_output(model: nn.Module, source_length: int, options: SearchOptions)
     wanted = int(options.max_ratio * source_length) + 20
     config = cast(Any, model).config
     learned = getattr(config, "position", "learned") == "learned" and hasattr(config, "max_length")
-    return min(wanted, config.max_length) if learned else wanted
+    return min(wanted, config.max_length - 1) if learned else wanted  # START has a position too
 
 
 def _searched(model: nn.Module, sources: list[list[int]], options: SearchOptions) -> list[list[Hypothesis]]:
@@ -85,7 +91,7 @@ def _drawn(
     model: nn.Module, sources: list[list[int]], options: SearchOptions, draws: torch.Generator
 ) -> list[list[Hypothesis]]:
     repeated = [source for source in sources for _ in range(options.tries)]
-    longest = max(longest_output(model, len(source), options) for source in sources)
+    longest = longest_output(model, len(sources[0]), options)
     flat = sample(
         cast(Seq2Seq, model),
         _started(model, repeated, longest),
@@ -99,7 +105,8 @@ def _drawn(
         generator=draws,
         device=_device(model),
     )
-    return [flat[start : start + options.tries] for start in range(0, len(flat), options.tries)]
+    groups = [flat[start : start + options.tries] for start in range(0, len(flat), options.tries)]
+    return [sorted(group, key=lambda draw: draw.score, reverse=True) for group in groups]
 
 
 def _started(model: nn.Module, sources: list[list[int]], max_length: int) -> Any:

@@ -88,7 +88,7 @@ class Task(Protocol):
         ...
 
     def description(self) -> dict[str, Any]:
-        """What ``config.json`` must say so that ``restore`` can make the same task again."""
+        """What ``config.json`` must say so that ``read_bundle`` can make the same task again."""
         ...
 
     def files(self) -> Mapping[str, bytes]:

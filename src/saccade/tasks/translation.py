@@ -23,11 +23,11 @@ from torch import Tensor, nn
 from saccade.attention import watch
 from saccade.errors import OptionError, UnknownNameError
 from saccade.lens.alignment import AlignmentChoice
-from saccade.models import Config
+from saccade.models import Config, ReinforcedLoss, drawn_log_probability
 from saccade.tasks.gold import GoldPair, token_links, word_agreement
 from saccade.tasks.guided import guided_loss
 from saccade.tasks.networks import Seq2Seq
-from saccade.tasks.reading import choose_reading, read_alignment
+from saccade.tasks.reading import choose_reading, read_alignment, written_out
 from saccade.tasks.search import SearchOptions, search
 from saccade.tasks.task import Loss, Probe, Tick
 from saccade.text import END, START, Tokenizer, pad, plan_batches
@@ -48,6 +48,8 @@ METRIC_CLASSES: dict[str, Callable[..., Metric]] = {"BLEU": BLEU, "chrF": CHRF}
 METRICS = ("bleu", "chrf", "exact", "loss")
 #: Training pairs on which the alignment's layer, heads and row are chosen.
 ALIGNMENT_PAIRS = 300
+#: Weights of one head on which it is chosen, at most.
+ALIGNMENT_WEIGHTS = 1 << 20
 #: Padded source tokens that are searched at once.
 SEARCH_TOKENS = 4096
 
@@ -188,9 +190,14 @@ class Translation:
             features = network.features(*arguments)
         # Only real positions reach the vocabulary: it is the widest layer.
         logits = network.output(features[batch.real])
-        total = F.cross_entropy(
-            logits.float(), batch.predicted[batch.real], reduction="sum", label_smoothing=label_smoothing
+        losses = F.cross_entropy(
+            logits.float(), batch.predicted[batch.real], reduction="none", label_smoothing=label_smoothing
         )
+        total = losses.sum()
+        drawn = drawn_log_probability(model) if model.training else None
+        if drawn is not None:  # hard attention learns by reinforcement
+            each = torch.zeros(batch.real.shape, device=losses.device).masked_scatter(batch.real, losses)
+            total = ReinforcedLoss()(each, drawn, batch.real) * len(losses)
         if apart is not None:
             total = total + self.guided_alignment * apart
         return Loss(total, len(logits))
@@ -235,8 +242,9 @@ class Translation:
             tick()
             part = examples[start : start + 64]
             batch = self.forced(part).to(_device(model))
-            with watch(model) as seen:
+            with watch(model) as traces:
                 cast(Seq2Seq, model).features(batch.source, batch.source_lengths, batch.read)
+            seen = written_out(traces, self.alignment)
             for number, pair in enumerate(part):
                 matrix = read_alignment(
                     seen, self.alignment, rows=len(pair.target), columns=len(pair.source), batch=number
@@ -265,9 +273,9 @@ class Translation:
     def finish(self, model: nn.Module, examples: Sequence[EncodedPair]) -> None:
         """Choose where the alignment is read: layer, heads and row, on training pairs."""
         chosen = sorted(examples, key=lambda pair: len(pair.source) * len(pair.target))
-        chosen = chosen[len(chosen) // 2 :][
-            :ALIGNMENT_PAIRS
-        ]  # of middling length: long ones cost, short ones say little
+        chosen = chosen[len(chosen) // 2 :]  # of middling length: long ones cost, short ones say little
+        largest = max(len(pair.source) * (len(pair.target) + 1) for pair in chosen[:ALIGNMENT_PAIRS])
+        chosen = chosen[: min(ALIGNMENT_PAIRS, max(1, ALIGNMENT_WEIGHTS // largest))]
         batch = self.forced(chosen).to(_device(model))
         with watch(model) as seen:
             cast(Seq2Seq, model).features(batch.source, batch.source_lengths, batch.read)

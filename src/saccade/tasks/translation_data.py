@@ -47,7 +47,7 @@ class TranslationData(Config):
     source_column: str = "source"  # its name, or its number counted from 0
     target_column: str = "target"  # likewise
     nettalk: str | None = None  # or the file nettalk.data: spelling to sounds
-    alignments: str | None = None  # gold links of the training pairs, Pharaoh format, line by line
+    alignments: str | None = None  # gold links of the training pairs, Pharaoh format; then no pair is dropped
     validation_source: str | None = None  # decides which model is best; or a share of the training pairs, below
     validation_target: str | None = None  # line by line with validation_source
     validation_table: str | None = None  # or one file
@@ -87,6 +87,14 @@ class TranslationSplits:
 
 def read_splits(data: TranslationData, seed: int) -> TranslationSplits:
     """Read, clean and part the pairs; what was dropped is in the reports."""
+    splits = _read_splits(data, seed)
+    for part, pairs in (("training", splits.train), ("validation", splits.validation)):
+        if not pairs:
+            raise OptionError(f"There are no {part} pairs; give more data, or another share in data.validation.")
+    return splits
+
+
+def _read_splits(data: TranslationData, seed: int) -> TranslationSplits:
     if data.builtin is not None:
         count = (data.sentences, BUILTIN_HELD_OUT, BUILTIN_HELD_OUT)
         parts = [
@@ -130,8 +138,6 @@ def _own_files(data: TranslationData, seed: int) -> TranslationSplits:
         seed,
     )
     judged = held_out.get("validation", made.validation)
-    if not judged:
-        raise OptionError("There are no validation pairs; give data.validation_source or a share in data.validation.")
     train, validation, test = (
         [from_pair(pair) for pair in part] for part in (made.train, judged, held_out.get("test", made.test))
     )

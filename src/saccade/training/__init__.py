@@ -1,1 +1,1 @@
-"""Training: experiment, trainer, schedule, checkpoint."""
+"""Training: recipe, run folder, trainer, schedule, checkpoints."""

@@ -99,6 +99,13 @@ class Display:
             self._bar.stop()
         self.say(f"Stopped and saved. Go on with the same command: {shlex.join(['saccade', *sys.argv[1:]])}")
 
+    def abandoned(self) -> None:
+        """The run was left in the middle of something that could not be stopped: say what that means."""
+        self.say(
+            "Stopped in the middle of a long step; what was saved before it is kept. "
+            f"Go on with the same command: {shlex.join(['saccade', *sys.argv[1:]])}"
+        )
+
     def result(self, part: str, scores: dict[str, float], lines: Sequence[str]) -> None:
         if self._bar is not None:
             self._bar.stop()

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import torch
 
 from saccade.errors import UnknownNameError
 from saccade.tasks.networks import build_seq2seq
@@ -62,21 +61,19 @@ def fitted_tables(task: str, data: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def measured_minutes(recipe: Recipe, say: Callable[[str], None]) -> str:
+def measured_minutes(recipe: Recipe, say: Callable[[str], None], device: str) -> str:
     """How long the training will take on this machine, from a few updates made on the spot."""
     say("Measuring a few updates on this machine ...")
     splits = read_splits(recipe.data, recipe.training.seed)
     task = Translation.prepare(recipe.text, splits.train, recipe.metric)
     pairs = task.encode(splits.train)
     model = build_seq2seq(recipe.kind, recipe.model, task.source.vocabulary_size, task.target.vocabulary_size)
-    trainer = Trainer(task, model, pairs, pairs[:1], recipe.training)
-    state = torch.get_rng_state()
+    trainer = Trainer(task, model, pairs, pairs[:1], recipe.training, device)
     groups = trainer.groups()
     seconds = []
     for _ in range(6):
         began = time.perf_counter()
         trainer.update(next(groups))
         seconds.append(time.perf_counter() - began)
-    torch.set_rng_state(state)
     total = float(np.median(seconds[1:])) * recipe.training.steps * 1.1  # a tenth for validations
     return f"{total / 60:.0f} minutes" if total < 5400 else f"{total / 3600:.1f} hours"

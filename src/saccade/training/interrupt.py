@@ -14,7 +14,7 @@ __all__ = ["STOPPED_CODE", "Interrupt", "Stopped"]
 STOPPED_CODE = 130
 #: Seconds that work gets to come to a place where it can stop. Then it is left where it is, so that the process ends
 #: within 10 seconds: whatever a run keeps is whole or not there, so nothing that was saved is lost.
-GRACE = 5.0
+GRACE = 7.0
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 

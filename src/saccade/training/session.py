@@ -18,6 +18,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,7 +27,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from saccade.errors import DamagedError, FileError, OptionError, StorageError
+from saccade.errors import DamagedError, FileError, OptionError, SaccadeError, StorageError
 from saccade.storage import JSON, json_bytes, open_folder, read_bytes, read_json, recover, write_folder
 from saccade.storage.replacing import storage_errors
 from saccade.tasks.bundle import Bundle, load_weights, read_bundle, unshared, write_bundle
@@ -59,6 +60,7 @@ class Session:
         self.device = device
         self.init = init
         self.result_file = folder / "result.json"
+        self._is_new = False  # whether this process made the run
         self._claim()
         self.checkpoints = CheckpointStore(folder / "checkpoints", recipe.training.keep)
         self.averages = CheckpointStore(folder / "averages", recipe.training.average)
@@ -85,6 +87,7 @@ class Session:
         if present - {unfinished(file)}:  # a kill may have left that one, and nothing else yet
             raise OptionError(f"{self.folder} exists and is no run of ours; give a new or an empty folder with -o.")
         write_text(file, self.recipe.toml())
+        self._is_new = True
 
     @property
     def finished(self) -> bool:
@@ -99,7 +102,7 @@ class Session:
 
     def run(self) -> dict[str, Any]:
         """Train to the end; the final scores. ``Stopped`` if the user asked to stop: everything is saved then."""
-        with self._alone(), Interrupt(self.display.stopped) as interrupt:
+        with self._alone(), Interrupt(self.display.abandoned) as interrupt:
             splits = read_splits(self.recipe.data, self.recipe.training.seed)
             self.display.data(splits)
             interrupt.check()
@@ -133,7 +136,12 @@ class Session:
                 raise OptionError(
                     f"Another process is training in {self.folder}; wait for it, or give another folder with -o."
                 ) from None
-            yield
+            try:
+                yield
+            except SaccadeError:
+                if self._is_new and not (self.folder / "metrics.jsonl").exists():
+                    shutil.rmtree(self.folder)  # it never began to train: the corrected command can have the folder
+                raise
 
     def _task(self, splits: TranslationSplits) -> Translation:
         """The task with its tokenizers: made from the training data once, then kept with the run."""
@@ -216,9 +224,20 @@ class Session:
         elif final == "ema" and trainer.ema is not None:
             load_weights(trainer.model, trainer.ema, "the moving average")
         elif final == "average":
-            kept = [self.averages.load(step).tensors for step in self.averages.steps()]
-            load_weights(trainer.model, _mean(kept), "the average")
+            load_weights(trainer.model, _mean(self._kept_averages()), "the average")
         return trainer.model
+
+    def _kept_averages(self) -> list[dict[str, Tensor]]:
+        """The weights of the last validations; a damaged one is named and left out."""
+        kept = []
+        for step in self.averages.steps():
+            try:
+                kept.append(self.averages.load(step).tensors)
+            except DamagedError as error:
+                self.display.warn(f"The average is made without step {step}. {error}")
+        if not kept:
+            raise DamagedError(f"No weights in {self.averages.folder} can be read; there is nothing to average.")
+        return kept
 
     def write_model(self, model: nn.Module, task: Translation, result: dict[str, Any]) -> None:
         bundle = Bundle(task, self.recipe.kind, self.recipe.model, model, self.recipe.decoding)

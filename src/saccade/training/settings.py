@@ -36,7 +36,7 @@ class TrainingSettings(Config):
     keep: int = Field(3, ge=1)  # checkpoints kept
     log_every: int = Field(50, ge=1)  # updates between lines of metrics.jsonl
     tensorboard: bool = False  # also write event files for TensorBoard, an extra package
-    seed: int = Field(1, ge=0)  # of weights, order and dropout
+    seed: int = Field(1, ge=0, lt=2**32)  # of weights, order and dropout
 
     @model_validator(mode="after")
     def _consistent(self) -> TrainingSettings:

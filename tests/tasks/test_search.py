@@ -1,0 +1,78 @@
+"""Searching for many sources at once: limits, order, batches, and what the trained network is asked for after."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from saccade.attention import Hard
+from saccade.errors import OptionError
+from saccade.lens.alignment import AlignmentChoice
+from saccade.models import RecurrentConfig, TransformerConfig
+from saccade.tasks import translation
+from saccade.tasks.gold import GoldPair
+from saccade.tasks.networks import build_seq2seq
+from saccade.tasks.search import SearchOptions, search
+from saccade.tasks.translation import TextSettings, Translation
+
+PAIRS = [GoldPair(f"{a} {b}", f"{b} {a}", 1) for a, b in zip("abcdefgh", "bcdefgha", strict=True)]
+
+
+def small_task() -> Translation:
+    return Translation.prepare(TextSettings(kind="word", vocabulary=30), PAIRS)
+
+
+def transformer(task: Translation, **changed: object) -> torch.nn.Module:
+    torch.manual_seed(0)
+    config = TransformerConfig(width=8, num_heads=2, encoder_layers=1, decoder_layers=1, feedforward_width=9, **changed)
+    return build_seq2seq("transformer", config, task.source.vocabulary_size, task.target.vocabulary_size).eval()
+
+
+def test_an_output_cut_off_at_the_last_learned_position_can_be_looked_at() -> None:
+    task = small_task()
+    model = transformer(task, position="learned", max_length=12)
+    example = task.encode(PAIRS)[0]
+    ((best, *_),) = search(model, [example.source], SearchOptions(beam=1), 100, lambda: None)
+    assert len(best.tokens) <= 11
+    assert task.probe(model, example).outputs
+
+
+def test_a_source_longer_than_a_batch_has_a_batch_of_its_own() -> None:
+    task = small_task()
+    found = search(transformer(task), [[5] * 40, [6]], SearchOptions(beam=2), 8, lambda: None)
+    assert [len(best) for best in found] == [1, 1]
+
+
+def test_draws_come_best_first_and_do_not_depend_on_the_neighbours() -> None:
+    task = small_task()
+    model = transformer(task)
+    options = SearchOptions(sample=True, tries=5, max_ratio=0.5)
+    found = search(model, [[6] * 60, [5, 6]], options, 1000, lambda: None)
+    for draws in found:
+        assert [draw.score for draw in draws] == sorted((draw.score for draw in draws), reverse=True)
+    assert all(len(draw.tokens) <= 21 for draw in found[1])
+
+
+def test_the_alignment_is_chosen_on_as_many_pairs_as_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(translation, "ALIGNMENT_WEIGHTS", 30)
+    task = small_task()
+    task.finish(transformer(task), task.encode(PAIRS))
+    assert task.alignment is None or isinstance(task.alignment, AlignmentChoice)
+
+
+def test_hard_attention_is_reinforced_where_it_is_trained_from_a_recipe() -> None:
+    task = small_task()
+    for attention in ("output", "state"):
+        config = RecurrentConfig(width=8, embedding_width=7, attention=attention, weights="hard", attention_width=5)
+        model = build_seq2seq("recurrent", config, task.source.vocabulary_size, task.target.vocabulary_size).train()
+        task.loss(model, task.batch(task.encode(PAIRS)), 0.0).total.backward()
+        cross = model.get_submodule("decoder.cross")
+        assert isinstance(cross.weights, Hard)
+        for name, parameter in cross.named_parameters():
+            assert parameter.grad is not None, name
+            assert float(parameter.grad.abs().sum()) > 0, name
+
+
+def test_hard_attention_of_a_transformer_is_refused() -> None:
+    with pytest.raises(OptionError, match=r'model.weights = "hard" passes no gradient'):
+        transformer(small_task(), weights="hard")
