@@ -27,7 +27,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from saccade.errors import DamagedError, FileError, OptionError, SaccadeError, StorageError
+from saccade.errors import DamagedError, FileError, OptionError, StorageError
 from saccade.storage import JSON, json_bytes, open_folder, read_bytes, read_json, recover, write_folder
 from saccade.storage.replacing import storage_errors
 from saccade.tasks.bundle import Bundle, load_weights, read_bundle, unshared, write_bundle
@@ -138,7 +138,9 @@ class Session:
                 ) from None
             try:
                 yield
-            except SaccadeError:
+            except Stopped:
+                raise
+            except Exception:
                 if self._is_new and not (self.folder / "metrics.jsonl").exists():
                     shutil.rmtree(self.folder)  # it never began to train: the corrected command can have the folder
                 raise
