@@ -12,7 +12,9 @@ model.predict(["The black cat ate the mouse."])[0].attention.alignment
 
 from saccade.attention import MultiHead, Resize, Trace, Watch, attend, causal, dense, padding, rule, watch, window
 from saccade.errors import SaccadeError
-from saccade.tasks.predictor import open_model as open
+from saccade.tasks.predictor import open_model
+
+open = open_model  # not in __all__: ``from saccade import *`` must not hide Python's own
 
 __all__ = [
     "MultiHead",
@@ -23,7 +25,6 @@ __all__ = [
     "attend",
     "causal",
     "dense",
-    "open",
     "padding",
     "rule",
     "watch",

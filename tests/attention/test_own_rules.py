@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 import torch
 from torch import Tensor, nn
 
 import saccade
-from saccade.attention import Bias, Cosine, MultiHead, Relu, Rotary, Score, Softmax, attend, causal, rule, watch
-from saccade.errors import KernelError, OptionError
+from saccade.attention import (
+    ALiBi,
+    Bias,
+    Cosine,
+    GrowingCache,
+    MultiHead,
+    Relu,
+    Rotary,
+    Score,
+    Softmax,
+    StaticCache,
+    attend,
+    causal,
+    rule,
+    watch,
+)
+from saccade.errors import KernelError, OptionError, ShapeError
 
 
 def inputs(dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor, Tensor]:
@@ -123,3 +140,58 @@ def test_a_compiled_model_is_watched_in_its_eager_form() -> None:
     assert list(seen) == ["attention"]
     assert seen["attention"].shape == (1, 2, 3, 3)
     torch.testing.assert_close(output, expected)
+
+
+def test_rows_sum_to_1_at_any_score() -> None:
+    query, key, value = torch.full((1, 1, 1, 1), 1e3), torch.full((1, 1, 4, 1), 1e3), torch.ones(1, 1, 4, 1)
+    for kernel in ("equation", "fused"):
+        output = attend(query, key, value, score="dot", kernel=kernel)  # type: ignore[arg-type]
+        torch.testing.assert_close(output, torch.ones(1, 1, 1, 1), atol=1e-6, rtol=0)
+
+
+def test_alibi_of_another_number_of_heads_is_refused() -> None:
+    query, key, value = inputs()
+    with pytest.raises(ShapeError, match="slopes for 8 heads; the query has 3"):
+        attend(query, key, value, bias=ALiBi(8))
+
+
+def test_what_is_no_tensor_or_has_no_width_is_refused() -> None:
+    query, key, value = inputs()
+    with pytest.raises(ShapeError, match="The key is a list"):
+        attend(query, key.tolist(), value)  # type: ignore[arg-type]
+    with pytest.raises(ShapeError, match="the width at least 1"):
+        attend(query[..., :0], key[..., :0], value)
+
+
+def test_a_cache_of_another_batch_is_refused() -> None:
+    layer = MultiHead(8, 2)
+    for cache in (GrowingCache(), StaticCache(9)):
+        layer(torch.randn(2, 1, 8), cache=cache)
+        with pytest.raises(ShapeError, match="holds 2 sequences of 2 key heads; 3 of 2"):
+            layer(torch.randn(3, 1, 8), cache=cache)
+
+
+def test_asynchronous_tasks_see_their_own_calls() -> None:
+    layer = MultiHead(8, 2)
+
+    async def watched(length: int, ready: asyncio.Event, go: asyncio.Event) -> int:
+        with watch(layer) as seen:
+            ready.set()
+            await go.wait()
+            layer(torch.randn(1, length, 8))
+            await asyncio.sleep(0)
+        return seen["attention"].shape[2]
+
+    async def both() -> list[int]:
+        events = [asyncio.Event(), asyncio.Event()]
+        return await asyncio.gather(watched(3, *events), watched(5, *reversed(events)))
+
+    assert asyncio.run(both()) == [3, 5]
+
+
+def test_nothing_watched_is_said() -> None:
+    with watch() as seen:
+        pass
+    with pytest.raises(OptionError, match="Nothing has been watched yet"):
+        seen["attention"]
+    assert list(seen) == []

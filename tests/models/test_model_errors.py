@@ -1,5 +1,7 @@
 """What a network refuses, and the sentence it says."""
 
+import math
+
 import pytest
 import torch
 from pydantic import ValidationError
@@ -7,6 +9,7 @@ from pydantic import ValidationError
 from saccade.errors import OptionError, ShapeError, UnknownNameError
 from saccade.models import (
     ConvolutionalConfig,
+    ConvolutionalEncoder,
     ConvolutionalSeq2Seq,
     DecoderOnly,
     EncoderDecoder,
@@ -174,3 +177,33 @@ def test_the_reinforced_loss_by_hand():
     assert token_loss.grad.tolist() == [[third, third], [third, 0.0]]  # the reward is a constant
     pull = 0.5 / spread / 3  # the better draw up, the worse one down
     assert (-log_probability.grad).flatten().tolist() == pytest.approx([pull, 0.0, -pull, 0.0])
+
+
+def test_one_embedding_needs_one_vocabulary():
+    config = TransformerConfig(
+        width=8, num_heads=2, encoder_layers=1, decoder_layers=1, feedforward_width=9, tied_embeddings=True
+    )
+    with pytest.raises(OptionError, match=r"tied_embeddings needs one vocabulary for both sides.* 6 and 5 words"):
+        EncoderDecoder(config, 6, 5)
+
+
+def test_token_types_of_a_model_without_them():
+    model = EncoderOnly(TransformerConfig(width=8, num_heads=2, encoder_layers=1, feedforward_width=9), 7)
+    tokens = torch.tensor([[1, 2, 3]])
+    with pytest.raises(OptionError, match="this model has none; set token_types"):
+        model(tokens, None, tokens * 0)
+
+
+@pytest.mark.parametrize("lengths", [[2], [-3, 5], [2, 6]])
+def test_lengths_that_do_not_fit(lengths):
+    x = torch.randn(2, 5, 4)
+    for encoder in (WindowEncoder(4, 1), ConvolutionalEncoder(4, 1, 3), WholeWindow(4, 5)):
+        with pytest.raises(ShapeError, match="engths"):
+            encoder(x, torch.tensor(lengths))
+
+
+def test_what_the_padding_holds_does_not_matter():
+    x = torch.randn(2, 5, 4)
+    x[1, 3:] = math.nan
+    for encoder in (WindowEncoder(4, 1), ConvolutionalEncoder(4, 1, 3), WholeWindow(4, 5)):
+        assert bool(torch.isfinite(encoder(x, torch.tensor([5, 3]))).all())

@@ -116,5 +116,11 @@ def test_refusals() -> None:
         gradient_flow("lstn", 5)
     with pytest.raises(OptionError, match="steps must be at least 1, got 0"):
         gradient_flow("lstm", 0)
-    with pytest.raises(OptionError, match="spectral_radius must not be negative, got -1"):
+    with pytest.raises(OptionError, match="spectral_radius must be a number of at least 0, got -1"):
         gradient_flow("lstm", 5, spectral_radius=-1)
+
+
+def test_a_gradient_beyond_all_numbers_is_infinite() -> None:
+    flow = gradient_flow("rnn", 3000, spectral_radius=1.5, input_scale=0.0, width=4)
+    assert flow.state[0] == float("inf")
+    assert flow.state[-2] == pytest.approx(1.5)

@@ -254,7 +254,13 @@ def _one_width(product: Product, value: Tensor) -> tuple[Product, Tensor]:
 def _four_dimensional(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Any leading dimensions to (batch, heads)."""
     for name, tensor in (("query", query), ("key", key), ("value", value)):
-        if tensor.ndim < 2 or tensor.ndim != query.ndim:
+        if not isinstance(tensor, Tensor):
+            raise ShapeError(f"The {name} is a {type(tensor).__name__}; expected a tensor (..., positions, width).")
+        if tensor.ndim < 2 or tensor.shape[-1] == 0:
+            raise ShapeError(
+                f"The {name} has shape {tuple(tensor.shape)}; expected (..., positions, width), the width at least 1."
+            )
+        if tensor.ndim != query.ndim:
             raise ShapeError(
                 f"The {name} has shape {tuple(tensor.shape)}; expected (..., positions, width) "
                 f"with as many dimensions as the query, which has shape {tuple(query.shape)}."

@@ -41,6 +41,9 @@ class Bias:
             raise OptionError(f"A bias answers with numbers for tensors of indices (a tensor of them); not {kind}.")
         return added
 
+    def check(self, num_heads: int) -> None:
+        """Refuse another number of heads than the rule was made for."""
+
     def as_score_mod(self) -> Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]:
         """The same rule in the form that ``flex_attention`` takes."""
         return lambda score, batch, head, row, column: score + self(batch, head, row, column)
@@ -196,18 +199,22 @@ def normalise(
     """
     if not scores.shape[-1]:  # no keys at all
         return scores, scores.new_zeros((*scores.shape[:-1], 1))
-    if not has_rules:
-        statistic = weights.statistic(scores)
-        return weights.apply(scores, statistic), statistic
-    forbidden = scores == float("-inf")
-    scores = scores.masked_fill(forbidden.all(dim=-1, keepdim=True), 0.0)
+    forbidden = scores == float("-inf") if has_rules else None
+    if forbidden is not None:
+        scores = scores.masked_fill(forbidden.all(dim=-1, keepdim=True), 0.0)
+    if weights.shifts:  # the statistic of large scores is a large number, and as coarse
+        scores = scores - scores.amax(dim=-1, keepdim=True).detach()
     statistic = weights.statistic(scores)
-    return weights.apply(scores, statistic).masked_fill(forbidden, 0.0), statistic
+    found = weights.apply(scores, statistic)
+    return found if forbidden is None else found.masked_fill(forbidden, 0.0), statistic
 
 
 def check_bias(bias: object, shape: tuple[int, int, int, int]) -> Bias | Tensor | None:
     """A bias is a rule, or a tensor that broadcasts to (B, H, Q, K)."""
-    if bias is None or isinstance(bias, Bias):
+    if bias is None:
+        return None
+    if isinstance(bias, Bias):
+        bias.check(shape[1])
         return bias
     if not isinstance(bias, Tensor):
         if callable(bias):

@@ -56,7 +56,7 @@ class GrowingCache:
 
     def append(self, new: KeyValue) -> KeyValue:
         if self._kept is not None:
-            old = self._kept
+            old = _same_batch(self._kept, new)
             new = KeyValue(torch.cat([old.key, new.key], dim=2), torch.cat([old.value, new.value], dim=2))
         self._kept = new
         return new
@@ -77,6 +77,7 @@ class StaticCache:
     def append(self, new: KeyValue) -> KeyValue:
         if self._kept is None:
             self._kept = KeyValue(*(self._allocate(part) for part in new))
+        _same_batch(self._kept, new)
         stop = self.length + new.key.shape[2]
         if stop > self.max_length:
             raise ShapeError(f"This cache holds {self.max_length} positions; {stop} were to be kept.")
@@ -91,6 +92,15 @@ class StaticCache:
 
     def _allocate(self, part: Tensor) -> Tensor:
         return part.new_empty(*part.shape[:2], self.max_length, part.shape[3])
+
+
+def _same_batch(kept: KeyValue, new: KeyValue) -> KeyValue:
+    if kept.key.shape[:2] != new.key.shape[:2]:
+        raise ShapeError(
+            f"This cache holds {kept.key.shape[0]} sequences of {kept.key.shape[1]} key heads; "
+            f"{new.key.shape[0]} of {new.key.shape[1]} were to be kept."
+        )
+    return kept
 
 
 class MultiHead(nn.Module):

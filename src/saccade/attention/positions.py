@@ -167,6 +167,10 @@ class ALiBi(Bias):
             raise OptionError(f"ALiBi has at least 1 head; not {num_heads}.")
         self.slopes = _slopes(num_heads)
 
+    def check(self, num_heads: int) -> None:
+        if num_heads != len(self.slopes):
+            raise ShapeError(f"This ALiBi has slopes for {len(self.slopes)} heads; the query has {num_heads}.")
+
     def _bias(self, batch: Int[Tensor, ...], head: Tensor, row: Tensor, column: Tensor) -> Tensor:
         return -self.slopes.to(row.device)[head] * (row - column).abs()
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import sys
-import threading
 from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
 from types import TracebackType
 
 import torch
@@ -25,13 +25,8 @@ __all__ = ["Watch", "watch"]
 UNNAMED = "attention"
 
 
-class _Active(threading.local):
-    """The watchers of this thread: those of another thread's model see nothing of it."""
-
-    watchers: tuple[Watch, ...] = ()
-
-
-_active = _Active()
+#: The watchers of this thread, or of this asynchronous task: those of another one see nothing of it.
+_active: ContextVar[tuple[Watch, ...]] = ContextVar("watchers", default=())
 
 
 class Watch(Mapping[str, Trace]):
@@ -49,7 +44,7 @@ class Watch(Mapping[str, Trace]):
     def __enter__(self) -> Watch:
         if "torch._dynamo" in sys.modules:  # else nothing can be compiled: compiled code tells no watcher
             self._eager.enter_context(torch.compiler.set_stance("force_eager"))
-        _active.watchers = (*_active.watchers, self)
+        _active.set((*_active.get(), self))
         return self
 
     def __exit__(
@@ -58,10 +53,12 @@ class Watch(Mapping[str, Trace]):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        _active.watchers = tuple(watcher for watcher in _active.watchers if watcher is not self)
+        _active.set(tuple(watcher for watcher in _active.get() if watcher is not self))
         self._eager.close()
 
     def __getitem__(self, name: str) -> Trace:
+        if not self._traces:
+            raise OptionError(f"Nothing has been watched yet, so there is no attention {name!r}.")
         if name not in self._traces:
             raise UnknownNameError("watched attention", name, self._traces)
         return self._traces[name]
@@ -93,8 +90,8 @@ def watch(model: nn.Module | None = None) -> Watch:
     """Watch a model's attention: ``with saccade.watch(model) as seen:`` maps names to traces.
 
     A compiled model is watched in its eager form. Names are the places of the layers in the model, such as
-    ``encoder.0.self``. Only calls made by the thread that watches are seen; watchers may be nested. Without a model,
-    every call to ``attend`` is seen, under one name.
+    ``encoder.0.self``. Only calls of the thread or asynchronous task that watches are seen; watchers may be nested.
+    Without a model, every call to ``attend`` is seen, under one name.
     """
     return Watch(model)
 
@@ -106,9 +103,10 @@ def _plain(path: str) -> str:
 
 def record(owner: nn.Module | None, call: Call) -> None:
     """Show a finished call to the watchers of this thread, if there are any."""
-    if not _active.watchers:
+    watchers = _active.get()
+    if not watchers:
         return
-    named = [(watcher, watcher._name_of(owner)) for watcher in _active.watchers]
+    named = [(watcher, watcher._name_of(owner)) for watcher in watchers]
     if any(name is not None for _, name in named):
         kept = keep(call)
         for watcher, name in named:

@@ -34,6 +34,8 @@ class Weights:
 
     #: True where ``merge`` joins the statistics of two parts of the same rows; else only whole rows will do.
     merges: ClassVar[bool] = False
+    #: True where adding a number to a whole row changes none of its weights.
+    shifts: ClassVar[bool] = True
     #: True where the statistic is a decision that must be kept, because it cannot be computed again.
     decides: ClassVar[bool] = False
 
@@ -74,6 +76,7 @@ class Relu(Weights):
     """``max(s, 0)``: "any scaling function" (004); nothing of the row is needed."""
 
     merges = True
+    shifts = False
 
     def statistic(self, scores: Tensor) -> Tensor:
         return scores.new_zeros((*scores.shape[:-1], 1))

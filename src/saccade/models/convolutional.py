@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from saccade.attention import KeyValue, Learned, Mask, padding
 from saccade.errors import ShapeError
 from saccade.models.config import Config
-from saccade.models.layers import TiedLinear, WordEmbedding
+from saccade.models.layers import TiedLinear, WordEmbedding, real_positions, without_padding
 from saccade.models.look import Look, ScoreName
 
 __all__ = ["ConvolutionalConfig", "ConvolutionalEncoder", "ConvolutionalSeq2Seq", "GatedConvolution"]
@@ -75,13 +75,11 @@ class ConvolutionalEncoder(nn.Module):
         )
 
     def forward(self, x: Float[Tensor, "B N D"], lengths: Int[Tensor, " B"] | None = None) -> Float[Tensor, "B N D"]:
-        real = None
-        if lengths is not None:
-            real = (torch.arange(x.shape[1], device=x.device) < lengths[:, None]).unsqueeze(-1)
+        real = real_positions(x, lengths)
         for layer in self.layers:
-            x = x if real is None else x * real
+            x = without_padding(x, real)
             x = (x + layer(x)) * HALF
-        return x if real is None else x * real
+        return without_padding(x, real)
 
 
 @dataclass(frozen=True)
@@ -146,7 +144,7 @@ class ConvolutionalSeq2Seq(nn.Module):
         return logits
 
     def start(
-        self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"] | None, max_length: int | None = None
+        self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"] | None = None, max_length: int | None = None
     ) -> ConvolutionalState:
         """A state that has read the source; positions end at the configuration's ``max_length``."""
         if source.shape[1] == 0:

@@ -8,10 +8,10 @@ from typing import Literal
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from saccade.errors import OptionError
+from saccade.errors import OptionError, ShapeError
 
 __all__ = [
     "ACTIVATIONS",
@@ -22,6 +22,8 @@ __all__ = [
     "OneHot",
     "TiedLinear",
     "WordEmbedding",
+    "real_positions",
+    "without_padding",
 ]
 
 NormKind = Literal["layer", "rms"]
@@ -46,6 +48,22 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
     "silu": F.silu,
 }
+
+
+def real_positions(x: Float[Tensor, "B N D"], lengths: Int[Tensor, " B"] | None) -> Bool[Tensor, "B N 1"] | None:
+    """True where a sequence has a position, False beyond its length; None where all are full."""
+    if lengths is None:
+        return None
+    if lengths.shape != x.shape[:1] or lengths.is_floating_point():
+        raise ShapeError(f"Expected {len(x)} whole lengths, one a sequence; got {lengths.tolist()}.")
+    if len(lengths) and (int(lengths.min()) < 0 or int(lengths.max()) > x.shape[1]):
+        raise ShapeError(f"Lengths are from 0 to {x.shape[1]}, the positions of the input; got {lengths.tolist()}.")
+    return (torch.arange(x.shape[1], device=x.device) < lengths.to(x.device)[:, None]).unsqueeze(-1)
+
+
+def without_padding(x: Float[Tensor, "B N D"], real: Bool[Tensor, "B N 1"] | None) -> Float[Tensor, "B N D"]:
+    """Zeros beyond each length, whatever the padding holds."""
+    return x if real is None else x.masked_fill(~real, 0.0)
 
 
 class FeedForward(nn.Module):

@@ -99,7 +99,7 @@ class RecurrentSeq2Seq(nn.Module):
         return logits
 
     def start(
-        self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"] | None, max_length: int | None = None
+        self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"] | None = None, max_length: int | None = None
     ) -> RecurrentSeq2SeqState:
         """A state that has read the source; a recurrent net needs to know no ``max_length``."""
         states, final = self.encoder(self.fit(self._embed(self.source, source)), lengths)

@@ -9,7 +9,7 @@ from typing import Self
 from jaxtyping import Int
 from torch import Tensor
 
-from saccade.attention import KeyValue, Mask, StaticCache, padding
+from saccade.attention import Cache, GrowingCache, KeyValue, Mask, StaticCache, padding
 
 __all__ = ["TransformerState"]
 
@@ -18,7 +18,7 @@ __all__ = ["TransformerState"]
 class TransformerState:
     """The keys and values of the tokens so far, and of the source, for each layer."""
 
-    caches: list[StaticCache]
+    caches: list[Cache]
     sources: list[KeyValue]
     source_lengths: Int[Tensor, " B"] | None
     source_mask: Mask | None
@@ -27,12 +27,13 @@ class TransformerState:
     def fresh(
         cls,
         layers: int,
-        max_length: int,
+        max_length: int | None,
         sources: Sequence[KeyValue] = (),
         source_lengths: Int[Tensor, " B"] | None = None,
     ) -> Self:
         mask = None if source_lengths is None else padding(source_lengths)
-        return cls([StaticCache(max_length) for _ in range(layers)], list(sources), source_lengths, mask)
+        caches: list[Cache] = [GrowingCache() if max_length is None else StaticCache(max_length) for _ in range(layers)]
+        return cls(caches, list(sources), source_lengths, mask)
 
     @property
     def length(self) -> int:

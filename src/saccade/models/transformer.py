@@ -165,6 +165,8 @@ class InputLayer(nn.Module):
         x: Tensor = self.words(tokens)
         if self.positions is not None:
             x = self.positions(x, first)
+        if self.types is None and types is not None:
+            raise OptionError("Token types are given, but this model has none; set token_types in its configuration.")
         if self.types is not None:
             x = x + self.types(torch.zeros_like(tokens) if types is None else types)
         if self.norm is not None:
@@ -240,8 +242,8 @@ class DecoderOnly(nn.Module):
         logits: Tensor = self.output(self.features(tokens))
         return logits
 
-    def start(self, prompt: Int[Tensor, "B N"], max_length: int) -> TransformerState:
-        """A state that has read the prompt (of any length, also 0) and can go on to ``max_length`` tokens."""
+    def start(self, prompt: Int[Tensor, "B N"], max_length: int | None = None) -> TransformerState:
+        """A state that has read the prompt, of any length, also 0; a known ``max_length`` saves copies."""
         state = TransformerState.fresh(len(self.decoder), max_length)
         if prompt.shape[1]:
             self._advance(prompt, state)
@@ -267,6 +269,11 @@ class EncoderDecoder(nn.Module):
 
     def __init__(self, config: TransformerConfig, source_vocabulary: int, target_vocabulary: int) -> None:
         super().__init__()
+        if config.tied_embeddings and source_vocabulary != target_vocabulary:
+            raise OptionError(
+                f"tied_embeddings needs one vocabulary for both sides (text.shared = true in a recipe); "
+                f"they have {source_vocabulary} and {target_vocabulary} words."
+            )
         self.config = config
         self.source = InputLayer(config, source_vocabulary)
         shared = self.source.words if config.tied_embeddings and isinstance(self.source.words, WordEmbedding) else None
@@ -298,8 +305,10 @@ class EncoderDecoder(nn.Module):
         logits: Tensor = self.output(self.features(source, lengths, target))
         return logits
 
-    def start(self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"] | None, max_length: int) -> TransformerState:
-        """A state that has read the source, its keys projected once for each layer."""
+    def start(
+        self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"] | None = None, max_length: int | None = None
+    ) -> TransformerState:
+        """A state that has read the source, its keys projected once for each layer; see ``DecoderOnly.start``."""
         memory = self.encode(source, lengths)
         sources = [_cross(block).project(memory) for block in self.decoder]
         return TransformerState.fresh(len(self.decoder), max_length, sources, lengths)

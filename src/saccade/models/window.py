@@ -8,6 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from saccade.errors import OptionError, ShapeError
+from saccade.models.layers import real_positions, without_padding
 
 __all__ = ["WholeWindow", "WindowEncoder"]
 
@@ -24,15 +25,13 @@ class WindowEncoder(nn.Module):
         self.layers = nn.ModuleList(nn.Linear((2 * radius + 1) * width, width) for _ in range(layers))
 
     def forward(self, x: Float[Tensor, "B N D"], lengths: Int[Tensor, " B"] | None = None) -> Float[Tensor, "B N D"]:
-        real = None
-        if lengths is not None:
-            real = (torch.arange(x.shape[1], device=x.device) < lengths[:, None]).unsqueeze(-1)
+        real = real_positions(x, lengths)
         for layer in self.layers:
-            x = x if real is None else x * real  # beyond its length a sequence has neighbours of zeros
+            x = without_padding(x, real)  # beyond its length a sequence has neighbours of zeros
             padded = F.pad(x, (0, 0, self.radius, self.radius))
             windows = padded.unfold(1, 2 * self.radius + 1, 1).transpose(2, 3).flatten(2)
             x = F.dropout(torch.relu(layer(windows)), self.dropout, self.training)
-        return x if real is None else x * real
+        return without_padding(x, real)
 
 
 class WholeWindow(nn.Module):
@@ -48,8 +47,7 @@ class WholeWindow(nn.Module):
         count = x.shape[1]
         if count > self.length:
             raise ShapeError(f"This window covers {self.length} positions; the input has {count}.")
-        if lengths is not None:
-            x = x * (torch.arange(count, device=x.device) < lengths[:, None]).unsqueeze(-1)
+        x = without_padding(x, real_positions(x, lengths))
         whole = F.pad(x, (0, 0, 0, self.length - count)).flatten(1)
         mixed: Tensor = torch.relu(self.layer(whole)).view(-1, self.length, self.width)
         return mixed[:, :count]

@@ -11,6 +11,7 @@ Shapes: T steps, D width, S the width of the whole state (D, or 2D with the LSTM
 from __future__ import annotations
 
 import copy
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -81,8 +82,10 @@ def gradient_flow(
     """
     if steps < 1:
         raise OptionError(f"steps must be at least 1, got {steps}.")
-    if spectral_radius is not None and spectral_radius < 0:
-        raise OptionError(f"spectral_radius must not be negative, got {spectral_radius}.")
+    if spectral_radius is not None and not 0 <= spectral_radius < math.inf:
+        raise OptionError(f"spectral_radius must be a number of at least 0, got {spectral_radius}.")
+    if not isinstance(cell, str | Cell):
+        raise OptionError(f"A cell is one of ours or its name, got {type(cell).__name__}.")
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(seed)
         # Double precision: a norm of 1e-60 is a finding here, not a zero.
@@ -114,7 +117,10 @@ def _norms(cell: Cell, projected: Float[Tensor, "T G"]) -> tuple[Float[Tensor, "
         back = back @ jacobian
         products.append(back)
     h_to_h = torch.stack(products[::-1])[:, : cell.width, : cell.width]
-    norms = torch.linalg.matrix_norm(h_to_h, ord=2)
+    sound = torch.isfinite(h_to_h).all(dim=(1, 2))  # an exploding gradient ends beyond what a number can hold
+    norms = torch.where(
+        sound, torch.linalg.matrix_norm(h_to_h.masked_fill(~sound[:, None, None], 0.0), ord=2), math.inf
+    )
     if not forgets:
         return norms, None
     ones = torch.ones(1, cell.width, dtype=torch.float64)

@@ -60,12 +60,6 @@ def read_network(
 
 def build_seq2seq(kind: str, config: Config, source_vocabulary: int, target_vocabulary: int) -> nn.Module:
     """A network of this kind with fresh weights."""
-    tied = getattr(config, "tied_embeddings", False)
-    if tied and source_vocabulary != target_vocabulary:
-        raise OptionError(
-            f"model.tied_embeddings needs one vocabulary for both sides (text.shared = true); "
-            f"they have {source_vocabulary} and {target_vocabulary} words."
-        )
     if isinstance(config, TransformerConfig) and config.weights == "hard":
         raise OptionError(
             'model.weights = "hard" passes no gradient to the scores of a Transformer; '
