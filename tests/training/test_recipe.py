@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from saccade.tasks.networks import SEQ2SEQ
 from saccade.training.recipe import Recipe, read_recipe, read_tables
 from saccade.training.recipe_text import commented, field_comments
 
+ROOT = Path(__file__).parents[2]
 DATA = {"data": {"table": "pairs.tsv"}}
 
 
@@ -135,3 +137,15 @@ def test_differences_name_both_values(tmp_path: Path) -> None:
     assert "training.steps: 41 there, 40 here" in found
     assert "model.cell: gru there, None here" in found
     assert ours.differences(ours) == []
+
+
+@pytest.mark.parametrize(
+    "path",
+    sorted([*(ROOT / "recipes").glob("*.toml"), ROOT / "src/saccade/training/demo.toml"]),
+    ids=lambda path: path.stem,
+)
+def test_every_key_of_our_recipes_has_a_comment(path: Path) -> None:
+    assert read_recipe(path).task == "translation"
+    for line in path.read_text().splitlines():
+        if "=" in line and not line.startswith("#"):
+            assert re.search(r"\S +# \S", line), line
