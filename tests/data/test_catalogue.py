@@ -55,8 +55,8 @@ def store(tmp_path: Path) -> Path:
     """A folder with the files of the toy set as their publisher packs them."""
     folder = tmp_path / "store"
     folder.mkdir()
-    (folder / "train.en.gz").write_bytes(gzip.compress(PLAIN))
-    (folder / "images.gz").write_bytes(gzip.compress(PICTURES))
+    (folder / "train.en.gz").write_bytes(gzip.compress(PLAIN, mtime=0))
+    (folder / "images.gz").write_bytes(gzip.compress(PICTURES, mtime=0))
     return folder
 
 
@@ -108,10 +108,10 @@ def test_take_checks_unpacks_and_keeps_the_umask(store: Path, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("name", "content", "sentence"),
     [
-        ("train.en.gz", gzip.compress(PLAIN[:-1] + b"!"), "has SHA-256"),
-        ("train.en.gz", gzip.compress(PLAIN[:-1]), "holds 87 bytes; train.en has 88."),
-        ("train.en.gz", gzip.compress(PLAIN * 1000), "holds more than the 88 bytes of train.en."),
-        ("train.en.gz", gzip.compress(PLAIN)[:-9], "cannot be read or unpacked"),
+        ("train.en.gz", gzip.compress(PLAIN[:-1] + b"!", mtime=0), "has SHA-256"),
+        ("train.en.gz", gzip.compress(PLAIN[:-1], mtime=0), "holds 87 bytes; train.en has 88."),
+        ("train.en.gz", gzip.compress(PLAIN * 1000, mtime=0), "holds more than the 88 bytes of train.en."),
+        ("train.en.gz", gzip.compress(PLAIN, mtime=0)[:-9], "cannot be read or unpacked"),
         ("images.gz", PICTURES[:-1] + b"!", "has SHA-256"),
     ],
 )
