@@ -130,6 +130,8 @@ def test_an_overview_of_no_keys() -> None:
     assert seen["attention"].overview().values.shape == (5, 0)
 
 
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")  # dynamo looks at it itself
+@torch.no_grad()
 def test_a_compiled_model_is_watched_in_its_eager_form() -> None:
     layer = MultiHead(8, 2)
     compiled = torch.compile(layer, backend="eager")
