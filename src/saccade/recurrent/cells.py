@@ -78,7 +78,7 @@ class Cell(nn.Module, ABC):
 
     def fused_weights(self) -> list[Tensor]:
         """The parameters as `fused_kernel` takes them: input and state weight, input and state bias."""
-        raise NotImplementedError(f"{self.name} has no fused kernel")
+        raise AssertionError("asked only where there is a fused kernel")
 
     def reset_parameters(self) -> None:
         """Matrices uniform in ±1/√D, as torch.nn draws those of its recurrent layers; biases zero."""
