@@ -284,3 +284,16 @@ def test_a_damaged_model_is_refused(capsys: Capture, tmp_path: Path, tiny_run: P
     (folder / name).symlink_to(tiny_run / "model" / name)
     if name != "manifest.json":
         assert_refused(run(capsys, "predict", folder, "x"), "symbolic link")
+
+
+def test_init_that_a_run_did_not_begin_from_is_refused(
+    capsys: Capture, tmp_path: Path, tiny_run: Path, toy_data: Path
+) -> None:
+    files = ["--source", toy_data / "train.en", "--target", toy_data / "train.fr"]
+    given = ["train", *files, "-o", tiny_run, *settings()]
+    assert run(capsys, *given)[0] == 0
+    assert_refused(run(capsys, *given, "--init", tiny_run), "began from another model")
+
+
+def test_a_key_without_its_table_is_told_its_place(capsys: Capture, tmp_path: Path, files: list[str]) -> None:
+    assert_refused(run(capsys, "train", *files, "-o", tmp_path / "run", "--set", "steps=3"), "training.steps")

@@ -34,7 +34,7 @@ from saccade.tasks.search import SearchOptions
 from saccade.tasks.translation import Translation
 from saccade.text import Tokenizer
 
-__all__ = ["Bundle", "bundle_recipe", "load_weights", "read_bundle", "unshared", "write_bundle"]
+__all__ = ["Bundle", "bundle_identity", "bundle_recipe", "load_weights", "read_bundle", "unshared", "write_bundle"]
 
 FORMAT = 1
 #: What ``config.json`` says, beside its format.
@@ -99,6 +99,14 @@ def read_bundle(path: Path) -> Bundle:
 def bundle_recipe(path: Path) -> dict[str, Any]:
     """The tables of the recipe that a model was trained by."""
     return tomllib.loads(read_bytes(open_folder(_model_folder(path)), "recipe.toml").decode())
+
+
+def bundle_identity(path: Path) -> str:
+    """A checksum that no other model has: that of its weights."""
+    folder = open_folder(_model_folder(path))
+    if "model.safetensors" not in folder.files:
+        raise FileError(f"{folder.path} is no model folder: its manifest lists no model.safetensors.")
+    return folder.files["model.safetensors"].sha256
 
 
 def load_weights(model: nn.Module, tensors: Mapping[str, Tensor], where: str) -> None:

@@ -21,6 +21,12 @@ from saccade.training.settings import TrainingSettings
 __all__ = ["Recipe", "read_recipe", "read_tables"]
 
 TABLES = ("data", "text", "model", "training", "decoding")
+FIELDS: dict[str, type[Config]] = {
+    "training": TrainingSettings,
+    "data": TranslationData,
+    "text": TextSettings,
+    "decoding": SearchOptions,
+}
 KEYS = ("task", "metric", *TABLES)
 
 
@@ -80,6 +86,9 @@ def read_tables(tables: dict[str, Any], where: str, overrides: Sequence[str] = (
     for override in overrides:
         _override(tables, override)
     for key in tables:
+        homes = [table for table, fields in FIELDS.items() if key in fields.model_fields]
+        if homes and key not in KEYS:
+            raise OptionError(f"{where}: {key} stands in a table; did you mean {homes[0]}.{key}?")
         if key not in KEYS:
             raise UnknownNameError(f"key in {where}", key, KEYS)
     for key in TABLES:

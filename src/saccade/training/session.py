@@ -30,7 +30,7 @@ from torch import Tensor, nn
 from saccade.errors import DamagedError, FileError, OptionError, StorageError
 from saccade.storage import JSON, json_bytes, open_folder, read_bytes, read_json, recover, write_folder
 from saccade.storage.replacing import storage_errors
-from saccade.tasks.bundle import Bundle, load_weights, read_bundle, unshared, write_bundle
+from saccade.tasks.bundle import Bundle, bundle_identity, load_weights, read_bundle, unshared, write_bundle
 from saccade.tasks.gold import GoldPair
 from saccade.tasks.networks import build_seq2seq
 from saccade.tasks.readme import model_readme
@@ -83,11 +83,28 @@ class Session:
                     f"{self.folder} holds a run of another recipe ({'; '.join(differences[:3])}"
                     f"{'; ...' if len(differences) > 3 else ''}); give another folder with -o."
                 )
+            self._check_init()
             return
         if present - {unfinished(file)}:  # a kill may have left that one, and nothing else yet
             raise OptionError(f"{self.folder} exists and is no run of ours; give a new or an empty folder with -o.")
         write_text(file, self.recipe.toml())
         self._is_new = True
+
+    def _check_init(self) -> None:
+        """A run goes on from the model that it began from, or from none, as it began."""
+        if not (self.folder / "task").exists():
+            return
+        about = read_json(open_folder(self.folder / "task"), "task.json")
+        assert isinstance(about, dict)
+        if about.get("init") != self._init_identity():
+            raise OptionError(
+                f"{self.folder} holds a run that began from another model than --init says, or from none; "
+                "give another folder with -o, or the same --init as before."
+            )
+
+    def _init_identity(self) -> str | None:
+        """The checksum of the model that --init names."""
+        return None if self.init is None else bundle_identity(self.init)
 
     @property
     def finished(self) -> bool:
@@ -152,7 +169,7 @@ class Session:
         recover(self.folder)
         if not folder.exists():
             task = self._new_task(splits)
-            about: dict[str, JSON] = {"shared": task.shared, "data": fingerprint}
+            about: dict[str, JSON] = {"shared": task.shared, "data": fingerprint, "init": self._init_identity()}
             write_folder(folder, {"task.json": json_bytes(about), **task.files()})
         kept = open_folder(folder)
         about_kept = read_json(kept, "task.json")
