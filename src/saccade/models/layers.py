@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from saccade.errors import OptionError, ShapeError
+from saccade.models.vocabulary_loss import vocabulary_loss
 
 __all__ = [
     "ACTIVATIONS",
@@ -136,3 +137,9 @@ class TiedLinear(nn.Module):
 
     def forward(self, x: Float[Tensor, "*B D"]) -> Float[Tensor, "*B V"]:
         return F.linear(x, self.weight, self.bias)
+
+    def loss(
+        self, x: Float[Tensor, "N D"], targets: Int[Tensor, " N"], label_smoothing: float = 0.0
+    ) -> Float[Tensor, ""]:
+        """The summed cross-entropy of these words, its logits never all in memory."""
+        return vocabulary_loss(x, self.weight, self.bias, targets, label_smoothing)

@@ -186,10 +186,19 @@ class OutputLayer(nn.Module):
         self.words = TiedLinear(config.width, vocabulary, bias=config.output_bias, tied=tied)
 
     def forward(self, x: Float[Tensor, "*B D"]) -> Float[Tensor, "*B V"]:
+        logits: Tensor = self.words(self._transformed(x))
+        return logits
+
+    def loss(
+        self, x: Float[Tensor, "N D"], targets: Int[Tensor, " N"], label_smoothing: float = 0.0
+    ) -> Float[Tensor, ""]:
+        """The summed cross-entropy of these words, its logits never all in memory."""
+        return self.words.loss(self._transformed(x), targets, label_smoothing)
+
+    def _transformed(self, x: Float[Tensor, "*B D"]) -> Float[Tensor, "*B D"]:
         if self.transform is not None and self.transform_norm is not None:
             x = self.transform_norm(self.activation(self.transform(x)))
-        logits: Tensor = self.words(x)
-        return logits
+        return x
 
 
 class EncoderOnly(nn.Module):

@@ -22,10 +22,20 @@ from saccade.models import (
 __all__ = ["SEQ2SEQ", "Seq2Seq", "build_seq2seq", "read_network"]
 
 
+class Output(Protocol):
+    """The layer from vectors to words."""
+
+    def __call__(self, x: Float[Tensor, "*B D"]) -> Float[Tensor, "*B V"]: ...
+
+    def loss(
+        self, x: Float[Tensor, "N D"], targets: Int[Tensor, " N"], label_smoothing: float = 0.0
+    ) -> Float[Tensor, ""]: ...
+
+
 class Seq2Seq(Protocol):
     """What every network from one sequence to another offers."""
 
-    output: nn.Module
+    output: Output
     config: Config
 
     def features(

@@ -189,18 +189,18 @@ class Translation:
         else:
             features = network.features(*arguments)
         # Only real positions reach the vocabulary: it is the widest layer.
-        logits = network.output(features[batch.real])
-        losses = F.cross_entropy(
-            logits.float(), batch.predicted[batch.real], reduction="none", label_smoothing=label_smoothing
-        )
-        total = losses.sum()
+        features, targets = features[batch.real], batch.predicted[batch.real]
         drawn = drawn_log_probability(model) if model.training else None
-        if drawn is not None:  # hard attention learns by reinforcement
+        if drawn is None:
+            total = network.output.loss(features, targets, label_smoothing)
+        else:  # hard attention learns by reinforcement, which asks for each token's loss
+            logits = network.output(features).float()
+            losses = F.cross_entropy(logits, targets, reduction="none", label_smoothing=label_smoothing)
             each = torch.zeros(batch.real.shape, device=losses.device).masked_scatter(batch.real, losses)
             total = ReinforcedLoss()(each, drawn, batch.real) * len(losses)
         if apart is not None:
             total = total + self.guided_alignment * apart
-        return Loss(total, len(logits))
+        return Loss(total, len(targets))
 
     @torch.inference_mode()
     def validate(
