@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from saccade.attention import KeyValue, Learned, Mask, padding
 from saccade.errors import ShapeError
 from saccade.models.config import Config
+from saccade.models.dropout import dropout
 from saccade.models.layers import TiedLinear, WordEmbedding, real_positions, without_padding
 from saccade.models.look import Look, ScoreName
 
@@ -57,7 +58,7 @@ class GatedConvolution(nn.Module):
 
     def forward(self, x: Float[Tensor, "B N D"], past: Float[Tensor, "B P D"] | None = None) -> Float[Tensor, "B N D"]:
         """``past`` are the inputs before x, for a step of a causal layer; zeros if not given."""
-        inner = F.dropout(x, self.dropout, self.training).transpose(1, 2)
+        inner = dropout(x, self.dropout, self.training).transpose(1, 2)
         if past is None:
             inner = F.pad(inner, (self.before, self.after))
         else:
@@ -183,7 +184,7 @@ class ConvolutionalSeq2Seq(nn.Module):
         return self._drop(self.target_positions(self.target(tokens), first))
 
     def _drop(self, x: Tensor) -> Tensor:
-        return F.dropout(x, self.config.dropout, self.training)
+        return dropout(x, self.config.dropout, self.training)
 
 
 def _look(layer: nn.Module) -> Look:

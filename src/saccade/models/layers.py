@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from saccade.errors import OptionError, ShapeError
+from saccade.models.dropout import dropout
 from saccade.models.vocabulary_loss import vocabulary_loss
 
 __all__ = [
@@ -83,14 +84,14 @@ class FeedForward(nn.Module):
             if bias:
                 nn.init.zeros_(layer.bias)
 
-    def forward(self, x: Float[Tensor, "*B D"], dropout: float = 0.0) -> Float[Tensor, "*B D"]:
+    def forward(self, x: Float[Tensor, "*B D"], share: float = 0.0) -> Float[Tensor, "*B D"]:
         hidden = self.inner(x)
         if self.gated:
             gate, hidden = hidden.chunk(2, dim=-1)
             hidden = self.activation(gate) * hidden
         else:
             hidden = self.activation(hidden)
-        output: Tensor = self.outer(F.dropout(hidden, dropout) if dropout and self.training else hidden)
+        output: Tensor = self.outer(dropout(hidden, share, self.training))
         return output
 
 

@@ -14,13 +14,13 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float, Int
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from saccade.attention import KeyValue, Mask, padding
 from saccade.models.config import Config
+from saccade.models.dropout import dropout
 from saccade.models.layers import TiedLinear, WordEmbedding
 from saccade.models.look import Look, ScoreName
 from saccade.recurrent import Recurrent, RecurrentState, reorder
@@ -126,7 +126,7 @@ class RecurrentSeq2Seq(nn.Module):
         )
 
     def _embed(self, words: WordEmbedding, tokens: Tensor) -> Tensor:
-        return F.dropout(words(tokens), self.config.dropout, self.training)
+        return dropout(words(tokens), self.config.dropout, self.training)
 
 
 class _Decoder(nn.Module):
@@ -191,7 +191,7 @@ class _Decoder(nn.Module):
     def _read(self, output: Tensor, context: Tensor | None) -> Tensor:
         """The state and its context, through a feed-forward layer (004)."""
         joined = output if context is None else torch.cat([output, context], dim=-1)
-        return F.dropout(torch.tanh(self.readout(joined)), self.config.dropout, self.training)
+        return dropout(torch.tanh(self.readout(joined)), self.config.dropout, self.training)
 
 
 class RecurrentLanguageModel(nn.Module):
@@ -232,11 +232,11 @@ class RecurrentLanguageModel(nn.Module):
         return reorder(state, index)
 
     def _embed(self, tokens: Tensor) -> Tensor:
-        words: Tensor = self.fit(F.dropout(self.input(tokens), self.config.dropout, self.training))
+        words: Tensor = self.fit(dropout(self.input(tokens), self.config.dropout, self.training))
         return words
 
     def _read(self, output: Tensor) -> Tensor:
-        return F.dropout(torch.tanh(self.readout(output)), self.config.dropout, self.training)
+        return dropout(torch.tanh(self.readout(output)), self.config.dropout, self.training)
 
 
 def _fit(cell: str, input_width: int, width: int) -> tuple[nn.Module, int]:

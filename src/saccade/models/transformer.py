@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Literal
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float, Int
 from pydantic import Field, model_validator
 from torch import Tensor, nn
@@ -30,6 +29,7 @@ from saccade.attention import (
 )
 from saccade.errors import OptionError
 from saccade.models.config import Config
+from saccade.models.dropout import dropout
 from saccade.models.layers import (
     ACTIVATIONS,
     NORMS,
@@ -141,7 +141,7 @@ class Block(nn.Module):
         return after(self.feedforward_norm, x + self._drop(y))
 
     def _drop(self, x: Tensor) -> Tensor:
-        return F.dropout(x, self.config.dropout, self.training) if self.config.dropout else x
+        return dropout(x, self.config.dropout, self.training)
 
 
 class InputLayer(nn.Module):
@@ -171,7 +171,7 @@ class InputLayer(nn.Module):
             x = x + self.types(torch.zeros_like(tokens) if types is None else types)
         if self.norm is not None:
             x = self.norm(x)
-        return F.dropout(x, self.dropout, self.training) if self.dropout else x
+        return dropout(x, self.dropout, self.training)
 
 
 class OutputLayer(nn.Module):

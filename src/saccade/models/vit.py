@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from saccade.errors import ShapeError
+from saccade.models.dropout import dropout
 from saccade.models.layers import Activation
 from saccade.models.transformer import (
     Block,
@@ -76,7 +77,7 @@ class VisionTransformer(nn.Module):
             x = torch.cat([self.class_token.expand(len(x), -1, -1), x], dim=1)
         if self.positions is not None:
             x = self.positions(x)
-        x = nn.functional.dropout(x, self.config.dropout, self.training)
+        x = dropout(x, self.config.dropout, self.training)
         return run_blocks(self.encoder, self.encoder_norm, x, None)
 
     def forward(self, images: Float[Tensor, "B C H W"]) -> Float[Tensor, "B classes"]:

@@ -19,6 +19,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from saccade.models.precision import product_type
+
 __all__ = ["vocabulary_loss"]
 
 #: Logits that are in memory at once: the measured best of powers of 2 is flat around it.
@@ -32,13 +34,12 @@ def vocabulary_loss(
     targets: Int[Tensor, " N"],
     label_smoothing: float = 0.0,
 ) -> Float[Tensor, ""]:
-    """The sum over rows of the smoothed cross-entropy; under autocast its products are in the lower precision."""
+    """The sum over rows of the smoothed cross-entropy; its products as narrow as ``precision`` says."""
     wanted = torch.is_grad_enabled() and (features.requires_grad or weight.requires_grad)
-    device = features.device.type
-    product_type = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight.dtype
-    with torch.autocast(device, enabled=False):  # only the large products are narrow
+    products = product_type(features)
+    with torch.autocast(features.device.type, enabled=False):  # only the large products are narrow
         loss: Tensor = _VocabularyLoss.apply(  # type: ignore[no-untyped-call]
-            features, weight, bias, targets, label_smoothing, product_type, wanted
+            features, weight, bias, targets, label_smoothing, products, wanted
         )
     return loss
 
@@ -54,7 +55,7 @@ class _VocabularyLoss(torch.autograd.Function):
         bias: Tensor | None,
         targets: Tensor,
         smoothing: float,
-        product_type: torch.dtype,
+        products: torch.dtype,
         wanted: bool,
     ) -> Tensor:
         gradient = _Gradient(features, weight, bias) if wanted else None
@@ -63,10 +64,10 @@ class _VocabularyLoss(torch.autograd.Function):
         if bias is not None:
             sum_logits = sum_logits + len(features) * bias.sum()
         total = -smoothing / len(weight) * sum_logits
-        narrow_weight = weight.to(product_type)
+        narrow_weight = weight.to(products)
         rows = max(1, CHUNK_NUMBERS // len(weight))
         for start in range(0, len(features), rows):
-            part = features[start : start + rows].to(product_type)
+            part = features[start : start + rows].to(products)
             wanted_words = targets[start : start + rows]
             logits = (part @ narrow_weight.T).to(weight.dtype)
             if bias is not None:

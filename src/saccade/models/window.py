@@ -8,6 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from saccade.errors import OptionError, ShapeError
+from saccade.models.dropout import dropout
 from saccade.models.layers import real_positions, without_padding
 
 __all__ = ["WholeWindow", "WindowEncoder"]
@@ -30,7 +31,7 @@ class WindowEncoder(nn.Module):
             x = without_padding(x, real)  # beyond its length a sequence has neighbours of zeros
             padded = F.pad(x, (0, 0, self.radius, self.radius))
             windows = padded.unfold(1, 2 * self.radius + 1, 1).transpose(2, 3).flatten(2)
-            x = F.dropout(torch.relu(layer(windows)), self.dropout, self.training)
+            x = dropout(torch.relu(layer(windows)), self.dropout, self.training)
         return without_padding(x, real)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from saccade.errors import DivergedError, OptionError
+from saccade.models.precision import narrow_products
 from saccade.tasks.task import Task
 from saccade.text import plan_batches
 from saccade.training.checkpoint import (
@@ -133,7 +134,7 @@ class Trainer:
         for part in examples:
             batch = self.task.batch(part).to(self.device)
             lines += batch.lines
-            with torch.autocast(_kind(self.device), torch.bfloat16, enabled=settings.precision == "bf16"):
+            with narrow_products(_kind(self.device)) if settings.precision == "bf16" else nullcontext():
                 loss = self.task.loss(self.model, batch, settings.label_smoothing)
             (loss.total / count).backward()  # type: ignore[no-untyped-call]
             total += float(loss.total.detach())

@@ -1,0 +1,33 @@
+"""Dropout (Srivastava 2014): a share of the numbers becomes 0 in training, the others grow to keep the mean.
+
+torch draws a random number for each one; on a CPU that takes longer than the layer it stands behind. Here one draw of
+64 bits serves four numbers, 16 bits each, so the share is kept to 1/65536.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor
+
+__all__ = ["dropout"]
+
+STEPS = 1 << 16  # what 16 bits tell apart
+
+
+def dropout(x: Float[Tensor, "*N"], share: float, training: bool) -> Float[Tensor, "*N"]:
+    """x with this share of its numbers set to 0 and the rest divided by 1 - share; x itself outside training."""
+    if not training or share == 0.0:
+        return x
+    if x.device.type != "cpu":
+        return F.dropout(x, share)
+    lowest = round(share * STEPS) - STEPS // 2
+    kept = (_sixteen_bits(x.numel()) >= lowest).to(x.dtype).mul_(1 / (1 - share))
+    return x * kept.view(x.shape)
+
+
+def _sixteen_bits(count: int) -> Int[Tensor, " N"]:
+    """Numbers from -32768 to 32767, each as likely as the others, of torch's own generator."""
+    draws = torch.empty((count + 3) // 4, dtype=torch.int64).random_(-(1 << 63), None)
+    return draws.view(torch.int16)[:count]

@@ -1,0 +1,88 @@
+"""Matrix products in a lower precision, everything else in full: what ``precision = "bf16"`` means in training.
+
+On a GPU that is torch's autocast. On a CPU autocast loses more by changing types around each small operation than its
+products gain; here only the products of ``F.linear`` and of the vocabulary are narrow (a processor with bf16
+instructions does them twice as fast), while what stands between them, and the weights, stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+__all__ = ["narrow_products", "product_type"]
+
+_NARROW: ContextVar[torch.dtype | None] = ContextVar("narrow", default=None)
+
+
+@contextmanager
+def narrow_products(device: str, dtype: torch.dtype = torch.bfloat16) -> Iterator[None]:
+    """Within, matrix products are of this type."""
+    if device != "cpu":
+        with torch.autocast(device, dtype):
+            yield
+        return
+    token = _NARROW.set(dtype)
+    try:
+        with _NarrowLinear():
+            yield
+    finally:
+        _NARROW.reset(token)
+
+
+def product_type(x: Tensor) -> torch.dtype:
+    """The type in which products with x are computed here."""
+    device = x.device.type
+    if torch.is_autocast_enabled(device):
+        return torch.get_autocast_dtype(device)
+    return _NARROW.get() or x.dtype
+
+
+class _NarrowLinear(TorchFunctionMode):
+    """Takes the place of ``F.linear``, and of nothing else."""
+
+    def __torch_function__(
+        self,
+        function: Callable[..., Any],
+        types: Sequence[type],
+        arguments: Sequence[Any] = (),
+        named: Mapping[str, Any] | None = None,
+    ) -> Any:
+        if function is F.linear and not named:
+            return _linear(*arguments)
+        return function(*arguments, **(named or {}))
+
+
+def _linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    product: Tensor = _Product.apply(x, weight, product_type(x))  # type: ignore[no-untyped-call]
+    return product if bias is None else product + bias
+
+
+class _Product(torch.autograd.Function):
+    """``x Wᵀ`` and its gradients, each computed from narrow copies and given in the types of x and W."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, dtype: torch.dtype) -> Tensor:
+        rows = x.reshape(-1, x.shape[-1]).to(dtype)
+        narrow = weight.to(dtype)
+        ctx.save_for_backward(rows, narrow)
+        ctx.types = x.dtype, weight.dtype
+        return (rows @ narrow.T).to(x.dtype).view(*x.shape[:-1], len(weight))
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
+        rows, weight = ctx.saved_tensors
+        narrow = gradient.reshape(-1, gradient.shape[-1]).to(weight.dtype)
+        of_input = of_weight = None
+        if ctx.needs_input_grad[0]:
+            of_input = (narrow @ weight).to(ctx.types[0]).view(*gradient.shape[:-1], weight.shape[1])
+        if ctx.needs_input_grad[1]:
+            of_weight = (narrow.T @ rows).to(ctx.types[1])
+        return of_input, of_weight, None
