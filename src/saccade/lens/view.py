@@ -1,0 +1,361 @@
+"""Traces with the tokens on both axes: what every picture is made from.
+
+    with saccade.watch(model) as seen:
+        model(**inputs)
+    saccade.view(seen, tokens)
+
+Nothing is computed until it is asked for, and every number that is shown is an exact weight of a trace, or says what
+it is made of.
+"""
+
+from __future__ import annotations
+
+import html
+import io
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
+import safetensors.torch
+from jaxtyping import Float
+from torch import Tensor
+
+from saccade.attention import Link as Weighted
+from saccade.attention import Overview, Trace
+from saccade.attention.overview import Progress, Reduce
+from saccade.attention.trace import WEIGHTS_LIMIT
+from saccade.errors import FileError, OptionError, ShapeError, TooLargeError, UnknownNameError
+from saccade.lens import measures
+from saccade.lens.axis import Axis, choose_axes, looks_elsewhere
+from saccade.lens.files import write_file
+from saccade.lens.links import Link
+from saccade.lens.words import merge
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from rich.console import RenderableType
+
+__all__ = ["Axis", "DifferenceView", "Head", "View", "view"]
+
+#: A head by its number, or the mean or maximum over all heads of the attention.
+Head = int | Literal["mean", "max"]
+Kind = Literal["self", "causal", "cross"]
+_REDUCTIONS = get_args(Reduce)
+_KIND_ROWS = 8  # rows that are looked at to tell whether an attention is causal
+_NUMBER_SUFFIXES = (".npy", ".safetensors")
+
+
+@dataclass(frozen=True)
+class DifferenceView:
+    """The weights of one input less those of another, between the tokens that both have."""
+
+    values: Float[Tensor, "Q K"]
+    rows: list[str]
+    columns: list[str]
+    row_pairs: list[tuple[int, int]]  # where each row stands in the one and in the other
+    column_pairs: list[tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class View:
+    """Attention with its tokens. Rows are queries, columns are keys, both counted from 0."""
+
+    traces: Mapping[str, Trace]
+    rows: Mapping[str, Axis]
+    columns: Mapping[str, Axis]
+    batch: int = 0
+    gold: frozenset[Link] | None = None  # the true links of words, as (column, row)
+
+    @property
+    def names(self) -> list[str]:
+        return list(self.traces)
+
+    def heads(self, name: str) -> int:
+        return self._trace(name).shape[1]
+
+    def kind(self, name: str) -> Kind:
+        """Of other keys: "cross"; of its own, "causal" if no query has a weight for what follows it, else "self"."""
+        trace = self._trace(name)
+        if not self._one_sequence(name):
+            return "cross"
+        size = trace.shape[2]
+        looked_at = range(0, size - 1, max(1, size // _KIND_ROWS))
+        ahead = (trace.row(row, batch=self.batch)[:, row + 1 :].any() for row in looked_at)
+        return "causal" if len(looked_at) and not any(map(bool, ahead)) else "self"
+
+    @property
+    def stacks(self) -> dict[str, list[str]]:
+        """The self-attentions that follow each other, by their names with * for the layer: ``encoder.*.self``."""
+        found: dict[str, list[str]] = {}
+        for name in self.traces:
+            if self._one_sequence(name):
+                found.setdefault(re.sub(r"\d+", "*", name), []).append(name)
+        return found
+
+    # --- weights -------------------------------------------------------------------------------------------
+
+    def tile(self, name: str, head: Head, rows: slice | range, columns: slice | range) -> Float[Tensor, "Q K"]:
+        """The exact weights of a part, between tokens."""
+        return self._over_heads(name, head, lambda one: one, rows, columns)
+
+    def matrix(self, name: str, head: Head = "mean", *, words: bool = False) -> Float[Tensor, "Q K"]:
+        """All the weights of one head, or of all its heads together, between tokens or between words."""
+        return self._over_heads(name, head, self._merging(name, words), slice(None), slice(None))
+
+    def row(self, name: str, row: int, *, words: bool = False) -> Float[Tensor, "H K"]:
+        """What one token, or one word, takes from each key: a row a head."""
+        trace, axis = self._trace(name), self.rows[name]
+        count = axis.num_words if words else len(axis)
+        if not -count <= row < count:
+            raise ShapeError(f"There is no row {row} in {name}; there are {count}, counted from 0.")
+        if not words:
+            return trace.row(row, batch=self.batch)
+        pieces = [place for place, word in enumerate(axis.words) if word == row % count]
+        tile = trace.tile(range(pieces[0], pieces[-1] + 1), slice(None), batch=self.batch)
+        return merge(tile.double(), [0] * len(pieces), self.columns[name].words).squeeze(-2).to(tile.dtype)
+
+    def top(self, name: str, row: int, k: int = 5, head: Head = "mean", *, words: bool = False) -> list[Weighted]:
+        """The k keys that one query takes most from, the strongest first: (column, weight)."""
+        if k < 1:
+            raise OptionError(f"top() takes k of at least 1; not {k}.")
+        weights = self._one_of(self.row(name, row, words=words), head)
+        best = weights.topk(min(k, len(weights)))
+        return [Weighted(int(place), float(weight)) for place, weight in zip(best.indices, best.values, strict=True)]
+
+    def overview(
+        self,
+        name: str,
+        head: Head = "mean",
+        size: int = 512,
+        reduce: Reduce | None = None,
+        progress: Progress | None = None,
+    ) -> Overview:
+        """A long attention as a picture of at most size×size cells, each the mean or maximum of its weights.
+
+        Of all heads together, the mean has cells that are means, the maximum cells that are maxima; ``reduce`` can
+        be chosen for one head, and is "max" if not given, because single strong links are what is looked for.
+        """
+        trace = self._trace(name)
+        if isinstance(head, int):
+            return trace.overview(size, reduce or "max", head=head, batch=self.batch, progress=progress)
+        self._check_head(head)
+        if reduce not in (None, head):
+            raise OptionError(f"The overview of the {head} of all heads has cells that are its {head}; not {reduce!r}.")
+        num_heads = self.heads(name)
+        found: list[Overview] = []
+        for number in range(num_heads):
+            part = progress and _share(progress, number, num_heads)
+            found.append(trace.overview(size, head, head=number, batch=self.batch, progress=part))
+        values = measures.reduce_heads((one.values for one in found), head)
+        return Overview(values, found[0].cell, head, exact=True)
+
+    # --- what is computed from them ------------------------------------------------------------------------
+
+    def rollout(
+        self, stack: str | None = None, heads: Literal["mean", "max"] = "mean", *, words: bool = False
+    ) -> Float[Tensor, "N N"]:
+        """How much of each token reaches each output of a stack of self-attentions (see ``measures.rollout``).
+
+        ``stack`` is a name of ``stacks``; if not given, the first: of an encoder and a decoder, the encoder.
+        """
+        stack = self._stack(stack)
+        self._check_head(heads)
+        names = self.stacks[stack]
+        flow = measures.rollout([self.matrix(name, heads) for name in names])
+        return self._merging(names[-1], words)(flow)
+
+    def entropy(self, name: str, progress: Progress | None = None) -> Float[Tensor, " H"]:
+        """The entropy of each head in bits, the mean over its rows."""
+        return measures.entropy(self._trace(name), batch=self.batch, progress=progress)
+
+    def distance(self, name: str, progress: Progress | None = None) -> Float[Tensor, " H"]:
+        """How many tokens away each head looks, the mean over its rows; of self-attentions only."""
+        if not self._one_sequence(name):
+            raise OptionError(f"A distance is between tokens of one sequence; {name} looks from one to another.")
+        return measures.distance(self._trace(name), batch=self.batch, progress=progress)
+
+    def difference(self, other: View, name: str, head: Head = "mean", *, words: bool = False) -> DifferenceView:
+        """These weights less those of another input, where the tokens of both are the same; the others are dropped."""
+        other._trace(name)
+        row_pairs = measures.matching(self.rows[name].labels(words), other.rows[name].labels(words))
+        column_pairs = measures.matching(self.columns[name].labels(words), other.columns[name].labels(words))
+        sides = []
+        for side, chosen in enumerate((self, other)):
+            rows, columns = ([pair[side] for pair in pairs] for pairs in (row_pairs, column_pairs))
+            sides.append(chosen.matrix(name, head, words=words)[rows][:, columns])
+        return DifferenceView(
+            sides[0] - sides[1],
+            [self.rows[name].labels(words)[row] for row, _ in row_pairs],
+            [self.columns[name].labels(words)[column] for column, _ in column_pairs],
+            row_pairs,
+            column_pairs,
+        )
+
+    # --- out -----------------------------------------------------------------------------------------------
+
+    def save_numbers(
+        self,
+        path: Path | str,
+        name: str,
+        head: Head = "mean",
+        rows: slice = slice(None),
+        columns: slice = slice(None),
+    ) -> Path:
+        """The exact weights of a part as float32: an array in ``.npy``, or "weights" in ``.safetensors``."""
+        path = Path(path)
+        if path.suffix not in _NUMBER_SUFFIXES:
+            raise FileError(f"{path}: numbers are saved as {' or '.join(_NUMBER_SUFFIXES)}; not as {path.suffix!r}.")
+        weights = self.tile(name, head, rows, columns).float().cpu().contiguous()
+        if path.suffix == ".safetensors":
+            return write_file(path, safetensors.torch.save({"weights": weights}), "numbers")
+        content = io.BytesIO()
+        np.save(content, weights.numpy(), allow_pickle=False)
+        return write_file(path, content.getvalue(), "numbers")
+
+    def figure(self, kind: str = "heatmap", **options: Any) -> Figure:
+        """A matplotlib figure; the kinds and their options are those of ``saccade.lens.figures.FIGURES``."""
+        from saccade.lens.figures import FIGURES
+
+        if kind not in FIGURES:
+            raise UnknownNameError("kind of figure", kind, FIGURES)
+        return FIGURES[kind](self, **options)
+
+    def terminal(self, kind: str = "heatmap", **options: Any) -> RenderableType:
+        """What ``rich`` prints; the kinds and their options are those of ``saccade.lens.view_terminal.TERMINAL``."""
+        from saccade.lens.view_terminal import TERMINAL
+
+        if kind not in TERMINAL:
+            raise UnknownNameError("kind of view in the terminal", kind, TERMINAL)
+        return TERMINAL[kind](self, **options)
+
+    def html(self, *, title: str = "Attention") -> str:
+        """One page that holds everything it needs: it opens from disk, without a network."""
+        from saccade.lens.page import page_of
+
+        return page_of(self, title=title)
+
+    def save(self, path: Path | str, kind: str = "heatmap", *, title: str = "Attention", **options: Any) -> Path:
+        """Write the interactive page as ``.html``, or a figure as ``.png``, ``.svg`` or ``.pdf``."""
+        from saccade.lens.figures import save
+
+        path = Path(path)
+        if path.suffix.lower() in (".html", ".htm"):
+            return write_file(path, self.html(title=title).encode(), "page")
+        return save(self.figure(kind, **options), path)
+
+    def _repr_html_(self) -> str:
+        page = html.escape(self.html(), quote=True)  # a page of its own: its styles and ids stay off the notebook's
+        return (
+            f'<iframe srcdoc="{page}" sandbox="allow-scripts" style="width: 100%; height: 640px; border: 0"></iframe>'
+        )
+
+    # --- parts ---------------------------------------------------------------------------------------------
+
+    def _trace(self, name: str) -> Trace:
+        if name not in self.traces:
+            raise UnknownNameError("attention", name, self.traces)
+        return self.traces[name]
+
+    def _one_sequence(self, name: str) -> bool:
+        self._trace(name)
+        return not looks_elsewhere(name) and self.rows[name] == self.columns[name]
+
+    def _stack(self, stack: str | None) -> str:
+        if not self.stacks:
+            raise OptionError("A rollout needs self-attentions; there are none among " + ", ".join(self.names) + ".")
+        if stack is not None and stack not in self.stacks:
+            raise UnknownNameError("stack of self-attentions", stack, self.stacks)
+        return stack or next(iter(self.stacks))
+
+    def _check_head(self, head: Head) -> None:
+        if not isinstance(head, int) and head not in _REDUCTIONS:
+            raise OptionError(f"A head is a number, or {' or '.join(_REDUCTIONS)} for all heads; not {head!r}.")
+
+    def _merging(self, name: str, words: bool) -> Callable[[Tensor], Tensor]:
+        """From tokens to words, if words are asked for."""
+        if not words:
+            return lambda weights: weights
+        rows, columns = self.rows[name].words, self.columns[name].words
+        return lambda weights: merge(weights.double(), rows, columns).to(weights.dtype)
+
+    def _over_heads(
+        self,
+        name: str,
+        head: Head,
+        merged: Callable[[Tensor], Tensor],
+        rows: slice | range,
+        columns: slice | range,
+    ) -> Tensor:
+        """One head, or all of them as their mean or maximum; of words, the maximum of the words' weights."""
+        trace = self._trace(name)
+        self._check_head(head)
+        num_rows, num_columns = _length(rows, trace.shape[2]), _length(columns, trace.shape[3])
+        if num_rows * num_columns > WEIGHTS_LIMIT:
+            raise TooLargeError(
+                f"The weights of {name} are {num_rows:,} by {num_columns:,} numbers; the limit is {WEIGHTS_LIMIT:,}. "
+                "Ask for an overview(), a tile() or a row()."
+            )
+        if isinstance(head, int):
+            return merged(trace.tile(rows, columns, head=head, batch=self.batch))
+        every: Iterator[Tensor] = (
+            merged(trace.tile(rows, columns, head=number, batch=self.batch)) for number in range(self.heads(name))
+        )
+        return measures.reduce_heads(every, head)
+
+    def _one_of(self, rows: Float[Tensor, "H K"], head: Head) -> Float[Tensor, " K"]:
+        self._check_head(head)
+        if isinstance(head, int):
+            if not -len(rows) <= head < len(rows):
+                raise ShapeError(f"There is no head {head}; there are {len(rows)}, counted from 0.")
+            return rows[head]
+        return measures.reduce_heads(iter(rows), head)
+
+
+def view(
+    seen: Mapping[str, Trace],
+    tokens: Sequence[str] | None = None,
+    *,
+    source_tokens: Sequence[str] | None = None,
+    words: Sequence[int | None] | None = None,
+    source_words: Sequence[int | None] | None = None,
+    batch: int = 0,
+    gold: Iterable[Link] | None = None,
+) -> View:
+    """What a watched model looked at, with its tokens: ``saccade.view(seen, tokens)``.
+
+    ``tokens`` are those of the sequence ``batch``, one for each position. A model that reads one sequence and writes
+    another takes those it read as ``source_tokens``; ``tokens`` are then those that its decoder was given. Without
+    tokens, positions are numbered. ``words`` gives the word of each token, as ``word_ids()`` of Hugging Face does;
+    ``gold`` the true links of words, as (source, target).
+    """
+    if not seen:
+        raise OptionError("Nothing was watched, so there is nothing to view; run the model inside of watch().")
+    if tokens is None and not (source_tokens is None and words is None and source_words is None):
+        raise OptionError("source_tokens, words and source_words go with tokens, which were not given.")
+    if source_tokens is None and source_words is not None:
+        raise OptionError("source_words go with source_tokens, which were not given.")
+    target = None if tokens is None else Axis.of(tokens, words)
+    source = None if source_tokens is None else Axis.of(source_tokens, source_words)
+    axes = {}
+    for name, trace in seen.items():
+        if not 0 <= batch < trace.shape[0]:
+            raise ShapeError(f"There is no sequence {batch} in {name}; there are {trace.shape[0]}, counted from 0.")
+        axes[name] = choose_axes(name, trace.shape[2:], target, source)
+    return View(
+        dict(seen),
+        {name: rows for name, (rows, _) in axes.items()},
+        {name: columns for name, (_, columns) in axes.items()},
+        batch,
+        None if gold is None else frozenset(gold),
+    )
+
+
+def _share(progress: Progress, number: int, count: int) -> Progress:
+    return lambda done: progress((number + done) / count)
+
+
+def _length(part: slice | range, count: int) -> int:
+    return len(part) if isinstance(part, range) else len(range(*part.indices(count)))
