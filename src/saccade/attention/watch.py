@@ -1,7 +1,8 @@
 """``watch``: keep the attention of a model while it runs, under the names of its layers.
 
 Watching changes nothing: ``record`` runs after the output has been computed by the same code as always, and only
-keeps references (copies where a tensor is a view into a buffer that may be overwritten).
+keeps references (copies where a tensor is a view into a buffer that may be overwritten). Our own layers call
+``record`` themselves; the attention of others is shown by ``foreign``.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ import torch
 from torch import nn
 
 from saccade.attention.equation import Call
+from saccade.attention.foreign import Forwards, Run, add_hooks, is_foreign, remove_hooks
+from saccade.attention.foreign_steps import Steps, keep_foreign
 from saccade.attention.trace import Trace, keep
 from saccade.errors import OptionError, UnknownNameError
 
@@ -35,15 +38,19 @@ class Watch(Mapping[str, Trace]):
     def __init__(self, model: nn.Module | None = None) -> None:
         if model is not None and not isinstance(model, nn.Module):
             raise OptionError(f"watch() takes a torch module; not {type(model).__name__}.")
-        modules = () if model is None else model.named_modules()
+        modules = [] if model is None else list(model.named_modules())
         self._names = {id(module): _plain(name) or UNNAMED for name, module in modules}
+        self._has_foreign = any(is_foreign(module) for _, module in modules)
         self._eager = contextlib.ExitStack()
         self._model = model  # keeps the identities above valid
         self._traces: dict[str, Trace] = {}
+        self._steps = Steps(self._traces)
 
     def __enter__(self) -> Watch:
         if "torch._dynamo" in sys.modules:  # else nothing can be compiled: compiled code tells no watcher
             self._eager.enter_context(torch.compiler.set_stance("force_eager"))
+        if self._has_foreign:
+            add_hooks(_forwards)
         _active.set((*_active.get(), self))
         return self
 
@@ -54,11 +61,20 @@ class Watch(Mapping[str, Trace]):
         traceback: TracebackType | None,
     ) -> None:
         _active.set(tuple(watcher for watcher in _active.get() if watcher is not self))
+        if self._has_foreign:
+            remove_hooks()
+            if not any(watcher._has_foreign for watcher in _active.get()):
+                _forwards.clear()
         self._eager.close()
 
     def __getitem__(self, name: str) -> Trace:
+        if name in self._steps.refused:
+            raise OptionError(f"The attention {name!r} cannot be shown: {self._steps.refused[name]}.")
         if not self._traces:
-            raise OptionError(f"Nothing has been watched yet, so there is no attention {name!r}.")
+            raise OptionError(
+                f"Nothing has been watched yet, so there is no attention {name!r}; of modules that are not ours, those "
+                'are seen that call scaled_dot_product_attention (Hugging Face: attn_implementation="sdpa").'
+            )
         if name not in self._traces:
             raise UnknownNameError("watched attention", name, self._traces)
         return self._traces[name]
@@ -70,7 +86,8 @@ class Watch(Mapping[str, Trace]):
         return len(self._traces)
 
     def __repr__(self) -> str:
-        return f"Watch({', '.join(f'{name}: {trace.shape}' for name, trace in self._traces.items())})"
+        seen = [f"{name}: {trace.shape}" for name, trace in self._traces.items()]
+        return f"Watch({', '.join([*seen, *(f'{name}: refused' for name in self._steps.refused)])})"
 
     def _name_of(self, owner: nn.Module | None) -> str | None:
         """The owner's place in the watched model; None if it has none, so that others' calls are not seen."""
@@ -85,6 +102,19 @@ class Watch(Mapping[str, Trace]):
         else:  # a new forward replaces the last one
             self._traces[name] = Trace(name, call)
 
+    def _wants(self, module: nn.Module) -> bool:
+        """Whether a forward of this module may hold attention of the watched model."""
+        inner = module.self_attn if isinstance(module, nn.TransformerEncoderLayer) else module
+        return id(module) in self._names or id(inner) in self._names
+
+    def _place(self, runs: list[Run], module: nn.Module) -> tuple[str, int] | None:
+        """The name of the innermost module of ours, and the number of the outermost run that holds it."""
+        mine = [run for run in runs if id(run.module) in self._names]
+        name = self._names.get(id(module))
+        if name is not None:
+            return name, mine[0].number if mine else runs[0].number
+        return (self._names[id(mine[-1].module)], mine[0].number) if mine else None
+
 
 def watch(model: nn.Module | None = None) -> Watch:
     """Watch a model's attention: ``with saccade.watch(model) as seen:`` maps names to traces.
@@ -92,6 +122,9 @@ def watch(model: nn.Module | None = None) -> Watch:
     A compiled model is watched in its eager form. Names are the places of the layers in the model, such as
     ``encoder.0.self``. Only calls of the thread or asynchronous task that watches are seen; watchers may be nested.
     Without a model, every call to ``attend`` is seen, under one name.
+
+    Modules that are not ours are seen where they call ``F.scaled_dot_product_attention`` or are torch's
+    ``nn.MultiheadAttention``; docs/mechanisms/watching-others.md says what is inferred of them.
     """
     return Watch(model)
 
@@ -112,3 +145,17 @@ def record(owner: nn.Module | None, call: Call) -> None:
         for watcher, name in named:
             if name is not None:
                 watcher._see(name, kept)
+
+
+def _show(runs: list[Run], call: Call | str, module: nn.Module) -> None:
+    """Show the watchers of this thread a call that is not ours, or tell them why it cannot be shown."""
+    kept: Call | str | None = None
+    for watcher in _active.get():
+        place = watcher._place(runs, module)
+        if place is not None:
+            kept = kept if kept is not None else call if isinstance(call, str) else keep_foreign(call)
+            watcher._steps.see(*place, call, kept)
+
+
+#: The forwards of this thread, while someone watches them.
+_forwards = Forwards(lambda module: any(watcher._wants(module) for watcher in _active.get()), _show)

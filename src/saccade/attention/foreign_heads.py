@@ -1,0 +1,168 @@
+"""Torch's own ``nn.MultiheadAttention`` as a ``Call``: its queries and keys, projected a second time.
+
+Its inference fast path is one kernel that shows nothing of what it computes, and its slow path writes the softmax
+out where weights are asked for. All of them compute ``softmax(q·k / √D + masks)`` of the same projections.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from saccade.attention.equation import Call
+from saccade.attention.masks import Mask, dense, padding, rule
+from saccade.attention.scores import ScaledDot
+from saccade.attention.weights import Softmax
+
+__all__ = ["call_of_function", "call_of_layer", "call_of_module", "is_torch_fast"]
+
+#: Torch's modules that take another path where a torch function mode is on.
+FAST = (nn.MultiheadAttention, nn.TransformerEncoderLayer, nn.TransformerEncoder)
+
+
+def is_torch_fast(module: nn.Module) -> bool:
+    """Whether this is one of torch's modules with a fast path, with the forward that torch wrote."""
+    return any(isinstance(module, kind) and type(module).forward is kind.forward for kind in FAST)
+
+
+class _Projection(NamedTuple):
+    """What makes heads of queries and keys."""
+
+    num_heads: int
+    query_weight: Float[Tensor, "D D"]
+    key_weight: Float[Tensor, "D E"]
+    query_bias: Float[Tensor, " D"] | None
+    key_bias: Float[Tensor, " D"] | None
+    extra_key: Float[Tensor, "1 1 D"] | None  # ``add_bias_kv``: one learned key more
+    has_zero_key: bool  # ``add_zero_attn``: one key of zeros more
+
+
+def call_of_module(
+    module: nn.MultiheadAttention,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    key_padding_mask: Tensor | None = None,
+    need_weights: bool = True,
+    attn_mask: Tensor | None = None,
+    average_attn_weights: bool = True,
+    is_causal: bool = False,
+) -> Call | str:
+    """A forward of the module. ``is_causal`` only says of ``attn_mask`` that it is the causal one."""
+    if module.batch_first and query.dim() == 3 and not query.is_nested:
+        query, key = query.transpose(0, 1), key.transpose(0, 1)
+    weights = (module.in_proj_weight, module.q_proj_weight, module.k_proj_weight)
+    projection = _projection(
+        module.embed_dim, module.num_heads, *weights, module.in_proj_bias, module.bias_k, module.add_zero_attn
+    )
+    return _call(projection, query, key, key_padding_mask, attn_mask)
+
+
+def call_of_layer(
+    layer: nn.TransformerEncoderLayer,
+    src: Tensor,
+    src_mask: Tensor | None = None,
+    src_key_padding_mask: Tensor | None = None,
+    is_causal: bool = False,
+) -> Call | str:
+    """A forward of an encoder layer that ran as one kernel."""
+    with torch.no_grad():
+        inputs = layer.norm1(src) if layer.norm_first else src
+    return call_of_module(layer.self_attn, inputs, inputs, inputs, src_key_padding_mask, attn_mask=src_mask)
+
+
+def call_of_function(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    embed_dim_to_check: int,
+    num_heads: int,
+    in_proj_weight: Tensor | None,
+    in_proj_bias: Tensor | None,
+    bias_k: Tensor | None,
+    bias_v: Tensor | None,
+    add_zero_attn: bool,
+    *others: Any,
+    key_padding_mask: Tensor | None = None,
+    attn_mask: Tensor | None = None,
+    q_proj_weight: Tensor | None = None,
+    k_proj_weight: Tensor | None = None,
+    static_k: Tensor | None = None,
+    **rest: Any,
+) -> Call | str:
+    """A call of ``F.multi_head_attention_forward``, by a module that is not torch's."""
+    if len(others) > 3 or static_k is not None:
+        return "it gives F.multi_head_attention_forward its masks by position, or keys that are projected already"
+    weights = (in_proj_weight, q_proj_weight, k_proj_weight)
+    projection = _projection(embed_dim_to_check, num_heads, *weights, in_proj_bias, bias_k, add_zero_attn)
+    return _call(projection, query, key, key_padding_mask, attn_mask)
+
+
+def _projection(
+    width: int,
+    num_heads: int,
+    joint: Tensor | None,
+    query_weight: Tensor | None,
+    key_weight: Tensor | None,
+    bias: Tensor | None,
+    extra_key: Tensor | None,
+    has_zero_key: bool,
+) -> _Projection:
+    if query_weight is None or key_weight is None:
+        assert joint is not None  # torch has run with it
+        query_weight, key_weight = joint[:width], joint[width : 2 * width]
+    query_bias, key_bias = (None, None) if bias is None else (bias[:width], bias[width : 2 * width])
+    return _Projection(num_heads, query_weight, key_weight, query_bias, key_bias, extra_key, has_zero_key)
+
+
+@torch.no_grad()
+def _call(
+    projection: _Projection,
+    query: Float[Tensor, "Q *B D"],
+    key: Float[Tensor, "K *B E"],
+    key_padding_mask: Tensor | None,
+    attn_mask: Tensor | None,
+) -> Call:
+    """The call of queries and keys with the positions first, as torch has them; or nested, the batch first."""
+    mask: Mask | None = None
+    if query.is_nested:
+        lengths = query._nested_tensor_size()[:, 0]
+        query = query.to_padded_tensor(0.0).transpose(0, 1)
+        key = query  # the only nested attention of torch is of a tensor with itself
+        mask = padding(lengths) & rule(lambda batch, head, row, column: row < lengths[batch])  # no rows past the end
+    elif query.dim() == 2:
+        query, key = query.unsqueeze(1), key.unsqueeze(1)
+    batch, heads = query.shape[1], projection.num_heads
+    queries = F.linear(query, projection.query_weight, projection.query_bias)
+    keys = F.linear(key, projection.key_weight, projection.key_bias)
+    if projection.extra_key is not None:
+        keys = torch.cat([keys, projection.extra_key.to(keys.dtype).expand(1, batch, -1)])
+    if projection.has_zero_key:
+        keys = torch.cat([keys, torch.zeros_like(keys[:1])])
+    bias: Tensor | None = None
+    if attn_mask is not None:
+        attn_mask = attn_mask.view(-1, heads, *attn_mask.shape[1:]) if attn_mask.dim() == 3 else attn_mask[None, None]
+        mask, bias = _joined(mask, bias, _wide(attn_mask, keys.shape[0]))
+    if key_padding_mask is not None:
+        mask, bias = _joined(mask, bias, _wide(key_padding_mask.view(batch, 1, 1, -1), keys.shape[0]))
+    split = [part.view(*part.shape[:2], heads, -1).permute(1, 2, 0, 3) for part in (queries, keys)]
+    return Call(split[0], split[1], ScaledDot(), Softmax(), mask, bias)
+
+
+def _wide(mask: Tensor, num_keys: int) -> Tensor:
+    """A mask that lets the extra keys pass."""
+    return mask if mask.shape[-1] == num_keys else F.pad(mask, (0, num_keys - mask.shape[-1]))
+
+
+def _joined(mask: Mask | None, bias: Tensor | None, given: Tensor) -> tuple[Mask | None, Tensor | None]:
+    """Rules joined with a mask of torch's modules: True forbids (the contrary of the function), numbers are added."""
+    if given.dtype != torch.bool and given.shape[2] == 1 and not given[given != float("-inf")].any():
+        given = given == float("-inf")  # a padding mask that was made of numbers on the way
+    if given.dtype == torch.bool:
+        allowed = ~dense(given)
+        return allowed if mask is None else mask & allowed, bias
+    return mask, given if bias is None else bias + given

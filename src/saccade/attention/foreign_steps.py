@@ -1,0 +1,168 @@
+"""Whether a call of another's attention continues the one before it: the steps of a decoder with a cache.
+
+Our own calls say at which row they start. Torch's calls do not, so it is inferred from the keys, by their content:
+keys that grew by as many as there are queries, the old ones being the same bit for bit; a buffer in which as many
+columns changed as there are queries; the same keys asked again by one query (cross-attention).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from saccade.attention.equation import Call
+from saccade.attention.trace import Trace, keep
+
+__all__ = ["Step", "Steps", "keep_foreign", "step_between"]
+
+REORDERED = (
+    "the sequences of its batch changed places between the steps, as in beam search, so that its rows would mix them; "
+    "watch one forward over the finished output instead"
+)
+SHIFTED = (
+    "its cache dropped old keys between the steps, so that its columns would not be the same tokens in all rows; "
+    "watch one forward over the finished output instead"
+)
+
+
+class Step(Enum):
+    """How a call stands to the one before it."""
+
+    NEW = auto()  # another forward
+    GROWN = auto()  # the keys that were there, and those of the new queries
+    AGAIN = auto()  # one query more to the same keys
+    REORDERED = auto()  # the sequences of the batch changed places, as beam search has them
+    SHIFTED = auto()  # old keys were dropped, as a cache with a window does
+
+
+def step_between(last: Float[Tensor, "B G J D"], call: Call) -> Step:
+    """The step from the keys of the last call to this call."""
+    batch, _, num_queries, num_keys = call.shape
+    same_form = last.shape[:2] == call.key.shape[:2] and last.shape[3] == call.key.shape[3]
+    num_last = last.shape[2]
+    # A buffer is longer than what is in it, and has a mask that says so.
+    fits = num_last in (num_keys, num_keys - num_queries) or call.mask is not None or call.bias is not None
+    if not (same_form and fits and num_queries < num_keys and num_last <= num_keys):
+        return Step.NEW
+    old, new = last, call.key[:, :, :num_last]
+    allowed = num_queries if num_last == num_keys else 0
+    changed = _changed_columns(old, new)
+    most = int(changed.sum(-1).max()) if batch else 0
+    if most == 0 and num_last == num_keys:
+        return Step.AGAIN if num_queries == 1 else Step.NEW
+    if most <= allowed and int(changed.any(0).sum()) <= allowed:
+        return Step.GROWN
+    if num_last == num_keys and torch.equal(old[:, :, num_queries:], new[:, :, :-num_queries]):
+        return Step.SHIFTED
+    is_known = all(int(_changed_columns(old, new[[b]]).sum(-1).min()) <= allowed for b in range(batch))
+    return Step.REORDERED if is_known and batch > 1 else Step.NEW
+
+
+def _changed_columns(old: Float[Tensor, "B G K D"], new: Float[Tensor, "#B G K D"]) -> Bool[Tensor, "B K"]:
+    return (old != new).any(dim=3).any(dim=1)
+
+
+@dataclass
+class _Last:
+    """The last call under a label."""
+
+    run: int
+    source: Float[Tensor, "B G K D"]  # as the model had it; held, so that its memory is not given to another
+    key: Float[Tensor, "B G K D"]  # as it was then
+    num_heads: int
+
+
+class Steps:
+    """The traces of a watcher's foreign calls: which of them a call continues, replaces or stands beside."""
+
+    def __init__(self, traces: dict[str, Trace]) -> None:
+        self.refused: dict[str, str] = {}  # label to reason
+        self._traces = traces
+        self._last: dict[str, _Last] = {}
+        self._uses: dict[str, tuple[int, int]] = {}  # name to its last outermost run and its number of labels in it
+        self._grown_in = self._reordered_in = -1  # the last outermost run in which that was found
+
+    def see(self, name: str, run: int, call: Call | str, kept: Call | str) -> None:
+        """Take in a call that ``name`` made within an outermost run."""
+        last_run, count = self._uses.get(name, (run, 0))
+        if isinstance(call, str) or isinstance(kept, str):
+            self._drop(name)
+            self.refused[name] = str(call)
+            return
+        if last_run == run and count:
+            label = _label(name, count)
+            if self._step(label, run, call) is Step.GROWN:  # a decoder that makes its steps within one forward
+                self._continue(label, run, call, kept)
+                return
+        elif last_run != run:
+            count = 0
+        label = _label(name, count + 1)
+        self._uses[name] = (run, count + 1)
+        step = self._step(label, run, call)
+        if step is Step.NEW:
+            self._start(name, count, run, call, kept)
+        elif step in (Step.REORDERED, Step.SHIFTED):
+            self._refuse(label, run, step, call, kept)
+        else:
+            self._continue(label, run, call, kept)
+
+    def _step(self, label: str, run: int, call: Call) -> Step:
+        last = self._last.get(label)
+        if last is None or last.num_heads != call.shape[1]:
+            return Step.NEW
+        step = step_between(last.key, call)
+        if step is not Step.AGAIN:
+            return step
+        if self._reordered_in == run:
+            return Step.REORDERED  # the keys of all beams of a sentence are the same, so they do not tell
+        is_same_memory = last.source.data_ptr() == call.key.data_ptr() and last.source.stride() == call.key.stride()
+        return step if (is_same_memory and last.run != run) or self._grown_in == run else Step.NEW
+
+    def _start(self, name: str, count: int, run: int, call: Call, kept: Call) -> None:
+        label = _label(name, count + 1)
+        if count == 0:  # a new forward replaces the last one, and all that stood beside it
+            self._drop(name)
+        self._traces[label] = Trace(label, kept)
+        self._remember(label, run, call, kept)
+
+    def _continue(self, label: str, run: int, call: Call, kept: Call) -> None:
+        last = self._last[label]
+        if torch.equal(last.key, kept.key):
+            kept = replace(kept, key=last.key)  # one copy for all steps that ask the same keys
+        else:
+            self._grown_in = run
+        if label not in self.refused:
+            self._traces[label].append(kept)
+        self._remember(label, run, call, kept)
+
+    def _refuse(self, label: str, run: int, step: Step, call: Call, kept: Call) -> None:
+        if step is Step.REORDERED:
+            self._reordered_in = run
+        self._traces.pop(label, None)
+        self.refused[label] = REORDERED if step is Step.REORDERED else SHIFTED
+        self._remember(label, run, call, kept)
+
+    def _drop(self, name: str) -> None:
+        for label in [known for known in self._last if known == name or known.startswith(f"{name}#")]:
+            del self._last[label]
+            self._traces.pop(label, None)
+            self.refused.pop(label, None)
+
+    def _remember(self, label: str, run: int, call: Call, kept: Call) -> None:
+        self._last[label] = _Last(run, call.key.detach(), kept.key, call.shape[1])
+
+
+def _label(name: str, number: int) -> str:
+    return name if number == 1 else f"{name}#{number}"
+
+
+def keep_foreign(call: Call) -> Call:
+    """A call as a trace may keep it; keys that are not those of the queries may stand in a cache that is written."""
+    if call.shape[2] != call.shape[3]:
+        with torch.inference_mode(False), torch.no_grad():
+            call = replace(call, key=call.key.clone())
+    return keep(call)
