@@ -1,0 +1,296 @@
+"""Decoding throughput of benchmarks/translation.py: the same weights, ids and sentences, 2 workers of 1 thread each.
+
+A system is a function from sources to outputs. Those that run in torch are given batches of one size, sorted by
+length, by a pool of processes, each with a model of its own; CTranslate2 has workers itself. Starting them is not
+timed.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from rich.console import Console
+from rich.progress import Progress
+from torch import Tensor
+from translation_peers import ctranslate2_folder, largest_difference, obstacle, pegasus, score_difference
+from translation_timing import Measured, interleave
+
+import saccade
+from saccade.models import EncoderDecoder
+from saccade.tasks.gold import GoldPair
+from saccade.tasks.predictor import Predictor
+from saccade.tasks.search import SearchOptions, search
+from saccade.tasks.translation import EncodedPair, text_scores
+from saccade.text import END, PAD, pad
+
+__all__ = ["CTRANSLATE2", "CTRANSLATE2_INT8", "OURS", "PEGASUS", "measure_decoding"]
+
+PRECISIONS = ("fp32", "bf16", "int8")
+OURS = "saccade fp32"
+PEGASUS = "transformers fp32"
+CTRANSLATE2, CTRANSLATE2_INT8 = "CTranslate2 fp32", "CTranslate2 int8"
+#: Sentences of a batch; each system is timed with the one that was best for it on half of the sentences.
+BATCH_SIZES = {"greedy": (32, 64, 128, 256), "beam": (16, 32, 64, 128)}
+#: Largest difference of logits, or of log-probabilities, between systems that are said to have the same weights.
+SAME = 1e-4
+#: Our batches are cut by whoever calls.
+ANY_NUMBER = 1 << 30
+
+Ids = list[list[int]]
+Decode = Callable[[Ids, int], Ids]  # sources and the beam -> outputs
+System = Callable[[Ids, int, int], Ids]  # sources, the beam and the batch size -> outputs
+
+
+# --- decoding one batch, in a worker ----------------------------------------------------------------------
+
+
+def saccade_decoder(folder: Path, precision: str) -> Decode:
+    model = saccade.open(folder).model
+
+    def decode(sources: Ids, beam: int) -> Ids:
+        options = SearchOptions.read({"beam": beam, "length_penalty": 1.0} | _precision(precision), "the options")
+        with torch.inference_mode():
+            found = search(model, sources, options, ANY_NUMBER, lambda: None)
+        return [best[0].tokens for best in found]
+
+    return decode
+
+
+def _precision(name: str) -> dict[str, Any]:
+    """Full precision needs no option."""
+    return {} if name == "fp32" else {"precision": name}
+
+
+def pegasus_decoder(folder: Path, _: str) -> Decode:
+    from transformers.utils import logging
+
+    logging.set_verbosity_error()
+    opened = saccade.open(folder)
+    model = pegasus(cast(EncoderDecoder, opened.model), opened.task.source.vocabulary_size)
+
+    def decode(sources: Ids, beam: int) -> Ids:
+        source, lengths = pad(sources)
+        real = torch.arange(source.shape[1]) < lengths[:, None]
+        with torch.inference_mode():
+            rows = model.generate(
+                source,
+                attention_mask=real.long(),
+                num_beams=beam,
+                do_sample=False,
+                max_new_tokens=_longest(source.shape[1]),
+                length_penalty=1.0,
+                early_stopping=beam > 1,  # done when all places of the beam have ended, as ours
+            )
+        return [_until_end(row) for row in rows[:, 1:].tolist()]
+
+    return decode
+
+
+def _longest(source_length: int) -> int:
+    return int(SearchOptions().max_ratio * source_length) + 20
+
+
+def _until_end(row: list[int]) -> list[int]:
+    """Without END and the padding after it; what was cut off has neither."""
+    if END in row:
+        return row[: row.index(END)]
+    return [token for token in row if token != PAD]
+
+
+DECODERS: dict[str, Callable[[Path, str], Decode]] = {"saccade": saccade_decoder, "transformers": pegasus_decoder}
+_decode: Decode | None = None  # a worker's own
+
+
+def _begin(kind: str, folder: Path, precision: str) -> None:
+    global _decode
+    torch.set_num_threads(1)
+    _decode = DECODERS[kind](folder, precision)
+
+
+def _run(batch: tuple[Ids, int]) -> Ids:
+    assert _decode is not None
+    return _decode(*batch)
+
+
+# --- systems ----------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _workers(count: int, kind: str, folder: Path, precision: str) -> Iterator[System]:
+    """Processes that share the batches: who is done takes the next, the longest sentences first."""
+    with multiprocessing.get_context("spawn").Pool(count, _begin, (kind, folder, precision)) as pool:
+
+        def system(sources: Ids, beam: int, size: int) -> Ids:
+            order = sorted(range(len(sources)), key=lambda i: -len(sources[i]))
+            batches = [order[start : start + size] for start in range(0, len(order), size)]
+            found = pool.imap(_run, [([sources[i] for i in batch], beam) for batch in batches])
+            outputs: Ids = [[] for _ in sources]
+            for batch, results in zip(batches, found, strict=True):
+                for number, output in zip(batch, results, strict=True):
+                    outputs[number] = output
+            return outputs
+
+        yield system
+
+
+def _ctranslate2(translator: Any) -> System:
+    def system(sources: Ids, beam: int, size: int) -> Ids:
+        found = translator.translate_batch(
+            [[str(token) for token in source] for source in sources],
+            max_batch_size=size,
+            beam_size=beam,
+            length_penalty=1.0,
+            max_decoding_length=_longest(max(map(len, sources))),
+        )
+        return [[int(token) for token in result.hypotheses[0]] for result in found]
+
+    return system
+
+
+def _systems(
+    stack: ExitStack, opened: Predictor, pairs: Sequence[EncodedPair], options: Any, console: Console
+) -> dict[str, System]:
+    """Every system that is there, its weights checked against ours."""
+    systems: dict[str, System] = {}
+    for precision in PRECISIONS:
+        if precision == "fp32" or "precision" in SearchOptions.model_fields:
+            workers = _workers(options.workers, "saccade", options.model, precision)
+            systems[f"saccade {precision}"] = stack.enter_context(workers)
+        else:
+            console.print(f"Without saccade {precision}: the search of this version has no option for it.")
+    why = obstacle(opened.model.config)
+    if why is not None:
+        console.print(f"Without peers: they cannot express this model ({why}).")
+        return systems
+    model = cast(EncoderDecoder, opened.model)
+    try:
+        theirs = pegasus(model, opened.task.source.vocabulary_size)
+        _require_same("transformers", largest_difference(model, theirs, opened.task, pairs), console)
+        systems[PEGASUS] = stack.enter_context(_workers(options.workers, "transformers", options.model, "fp32"))
+    except ImportError:
+        console.print("Without transformers: it is not installed (pip install transformers).")
+    try:
+        systems |= _ctranslate2_systems(model, opened, pairs, options, console)
+    except ImportError:
+        console.print("Without CTranslate2: it is not installed (pip install ctranslate2).")
+    return systems
+
+
+def _ctranslate2_systems(
+    model: EncoderDecoder, opened: Predictor, pairs: Sequence[EncodedPair], options: Any, console: Console
+) -> dict[str, System]:
+    import ctranslate2
+
+    found = {}
+    for name, quantization, computed in ((CTRANSLATE2, None, "float32"), (CTRANSLATE2_INT8, "int8", "int8")):
+        folder = ctranslate2_folder(
+            model, opened.task.source.vocabulary_size, options.temporary / computed, quantization
+        )
+        translator = ctranslate2.Translator(
+            str(folder), inter_threads=options.workers, intra_threads=1, compute_type=computed
+        )
+        if quantization is None:
+            _require_same("CTranslate2", score_difference(model, translator, opened.task, pairs), console)
+        found[name] = _ctranslate2(translator)
+    return found
+
+
+def _require_same(name: str, difference: float, console: Console) -> None:
+    if not difference < SAME:
+        raise SystemExit(f"The weights differ: the largest difference to {name} is {difference:.1e}, not below {SAME}.")
+    console.print(f"The same weights in {name}: nothing differs by more than {difference:.1e} on a real batch.")
+
+
+# --- measuring --------------------------------------------------------------------------------------------
+
+
+def measure_decoding(
+    opened: Predictor, pairs: Sequence[EncodedPair], options: Any, console: Console, progress: Progress
+) -> dict[int, dict[str, Measured]]:
+    """For each beam, output tokens a second of each system in each round."""
+    torch.set_num_threads(1)
+    sources = [pair.source for pair in pairs]
+    with ExitStack() as stack:
+        systems = _systems(stack, opened, pairs[:32], options, console)
+        return {beam: _one_beam(systems, opened, sources, pairs, beam, options, progress) for beam in options.beams}
+
+
+def _one_beam(
+    systems: dict[str, System],
+    opened: Predictor,
+    sources: Ids,
+    pairs: Sequence[EncodedPair],
+    beam: int,
+    options: Any,
+    progress: Progress,
+) -> dict[str, Measured]:
+    what = "greedy" if beam == 1 else f"beam {beam}"
+    sizes = BATCH_SIZES["greedy" if beam == 1 else "beam"]
+    candidates = sizes[1:3] if options.quick else sizes
+    bar = progress.add_task(f"{what}: batch sizes", total=len(systems) * len(candidates))
+    best: dict[str, int] = {}
+    for name, system in systems.items():
+        system(sources[:64], beam, 32)  # so that the first size does not pay for what only the first call does
+        speeds = {}
+        for size in candidates:
+            speeds[size] = _speed(system, sources[::2], beam, size)[0]
+            progress.advance(bar)
+        best[name] = max(speeds, key=speeds.__getitem__)
+    outputs: dict[str, Ids] = {}
+
+    def timed(name: str) -> Callable[[int], float]:
+        def run(_: int) -> float:
+            speed, outputs[name] = _speed(systems[name], sources, beam, best[name])
+            return speed
+
+        return run
+
+    measured = interleave({name: timed(name) for name in systems}, options.rounds, progress, what)
+    references = [pair.gold.target for pair in pairs]
+    for name, found in measured.items():
+        texts = [opened.task.target.decode(output) for output in outputs[name]]
+        same, gap = _agreement(opened, sources, outputs[OURS], outputs[name], beam)
+        found.about |= {"batch": best[name], "bleu": text_scores(texts, references)["bleu"]}
+        found.about |= {"identical": same, "largest_gap": gap}
+    return measured
+
+
+def _speed(system: System, sources: Ids, beam: int, size: int) -> tuple[float, Ids]:
+    """Output tokens a second, the ends counted, and the outputs."""
+    start = time.perf_counter()
+    outputs = system(sources, beam, size)
+    seconds = time.perf_counter() - start
+    return sum(len(output) + 1 for output in outputs) / seconds, outputs
+
+
+def _agreement(opened: Predictor, sources: Ids, ours: Ids, theirs: Ids, beam: int) -> tuple[int, float]:
+    """How many outputs are identical, and how far those that differ are from a tie, by our own numbers.
+
+    Greedy: the log-probabilities of the two tokens at the first difference. Beam: the scores of the two outputs.
+    """
+    differing = [i for i, (one, other) in enumerate(zip(ours, theirs, strict=True)) if one != other]
+    gap = 0.0
+    for i in differing:
+        one, other = (_log_probabilities(opened, sources[i], output) for output in (ours[i], theirs[i]))
+        if beam == 1:
+            pairs = enumerate(zip([*ours[i], END], [*theirs[i], END], strict=False))
+            place = next(n for n, (a, b) in pairs if a != b)
+            gap = max(gap, abs(float(one[place] - other[place])))
+        else:
+            gap = max(gap, abs(float(one.mean() - other.mean())))
+    return len(ours) - len(differing), gap
+
+
+@torch.inference_mode()
+def _log_probabilities(opened: Predictor, source: list[int], output: list[int]) -> Tensor:
+    """(T,), of each token of an output and of its end."""
+    batch = opened.task.forced([EncodedPair(source, output, GoldPair("", "", 1))])
+    logits = cast(EncoderDecoder, opened.model)(batch.source, batch.source_lengths, batch.read)
+    found: Tensor = logits.log_softmax(dim=-1).gather(-1, batch.predicted.unsqueeze(-1))
+    return found[0, :, 0]
