@@ -1,4 +1,4 @@
-"""Tiny models of other people, each twice: with torch's attention, and with the written-out one that tells its weights."""
+"""Tiny models of other people, each twice: with torch's attention, and with the eager one that tells its weights."""
 
 from __future__ import annotations
 

@@ -7,8 +7,9 @@ columns changed as there are queries; the same keys asked again by one query (cr
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum, auto
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float
@@ -17,7 +18,7 @@ from torch import Tensor
 from saccade.attention.equation import Call
 from saccade.attention.trace import Trace, keep
 
-__all__ = ["Step", "Steps", "keep_foreign", "step_between"]
+__all__ = ["Step", "Steps", "Within", "keep_foreign", "step_between"]
 
 REORDERED = (
     "the sequences of its batch changed places between the steps, as in beam search, so that its rows would mix them; "
@@ -66,11 +67,17 @@ def _changed_columns(old: Float[Tensor, "B G K D"], new: Float[Tensor, "#B G K D
     return (old != new).any(dim=3).any(dim=1)
 
 
-@dataclass
-class _Last:
+class Within(NamedTuple):
+    """The forwards that a call was made in, by their numbers."""
+
+    outermost: int
+    innermost: int
+
+
+class _Last(NamedTuple):
     """The last call under a label."""
 
-    run: int
+    within: Within
     source: Float[Tensor, "B G K D"]  # as the model had it; held, so that its memory is not given to another
     key: Float[Tensor, "B G K D"]  # as it was then
     num_heads: int
@@ -86,74 +93,74 @@ class Steps:
         self._uses: dict[str, tuple[int, int]] = {}  # name to its last outermost run and its number of labels in it
         self._grown_in = self._reordered_in = -1  # the last outermost run in which that was found
 
-    def see(self, name: str, run: int, call: Call | str, kept: Call | str) -> None:
-        """Take in a call that ``name`` made within an outermost run."""
-        last_run, count = self._uses.get(name, (run, 0))
+    def see(self, name: str, within: Within, call: Call | str, kept: Call | str) -> None:
+        """Take in a call that ``name`` made."""
         if isinstance(call, str) or isinstance(kept, str):
             self._drop(name)
             self.refused[name] = str(call)
             return
-        if last_run == run and count:
-            label = _label(name, count)
-            if self._step(label, run, call) is Step.GROWN:  # a decoder that makes its steps within one forward
-                self._continue(label, run, call, kept)
-                return
-        elif last_run != run:
-            count = 0
+        run, count = self._uses.get(name, (within.outermost, 0))
+        count = count if run == within.outermost else 0
+        if count and self._is_inner_step(_label(name, count), within, call):
+            self._continue(_label(name, count), within, call, kept)
+            return
+        self._uses[name] = (within.outermost, count + 1)
         label = _label(name, count + 1)
-        self._uses[name] = (run, count + 1)
-        step = self._step(label, run, call)
+        step = self._step(label, within, call)
         if step is Step.NEW:
-            self._start(name, count, run, call, kept)
+            if count == 0:  # a new forward replaces the last one, and all that stood beside it
+                self._drop(name)
+            self._traces[label] = Trace(label, kept)
+            self._remember(label, within, call, kept)
         elif step in (Step.REORDERED, Step.SHIFTED):
-            self._refuse(label, run, step, call, kept)
+            self._refuse(label, within, step, call, kept)
         else:
-            self._continue(label, run, call, kept)
+            self._continue(label, within, call, kept)
 
-    def _step(self, label: str, run: int, call: Call) -> Step:
+    def _is_inner_step(self, label: str, within: Within, call: Call) -> bool:
+        """Whether this is a step of a decoder that makes all its steps within one outermost forward."""
+        is_other_forward = self._last[label].within.innermost != within.innermost
+        return is_other_forward and self._step(label, within, call) is Step.GROWN
+
+    def _step(self, label: str, within: Within, call: Call) -> Step:
         last = self._last.get(label)
         if last is None or last.num_heads != call.shape[1]:
             return Step.NEW
         step = step_between(last.key, call)
         if step is not Step.AGAIN:
             return step
-        if self._reordered_in == run:
+        if self._reordered_in == within.outermost:
             return Step.REORDERED  # the keys of all beams of a sentence are the same, so they do not tell
         is_same_memory = last.source.data_ptr() == call.key.data_ptr() and last.source.stride() == call.key.stride()
-        return step if (is_same_memory and last.run != run) or self._grown_in == run else Step.NEW
+        is_later = last.within.outermost != within.outermost
+        return step if (is_same_memory and is_later) or self._grown_in == within.outermost else Step.NEW
 
-    def _start(self, name: str, count: int, run: int, call: Call, kept: Call) -> None:
-        label = _label(name, count + 1)
-        if count == 0:  # a new forward replaces the last one, and all that stood beside it
-            self._drop(name)
-        self._traces[label] = Trace(label, kept)
-        self._remember(label, run, call, kept)
-
-    def _continue(self, label: str, run: int, call: Call, kept: Call) -> None:
+    def _continue(self, label: str, within: Within, call: Call, kept: Call) -> None:
         last = self._last[label]
         if torch.equal(last.key, kept.key):
             kept = replace(kept, key=last.key)  # one copy for all steps that ask the same keys
         else:
-            self._grown_in = run
+            self._grown_in = within.outermost
         if label not in self.refused:
             self._traces[label].append(kept)
-        self._remember(label, run, call, kept)
+        self._remember(label, within, call, kept)
 
-    def _refuse(self, label: str, run: int, step: Step, call: Call, kept: Call) -> None:
+    def _refuse(self, label: str, within: Within, step: Step, call: Call, kept: Call) -> None:
         if step is Step.REORDERED:
-            self._reordered_in = run
+            self._reordered_in = within.outermost
         self._traces.pop(label, None)
         self.refused[label] = REORDERED if step is Step.REORDERED else SHIFTED
-        self._remember(label, run, call, kept)
+        self._remember(label, within, call, kept)
 
     def _drop(self, name: str) -> None:
-        for label in [known for known in self._last if known == name or known.startswith(f"{name}#")]:
-            del self._last[label]
+        known = {*self._last, *self.refused}
+        for label in [label for label in known if label == name or label.startswith(f"{name}#")]:
+            self._last.pop(label, None)
             self._traces.pop(label, None)
             self.refused.pop(label, None)
 
-    def _remember(self, label: str, run: int, call: Call, kept: Call) -> None:
-        self._last[label] = _Last(run, call.key.detach(), kept.key, call.shape[1])
+    def _remember(self, label: str, within: Within, call: Call, kept: Call) -> None:
+        self._last[label] = _Last(within, call.key.detach(), kept.key, call.shape[1])
 
 
 def _label(name: str, number: int) -> str:

@@ -18,7 +18,7 @@ from torch import nn
 
 from saccade.attention.equation import Call
 from saccade.attention.foreign import Forwards, Run, add_hooks, is_foreign, remove_hooks
-from saccade.attention.foreign_steps import Steps, keep_foreign
+from saccade.attention.foreign_steps import Steps, Within, keep_foreign
 from saccade.attention.trace import Trace, keep
 from saccade.errors import OptionError, UnknownNameError
 
@@ -79,6 +79,9 @@ class Watch(Mapping[str, Trace]):
             raise UnknownNameError("watched attention", name, self._traces)
         return self._traces[name]
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._traces
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._traces)
 
@@ -107,13 +110,12 @@ class Watch(Mapping[str, Trace]):
         inner = module.self_attn if isinstance(module, nn.TransformerEncoderLayer) else module
         return id(module) in self._names or id(inner) in self._names
 
-    def _place(self, runs: list[Run], module: nn.Module) -> tuple[str, int] | None:
-        """The name of the innermost module of ours, and the number of the outermost run that holds it."""
+    def _place(self, runs: list[Run], module: nn.Module) -> tuple[str, Within] | None:
+        """The name of the innermost module that is watched, and the outermost and innermost runs that hold it."""
         mine = [run for run in runs if id(run.module) in self._names]
-        name = self._names.get(id(module))
-        if name is not None:
-            return name, mine[0].number if mine else runs[0].number
-        return (self._names[id(mine[-1].module)], mine[0].number) if mine else None
+        name = self._names.get(id(module)) or (self._names[id(mine[-1].module)] if mine else None)
+        outermost = mine[0] if mine else runs[0]
+        return None if name is None else (name, Within(outermost.number, runs[-1].number))
 
 
 def watch(model: nn.Module | None = None) -> Watch:

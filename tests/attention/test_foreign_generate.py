@@ -1,0 +1,114 @@
+"""``generate()`` of Hugging Face, step by step with a cache: one trace, or a refusal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from foreign_models import NAMES, both, padded
+from torch import Tensor
+
+import saccade
+from saccade.errors import OptionError
+
+GREEDY = {"min_new_tokens": 5, "max_new_tokens": 5, "do_sample": False, "return_dict_in_generate": True}
+LENGTHS = {"one": [7], "padded": [7, 4, 5]}
+
+
+def inputs_of(name: str, lengths: list[int]) -> dict[str, Tensor]:
+    return padded(lengths, left=name != "marian")
+
+
+def compare_steps(trace: saccade.Trace, steps: list[Tensor], real: Tensor) -> None:
+    """All rows of all steps; ``real`` says which rows of the first step are no padding."""
+    row = 0
+    for number, expected in enumerate(steps):
+        _, _, queries, keys = expected.shape
+        found = trace.tile(slice(row, row + queries), slice(None))
+        keep = real[:, None, :, None] if number == 0 else torch.ones(1)
+        torch.testing.assert_close(found[..., :keys] * keep, expected * keep, atol=1e-5, rtol=0)
+        assert not found[..., keys:].any()
+        row += queries
+    assert trace.shape[2] == row
+
+
+@pytest.mark.parametrize("batch", LENGTHS)
+@pytest.mark.parametrize("name", ["gpt2", "llama", "marian"])
+def test_greedy_steps_are_rows_of_one_trace(name: str, batch: str) -> None:
+    model, eager = both(name)
+    inputs = inputs_of(name, LENGTHS[batch])
+    unwatched = model.generate(**inputs, **GREEDY, output_logits=True)
+    with saccade.watch(model) as seen:
+        for _ in range(2):  # the second starts anew, though it asks the same
+            watched = model.generate(**inputs, **GREEDY, output_logits=True)
+    assert torch.equal(unwatched.sequences, watched.sequences)
+    assert all(torch.equal(a, b) for a, b in zip(unwatched.logits, watched.logits, strict=True))
+    expected = eager.generate(**inputs, **GREEDY, output_attentions=True)
+    assert torch.equal(expected.sequences, watched.sequences)
+    for kind, pattern in NAMES[name].items():
+        for layer in range(2):
+            trace = seen[pattern.format(layer)]
+            if kind == "encoder_attentions":
+                compare_steps(trace, [expected[kind][layer]], inputs["attention_mask"])
+            else:
+                steps = [step[layer] for step in expected[kind]]
+                real = inputs["attention_mask"] if kind == "attentions" else torch.ones(1, 1)
+                compare_steps(trace, steps, real)
+
+
+@pytest.mark.parametrize("batch", LENGTHS)
+@pytest.mark.parametrize("name", ["gpt2", "llama", "marian"])
+def test_a_static_cache_is_copied(name: str, batch: str) -> None:
+    """Its keys are a buffer that each step writes into."""
+    model, eager = both(name)
+    inputs = inputs_of(name, LENGTHS[batch])
+    options: dict[str, Any] = {**GREEDY, "cache_implementation": "static", "disable_compile": True}
+    unwatched = model.generate(**inputs, **options).sequences
+    with saccade.watch(model) as seen:
+        assert torch.equal(model.generate(**inputs, **options).sequences, unwatched)
+    expected = eager.generate(**inputs, **GREEDY, output_attentions=True)
+    kind = "decoder_attentions" if name == "marian" else "attentions"
+    steps = [step[1] for step in expected[kind]]
+    real = inputs["attention_mask"] if name != "marian" else torch.ones(1, 1)
+    compare_steps(seen[NAMES[name][kind].format(1)], steps, real)
+
+
+@pytest.mark.parametrize("cache", [{}, {"cache_implementation": "static", "disable_compile": True}])
+@pytest.mark.parametrize("name", ["gpt2", "llama", "marian"])
+def test_beam_search_is_refused(name: str, cache: dict[str, Any]) -> None:
+    model, _ = both(name)
+    inputs = inputs_of(name, [7, 4])
+    options = {**GREEDY, "max_new_tokens": 8, "num_beams": 3, **cache}
+    unwatched = model.generate(**inputs, **options).sequences
+    with saccade.watch(model) as seen:
+        assert torch.equal(model.generate(**inputs, **options).sequences, unwatched)
+        for kind, pattern in NAMES[name].items():
+            if kind == "encoder_attentions":
+                assert seen[pattern.format(1)].shape == (2, 3, 7, 7)
+                continue
+            with pytest.raises(OptionError, match=r"changed places between the steps, as in beam search"):
+                seen[pattern.format(1)]
+            assert pattern.format(1) not in seen
+            assert f"{pattern.format(1)}: refused" in repr(seen)
+        model.generate(**inputs, **GREEDY)  # what comes after is shown again
+        assert all(seen[pattern.format(1)].shape[0] == 2 for pattern in NAMES[name].values())
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama"])
+def test_sampled_sequences_keep_their_places(name: str) -> None:
+    model, _ = both(name)
+    inputs = inputs_of(name, [7, 4])
+    torch.manual_seed(3)
+    options = {"min_new_tokens": 4, "max_new_tokens": 4, "do_sample": True, "num_return_sequences": 2, "top_k": 0}
+    with saccade.watch(model) as seen:
+        sequences = model.generate(**inputs, **options)
+        trace = seen[NAMES[name]["attentions"].format(1)]
+        assert trace.shape[0] == 4
+        stepped = trace.weights()
+        mask = torch.cat([inputs["attention_mask"].repeat_interleave(2, 0), torch.ones(4, 3, dtype=torch.long)], 1)
+        positions = (mask.cumsum(-1) - 1).clamp(min=0)
+        model(sequences[:, :-1], attention_mask=mask, position_ids=positions)
+        forced = seen[trace.name].weights()
+    rows = mask[:, None, :, None]
+    torch.testing.assert_close(stepped * rows, forced * rows, atol=1e-5, rtol=0)
