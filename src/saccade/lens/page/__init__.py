@@ -1,0 +1,229 @@
+"""One self-contained interactive page: the heat map, the arcs and the grid of every head, with exact weights.
+
+The page loads nothing: style and scripts are written into it, and a policy in its head forbids the rest. Tokens are
+data in it, never markup: JSON with every ``<``, ``>`` and ``&`` escaped, put on the page as text. How the weights are
+kept is told in ``pack.py``.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.resources import files
+from string import Template
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from saccade.attention import Trace
+from saccade.errors import OptionError, ShapeError, TooLargeError, UnknownNameError
+from saccade.lens.axis import Axis, looks_elsewhere
+from saccade.lens.page.pack import Matrix, Pack, pack
+from saccade.lens.ramp import ramp, theme
+from saccade.lens.words import visible, visible_text
+
+if TYPE_CHECKING:
+    from saccade.lens.view import View
+
+__all__ = ["LIMIT", "MOST_WEIGHTS", "fragment_of", "page_of"]
+
+#: The most bytes of a page of up to 48 heads of 512×512 weights; with more weights it grows in proportion.
+LIMIT = 5_000_000
+_WEIGHTS_WITHIN_LIMIT = 48 * 512 * 512
+#: The most weights that a page holds (27 MB).
+MOST_WEIGHTS = 1 << 26
+
+#: In the order in which they are read; together they are one module.
+SCRIPTS = ("weights.js", "state.js", "map.js", "arcs.js", "heads.js", "page.js")
+_HEIGHT = 760  # of the frame in a notebook, in pixels
+
+
+def page_of(
+    view: View,
+    *,
+    title: str,
+    names: Sequence[str] | None = None,
+    heads: Sequence[int] | None = None,
+) -> str:
+    """The whole document, for a file that opens from disk. ``names`` and ``heads`` choose a part of the view."""
+    chosen = _chosen(view, names, heads)
+    count = sum(len(numbers) * _size(view.traces[name]) for name, numbers in chosen.items())
+    if count > MOST_WEIGHTS:
+        raise TooLargeError(
+            f"A page of {count:,} weights would be too large; the limit is {MOST_WEIGHTS:,}. Choose attentions by "
+            "names= and heads by heads=, or look at their overview()."
+        )
+    content, matrices = _content(view, chosen, title)
+    limit = LIMIT * max(1.0, count / _WEIGHTS_WITHIN_LIMIT)
+    overhead = len(_document(title, content, []).encode()) + 100 * len(matrices)
+    packed = pack(matrices, int(limit) - overhead)
+    content["step"] = packed.step
+    content["stored"] = _index(packed)
+    return _document(title, content, packed.texts)
+
+
+def fragment_of(view: View, *, title: str = "Attention") -> str:
+    """The page in a frame of its own, for a notebook: its scripts reach nothing outside of it."""
+    return (
+        f'<iframe title="{html.escape(visible_text(title))}" sandbox="allow-scripts" '
+        f'srcdoc="{html.escape(page_of(view, title=title))}" '
+        f'style="width: 100%; height: {_HEIGHT}px; border: 0"></iframe>'
+    )
+
+
+def _size(trace: Trace) -> int:
+    return trace.shape[2] * trace.shape[3]
+
+
+def _chosen(view: View, names: Sequence[str] | None, heads: Sequence[int] | None) -> dict[str, list[int]]:
+    """The numbers of the heads that are wanted, by the name of the attention."""
+    chosen: dict[str, list[int]] = {}
+    for name in view.names if names is None else names:
+        if name not in view.traces:
+            raise UnknownNameError("attention", name, view.names)
+        num_heads = view.heads(name)
+        for head in heads or ():
+            if not 0 <= head < num_heads:
+                raise ShapeError(f"There is no head {head} in {name}; there are {num_heads}, counted from 0.")
+        chosen[name] = list(range(num_heads)) if heads is None else list(heads)
+    if not any(chosen.values()):
+        raise OptionError("A page needs at least one attention and one head; none was chosen.")
+    return chosen
+
+
+def _content(view: View, chosen: Mapping[str, Sequence[int]], title: str) -> tuple[dict[str, Any], list[Matrix]]:
+    """What the page is told in words and numbers, and the matrices that its heads and rollouts point to."""
+    axes: list[Axis] = []
+    matrices: list[Matrix] = []
+    attentions = []
+    for name, numbers in chosen.items():
+        rows, columns = view.rows[name], view.columns[name]
+        crosses = looks_elsewhere(name) or rows != columns
+        entropy, distance = view.entropy(name), None if crosses else view.distance(name)
+        attentions.append(
+            {
+                "name": visible_text(name),
+                "rows": _place(axes, rows),
+                "columns": _place(axes, columns),
+                "crosses": crosses,
+                "heads": [
+                    {
+                        "number": head,
+                        "matrix": len(matrices) + place,
+                        "entropy": round(float(entropy[head]), 6),
+                        "distance": None if distance is None else round(float(distance[head]), 6),
+                    }
+                    for place, head in enumerate(numbers)
+                ],
+            }
+        )
+        matrices += [_matrix(view, name, head) for head in numbers]
+    rollouts = []
+    for stack, names in view.stacks.items():
+        if len(names) > 1 and all(len(chosen.get(name, ())) == view.heads(name) for name in names):
+            axis = _place(axes, view.rows[names[0]])
+            members = [visible_text(name) for name in names]
+            rollouts.append({"name": visible_text(stack), "axis": axis, "layers": members, "matrix": len(matrices)})
+            matrices.append(Matrix(_numpy(view.rollout(stack))))
+    content = {
+        "title": visible_text(title),
+        "axes": [_labels(axis) for axis in axes],
+        "attentions": attentions,
+        "rollouts": rollouts,
+        "gold": None if view.gold is None else sorted(view.gold),
+        "ramps": {"light": _colours(dark=False), "dark": _colours(dark=True)},
+    }
+    return content, matrices
+
+
+def _matrix(view: View, name: str, head: int) -> Matrix:
+    return Matrix(_numpy(view.matrix(name, head)), _factors(view.traces[name], head, view.batch))
+
+
+def _factors(trace: Trace, head: int, batch: int) -> tuple[np.ndarray, np.ndarray] | None:
+    """Queries and keys whose product are the scores, where that is all they are."""
+    if len(trace._segments) > 1:
+        return None
+    call = trace._segments[0].part(trace.name, range(batch, batch + 1), range(head, head + 1))
+    if call.bias is not None or not call.score.is_product or not call.weights.merges:
+        return None
+    product = call.score.as_product(call.query.double(), call.key.double())
+    return (product.query[0, 0] * product.scale).cpu().numpy(), product.key[0, 0].cpu().numpy()
+
+
+def _numpy(weights: torch.Tensor) -> np.ndarray:
+    return weights.float().cpu().numpy()
+
+
+def _place(axes: list[Axis], axis: Axis) -> int:
+    """Where this axis stands in the list; most attentions share theirs."""
+    if axis not in axes:
+        axes.append(axis)
+    return axes.index(axis)
+
+
+def _labels(axis: Axis) -> dict[str, list[str] | list[int]]:
+    return {
+        "tokens": [visible(token) for token in axis.tokens],
+        "words": [visible(word) for word in axis.joined],
+        "wordOf": axis.words,
+    }
+
+
+def _colours(*, dark: bool) -> str:
+    """256 colours of the ramp, each as six hexadecimal digits."""
+    return np.rint(ramp(np.linspace(0, 1, 256), dark=dark) * 255).astype(np.uint8).tobytes().hex()
+
+
+def _index(packed: Pack) -> list[dict[str, Any]]:
+    """Where each matrix begins and ends in the text of all, and how it is read."""
+    places: list[dict[str, Any]] = []
+    start = 0
+    for stored, text in zip(packed.matrices, packed.texts, strict=True):
+        places.append({"from": start, "to": start + len(text), "rank": stored.rank, "grain": stored.grain})
+        start += len(text)
+    return places
+
+
+def _document(title: str, content: Mapping[str, Any], texts: Sequence[str]) -> str:
+    script = "\n".join(_read(name) for name in SCRIPTS)
+    style = "".join(_variables()) + _read("style.css")
+    return Template(_read("template.html")).substitute(
+        title=html.escape(visible_text(title)),
+        style=style,
+        style_hash=_hash(style),
+        script=script,
+        script_hash=_hash(script),
+        content=_json(content),
+        weights="".join(texts),
+    )
+
+
+def _variables() -> Iterator[str]:
+    """The colours of all pictures, as variables of the style."""
+    for name, colours in (("light", theme(dark=False)), ("dark", theme(dark=True))):
+        pairs = {"background": colours.background, "ink": colours.ink, "text": colours.text, "gold": colours.gold}
+        yield f":root[data-theme={name}] {{ color-scheme: {name}; "
+        yield "".join(f"--{key}: {value}; " for key, value in pairs.items()) + "}\n"
+
+
+def _read(name: str) -> str:
+    text: str = files("saccade.lens.page").joinpath(name).read_text(encoding="utf-8")
+    return text
+
+
+def _hash(text: str) -> str:
+    """Of the text of an element, as a content security policy wants it."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def _json(content: Mapping[str, Any]) -> str:
+    """JSON that no browser can take for markup, whatever the tokens are."""
+    text = json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text

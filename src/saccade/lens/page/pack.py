@@ -1,0 +1,179 @@
+"""Many matrices of weights as few bytes: exactly, or rounded to a step that the page states.
+
+Deflated float32 is exact and takes about 3½ bytes a weight. Where that is too much, a weight w is kept as the whole
+number ``round(w / step)``: what the page shows is then the exact weight, rounded. Few of these numbers are stored as
+they are. Most are foretold from the scores, a product of two thin matrices,
+
+    w'[i, j] = exp(left[i] · right[j] · grain² + offset[i]),
+
+with ``left`` and ``right`` in whole multiples of a grain, and only the rest, ``round(w / step) - round(w' / step)``, is
+stored: mostly zeros, which deflate well. The page must come to the same w' in every bit. It does, because all is done
+by the operations that IEEE 754 defines exactly: sums, products and ``floor``; the exponential is written out in them.
+"""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+from numpy.typing import NDArray
+
+from saccade.errors import TooLargeError
+
+__all__ = ["STEPS", "Matrix", "Pack", "Stored", "pack"]
+
+Array = NDArray[np.float64]
+
+#: From the finest; no step at all is float32.
+STEPS: tuple[float | None, ...] = (None, 1e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2)
+
+_TRIED = 3  # matrices that are looked at to tell how much all would take
+_FIRST_GRAIN = 0.01
+_GRAINS = (1 / 1.6, 1.0, 1.6)  # of the matrix before
+_ESCAPE = 255
+_LOWEST_POWER = -40  # of 2: what is foretold below is 0 at any step
+_LOG2_E, _LN_2 = 1.4426950408889634, 0.6931471805599453
+_TERMS = 11  # of the exponential series: enough for 1e-15 within ±ln(2)/2
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """Exact weights, and where they come from a product of queries and keys, the two factors of their scores."""
+
+    weights: Float[np.ndarray, "Q K"]  # float32
+    factors: tuple[Float[np.ndarray, "Q D"], Float[np.ndarray, "K D"]] | None = None
+
+
+@dataclass(frozen=True)
+class Stored:
+    """One deflated matrix and what is needed to read it."""
+
+    content: bytes
+    rank: int = 0  # the width of the two factors; 0 where nothing is foretold
+    grain: float = 0.0
+
+
+@dataclass(frozen=True)
+class Pack:
+    """All the matrices in base64, at the finest step that fits."""
+
+    step: float | None
+    matrices: list[Stored]
+
+    @property
+    def texts(self) -> list[str]:
+        return [base64.b64encode(stored.content).decode("ascii") for stored in self.matrices]
+
+
+def pack(matrices: Sequence[Matrix], limit: int) -> Pack:
+    """The matrices at the finest step at which their base64 takes no more than ``limit`` characters."""
+    tried = matrices[:: max(1, len(matrices) // _TRIED)]
+    for step in STEPS:
+        if _num_characters(_store(tried, step)) * len(matrices) > limit * len(tried):
+            continue
+        stored = _store(matrices, step)
+        if _num_characters(stored) <= limit:
+            return Pack(step, stored)
+    count = sum(matrix.weights.size for matrix in matrices)
+    raise TooLargeError(
+        f"The page would hold {count:,} weights, which do not fit into {limit:,} bytes even when rounded to "
+        f"{STEPS[-1]}; choose some of the attentions and heads, or look at the overview()."
+    )
+
+
+def _num_characters(stored: Sequence[Stored]) -> int:
+    return sum(-(-len(one.content) // 3) * 4 for one in stored)
+
+
+def _store(matrices: Sequence[Matrix], step: float | None) -> list[Stored]:
+    if step is None:
+        return [Stored(_deflate(_planes(matrix.weights))) for matrix in matrices]
+    stored = []
+    grain = _FIRST_GRAIN
+    for matrix in matrices:
+        codes = np.floor(matrix.weights.astype(np.float64) * _per_step(step) + 0.5)
+        best = Stored(_deflate(_whole_numbers(codes)))
+        if matrix.factors is not None:
+            left, right = _balanced(*matrix.factors)
+            allowed = matrix.weights > 0
+            others = [_foretold(codes, allowed, left, right, grain * by, step) for by in _GRAINS]
+            shortest = min(others, key=lambda one: len(one.content))
+            grain = shortest.grain
+            best = min(best, shortest, key=lambda one: len(one.content))
+        stored.append(best)
+    return stored
+
+
+def _per_step(step: float) -> int:
+    return round(1 / step)
+
+
+def _balanced(queries: Array, keys: Array) -> tuple[Float[np.ndarray, "R Q"], Float[np.ndarray, "R K"]]:
+    """Two factors with the same product up to a number a row, alike in size, the strongest direction first.
+
+    What all keys have in common adds the same to every score of a row, which a softmax does not see.
+    """
+    left_basis, left = np.linalg.qr(queries.astype(np.float64))
+    right_basis, right = np.linalg.qr(keys.astype(np.float64) - keys.mean(axis=0, dtype=np.float64))
+    turn, strength, turn_back = np.linalg.svd(left @ right.T)
+    rank = len(strength)
+    root = np.sqrt(strength)
+    return (left_basis @ (turn[:, :rank] * root)).T, (right_basis @ (turn_back[:rank].T * root)).T
+
+
+def _foretold(
+    codes: Array, allowed: Bool[np.ndarray, "Q K"], left: Array, right: Array, grain: float, step: float
+) -> Stored:
+    """The factors in multiples of the grain, and what the numbers foretold from them are wrong by."""
+    left, right = np.rint(left / grain), np.rint(right / grain)
+    used = (left != 0).any(axis=1) & (right != 0).any(axis=1)
+    left, right = left[used], right[used]
+    scores = left.T @ right * (grain * grain)  # whole numbers first: their product is exact in any order
+    offsets = _offsets(scores, allowed)
+    expected = exponential(scores + offsets.astype(np.float64)[:, None])
+    expected = np.where(allowed, np.floor(expected * _per_step(step) + 0.5), 0)
+    content = offsets.tobytes() + np.packbits(allowed).tobytes()
+    content += _whole_numbers(np.concatenate([left.ravel(), right.ravel(), (codes - expected).ravel()]))
+    return Stored(_deflate(content), rank=len(left), grain=grain)
+
+
+def _offsets(scores: Array, allowed: Bool[np.ndarray, "Q K"]) -> Float[np.ndarray, " Q"]:
+    """The negative log-sum-exp of each row; 0 where nothing is allowed."""
+    masked = np.where(allowed, scores, -np.inf)
+    largest = np.where(allowed.any(axis=1), masked.max(axis=1, initial=-np.inf), 0)
+    total = np.exp(masked - largest[:, None]).sum(axis=1)
+    offsets: NDArray[np.float32] = np.where(total > 0, -largest - np.log(np.maximum(total, 1e-300)), 0).astype("<f4")
+    return offsets
+
+
+def exponential(x: Array) -> Array:
+    """exp(x) in operations that are exact everywhere: 2^n · Σ r^k / k! with x = n · ln 2 + r. See ``weights.js``."""
+    power = np.floor(x * _LOG2_E + 0.5)
+    rest = x - power * _LN_2
+    series = np.ones_like(x)
+    for term in range(_TERMS, 0, -1):
+        series = series * rest / term + 1
+    return np.where(power < _LOWEST_POWER, 0, np.ldexp(series, np.clip(power, _LOWEST_POWER, 1).astype(int)))
+
+
+def _whole_numbers(numbers: Array) -> bytes:
+    """Small ones in a byte, 0, -1, 1, -2, 2, ... as 0, 1, 2, 3, 4, ...; the others after them, in four."""
+    whole = numbers.ravel().astype(np.int64)
+    folded = np.where(whole >= 0, 2 * whole, -2 * whole - 1)
+    large = folded[folded >= _ESCAPE].astype("<u4")
+    return np.minimum(folded, _ESCAPE).astype(np.uint8).tobytes() + _planes(large)
+
+
+def _planes(numbers: Float[np.ndarray, "*shape"] | Int[np.ndarray, "*shape"]) -> bytes:
+    """All first bytes, then all second ones, ...: alike stand together, which deflates better."""
+    little = numbers.astype(numbers.dtype.newbyteorder("<"))
+    return np.ascontiguousarray(little).view(np.uint8).reshape(-1, numbers.itemsize).T.tobytes()
+
+
+def _deflate(content: bytes) -> bytes:
+    packer = zlib.compressobj(level=6, wbits=-zlib.MAX_WBITS)
+    return packer.compress(content) + packer.flush()

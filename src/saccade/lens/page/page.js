@@ -1,0 +1,173 @@
+// The page itself: the choices, what is read out in words, and who is told of a change.
+
+const byId = (id) => document.getElementById(id);
+const TOP_LINKS = 8;
+
+function option(value, label) {
+  const made = document.createElement("option");
+  made.value = value;
+  made.textContent = label;
+  return made;
+}
+
+function buildChoices() {
+  byId("title").textContent = content.title;
+  const heads = content.attentions.reduce((count, attention) => count + attention.heads.length, 0);
+  byId("summary").textContent = `${content.attentions.length} attentions, ${heads} heads`;
+  byId("attention").replaceChildren(...content.attentions.map(({ name }, place) => option(place, name)));
+  byId("words-choice").hidden = content.axes.every((axis) => axis.words.length === axis.tokens.length);
+  byId("gold-choice").hidden = content.gold === null;
+}
+
+function showChoices() {
+  const attention = currentAttention();
+  const together = rolloutOf(attention) ? HEADS_TOGETHER : ["mean", "max"];
+  byId("attention").value = state.attention;
+  byId("head").replaceChildren(
+    ...attention.heads.map(({ number }) => option(number, String(number))),
+    ...together.map((how) => option(how, headName(how))),
+  );
+  byId("head").value = state.head;
+  byId("words").checked = state.words;
+  byId("gold").checked = state.gold;
+  for (const choice of document.getElementsByName("view")) choice.checked = choice.value === state.view;
+  byId("map").hidden = state.view !== "map";
+  byId("arcs").hidden = state.view !== "arcs";
+}
+
+function showTheme() {
+  document.documentElement.dataset.theme = state.theme;
+  byId("theme").textContent = state.theme === "dark" ? "Light" : "Dark";
+  byId("theme").setAttribute("aria-label", state.theme === "dark" ? "Light colours" : "Dark colours");
+  const ramp = rampBytes();
+  const image = new ImageData(256, 1);
+  for (let shade = 0; shade < 256; shade += 1) {
+    image.data.set([ramp[3 * shade], ramp[3 * shade + 1], ramp[3 * shade + 2], 255], 4 * shade);
+  }
+  byId("ramp").getContext("2d").putImageData(image, 0, 0);
+}
+
+/** A token as text of its own direction. */
+function word(label) {
+  const made = document.createElement("bdi");
+  made.textContent = label;
+  return made;
+}
+
+function small(text) {
+  const made = document.createElement("small");
+  made.textContent = text;
+  return made;
+}
+
+function readOut(matrix) {
+  const labels = currentLabels();
+  const number = document.createElement("b");
+  number.textContent = shown(matrix.values[state.row * matrix.columns + state.column]);
+  const isGold = goldLinks().some(([column, row]) => column === state.column && row === state.row);
+  byId("readout").replaceChildren(
+    ...["from «", word(labels.rows[state.row]), "» to «", word(labels.columns[state.column]), "»: ", number],
+    small(`row ${state.row}, column ${state.column}${isGold ? ", a gold link" : ""}`),
+  );
+}
+
+/** The strongest links of the row, each with a bar. */
+function showRow(matrix) {
+  const labels = currentLabels();
+  const row = matrix.values.subarray(state.row * matrix.columns, (state.row + 1) * matrix.columns);
+  const order = Array.from(row.keys()).sort((one, other) => row[other] - row[one] || one - other);
+  byId("row-title").replaceChildren("«", word(labels.rows[state.row]), `» looks at, in ${currentAttention().name}, ${headName(state.head)}`);
+  byId("top").replaceChildren(
+    ...order.slice(0, TOP_LINKS).map((column) => {
+      const item = document.createElement("li");
+      item.style.setProperty("--weight", Math.min(1, row[column]));
+      const number = document.createElement("span");
+      number.className = "number";
+      number.textContent = shown(row[column]);
+      item.append(word(labels.columns[column]), small(String(column)), number);
+      return item;
+    }),
+  );
+}
+
+function showTolerance() {
+  const bound = tolerance(currentAttention(), state.head, state.words);
+  const exact = content.step === null ? "The weights are kept in float32 as the model gave them; they are shown" : "Weights are shown";
+  byId("tolerance").textContent = `${exact} to within ${plain(bound)}.`;
+}
+
+function plain(number) {
+  return number.toFixed(10).replace(/0+$/, "");
+}
+
+let asked = 0;
+
+async function show(changed) {
+  if (changed.has("theme")) showTheme();
+  showChoices();
+  showTolerance();
+  markChosen();
+  asked += 1;
+  const mine = asked;
+  const matrix = await weightsOf(currentAttention(), state.head, state.words);
+  if (mine !== asked) return;
+  const isNew = ["attention", "head", "words", "theme", "view", "zoom"].some((key) => changed.has(key));
+  viewport.setAttribute("aria-label", `Weights of ${currentAttention().name}, ${headName(state.head)}; arrow keys move through them`);
+  if (state.view === "arcs") await showArcs();
+  else if (isNew) showMap(matrix);
+  else drawMap();
+  readOut(matrix);
+  showRow(matrix);
+  if (changed.has("theme")) drawGrid();
+}
+
+/** One further or back in a list, around its ends. */
+function turned(list, current, step) {
+  const place = list.indexOf(current);
+  return list[(place + step + list.length) % list.length];
+}
+
+const KEYS = {
+  "[": () => ({ head: turned(currentAttention().heads.map((one) => one.number), state.head, -1) }),
+  "]": () => ({ head: turned(currentAttention().heads.map((one) => one.number), state.head, 1) }),
+  ",": () => ({ attention: turned([...content.attentions.keys()], state.attention, -1) }),
+  ".": () => ({ attention: turned([...content.attentions.keys()], state.attention, 1) }),
+  m: () => ({ view: "map" }),
+  a: () => ({ view: "arcs" }),
+  w: () => ({ words: !state.words && !byId("words-choice").hidden }),
+  0: () => ({ zoom: "fit" }),
+};
+
+function onKey(event) {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("select, input")) return;
+  if (event.key in KEYS) change(KEYS[event.key]());
+  else if (event.key === "+" && state.view === "map") zoomBy(1.5);
+  else if (event.key === "-" && state.view === "map") zoomBy(1 / 1.5);
+  else if (event.key === "?") byId("help").click();
+}
+
+byId("attention").addEventListener("change", (event) => change({ attention: Number(event.target.value) }));
+byId("head").addEventListener("change", ({ target }) => {
+  change({ head: HEADS_TOGETHER.includes(target.value) ? target.value : Number(target.value) });
+});
+byId("words").addEventListener("change", (event) => change({ words: event.target.checked, row: 0, column: 0 }));
+byId("gold").addEventListener("change", (event) => change({ gold: event.target.checked }));
+for (const choice of document.getElementsByName("view")) {
+  choice.addEventListener("change", () => change({ view: choice.value }));
+}
+byId("choices").addEventListener("submit", (event) => event.preventDefault());
+byId("theme").addEventListener("click", () => change({ theme: state.theme === "dark" ? "light" : "dark" }));
+byId("help").addEventListener("click", () => {
+  byId("keys").hidden = !byId("keys").hidden;
+  byId("help").setAttribute("aria-expanded", String(!byId("keys").hidden));
+});
+document.addEventListener("keydown", onKey);
+addEventListener("hashchange", () => change(readAddress()));
+
+buildChoices();
+buildGrid();
+buildTable();
+listeners.push(show);
+change(readAddress());
+await show(new Set(["theme", "view"]));
+document.documentElement.dataset.ready = "yes";
