@@ -216,7 +216,7 @@ def test_what_is_not_there_is_refused(seen_view: View) -> None:
     with pytest.raises(ShapeError, match="no head -4"):
         seen_view.top("encoder.0.self", 0, head=-4)
     with pytest.raises(OptionError, match="mean or max for all heads; not 'sum'"):
-        seen_view.matrix("encoder.0.self", "sum")  # type: ignore[arg-type]
+        seen_view.matrix("encoder.0.self", "sum")
     with pytest.raises(ShapeError, match=r"no row 4 in decoder.0.cross; there are 4"):
         seen_view.row("decoder.0.cross", 4, words=True)
     with pytest.raises(OptionError, match="k of at least 1; not 0"):

@@ -59,6 +59,9 @@ class Axis:
             pieces[word].append(token)
         return [_join(some) for some in pieces]
 
+    def size(self, words: bool) -> int:
+        return self.num_words if words else len(self)
+
     def labels(self, words: bool) -> list[str]:
         return self.joined if words else self.tokens
 

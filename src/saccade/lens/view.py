@@ -79,19 +79,24 @@ class View:
     def kind(self, name: str) -> Kind:
         """Of other keys: "cross"; of its own, "causal" if no query has a weight for what follows it, else "self"."""
         trace = self._trace(name)
-        if not self._one_sequence(name):
+        if not self.is_self(name):
             return "cross"
         size = trace.shape[2]
         looked_at = range(0, size - 1, max(1, size // _KIND_ROWS))
         ahead = (trace.row(row, batch=self.batch)[:, row + 1 :].any() for row in looked_at)
         return "causal" if len(looked_at) and not any(map(bool, ahead)) else "self"
 
+    def is_self(self, name: str) -> bool:
+        """Whether its rows and columns are the same sequence."""
+        self._trace(name)
+        return not looks_elsewhere(name) and self.rows[name] == self.columns[name]
+
     @property
     def stacks(self) -> dict[str, list[str]]:
         """The self-attentions that follow each other, by their names with * for the layer: ``encoder.*.self``."""
         found: dict[str, list[str]] = {}
         for name in self.traces:
-            if self._one_sequence(name):
+            if self.is_self(name):
                 found.setdefault(re.sub(r"\d+", "*", name), []).append(name)
         return found
 
@@ -108,7 +113,7 @@ class View:
     def row(self, name: str, row: int, *, words: bool = False) -> Float[Tensor, "H K"]:
         """What one token, or one word, takes from each key: a row a head."""
         trace, axis = self._trace(name), self.rows[name]
-        count = axis.num_words if words else len(axis)
+        count = axis.size(words)
         if not -count <= row < count:
             raise ShapeError(f"There is no row {row} in {name}; there are {count}, counted from 0.")
         if not words:
@@ -117,11 +122,21 @@ class View:
         tile = trace.tile(range(pieces[0], pieces[-1] + 1), slice(None), batch=self.batch)
         return merge(tile.double(), [0] * len(pieces), self.columns[name].words).squeeze(-2).to(tile.dtype)
 
+    def one_row(self, name: str, row: int, head: Head = "mean", *, words: bool = False) -> Float[Tensor, " K"]:
+        """The same of one head, or of all as their mean or maximum."""
+        every = self.row(name, row, words=words)
+        self._check_head(head)
+        if isinstance(head, int):
+            if not -len(every) <= head < len(every):
+                raise ShapeError(f"There is no head {head}; there are {len(every)}, counted from 0.")
+            return every[head]
+        return measures.reduce_heads(iter(every), head)
+
     def top(self, name: str, row: int, k: int = 5, head: Head = "mean", *, words: bool = False) -> list[Weighted]:
         """The k keys that one query takes most from, the strongest first: (column, weight)."""
         if k < 1:
             raise OptionError(f"top() takes k of at least 1; not {k}.")
-        weights = self._one_of(self.row(name, row, words=words), head)
+        weights = self.one_row(name, row, head, words=words)
         best = weights.topk(min(k, len(weights)))
         return [Weighted(int(place), float(weight)) for place, weight in zip(best.indices, best.values, strict=True)]
 
@@ -173,7 +188,7 @@ class View:
 
     def distance(self, name: str, progress: Progress | None = None) -> Float[Tensor, " H"]:
         """How many tokens away each head looks, the mean over its rows; of self-attentions only."""
-        if not self._one_sequence(name):
+        if not self.is_self(name):
             raise OptionError(f"A distance is between tokens of one sequence; {name} looks from one to another.")
         return measures.distance(self._trace(name), batch=self.batch, progress=progress)
 
@@ -259,10 +274,6 @@ class View:
             raise UnknownNameError("attention", name, self.traces)
         return self.traces[name]
 
-    def _one_sequence(self, name: str) -> bool:
-        self._trace(name)
-        return not looks_elsewhere(name) and self.rows[name] == self.columns[name]
-
     def _stack(self, stack: str | None) -> str:
         if not self.stacks:
             raise OptionError("A rollout needs self-attentions; there are none among " + ", ".join(self.names) + ".")
@@ -304,14 +315,6 @@ class View:
             merged(trace.tile(rows, columns, head=number, batch=self.batch)) for number in range(self.heads(name))
         )
         return measures.reduce_heads(every, head)
-
-    def _one_of(self, rows: Float[Tensor, "H K"], head: Head) -> Float[Tensor, " K"]:
-        self._check_head(head)
-        if isinstance(head, int):
-            if not -len(rows) <= head < len(rows):
-                raise ShapeError(f"There is no head {head}; there are {len(rows)}, counted from 0.")
-            return rows[head]
-        return measures.reduce_heads(iter(rows), head)
 
 
 def view(

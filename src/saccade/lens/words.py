@@ -6,6 +6,7 @@ over its pieces. Rows that summed to 1 still do.
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Sequence
 
@@ -16,7 +17,7 @@ from torch import Tensor
 
 from saccade.errors import OptionError, ShapeError
 
-__all__ = ["letters", "merge", "right_to_left", "shorten", "visible", "visible_text"]
+__all__ = ["code_point", "letters", "merge", "right_to_left", "shorten", "visible", "visible_text"]
 
 _MARKS = {" ": "·", "\t": "⇥", "\n": "↵"}
 _OTHER_SPACE = "⍽"  # no-break, narrow, ideographic, ...
@@ -24,6 +25,7 @@ _EMPTY = "∅"
 _ELLIPSIS = "…"
 #: Controls, formatting (all bidi controls), lone surrogates, and the two line separators: nothing to be seen.
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+_CODE_POINT = re.compile(r"(⟨U\+[0-9A-F]{4,6}⟩)")  # never cut into
 _JOINERS = frozenset("\u200c\u200d")
 
 
@@ -56,6 +58,11 @@ def visible(token: str) -> str:
     return first + "".join(shown)
 
 
+def code_point(character: str) -> str:
+    """What stands for a character that cannot be shown."""
+    return f"⟨U+{ord(character):04X}⟩"
+
+
 def visible_text(text: str) -> str:
     """A title or sentence: its spaces stay spaces, and nothing else is hidden."""
     return " ".join(visible(word) for word in text.split(" ") if word)
@@ -67,7 +74,7 @@ def shorten(text: str, width: int) -> str:
         raise OptionError(f"shorten() takes a width of at least 1; not {width}.")
     if cell_len(text) <= width:
         return text
-    clusters = letters(text)
+    clusters = [part for run in _CODE_POINT.split(text) for part in ([run] if _CODE_POINT.match(run) else letters(run))]
     tail_width = (width - 1) // 2
     tail = _fitting(clusters[::-1], tail_width)[::-1]
     head = _fitting(clusters, width - 1 - cell_len("".join(tail)))
@@ -100,7 +107,7 @@ def _visible_character(token: str, position: int) -> str:
         return _OTHER_SPACE
     if category not in _HIDDEN or (character in _JOINERS and _joins(token, position)):
         return character
-    return f"⟨U+{ord(character):04X}⟩"
+    return code_point(character)
 
 
 def _joins(token: str, position: int) -> bool:

@@ -1,0 +1,179 @@
+"""Every view as a matplotlib figure: ``view.figure("heatmap", name="decoder.1.cross", head=2)``.
+
+The arrays that are drawn are the view's own numbers, so they can be read back from the figure. What is too long to
+draw weight by weight is drawn as an overview, and says in its title what a cell is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from saccade.errors import OptionError
+from saccade.lens.axis import Axis
+from saccade.lens.drawing import GAP, MARGIN, Page, label, quiet, save
+from saccade.lens.figure_parts import MOST_TOKENS, Array, ThemeName, as_array, describe, is_dark, labels, scale_end
+from saccade.lens.figures_arcs import arcs
+from saccade.lens.figures_heads import entropy, grid
+from saccade.lens.figures_patches import patches
+from saccade.lens.links import Link
+from saccade.lens.panel import (
+    FEW_TOKENS,
+    SCALE_HEIGHT,
+    SCALE_WIDTH_WITH_GOLD,
+    Panel,
+    Places,
+    Scale,
+    places,
+    weight_text,
+)
+from saccade.lens.pictures import checked_links, draw_matrix
+from saccade.lens.view import Head, View
+
+__all__ = ["FIGURES", "save"]
+
+_TICKS = 20  # labels along an overview
+_DIFFERENCES = (0.1, 0.25, 0.5, 1.0)  # where the scale of a difference may end
+
+
+def heatmap(
+    view: View,
+    name: str | None = None,
+    head: Head = "mean",
+    *,
+    words: bool = False,
+    scale: float | None = 1.0,
+    title: str | None = None,
+    theme: ThemeName = "light",
+) -> Figure:
+    """One head, or the mean or maximum of all, with tokens on both axes.
+
+    ``scale`` is the weight that is drawn as full ink; None takes the largest weight.
+    """
+    name = name or view.names[-1]
+    said = title or describe(view, name, head)
+    rows, columns = view.rows[name], view.columns[name]
+    if max(rows.size(words), columns.size(words)) <= MOST_TOKENS:
+        matrix = as_array(view.matrix(name, head, words=words))
+        sides = places(labels(rows, words)), places(labels(columns, words))
+    else:
+        pooled = view.overview(name, head, MOST_TOKENS)
+        matrix, said = as_array(pooled.values), f"{said}: {pooled.label}"
+        sides = _ticks(rows, pooled.cell[0]), _ticks(columns, pooled.cell[1])
+    return draw_matrix(matrix, *sides, Scale(scale_end(scale, matrix)), title=said, dark=is_dark(theme))
+
+
+def alignment(
+    view: View,
+    name: str | None = None,
+    head: Head = "mean",
+    *,
+    words: bool = True,
+    gold: frozenset[Link] | None = None,
+    title: str | None = None,
+    theme: ThemeName = "light",
+) -> Figure:
+    """An attention over another sequence, by words, with the gold links outlined in it and drawn beside it."""
+    across = [other for other in view.names if view.kind(other) == "cross"]
+    if name is None and not across:
+        raise OptionError(f"An alignment is between two sequences; {', '.join(view.names)} look at their own.")
+    name = name or across[-1]
+    gold = view.gold if gold is None else gold
+    if gold is not None and not words:
+        raise OptionError("Gold links are between words; draw the alignment with words=True.")
+    matrix = as_array(view.matrix(name, head, words=words))
+    said = title or describe(view, name, head)
+    sides = places(labels(view.rows[name], words)), places(labels(view.columns[name], words))
+    if gold is None:
+        return draw_matrix(matrix, *sides, Scale(), title=said, dark=is_dark(theme))
+    links = checked_links(gold, matrix.shape) or []
+    return _beside(matrix, *sides, links, said, dark=is_dark(theme))
+
+
+def rollout(
+    view: View,
+    stack: str | None = None,
+    heads: Literal["mean", "max"] = "mean",
+    *,
+    words: bool = False,
+    scale: float | None = None,
+    title: str | None = None,
+    theme: ThemeName = "light",
+) -> Figure:
+    """How much of each token reaches each output of a stack of self-attentions (Abnar & Zuidema 2020)."""
+    stack = stack or next(iter(view.stacks), None)
+    matrix = as_array(view.rollout(stack, heads, words=words))
+    axis = view.rows[view.stacks[str(stack)][-1]]
+    if len(matrix) > MOST_TOKENS:
+        raise OptionError(f"A rollout is drawn of at most {MOST_TOKENS} tokens; not of {len(matrix)}.")
+    tokens = places(labels(axis, words))
+    said = title or f"rollout of {stack}, {heads} of heads"
+    colours = Scale(scale_end(scale, matrix), name="share")
+    return draw_matrix(matrix, tokens, tokens, colours, title=said, dark=is_dark(theme))
+
+
+def difference(
+    view: View,
+    other: View,
+    name: str | None = None,
+    head: Head = "mean",
+    *,
+    words: bool = False,
+    title: str | None = None,
+    theme: ThemeName = "light",
+) -> Figure:
+    """The weights of this input less those of another, between the tokens that both have: blue more, orange less."""
+    name = name or view.names[-1]
+    found = view.difference(other, name, head, words=words)
+    matrix = as_array(found.values)
+    if not matrix.size or max(matrix.shape) > MOST_TOKENS:
+        raise OptionError(f"A difference is drawn of 1 to {MOST_TOKENS} common tokens; not of {max(matrix.shape)}.")
+    largest = float(np.abs(matrix).max())
+    scale = Scale(next((end for end in _DIFFERENCES if largest <= end), largest), differences=True, name="difference")
+    sides = places([label(token) for token in found.rows]), places([label(token) for token in found.columns])
+    return draw_matrix(matrix, *sides, scale, title=title or describe(view, name, head), dark=is_dark(theme))
+
+
+def _ticks(axis: Axis, cell: int) -> Places:
+    """Some tokens along an overview, each with its position, at the cell that holds it."""
+    cells = -(-len(axis) // cell)
+    step = max(1, -(-cells // _TICKS))
+    return [(place + 0.5, f"{place * cell} {label(axis.tokens[place * cell])}") for place in range(0, cells, step)]
+
+
+def _beside(matrix: Array, rows: Places, columns: Places, gold: Sequence[Link], title: str, *, dark: bool) -> Figure:
+    """Weights with the gold links outlined, and beside them the gold links alone."""
+    truth = np.zeros_like(matrix)
+    for column, row in gold:
+        truth[row, column] = 1.0
+    with quiet():
+        page = Page(dark=dark)
+        panel, other = Panel(page, matrix, rows, columns), Panel(page, truth, rows, columns)
+        title_width, title_height = page.measure_title(title)
+        left, top = MARGIN + panel.left, MARGIN + title_height + panel.header
+        second = left + max(panel.reach, SCALE_WIDTH_WITH_GOLD) + 4 * GAP
+        below = top + panel.height + 3 * GAP
+        page.resize(max(second + other.reach, MARGIN + title_width) + MARGIN, below + SCALE_HEIGHT + MARGIN)
+        few = max(matrix.shape) <= FEW_TOKENS
+        panel.draw(left, top, Scale(), numbers=weight_text if few else None, gold=gold)
+        other.draw(second, top, Scale(), row_labels=False)
+        page.write_title(title)
+        Scale().draw(page, left, below, gold=True)
+        page.write(second, below, "gold links")
+    return page.figure
+
+
+#: The kinds of ``View.figure``; each takes a view and its own options.
+FIGURES: dict[str, Callable[..., Figure]] = {
+    "heatmap": heatmap,
+    "arcs": arcs,
+    "grid": grid,
+    "alignment": alignment,
+    "rollout": rollout,
+    "difference": difference,
+    "entropy": entropy,
+    "patches": patches,
+}

@@ -1,0 +1,105 @@
+"""What one word looks at: arcs from it to each key, and beside each key a column a head."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
+
+from saccade.errors import OptionError
+from saccade.lens.drawing import GAP, LABEL_SIZE, MARGIN, Label, Page, quiet
+from saccade.lens.figure_parts import Array, ThemeName, as_array, describe, is_dark, labels
+from saccade.lens.panel import SCALE_HEIGHT, SCALE_WIDTH, Panel, Scale, places
+from saccade.lens.view import Head, View
+
+__all__ = ["arcs"]
+
+_LINE, _SPAN, _CELL = 0.24, 1.8, 0.3  # inches: height of a token, width of the arcs, width of a head's column
+_THICKEST = 8.0  # points, of the arc of weight 1; others in proportion
+_LEAST = 0.005  # weaker links have no arc
+_POINTS = 33  # of the curve of an arc
+
+
+def arcs(
+    view: View,
+    name: str | None = None,
+    row: int = 0,
+    head: Head = "mean",
+    *,
+    words: bool = False,
+    most: int = 60,
+    title: str | None = None,
+    theme: ThemeName = "light",
+) -> Figure:
+    """The queries with one of them chosen, its arcs to the keys (of ``head``), and the weights of every head.
+
+    Of more than ``most`` keys those with the largest weights are shown, in their order; of the queries those around
+    the chosen one.
+    """
+    name = name or view.names[-1]
+    if most < 1:
+        raise OptionError(f"At least 1 key is shown; not {most}.")
+    every, one = as_array(view.row(name, row, words=words)), as_array(view.one_row(name, row, head, words=words))
+    queries, keys = labels(view.rows[name], words), labels(view.columns[name], words)
+    row %= len(queries)
+    shown = np.sort(np.argsort(-every.max(axis=0), kind="stable")[:most])
+    first = max(0, min(row - most // 2, len(queries) - most))
+    near = range(first, min(first + most, len(queries)))
+    said = title or describe(view, name, head) + ("" if len(shown) == len(keys) else _chosen(len(shown), len(keys)))
+    with quiet():
+        page = Page(dark=is_dark(theme))
+        panel = Panel(
+            page,
+            every[:, shown].T,
+            places([keys[key] for key in shown]),
+            places([str(number) for number in range(len(every))]),
+            (_CELL, _LINE),
+        )
+        _draw(page, panel, [queries[query] for query in near], row - first, one[shown], said)
+    return page.figure
+
+
+def _draw(page: Page, panel: Panel, queries: Sequence[str], row: int, weights: Array, title: str) -> None:
+    title_width, title_height = page.measure_title(title)
+    start = MARGIN + max(page.measure(query, fontweight="bold")[0] for query in queries) + GAP
+    left = start + _SPAN + GAP + panel.left
+    caption = page.measure("heads")[1] + 2 * GAP
+    top = MARGIN + title_height + caption + panel.header
+    height = max(len(queries) * _LINE, panel.height)
+    right = max(left + panel.reach, start + SCALE_WIDTH, MARGIN + title_width, left + page.measure("heads")[0])
+    below = top + height + 3 * GAP
+    page.resize(right + MARGIN, below + SCALE_HEIGHT + MARGIN)
+    page.write_title(title)
+    page.write(left, top - panel.header - GAP, "heads", va="bottom")
+    scale = Scale()
+    panel.draw(left, top, scale)
+    axes = page.axes(start, top, _SPAN, height)
+    axes.set(xlim=(0, 1), ylim=(height / _LINE, 0))
+    _draw_queries(axes, queries, row, page)
+    _draw_curves(axes, row, weights, page)
+    scale.draw(page, start, below)
+
+
+def _draw_queries(axes: Axes, queries: Sequence[str], row: int, page: Page) -> None:
+    for place, query in enumerate(queries):
+        how: dict[str, Any] = {"ha": "right", "va": "center_baseline", "color": page.colours.text}
+        how |= {"fontweight": "bold"} if place == row else {"alpha": 0.55}
+        axes.add_artist(Label(-GAP / _SPAN, place + 0.5, query, LABEL_SIZE, **how))
+
+
+def _draw_curves(axes: Axes, row: int, weights: Array, page: Page) -> None:
+    """Curves that leave and arrive level, as thick as their weights, the strongest drawn last."""
+    order = [key for key in np.argsort(weights, kind="stable") if weights[key] >= _LEAST]
+    along = np.linspace(0, 1, _POINTS)
+    smooth = along**2 * (3 - 2 * along)
+    curves = [np.column_stack([along, row + 0.5 + (key - row) * smooth]) for key in order]
+    lines = LineCollection(curves, colors=page.colours.up, linewidths=_THICKEST * weights[order], clip_on=False)
+    axes.add_collection(lines, autolim=False)
+
+
+def _chosen(shown: int, count: int) -> str:
+    return f": the {shown} strongest of {count} keys"

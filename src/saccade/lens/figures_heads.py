@@ -1,0 +1,140 @@
+"""All heads of all layers at once: their matrices as a grid of small pictures, or one number of each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from saccade.attention.overview import Progress
+from saccade.errors import OptionError
+from saccade.lens.drawing import GAP, MARGIN, Page, label, quiet
+from saccade.lens.figure_parts import MOST_TOKENS, Array, ThemeName, as_array, is_dark, scale_end
+from saccade.lens.panel import SCALE_HEIGHT, SCALE_WIDTH, Panel, Scale, places
+from saccade.lens.view import View
+
+__all__ = ["entropy", "grid"]
+
+_LARGEST_PICTURE, _SMALLEST_PICTURE, _GRID_WIDTH = 1.1, 0.5, 9.0  # inches
+_NUMBER_CELL = (0.52, 0.3)
+
+
+def grid(
+    view: View,
+    names: Sequence[str] | None = None,
+    *,
+    words: bool = False,
+    scale: float = 1.0,
+    title: str | None = None,
+    theme: ThemeName = "light",
+) -> Figure:
+    """A row for each attention, a column for each head; in each picture queries run down and keys to the right."""
+    names = _chosen(view, names)
+    most_heads = max(view.heads(name) for name in names)
+    size = min(_LARGEST_PICTURE, max(_SMALLEST_PICTURE, _GRID_WIDTH / most_heads))
+    with quiet():
+        page = Page(dark=is_dark(theme))
+        pictures, notes = _pictures(view, names, words)
+        said = title or "all heads, queries down, keys across" + "".join(f"; {note}" for note in notes)
+        title_width, title_height = page.measure_title(said)
+        shown = [label(name) for name in names]
+        left = MARGIN + max(page.measure(name)[0] for name in shown) + GAP
+        top = MARGIN + title_height + page.measure("head 0")[1] + GAP
+        below = top + len(names) * (size + GAP) + 2 * GAP
+        right = max(left + max(most_heads * (size + GAP), SCALE_WIDTH), MARGIN + title_width)
+        page.resize(right + MARGIN, below + SCALE_HEIGHT + MARGIN)
+        page.write_title(said)
+        for head in range(most_heads):
+            place = left + head * (size + GAP) + size / 2
+            page.write(place, top - GAP, f"head {head}" if size > 0.6 else str(head), ha="center", va="bottom")
+        for number, name in enumerate(shown):
+            middle = top + number * (size + GAP) + size / 2
+            page.write(left - GAP, middle, name, ha="right", va="center_baseline")
+        for (row, head), matrix in pictures.items():
+            axes = page.axes(left + head * (size + GAP), top + row * (size + GAP), size, size)
+            axes.imshow(matrix, aspect="auto", **Scale(scale).colours(dark=page.dark))
+            axes.patch.set(facecolor="none", edgecolor=page.colours.grid, linewidth=0.8, visible=True, clip_on=False)
+            axes.set(xticks=(), yticks=())
+            axes.set_axis_on()
+            for side in axes.spines.values():
+                side.set(color=page.colours.grid, linewidth=0.8)
+        largest = max((float(matrix.max()) for matrix in pictures.values() if matrix.size), default=0.0)
+        Scale(scale).draw(page, left, below, largest)
+    return page.figure
+
+
+def entropy(
+    view: View,
+    names: Sequence[str] | None = None,
+    *,
+    title: str | None = None,
+    theme: ThemeName = "light",
+    progress: Progress | None = None,
+) -> Figure:
+    """Of each head the mean entropy of its rows in bits, and of self-attentions how many tokens away it looks."""
+    names = _chosen(view, names)
+    bits, away = _measured(view, names, progress)
+    most = max(float(np.log2(max(2, len(view.columns[name])))) for name in names)
+    ends = Scale(most, name="bits"), Scale(scale_end(None, away), name="tokens")
+    said = ("entropy", "distance")
+    heads = places([str(head) for head in range(bits.shape[1])])
+    with quiet():
+        page = Page(dark=is_dark(theme))
+        rows = places([label(name) for name in names])
+        panels = [Panel(page, values, rows, heads, _NUMBER_CELL) for values in (bits, away)]
+        if np.isnan(away).all():
+            panels.pop()
+        title_width, title_height = page.measure_title(title)
+        left, caption = MARGIN + panels[0].left, page.measure("entropy")[1] + 2 * GAP
+        top = MARGIN + title_height + caption + panels[0].header
+        step = max(panels[0].reach, SCALE_WIDTH) + 4 * GAP
+        below = top + panels[0].height + 3 * GAP
+        right = max(left + len(panels) * step - 4 * GAP, MARGIN + title_width)
+        page.resize(right + MARGIN, below + SCALE_HEIGHT + MARGIN)
+        page.write_title(title)
+        for number, (panel, scale, name) in enumerate(zip(panels, ends, said, strict=False)):
+            page.write(left + number * step, top - panel.header - GAP, f"{name} of each head", va="bottom")
+            panel.draw(left + number * step, top, scale, numbers=_number, row_labels=not number)
+            scale.draw(page, left + number * step, below)
+    return page.figure
+
+
+def _chosen(view: View, names: Sequence[str] | None) -> list[str]:
+    chosen = view.names if names is None else list(names)
+    if not chosen:
+        raise OptionError("A picture of all heads needs at least one attention; none was named.")
+    return chosen
+
+
+def _pictures(view: View, names: Sequence[str], words: bool) -> tuple[dict[tuple[int, int], Array], list[str]]:
+    """The matrix of each head, by its place; and what the cells are where they are not single weights."""
+    found: dict[tuple[int, int], Array] = {}
+    notes: dict[str, None] = {}
+    for row, name in enumerate(names):
+        long = max(view.rows[name].size(words), view.columns[name].size(words)) > MOST_TOKENS
+        for head in range(view.heads(name)):
+            if long:
+                pooled = view.overview(name, head, MOST_TOKENS)
+                notes[pooled.label] = None
+                found[row, head] = as_array(pooled.values)
+            else:
+                found[row, head] = as_array(view.matrix(name, head, words=words))
+    return found, list(notes)
+
+
+def _measured(view: View, names: Sequence[str], progress: Progress | None) -> tuple[Array, Array]:
+    """Entropy and distance (attention, head); what there is not is NaN."""
+    most_heads = max(view.heads(name) for name in names)
+    bits, away = np.full((2, len(names), most_heads), np.nan)
+    for row, name in enumerate(names):
+        bits[row, : view.heads(name)] = view.entropy(name).numpy()
+        if view.is_self(name):
+            away[row, : view.heads(name)] = view.distance(name).numpy()
+        if progress is not None:
+            progress((row + 1) / len(names))
+    return bits, away
+
+
+def _number(value: float) -> str:
+    return "" if np.isnan(value) else f"{value:.2f}" if value < 100 else f"{value:.0f}"

@@ -1,0 +1,188 @@
+"""A matrix of cells with its labels, and the scale under it: the part that most figures are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import Normalize
+from matplotlib.patches import Rectangle
+from numpy.typing import NDArray
+
+from saccade.lens.drawing import GAP, LABEL_SIZE, SMALL_SIZE, Label, Page
+from saccade.lens.links import Link
+from saccade.lens.ramp import ramp_colormap
+
+__all__ = ["Panel", "Scale", "cell_size", "places"]
+
+Array = NDArray[np.float64]
+Places = Sequence[tuple[float, str]]  # labels, each at its place along the side, counted in cells
+
+#: Up to so many rows and columns the numbers are written into the cells.
+FEW_TOKENS = 13
+
+_LARGEST_CELL, _SMALL_CELL, _SMALLEST_LABELLED = 0.5, 0.24, 0.12  # inches
+_SMALL_MATRIX, _LARGE_MATRIX = 6.0, 14.4
+_SMALLEST_LABEL = 6.0  # points
+_NUMBER_SIZE = 8.0
+_TILT = 45
+_MOST_DRAWN_CELLS = 5000  # more of them are one image in an SVG or PDF, instead of a shape each
+
+
+def cell_size(count: int) -> float:
+    """The width of a cell in inches: roomy for few, then as small as its label, then smaller than that."""
+    if count * _SMALL_CELL <= _LARGE_MATRIX:
+        return min(_LARGEST_CELL, max(_SMALL_CELL, _SMALL_MATRIX / max(1, count)))
+    return _LARGE_MATRIX / count
+
+
+def places(labels: Sequence[str]) -> Places:
+    """A label in the middle of each cell."""
+    return [(number + 0.5, text) for number, text in enumerate(labels)]
+
+
+@dataclass(frozen=True)
+class Scale:
+    """From which number to which the colours run; differences have 0 in the middle."""
+
+    high: float = 1.0
+    differences: bool = False
+    name: str = "weight"
+
+    @property
+    def low(self) -> float:
+        return -self.high if self.differences else 0.0
+
+    def colours(self, *, dark: bool) -> dict[str, Any]:
+        return {"cmap": ramp_colormap(dark=dark, differences=self.differences), "norm": Normalize(self.low, self.high)}
+
+    def draw(self, page: Page, left: float, top: float, largest: float = 0.0, *, gold: bool = False) -> None:
+        """What the shades mean, in an area of SCALE_WIDTH by SCALE_HEIGHT."""
+        axes = page.axes(left, top, _BAR_WIDTH, _BAR_HEIGHT)
+        axes.set(xlim=(0, 1), ylim=(0, 1))
+        steps = 50
+        edges, shades = np.linspace(0, 1, steps + 1), np.linspace(self.low, self.high, steps)[None]
+        bar = axes.pcolormesh(edges, np.array([0.0, 1.0]), shades, **self.colours(dark=page.dark))
+        bar.set(edgecolor="face", linewidth=0.8)
+        frame = Rectangle((0, 0), 1, 1, fill=False, edgecolor=page.colours.text, linewidth=0.6, clip_on=False)
+        axes.add_patch(frame)
+        past = "≥ " if largest > self.high * (1 + 1e-6) else ""
+        for place, value in ((0.0, self.low), (0.5, (self.low + self.high) / 2), (1.0, self.high)):
+            _write(axes, place, -0.35, f"{past if place == 1 else ''}{value:.3g}", page, ha="center", va="top")
+        _write(axes, 1.08, 0.5, self.name, page)
+        if gold:
+            square = Rectangle((1.5, 0), _BAR_HEIGHT / _BAR_WIDTH, 1, fill=False, edgecolor=page.colours.gold)
+            square.set(linewidth=1.4, clip_on=False)
+            axes.add_patch(square)
+            _write(axes, 1.62, 0.5, "gold", page)
+
+
+_BAR_WIDTH, _BAR_HEIGHT = 1.5, 0.11
+SCALE_WIDTH, SCALE_WIDTH_WITH_GOLD, SCALE_HEIGHT = 2.3, 3.0, _BAR_HEIGHT + 3.5 * GAP
+
+
+class Panel:
+    """A matrix with labels at its left and on top of it; all sizes in inches."""
+
+    def __init__(
+        self, page: Page, matrix: Array, rows: Places, columns: Places, cell: tuple[float, float] | None = None
+    ) -> None:
+        self.page, self.matrix = page, matrix
+        num_rows, num_columns = matrix.shape
+        square = cell_size(max(num_rows, num_columns))
+        # Of a long and narrow matrix the short side stays legible.
+        self.cell_width, self.cell_height = cell or (
+            max(square, min(_SMALLEST_LABELLED, cell_size(num_columns))),
+            max(square, min(_SMALLEST_LABELLED, cell_size(num_rows))),
+        )
+        self.rows, self.row_size = _thinned(rows, self.cell_height)
+        self.columns, self.column_size = _thinned(columns, self.cell_width)
+        self.width, self.height = num_columns * self.cell_width, num_rows * self.cell_height
+
+        flat = max((page.measure(text, self.column_size)[0] for _, text in self.columns), default=0.0)
+        apart = [after - place for (place, _), (after, _) in pairwise(self.columns)]
+        spacing = self.cell_width * min(apart, default=1.0)
+        self.tilt = 0 if flat <= spacing - GAP else _TILT if spacing >= _SMALL_CELL - 1e-9 else 90
+        tilted = [page.measure(text, self.column_size, self.tilt) for _, text in self.columns]
+        self.header = max((height for _, height in tilted), default=0.0) + GAP
+        self.left = max((page.measure(text, self.row_size)[0] for _, text in self.rows), default=0.0) + GAP
+        # A tilted label begins above the middle of its column and leans out to the right.
+        reach = [place * self.cell_width + width for (place, _), (width, _) in zip(self.columns, tilted, strict=True)]
+        self.reach = max([self.width, *(reach if self.tilt == _TILT else ())])
+
+    def draw(
+        self,
+        left: float,
+        top: float,
+        scale: Scale,
+        *,
+        numbers: Callable[[float], str] | None = None,
+        gold: Iterable[Link] = (),
+        row_labels: bool = True,
+    ) -> Axes:
+        """Draw the matrix with its top left cell at this place; ``numbers`` gives what is written into a cell."""
+        axes = self.page.axes(left, top, self.width, self.height)
+        num_rows, num_columns = self.matrix.shape
+        axes.set(xlim=(0, max(1, num_columns)), ylim=(max(1, num_rows), 0))
+        if self.matrix.size:
+            edges = np.arange(num_columns + 1), np.arange(num_rows + 1)
+            mesh = axes.pcolormesh(*edges, self.matrix, **scale.colours(dark=self.page.dark))
+            thin = min(self.cell_width, self.cell_height)
+            mesh.set(edgecolor=self.page.colours.grid, linewidth=thin if thin >= _SMALLEST_LABELLED else 0)
+            mesh.set(clip_on=False, rasterized=self.matrix.size > _MOST_DRAWN_CELLS)
+        self._draw_labels(axes, row_labels)
+        if numbers is not None:
+            self._draw_numbers(axes, scale, numbers)
+        for column, row in gold:
+            outline = Rectangle((column + 0.06, row + 0.06), 0.88, 0.88, fill=False, edgecolor=self.page.colours.gold)
+            outline.set_linewidth(min(2.0, 5 * self.cell_width))
+            axes.add_patch(outline)
+        return axes
+
+    def _draw_labels(self, axes: Axes, row_labels: bool) -> None:
+        colour = self.page.colours.text
+        for place, text in self.rows if row_labels else ():
+            how: dict[str, Any] = {"ha": "right", "va": "center_baseline"}
+            axes.add_artist(Label(-GAP / self.cell_width, place, text, self.row_size, color=colour, **how))
+        for place, text in self.columns:
+            how = {"ha": "center", "va": "bottom"}
+            if self.tilt == _TILT:
+                how = {"ha": "left", "va": "bottom", "rotation": _TILT, "rotation_mode": "anchor"}
+            elif self.tilt:
+                how = {"ha": "center", "va": "bottom", "rotation": self.tilt}
+            axes.add_artist(Label(place, -GAP / self.cell_height, text, self.column_size, color=colour, **how))
+
+    def _draw_numbers(self, axes: Axes, scale: Scale, numbers: Callable[[float], str]) -> None:
+        longest = max((len(numbers(value)) for value in self.matrix.flat), default=1)
+        size = min(_NUMBER_SIZE, self.cell_width * 72 / (0.72 * max(4, longest)))
+        colours = self.page.colours
+        for (row, column), value in np.ndenumerate(self.matrix):
+            if text := numbers(value):
+                colour = colours.background if abs(value) > 0.5 * scale.high else colours.text
+                how: dict[str, Any] = {"ha": "center", "va": "center_baseline", "color": colour}
+                axes.add_artist(Label(column + 0.5, row + 0.5, text, size, **how))
+
+
+def weight_text(weight: float) -> str:
+    """A weight for its cell; what would be 0.00 is left blank."""
+    return f"{weight:.2f}" if weight >= 0.005 else ""
+
+
+def _thinned(labels: Places, cell: float) -> tuple[Places, float]:
+    """Every label that has room for it, and its size: smaller where they are close, then only every n-th."""
+    room = cell * min((after - place for (place, _), (after, _) in pairwise(labels)), default=1.0)
+    size = min(LABEL_SIZE, max(_SMALLEST_LABEL, LABEL_SIZE * (room + 1e-9) / _SMALL_CELL))
+    chosen: list[tuple[float, str]] = []
+    for place, text in labels:
+        if not chosen or (place - chosen[-1][0]) * cell >= _SMALLEST_LABELLED - 1e-9:
+            chosen.append((place, text))
+    return chosen, size
+
+
+def _write(axes: Axes, x: float, y: float, text: str, page: Page, **how: Any) -> None:
+    settings = {"ha": "left", "va": "center_baseline", "color": page.colours.text, **how}
+    axes.add_artist(Label(x, y, text, SMALL_SIZE, **settings))
