@@ -63,6 +63,15 @@ def test_columns_that_do_not_fit_are_counted() -> None:
     assert lines[-2].startswith("·· 0.05")
 
 
+def test_of_columns_that_do_not_fit_those_with_the_largest_weights_are_shown() -> None:
+    weights = torch.full((2, 60), 0.01)
+    weights[0, 59], weights[1, 40], weights[1, 7] = 0.9, 0.5, 0.3
+    words = [f"{chr(97 + column // 10)}{column % 10}" for column in range(60)]  # a0 ... f9
+    lines = printed(TerminalHeatmap(weights, ["x", "y"], words), width=11)  # 9 cells hold 3 columns
+    assert lines[:4] == ["  a  e  f", "  7  0  9", "x       ██", "y ░░ ▒▒"]
+    assert lines[-1] == "weights."
+
+
 def test_token_text_is_never_markup() -> None:
     lines = printed(TerminalHeatmap(torch.eye(2), ["[red]x[/red]", "[/]"], ["[b]", "\x1b[31m"], "[bold]t[/bold]"))
     assert lines[0] == "[bold]t[/bold]"

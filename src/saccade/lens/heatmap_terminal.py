@@ -2,7 +2,7 @@
 
 Weight 0 is the background, 1 the ink, whatever the terminal's colours are. Each row ends with its strongest key and
 the number, where there is room for it. Column labels stand upright over their columns; if all words fit beside each
-other, they lie flat.
+other, they lie flat. Where there is no room for all columns, those with the largest weights are shown, in their order.
 """
 
 from __future__ import annotations
@@ -54,35 +54,40 @@ class TerminalHeatmap:
             raise OptionError("A heat map shows finite weights; some of these are not.")
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
-        def text(line: str, *, wrap: bool = False) -> Text:
-            shown = line.encode("ascii", "backslashreplace").decode() if options.ascii_only else line
-            return Text(shown, no_wrap=not wrap, overflow="fold" if wrap else "crop")  # nothing in a Text is markup
-
-        shades = ASCII_SHADES if options.ascii_only else SHADES
+        shades = shades_for(options)
         labels = [visible(token) for token in self.rows]
         label_width = min(_widest(labels), _LABEL_WIDTH, max(1, options.max_width // 2))
-        columns = _fit_columns([visible(token) for token in self.columns], options.max_width - label_width - 1)
+        columns = self._columns(options.max_width - label_width - 1)
         if self.title:
-            yield text(visible_text(self.title), wrap=True)
-        for line in self._lines(labels, label_width, columns, options.max_width, shades):
-            yield text(line.rstrip())
-        yield text(
-            "  ".join(f"{shade * 2} {bound:g}" for shade, bound in zip(shades[1:], BOUNDS, strict=True)), wrap=True
-        )
+            yield line(visible_text(self.title), options, wrap=True)
+        for row in self._lines(labels, label_width, columns, options.max_width, shades):
+            yield line(row, options)
+        yield line(legend(shades), options, wrap=True)
         left_out = len(self.columns) - columns.count
         if left_out:
             said = f"{left_out} of {len(self.columns)} columns are left out"
-            yield text(f"{said}; widen the terminal or save a picture.", wrap=True)
+            yield line(f"{said}; those shown have the largest weights.", options, wrap=True)
+
+    def _columns(self, space: int) -> _Columns:
+        """All columns if there is room, else those that hold the largest weights of all rows."""
+        labels = [visible(token) for token in self.columns]
+        everything = _fit_columns(labels, space)
+        if everything is not None:
+            return everything
+        count = max(0, space // (_NARROWEST + 1))
+        largest = self.weights.detach().cpu().double().amax(0) if len(self.rows) else torch.zeros(len(labels))
+        chosen = sorted(largest.argsort(descending=True, stable=True)[:count].tolist())
+        return _Columns([labels[column] for column in chosen], [_NARROWEST] * count, chosen, flat=False)
 
     def _lines(
         self, labels: Sequence[str], label_width: int, columns: _Columns, width: int, shades: str
     ) -> Iterator[str]:
-        for line in columns.header():
-            yield " " * (label_width + 1) + line
+        for header in columns.header():
+            yield " " * (label_width + 1) + header
         space = width - label_width - 1 - columns.width
         for label, row in zip(labels, self.weights.detach().cpu().double().numpy(), strict=True):
-            cells = columns.cells([shades[_shade(weight)] for weight in row])
-            yield f"{_right(label, label_width)} {cells}{self._strongest(row, space)}"
+            cells = columns.cells([shades[shade(row[column])] for column in columns.chosen])
+            yield f"{right_aligned(label, label_width)} {cells}{self._strongest(row, space)}"
 
     def _strongest(self, row: Float[np.ndarray, " S"], space: int) -> str:
         """The strongest key of a row and its weight, if at least a few letters of it fit."""
@@ -91,7 +96,7 @@ class TerminalHeatmap:
             return ""
         names = [visible(token) for token in self.columns]
         key = int(row.argmax())
-        return f"  {_left(names[key], min(room, _LABEL_WIDTH, _widest(names)))} {row[key]:.2f}"
+        return f"  {left_aligned(names[key], min(room, _LABEL_WIDTH, _widest(names)))} {row[key]:.2f}"
 
 
 @dataclass(frozen=True)
@@ -100,6 +105,7 @@ class _Columns:
 
     labels: Sequence[str]
     widths: Sequence[int]
+    chosen: Sequence[int]  # where each stands among all columns
     flat: bool
 
     @property
@@ -112,49 +118,67 @@ class _Columns:
 
     def header(self) -> Iterator[str]:
         if self.flat:
-            yield "".join(_left(label, width) + " " for label, width in zip(self.labels, self.widths, strict=True))
+            yield "".join(
+                left_aligned(label, width) + " " for label, width in zip(self.labels, self.widths, strict=True)
+            )
             return
         upright = [letters(shorten(label, _UPRIGHT_LETTERS)) for label in self.labels]
         height = max(map(len, upright), default=0)
         for line in range(height):
             parts = [letter[line - height + len(letter)] if line >= height - len(letter) else "" for letter in upright]
-            yield "".join(_left(part, width) + " " for part, width in zip(parts, self.widths, strict=True))
+            yield "".join(left_aligned(part, width) + " " for part, width in zip(parts, self.widths, strict=True))
 
     def cells(self, shades: Sequence[str]) -> str:
         drawn = [min(width, _WIDEST) for width in self.widths]
         return "".join(
             shade * cells + " " * (width - cells + 1)
-            for shade, cells, width in zip(shades[: self.count], drawn, self.widths, strict=True)
+            for shade, cells, width in zip(shades, drawn, self.widths, strict=True)
         )
 
 
-def _fit_columns(labels: Sequence[str], space: int) -> _Columns:
-    """Flat labels if all of them fit, else upright ones over wide or narrow cells; as many columns as there is room."""
-    flat = _Columns(labels, [max(_WIDEST, cell_len(label)) for label in labels], flat=True)
+def shades_for(options: ConsoleOptions) -> str:
+    return ASCII_SHADES if options.ascii_only else SHADES
+
+
+def shade(weight: float) -> int:
+    """The number of a weight's shade."""
+    return sum(weight >= bound for bound in BOUNDS)
+
+
+def legend(shades: str) -> str:
+    """What the shades mean."""
+    return "  ".join(f"{one * 2} {bound:g}" for one, bound in zip(shades[1:], BOUNDS, strict=True))
+
+
+def line(text: str, options: ConsoleOptions, *, wrap: bool = False) -> Text:
+    """A line of text in which nothing is markup, in letters that the terminal has."""
+    shown = text.encode("ascii", "backslashreplace").decode() if options.ascii_only else text
+    return Text(shown.rstrip(), no_wrap=not wrap, overflow="fold" if wrap else "crop")
+
+
+def _fit_columns(labels: Sequence[str], space: int) -> _Columns | None:
+    """Flat labels if all of them fit, else upright ones over wide or narrow cells; None if there is no room."""
+    every = range(len(labels))
+    flat = _Columns(labels, [max(_WIDEST, cell_len(label)) for label in labels], every, flat=True)
     if flat.width <= space:
         return flat
     for width in (_WIDEST, _NARROWEST):
-        upright = _Columns(labels, [width] * len(labels), flat=False)
+        upright = _Columns(labels, [width] * len(labels), every, flat=False)
         if upright.width <= space:
             return upright
-    count = max(0, space // (_NARROWEST + 1))
-    return _Columns(labels[:count], [_NARROWEST] * count, flat=False)
-
-
-def _shade(weight: float) -> int:
-    return sum(weight >= bound for bound in BOUNDS)
+    return None
 
 
 def _widest(labels: Sequence[str]) -> int:
     return max(map(cell_len, labels), default=0)
 
 
-def _left(text: str, width: int) -> str:
+def left_aligned(text: str, width: int) -> str:
     short = shorten(text, width)
     return _tamed(short) + " " * (width - cell_len(short))
 
 
-def _right(text: str, width: int) -> str:
+def right_aligned(text: str, width: int) -> str:
     short = shorten(text, width) if width else ""
     return " " * (width - cell_len(short)) + _tamed(short)
 
