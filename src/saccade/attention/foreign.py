@@ -2,7 +2,7 @@
 
 While someone watches, two things are known of a thread: which modules' forwards are running (``Forwards``, by
 hooks), and, while those of other people run, each call of torch's attention (``_Mode``, a torch function mode). The
-call runs as it always does; afterwards its arguments are translated into a ``Call`` of ours.
+call runs as it always does; afterwards its arguments are translated into a ``Call`` of ours (``foreign_call``).
 
 A mode makes torch's own ``nn.MultiheadAttention`` and ``nn.TransformerEncoder`` leave the fast path that they take
 when nobody looks. So the mode is taken away while these run, and their queries and keys are computed a second time
@@ -19,19 +19,16 @@ from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float
-from torch import Tensor, nn
+from torch import nn
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.overrides import TorchFunctionMode
 from torch.utils.hooks import RemovableHandle
 
 from saccade.attention import foreign_heads
 from saccade.attention.equation import Call
-from saccade.attention.masks import Mask, causal, dense
-from saccade.attention.scores import ScaledDot
-from saccade.attention.weights import Softmax
+from saccade.attention.foreign_call import call_of_sdpa
 
-__all__ = ["Forwards", "Run", "add_hooks", "call_of_sdpa", "is_foreign", "remove_hooks"]
+__all__ = ["Forwards", "Run", "add_hooks", "is_foreign", "remove_hooks"]
 
 #: Modules of these packages call no attention of torch, or show theirs in another way.
 PLAIN_MODULES = ("torch.nn.modules.", "saccade.")
@@ -108,14 +105,14 @@ class Forwards(threading.local):
             self._show(self._runs, call, self._runs[-1].module)
 
     def _see_torch_module(self, module: nn.Module, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
-        heads: nn.Module = module
+        call: Call | str = foreign_heads.OWN_FORWARD
+        is_known = not foreign_heads.has_own_forward(module)
         if isinstance(module, nn.MultiheadAttention):
-            call = foreign_heads.call_of_module(module, *arguments, **named)
+            call = foreign_heads.call_of_module(module, *arguments, **named) if is_known else call
+            self._show(self._runs, call, module)
         elif isinstance(module, nn.TransformerEncoderLayer) and not self._saw_within(module):
-            call, heads = foreign_heads.call_of_layer(module, *arguments, **named), module.self_attn
-        else:
-            return
-        self._show(self._runs, call, heads)
+            call = foreign_heads.call_of_layer(module, *arguments, **named) if is_known else call
+            self._show(self._runs, call, module.self_attn)
 
     def _saw_within(self, layer: nn.TransformerEncoderLayer) -> bool:
         """Whether the layer ran its attention as a module of its own, so that it has been seen."""
@@ -195,80 +192,3 @@ def _put_back(mode: TorchFunctionMode, place: int | None) -> None:
     torch._C._push_on_torch_function_stack(mode)
     for other in reversed(above):
         torch._C._push_on_torch_function_stack(other)
-
-
-# --- the translation ---------------------------------------------------------------------------------------
-
-
-def call_of_sdpa(
-    query: Float[Tensor, "*BH Q D"],
-    key: Float[Tensor, "*BG K D"],
-    value: Float[Tensor, "*BG K E"],
-    attn_mask: Tensor | None = None,
-    dropout_p: float = 0.0,
-    is_causal: bool = False,
-    scale: float | None = None,
-    enable_gqa: bool = False,
-) -> Call | str:
-    """A call of ``scaled_dot_product_attention`` as ours, or why it cannot be told.
-
-    Its causal flag counts rows and columns from the first query and key of the call ("top-left"), as ours does with
-    ``first_row`` 0. Its mask is boolean (True = may attend), or added to the scores: a bias.
-    """
-    if query.is_nested or query.is_meta:
-        return "its queries are a nested or a meta tensor, which has no rows and columns to show"
-    ndim = query.ndim
-    leading = torch.broadcast_shapes(query.shape[:-3], key.shape[:-3])  # type: ignore[no-untyped-call]
-    query, key = (_four_dimensional(_as_autocast(part), ndim, leading) for part in (query, key))
-    batch = max(query.shape[0], key.shape[0])  # torch broadcasts a batch of 1
-    query, key = query.expand(batch, -1, -1, -1), key.expand(batch, -1, -1, -1)
-    if query.shape[1] % key.shape[1]:  # one query head for several key heads
-        query = query.expand(-1, key.shape[1], -1, -1)
-    mask: Mask | None = causal if is_causal else None
-    bias: Tensor | None = None
-    if attn_mask is not None:
-        given = unrepeated(_four_dimensional(attn_mask, ndim, leading))
-        if given.dtype == torch.bool:
-            mask = dense(given) if mask is None else mask & dense(given)
-        else:
-            bias = given
-    return Call(query, ungrouped(key), ScaledDot(scale), Softmax(), mask, bias)
-
-
-def _four_dimensional(tensor: Tensor, ndim: int, leading: tuple[int, ...]) -> Tensor:
-    """(batch, heads, ...) of a tensor that stands beside queries of ``ndim`` dimensions, ``leading`` of the batch."""
-    if ndim == 3 and tensor.ndim == 3:  # (batch, positions, width): one head
-        return tensor.unsqueeze(1)
-    tensor = tensor.reshape((1,) * (max(4, ndim) - tensor.ndim) + tuple(tensor.shape))
-    return tensor if ndim <= 4 else tensor.expand(*leading, -1, -1, -1).flatten(0, -4)
-
-
-def _as_autocast(tensor: Tensor) -> Tensor:
-    """What the kernel is given where torch casts its arguments."""
-    device = tensor.device.type
-    if torch.is_autocast_enabled(device) and tensor.dtype != torch.float64:
-        return tensor.to(torch.get_autocast_dtype(device))
-    return tensor
-
-
-def unrepeated(mask: Float[Tensor, "#B #H #Q #K"] | Bool[Tensor, "#B #H #Q #K"]) -> Tensor:
-    """A mask without the repetition of ``expand``, so that a copy of it is no larger than what was expanded."""
-    for dimension, (size, stride) in enumerate(zip(mask.shape, mask.stride(), strict=True)):
-        if size > 1 and stride == 0:
-            mask = mask.narrow(dimension, 0, 1)
-    return mask
-
-
-def ungrouped(key: Float[Tensor, "B H K D"]) -> Float[Tensor, "B G K D"]:
-    """Keys without the copies that were made of each for a group of query heads."""
-    heads = key.shape[1]
-    for group in sorted((size for size in range(2, heads + 1) if heads % size == 0), reverse=True):
-        first = key[:, ::group]
-        # One number of each key tells most that differ, at little cost.
-        if all(
-            torch.equal(key[..., cut][:, copy::group], first[..., cut])
-            for cut in (slice(1), slice(None))
-            for copy in range(1, group)
-        ):
-            return first
-    return key

@@ -14,19 +14,30 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from saccade.attention.equation import Call
+from saccade.attention.foreign_call import softmax_of
 from saccade.attention.masks import Mask, dense, padding, rule
 from saccade.attention.scores import ScaledDot
-from saccade.attention.weights import Softmax
 
-__all__ = ["call_of_function", "call_of_layer", "call_of_module", "is_torch_fast"]
+__all__ = ["call_of_function", "call_of_layer", "call_of_module", "has_own_forward", "is_torch_fast"]
+
+OWN_FORWARD = "its class has a forward of its own around that of torch's module, where the arguments cannot be seen"
 
 #: Torch's modules that take another path where a torch function mode is on.
 FAST = (nn.MultiheadAttention, nn.TransformerEncoderLayer, nn.TransformerEncoder)
 
 
 def is_torch_fast(module: nn.Module) -> bool:
-    """Whether this is one of torch's modules with a fast path, with the forward that torch wrote."""
-    return any(isinstance(module, kind) and type(module).forward is kind.forward for kind in FAST)
+    """Whether this is one of torch's modules with a fast path, and runs the forward that torch wrote."""
+    return isinstance(module, FAST) and (not has_own_forward(module) or "super" in _names_in_forward(module))
+
+
+def has_own_forward(module: nn.Module) -> bool:
+    return not any(isinstance(module, kind) and type(module).forward is kind.forward for kind in FAST)
+
+
+def _names_in_forward(module: nn.Module) -> tuple[str, ...]:
+    code = getattr(type(module).forward, "__code__", None)
+    return () if code is None else code.co_names
 
 
 class _Projection(NamedTuple):
@@ -150,7 +161,7 @@ def _call(
     if key_padding_mask is not None:
         mask, bias = _joined(mask, bias, _wide(key_padding_mask.view(batch, 1, 1, -1), keys.shape[0]))
     split = [part.view(*part.shape[:2], heads, -1).permute(1, 2, 0, 3) for part in (queries, keys)]
-    return Call(split[0], split[1], ScaledDot(), Softmax(), mask, bias)
+    return Call(split[0], split[1], ScaledDot(), softmax_of(bias), mask, bias)
 
 
 def _wide(mask: Tensor, num_keys: int) -> Tensor:

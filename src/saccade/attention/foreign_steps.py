@@ -20,6 +20,9 @@ from saccade.attention.trace import Trace, keep
 
 __all__ = ["Step", "Steps", "Within", "keep_foreign", "step_between"]
 
+#: Each step of a growing cache brings all keys again; after so many of them one copy is kept for all.
+SHARE_EVERY = 32
+
 REORDERED = (
     "the sequences of its batch changed places between the steps, as in beam search, so that its rows would mix them; "
     "watch one forward over the finished output instead"
@@ -81,6 +84,7 @@ class _Last(NamedTuple):
     source: Float[Tensor, "B G K D"]  # as the model had it; held, so that its memory is not given to another
     key: Float[Tensor, "B G K D"]  # as it was then
     num_heads: int
+    num_grown: int | None = 0  # steps in which keys were only added; None if there were others
 
 
 class Steps:
@@ -136,14 +140,18 @@ class Steps:
         return step if (is_same_memory and is_later) or self._grown_in == within.outermost else Step.NEW
 
     def _continue(self, label: str, within: Within, call: Call, kept: Call) -> None:
-        last = self._last[label]
+        last, num_grown = self._last[label], None
         if torch.equal(last.key, kept.key):
             kept = replace(kept, key=last.key)  # one copy for all steps that ask the same keys
         else:
             self._grown_in = within.outermost
+            if last.num_grown is not None and last.key.shape[2] < kept.key.shape[2]:
+                num_grown = last.num_grown + 1
         if label not in self.refused:
             self._traces[label].append(kept)
-        self._remember(label, within, call, kept)
+            if num_grown is not None and num_grown % SHARE_EVERY == 0:
+                self._traces[label].share_keys()
+        self._remember(label, within, call, kept, num_grown)
 
     def _refuse(self, label: str, within: Within, step: Step, call: Call, kept: Call) -> None:
         if step is Step.REORDERED:
@@ -159,8 +167,8 @@ class Steps:
             self._traces.pop(label, None)
             self.refused.pop(label, None)
 
-    def _remember(self, label: str, within: Within, call: Call, kept: Call) -> None:
-        self._last[label] = _Last(within, call.key.detach(), kept.key, call.shape[1])
+    def _remember(self, label: str, within: Within, call: Call, kept: Call, num_grown: int | None = 0) -> None:
+        self._last[label] = _Last(within, call.key.detach(), kept.key, call.shape[1], num_grown)
 
 
 def _label(name: str, number: int) -> str:

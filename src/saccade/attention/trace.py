@@ -149,6 +149,12 @@ class Trace:
             call = replace(call, key=last.key)  # a recurrent decoder asks the same keys again and again
         self._segments.append(_Segment(call, start=self.shape[2]))
 
+    def share_keys(self) -> None:
+        """Keep the keys once, where those of each call are known to be the first ones of the last call's."""
+        whole = self._segments[-1].call.key
+        for segment in self._segments[:-1]:
+            segment.use_key(whole[:, :, : segment.call.shape[3]])
+
     def _select(self, head: int | None, batch: int | None) -> tuple[range, range]:
         num_batch, num_heads, _, _ = self.shape
         return _one_or_all("sequence", batch, num_batch), _one_or_all("head", head, num_heads)
@@ -203,6 +209,11 @@ class _Segment:
     @property
     def stop(self) -> int:
         return self.start + self.call.shape[2]
+
+    def use_key(self, key: Float[Tensor, "B G K E"]) -> None:
+        """Take the same keys from another memory."""
+        self.call = replace(self.call, key=key)
+        self._versions["keys"] = (key, key._version)
 
     def part(self, name: str, batch: range, heads: range) -> Call:
         changed = [what for what, (tensor, version) in self._versions.items() if tensor._version != version]
