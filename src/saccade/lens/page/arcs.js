@@ -6,17 +6,22 @@ const toList = document.getElementById("to");
 const legend = document.getElementById("legend");
 
 // Told apart by every common colour blindness as far as eight colours can be; the number of the head says the rest.
-const HEAD_COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8a7a12", "#7b8494"];
+const HEAD_COLOURS = {
+  light: ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8a7a12", "#7b8494"],
+  dark: ["#4da8f0", "#ff8243", "#2fc596", "#f0a0cb", "#ffc04a", "#9adcff", "#d4c355", "#b6bfca"],
+};
 const AROUND = 20; // words shown before and after the chosen one
 const MOST_LINKED = 41;
 const SMALLEST_LINK = 0.01;
 const SQUARE = 11;
+const WIDE = 560; // pixels: where there is room for the squares
 
 let arcRows = []; // {number, matrix} of each head that is drawn
 let arcColumns = []; // the columns that are listed
 
 function headColour(number) {
-  return HEAD_COLOURS[number % HEAD_COLOURS.length];
+  const colours = HEAD_COLOURS[state.theme];
+  return colours[number % colours.length];
 }
 
 function arcHeads() {
@@ -66,11 +71,16 @@ function listWords() {
     linked.sort((one, other) => strongestOver(other) - strongestOver(one));
     arcColumns = linked.slice(0, MOST_LINKED).sort((one, other) => one - other);
   }
+  const hasSquares = linesCanvas.parentElement.clientWidth >= WIDE;
+  linesCanvas.parentElement.style.setProperty("--squares", `${hasSquares ? arcRows.length * (SQUARE + 2) + 8 : 0}px`);
+  const hadFocus = fromList.contains(document.activeElement);
   fromList.replaceChildren(...rows.map((row) => fromItem(row, labels.rows[row])));
   toList.replaceChildren(...arcColumns.map((column) => toItem(labels.columns[column], isCut ? column : null)));
   document.getElementById("arcs-note").textContent =
-    `Lines are links of ${SMALLEST_LINK} and more; squares beside a word are its weights, one for each head.` +
+    `Lines are links of ${SMALLEST_LINK} and more.` +
+    (hasSquares ? " Squares beside a word are its weights, one for each head." : "") +
     (isCut ? ` Of ${labels.columns.length}, the ${arcColumns.length} that get most are listed, with their positions.` : "");
+  if (hadFocus) fromList.querySelector('[aria-pressed="true"]').focus();
   drawArcs();
 }
 
@@ -111,6 +121,7 @@ function drawArcs() {
   context.setTransform(density, 0, 0, density, 0, 0);
   const chosen = fromList.querySelector('[aria-pressed="true"]').getBoundingClientRect();
   const start = { x: chosen.right - frame.left + 4, y: (chosen.top + chosen.bottom) / 2 - frame.top };
+  const hasSquares = frame.width >= WIDE;
   const squares = toList.getBoundingClientRect().right - frame.left + 8;
   [...toList.children].forEach((item, place) => {
     const box = item.getBoundingClientRect();
@@ -119,7 +130,7 @@ function drawArcs() {
       const weight = Math.min(1, matrix.values[state.row * matrix.columns + arcColumns[place]]);
       context.strokeStyle = context.fillStyle = headColour(number);
       if (weight >= SMALLEST_LINK) drawLink(context, start, end, weight);
-      drawSquare(context, squares + order * (SQUARE + 2), end.y, weight);
+      if (hasSquares) drawSquare(context, squares + order * (SQUARE + 2), end.y, weight);
     });
   });
   context.globalAlpha = 1;
@@ -127,7 +138,7 @@ function drawArcs() {
 
 function drawLink(context, start, end, weight) {
   const bend = (end.x - start.x) / 2;
-  context.globalAlpha = 0.15 + 0.85 * weight;
+  context.globalAlpha = 0.25 + 0.75 * weight;
   context.lineWidth = 1 + 3 * weight;
   context.beginPath();
   context.moveTo(start.x, start.y);
@@ -145,19 +156,14 @@ function drawSquare(context, x, y, weight) {
 
 fromList.addEventListener("click", (event) => {
   const button = event.target.closest("button");
-  if (button) chooseWord(Number(button.dataset.row));
+  if (button) change({ row: Number(button.dataset.row) });
 });
 fromList.addEventListener("keydown", (event) => {
   const step = { ArrowUp: -1, ArrowDown: 1 }[event.key];
   if (!step) return;
   event.preventDefault();
-  chooseWord(state.row + step);
+  change({ row: state.row + step });
 });
 new ResizeObserver(() => {
-  if (state.view === "arcs" && arcRows.length) drawArcs();
+  if (state.view === "arcs" && arcRows.length) listWords();
 }).observe(linesCanvas.parentElement);
-
-function chooseWord(row) {
-  change({ row });
-  fromList.querySelector('[aria-pressed="true"]').focus({ preventScroll: false });
-}

@@ -6,7 +6,7 @@ const cellsCanvas = document.getElementById("cells");
 
 const SMALLEST_CELL = 1; // pixels: no weight is ever left out
 const LARGEST_CELL = 64;
-const READABLE_CELL = 16;
+const READABLE_CELL = 14;
 const TILTED_CELL = 22; // from here on there is room for labels that lean
 const USUAL_CELL = 44; // of few tokens
 const FEW_TOKENS = 128; // up to so many, each has its label and the map scrolls instead
@@ -80,7 +80,8 @@ function measure() {
   const angle = columnWidth <= cell - 4 ? 0 : cell >= TILTED_CELL ? Math.PI / 4 : Math.PI / 2;
   const top = Math.ceil(angle ? columnWidth * Math.sin(angle) + LABEL_FONT : LABEL_FONT + 4) + LABEL_GAP;
   const lean = angle === Math.PI / 4 ? leaning : LABEL_GAP;
-  return { labels, cell, left, top, angle, longest, lean };
+  const every = Math.max(1, Math.ceil((LABEL_FONT + 1) / cell)); // tokens that share the room of a label
+  return { labels, cell, left, top, angle, longest, lean, every };
 }
 
 function layOut() {
@@ -88,6 +89,7 @@ function layOut() {
   const { cell, left, top, lean, labels } = layout;
   const fullWidth = left + cell * labels.columns.length + lean;
   const fullHeight = top + cell * labels.rows.length + LABEL_GAP;
+  document.getElementById("labelled").textContent = layout.every > 1 ? `one token in ${layout.every} is labelled` : "";
   extent.style.width = `${Math.max(1, fullWidth)}px`;
   extent.style.height = `${fullHeight}px`;
   viewport.style.height = `${Math.min(fullHeight + 16, Math.max(TALLEST_MAP, innerHeight * 0.85))}px`;
@@ -171,9 +173,19 @@ function drawMarks(context) {
   for (const [column, row] of goldLinks()) {
     context.strokeRect(column * cell + inset + 0.5, row * cell + inset + 0.5, cell - 2 * inset, cell - 2 * inset);
   }
+  const [across, down] = [shownMatrix.columns * cell, shownMatrix.rows * cell];
+  context.strokeStyle = colourOf("grid");
+  context.lineWidth = 1;
+  context.strokeRect(0.5, 0.5, across - 1, down - 1);
   const size = Math.max(cell, 7);
   const middle = (place) => (place + 0.5) * cell - size / 2;
-  context.strokeStyle = colourOf("accent");
+  context.strokeStyle = context.fillStyle = colourOf("accent");
+  if (cell < LABEL_FONT) {
+    context.globalAlpha = 0.3; // a cross leads from the labels to a cell that is hard to see
+    context.fillRect(0, (state.row + 0.5) * cell - 0.5, across, 1);
+    context.fillRect((state.column + 0.5) * cell - 0.5, 0, 1, down);
+    context.globalAlpha = 1;
+  }
   context.lineWidth = 2;
   context.strokeRect(middle(state.column) + 0.5, middle(state.row) + 0.5, size, size);
 }
@@ -181,17 +193,17 @@ function drawMarks(context) {
 /** The tokens that have room, and always the two of the cell that is read out. */
 function drawLabels(context, rows, columns, width, height) {
   const { cell, left, top } = layout;
-  const every = Math.max(1, Math.ceil((LABEL_FONT + 2) / cell));
+  const { every } = layout;
   const apart = (place, chosen) => place === chosen || (place % every === 0 && Math.abs(place - chosen) * cell > LABEL_FONT);
   context.save();
   context.beginPath();
-  context.rect(0, top - 1, left, height - top + 1);
+  context.rect(0, top - LABEL_GAP, left, height - top + LABEL_GAP);
   context.clip();
   for (let row = rows[0]; row < rows[1]; row += 1) if (apart(row, state.row)) drawRowLabel(context, row);
   context.restore();
   context.save();
   context.beginPath();
-  context.rect(left - 1, 0, width - left + 1, top);
+  context.rect(left - LABEL_GAP, 0, width - left + LABEL_GAP, top);
   context.clip();
   for (let column = columns[0]; column < columns[1]; column += 1) {
     if (apart(column, state.column)) drawColumnLabel(context, column);
@@ -281,6 +293,13 @@ new ResizeObserver(() => {
 document.getElementById("smaller").addEventListener("click", () => zoomBy(1 / 1.5));
 document.getElementById("larger").addEventListener("click", () => zoomBy(1.5));
 document.getElementById("fit").addEventListener("click", () => change({ zoom: state.zoom === "fit" ? "auto" : "fit" }));
+
+/** The place of the strongest link. */
+function strongest({ values, columns }) {
+  let best = 0;
+  for (let place = 1; place < values.length; place += 1) if (values[place] > values[best]) best = place;
+  return { row: Math.floor(best / columns), column: best % columns };
+}
 
 /** Shows another matrix, or the same in other colours. */
 function showMap(matrix) {

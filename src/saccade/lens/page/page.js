@@ -13,7 +13,8 @@ function option(value, label) {
 function buildChoices() {
   byId("title").textContent = content.title;
   const heads = content.attentions.reduce((count, attention) => count + attention.heads.length, 0);
-  byId("summary").textContent = `${content.attentions.length} attentions, ${heads} heads`;
+  const counted = (count, what) => `${count} ${what}${count === 1 ? "" : "s"}`;
+  byId("summary").textContent = `${counted(content.attentions.length, "attention")}, ${counted(heads, "head")}`;
   byId("attention").replaceChildren(...content.attentions.map(({ name }, place) => option(place, name)));
   byId("words-choice").hidden = content.axes.every((axis) => axis.words.length === axis.tokens.length);
   byId("gold-choice").hidden = content.gold === null;
@@ -60,25 +61,33 @@ function small(text) {
   return made;
 }
 
+/** One weight in words: of the map the cell that was pointed at, of the arcs the strongest link. */
 function readOut(matrix) {
   const labels = currentLabels();
+  const { row } = state;
+  const column = state.view === "arcs" ? strongestColumns(matrix)[0] : state.column;
   const number = document.createElement("b");
-  number.textContent = shown(matrix.values[state.row * matrix.columns + state.column]);
-  const isGold = goldLinks().some(([column, row]) => column === state.column && row === state.row);
+  number.textContent = shown(matrix.values[row * matrix.columns + column]);
+  const isGold = goldLinks().some((link) => link[0] === column && link[1] === row);
   byId("readout").replaceChildren(
-    ...["from «", word(labels.rows[state.row]), "» to «", word(labels.columns[state.column]), "»: ", number],
-    small(`row ${state.row}, column ${state.column}${isGold ? ", a gold link" : ""}`),
+    ...["from «", word(labels.rows[row]), "» to «", word(labels.columns[column]), "»: ", number, " "],
+    small(`row ${row}, column ${column}${isGold ? ", a gold link" : ""}`),
   );
+}
+
+/** The columns of the row, the strongest first. */
+function strongestColumns(matrix) {
+  const row = matrix.values.subarray(state.row * matrix.columns, (state.row + 1) * matrix.columns);
+  return Array.from(row.keys()).sort((one, other) => row[other] - row[one] || one - other);
 }
 
 /** The strongest links of the row, each with a bar. */
 function showRow(matrix) {
   const labels = currentLabels();
   const row = matrix.values.subarray(state.row * matrix.columns, (state.row + 1) * matrix.columns);
-  const order = Array.from(row.keys()).sort((one, other) => row[other] - row[one] || one - other);
   byId("row-title").replaceChildren("«", word(labels.rows[state.row]), `» looks at, in ${currentAttention().name}, ${headName(state.head)}`);
   byId("top").replaceChildren(
-    ...order.slice(0, TOP_LINKS).map((column) => {
+    ...strongestColumns(matrix).slice(0, TOP_LINKS).map((column) => {
       const item = document.createElement("li");
       item.style.setProperty("--weight", Math.min(1, row[column]));
       const number = document.createElement("span");
@@ -167,7 +176,9 @@ addEventListener("hashchange", () => change(readAddress()));
 buildChoices();
 buildGrid();
 buildTable();
-listeners.push(show);
-change(readAddress());
+const address = readAddress();
+change(address);
+if (!("row" in address)) change(strongest(await weightsOf(currentAttention(), state.head, state.words)));
 await show(new Set(["theme", "view"]));
+listeners.push(show);
 document.documentElement.dataset.ready = "yes";
