@@ -17,6 +17,8 @@ from transformers import (
     MarianConfig,
     MarianMTModel,
     PreTrainedModel,
+    T5Config,
+    T5ForConditionalGeneration,
     ViTConfig,
     ViTModel,
 )
@@ -56,6 +58,17 @@ MARIAN = MarianConfig(
     decoder_start_token_id=0,
     forced_eos_token_id=None,
 )
+T5 = T5Config(  # its positions are numbers that are added to the scores, and so is its mask
+    vocab_size=31,
+    d_model=12,
+    d_kv=4,
+    d_ff=8,
+    num_layers=2,
+    num_heads=3,
+    pad_token_id=0,
+    eos_token_id=2,
+    decoder_start_token_id=0,
+)
 VIT = ViTConfig(
     image_size=6,
     patch_size=2,
@@ -71,6 +84,7 @@ MODELS: dict[str, tuple[type[PreTrainedModel], Any]] = {
     "gpt2": (GPT2LMHeadModel, GPT2),
     "llama": (LlamaForCausalLM, LLAMA),
     "marian": (MarianMTModel, MARIAN),
+    "t5": (T5ForConditionalGeneration, T5),
     "vit": (ViTModel, VIT),
 }
 
@@ -83,6 +97,11 @@ NAMES: dict[str, dict[str, str]] = {
         "encoder_attentions": "model.encoder.layers.{}.self_attn",
         "decoder_attentions": "model.decoder.layers.{}.self_attn",
         "cross_attentions": "model.decoder.layers.{}.encoder_attn",
+    },
+    "t5": {
+        "encoder_attentions": "encoder.block.{}.layer.0.SelfAttention",
+        "decoder_attentions": "decoder.block.{}.layer.0.SelfAttention",
+        "cross_attentions": "decoder.block.{}.layer.1.EncDecAttention",
     },
     "vit": {"attentions": "layers.{}.attention"},
 }

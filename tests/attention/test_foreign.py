@@ -336,17 +336,40 @@ def test_eager_models_say_what_to_set() -> None:
         seen["attention"]
 
 
-def test_a_window_of_keys_is_refused() -> None:
+@pytest.mark.parametrize("first", [5, 7])
+def test_a_window_of_keys_is_refused(first: int) -> None:
     """A cache that drops old keys: column 0 is another token in each row."""
     layer = Calls({})
+    key = torch.randn(2, 6, 9, 4)
     with saccade.watch(layer) as seen:
-        for first in range(3):
-            layer(QUERY[:, :, :1], KEY[:, :, first : first + 5])
+        layer(key[:, :, :first], key[:, :, :first])
+        layer(QUERY[:, :, :1], key[:, :, first - 4 : first + 1])
         with pytest.raises(OptionError, match="dropped old keys between the steps"):
             seen["attention"]
         assert list(seen) == []
         layer(QUERY, KEY)
         assert list(seen) == ["attention"]
+
+
+def test_forwards_that_only_resemble_steps_replace_each_other() -> None:
+    """Keys that begin alike, or of which few differ: another forward, unless the mask says that it is a buffer."""
+    layer = Calls({})
+    other = KEY.clone()
+    other[:, :, 3] += 1
+    padding = torch.ones(2, 1, 1, 7, dtype=torch.bool)
+    with saccade.watch(layer) as seen:
+        for call in ({}, {"attn_mask": padding}):
+            layer.calls = (call,)
+            for key in (KEY, other, KEY):
+                layer(QUERY[:, :, :1], key.clone())
+                assert seen["attention"].shape == (2, 6, 1, 7)
+        layer.calls = ({},)
+        layer(QUERY[:, :, :1], KEY)
+        layer(QUERY[:, :, :1], KEY.clone())  # equal, but nothing says that it is the same decoder's next step
+        assert seen["attention"].shape == (2, 6, 1, 7)
+        layer(QUERY[:, :, :1], KEY)
+        layer(QUERY[:, :, 1:2], KEY)  # the very same keys
+        assert seen["attention"].shape == (2, 6, 2, 7)
 
 
 def test_nested_tensors_are_refused() -> None:

@@ -17,7 +17,7 @@ LENGTHS = {"one": [7], "padded": [7, 4, 5]}
 
 
 def inputs_of(name: str, lengths: list[int]) -> dict[str, Tensor]:
-    return padded(lengths, left=name != "marian")
+    return padded(lengths, left=name not in ("marian", "t5"))
 
 
 def compare_steps(trace: saccade.Trace, steps: list[Tensor], real: Tensor) -> None:
@@ -34,7 +34,7 @@ def compare_steps(trace: saccade.Trace, steps: list[Tensor], real: Tensor) -> No
 
 
 @pytest.mark.parametrize("batch", LENGTHS)
-@pytest.mark.parametrize("name", ["gpt2", "llama", "marian"])
+@pytest.mark.parametrize("name", ["gpt2", "llama", "marian", "t5"])
 def test_greedy_steps_are_rows_of_one_trace(name: str, batch: str) -> None:
     model, eager = both(name)
     inputs = inputs_of(name, LENGTHS[batch])
@@ -58,7 +58,7 @@ def test_greedy_steps_are_rows_of_one_trace(name: str, batch: str) -> None:
 
 
 @pytest.mark.parametrize("batch", LENGTHS)
-@pytest.mark.parametrize("name", ["gpt2", "llama", "marian"])
+@pytest.mark.parametrize("name", ["gpt2", "llama", "marian", "t5"])
 def test_a_static_cache_is_copied(name: str, batch: str) -> None:
     """Its keys are a buffer that each step writes into."""
     model, eager = both(name)
@@ -68,14 +68,14 @@ def test_a_static_cache_is_copied(name: str, batch: str) -> None:
     with saccade.watch(model) as seen:
         assert torch.equal(model.generate(**inputs, **options).sequences, unwatched)
     expected = eager.generate(**inputs, **GREEDY, output_attentions=True)
-    kind = "decoder_attentions" if name == "marian" else "attentions"
+    kind = "decoder_attentions" if name in ("marian", "t5") else "attentions"
     steps = [step[1] for step in expected[kind]]
-    real = inputs["attention_mask"] if name != "marian" else torch.ones(1, 1)
+    real = inputs["attention_mask"] if kind == "attentions" else torch.ones(1, 1)
     compare_steps(seen[NAMES[name][kind].format(1)], steps, real)
 
 
 @pytest.mark.parametrize("cache", [{}, {"cache_implementation": "static", "disable_compile": True}])
-@pytest.mark.parametrize("name", ["gpt2", "llama", "marian"])
+@pytest.mark.parametrize("name", ["gpt2", "llama", "marian", "t5"])
 def test_beam_search_is_refused(name: str, cache: dict[str, Any]) -> None:
     model, _ = both(name)
     inputs = inputs_of(name, [7, 4])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -25,6 +26,7 @@ INPUTS: dict[str, dict[str, Tensor]] = {
         "decoder_input_ids": torch.arange(15).view(3, 5),
         "decoder_attention_mask": (torch.arange(5) < torch.tensor([[5], [3], [4]])).long(),
     },
+    "t5 padded": {**padded([7, 4, 5], left=False), "decoder_input_ids": torch.arange(15).view(3, 5)},
     "vit": {"pixel_values": torch.randn(2, 3, 6, 6, generator=torch.Generator().manual_seed(1))},
 }
 
@@ -65,3 +67,25 @@ def test_traces_are_the_eager_weights(case: str, context: Any) -> None:
     target = INPUTS[case].get("decoder_attention_mask", torch.ones(1, 5))
     rows = {kind: target if kind[:2] in ("de", "cr") else source for kind in NAMES[name]}
     assert compare(name, seen, expected, rows) == len(seen)
+
+
+@pytest.mark.parametrize("name", ["bert", "gpt2", "llama"])
+def test_training_is_unchanged(name: str) -> None:
+    """Outputs and gradients, with dropout; the weights are those before it."""
+    model, _ = both(name)
+    model.train()
+    inputs = padded([7, 4, 5], left=True)
+    results = []
+    with saccade.watch(model) as seen:
+        pass
+    for watcher in (nullcontext(), seen):
+        torch.manual_seed(5)
+        with watcher:
+            output = model(**inputs)[0]
+            results.append(
+                [output, *torch.autograd.grad(output.square().sum(), list(model.parameters()), allow_unused=True)]
+            )
+    for unwatched, watched in zip(*results, strict=True):
+        assert (unwatched is None and watched is None) or torch.equal(unwatched, watched)
+    rows = seen[NAMES[name]["attentions"].format(1)].row(6).sum(-1)
+    torch.testing.assert_close(rows, torch.ones_like(rows))

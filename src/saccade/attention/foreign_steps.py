@@ -2,7 +2,8 @@
 
 Our own calls say at which row they start. Torch's calls do not, so it is inferred from the keys, by their content:
 keys that grew by as many as there are queries, the old ones being the same bit for bit; a buffer in which as many
-columns changed as there are queries; the same keys asked again by one query (cross-attention).
+columns were written as there are queries, and were forbidden before; the same keys asked again by one query
+(cross-attention).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from saccade.attention.equation import Call
+from saccade.attention.foreign_call import FLOOR
 from saccade.attention.trace import Trace, keep
 
 __all__ = ["Step", "Steps", "Within", "keep_foreign", "step_between"]
@@ -43,27 +45,45 @@ class Step(Enum):
     SHIFTED = auto()  # old keys were dropped, as a cache with a window does
 
 
-def step_between(last: Float[Tensor, "B G J D"], call: Call) -> Step:
-    """The step from the keys of the last call to this call."""
-    batch, _, num_queries, num_keys = call.shape
-    same_form = last.shape[:2] == call.key.shape[:2] and last.shape[3] == call.key.shape[3]
-    num_last = last.shape[2]
-    # A buffer is longer than what is in it, and has a mask that says so.
-    fits = num_last in (num_keys, num_keys - num_queries) or call.mask is not None or call.bias is not None
-    if not (same_form and fits and num_queries < num_keys and num_last <= num_keys):
+def step_between(last: Call, call: Call) -> Step:
+    """The step from the last call, as it was kept, to this one."""
+    _, _, num_queries, num_keys = call.shape
+    old, new, num_last = last.key, call.key, last.shape[3]
+    is_same_form = old.shape[:2] == new.shape[:2] and old.shape[3] == new.shape[3]
+    if not is_same_form or last.shape[1] != call.shape[1] or num_queries >= num_keys or not len(new):
         return Step.NEW
-    old, new = last, call.key[:, :, :num_last]
-    allowed = num_queries if num_last == num_keys else 0
-    changed = _changed_columns(old, new)
-    most = int(changed.sum(-1).max()) if batch else 0
-    if most == 0 and num_last == num_keys:
-        return Step.AGAIN if num_queries == 1 else Step.NEW
-    if most <= allowed and int(changed.any(0).sum()) <= allowed:
-        return Step.GROWN
-    if num_last == num_keys and torch.equal(old[:, :, num_queries:], new[:, :, :-num_queries]):
-        return Step.SHIFTED
-    is_known = all(int(_changed_columns(old, new[[b]]).sum(-1).min()) <= allowed for b in range(batch))
-    return Step.REORDERED if is_known and batch > 1 else Step.NEW
+    if num_last < num_keys:
+        # A buffer is longer than what is in it: what is beyond the new keys is forbidden.
+        beyond = range(num_last + num_queries, num_keys)
+        if num_last + num_queries > num_keys or (beyond and not _forbids(call, beyond)):
+            return Step.NEW
+        if torch.equal(old, new[:, :, :num_last]):
+            return Step.GROWN
+        return Step.REORDERED if _has_all(old, new[:, :, :num_last], 0) else Step.NEW
+    if num_last == num_keys:
+        differs = _changed_columns(old, new)
+        changed = differs.any(0).nonzero().flatten().tolist()
+        if not changed:
+            return Step.AGAIN if num_queries == 1 else Step.NEW
+        if len(changed) <= num_queries and all(_forbids(last, range(c, c + 1)) for c in changed):
+            return Step.GROWN  # a buffer, written where it was empty
+        allowed = num_queries if call.has_rules else 0
+        if int(differs.sum(-1).max()) > allowed and _has_all(old, new, allowed):
+            return Step.REORDERED
+    was_kept = old[:, :, num_last - num_keys + num_queries :]
+    return Step.SHIFTED if _has_all(was_kept, new[:, :, :-num_queries], 0) else Step.NEW
+
+
+def _forbids(call: Call, columns: range) -> bool:
+    """Whether the last query of each sequence may attend to none of these columns."""
+    last = call.shape[2] - 1
+    added = call.added(range(last, last + 1), columns, torch.float32)
+    return added is not None and bool((added <= FLOOR).all())
+
+
+def _has_all(old: Float[Tensor, "B G K D"], new: Float[Tensor, "B G K D"], allowed: int) -> bool:
+    """Whether each new sequence is one of the old ones, in any order, but for so many columns."""
+    return all(int(_changed_columns(old, new[b : b + 1]).sum(-1).min()) <= allowed for b in range(len(new)))
 
 
 def _changed_columns(old: Float[Tensor, "B G K D"], new: Float[Tensor, "#B G K D"]) -> Bool[Tensor, "B K"]:
@@ -82,8 +102,7 @@ class _Last(NamedTuple):
 
     within: Within
     source: Float[Tensor, "B G K D"]  # as the model had it; held, so that its memory is not given to another
-    key: Float[Tensor, "B G K D"]  # as it was then
-    num_heads: int
+    call: Call  # as it was kept
     num_grown: int | None = 0  # steps in which keys were only added; None if there were others
 
 
@@ -128,9 +147,9 @@ class Steps:
 
     def _step(self, label: str, within: Within, call: Call) -> Step:
         last = self._last.get(label)
-        if last is None or last.num_heads != call.shape[1]:
+        if last is None:
             return Step.NEW
-        step = step_between(last.key, call)
+        step = step_between(last.call, call)
         if step is not Step.AGAIN:
             return step
         if self._reordered_in == within.outermost:
@@ -141,11 +160,11 @@ class Steps:
 
     def _continue(self, label: str, within: Within, call: Call, kept: Call) -> None:
         last, num_grown = self._last[label], None
-        if torch.equal(last.key, kept.key):
-            kept = replace(kept, key=last.key)  # one copy for all steps that ask the same keys
+        if torch.equal(last.call.key, kept.key):
+            kept = replace(kept, key=last.call.key)  # one copy for all steps that ask the same keys
         else:
             self._grown_in = within.outermost
-            if last.num_grown is not None and last.key.shape[2] < kept.key.shape[2]:
+            if last.num_grown is not None and last.call.shape[3] < kept.shape[3]:
                 num_grown = last.num_grown + 1
         if label not in self.refused:
             self._traces[label].append(kept)
@@ -168,7 +187,7 @@ class Steps:
             self.refused.pop(label, None)
 
     def _remember(self, label: str, within: Within, call: Call, kept: Call, num_grown: int | None = 0) -> None:
-        self._last[label] = _Last(within, call.key.detach(), kept.key, call.shape[1], num_grown)
+        self._last[label] = _Last(within, call.key.detach(), kept, num_grown)
 
 
 def _label(name: str, number: int) -> str:
