@@ -51,7 +51,7 @@ class PrefixModel:
         return self.table[key], state
 
     def reorder(self, state: Cache, index: Tensor) -> Cache:
-        tokens = state.tokens[index]
+        tokens = state.tokens[index.flatten()]
         state.tokens.fill_(-99)  # whoever goes on with the old state reads nonsense
         return Cache(tokens, state.length)
 

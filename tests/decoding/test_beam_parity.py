@@ -38,7 +38,7 @@ class Rereading:
         return self.model(prefix).logits[:, -1], prefix
 
     def reorder(self, state, index):
-        return state[index]
+        return state[index.flatten()]
 
 
 @pytest.mark.parametrize(("beam", "length_penalty"), [(2, 0.0), (5, 0.0), (5, 1.0), (4, 2.0), (3, -0.5)])

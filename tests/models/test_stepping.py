@@ -118,6 +118,39 @@ def test_reordered_language_model_is_started_afresh(kind, variant, choice, targe
     torch.testing.assert_close(found, model(target[index])[:, 4:], **TOLERANCE)
 
 
+#: Old rows of each step of a search: two, three, then one hypothesis of each sentence, which may also leave.
+GENEALOGY = ([[0, 0], [1, 1], [2, 2], [3, 3]], [[1, 0, 1], [4, 4, 5], [7, 6, 6]], [[2], [3], [8]], [[2, 2], [0, 0]])
+
+
+def descend(model, state, target):
+    """The logits of the last of the steps above, each row's true tokens, and the sentence it belongs to."""
+    tokens, sentence = target[:, :2], torch.arange(BATCH)
+    _, state = run(model, state, tokens)
+    for number, index in enumerate(map(torch.tensor, GENEALOGY)):
+        state = model.reorder(state, index)
+        tokens, sentence = tokens[index.flatten()], sentence[index.flatten()]
+        new = (tokens[:, -1] * 3 + torch.arange(len(tokens)) + number) % VOCABULARY  # brothers differ
+        logits, state = model.step(new, state)
+        tokens = torch.cat([tokens, new[:, None]], dim=1)
+    return logits, tokens, sentence
+
+
+@each_seq2seq
+def test_hypotheses_of_one_sentence_are_sequences_of_their_own(kind, variant, source, lengths, target):
+    model = seq2seq(kind, variant)
+    logits, tokens, sentence = descend(model, model.start(source, lengths, TARGET), target)
+    expected = model(source[sentence], lengths[sentence], tokens)[:, -1]
+    torch.testing.assert_close(logits, expected, **TOLERANCE)
+
+
+@pytest.mark.parametrize("max_length", [None, TARGET])
+@each_language_model
+def test_hypotheses_of_one_prompt_are_sequences_of_their_own(kind, variant, max_length, target):
+    model = language_model(kind, variant)
+    logits, tokens, _ = descend(model, model.start(target[:, :0], max_length), target)
+    torch.testing.assert_close(logits, model(tokens)[:, -1], **TOLERANCE)
+
+
 def test_a_state_can_be_reordered_before_its_first_step(source, lengths, target):
     index = torch.tensor([3, 3, 0])
     for kind, variant in (("transformer", "learned"), ("recurrent", "lstm_state"), ("convolutional", "kernel_3")):

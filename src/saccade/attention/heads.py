@@ -31,33 +31,43 @@ class KeyValue(NamedTuple):
 
 
 class Cache(Protocol):
-    """Keeps the keys and values of the positions so far, so that a step projects only the new ones."""
+    """Keeps the keys and values of the positions so far, so that a step projects only the new ones.
+
+    Rows that go on from one sequence, the hypotheses of a beam search, share its keys: each adds its own beside
+    those of the others, and a mask says which of them it descends from. So a search copies no keys when a
+    hypothesis is replaced by another.
+    """
+
+    positions: list[int]
+    """Where each kept key stands in its text; several have one place where rows share a sequence."""
 
     @property
     def length(self) -> int:
-        """How many positions are kept."""
+        """How many positions have been read."""
 
     def append(self, new: KeyValue) -> KeyValue:
         """Keep these too; all that are kept."""
 
-    def reorder(self, index: Int[Tensor, " B"]) -> None:
-        """Sequence b goes on from sequence index[b]."""
+    def reorder(self, index: Int[Tensor, " S"]) -> None:
+        """Sequence s goes on from sequence index[s]."""
 
 
 class GrowingCache:
     """A cache that grows with each step; any length, at the price of a copy a step."""
 
     def __init__(self) -> None:
+        self.positions: list[int] = []
         self._kept: KeyValue | None = None
 
     @property
     def length(self) -> int:
-        return 0 if self._kept is None else self._kept.key.shape[2]
+        return self.positions[-1] + 1 if self.positions else 0
 
     def append(self, new: KeyValue) -> KeyValue:
+        self.positions += _new_positions(self.length, self._kept, new)
         if self._kept is not None:
-            old = _same_batch(self._kept, new)
-            new = KeyValue(torch.cat([old.key, new.key], dim=2), torch.cat([old.value, new.value], dim=2))
+            new = _beside(self._kept, new)
+            new = KeyValue(torch.cat([self._kept.key, new.key], dim=2), torch.cat([self._kept.value, new.value], dim=2))
         self._kept = new
         return new
 
@@ -67,40 +77,75 @@ class GrowingCache:
 
 
 class StaticCache:
-    """A cache of a fixed length, allocated on first use: a step writes in place and copies nothing."""
+    """A cache for a known number of positions: a step writes in place and copies nothing."""
 
     def __init__(self, max_length: int) -> None:
         self.max_length = max_length
-        self.length = 0
+        self.positions: list[int] = []
         self._kept: KeyValue | None = None
 
+    @property
+    def length(self) -> int:
+        return self.positions[-1] + 1 if self.positions else 0
+
     def append(self, new: KeyValue) -> KeyValue:
+        start = len(self.positions)
+        added = _new_positions(self.length, self._kept, new)
+        if self.length + len(set(added)) > self.max_length:
+            raise ShapeError(
+                f"This cache holds {self.max_length} positions; {self.length + len(set(added))} were to be kept."
+            )
         if self._kept is None:
-            self._kept = KeyValue(*(self._allocate(part) for part in new))
-        _same_batch(self._kept, new)
-        stop = self.length + new.key.shape[2]
-        if stop > self.max_length:
-            raise ShapeError(f"This cache holds {self.max_length} positions; {stop} were to be kept.")
+            self._kept = KeyValue(*(_room(part, self.max_length) for part in new))
+        new = _beside(self._kept, new)
+        if start + len(added) > self._kept.key.shape[2]:  # rows that share a sequence need more room
+            left = self.max_length - self.length
+            self._kept = KeyValue(*(_room(part, start + left * len(added), start) for part in self._kept))
+        self.positions += added
         for kept, part in zip(self._kept, new, strict=True):
-            kept[:, :, self.length : stop] = part
-        self.length = stop
-        return KeyValue(*(part[:, :, :stop] for part in self._kept))
+            kept[:, :, start : len(self.positions)] = part
+        return KeyValue(*(part[:, :, : len(self.positions)] for part in self._kept))
 
     def reorder(self, index: Tensor) -> None:
         if self._kept is not None:
-            self._kept = self._kept.reorder(index)
+            count = len(self.positions)
+            used = (part[:, :, :count].index_select(0, index) for part in self._kept)
+            size = self._kept.key.shape[2]
+            self._kept = KeyValue(*(_room(part, size, count) for part in used))
 
-    def _allocate(self, part: Tensor) -> Tensor:
-        return part.new_empty(*part.shape[:2], self.max_length, part.shape[3])
+
+def _room(part: Tensor, size: int, used: int = 0) -> Tensor:
+    """Room for ``size`` keys like these, the first ``used`` of them filled."""
+    room = part.new_empty(*part.shape[:2], size, part.shape[3])
+    room[:, :, :used] = part[:, :, :used]
+    return room
 
 
-def _same_batch(kept: KeyValue, new: KeyValue) -> KeyValue:
-    if kept.key.shape[:2] != new.key.shape[:2]:
+def _new_positions(first: int, kept: KeyValue | None, new: KeyValue) -> list[int]:
+    """The positions that new keys have: one after the other, or the same one for all rows of a sequence."""
+    rows, _, count, _ = new.key.shape
+    shared = 1 if kept is None or not len(kept.key) else rows // len(kept.key)
+    if shared > 1 and count > 1:
+        raise ShapeError(f"Rows that share a sequence go on by one position at a time; got {count}.")
+    return [first] * shared if shared > 1 else list(range(first, first + count))
+
+
+def _beside(kept: KeyValue, new: KeyValue) -> KeyValue:
+    """New keys with the rows of a sequence side by side: (S·W, G, 1, D) to (S, G, W, D)."""
+    sequences, heads = kept.key.shape[:2]
+    if new.key.shape[1] != heads or new.key.shape[0] != sequences * max(1, new.key.shape[0] // max(1, sequences)):
         raise ShapeError(
-            f"This cache holds {kept.key.shape[0]} sequences of {kept.key.shape[1]} key heads; "
+            f"This cache holds {sequences} sequences of {heads} key heads; "
             f"{new.key.shape[0]} of {new.key.shape[1]} were to be kept."
         )
-    return kept
+    return KeyValue(*(_share(part, sequences) for part in new))
+
+
+def _share(x: Float[Tensor, "R H N D"], sequences: int) -> Float[Tensor, "S H M D"]:
+    """Rows of one sequence as positions beside each other."""
+    if len(x) == sequences:
+        return x
+    return x.view(sequences, -1, *x.shape[1:2], x.shape[3]).transpose(1, 2)
 
 
 class MultiHead(nn.Module):
@@ -175,7 +220,8 @@ class MultiHead(nn.Module):
         """What each position of x takes from the source, or from x itself if there is none.
 
         A source that is asked more than once is projected once, by ``project``. With a cache, x continues what
-        the cache holds. ``first_row`` is the position of x's first row where no cache says it.
+        the cache holds. ``first_row`` is the position of x's first row where no cache says it. Several rows of x
+        may share one sequence of a cache or of a projected source; the mask then sees them as its queries.
         """
         if source is not None and cache is not None:
             raise OptionError("A cache keeps the keys of x itself; a source is kept by project(source).")
@@ -190,20 +236,22 @@ class MultiHead(nn.Module):
             kept = self.project(x, first_row) if source is None else self.project(source)
         if cache is not None:
             kept = cache.append(kept)
+        beside = cache is not None and len(cache.positions) != cache.length  # keys of several hypotheses
+        shared = beside or len(kept.key) != len(x)
         output = attend(
-            query,
+            _share(query, len(kept.key)),
             kept.key,
             kept.value,
             score=self.score,
             weights=self.weights,
             mask=mask,
-            bias=self._bias(bias),
+            bias=self._shared_bias(cache.positions) if beside and cache is not None else self._bias(bias),
             dropout=self.dropout if self.training else 0.0,
             kernel=self.kernel,
-            first_row=first_row,
-            owner=self,
+            first_row=0 if shared else first_row,
+            owner=None if shared else self,  # hypotheses side by side are no rows of a text
         )
-        joined: Tensor = self.output(output.transpose(1, 2).flatten(2))
+        joined: Tensor = self.output(output.transpose(1, 2).flatten(2).view(*x.shape[:2], -1))
         return joined
 
     def weigh(
@@ -242,6 +290,14 @@ class MultiHead(nn.Module):
         if self.alibi is not None and bias is not None:
             raise OptionError("This layer biases its scores by alibi; it takes no further bias.")
         return bias if self.alibi is None else self.alibi
+
+    def _shared_bias(self, positions: list[int]) -> Float[Tensor, "1 H 1 K"] | None:
+        """What ALiBi adds for rows that all stand at the last of these positions."""
+        if self.alibi is None:
+            return None
+        column = torch.tensor(positions, device=self.query.weight.device)
+        heads = torch.arange(self.num_heads, device=column.device).view(-1, 1, 1)
+        return self.alibi(column, heads, column[-1], column).unsqueeze(0)
 
     def _checked(self, x: Tensor, layer: nn.Linear) -> Tensor:
         if x.ndim != 3 or x.shape[-1] != layer.in_features:

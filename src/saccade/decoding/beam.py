@@ -67,7 +67,7 @@ def beam_search(
         logits, state = stepper.step(tokens, state)
         rows, search = _advance(search, logits, rules, results)
         # Where every row stays, as at most steps of greedy search, copying the cache would be for nothing.
-        if len(rows) > 0 and not torch.equal(rows, torch.arange(len(tokens), device=rows.device)):
+        if len(rows) > 0 and not torch.equal(rows.flatten(), torch.arange(len(tokens), device=rows.device)):
             state = stepper.reorder(state, rows)
         tokens = search.tokens[:, :, -1].flatten()
     return results
@@ -160,7 +160,7 @@ def _limits(max_length: int | Tensor, batch_size: int, min_length: int, device: 
 
 def _advance(
     search: _Search, logits: Float[Tensor, "R V"], rules: _Rules, results: list[list[Hypothesis]]
-) -> tuple[Int[Tensor, " N"], _Search]:
+) -> tuple[Int[Tensor, "S W"], _Search]:
     """One step of all sentences; gives the row of the old state that each new live hypothesis goes on from.
 
     Sentences that are done go to `results` and leave the batch.
@@ -174,7 +174,7 @@ def _advance(
         _collect(grown, done, rules, results)
     going = ~done
     first_row = torch.arange(len(done), device=done.device) * search.tokens.shape[1]
-    rows = (first_row.unsqueeze(1) + parent)[going].flatten()
+    rows = (first_row.unsqueeze(1) + parent)[going]
     rest = _Search(
         grown.sentence[going],
         grown.max_length[going],

@@ -35,8 +35,12 @@ class Stepper(Protocol[State]):
         """Read one more token a row; give the logits of the token that follows it."""
         ...
 
-    def reorder(self, state: State, index: Int[Tensor, " N"]) -> State:
-        """Give the state whose row n is row `index[n]` of this one; a row may be repeated or left out."""
+    def reorder(self, state: State, index: Int[Tensor, "*N"]) -> State:
+        """Give the state whose row n is row `index[n]` of this one; a row may be repeated or left out.
+
+        An index (S, W) says more: the W rows of a sentence are hypotheses that all go on from one sentence's, so
+        that a model can let them share what it keeps.
+        """
         ...
 
 

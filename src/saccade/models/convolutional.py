@@ -170,7 +170,8 @@ class ConvolutionalSeq2Seq(nn.Module):
         logits: Tensor = self.output(self._drop(x)[:, -1])
         return logits, replace(state, past=past, position=state.position + 1)
 
-    def reorder(self, state: ConvolutionalState, index: Int[Tensor, " B"]) -> ConvolutionalState:
+    def reorder(self, state: ConvolutionalState, index: Int[Tensor, "*N"]) -> ConvolutionalState:
+        index = index.flatten()
         lengths = None if state.lengths is None else state.lengths.index_select(0, index)
         return replace(
             state,

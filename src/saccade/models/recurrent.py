@@ -114,7 +114,8 @@ class RecurrentSeq2Seq(nn.Module):
         logits: Tensor = self.output(features)
         return logits, state
 
-    def reorder(self, state: RecurrentSeq2SeqState, index: Int[Tensor, " B"]) -> RecurrentSeq2SeqState:
+    def reorder(self, state: RecurrentSeq2SeqState, index: Int[Tensor, "*N"]) -> RecurrentSeq2SeqState:
+        index = index.flatten()
         lengths = None if state.lengths is None else state.lengths.index_select(0, index)
         return replace(
             state,
@@ -228,7 +229,8 @@ class RecurrentLanguageModel(nn.Module):
         logits: Tensor = self.output(self._read(output))
         return logits, state
 
-    def reorder(self, state: RecurrentState, index: Int[Tensor, " B"]) -> RecurrentState:
+    def reorder(self, state: RecurrentState, index: Int[Tensor, "*N"]) -> RecurrentState:
+        index = index.flatten()
         return reorder(state, index)
 
     def _embed(self, tokens: Tensor) -> Tensor:

@@ -253,7 +253,7 @@ class DecoderOnly(nn.Module):
 
     def start(self, prompt: Int[Tensor, "B N"], max_length: int | None = None) -> TransformerState:
         """A state that has read the prompt, of any length, also 0; a known ``max_length`` saves copies."""
-        state = TransformerState.fresh(len(self.decoder), max_length)
+        state = TransformerState.fresh(len(self.decoder), len(prompt), max_length)
         if prompt.shape[1]:
             self._advance(prompt, state)
         return state
@@ -263,13 +263,14 @@ class DecoderOnly(nn.Module):
         logits: Tensor = self.output(self._advance(tokens.unsqueeze(1), state)[:, -1])
         return logits, state
 
-    def reorder(self, state: TransformerState, index: Int[Tensor, " B"]) -> TransformerState:
+    def reorder(self, state: TransformerState, index: Int[Tensor, "*N"]) -> TransformerState:
         return state.reorder(index)
 
     def _advance(self, tokens: Int[Tensor, "B N"], state: TransformerState) -> Float[Tensor, "B N D"]:
         x = self.input(tokens, first=state.length)
+        mask = state.advance()
         for block, cache in zip(self.decoder, state.caches, strict=True):
-            x = block(x, mask=causal, cache=cache)
+            x = block(x, mask=mask, cache=cache)
         return _final(self.decoder_norm, x)
 
 
@@ -320,18 +321,18 @@ class EncoderDecoder(nn.Module):
         """A state that has read the source, its keys projected once for each layer; see ``DecoderOnly.start``."""
         memory = self.encode(source, lengths)
         sources = [_cross(block).project(memory) for block in self.decoder]
-        return TransformerState.fresh(len(self.decoder), max_length, sources, lengths)
+        return TransformerState.fresh(len(self.decoder), len(source), max_length, sources, lengths)
 
     def step(self, tokens: Int[Tensor, " B"], state: TransformerState) -> tuple[Float[Tensor, "B V"], TransformerState]:
         """The scores of the token that follows, and the state after it was read."""
-        first = state.length
+        first, mask = state.length, state.advance()
         x = self.target(tokens.unsqueeze(1), first=first)
         for block, cache, source in zip(self.decoder, state.caches, state.sources, strict=True):
-            x = block(x, mask=causal, cache=cache, source=source, source_mask=state.source_mask, first_row=first)
+            x = block(x, mask=mask, cache=cache, source=source, source_mask=state.source_mask, first_row=first)
         logits: Tensor = self.output(_final(self.decoder_norm, x)[:, -1])
         return logits, state
 
-    def reorder(self, state: TransformerState, index: Int[Tensor, " B"]) -> TransformerState:
+    def reorder(self, state: TransformerState, index: Int[Tensor, "*N"]) -> TransformerState:
         return state.reorder(index)
 
 
