@@ -372,10 +372,15 @@ def test_forwards_that_only_resemble_steps_replace_each_other() -> None:
         assert seen["attention"].shape == (2, 6, 2, 7)
 
 
-def test_nested_tensors_are_refused() -> None:
+def test_tensors_without_numbers_are_refused() -> None:
     layer = Calls({})
-    query = torch.nested.nested_tensor([QUERY[0, :, :3], QUERY[1]], layout=torch.jagged).transpose(1, 2)
-    with saccade.watch(layer) as seen:
-        layer(query, query)
-    with pytest.raises(OptionError, match="nested"):
-        seen["attention"]
+    nested = torch.nested.nested_tensor([QUERY[0, :, :3], QUERY[1]], layout=torch.jagged).transpose(1, 2)
+    for run in (
+        lambda: layer(nested, nested),
+        lambda: layer(QUERY.to("meta"), KEY.to("meta")),
+        lambda: torch.func.vmap(layer)(QUERY, KEY),
+    ):
+        with saccade.watch(layer) as seen:
+            run()
+        with pytest.raises(OptionError, match="has no rows of numbers to show"):
+            seen["attention"]

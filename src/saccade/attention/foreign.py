@@ -15,6 +15,7 @@ import itertools
 import sys
 import threading
 from collections.abc import Callable
+from types import FrameType
 from typing import Any, NamedTuple
 
 import torch
@@ -132,11 +133,17 @@ class _Mode(TorchFunctionMode):
     ) -> Any:
         output = func(*args, **(kwargs or {}))
         if func is F.scaled_dot_product_attention:
-            if sys._getframe(1).f_globals.get("__name__") != OWN_CALLER:
+            if not _is_own(sys._getframe(1)):
                 self._see_call(call_of_sdpa(*args, **(kwargs or {})))
         elif func is F.multi_head_attention_forward:
             self._see_call(foreign_heads.call_of_function(*args, **(kwargs or {})))
         return output
+
+
+def _is_own(caller: FrameType | None) -> bool:
+    while caller is not None and caller.f_code.co_name == "__torch_function__":  # another mode stands between
+        caller = caller.f_back
+    return caller is not None and caller.f_globals.get("__name__") == OWN_CALLER
 
 
 # --- the hooks, which all threads share --------------------------------------------------------------------

@@ -11,7 +11,9 @@ from saccade.attention.masks import Mask, causal, dense
 from saccade.attention.scores import ScaledDot
 from saccade.attention.weights import Softmax
 
-__all__ = ["FlooredSoftmax", "call_of_sdpa", "softmax_of"]
+__all__ = ["FlooredSoftmax", "call_of_sdpa", "has_no_numbers", "softmax_of"]
+
+NO_NUMBERS = "its queries are a nested or meta tensor, or one within torch.func, which has no rows of numbers to show"
 
 #: Scores below this one are those of forbidden keys, whose mask is made of large negative numbers.
 FLOOR = -1e5
@@ -55,8 +57,8 @@ def call_of_sdpa(
     Its causal flag counts rows and columns from the first query and key of the call ("top-left"), as ours does with
     ``first_row`` 0. Its mask is boolean (True = may attend), or added to the scores: a bias.
     """
-    if query.is_nested or query.is_meta:
-        return "its queries are a nested or a meta tensor, which has no rows and columns to show"
+    if query.is_nested or has_no_numbers(query):
+        return NO_NUMBERS
     ndim = query.ndim
     leading = torch.broadcast_shapes(query.shape[:-3], key.shape[:-3])  # type: ignore[no-untyped-call]
     query, key = (_four_dimensional(_as_autocast(part), ndim, leading) for part in (query, key))
@@ -73,6 +75,11 @@ def call_of_sdpa(
         else:
             bias = given
     return Call(query, ungrouped(key), ScaledDot(scale), softmax_of(bias), mask, bias)
+
+
+def has_no_numbers(tensor: Tensor) -> bool:
+    """Whether this stands for numbers that do not exist yet (meta), or will not outlive its function (torch.func)."""
+    return tensor.is_meta or torch._C._functorch.is_functorch_wrapped_tensor(tensor)
 
 
 def _four_dimensional(tensor: Tensor, ndim: int, leading: tuple[int, ...]) -> Tensor:

@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from saccade.attention.equation import Call
-from saccade.attention.foreign_call import softmax_of
+from saccade.attention.foreign_call import NO_NUMBERS, has_no_numbers, softmax_of
 from saccade.attention.masks import Mask, dense, padding, rule
 from saccade.attention.scores import ScaledDot
 
@@ -137,8 +137,10 @@ def _call(
     key: Float[Tensor, "K *B E"],
     key_padding_mask: Tensor | None,
     attn_mask: Tensor | None,
-) -> Call:
+) -> Call | str:
     """The call of queries and keys with the positions first, as torch has them; or nested, the batch first."""
+    if has_no_numbers(query):
+        return NO_NUMBERS
     mask: Mask | None = None
     if query.is_nested:
         lengths = query._nested_tensor_size()[:, 0]
