@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 from matplotlib.collections import LineCollection, QuadMesh
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage, imread
 from matplotlib.patches import Rectangle
@@ -22,6 +23,8 @@ from torch import Tensor
 import saccade
 from saccade.errors import OptionError, ShapeError, UnknownNameError
 from saccade.lens.figures import FIGURES, save
+from saccade.lens.ramp import contrast
+from saccade.lens.ramp import theme as theme_of
 from saccade.lens.view import View, view
 
 HEADS, WIDTH = 3, 4
@@ -83,7 +86,6 @@ def texts(figure: Figure) -> list[str]:
 
 def check_on_page(figure: Figure) -> None:
     """No text is cut by the edge of the page."""
-    figure.canvas.draw()
     page = figure.bbox
     for text in figure.findobj(Text):
         if text.get_text():
@@ -244,7 +246,13 @@ def test_a_long_input_is_an_overview_that_says_so() -> None:
     assert "h.0, head 1: max of 3×3 weights" in texts(figure)
     assert "h.0, mean of 3 heads: mean of 3×3 weights" in texts(shown.figure("heatmap"))
     assert "0 the" in texts(figure)
-    assert any("max of 3×3 weights" in text for text in texts(shown.figure("grid")))
+    with pytest.raises(OptionError, match="at most 200 words; not of 401"):
+        shown.figure("alignment", name="h.0")
+    done: list[float] = []
+    assert any("max of 3×3 weights" in text for text in texts(shown.figure("grid", progress=done.append)))
+    shown.figure("heatmap", progress=done.append)
+    shown.figure("entropy", progress=done.append)
+    assert done.count(1.0) >= 3
     check_on_page(figure)
     with pytest.raises(OptionError, match="at most 200 tokens; not of 401"):
         shown.figure("rollout")
@@ -270,7 +278,6 @@ def test_nothing_is_cut_at_12_and_at_60_tokens(kind: str, size: int) -> None:
 @pytest.mark.parametrize("size", [12, 60, 113, 199])
 def test_labels_never_overlap_and_are_legible(size: int) -> None:
     figure = view({"h": watched(size, size)[0]}, tokens(size)).figure("heatmap", head=0)
-    figure.canvas.draw()
     labels = [text for text in figure.axes[0].texts if text.get_ha() == "right"]
     assert len(labels) == (size if size <= 120 else 100)
     assert all(text.get_fontsize() >= 6 for text in labels)
@@ -300,17 +307,18 @@ def test_token_text_is_shown_as_text_and_without_a_warning(kind: str, tmp_path: 
     assert "<script" not in (tmp_path / "a.svg").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_every_figure_in_both_themes(theme: str, tmp_path: Path) -> None:
+def test_every_figure_in_both_themes(tmp_path: Path) -> None:
     shown, _ = small()
     options: dict[str, dict[str, Any]] = {
         "difference": {"other": shown},
         "patches": {"name": "encoder.0.self", "image": np.eye(6), "grid": (2, 3)},
     }
     for kind in FIGURES:
-        pixels = imread(save(shown.figure(kind, theme=theme, **options.get(kind, {})), tmp_path / f"{kind}.png"))
-        assert (pixels[0, 0, :3].mean() > 0.9) == (theme == "light")
-        assert pixels[..., :3].std() > 0.01
+        light, dark = (shown.figure(kind, theme=theme, **options.get(kind, {})) for theme in ("light", "dark"))
+        assert to_rgb(light.get_facecolor()) == (1.0, 1.0, 1.0)
+        pixels = imread(save(dark, tmp_path / f"{kind}.png"))[..., :3]
+        np.testing.assert_allclose(pixels[0, 0], to_rgb(theme_of(dark=True).background), atol=0.01)
+        assert pixels.max() > 0.8
     with pytest.raises(UnknownNameError, match="no theme 'blue'"):
         shown.figure("heatmap", theme="blue")
 
@@ -328,3 +336,29 @@ def test_a_view_is_saved_by_the_suffix(tmp_path: Path) -> None:
     shown, _ = small()
     assert shown.save(tmp_path / "a.svg", "grid").read_bytes().startswith(b"<?xml")
     assert shown.save(tmp_path / "a.pdf").read_bytes().startswith(b"%PDF")
+    page = shown.save(tmp_path / "a.html", title="A <title>").read_text(encoding="utf-8")
+    assert "A &lt;title&gt;" in page
+    assert shown.save(tmp_path / "b.html", heads=[0]).stat().st_size < len(page.encode())
+
+
+def test_a_view_shows_itself_in_a_notebook_and_in_a_line() -> None:
+    shown, _ = small()
+    assert shown._repr_html_().startswith("<iframe")
+    assert repr(shown) == "View(encoder.0.self: (3, 7, 7), encoder.1.self: (3, 7, 7), decoder.0.cross: (3, 5, 7))"
+
+
+def test_numbers_can_be_read_on_their_cells() -> None:
+    """Each number is in the one of two colours that stands out more; 3 is what WCAG asks of large text."""
+    shown, _ = small()
+    other = view({"encoder.0.self": watched(7, 7, seed=9)[0]}, tokens(7))
+    for theme in ("light", "dark"):
+        for options in ({"head": 0}, {"kind": "difference", "other": other, "name": "encoder.0.self", "head": 0}):
+            figure = shown.figure(**options, theme=theme)
+            mesh = figure.axes[0].collections[0]
+            mesh.update_scalarmappable()
+            behind = mesh.get_facecolor().reshape(*mesh.get_array().shape, 4)
+            numbers = [text for text in figure.axes[0].texts if "." in text.get_text()]
+            assert len(numbers) > 7
+            for text in numbers:
+                column, row = (int(place) for place in text.get_position())
+                assert contrast(behind[row, column, :3], text.get_color()) > 3

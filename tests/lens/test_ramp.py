@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
 
-from saccade.lens.ramp import difference_ramp, from_oklab, ramp, ramp_colormap, theme, to_oklab
+from saccade.lens.ramp import contrast, difference_ramp, from_oklab, ramp, ramp_colormap, theme, to_oklab
 
 # Deuteranopia on linear RGB (Machado, Oliveira & Fernandes 2009, severity 1).
 DEUTERANOPIA = np.array(
@@ -81,3 +81,10 @@ def test_the_colormaps_are_the_ramps(dark: bool) -> None:
     np.testing.assert_allclose(ramp_colormap(dark=dark)(np.array([0.0, 1.0]))[:, :3], ramp([0.0, 1.0], dark=dark))
     middle = ramp_colormap(dark=dark, differences=True)(0.5)
     np.testing.assert_allclose(middle[:3], to_rgb(theme(dark).background), atol=1e-6)
+
+
+def test_contrast_is_that_of_the_guidelines() -> None:
+    assert contrast("#000000", "#ffffff") == contrast("#ffffff", "#000000") == pytest.approx(21)
+    assert contrast("#777777", "#ffffff") == pytest.approx(4.48, abs=0.005)  # just below the 4.5 that text needs
+    for dark in (False, True):
+        assert contrast(theme(dark).text, theme(dark).background) > 7

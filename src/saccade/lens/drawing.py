@@ -82,6 +82,7 @@ class Page:
         self.dark, self.colours = dark, theme(dark)
         self.figure = Figure(dpi=_DPI, facecolor=self.colours.background)
         self.width = self.height = 1.0
+        self._measured: dict[tuple[object, ...], tuple[float, float]] = {}
         FigureCanvasAgg(self.figure)
 
     def resize(self, width: float, height: float) -> None:
@@ -99,13 +100,17 @@ class Page:
 
     def measure(self, text: str, size: float = LABEL_SIZE, rotation: float = 0, **how: Any) -> tuple[float, float]:
         """Width and height of a text in inches: of its longer form."""
-        sizes = []
-        for form in {text, printable(text)}:
-            drawn = Label(0, 0, "", size, rotation=rotation, rotation_mode="anchor", figure=self.figure, **how)
-            drawn.set_text(form)
-            extent = drawn.get_window_extent(dpi=_DPI)
-            sizes.append((extent.width / _DPI, extent.height / _DPI))
-        return max(width for width, _ in sizes), max(height for _, height in sizes)
+        asked = (text, size, rotation, *sorted(how.items()))
+        if asked not in self._measured:  # words come again and again
+            forms = [self._extent(form, size, rotation, how) for form in {text, printable(text)}]
+            self._measured[asked] = max(width for width, _ in forms), max(height for _, height in forms)
+        return self._measured[asked]
+
+    def _extent(self, text: str, size: float, rotation: float, how: dict[str, Any]) -> tuple[float, float]:
+        drawn = Label(0, 0, "", size, rotation=rotation, rotation_mode="anchor", figure=self.figure, **how)
+        drawn.set_text(text)
+        extent = drawn.get_window_extent(dpi=_DPI)
+        return extent.width / _DPI, extent.height / _DPI
 
     def write(self, left: float, top: float, text: str, size: float = LABEL_SIZE, **how: Any) -> None:
         """A text whose top left is at this place."""

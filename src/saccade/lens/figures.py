@@ -12,6 +12,7 @@ from typing import Literal
 import numpy as np
 from matplotlib.figure import Figure
 
+from saccade.attention.overview import Progress
 from saccade.errors import OptionError
 from saccade.lens.axis import Axis
 from saccade.lens.drawing import GAP, MARGIN, Page, label, quiet, save
@@ -48,6 +49,7 @@ def heatmap(
     scale: float | None = 1.0,
     title: str | None = None,
     theme: ThemeName = "light",
+    progress: Progress | None = None,
 ) -> Figure:
     """One head, or the mean or maximum of all, with tokens on both axes.
 
@@ -60,7 +62,7 @@ def heatmap(
         matrix = as_array(view.matrix(name, head, words=words))
         sides = places(labels(rows, words)), places(labels(columns, words))
     else:
-        pooled = view.overview(name, head, MOST_TOKENS)
+        pooled = view.overview(name, head, MOST_TOKENS, progress=progress)
         matrix, said = as_array(pooled.values), f"{said}: {pooled.label}"
         sides = _ticks(rows, pooled.cell[0]), _ticks(columns, pooled.cell[1])
     return draw_matrix(matrix, *sides, Scale(scale_end(scale, matrix)), title=said, dark=is_dark(theme))
@@ -84,6 +86,9 @@ def alignment(
     gold = view.gold if gold is None else gold
     if gold is not None and not words:
         raise OptionError("Gold links are between words; draw the alignment with words=True.")
+    size = max(view.rows[name].size(words), view.columns[name].size(words))
+    if size > MOST_TOKENS:
+        raise OptionError(f"An alignment is drawn of at most {MOST_TOKENS} words; not of {size}. Draw its heatmap.")
     matrix = as_array(view.matrix(name, head, words=words))
     said = title or describe(view, name, head)
     sides = places(labels(view.rows[name], words)), places(labels(view.columns[name], words))
@@ -134,7 +139,8 @@ def difference(
     largest = float(np.abs(matrix).max())
     scale = Scale(next((end for end in _DIFFERENCES if largest <= end), largest), differences=True, name="difference")
     sides = places([label(token) for token in found.rows]), places([label(token) for token in found.columns])
-    return draw_matrix(matrix, *sides, scale, title=title or describe(view, name, head), dark=is_dark(theme))
+    said = title or f"{describe(view, name, head)}: this input less the other"
+    return draw_matrix(matrix, *sides, scale, title=said, dark=is_dark(theme))
 
 
 def _ticks(axis: Axis, cell: int) -> Places:

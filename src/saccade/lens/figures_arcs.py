@@ -11,8 +11,8 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
 from saccade.errors import OptionError
-from saccade.lens.drawing import GAP, LABEL_SIZE, MARGIN, Label, Page, quiet
-from saccade.lens.figure_parts import Array, ThemeName, as_array, describe, is_dark, labels
+from saccade.lens.drawing import GAP, LABEL_SIZE, MARGIN, Label, Page, label, quiet
+from saccade.lens.figure_parts import Array, ThemeName, as_array, describe, is_dark
 from saccade.lens.panel import SCALE_HEIGHT, SCALE_WIDTH, Panel, Scale, places
 from saccade.lens.view import Head, View
 
@@ -44,7 +44,7 @@ def arcs(
     if most < 1:
         raise OptionError(f"At least 1 key is shown; not {most}.")
     every, one = as_array(view.row(name, row, words=words)), as_array(view.one_row(name, row, head, words=words))
-    queries, keys = labels(view.rows[name], words), labels(view.columns[name], words)
+    queries, keys = view.rows[name].labels(words), view.columns[name].labels(words)
     row %= len(queries)
     shown = np.sort(np.argsort(-every.max(axis=0), kind="stable")[:most])
     first = max(0, min(row - most // 2, len(queries) - most))
@@ -55,11 +55,11 @@ def arcs(
         panel = Panel(
             page,
             every[:, shown].T,
-            places([keys[key] for key in shown]),
+            places([label(keys[key]) for key in shown]),
             places([str(number) for number in range(len(every))]),
             (_CELL, _LINE),
         )
-        _draw(page, panel, [queries[query] for query in near], row - first, one[shown], said)
+        _draw(page, panel, [label(queries[query]) for query in near], row - first, one[shown], said)
     return page.figure
 
 

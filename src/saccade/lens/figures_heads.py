@@ -12,7 +12,7 @@ from saccade.errors import OptionError
 from saccade.lens.drawing import GAP, MARGIN, Page, label, quiet
 from saccade.lens.figure_parts import MOST_TOKENS, Array, ThemeName, as_array, is_dark, scale_end
 from saccade.lens.panel import SCALE_HEIGHT, SCALE_WIDTH, Panel, Scale, places
-from saccade.lens.view import View
+from saccade.lens.view import View, share
 
 __all__ = ["entropy", "grid"]
 
@@ -28,6 +28,7 @@ def grid(
     scale: float = 1.0,
     title: str | None = None,
     theme: ThemeName = "light",
+    progress: Progress | None = None,
 ) -> Figure:
     """A row for each attention, a column for each head; in each picture queries run down and keys to the right."""
     names = _chosen(view, names)
@@ -35,7 +36,7 @@ def grid(
     size = min(_LARGEST_PICTURE, max(_SMALLEST_PICTURE, _GRID_WIDTH / most_heads))
     with quiet():
         page = Page(dark=is_dark(theme))
-        pictures, notes = _pictures(view, names, words)
+        pictures, notes = _pictures(view, names, words, progress)
         said = title or "all heads, queries down, keys across" + "".join(f"; {note}" for note in notes)
         title_width, title_height = page.measure_title(said)
         shown = [label(name) for name in names]
@@ -107,15 +108,19 @@ def _chosen(view: View, names: Sequence[str] | None) -> list[str]:
     return chosen
 
 
-def _pictures(view: View, names: Sequence[str], words: bool) -> tuple[dict[tuple[int, int], Array], list[str]]:
+def _pictures(
+    view: View, names: Sequence[str], words: bool, progress: Progress | None
+) -> tuple[dict[tuple[int, int], Array], list[str]]:
     """The matrix of each head, by its place; and what the cells are where they are not single weights."""
     found: dict[tuple[int, int], Array] = {}
     notes: dict[str, None] = {}
     for row, name in enumerate(names):
         long = max(view.rows[name].size(words), view.columns[name].size(words)) > MOST_TOKENS
-        for head in range(view.heads(name)):
+        num_heads = view.heads(name)
+        for head in range(num_heads):
+            part = progress and share(progress, row * num_heads + head, len(names) * num_heads)
             if long:
-                pooled = view.overview(name, head, MOST_TOKENS)
+                pooled = view.overview(name, head, MOST_TOKENS, progress=part)
                 notes[pooled.label] = None
                 found[row, head] = as_array(pooled.values)
             else:
@@ -128,11 +133,10 @@ def _measured(view: View, names: Sequence[str], progress: Progress | None) -> tu
     most_heads = max(view.heads(name) for name in names)
     bits, away = np.full((2, len(names), most_heads), np.nan)
     for row, name in enumerate(names):
-        bits[row, : view.heads(name)] = view.entropy(name).numpy()
+        first, second = (progress and share(progress, 2 * row + half, 2 * len(names)) for half in range(2))
+        bits[row, : view.heads(name)] = view.entropy(name, first).numpy()
         if view.is_self(name):
-            away[row, : view.heads(name)] = view.distance(name).numpy()
-        if progress is not None:
-            progress((row + 1) / len(names))
+            away[row, : view.heads(name)] = view.distance(name, second).numpy()
     return bits, away
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from saccade.lens.drawing import GAP, LABEL_SIZE, SMALL_SIZE, Label, Page
 from saccade.lens.links import Link
-from saccade.lens.ramp import ramp_colormap
+from saccade.lens.ramp import contrast, ramp_colormap
 
 __all__ = ["Panel", "Scale", "cell_size", "places"]
 
@@ -159,10 +160,11 @@ class Panel:
     def _draw_numbers(self, axes: Axes, scale: Scale, numbers: Callable[[float], str]) -> None:
         longest = max((len(numbers(value)) for value in self.matrix.flat), default=1)
         size = min(_NUMBER_SIZE, self.cell_width * 72 / (0.72 * max(4, longest)))
-        colours = self.page.colours
+        colours = scale.colours(dark=self.page.dark)
         for (row, column), value in np.ndenumerate(self.matrix):
             if text := numbers(value):
-                colour = colours.background if abs(value) > 0.5 * scale.high else colours.text
+                behind = colours["cmap"](colours["norm"](value))[:3]
+                colour = max(self.page.colours.background, self.page.colours.text, key=partial(contrast, behind))
                 how: dict[str, Any] = {"ha": "center", "va": "center_baseline", "color": colour}
                 axes.add_artist(Label(column + 0.5, row + 0.5, text, size, **how))
 

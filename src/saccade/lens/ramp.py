@@ -13,9 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 from matplotlib.colors import Colormap, ListedColormap, to_rgb
+from matplotlib.typing import ColorType
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Theme", "difference_ramp", "ramp", "ramp_colormap", "theme"]
+__all__ = ["Theme", "contrast", "difference_ramp", "ramp", "ramp_colormap", "theme"]
 
 RGB = tuple[float, float, float]
 Array = NDArray[np.float64]
@@ -38,6 +39,7 @@ class Theme:
 _LIGHT = Theme("#ffffff", "#0a1a33", "#1450a3", "#8f3700", (-0.05, -0.2), "#1c2430", "#e3e6ea", "#d55e00")
 _DARK = Theme("#11161d", "#f3f8ff", "#9cc9ff", "#ffb37a", (-0.05, -0.2), "#dfe5ec", "#262e38", "#ff9a3d")
 
+_LUMINANCE = np.array([0.2126, 0.7152, 0.0722])  # of linear red, green and blue
 # Linear sRGB -> the cones' responses, and their cube roots -> OKLab: the two matrices of Ottosson 2020.
 _CONES = np.array(
     [
@@ -84,10 +86,15 @@ def ramp_colormap(*, dark: bool = False, differences: bool = False) -> Colormap:
     return ListedColormap(colours, name=f"{name}-dark" if dark else name)  # type: ignore[arg-type, unused-ignore]
 
 
+def contrast(one: ColorType, other: ColorType) -> float:
+    """How well one colour can be read on another, from 1 to 21 (WCAG 2.1: the ratio of their luminances)."""
+    darker, lighter = sorted(float(_linear(np.array(to_rgb(colour))) @ _LUMINANCE) for colour in (one, other))
+    return (lighter + 0.05) / (darker + 0.05)
+
+
 def to_oklab(colours: Float[np.ndarray, "*shape 3"]) -> Float[np.ndarray, "*shape 3"]:
     """Lightness and the two axes of hue, of sRGB colours in 0..1."""
-    linear = np.where(colours <= 0.04045, colours / 12.92, ((colours + 0.055) / 1.055) ** 2.4)
-    lab: Array = np.cbrt(linear @ _CONES.T) @ _LAB.T
+    lab: Array = np.cbrt(_linear(colours) @ _CONES.T) @ _LAB.T
     return lab
 
 
@@ -97,6 +104,12 @@ def from_oklab(lab: Float[np.ndarray, "*shape 3"]) -> Float[np.ndarray, "*shape 
     linear = np.clip(linear, 0, 1)
     colours: Array = np.where(linear <= 0.0031308, linear * 12.92, 1.055 * linear ** (1 / 2.4) - 0.055)
     return colours
+
+
+def _linear(colours: Array) -> Array:
+    """Light as it adds up, from sRGB."""
+    linear: Array = np.where(colours <= 0.04045, colours / 12.92, ((colours + 0.055) / 1.055) ** 2.4)
+    return linear
 
 
 def _arm(values: Array, start: str, end: str, bend: tuple[float, float] | None = None) -> Array:

@@ -59,7 +59,7 @@ class DifferenceView:
     column_pairs: list[tuple[int, int]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class View:
     """Attention with its tokens. Rows are queries, columns are keys, both counted from 0."""
 
@@ -162,7 +162,7 @@ class View:
         num_heads = self.heads(name)
         found: list[Overview] = []
         for number in range(num_heads):
-            part = progress and _share(progress, number, num_heads)
+            part = progress and share(progress, number, num_heads)
             found.append(trace.overview(size, head, head=number, batch=self.batch, progress=part))
         values = measures.reduce_heads((one.values for one in found), head)
         return Overview(values, found[0].cell, head, exact=True)
@@ -194,15 +194,15 @@ class View:
 
     def difference(self, other: View, name: str, head: Head = "mean", *, words: bool = False) -> DifferenceView:
         """These weights less those of another input, where the tokens of both are the same; the others are dropped."""
-        other._trace(name)
+        matrices = [side.matrix(name, head, words=words) for side in (self, other)]
         row_pairs = measures.matching(self.rows[name].labels(words), other.rows[name].labels(words))
         column_pairs = measures.matching(self.columns[name].labels(words), other.columns[name].labels(words))
-        sides = []
-        for side, chosen in enumerate((self, other)):
+        parts = []
+        for side, matrix in enumerate(matrices):
             rows, columns = ([pair[side] for pair in pairs] for pairs in (row_pairs, column_pairs))
-            sides.append(chosen.matrix(name, head, words=words)[rows][:, columns])
+            parts.append(matrix[rows][:, columns])
         return DifferenceView(
-            sides[0] - sides[1],
+            parts[0] - parts[1],
             [self.rows[name].labels(words)[row] for row, _ in row_pairs],
             [self.columns[name].labels(words)[column] for column, _ in column_pairs],
             row_pairs,
@@ -246,11 +246,14 @@ class View:
             raise UnknownNameError("kind of view in the terminal", kind, TERMINAL)
         return TERMINAL[kind](self, **options)
 
-    def html(self, *, title: str = "Attention") -> str:
-        """One page that holds everything it needs: it opens from disk, without a network."""
+    def html(self, *, title: str = "Attention", **options: Any) -> str:
+        """One page that holds everything it needs: it opens from disk, without a network.
+
+        Options are those of ``saccade.lens.page.page_of``: ``names`` and ``heads`` choose a part.
+        """
         from saccade.lens.page import page_of
 
-        return page_of(self, title=title)
+        return page_of(self, title=title, **options)
 
     def save(self, path: Path | str, kind: str = "heatmap", *, title: str = "Attention", **options: Any) -> Path:
         """Write the interactive page as ``.html``, or a figure as ``.png``, ``.svg`` or ``.pdf``."""
@@ -258,14 +261,19 @@ class View:
 
         path = Path(path)
         if path.suffix.lower() in (".html", ".htm"):
-            return write_file(path, self.html(title=title).encode(), "page")
+            return write_file(path, self.html(title=title, **options).encode(), "page")
         return save(self.figure(kind, **options), path)
 
     def _repr_html_(self) -> str:
-        page = html.escape(self.html(), quote=True)  # a page of its own: its styles and ids stay off the notebook's
-        return (
-            f'<iframe srcdoc="{page}" sandbox="allow-scripts" style="width: 100%; height: 640px; border: 0"></iframe>'
-        )
+        from saccade.lens.page import fragment_of
+
+        try:
+            return fragment_of(self)
+        except TooLargeError as error:  # a notebook shows every value: that must not fail
+            return f"<p>{html.escape(str(error))}</p>"
+
+    def __repr__(self) -> str:
+        return f"View({', '.join(f'{name}: {trace.shape[1:]}' for name, trace in self.traces.items())})"
 
     # --- parts ---------------------------------------------------------------------------------------------
 
@@ -356,7 +364,8 @@ def view(
     )
 
 
-def _share(progress: Progress, number: int, count: int) -> Progress:
+def share(progress: Progress, number: int, count: int) -> Progress:
+    """The progress of one part of several, as progress of the whole."""
     return lambda done: progress((number + done) / count)
 
 
