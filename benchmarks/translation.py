@@ -12,12 +12,13 @@ same weights, proved by equal logits before anything is timed, `--workers` worke
 second. Every round times each system once, in an order of its own, and divides by what the peer did in the same round,
 so that a machine that slows down slows all alike; the tables show medians, with the least and the greatest ratio.
 
-What differs between the systems: transformers' Marian norms after each layer, ours and JoeyNMT's norm before. JoeyNMT
+What differs between the systems: transformers' Marian norms after each layer; ours and JoeyNMT's norm before. JoeyNMT
 has one share of dropout for all places, attention weights too. For decoding, transformers is its Pegasus: Marian with
 the norms before. transformers and CTranslate2 limit all outputs of a call by the longest source, ours each by its own.
 CTranslate2 sorts and divides the sentences itself.
 
-`--threads 1 --clock cpu` counts the time of the processor in training: the fairer one beside other work.
+`--threads 1 --clock cpu` counts the time of the processor, the fairer one beside other work: decoding then shows what
+all workers would do together if each had a processor of its own that is never idle.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ import json
 import platform
 import random
 import subprocess
-import tempfile
+import time
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,7 @@ import translation_training as training
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from translation_peers import obstacle
 from translation_timing import Measured, median_and_range
 
 import saccade
@@ -61,7 +63,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--sentences", type=int, help="test sentences that are decoded (default 1000, quick 100)")
     parser.add_argument("--beams", type=int, nargs="+", default=[1, 5], help="1 is greedy")
     parser.add_argument("--threads", type=int, default=2, help="for training")
-    parser.add_argument("--clock", choices=training.CLOCKS, default="wall", help="for training; cpu with --threads 1")
+    parser.add_argument("--clock", choices=training.CLOCKS, default="wall", help="cpu goes with --threads 1")
     parser.add_argument("--workers", type=int, default=2, help="for decoding, of one thread each")
     parser.add_argument("--joeynmt-venv", type=Path, default=ENVIRONMENT, help="made if missing (default: %(default)s)")
     parser.add_argument("--no-joeynmt", action="store_true", help="leave JoeyNMT out")
@@ -96,6 +98,9 @@ def _shown(value: object) -> str:
 def measure(options: argparse.Namespace, console: Console) -> dict[str, dict[str, Measured]]:
     """Print a table for each kind of work as soon as it is done; all figures."""
     opened = saccade.open(options.model)
+    why = obstacle(opened.model.config)
+    if why is not None:
+        raise SystemExit(f"The other systems cannot express the model in {options.model}: {why}.")
     recipe = read_recipe(options.model / "recipe.toml")
     splits = read_splits(recipe.data, recipe.training.seed)
     results = {}
@@ -117,12 +122,12 @@ def measure(options: argparse.Namespace, console: Console) -> dict[str, dict[str
                     f"Decoding, {what}, {len(pairs):,} sentences, {options.workers} workers, {options.rounds} rounds"
                 )
                 peers = [decoding.PEGASUS, decoding.CTRANSLATE2, decoding.CTRANSLATE2_INT8]
-                more = ["batch", "bleu", "identical", "largest_gap"]
+                more = ["batch", "bleu", "identical", "largest gap"]
                 console.print(ratio_table(title, "output tokens/s", found, peers, more))
     return results
 
 
-def as_json(options: argparse.Namespace, results: dict[str, dict[str, Measured]]) -> dict[str, Any]:
+def as_json(options: argparse.Namespace, results: dict[str, dict[str, Measured]], seconds: float) -> dict[str, Any]:
     return {
         "options": {key: str(value) if isinstance(value, Path) else value for key, value in vars(options).items()},
         "commit": _commit(),
@@ -130,6 +135,7 @@ def as_json(options: argparse.Namespace, results: dict[str, dict[str, Measured]]
         "torch": torch.__version__,
         "transformers": _version("transformers"),
         "ctranslate2": _version("ctranslate2"),
+        "seconds": round(seconds),
         "results": {
             part: {
                 name: {
@@ -164,14 +170,15 @@ def main() -> None:
     options = arguments()
     console = Console()
     random.seed(0)
+    start = time.perf_counter()
     try:
-        with tempfile.TemporaryDirectory() as temporary:
-            options.temporary = Path(temporary)
-            results = measure(options, console)
+        results = measure(options, console)
     except SaccadeError as error:
         raise SystemExit(str(error)) from None
+    seconds = time.perf_counter() - start
+    console.print(f"{seconds / 60:.1f} minutes in all.")
     if options.json is not None:
-        options.json.write_text(json.dumps(as_json(options, results), indent=2) + "\n")
+        options.json.write_text(json.dumps(as_json(options, results, seconds), indent=2) + "\n")
 
 
 if __name__ == "__main__":

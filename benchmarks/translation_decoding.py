@@ -8,6 +8,7 @@ timed.
 from __future__ import annotations
 
 import multiprocessing
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -18,7 +19,7 @@ import torch
 from rich.console import Console
 from rich.progress import Progress
 from torch import Tensor
-from translation_peers import ctranslate2_folder, largest_difference, obstacle, pegasus, score_difference
+from translation_peers import ctranslate2_folder, largest_difference, pegasus, score_difference
 from translation_timing import Measured, interleave
 
 import saccade
@@ -44,7 +45,7 @@ ANY_NUMBER = 1 << 30
 
 Ids = list[list[int]]
 Decode = Callable[[Ids, int], Ids]  # sources and the beam -> outputs
-System = Callable[[Ids, int, int], Ids]  # sources, the beam and the batch size -> outputs
+System = Callable[[Ids, int, int], tuple[Ids, float]]  # sources, beam, batch size -> outputs, processor's seconds
 
 
 # --- decoding one batch, in a worker ----------------------------------------------------------------------
@@ -113,9 +114,10 @@ def _begin(kind: str, folder: Path, precision: str) -> None:
     _decode = DECODERS[kind](folder, precision)
 
 
-def _run(batch: tuple[Ids, int]) -> Ids:
+def _run(batch: tuple[Ids, int]) -> tuple[Ids, float]:
     assert _decode is not None
-    return _decode(*batch)
+    start = time.process_time()
+    return _decode(*batch), time.process_time() - start
 
 
 # --- systems ----------------------------------------------------------------------------------------------
@@ -126,21 +128,24 @@ def _workers(count: int, kind: str, folder: Path, precision: str) -> Iterator[Sy
     """Processes that share the batches: who is done takes the next, the longest sentences first."""
     with multiprocessing.get_context("spawn").Pool(count, _begin, (kind, folder, precision)) as pool:
 
-        def system(sources: Ids, beam: int, size: int) -> Ids:
+        def system(sources: Ids, beam: int, size: int) -> tuple[Ids, float]:
             order = sorted(range(len(sources)), key=lambda i: -len(sources[i]))
             batches = [order[start : start + size] for start in range(0, len(order), size)]
             found = pool.imap(_run, [([sources[i] for i in batch], beam) for batch in batches])
             outputs: Ids = [[] for _ in sources]
-            for batch, results in zip(batches, found, strict=True):
+            total = 0.0
+            for batch, (results, seconds) in zip(batches, found, strict=True):
+                total += seconds
                 for number, output in zip(batch, results, strict=True):
                     outputs[number] = output
-            return outputs
+            return outputs, total
 
         yield system
 
 
 def _ctranslate2(translator: Any) -> System:
-    def system(sources: Ids, beam: int, size: int) -> Ids:
+    def system(sources: Ids, beam: int, size: int) -> tuple[Ids, float]:
+        start = time.process_time()
         found = translator.translate_batch(
             [[str(token) for token in source] for source in sources],
             max_batch_size=size,
@@ -148,7 +153,8 @@ def _ctranslate2(translator: Any) -> System:
             length_penalty=1.0,
             max_decoding_length=_longest(max(map(len, sources))),
         )
-        return [[int(token) for token in result.hypotheses[0]] for result in found]
+        seconds = time.process_time() - start
+        return [[int(token) for token in result.hypotheses[0]] for result in found], seconds
 
     return system
 
@@ -164,10 +170,6 @@ def _systems(
             systems[f"saccade {precision}"] = stack.enter_context(workers)
         else:
             console.print(f"Without saccade {precision}: the search of this version has no option for it.")
-    why = obstacle(opened.model.config)
-    if why is not None:
-        console.print(f"Without peers: they cannot express this model ({why}).")
-        return systems
     model = cast(EncoderDecoder, opened.model)
     try:
         theirs = pegasus(model, opened.task.source.vocabulary_size)
@@ -176,22 +178,22 @@ def _systems(
     except ImportError:
         console.print("Without transformers: it is not installed (pip install transformers).")
     try:
-        systems |= _ctranslate2_systems(model, opened, pairs, options, console)
+        systems |= _ctranslate2_systems(stack, opened, pairs, options, console)
     except ImportError:
         console.print("Without CTranslate2: it is not installed (pip install ctranslate2).")
     return systems
 
 
 def _ctranslate2_systems(
-    model: EncoderDecoder, opened: Predictor, pairs: Sequence[EncodedPair], options: Any, console: Console
+    stack: ExitStack, opened: Predictor, pairs: Sequence[EncodedPair], options: Any, console: Console
 ) -> dict[str, System]:
     import ctranslate2
 
+    model = cast(EncoderDecoder, opened.model)
+    temporary = Path(stack.enter_context(tempfile.TemporaryDirectory()))
     found = {}
     for name, quantization, computed in ((CTRANSLATE2, None, "float32"), (CTRANSLATE2_INT8, "int8", "int8")):
-        folder = ctranslate2_folder(
-            model, opened.task.source.vocabulary_size, options.temporary / computed, quantization
-        )
+        folder = ctranslate2_folder(model, opened.task.source.vocabulary_size, temporary / computed, quantization)
         translator = ctranslate2.Translator(
             str(folder), inter_threads=options.workers, intra_threads=1, compute_type=computed
         )
@@ -239,14 +241,14 @@ def _one_beam(
         system(sources[:64], beam, 32)  # so that the first size does not pay for what only the first call does
         speeds = {}
         for size in candidates:
-            speeds[size] = _speed(system, sources[::2], beam, size)[0]
+            speeds[size] = _speed(system, sources[::2], beam, size, options)[0]
             progress.advance(bar)
         best[name] = max(speeds, key=speeds.__getitem__)
     outputs: dict[str, Ids] = {}
 
     def timed(name: str) -> Callable[[int], float]:
         def run(_: int) -> float:
-            speed, outputs[name] = _speed(systems[name], sources, beam, best[name])
+            speed, outputs[name] = _speed(systems[name], sources, beam, best[name], options)
             return speed
 
         return run
@@ -257,15 +259,15 @@ def _one_beam(
         texts = [opened.task.target.decode(output) for output in outputs[name]]
         same, gap = _agreement(opened, sources, outputs[OURS], outputs[name], beam)
         found.about |= {"batch": best[name], "bleu": text_scores(texts, references)["bleu"]}
-        found.about |= {"identical": same, "largest_gap": gap}
+        found.about |= {"identical": same, "largest gap": gap}
     return measured
 
 
-def _speed(system: System, sources: Ids, beam: int, size: int) -> tuple[float, Ids]:
+def _speed(system: System, sources: Ids, beam: int, size: int, options: Any) -> tuple[float, Ids]:
     """Output tokens a second, the ends counted, and the outputs."""
     start = time.perf_counter()
-    outputs = system(sources, beam, size)
-    seconds = time.perf_counter() - start
+    outputs, processor = system(sources, beam, size)
+    seconds = processor / options.workers if options.clock == "cpu" else time.perf_counter() - start
     return sum(len(output) + 1 for output in outputs) / seconds, outputs
 
 
@@ -274,6 +276,8 @@ def _agreement(opened: Predictor, sources: Ids, ours: Ids, theirs: Ids, beam: in
 
     Greedy: the log-probabilities of the two tokens at the first difference. Beam: the scores of the two outputs.
     """
+    # Others may write longer where ours is cut off.
+    theirs = [output[: _longest(len(source))] for source, output in zip(sources, theirs, strict=True)]
     differing = [i for i, (one, other) in enumerate(zip(ours, theirs, strict=True)) if one != other]
     gap = 0.0
     for i in differing:

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from saccade.attention import MultiHead, Sinusoidal
 from saccade.models import EncoderDecoder, TransformerConfig
+from saccade.models.layers import WordEmbedding
 from saccade.tasks.translation import EncodedPair, Translation
 from saccade.text import END, PAD, START, UNKNOWN
 
@@ -51,6 +52,12 @@ def obstacle(config: object) -> str | None:
         f"{name} = {getattr(config, name)!r}" for name, value in EXPECTED.items() if getattr(config, name) != value
     ]
     return ", ".join(found) or None
+
+
+def _words(model: EncoderDecoder) -> Tensor:
+    """(V, D), of the source, the target and the output."""
+    assert isinstance(model.source.words, WordEmbedding)
+    return model.source.words.weight
 
 
 def positions(model: EncoderDecoder) -> Tensor:
@@ -98,7 +105,7 @@ def pegasus(model: EncoderDecoder, vocabulary: int) -> Any:
 
 
 def _pegasus_weights(model: EncoderDecoder) -> dict[str, Tensor]:
-    weights = {"model.shared.weight": model.source.words.weight}
+    weights = {"model.shared.weight": _words(model)}
     for part, blocks, norm in (
         ("model.encoder", model.encoder, model.encoder_norm),
         ("model.decoder", model.decoder, model.decoder_norm),
@@ -123,7 +130,7 @@ def _pegasus_weights(model: EncoderDecoder) -> dict[str, Tensor]:
 
 
 def _projections(prefix: str, attention: MultiHead) -> dict[str, Tensor]:
-    found = {}
+    found: dict[str, Tensor] = {}
     for kind in ("weight", "bias"):
         key, value = getattr(attention.key_value, kind).chunk(2)
         found |= {
@@ -166,9 +173,8 @@ def ctranslate2_folder(model: EncoderDecoder, vocabulary: int, folder: Path, qua
         _copy_norm(side.layer_norm, norm)
         for layer, block in zip(side.layer, blocks, strict=True):
             _copy_block(layer, block)
-    words = model.source.words.weight
     for place in (spec.encoder.embeddings[0], spec.decoder.embeddings, spec.decoder.projection):
-        place.weight = _copied(words)
+        place.weight = _copied(_words(model))
     tokens = [str(number) for number in range(vocabulary)]
     spec.register_source_vocabulary(tokens)
     spec.register_target_vocabulary(tokens)

@@ -11,7 +11,7 @@ import venv
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import islice
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
@@ -25,20 +25,19 @@ from translation_timing import Measured, interleave
 from saccade.models import TransformerConfig
 from saccade.tasks.networks import build_seq2seq
 from saccade.tasks.translation import EncodedPair, Translation
-from saccade.text import END, PAD, START
+from saccade.text import END, PAD, START, plan_batches
 from saccade.training.recipe import Recipe
 from saccade.training.trainer import Trainer
 
 __all__ = ["CLOCKS", "JOEYNMT", "MARIAN", "MARIAN_BF16", "MARIAN_FUSED", "OURS", "OURS_BF16", "measure_training"]
 
 OURS, OURS_BF16 = "saccade fp32", "saccade bf16"
-MARIAN, MARIAN_BF16 = "transformers Marian fp32", "transformers Marian bf16"
-MARIAN_FUSED = "transformers Marian fp32, torch's loss"
-JOEYNMT = "JoeyNMT 2.3 fp32"
+MARIAN, MARIAN_BF16, MARIAN_FUSED = "Marian fp32", "Marian bf16", "Marian fp32, torch's loss"
+JOEYNMT = "JoeyNMT fp32"
 #: JoeyNMT pins packages that are older than those of others, and does not name one that it imports. torch is the one
 #: that is here: of another, pip would also fetch gigabytes for graphics cards.
 JOEYNMT_PACKAGES = ("joeynmt==2.3.0", "importlib_metadata", f"torch=={torch.__version__.partition('+')[0]}")
-#: Batches of a size that no round repeats, before the first round.
+#: Batches before the first round.
 WARM_UP = 2
 
 CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
@@ -83,8 +82,9 @@ def measure_training(
     progress: Progress,
 ) -> dict[str, Measured]:
     """Target tokens a second of each system in each round."""
-    first = Trainer(task, nn.Linear(1, 1), examples, examples[:1], recipe.training)
-    batches = [group[0] for group in islice(first.groups(), WARM_UP + options.rounds * options.steps)]
+    settings = recipe.training
+    epoch = plan_batches(task.lengths(examples), max_tokens=settings.batch_tokens, seed=settings.seed, epoch=0)
+    batches = list(islice(cycle(epoch), WARM_UP + options.rounds * options.steps))
     work = Work(task, recipe, examples, batches, options.steps, options.threads, options.clock)
     torch.set_num_threads(options.threads)
     torch.manual_seed(0)
@@ -125,10 +125,11 @@ def _saccade(work: Work, precision: str) -> tuple[nn.Module, Step]:
     model = build_seq2seq(work.recipe.kind, work.recipe.model, size, size)
     settings = work.recipe.training.model_copy(update={"precision": precision, "accumulate": 1})
     trainer = Trainer(work.task, model, work.examples, work.examples[:1], settings)
-    return model, lambda batch: _nothing(trainer.update([batch]))
 
+    def step(batch: list[int]) -> None:
+        trainer.update([batch])
 
-def _nothing(_: object) -> None: ...
+    return model, step
 
 
 # --- transformers -----------------------------------------------------------------------------------------
@@ -206,7 +207,7 @@ def _marian_model(work: Work) -> nn.Module:
 def _joeynmt(work: Work, folder: Path | None, console: Console) -> Iterator[tuple[int, Callable[[int], float]] | None]:
     """JoeyNMT in a process of its own, which waits while others are timed."""
     if folder is None:
-        console.print("Without JoeyNMT: name a folder for its own environment with --joeynmt-venv.")
+        console.print("Without JoeyNMT, as --no-joeynmt says.")
         yield None
         return
     python = _environment(folder, console)
