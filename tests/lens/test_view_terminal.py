@@ -58,15 +58,17 @@ def test_of_many_keys_the_strongest_are_shown() -> None:
 
 def test_a_block_for_each_head() -> None:
     lines = printed(one_hot(5).terminal("grid"), width=80)
-    assert [line.index("█") for line in lines[1:6]] == [15, 16, 17, 18, 19]  # of head 0, the diagonal
+    assert lines[0] == "encoder.0.self"
+    assert lines[1].split() == ["0", "1", "2"]
+    assert [line.index("█") for line in lines[2:7]] == [0, 1, 2, 3, 4]  # of head 0, the diagonal
     assert lines[-1].endswith("largest weight of each cell")
     long = printed(one_hot(60).terminal("grid"), width=80)
-    assert len(long) == 1 + 5 + 1 + 1
-    assert all("██" in line for line in long[1:6])
+    assert len(long) == 2 + 5 + 1 + 1
+    assert all("██" in line for line in long[2:7])
 
 
 def test_heads_that_do_not_fit_are_counted() -> None:
-    assert printed(one_hot(5, num_heads=9).terminal("grid"), width=30)[-1] == "The first 5 of 9 heads fit."
+    assert printed(one_hot(5, num_heads=12).terminal("grid"), width=30)[-1] == "The first 10 of 12 heads fit."
 
 
 def test_a_heat_map_with_the_exact_numbers() -> None:

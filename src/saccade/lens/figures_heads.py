@@ -9,10 +9,11 @@ from matplotlib.figure import Figure
 
 from saccade.attention.overview import Progress
 from saccade.errors import OptionError
-from saccade.lens.drawing import GAP, MARGIN, Page, label, quiet
+from saccade.lens.drawing import GAP, MARGIN, Page, quiet
 from saccade.lens.figure_parts import MOST_TOKENS, Array, ThemeName, as_array, is_dark, scale_end
 from saccade.lens.panel import SCALE_HEIGHT, SCALE_WIDTH, Panel, Scale, places
 from saccade.lens.view import View, share
+from saccade.lens.words import visible
 
 __all__ = ["entropy", "grid"]
 
@@ -39,7 +40,7 @@ def grid(
         pictures, notes = _pictures(view, names, words, progress)
         said = title or "all heads, queries down, keys across" + "".join(f"; {note}" for note in notes)
         title_width, title_height = page.measure_title(said)
-        shown = [label(name) for name in names]
+        shown = [visible(name) for name in names]
         left = MARGIN + max(page.measure(name)[0] for name in shown) + GAP
         top = MARGIN + title_height + page.measure("head 0")[1] + GAP
         below = top + len(names) * (size + GAP) + 2 * GAP
@@ -82,7 +83,7 @@ def entropy(
     heads = places([str(head) for head in range(bits.shape[1])])
     with quiet():
         page = Page(dark=is_dark(theme))
-        rows = places([label(name) for name in names])
+        rows = places([visible(name) for name in names])
         panels = [Panel(page, values, rows, heads, _NUMBER_CELL) for values in (bits, away)]
         if np.isnan(away).all():
             panels.pop()

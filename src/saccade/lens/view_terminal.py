@@ -100,20 +100,15 @@ class TerminalGrid:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
         shades = shades_for(options)
-        label_width = min(max(map(cell_len, self.names), default=0), _LABEL_WIDTH, options.max_width // 2)
         most_heads = max((self.view.heads(name) for name in self.names), default=1)
-        wide = (options.max_width - label_width - 1) // most_heads - 1
-        width = min(_WIDEST_PICTURE, max(_NARROWEST_PICTURE, wide))
-        fitting = max(1, (options.max_width - label_width - 1) // (width + 1))
-        yield line(
-            " " * (label_width + 1) + "".join(left_aligned(str(n), width) + " " for n in range(fitting)), options
-        )
+        width = min(_WIDEST_PICTURE, max(_NARROWEST_PICTURE, options.max_width // most_heads - 1))
+        fitting = max(1, (options.max_width + 1) // (width + 1))
         for name in self.names:
+            yield line(visible(name), options, wrap=True)
             heads = range(min(fitting, self.view.heads(name)))
-            blocks = [_block(self.view, name, head, width, shades) for head in heads]
-            for number, parts in enumerate(zip(*blocks, strict=True)):
-                label = right_aligned(visible(name) if not number else "", label_width)
-                yield line(f"{label} {' '.join(parts)}", options)
+            yield line(" ".join(left_aligned(str(head), width) for head in heads), options)
+            for parts in zip(*(_block(self.view, name, head, width, shades) for head in heads), strict=True):
+                yield line(" ".join(parts), options)
             yield line("", options)
         yield line(f"{legend(shades)}  largest weight of each cell", options, wrap=True)
         if fitting < most_heads:
