@@ -160,6 +160,14 @@ def test_the_links_of_a_row_and_the_measures(open_page: Callable[..., Page], tra
     assert page.get_attribute("th[data-key=entropy]", "aria-sort") == "ascending"
 
 
+def test_stretched_colours_say_what_the_ink_is(open_page: Callable[..., Page], translated: View) -> None:
+    page = open_page(page_of(translated, title="A"), "#attention=encoder.0.self&head=mean")
+    assert page.inner_text("#ink") == "1"
+    page.check("#stretch")
+    strongest = translated.matrix("encoder.0.self", "mean").max()
+    page.wait_for_selector(f"#ink:text-is('{strongest:.6f}')")
+
+
 def test_gold_links_are_told(open_page: Callable[..., Page], translated: View) -> None:
     page = open_page(page_of(translated, title="A"), "#attention=decoder.0.cross&head=0&row=2&column=3")
     assert "a gold link" in page.inner_text("#readout")  # word 2 is tokens 2 and 3

@@ -31,9 +31,10 @@ if TYPE_CHECKING:
 
 __all__ = ["LIMIT", "MOST_WEIGHTS", "fragment_of", "page_of"]
 
-#: The most bytes of a page of up to 48 heads of 512×512 weights; with more weights it grows in proportion.
+#: The most bytes of a page of up to 48 heads of 512×512 weights; with more heads or weights it grows in proportion.
 LIMIT = 5_000_000
-_WEIGHTS_WITHIN_LIMIT = 48 * 512 * 512
+_HEADS_WITHIN_LIMIT = 48
+_WEIGHTS_WITHIN_LIMIT = _HEADS_WITHIN_LIMIT * 512 * 512
 #: The most weights that a page holds (27 MB).
 MOST_WEIGHTS = 1 << 26
 
@@ -58,7 +59,8 @@ def page_of(
             "names= and heads by heads=, or look at their overview()."
         )
     content, matrices = _content(view, chosen, title)
-    limit = LIMIT * max(1.0, count / _WEIGHTS_WITHIN_LIMIT)
+    num_heads = sum(map(len, chosen.values()))
+    limit = LIMIT * max(1.0, num_heads / _HEADS_WITHIN_LIMIT, count / _WEIGHTS_WITHIN_LIMIT)
     overhead = len(_document(title, content, []).encode()) + 100 * len(matrices)
     packed = pack(matrices, int(limit) - overhead)
     content["step"] = packed.step
@@ -176,7 +178,8 @@ def _labels(axis: Axis) -> dict[str, list[str] | list[int]]:
 
 def _colours(*, dark: bool) -> str:
     """256 colours of the ramp, each as six hexadecimal digits."""
-    return np.rint(ramp(np.linspace(0, 1, 256), dark=dark) * 255).astype(np.uint8).tobytes().hex()
+    colours = np.rint(ramp(np.linspace(0, 1, 256), dark=dark) * 255)
+    return bytes(colours.astype(np.uint8)).hex()
 
 
 def _index(packed: Pack) -> list[dict[str, Any]]:
@@ -212,8 +215,7 @@ def _variables() -> Iterator[str]:
 
 
 def _read(name: str) -> str:
-    text: str = files("saccade.lens.page").joinpath(name).read_text(encoding="utf-8")
-    return text
+    return files("saccade.lens.page").joinpath(name).read_text(encoding="utf-8")
 
 
 def _hash(text: str) -> str:

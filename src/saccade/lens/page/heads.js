@@ -30,7 +30,7 @@ function buildGrid() {
       group.role = "group";
       group.setAttribute("aria-label", attention.name);
       const name = document.createElement("h3");
-      name.textContent = attention.name;
+      name.append(...breakable(attention.name));
       const maps = document.createElement("div");
       maps.className = "maps";
       maps.append(...attention.heads.map(({ number }) => smallMap(attention, place, number)));
@@ -52,6 +52,11 @@ function smallMap(attention, place, number) {
   return button;
 }
 
+/** A name that may break after its dots. */
+function breakable(name) {
+  return name.split(/(?<=\.)/).flatMap((part) => [part, document.createElement("wbr")]);
+}
+
 let drawing = 0;
 
 /** Draws the small maps one after the other; a later call takes over. */
@@ -71,7 +76,8 @@ async function drawGrid() {
     if (done % 4 === 3) await new Promise((resume) => setTimeout(resume));
   }
   const cells = side > 1 ? `each dot the max of ${side}×${side} weights` : "each dot a weight";
-  gridNote.textContent = `Rows look at columns; ${cells}. Choose one to open it.`;
+  const colours = state.stretch ? " Its strongest weight has the ink." : "";
+  gridNote.textContent = `Rows look at columns; ${cells}.${colours} Choose one to open it.`;
   grid.dataset.ready = "yes";
 }
 
@@ -105,7 +111,7 @@ function buildTable() {
       row.dataset.head = line.number;
       const open = document.createElement("button");
       open.type = "button";
-      open.textContent = line.name;
+      open.append(...breakable(line.name));
       open.setAttribute("aria-label", `Open ${line.name}, head ${line.number}`);
       open.addEventListener("click", () => change({ attention: line.place, head: line.number }));
       row.insertCell().append(open);

@@ -33,12 +33,18 @@ function rampBytes() {
   return Uint8Array.from({ length: 768 }, (_, place) => parseInt(digits.slice(2 * place, 2 * place + 2), 16));
 }
 
+/** The weight that has the colour of the ink. */
+function inkOf(matrix) {
+  return state.stretch ? matrix.values.reduce((most, weight) => Math.max(most, weight), 0) || 1 : 1;
+}
+
 function pixelsOf(matrix) {
   const ramp = rampBytes();
+  const ink = inkOf(matrix);
   const image = new ImageData(matrix.columns, matrix.rows);
   const { data } = image;
   matrix.values.forEach((weight, place) => {
-    const shade = 3 * Math.round(255 * Math.min(1, Math.max(0, weight)));
+    const shade = 3 * Math.round(255 * Math.min(1, Math.max(0, weight / ink)));
     for (let part = 0; part < 3; part += 1) data[4 * place + part] = ramp[shade + part];
     data[4 * place + 3] = 255;
   });
@@ -151,6 +157,7 @@ function drawRaster(context, rows, columns) {
 
 function drawNumbers(context, rows, columns) {
   const { cell } = layout;
+  const ink = inkOf(shownMatrix);
   context.font = "11px ui-monospace, SFMono-Regular, Menlo, Consolas, monospace";
   context.textAlign = "center";
   context.textBaseline = "middle";
@@ -158,7 +165,7 @@ function drawNumbers(context, rows, columns) {
     for (let column = columns[0]; column < columns[1]; column += 1) {
       const weight = shownMatrix.values[row * shownMatrix.columns + column];
       if (weight < 0.005) continue;
-      context.fillStyle = colourOf(weight > 0.45 ? "background" : "text");
+      context.fillStyle = colourOf(weight / ink > 0.45 ? "background" : "text");
       context.fillText(weight.toFixed(2), (column + 0.5) * cell, (row + 0.5) * cell + 1);
     }
   }
@@ -305,6 +312,7 @@ function strongest({ values, columns }) {
 function showMap(matrix) {
   shownMatrix = matrix;
   picture = pixelsOf(matrix);
+  document.getElementById("ink").textContent = state.stretch ? shown(inkOf(matrix)) : "1";
   layOut();
   drawMap();
 }

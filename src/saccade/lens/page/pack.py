@@ -16,7 +16,7 @@ from __future__ import annotations
 import base64
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -32,6 +32,7 @@ Array = NDArray[np.float64]
 STEPS: tuple[float | None, ...] = (None, 1e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2)
 
 _TRIED = 3  # matrices that are looked at to tell how much all would take
+_HOPE = 1.03  # what is too large by so little fits when it is deflated more tightly
 _FIRST_GRAIN = 0.01
 _GRAINS = (1 / 1.6, 1.0, 1.6)  # of the matrix before
 _ESCAPE = 255
@@ -73,9 +74,11 @@ def pack(matrices: Sequence[Matrix], limit: int) -> Pack:
     """The matrices at the finest step at which their base64 takes no more than ``limit`` characters."""
     tried = matrices[:: max(1, len(matrices) // _TRIED)]
     for step in STEPS:
-        if _num_characters(_store(tried, step)) * len(matrices) > limit * len(tried):
+        if _num_characters(_store(tried, step)) * len(matrices) > limit * _HOPE * len(tried):
             continue
         stored = _store(matrices, step)
+        if _num_characters(stored) > limit:
+            stored = [_tighter(one) for one in stored]
         if _num_characters(stored) <= limit:
             return Pack(step, stored)
     count = sum(matrix.weights.size for matrix in matrices)
@@ -174,6 +177,11 @@ def _planes(numbers: Float[np.ndarray, "*shape"] | Int[np.ndarray, "*shape"]) ->
     return np.ascontiguousarray(little).view(np.uint8).reshape(-1, numbers.itemsize).T.tobytes()
 
 
-def _deflate(content: bytes) -> bytes:
-    packer = zlib.compressobj(level=6, wbits=-zlib.MAX_WBITS)
+def _deflate(content: bytes, level: int = 6) -> bytes:
+    packer = zlib.compressobj(level, wbits=-zlib.MAX_WBITS)
     return packer.compress(content) + packer.flush()
+
+
+def _tighter(stored: Stored) -> Stored:
+    """The same with the most that deflate can do: 3 % less for ten times the time, so only where that decides."""
+    return replace(stored, content=_deflate(zlib.decompress(stored.content, wbits=-zlib.MAX_WBITS), level=9))

@@ -31,6 +31,7 @@ function showChoices() {
   byId("head").value = state.head;
   byId("words").checked = state.words;
   byId("gold").checked = state.gold;
+  byId("stretch").checked = state.stretch;
   for (const choice of document.getElementsByName("view")) choice.checked = choice.value === state.view;
   byId("map").hidden = state.view !== "map";
   byId("arcs").hidden = state.view !== "arcs";
@@ -120,14 +121,14 @@ async function show(changed) {
   const mine = asked;
   const matrix = await weightsOf(currentAttention(), state.head, state.words);
   if (mine !== asked) return;
-  const isNew = ["attention", "head", "words", "theme", "view", "zoom"].some((key) => changed.has(key));
+  const isNew = ["attention", "head", "words", "theme", "view", "zoom", "stretch"].some((key) => changed.has(key));
   viewport.setAttribute("aria-label", `Weights of ${currentAttention().name}, ${headName(state.head)}; arrow keys move through them`);
   if (state.view === "arcs") await showArcs();
   else if (isNew) showMap(matrix);
   else drawMap();
   readOut(matrix);
   showRow(matrix);
-  if (changed.has("theme")) drawGrid();
+  if (changed.has("theme") || changed.has("stretch")) drawGrid();
 }
 
 /** One further or back in a list, around its ends. */
@@ -160,6 +161,7 @@ byId("head").addEventListener("change", ({ target }) => {
   change({ head: HEADS_TOGETHER.includes(target.value) ? target.value : Number(target.value) });
 });
 byId("words").addEventListener("change", (event) => change({ words: event.target.checked, row: 0, column: 0 }));
+byId("stretch").addEventListener("change", (event) => change({ stretch: event.target.checked }));
 byId("gold").addEventListener("change", (event) => change({ gold: event.target.checked }));
 for (const choice of document.getElementsByName("view")) {
   choice.addEventListener("change", () => change({ view: choice.value }));

@@ -10,6 +10,7 @@ const state = {
   column: 0,
   words: false,
   gold: true,
+  stretch: false, // whether the strongest weight of a matrix has the ink, not weight 1
   zoom: "auto", // "auto", "fit", or the width of a cell in pixels
   theme: matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light",
 };
@@ -62,6 +63,7 @@ function writeAddress() {
   });
   if (state.words) parts.set("words", "yes");
   if (!state.gold) parts.set("gold", "no");
+  if (state.stretch) parts.set("stretch", "yes");
   if (state.zoom !== "auto") parts.set("zoom", state.zoom);
   if (state.theme !== systemTheme) parts.set("theme", state.theme);
   try {
@@ -84,6 +86,7 @@ function readAddress() {
   if (["map", "arcs"].includes(parts.get("view"))) found.view = parts.get("view");
   if (["light", "dark"].includes(parts.get("theme"))) found.theme = parts.get("theme");
   if (parts.has("words")) found.words = parts.get("words") === "yes";
+  if (parts.has("stretch")) found.stretch = parts.get("stretch") === "yes";
   if (parts.has("gold")) found.gold = parts.get("gold") === "yes";
   const zoom = parts.get("zoom");
   if (zoom === "fit") found.zoom = zoom;
