@@ -22,6 +22,7 @@ from torch import Tensor
 
 import saccade
 from saccade.errors import OptionError, ShapeError, UnknownNameError
+from saccade.lens.drawing import label
 from saccade.lens.figures import FIGURES, save
 from saccade.lens.ramp import contrast
 from saccade.lens.ramp import theme as theme_of
@@ -128,10 +129,12 @@ def test_arcs_are_as_thick_as_their_weights_and_a_column_a_head_stands_beside_th
 
 def test_of_many_keys_arcs_show_the_strongest() -> None:
     trace, weights = watched(90, 90)
-    figure = view({"h.0": trace}).figure("arcs", row=80, most=11)
+    figure = view({"h.0": trace}, tokens(90)).figure("arcs", row=80, most=11)
     chosen = weights[:, 80].amax(0).topk(11).indices.sort().values
     close(drawn(figure)[0], weights[:, 80, chosen].T)
     assert "h.0, mean of 3 heads: the 11 strongest of 90 keys" in texts(figure)
+    assert f"{chosen[0]} {label(tokens(90)[chosen[0]])}" in texts(figure)  # which of the many alike it is
+    assert "80 internationalisation" in texts(figure)
     check_on_page(figure)
 
 

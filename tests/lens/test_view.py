@@ -301,3 +301,7 @@ def test_where_numbers_cannot_be_saved(seen_view: View, tmp_path: Path) -> None:
         seen_view.save_numbers(tmp_path / "a.csv", "decoder.0.cross")
     with pytest.raises(FileError, match=r"a.npy: the numbers cannot be written: No such file"):
         seen_view.save_numbers(tmp_path / "no" / "a.npy", "decoder.0.cross")
+    (tmp_path / "b.npy").mkdir()
+    with pytest.raises(FileError, match="Is a directory"):
+        seen_view.save_numbers(tmp_path / "b.npy", "decoder.0.cross")
+    assert [path.name for path in tmp_path.iterdir()] == ["b.npy"]  # nothing half-written is left

@@ -100,6 +100,11 @@ def test_a_shortened_word_fits(text: str, width: int) -> None:
     assert cell_len(shorten(text, width)) <= width
 
 
+def test_code_points_are_never_cut() -> None:
+    assert shorten("⟨U+732B⟩⟨U+304C⟩⟨U+1F680⟩", 20) == "⟨U+732B⟩…⟨U+1F680⟩"
+    assert shorten("⟨U+732B⟩⟨U+304C⟩", 8) == "…"
+
+
 def test_a_width_of_nothing_is_refused() -> None:
     with pytest.raises(OptionError, match="at least 1; not 0"):
         shorten("word", 0)

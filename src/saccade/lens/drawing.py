@@ -47,7 +47,9 @@ _LABEL_CELLS = 24  # longer tokens are shortened in the middle
 _MORE_FONTS = (
     *("Noto Sans CJK JP", "Noto Sans CJK SC", "Noto Sans SC", "WenQuanYi Zen Hei", "Hiragino Sans", "PingFang SC"),
     *("Yu Gothic", "Microsoft YaHei", "Malgun Gothic", "Noto Sans Arabic", "Noto Sans Hebrew", "Noto Sans Devanagari"),
-    *("Noto Sans Thai", "Noto Emoji", "Segoe UI Emoji", "Segoe UI Symbol", "Arial Unicode MS"),
+    *("Noto Sans Thai", "Noto Emoji", "Segoe UI Emoji", "Segoe UI Symbol", "Symbola", "Arial Unicode MS"),
+    *("Noto Serif CJK JP", "Source Han Sans", "Droid Sans Fallback", "IPAexGothic", "IPAGothic", "NanumGothic"),
+    *("AR PL UMing CN", "Lohit Devanagari", "FreeSans", "Unifont"),
 )
 
 _FIXED: dict[Any, Any] = {

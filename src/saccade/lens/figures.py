@@ -79,7 +79,7 @@ def alignment(
     theme: ThemeName = "light",
 ) -> Figure:
     """An attention over another sequence, by words, with the gold links outlined in it and drawn beside it."""
-    across = [other for other in view.names if view.kind(other) == "cross"]
+    across = [other for other in view.names if not view.is_self(other)]
     if name is None and not across:
         raise OptionError(f"An alignment is between two sequences; {', '.join(view.names)} look at their own.")
     name = name or across[-1]

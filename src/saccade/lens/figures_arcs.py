@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -55,11 +55,11 @@ def arcs(
         panel = Panel(
             page,
             every[:, shown].T,
-            places([label(keys[key]) for key in shown]),
+            places(_some(keys, shown)),
             places([str(number) for number in range(len(every))]),
             (_CELL, _LINE),
         )
-        _draw(page, panel, [label(queries[query]) for query in near], row - first, one[shown], said)
+        _draw(page, panel, _some(queries, near), row - first, one[shown], said)
     return page.figure
 
 
@@ -99,6 +99,15 @@ def _draw_curves(axes: Axes, row: int, weights: Array, page: Page) -> None:
     curves = [np.column_stack([along, row + 0.5 + (key - row) * smooth]) for key in order]
     lines = LineCollection(curves, colors=page.colours.up, linewidths=_THICKEST * weights[order], clip_on=False)
     axes.add_collection(lines, autolim=False)
+
+
+def _some(tokens: Sequence[str], chosen: Iterable[int]) -> list[str]:
+    """The labels of these tokens, with their positions where they are not all."""
+    places = list(chosen)
+    shown = [label(tokens[place]) for place in places]
+    if len(places) == len(tokens):
+        return shown
+    return [f"{place} {text}" for place, text in zip(places, shown, strict=True)]
 
 
 def _chosen(shown: int, count: int) -> str:

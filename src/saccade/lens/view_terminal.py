@@ -76,6 +76,8 @@ class TerminalArcs:
         strongest = torch.maximum(self.weights, self.heads.amax(0)).argsort(descending=True, stable=True)[: self.most]
         shown = sorted(strongest.tolist())
         names = [visible(self.keys[key]) for key in shown]
+        if len(shown) < len(self.keys):
+            names = [f"{key} {name}" for key, name in zip(shown, names, strict=True)]
         label_width = min(_LABEL_WIDTH, max(map(cell_len, names), default=0), max(1, options.max_width // 3))
         bar_width = max(1, min(_BAR_WIDTH, options.max_width - label_width - len("  0.00  ") - 2 * len(self.heads)))
         yield line(visible_text(self.title), options, wrap=True)
