@@ -255,13 +255,13 @@ class View:
 
         return page_of(self, title=title, **options)
 
-    def save(self, path: Path | str, kind: str = "heatmap", *, title: str = "Attention", **options: Any) -> Path:
-        """Write the interactive page as ``.html``, or a figure as ``.png``, ``.svg`` or ``.pdf``."""
+    def save(self, path: Path | str, kind: str = "heatmap", **options: Any) -> Path:
+        """Write the interactive page as ``.html``, or a figure of this kind as ``.png``, ``.svg`` or ``.pdf``."""
         from saccade.lens.figures import save
 
         path = Path(path)
         if path.suffix.lower() in (".html", ".htm"):
-            return write_file(path, self.html(title=title, **options).encode(), "page")
+            return write_file(path, self.html(**options).encode(), "page")
         return save(self.figure(kind, **options), path)
 
     def _repr_html_(self) -> str:
