@@ -14,7 +14,8 @@ print it as it is. The tree::
     ├── FileError           a file that cannot be read as what it should be: file, field or line
     ├── DamagedError        a file that is not what was saved: its path, and what is wrong with it
     ├── DivergedError       a loss or gradient that is no number; nothing was updated with it
-    └── StorageError        a folder that cannot be written or reached: its path and the system's reason
+    ├── StorageError        a folder that cannot be written or reached: its path and the system's reason
+    └── WorkerError         a process that worked for this one and ended before its work was done
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ __all__ = [
     "StorageError",
     "TooLargeError",
     "UnknownNameError",
+    "WorkerError",
 ]
 
 
@@ -93,3 +95,7 @@ class StorageError(SaccadeError, OSError):
 
 class DivergedError(SaccadeError, ArithmeticError):
     """A loss or gradient that is no number; nothing was updated with it."""
+
+
+class WorkerError(SaccadeError, RuntimeError):
+    """A process that worked for this one ended before its work was done."""

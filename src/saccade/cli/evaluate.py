@@ -15,9 +15,11 @@ from saccade.cli.options import (
     Columns,
     Device,
     Model,
+    Precision,
     Source,
     Table,
     Target,
+    Workers,
     console,
     given_only,
     pairs_of,
@@ -50,6 +52,8 @@ def evaluate(
     alignments: Annotated[
         Path | None, typer.Option(help="Gold links, a line a pair, as 0-0 1-2 or 1p2.", show_default=False)
     ] = None,
+    precision: Precision = "fp32",
+    workers: Workers = 1,
     device: Device = "auto",
 ) -> None:
     """Score a model against reference translations: BLEU and chrF by sacrebleu, with their signatures.
@@ -60,10 +64,11 @@ def evaluate(
     Example:
       saccade evaluate run --source test.en --target test.fr
     """
-    opened = open_model(model, resolve_device(device))
+    opened = open_model(model, resolve_device(device), precision, workers)
     pairs = pairs_of(source, target, data, columns)
     gold = None if alignments is None else read_links(pairs, alignments)
-    texts = _translate(opened, pairs, beam)
+    with opened:
+        texts = _translate(opened, pairs, beam)
     references = [pair.target for pair in pairs]
     for name, metric in _metrics(lowercase).items():
         found = metric.corpus_score(texts, [references])

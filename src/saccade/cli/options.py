@@ -22,9 +22,11 @@ __all__ = [
     "Columns",
     "Device",
     "Model",
+    "Precision",
     "Source",
     "Table",
     "Target",
+    "Workers",
     "console",
     "data_table",
     "given_only",
@@ -36,6 +38,8 @@ __all__ = [
 
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="A model folder, or the folder of a run.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
+Precision = Annotated[str, typer.Option(help="Of matrix products: fp32, bf16 or int8.")]
+Workers = Annotated[int, typer.Option(help="Processes that share out the texts, on the CPU.", min=1, max=256)]
 Source = Annotated[Path | None, typer.Option(help="A file of source texts, one a line.", show_default=False)]
 Target = Annotated[Path | None, typer.Option(help="The file of their translations.", show_default=False)]
 Table = Annotated[

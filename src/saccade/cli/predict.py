@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from saccade.cli.options import Device, Model, given_only, progress, read_inputs, resolve_device
+from saccade.cli.options import Device, Model, Precision, Workers, given_only, progress, read_inputs, resolve_device
 from saccade.errors import OptionError
 from saccade.lens.links import write_pharaoh
 from saccade.tasks.predictor import Answer, open_model
@@ -31,6 +31,8 @@ def predict(
     alignments: Annotated[
         bool, typer.Option("--alignments", help="Add links of words (separated by spaces): 0-0 1-2.")
     ] = False,
+    precision: Precision = "fp32",
+    workers: Workers = 1,
     device: Device = "auto",
 ) -> None:
     """Answer texts with a trained model, in the order they are given.
@@ -40,14 +42,16 @@ def predict(
       saccade predict runs/demo "The black cat ate the mouse."
       saccade predict run input.txt --beam 5 --n-best 3
       cat input.txt | saccade predict run - --json --alignments
+      saccade predict run large.txt --precision int8 --workers 2
     """
-    opened = open_model(model, resolve_device(device))
     texts, many = read_inputs(text)
+    # Workers are for many texts: one text would wait for them to start.
+    opened = open_model(model, resolve_device(device), precision, workers if many else 1)
     searching = given_only(beam=beam, n_best=n_best, length_penalty=length_penalty)
     drawing = given_only(tries=tries, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed)
     _refuse_idle(searching, drawing, sample or opened.bundle.decoding.sample)
     options = searching | drawing | given_only(sample=sample)
-    with progress("predicting", len(texts), shown=many) as show:
+    with opened, progress("predicting", len(texts), shown=many) as show:
         answers = opened.predict(texts, progress=show, **options)
     for answer in answers:
         _print(answer, as_json, alignments)

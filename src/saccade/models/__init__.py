@@ -2,6 +2,7 @@
 
 from saccade.models.config import Config
 from saccade.models.convolutional import ConvolutionalConfig, ConvolutionalEncoder, ConvolutionalSeq2Seq
+from saccade.models.inference import Precision, lower_precision
 from saccade.models.recurrent import RecurrentConfig, RecurrentLanguageModel, RecurrentSeq2Seq
 from saccade.models.reinforce import ReinforcedLoss, drawn_log_probability
 from saccade.models.transformer import Block, DecoderOnly, EncoderDecoder, EncoderOnly, TransformerConfig
@@ -17,6 +18,7 @@ __all__ = [
     "DecoderOnly",
     "EncoderDecoder",
     "EncoderOnly",
+    "Precision",
     "RecurrentConfig",
     "RecurrentLanguageModel",
     "RecurrentSeq2Seq",
@@ -27,4 +29,5 @@ __all__ = [
     "WholeWindow",
     "WindowEncoder",
     "drawn_log_probability",
+    "lower_precision",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import pairwise, takewhile
@@ -15,20 +15,21 @@ from torch import Tensor
 
 from saccade.attention import Trace, watch
 from saccade.decoding import Hypothesis, sequence_log_probabilities
+from saccade.errors import OptionError
 from saccade.lens.links import Link, hard_links
 from saccade.lens.words import merge
+from saccade.models import lower_precision
 from saccade.tasks.bundle import Bundle, read_bundle
 from saccade.tasks.gold import GoldPair, spaced_words
 from saccade.tasks.networks import Seq2Seq
 from saccade.tasks.reading import read_alignment
 from saccade.tasks.search import SearchOptions, search
 from saccade.tasks.translation import EncodedPair
+from saccade.tasks.workers import BATCH_TOKENS, Workers
 from saccade.text import END, Tokenizer
 
 __all__ = ["Answer", "Attention", "Predictor", "open_model"]
 
-#: Padded source tokens that are translated at once.
-BATCH_TOKENS = 4096
 #: Texts that are answered between two signs of progress.
 PIECE = 250
 
@@ -85,11 +86,25 @@ class Answer:
 class Predictor:
     """An opened model."""
 
-    def __init__(self, bundle: Bundle, device: str = "cpu") -> None:
+    def __init__(
+        self, bundle: Bundle, device: str = "cpu", precision: str = "fp32", workers: Workers | None = None
+    ) -> None:
         self.bundle = bundle
         self.task = bundle.task
-        self.model = bundle.model.to(device).eval()
+        self.model = lower_precision(bundle.model.to(device).eval(), precision)
         self.device = device
+        self._workers = workers
+
+    def __enter__(self) -> Predictor:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the worker processes, if there are any."""
+        if self._workers is not None:
+            self._workers.close()
 
     def predict(
         self, texts: Sequence[str], *, progress: Callable[[int], None] | None = None, **options: Any
@@ -103,25 +118,43 @@ class Predictor:
         encoded = self.task.source.encode_batch(list(texts))
         sources = [[*encoding.ids, END] for encoding in encoded]
         answers: list[Answer] = []
-        # In pieces, so that progress shows and memory stays bounded however long the file is.
-        for start in range(0, len(texts), PIECE):
-            piece = slice(start, start + PIECE)
-            draws = chosen.model_copy(update={"seed": chosen.seed + start})  # no piece repeats the draws of another
-            answers += self._answers(texts[piece], sources[piece], draws)
+        pieces = list(self._pieces(texts, sources, chosen))
+        for piece, found in zip(pieces, self._search(pieces), strict=True):
+            answers += self._answers(piece, found)
             if progress is not None:
                 progress(len(answers))
         return answers
 
-    def _answers(self, texts: Sequence[str], sources: list[list[int]], options: SearchOptions) -> list[Answer]:
-        """An empty text has an empty answer: a model asked for the translation of nothing would make something up."""
-        asked = [number for number, text in enumerate(texts) if text.strip()]
-        with torch.inference_mode():
-            found = search(self.model, [sources[number] for number in asked], options, BATCH_TOKENS, lambda: None)
-        by_number = dict(zip(asked, found, strict=True))
-        return [
-            self._answer(text, by_number[number]) if number in by_number else self.given(text, "")
-            for number, text in enumerate(texts)
-        ]
+    def _pieces(
+        self, texts: Sequence[str], sources: list[list[int]], options: SearchOptions
+    ) -> Iterator[tuple[Sequence[str], list[list[int]], SearchOptions]]:
+        """In pieces, so that progress shows and memory stays bounded however long the file is.
+
+        An empty text is not asked: a model asked for the translation of nothing would make something up.
+        """
+        for start in range(0, len(texts), PIECE):
+            piece = texts[start : start + PIECE]
+            asked = [source for text, source in zip(piece, sources[start:], strict=False) if text.strip()]
+            draws = options.model_copy(update={"seed": options.seed + start})  # no piece repeats another's draws
+            yield piece, asked, draws
+
+    def _search(
+        self, pieces: Sequence[tuple[Sequence[str], list[list[int]], SearchOptions]]
+    ) -> Iterator[list[list[Hypothesis]]]:
+        work = [(sources, options) for _, sources, options in pieces]
+        if self._workers is not None and work:
+            yield from self._workers.search(work)
+            return
+        for sources, options in work:
+            with torch.inference_mode():
+                yield search(self.model, sources, options, BATCH_TOKENS, lambda: None)
+
+    def _answers(
+        self, piece: tuple[Sequence[str], list[list[int]], SearchOptions], found: list[list[Hypothesis]]
+    ) -> list[Answer]:
+        texts, _, _ = piece
+        hypotheses = iter(found)
+        return [self._answer(text, next(hypotheses)) if text.strip() else self.given(text, "") for text in texts]
 
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[float]:
         """The log-probability of each target given its source."""
@@ -212,6 +245,14 @@ def _nothing() -> Attention:
     raise AssertionError("an answer is made with its attention")
 
 
-def open_model(path: str | Path, device: str = "cpu") -> Predictor:
-    """Open a model folder, or the folder of a run; ``saccade.open`` is this."""
-    return Predictor(read_bundle(Path(path)), device)
+def open_model(path: str | Path, device: str = "cpu", precision: str = "fp32", workers: int = 1) -> Predictor:
+    """Open a model folder, or the folder of a run; ``saccade.open`` is this.
+
+    ``precision`` is that of matrix products: fp32, bf16 or int8. Several ``workers`` are processes that share out the
+    texts of ``predict``, on the CPU; ``close()`` ends them.
+    """
+    bundle = read_bundle(Path(path))
+    if workers != 1 and device != "cpu":
+        raise OptionError(f"workers = {workers} is for the CPU; on {device} one process does all.")
+    processes = None if workers == 1 else Workers(Path(path), workers, precision)
+    return Predictor(bundle, device, precision, processes)

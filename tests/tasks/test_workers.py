@@ -1,0 +1,48 @@
+"""Several processes give the answers that one gives, in the same order."""
+
+import os
+import signal
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+import pytest
+
+import saccade
+from saccade.errors import OptionError, WorkerError
+from saccade.tasks import predictor
+
+TEXTS = ["a b c", "", "c a", "b b a c", "a"] * 3
+
+
+@pytest.fixture(autouse=True)
+def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(predictor, "PIECE", 4)  # so that both workers have some
+
+
+def test_workers_answer_as_one_process_does(tiny_run: Path) -> None:
+    alone = [answer.text for answer in saccade.open(tiny_run).predict(TEXTS)]
+    done: list[int] = []
+    with saccade.open(tiny_run, workers=2) as shared:
+        assert [answer.text for answer in shared.predict(TEXTS, progress=done.append)] == alone
+        assert shared.predict([]) == []
+        drawn = [shared.predict(TEXTS, sample=True, seed=seed) for seed in (5, 5, 6)]
+    assert done == [4, 8, 12, 15]
+    texts = [[answer.text for answer in answers] for answers in drawn]
+    assert texts[0] == texts[1] != texts[2]
+
+
+def test_a_killed_worker_is_one_sentence(tiny_run: Path) -> None:
+    opened = saccade.open(tiny_run, workers=2)
+    opened.predict(["a b"])
+    pool = opened._workers._pool
+    assert isinstance(pool, ProcessPoolExecutor)
+    for process in pool._processes.values():
+        os.kill(process.pid, signal.SIGKILL)
+    with pytest.raises(WorkerError, match="A worker process ended"):
+        opened.predict(TEXTS)
+    opened.close()
+
+
+def test_a_number_of_workers_is_checked(tiny_run: Path) -> None:
+    with pytest.raises(OptionError, match="from 1 to 256; not 0"):
+        saccade.open(tiny_run, workers=0)
