@@ -1,0 +1,163 @@
+"""How well trained translation models do on a test set: one table, each score named, and quality by sentence length.
+
+    python benchmarks/quality.py runs/multi30k-de-en runs/multi30k-de-en-recurrent --published spacy
+    python benchmarks/quality.py runs/multi30k-de-en-recurrent runs/multi30k-de-en-bottleneck \\
+        --plot docs/pictures/bottleneck.png
+
+Needs the model's own test files ($SACCADE_DATA), and for published ways of scoring `pip install sacremoses spacy`.
+What each column is:
+
+  raw          BLEU of sacrebleu on raw text, case and all, with the search of the recipe
+  lower-cased  the same, lower-cased
+  greedy       lower-cased, beam 1
+  published    as the figure beside which it stands was scored: ``spacy``: greedy, lower-cased, BLEU on the tokens of
+               spaCy's rules; ``moses``: beam 5, BLEU on the tokens of Moses' rules, cased and lower-cased
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from matplotlib.figure import Figure
+from rich.console import Console
+from rich.table import Table
+from sacrebleu.metrics.bleu import BLEU
+
+import saccade
+from saccade.data.pairs import Pair
+from saccade.lens.pictures import save
+from saccade.tasks.bundle import bundle_recipe
+from saccade.tasks.translation_data import TranslationData, read_given
+
+LENGTHS = ((1, 8), (9, 10), (11, 12), (13, 15), (16, 20), (21, 99))  # words of the source
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("runs", nargs="+", type=Path, help="folders of finished runs")
+    parser.add_argument("--published", choices=["spacy", "moses"], help="score that way too")
+    parser.add_argument("--precision", default="fp32", help="fp32, bf16 or int8")
+    parser.add_argument("--workers", type=int, default=1, help="processes")
+    parser.add_argument("--plot", type=Path, help="draw BLEU by length of the source into this file")
+    options = parser.parse_args()
+    table = Table("run", "parameters", "minutes", "raw", "lower-cased", "greedy", *_headings(options.published))
+    by_length: dict[str, list[float]] = {}
+    for run in options.runs:
+        pairs = _test_pairs(run)
+        with saccade.open(run, precision=options.precision, workers=options.workers) as model:
+            searched = [answer.text for answer in model.predict([pair.source for pair in pairs])]
+            greedy = [answer.text for answer in model.predict([pair.source for pair in pairs], beam=1)]
+            published = _published(options.published, _language(run), searched, greedy, pairs)
+        references = [pair.target for pair in pairs]
+        scores = [
+            BLEU().corpus_score(searched, [references]).score,
+            BLEU(lowercase=True).corpus_score(searched, [references]).score,
+            BLEU(lowercase=True).corpus_score(greedy, [references]).score,
+            *published,
+        ]
+        numbers = sum(parameter.numel() for parameter in model.bundle.model.parameters())
+        table.add_row(run.name, f"{numbers:,}", _minutes(run), *(f"{score:.2f}" for score in scores))
+        by_length[run.name] = _by_length(searched, pairs)
+    Console().print(table)
+    _print_lengths(by_length, _test_pairs(options.runs[0]))
+    if options.plot is not None:
+        save(_plot(by_length), options.plot)
+
+
+def _test_pairs(run: Path) -> list[Pair]:
+    data = bundle_recipe(run)["data"]
+    return read_given(TranslationData.read({"source": data["test_source"], "target": data["test_target"]}, str(run)))
+
+
+def _language(run: Path) -> str:
+    return str(bundle_recipe(run)["data"]["target_language"])
+
+
+def _minutes(run: Path) -> str:
+    """Of training, validations included, as the run's own log has them."""
+    records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return f"{max(record['seconds'] for record in records) / 60:.0f}"
+
+
+def _headings(published: str | None) -> list[str]:
+    return {None: [], "spacy": ["spaCy tokens"], "moses": ["Moses tokens", "lower-cased Moses tokens"]}[published]
+
+
+def _published(
+    way: str | None, language: str, searched: list[str], greedy: list[str], pairs: list[Pair]
+) -> list[float]:
+    if way is None:
+        return []
+    references = [pair.target for pair in pairs]
+    if way == "spacy":
+        tokenize = _spacy(language)
+        return [_token_bleu([text.lower() for text in greedy], [text.lower() for text in references], tokenize)]
+    tokenize = _moses(language)
+    return [
+        _token_bleu(searched, references, tokenize),
+        _token_bleu([text.lower() for text in searched], [text.lower() for text in references], tokenize),
+    ]
+
+
+def _token_bleu(texts: list[str], references: list[str], tokenize: Callable[[str], list[str]]) -> float:
+    """BLEU on given tokens, not smoothed: what multi-bleu.perl and torchtext compute."""
+    metric = BLEU(tokenize="none", force=True, smooth_method="none")
+    return metric.corpus_score(
+        [" ".join(tokenize(text)) for text in texts], [[" ".join(tokenize(text)) for text in references]]
+    ).score
+
+
+def _spacy(language: str) -> Callable[[str], list[str]]:
+    import spacy
+
+    rules = spacy.blank(language).tokenizer
+    return lambda text: [token.text for token in rules(text)]
+
+
+def _moses(language: str) -> Callable[[str], list[str]]:
+    from sacremoses import MosesTokenizer
+
+    rules = MosesTokenizer(language)
+    return lambda text: rules.tokenize(text, escape=False)
+
+
+def _by_length(texts: list[str], pairs: list[Pair]) -> list[float]:
+    scores = []
+    for low, high in LENGTHS:
+        chosen = [i for i, pair in enumerate(pairs) if low <= len(pair.source.split()) <= high]
+        metric = BLEU(lowercase=True)
+        scores.append(metric.corpus_score([texts[i] for i in chosen], [[pairs[i].target for i in chosen]]).score)
+    return scores
+
+
+def _print_lengths(by_length: dict[str, list[float]], pairs: list[Pair]) -> None:
+    table = Table("BLEU, lower-cased, by words of the source", *(f"{low}-{high}" for low, high in LENGTHS))
+    counts = [sum(low <= len(pair.source.split()) <= high for pair in pairs) for low, high in LENGTHS]
+    table.add_row("sentences", *map(str, counts))
+    for name, scores in by_length.items():
+        table.add_row(name, *(f"{score:.1f}" for score in scores))
+    Console().print(table)
+
+
+def _plot(by_length: dict[str, list[float]]) -> Figure:
+    figure = Figure(figsize=(6.4, 4.0), layout="constrained")
+    axes = figure.add_subplot()
+    places = range(len(LENGTHS))
+    for (name, scores), marker in zip(by_length.items(), "osD^v*", strict=False):
+        axes.plot(places, scores, marker=marker, label=re.sub(r"^multi30k-", "", name))
+    axes.set_xticks(list(places), [f"{low}-{high}" if high < 99 else f"{low}+" for low, high in LENGTHS])
+    axes.set_xlabel("words of the source sentence")
+    axes.set_ylabel("BLEU, lower-cased")
+    axes.set_ylim(bottom=0)
+    axes.grid(alpha=0.3)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False)
+    return figure
+
+
+if __name__ == "__main__":
+    main()
