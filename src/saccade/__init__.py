@@ -11,7 +11,7 @@ model = saccade.open("runs/demo")
 model.predict(["The black cat ate the mouse."])[0].attention.alignment
 """
 
-from saccade.attention import MultiHead, Resize, Trace, Watch, attend, causal, dense, padding, rule, watch, window
+from saccade.attention import MultiHead, Resize, Trace, Watch, attend, causal, dense, edit, padding, rule, watch, window
 from saccade.errors import SaccadeError
 from saccade.lens.view import View, view
 from saccade.tasks.predictor import open_model
@@ -28,6 +28,7 @@ __all__ = [
     "attend",
     "causal",
     "dense",
+    "edit",
     "padding",
     "rule",
     "view",

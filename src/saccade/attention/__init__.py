@@ -1,6 +1,7 @@
 """Attention: one function, its rules, and the exact weights behind it. Tensors only."""
 
 from saccade.attention.attend import Kernel, attend, weigh
+from saccade.attention.edit import Edit, edit, editable
 from saccade.attention.equation import Bias
 from saccade.attention.heads import Cache, GrowingCache, KeyValue, MultiHead, Resize, StaticCache
 from saccade.attention.masks import Mask, causal, dense, padding, rule, window
@@ -22,6 +23,7 @@ __all__ = [
     "Cache",
     "Cosine",
     "Dot",
+    "Edit",
     "GrowingCache",
     "Hard",
     "Kernel",
@@ -48,6 +50,8 @@ __all__ = [
     "attend",
     "causal",
     "dense",
+    "edit",
+    "editable",
     "padding",
     "rule",
     "watch",

@@ -19,6 +19,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from saccade.attention.edit import Shared, edits_of, forbid_links, switch_off_heads
 from saccade.attention.equation import Bias, Call, DenseTile, check_bias, normalise
 from saccade.attention.masks import Mask, causal, resolve_mask
 from saccade.attention.scores import Product, Score, resolve_score
@@ -51,6 +52,7 @@ def attend(
     kernel: Kernel = "auto",
     first_row: int = 0,
     owner: nn.Module | None = None,
+    shared: Shared | None = None,
 ) -> Float[Tensor, "*BH Q E"]:
     """What each query takes from the values, by how well it fits their keys.
 
@@ -67,17 +69,24 @@ def attend(
         kernel: "auto" chooses; "equation" writes it out; "fused" refuses where it would compute another thing.
         first_row: the absolute position of the first query, for the steps of a cached or recurrent decoder.
         owner: the module whose attention this is; its place in the model names the trace of a watcher.
+        shared: set where the rows are hypotheses of a search side by side, which are no rows of a text.
     """
     leading = query.shape[:-2]
     query, key, value = _four_dimensional(query, key, value)
     call = _make_call(query, key, value, score, weights, mask, bias, first_row)
+    edits = edits_of(owner)
+    if edits and owner is not None:
+        rows = range(first_row, first_row + call.shape[2])
+        call = replace(call, mask=forbid_links(edits, owner, call.mask, rows, call.shape[3], shared))
     if not 0.0 <= dropout < 1.0:
         raise OptionError(f"dropout is a share of at least 0 and below 1; not {dropout}.")
     if _choose(kernel, call) == "fused":
         output = _fused(call, value, dropout)
     else:
         call, output = _equation(call, value, dropout)
-    record(owner, call)
+    if edits and owner is not None:
+        output = switch_off_heads(edits, owner, output)
+    record(owner if shared is None else None, call)
     return output.reshape(*leading, *output.shape[-2:])
 
 

@@ -9,6 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from saccade.attention.attend import Kernel, attend, weigh
+from saccade.attention.edit import Shared
 from saccade.attention.equation import Bias
 from saccade.attention.masks import Mask
 from saccade.attention.positions import ALiBi, Rotary
@@ -236,8 +237,9 @@ class MultiHead(nn.Module):
             kept = self.project(x, first_row) if source is None else self.project(source)
         if cache is not None:
             kept = cache.append(kept)
-        beside = cache is not None and len(cache.positions) != cache.length  # keys of several hypotheses
-        shared = beside or len(kept.key) != len(x)
+        # The keys of several hypotheses, one beside the other, or of one source that they share.
+        beside = cache.positions if cache is not None and len(cache.positions) != cache.length else None
+        shared = Shared(first_row, beside) if beside is not None or len(kept.key) != len(x) else None
         output = attend(
             _share(query, len(kept.key)),
             kept.key,
@@ -245,11 +247,12 @@ class MultiHead(nn.Module):
             score=self.score,
             weights=self.weights,
             mask=mask,
-            bias=self._shared_bias(cache.positions) if beside and cache is not None else self._bias(bias),
+            bias=self._bias(bias) if beside is None else self._shared_bias(beside),
             dropout=self.dropout if self.training else 0.0,
             kernel=self.kernel,
-            first_row=0 if shared else first_row,
-            owner=None if shared else self,  # hypotheses side by side are no rows of a text
+            first_row=first_row if shared is None else 0,
+            owner=self,
+            shared=shared,
         )
         joined: Tensor = self.output(output.transpose(1, 2).flatten(2).view(*x.shape[:2], -1))
         return joined

@@ -39,7 +39,7 @@ class Watch(Mapping[str, Trace]):
         if model is not None and not isinstance(model, nn.Module):
             raise OptionError(f"watch() takes a torch module; not {type(model).__name__}.")
         modules = [] if model is None else list(model.named_modules())
-        self._names = {id(module): _plain(name) or UNNAMED for name, module in modules}
+        self._names = {id(module): name_of(path) for path, module in modules}
         self._has_foreign = any(is_foreign(module) for _, module in modules)
         self._eager = contextlib.ExitStack()
         self._model = model  # keeps the identities above valid
@@ -131,9 +131,9 @@ def watch(model: nn.Module | None = None) -> Watch:
     return Watch(model)
 
 
-def _plain(path: str) -> str:
-    """A module's path without the wrappers of compiled modules."""
-    return ".".join(part for part in path.split(".") if part != "_orig_mod")
+def name_of(path: str) -> str:
+    """A module's path without the wrappers of compiled modules; of the model itself, a name."""
+    return ".".join(part for part in path.split(".") if part != "_orig_mod") or UNNAMED
 
 
 def record(owner: nn.Module | None, call: Call) -> None:
