@@ -26,7 +26,7 @@ class TrainingSettings(Config):
     clip: float = Field(1.0, ge=0)  # largest norm of the gradient; 0 does not clip
     label_smoothing: float = Field(0.1, ge=0, lt=1)  # share of the target given to all other tokens
     guided_alignment: float = Field(0.0, ge=0)  # weight of a loss that draws attention towards gold links
-    precision: Literal["fp32", "bf16"] = "fp32"  # of the forward pass; weights are always fp32
+    precision: Literal["fp32", "bf16"] = "fp32"  # of matrix products; weights are always fp32
     validate_every: int = Field(500, ge=1)  # updates between validations; each also saves a checkpoint
     validation_sentences: int = Field(500, ge=1)  # translated at a validation; the loss is on all
     patience: int = Field(0, ge=0)  # validations without a better score before stopping; 0 never stops early
