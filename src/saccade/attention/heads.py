@@ -143,8 +143,8 @@ def _beside(kept: KeyValue, new: KeyValue) -> KeyValue:
 
 
 def _share(x: Float[Tensor, "R H N D"], sequences: int) -> Float[Tensor, "S H M D"]:
-    """Rows of one sequence as positions beside each other."""
-    if len(x) == sequences:
+    """Rows of one sequence as positions beside each other; what cannot be shared stays, and is refused as it is."""
+    if len(x) == sequences or not sequences or len(x) % sequences or x.shape[2] != 1:
         return x
     return x.view(sequences, -1, *x.shape[1:2], x.shape[3]).transpose(1, 2)
 
