@@ -52,20 +52,15 @@ System = Callable[[Ids, int, int], tuple[Ids, float]]  # sources, beam, batch si
 
 
 def saccade_decoder(folder: Path, precision: str) -> Decode:
-    model = saccade.open(folder).model
+    model = saccade.open(folder, precision=precision).model
 
     def decode(sources: Ids, beam: int) -> Ids:
-        options = SearchOptions.read({"beam": beam, "length_penalty": 1.0} | _precision(precision), "the options")
+        options = SearchOptions.read({"beam": beam, "length_penalty": 1.0}, "the options")
         with torch.inference_mode():
             found = search(model, sources, options, ANY_NUMBER, lambda: None)
         return [best[0].tokens for best in found]
 
     return decode
-
-
-def _precision(name: str) -> dict[str, Any]:
-    """Full precision needs no option."""
-    return {} if name == "fp32" else {"precision": name}
 
 
 def pegasus_decoder(folder: Path, _: str) -> Decode:
@@ -165,11 +160,8 @@ def _systems(
     """Every system that is there, its weights checked against ours."""
     systems: dict[str, System] = {}
     for precision in PRECISIONS:
-        if precision == "fp32" or "precision" in SearchOptions.model_fields:
-            workers = _workers(options.workers, "saccade", options.model, precision)
-            systems[f"saccade {precision}"] = stack.enter_context(workers)
-        else:
-            console.print(f"Without saccade {precision}: the search of this version has no option for it.")
+        workers = _workers(options.workers, "saccade", options.model, precision)
+        systems[f"saccade {precision}"] = stack.enter_context(workers)
     model = cast(EncoderDecoder, opened.model)
     try:
         theirs = pegasus(model, opened.task.source.vocabulary_size)
@@ -233,17 +225,8 @@ def _one_beam(
     progress: Progress,
 ) -> dict[str, Measured]:
     what = "greedy" if beam == 1 else f"beam {beam}"
-    sizes = BATCH_SIZES["greedy" if beam == 1 else "beam"]
-    candidates = sizes[1:3] if options.quick else sizes
-    bar = progress.add_task(f"{what}: batch sizes", total=len(systems) * len(candidates))
-    best: dict[str, int] = {}
-    for name, system in systems.items():
-        system(sources[:64], beam, 32)  # so that the first size does not pay for what only the first call does
-        speeds = {}
-        for size in candidates:
-            speeds[size] = _speed(system, sources[::2], beam, size, options)[0]
-            progress.advance(bar)
-        best[name] = max(speeds, key=speeds.__getitem__)
+    tried = _tried_sizes(systems, sources, beam, options, progress)
+    best = {name: max(speeds, key=speeds.__getitem__) for name, speeds in tried.items()}
     outputs: dict[str, Ids] = {}
 
     def timed(name: str) -> Callable[[int], float]:
@@ -258,9 +241,30 @@ def _one_beam(
     for name, found in measured.items():
         texts = [opened.task.target.decode(output) for output in outputs[name]]
         same, gap = _agreement(opened, sources, outputs[OURS], outputs[name], beam)
-        found.about |= {"batch": best[name], "bleu": text_scores(texts, references)["bleu"]}
+        found.about |= {
+            "batch": best[name],
+            "batches tried": tried[name],
+            "bleu": text_scores(texts, references)["bleu"],
+        }
         found.about |= {"identical": same, "largest gap": gap}
     return measured
+
+
+def _tried_sizes(
+    systems: dict[str, System], sources: Ids, beam: int, options: Any, progress: Progress
+) -> dict[str, dict[int, float]]:
+    """The speed of each system with each batch size, on half of the sentences."""
+    sizes = BATCH_SIZES["greedy" if beam == 1 else "beam"]
+    candidates = sizes[1:3] if options.quick else sizes
+    bar = progress.add_task("batch sizes", total=len(systems) * len(candidates))
+    tried: dict[str, dict[int, float]] = {}
+    for name, system in systems.items():
+        system(sources[:64], beam, 32)  # so that the first size does not pay for what only the first call does
+        tried[name] = {}
+        for size in candidates:
+            tried[name][size] = _speed(system, sources[::2], beam, size, options)[0]
+            progress.advance(bar)
+    return tried
 
 
 def _speed(system: System, sources: Ids, beam: int, size: int, options: Any) -> tuple[float, Ids]:

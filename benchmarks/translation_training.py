@@ -266,7 +266,7 @@ def _failure(command: list[str]) -> str:
 
 def _joeynmt_job(work: Work) -> dict[str, Any]:
     """JoeyNMT's configuration of the same model and training; its dropout has one share for all places."""
-    shape, settings = work.shape, work.recipe.training
+    shape = work.shape
     layers = {
         "type": "transformer",
         "num_heads": shape.num_heads,
@@ -282,17 +282,7 @@ def _joeynmt_job(work: Work) -> dict[str, Any]:
         "use_cuda": False,
         "data": {},
         "testing": {},
-        "training": {
-            "optimizer": "adamw",
-            "adam_betas": [settings.beta1, settings.beta2],
-            "learning_rate": 1e-4,
-            "scheduling": "warmupinversesquareroot",
-            "normalization": "tokens",
-            "label_smoothing": settings.label_smoothing,
-            "clip_grad_norm": settings.clip,
-            "batch_size": settings.batch_tokens,
-            "batch_type": "token",
-        },
+        "training": _joeynmt_training(work),
         "model": {
             "tied_embeddings": shape.tied_embeddings,
             "tied_softmax": shape.tied_output,
@@ -307,4 +297,19 @@ def _joeynmt_job(work: Work) -> dict[str, Any]:
         "threads": work.threads,
         "clock": work.clock,
         "batches": [[(pair.source, pair.target) for pair in batch] for batch in examples],
+    }
+
+
+def _joeynmt_training(work: Work) -> dict[str, Any]:
+    settings = work.recipe.training
+    return {
+        "optimizer": "adamw",
+        "adam_betas": [settings.beta1, settings.beta2],
+        "learning_rate": 1e-4,
+        "scheduling": "warmupinversesquareroot",
+        "normalization": "tokens",
+        "label_smoothing": settings.label_smoothing,
+        "clip_grad_norm": settings.clip,
+        "batch_size": settings.batch_tokens,
+        "batch_type": "token",
     }
