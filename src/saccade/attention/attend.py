@@ -23,7 +23,7 @@ from saccade.attention.edit import Shared, edits_of, forbid_links, switch_off_he
 from saccade.attention.equation import Bias, Call, DenseTile, check_bias, normalise
 from saccade.attention.masks import Mask, causal, resolve_mask
 from saccade.attention.scores import Product, Score, resolve_score
-from saccade.attention.watch import record
+from saccade.attention.watch import record, tell
 from saccade.attention.weights import Hard, Softmax, Weights, resolve_weights
 from saccade.errors import KernelError, OptionError, ShapeError, UnknownNameError
 
@@ -35,6 +35,10 @@ Kernel = Literal["auto", "equation", "fused"]
 MASK_LIMIT = 1 << 22
 #: The most scores that the written-out form holds at once (256 MB in float32).
 EQUATION_LIMIT = 1 << 26
+#: On the CPU, more queries than these run in blocks of rows, so that progress shows and Ctrl-C is heard,
+LONG = 8192
+#: with so many scores in a block: about a second on one core.
+LONG_BLOCK = 1 << 26
 #: Rows at a time where the rows reach few columns (windows): few enough that little is computed in vain.
 NARROW_BLOCK = 256
 
@@ -81,9 +85,9 @@ def attend(
     if not 0.0 <= dropout < 1.0:
         raise OptionError(f"dropout is a share of at least 0 and below 1; not {dropout}.")
     if _choose(kernel, call) == "fused":
-        output = _fused(call, value, dropout)
+        output = _fused(call, value, dropout, owner)
     else:
-        call, output = _equation(call, value, dropout)
+        call, output = _equation(call, value, dropout, owner)
     if edits and owner is not None:
         output = switch_off_heads(edits, owner, output)
     record(owner if shared is None else None, call)
@@ -128,7 +132,7 @@ def _choose(kernel: Kernel, call: Call) -> Literal["equation", "fused"]:
 # --- the written-out form ---------------------------------------------------------------------------------
 
 
-def _equation(call: Call, value: Tensor, dropout: float) -> tuple[Call, Tensor]:
+def _equation(call: Call, value: Tensor, dropout: float, owner: nn.Module | None) -> tuple[Call, Tensor]:
     """The equation in blocks of whole rows; the call comes back with the decisions made, if any were."""
     _, heads, num_rows, num_columns = call.shape
     if value.shape[1] != heads:
@@ -143,6 +147,7 @@ def _equation(call: Call, value: Tensor, dropout: float) -> tuple[Call, Tensor]:
             statistics.append(statistic.detach())
         if isinstance(call.weights, Hard) and call.weights.log_probability is not None:
             log_probabilities.append(call.weights.log_probability)
+        tell(owner, rows.stop / max(num_rows, 1))
     if log_probabilities:
         assert isinstance(call.weights, Hard)
         call.weights.log_probability = torch.cat(log_probabilities, dim=-1)
@@ -159,26 +164,58 @@ def _blocks(num_rows: int, size: int) -> Iterator[range]:
 # --- the fused form ---------------------------------------------------------------------------------------
 
 
-def _fused(call: Call, value: Tensor, dropout: float) -> Tensor:
+def _fused(call: Call, value: Tensor, dropout: float, owner: nn.Module | None) -> Tensor:
     product = call.score.as_product(call.query, call.key)
     width = value.shape[-1]
     product, value = _one_width(product, value)
-    _, _, num_rows, num_columns = call.shape
-    if call.mask is causal and call.bias is None and call.first_row == 0 and num_rows == num_columns:
+    whole = range(call.shape[2])
+    if len(whole) > LONG and call.query.device.type == "cpu":
+        output = _fused_blocks(call, product, value, _long_rows(call), dropout, owner)
+    elif _is_square_causal(call):
         output = _sdpa(product, value, None, dropout, is_causal=True)
     else:
-        whole = range(num_rows)
         added = _remembered(call, whole) if call.has_rules else None
         if added is not None or not call.has_rules:
             output = _sdpa(product, value, added, dropout)
         else:
-            blocks = _blocks(num_rows, _mask_rows(call))
-            parts = [_fused_rows(call, product, value, rows, dropout) for rows in blocks]
-            output = parts[0] if len(parts) == 1 else torch.cat(parts, dim=-2)
+            output = _fused_blocks(call, product, value, _mask_rows(call), dropout, owner)
     return output[..., :width]
 
 
-def _fused_rows(call: Call, product: Product, value: Tensor, rows: range, dropout: float) -> Tensor:
+def _fused_blocks(
+    call: Call, product: Product, value: Tensor, size: int, dropout: float, owner: nn.Module | None
+) -> Tensor:
+    """All rows, ``size`` at a time."""
+    num_rows = call.shape[2]
+    diagonal = _diagonal(size, num_rows, _mask_dtype(call)) if _is_square_causal(call) else None
+    parts = []
+    for rows in _blocks(num_rows, size):
+        parts.append(_fused_rows(call, product, value, rows, dropout, diagonal))
+        tell(owner, rows.stop / max(num_rows, 1))
+    return parts[0] if len(parts) == 1 else torch.cat(parts, dim=-2)
+
+
+def _diagonal(size: int, num_rows: int, dtype: torch.dtype) -> Float[Tensor, "size columns"]:
+    """Zeros, and at their end the triangle of a block: what ``causal`` adds to any block of rows is a part of it."""
+    numbers = torch.zeros(size, num_rows + size, dtype=dtype)
+    numbers[:, num_rows:] = torch.full((size, size), float("-inf"), dtype=dtype).triu(1)
+    return numbers
+
+
+def _is_square_causal(call: Call) -> bool:
+    return call.mask is causal and call.bias is None and call.first_row == 0 and call.shape[2] == call.shape[3]
+
+
+def _long_rows(call: Call) -> int:
+    """How many rows at a time where there are many."""
+    batch, heads, _, num_columns = call.shape
+    most = max(1, LONG_BLOCK // max(1, batch * heads * num_columns))
+    return min(most, _mask_rows(call)) if call.has_rules else most
+
+
+def _fused_rows(
+    call: Call, product: Product, value: Tensor, rows: range, dropout: float, diagonal: Tensor | None
+) -> Tensor:
     """A block of rows against the columns that it can reach."""
     if not len(rows) or not call.shape[3]:
         return product.query[:, :, rows.start : rows.stop] * 0.0
@@ -186,7 +223,12 @@ def _fused_rows(call: Call, product: Product, value: Tensor, rows: range, dropou
     columns = call.span(rows) or range(1)
     cut = slice(columns.start, columns.stop)
     part = Product(product.query[:, :, rows.start : rows.stop], product.key[:, :, cut], product.scale)
-    added = call.added(rows, columns, _mask_dtype(call)) if call.has_rules_in(rows, columns) else None
+    added: Tensor | None = None
+    if diagonal is not None:
+        first = diagonal.shape[1] - len(diagonal) - rows.start
+        added = diagonal[None, None, : len(rows), first : first + rows.stop]
+    elif call.has_rules_in(rows, columns):
+        added = call.added(rows, columns, _mask_dtype(call))
     return _sdpa(part, value[:, :, cut], added, dropout)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from types import TracebackType
 
@@ -24,6 +24,9 @@ from saccade.errors import OptionError, UnknownNameError
 
 __all__ = ["Watch", "watch"]
 
+#: Told the name of an attention and the share of its rows that is done, from 0 to 1.
+Rows = Callable[[str, float], None]
+
 #: The name of calls to ``attend`` that name no owner, and of a watched layer that is its own root.
 UNNAMED = "attention"
 
@@ -35,13 +38,14 @@ _active: ContextVar[tuple[Watch, ...]] = ContextVar("watchers", default=())
 class Watch(Mapping[str, Trace]):
     """The traces seen so far, by name. Use it as ``with saccade.watch(model) as seen: model(...)``."""
 
-    def __init__(self, model: nn.Module | None = None) -> None:
+    def __init__(self, model: nn.Module | None = None, progress: Rows | None = None) -> None:
         if model is not None and not isinstance(model, nn.Module):
             raise OptionError(f"watch() takes a torch module; not {type(model).__name__}.")
         modules = [] if model is None else list(model.named_modules())
         self._names = {id(module): name_of(path) for path, module in modules}
         self._has_foreign = any(is_foreign(module) for _, module in modules)
         self._eager = contextlib.ExitStack()
+        self._progress = progress
         self._model = model  # keeps the identities above valid
         self._traces: dict[str, Trace] = {}
         self._steps = Steps(self._traces)
@@ -118,17 +122,18 @@ class Watch(Mapping[str, Trace]):
         return None if name is None else (name, Within(outermost.number, runs[-1].number))
 
 
-def watch(model: nn.Module | None = None) -> Watch:
+def watch(model: nn.Module | None = None, *, progress: Rows | None = None) -> Watch:
     """Watch a model's attention: ``with saccade.watch(model) as seen:`` maps names to traces.
 
     A compiled model is watched in its eager form. Names are the places of the layers in the model, such as
     ``encoder.0.self``. Only calls of the thread or asynchronous task that watches are seen; watchers may be nested.
-    Without a model, every call to ``attend`` is seen, under one name.
+    Without a model, every call to ``attend`` is seen, under one name. ``progress`` is told the name of an attention of
+    ours and the share of its rows that is done: of long inputs, block by block.
 
     Modules that are not ours are seen where they call ``F.scaled_dot_product_attention`` or are torch's
     ``nn.MultiheadAttention``; docs/mechanisms/watching-others.md says what is inferred of them.
     """
-    return Watch(model)
+    return Watch(model, progress)
 
 
 def name_of(path: str) -> str:
@@ -147,6 +152,14 @@ def record(owner: nn.Module | None, call: Call) -> None:
         for watcher, name in named:
             if name is not None:
                 watcher._see(name, kept)
+
+
+def tell(owner: nn.Module | None, share: float) -> None:
+    """Tell the watchers of this thread how far a call is."""
+    for watcher in _active.get():
+        name = watcher._name_of(owner)
+        if watcher._progress is not None and name is not None:
+            watcher._progress(name, share)
 
 
 def _show(runs: list[Run], call: Call | str, module: nn.Module) -> None:
