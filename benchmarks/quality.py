@@ -3,6 +3,7 @@
     python benchmarks/quality.py runs/multi30k-de-en runs/multi30k-de-en-recurrent --published spacy
     python benchmarks/quality.py runs/multi30k-de-en-recurrent runs/multi30k-de-en-bottleneck \\
         --plot docs/pictures/bottleneck.png
+    python benchmarks/quality.py runs/multi30k-* --curves docs/pictures/multi30k-curves.png
 
 Needs the model's own test files ($SACCADE_DATA), and for published ways of scoring `pip install sacremoses spacy`.
 What each column is:
@@ -18,10 +19,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from rich.console import Console
 from rich.table import Table
@@ -43,7 +45,13 @@ def main() -> None:
     parser.add_argument("--precision", default="fp32", help="fp32, bf16 or int8")
     parser.add_argument("--workers", type=int, default=1, help="processes")
     parser.add_argument("--plot", type=Path, help="draw BLEU by length of the source into this file")
+    parser.add_argument(
+        "--curves", type=Path, help="draw the validation scores of each run into this file, and no more"
+    )
     options = parser.parse_args()
+    if options.curves is not None:
+        save(_curves(options.runs), options.curves)
+        return
     table = Table("run", "parameters", "minutes", "raw", "lower-cased", "greedy", *_headings(options.published))
     by_length: dict[str, list[float]] = {}
     for run in options.runs:
@@ -79,8 +87,11 @@ def _language(run: Path) -> str:
 
 def _minutes(run: Path) -> str:
     """Of training, validations included, as the run's own log has them."""
-    records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    return f"{max(record['seconds'] for record in records) / 60:.0f}"
+    return f"{max(record['seconds'] for record in _log(run)) / 60:.0f}"
+
+
+def _log(run: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
 
 
 def _headings(published: str | None) -> list[str]:
@@ -143,20 +154,39 @@ def _print_lengths(by_length: dict[str, list[float]], pairs: list[Pair]) -> None
     Console().print(table)
 
 
-def _plot(by_length: dict[str, list[float]]) -> Figure:
-    figure = Figure(figsize=(6.4, 4.0), layout="constrained")
-    axes = figure.add_subplot()
-    places = range(len(LENGTHS))
-    for (name, scores), marker in zip(by_length.items(), "osD^v*", strict=False):
-        axes.plot(places, scores, marker=marker, label=re.sub(r"^multi30k-", "", name))
-    axes.set_xticks(list(places), [f"{low}-{high}" if high < 99 else f"{low}+" for low, high in LENGTHS])
-    axes.set_xlabel("words of the source sentence")
-    axes.set_ylabel("BLEU, lower-cased")
-    axes.set_ylim(bottom=0)
-    axes.grid(alpha=0.3)
-    axes.spines[["top", "right"]].set_visible(False)
+def _curves(runs: list[Path]) -> Figure:
+    figure, axes = _axes("updates", "BLEU of 500 validation sentences, greedy")
+    for run, marker in zip(runs, "osD^v*", strict=False):
+        found = [record for record in _log(run) if "validation" in record]
+        scores = [record["validation"]["bleu"] for record in found]
+        axes.plot([record["step"] for record in found], scores, marker=marker, markersize=3, label=_short(run.name))
     axes.legend(frameon=False)
     return figure
+
+
+def _plot(by_length: dict[str, list[float]]) -> Figure:
+    figure, axes = _axes("words of the source sentence", "BLEU, lower-cased")
+    places = range(len(LENGTHS))
+    for (name, scores), marker in zip(by_length.items(), "osD^v*", strict=False):
+        axes.plot(places, scores, marker=marker, label=_short(name))
+    axes.set_xticks(list(places), [f"{low}-{high}" if high < 99 else f"{low}+" for low, high in LENGTHS])
+    axes.legend(frameon=False)
+    return figure
+
+
+def _axes(along: str, up: str) -> tuple[Figure, Axes]:
+    figure = Figure(figsize=(6.4, 4.0), layout="constrained")
+    axes = figure.add_subplot()
+    axes.set_xlabel(along)
+    axes.set_ylabel(up)
+    axes.grid(alpha=0.3)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.set_ylim(0, 50)
+    return figure, axes
+
+
+def _short(name: str) -> str:
+    return name.removeprefix("multi30k-")
 
 
 if __name__ == "__main__":
