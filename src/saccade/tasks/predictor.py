@@ -13,10 +13,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from saccade.attention import Trace, watch
-from saccade.decoding import Hypothesis, sequence_log_probabilities
+from saccade.attention import Trace, edit, watch
+from saccade.attention.watch import Rows
+from saccade.decoding import Hypothesis, sequence_log_probabilities, token_log_probabilities
 from saccade.errors import OptionError
+from saccade.lens.causal import Change, Scored, describe_changes, find_places, replace_word
 from saccade.lens.links import Link, hard_links
+from saccade.lens.view import View, view
 from saccade.lens.words import merge
 from saccade.models import lower_precision
 from saccade.tasks.bundle import Bundle, read_bundle
@@ -26,12 +29,14 @@ from saccade.tasks.reading import read_alignment
 from saccade.tasks.search import SearchOptions, search
 from saccade.tasks.translation import EncodedPair
 from saccade.tasks.workers import BATCH_TOKENS, Workers
-from saccade.text import END, Tokenizer
+from saccade.text import END, SPECIAL_TOKENS, START, UNKNOWN, Encoding, Tokenizer
 
 __all__ = ["Answer", "Attention", "Predictor", "open_model"]
 
 #: Texts that are answered between two signs of progress.
 PIECE = 250
+#: After a word that the model does not know.
+UNKNOWN_MARK = "(?)"
 
 
 @dataclass(frozen=True)
@@ -63,6 +68,19 @@ class Attention:
         if self.pieces is None:
             return frozenset()
         return hard_links(merge(self.pieces[:, :-1], self.target_spaced, self.source_spaced))
+
+    @cached_property
+    def view(self) -> View:
+        """Every attention with its tokens. The rows of a decoder are the tokens that it reads: first the start."""
+        if not self.traces:
+            raise OptionError("This model has no attention, so there is nothing to view.")
+        return view(
+            self.traces,
+            [SPECIAL_TOKENS[START], *self.target_tokens],
+            source_tokens=self.source_tokens,
+            words=[None, *self.target_words],
+            source_words=self.source_words,
+        )
 
 
 @dataclass(frozen=True)
@@ -172,7 +190,94 @@ class Predictor:
     def attention(self, source: str, target: str) -> Attention:
         """What the model looks at when it reads this source and makes this target."""
         encoding = self.task.target.encode(target)
-        return self._look(source, encoding.ids, spaced_words(target, encoding.spans))
+        tokens = as_written(target, encoding)
+        return self._look(source, encoding.ids, tokens, spaced_words(target, encoding.spans))
+
+    @torch.inference_mode()
+    def reading(self, source: str, progress: Rows | None = None) -> View:
+        """What the encoder looks at when it reads this source, of any length; no answer is made.
+
+        ``progress`` is told the name of an attention and the share of its rows that is done.
+        """
+        encoding = self.task.source.encode(source)
+        encode = getattr(self.model, "encode", None)
+        ids = torch.tensor([[*encoding.ids, END]], device=self.device)
+        with watch(self.model, progress=progress) as seen:
+            if encode is not None:
+                encode(ids)
+        if not seen:
+            raise OptionError("The encoder of this model has no attention, so reading alone shows nothing.")
+        words = _words(self.task.source, encoding.ids)
+        tokens = [*as_written(source, encoding), SPECIAL_TOKENS[END]]
+        return view(seen, tokens, words=[*words, None])
+
+    def compare(
+        self,
+        text: str,
+        *,
+        without_heads: Sequence[str] = (),
+        without_links: Sequence[tuple[str, int | str, int | str]] = (),
+        replace: tuple[str, str] | None = None,
+        **options: Any,
+    ) -> Change:
+        """The answer to a text before and after a change: heads switched off, links forbidden, a word replaced.
+
+        Heads and links are named as ``saccade.edit`` takes them; a row or column may also be a word, if it is there
+        once. The rows of a decoder are the tokens that it reads: the start, and the answer before.
+        """
+        if not (without_heads or without_links or replace):
+            raise OptionError("Nothing is to be changed; give without_heads, without_links or replace.")
+        changed = text if replace is None else replace_word(text, *replace)
+        chosen = SearchOptions.read(self.bundle.decoding.model_dump() | options | {"sample": False}, "the options")
+        before = self._best(text, chosen)
+        links = self._resolved(changed, before, without_links)
+        with edit(self.model, without_heads=without_heads, without_links=links) as made:
+            after = self._best(changed, chosen)
+            scores_after = [self._token_scores(changed, one) for one in (before, after)]
+            if made.unmet:
+                raise OptionError(f"The link {made.unmet[0]} is not there: the text or the answer is shorter.")
+        scores_before = [self._token_scores(text, one) for one in (before, after)]
+        scored = [
+            Scored(self.task.target.decode(one.tokens), self._tokens(one), *scores)
+            for one, *scores in zip((before, after), scores_before, scores_after, strict=True)
+        ]
+        return Change(describe_changes(without_heads, links, replace), *scored)
+
+    def _best(self, text: str, options: SearchOptions) -> Hypothesis:
+        """The best answer, found in this process, in which the edits are."""
+        if not text.strip():
+            return Hypothesis([], 0.0, 0.0, True)
+        with torch.inference_mode():
+            source = [*self.task.source.encode(text).ids, END]
+            return search(self.model, [source], options, BATCH_TOKENS, lambda: None)[0][0]
+
+    def _tokens(self, found: Hypothesis) -> list[str]:
+        return [self.task.target.token(i) for i in [*found.tokens, *([END] if found.finished else [])]]
+
+    @torch.inference_mode()
+    def _token_scores(self, text: str, found: Hypothesis) -> list[float]:
+        """The log-probability of each token of an answer, its end included if it has one."""
+        source = [*self.task.source.encode(text).ids, END]
+        batch = self.task.forced([EncodedPair(source, found.tokens, GoldPair(text, "", 1))]).to(self.device)
+        network = cast(Seq2Seq, self.model)
+        features = network.features(batch.source, batch.source_lengths, batch.read)
+        scores: list[float] = token_log_probabilities(network.output, features, batch.predicted)[0].tolist()
+        return scores if found.finished else scores[:-1]
+
+    def _resolved(
+        self, text: str, answer: Hypothesis, links: Sequence[tuple[str, int | str, int | str]]
+    ) -> list[tuple[str, int, int]]:
+        """Links between words as links between the tokens that they are made of."""
+        if all(isinstance(place, int) for _, *places in links for place in places):
+            return [(name, int(row), int(column)) for name, row, column in links]
+        seen = self._look_at_output(text, answer.tokens).view
+        resolved = []
+        for name, row, column in links:
+            attention = name.partition(":")[0]
+            seen.heads(attention)  # refuses what is not there
+            rows, columns = find_places(seen.rows[attention], row), find_places(seen.columns[attention], column)
+            resolved += [(name, one, other) for one in rows for other in columns]
+        return resolved
 
     def given(self, source: str, target: str) -> Answer:
         """A given target as if it had been the answer, with its log-probability."""
@@ -202,10 +307,13 @@ class Predictor:
         the same with those before them alone. A piece of a character adds nothing until it is whole."""
         text = self.task.target.decode(ids)
         starts = [_same(self.task.target.decode(ids[:count]), text) for count in range(len(ids) + 1)]
-        return self._look(source, ids, spaced_words(text, list(pairwise(starts))))
+        tokens = [self.task.target.token(i) for i in ids]
+        return self._look(source, ids, tokens, spaced_words(text, list(pairwise(starts))))
 
     @torch.inference_mode()
-    def _look(self, source: str, target_ids: list[int], target_spaced: list[int]) -> Attention:
+    def _look(
+        self, source: str, target_ids: list[int], target_tokens: list[str], target_spaced: list[int]
+    ) -> Attention:
         encoding = self.task.source.encode(source)
         source_ids = [*encoding.ids, END]
         batch = self.task.forced([EncodedPair(source_ids, target_ids, GoldPair(source, "", 1))]).to(self.device)
@@ -213,8 +321,8 @@ class Predictor:
             cast(Seq2Seq, self.model).features(batch.source, batch.source_lengths, batch.read)
         source_words = _words(self.task.source, encoding.ids)
         return Attention(
-            [self.task.source.token(i) for i in source_ids],
-            [self.task.target.token(i) for i in target_ids],
+            [*as_written(source, encoding), SPECIAL_TOKENS[END]],
+            target_tokens,
             [*source_words, (source_words[-1] + 1 if source_words else 0)],
             _words(self.task.target, target_ids),
             spaced_words(source, encoding.spans),
@@ -222,6 +330,14 @@ class Predictor:
             seen,
             read_alignment(seen, self.task.alignment, rows=len(target_ids), columns=len(source_ids)),
         )
+
+
+def as_written(text: str, encoding: Encoding) -> list[str]:
+    """The tokens of a text; one that is not in the vocabulary as it was written, with a mark."""
+    return [
+        f"{text[start:stop]}{UNKNOWN_MARK}" if id == UNKNOWN else token
+        for id, token, (start, stop) in zip(encoding.ids, encoding.tokens, encoding.spans, strict=True)
+    ]
 
 
 def _words(tokenizer: Tokenizer, ids: list[int]) -> list[int]:

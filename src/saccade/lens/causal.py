@@ -1,0 +1,128 @@
+"""Before and after a change: what an output depends on.
+
+Attention weights say where a head looked. Whether the output depends on that look is seen by running the model
+without it (``saccade.attention.edit``) and comparing: the output, and the probability of each of its tokens.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions
+from rich.text import Text
+
+from saccade.errors import OptionError
+from saccade.lens.axis import Axis
+from saccade.lens.heatmap_terminal import left_aligned, line
+from saccade.lens.words import visible, visible_text
+
+__all__ = ["Change", "Scored", "find_places", "replace_word"]
+
+_TOKEN_WIDTH = 24
+
+
+@dataclass(frozen=True)
+class Scored:
+    """An output, with the log-probability of each of its tokens before and after the change."""
+
+    text: str
+    tokens: list[str]  # with the end, if the model ended it
+    before: list[float]
+    after: list[float]
+
+    @property
+    def log_probability_before(self) -> float:
+        return math.fsum(self.before)
+
+    @property
+    def log_probability_after(self) -> float:
+        return math.fsum(self.after)
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a model made of a text before and after a change; both outputs, each scored both ways."""
+
+    changed: list[str]  # what was changed, in words
+    before: Scored
+    after: Scored
+
+    @property
+    def is_same(self) -> bool:
+        return self.before.text == self.after.text
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
+        yield line(f"before  {visible_text(self.before.text)}", options, wrap=True)
+        said = "the same" if self.is_same else visible_text(self.after.text)
+        yield line(f"after   {said}", options, wrap=True)
+        for what in self.changed:
+            yield line(f"        {visible_text(what)}", options, wrap=True)
+        yield from self._table("The output before: probability of each token", self.before, options)
+        if not self.is_same:
+            yield from self._table("The output after", self.after, options)
+
+    @staticmethod
+    def _table(title: str, scored: Scored, options: ConsoleOptions) -> Iterator[Text]:
+        names = [visible(token) for token in scored.tokens]
+        width = min(_TOKEN_WIDTH, max(map(cell_len, [*names, "log-probability"])))
+        yield line("", options)
+        yield line(title, options, wrap=True)
+        yield line(f"{' ' * width}   before    after", options)
+        for name, before, after in zip(names, scored.before, scored.after, strict=True):
+            yield line(f"{left_aligned(name, width)} {math.exp(before):8.4f} {math.exp(after):8.4f}", options)
+        totals = scored.log_probability_before, scored.log_probability_after
+        yield line(f"{left_aligned('log-probability', width)} {totals[0]:8.3f} {totals[1]:8.3f}", options)
+
+
+def find_places(axis: Axis, given: int | str) -> list[int]:
+    """The tokens that a position or a word means: one token, or all pieces of one word.
+
+    Digits are a position, counted from 0. A word that is there more than once is refused, with its positions.
+    """
+    text = str(given)
+    if text.isdecimal():
+        if int(text) >= len(axis):
+            raise OptionError(f"There is no token {text}; there are {len(axis)}, counted from 0.")
+        return [int(text)]
+    words = [number for number, word in enumerate(axis.joined) if word == text]
+    if words:
+        found = [[place for place, word in enumerate(axis.words) if word == number] for number in words]
+    else:
+        found = [[place] for place, token in enumerate(axis.tokens) if token == text]
+    if not found:
+        raise OptionError(f"There is no word {text!r} among: {' '.join(axis.joined)}.")
+    if len(found) > 1:
+        firsts = ", ".join(str(places[0]) for places in found)
+        raise OptionError(f"The word {text!r} is there {len(found)} times; give one of its positions: {firsts}.")
+    return found[0]
+
+
+def replace_word(text: str, old: str, new: str) -> str:
+    """The text with one word, or a few in a row, replaced; they must be there exactly once, as whole words."""
+    starts = [
+        start
+        for start in range(len(text) - len(old) + 1)
+        if old and text.startswith(old, start) and _is_whole(text, start, start + len(old))
+    ]
+    if len(starts) != 1:
+        said = "is not in the text" if not starts else f"is {len(starts)} times in the text; give the words around it"
+        raise OptionError(f"The word {old!r} that is to be replaced {said}: {text!r}.")
+    return text[: starts[0]] + new + text[starts[0] + len(old) :]
+
+
+def _is_whole(text: str, start: int, stop: int) -> bool:
+    """Whether what stands here begins and ends where words do; signs of punctuation stand for themselves."""
+    before = start == 0 or not (text[start - 1].isalnum() and text[start].isalnum())
+    return before and (stop == len(text) or not (text[stop - 1].isalnum() and text[stop].isalnum()))
+
+
+def describe_changes(
+    heads: Sequence[str], links: Sequence[tuple[str, int, int]], replaced: tuple[str, str] | None
+) -> list[str]:
+    """Each change in words, in the names that ``edit`` takes."""
+    said = [f"without head {head}" for head in heads]
+    said += [f"without link {name}:{row}:{column}" for name, row, column in links]
+    return said if replaced is None else [*said, f"with {replaced[1]!r} for {replaced[0]!r}"]
