@@ -4,8 +4,9 @@
 
 Both look at the same model: BERT's base size (12 layers of 12 heads, width 768) in transformers, with weights drawn at
 random, reading tokens drawn at random. BertViz is given eager attention, which it needs, and ours the fused kernel.
-Every figure comes from a process of its own, on one thread: seconds of the forward pass and of what follows it, and the
-peak memory of the process less that of one that imports the same and only runs the fused forward pass.
+Every figure comes from a process of its own, on one thread: the seconds of computing that the forward pass takes and
+what follows it, and the peak memory of the process less that of one that imports the same and only runs the fused
+forward pass. The forward pass is the first of its process, so it is slower than later ones.
 
 BertViz is installed into the folder ``--bertviz`` if it is not there, without what it says it needs, because torch and
 transformers are here already; it also imports IPython, which goes into the same folder.
@@ -57,9 +58,9 @@ class Measured:
 
     @contextmanager
     def timed(self, what: str) -> Iterator[None]:
-        start = time.perf_counter()
+        start = time.process_time()  # of the one thread: what else the machine does is not counted
         yield
-        self.seconds[what] = time.perf_counter() - start
+        self.seconds[what] = time.process_time() - start
 
 
 # --- in the process that is measured ----------------------------------------------------------------------------
@@ -171,7 +172,7 @@ def our_look(length: int, file: Path, measured: Measured) -> None:
 
 
 def opened(length: int, file: Path, measured: Measured) -> None:
-    """Seconds until Chromium, started already and offline, shows the map and the grid of a page of ours."""
+    """Seconds by the clock until Chromium, started and offline, shows the map and the grid of a page of ours."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
