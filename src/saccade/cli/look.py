@@ -1,4 +1,4 @@
-"""``saccade look``: where each word of an answer came from."""
+"""``saccade look``: what a model looked at, and what its answer depends on."""
 
 from __future__ import annotations
 
@@ -7,39 +7,129 @@ from typing import Annotated
 
 import typer
 
-from saccade.cli.options import Device, Model, console, resolve_device
+from saccade.attention import editable
+from saccade.cli.looking import Wanted, check_view, read_head, read_part, show_difference, show_view
+from saccade.cli.options import Device, Model, console, progress, resolve_device
+from saccade.data.lines import read_lines
 from saccade.errors import OptionError
 from saccade.lens.heatmap_terminal import TerminalHeatmap
 from saccade.lens.pictures import heatmap, save
-from saccade.tasks.predictor import Answer, open_model
+from saccade.lens.view import View
+from saccade.tasks.predictor import Answer, Predictor, open_model
 
 __all__ = ["look", "show"]
+
+_SUFFIXES = {"--png": (".png",), "--svg": (".svg",), "--pdf": (".pdf",), "--html": (".html", ".htm")}
+_NUMBERS = (".npy", ".safetensors")
+_STEPS = 1000  # of a bar
+
+Output = Annotated[Path | None, typer.Option(help="Write the picture to this file.", show_default=False)]
 
 
 def look(
     model: Model,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="What to translate.")],
+    text: Annotated[str | None, typer.Argument(metavar="TEXT", help="What to translate.", show_default=False)] = None,
+    file: Annotated[
+        Path | None,
+        typer.Option(help="Read this file as one text, of any length, and look at the encoder.", show_default=False),
+    ] = None,
     target: Annotated[
         str | None, typer.Option(help="Look at this translation instead of the model's own.", show_default=False)
     ] = None,
-    png: Annotated[Path | None, typer.Option(help="Write the picture to this file.", show_default=False)] = None,
-    svg: Annotated[Path | None, typer.Option(help="Write the picture to this file.", show_default=False)] = None,
+    view: Annotated[
+        str | None,
+        typer.Option(
+            help="alignment, heatmap, arcs (of --word), grid, rollout, entropy or overview.", show_default=False
+        ),
+    ] = None,
+    layer: Annotated[
+        str | None, typer.Option(help="An attention, such as encoder.0.self or decoder.1.cross.", show_default=False)
+    ] = None,
+    head: Annotated[str | None, typer.Option(help="A number, mean or max.", show_default=False)] = None,
+    word: Annotated[
+        str | None, typer.Option(help="Show what this word, or the token at this position, looks at.")
+    ] = None,
+    words: Annotated[bool, typer.Option("--words/--pieces", help="Merge the pieces of words, or not.")] = True,
+    rows: Annotated[str | None, typer.Option(help="Only these queries, such as 100:356.", show_default=False)] = None,
+    columns: Annotated[str | None, typer.Option(help="Only these keys.", show_default=False)] = None,
+    against: Annotated[
+        str | None, typer.Option(help="Show how another text is looked at differently.", show_default=False)
+    ] = None,
+    without_head: Annotated[
+        list[str] | None, typer.Option(help="Switch off a head: decoder.1.cross:3. Repeatable.", show_default=False)
+    ] = None,
+    without_link: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Forbid a link, by positions or words: encoder.0.self:it:cat. Repeatable.", show_default=False
+        ),
+    ] = None,
+    replace: Annotated[
+        str | None, typer.Option(metavar="WORD=OTHER", help="Put another word in its place.", show_default=False)
+    ] = None,
+    png: Output = None,
+    svg: Output = None,
+    pdf: Output = None,
+    html: Annotated[Path | None, typer.Option(help="Write an interactive page.", show_default=False)] = None,
+    numbers: Annotated[
+        Path | None, typer.Option(help="Write the exact weights as .npy or .safetensors.", show_default=False)
+    ] = None,
     dark: Annotated[bool, typer.Option("--dark", help="Light ink on dark ground in the files.")] = False,
     device: Device = "auto",
 ) -> None:
     """Show what a model looked at: a row for each word of its answer, a column for each word of the text.
 
+    Other views show any attention and head. With --without-head, --without-link or --replace: the answer and its
+    probabilities before and after the change.
+
     \b
     Examples:
       saccade look runs/demo "The black cat ate the mouse."
-      saccade look run "A sentence." --png look.png --svg look.svg
+      saccade look runs/demo "The cat slept because it was tired." --word it --html look.html
+      saccade look runs/demo "I saw the bank." --layer encoder.1.self --head 2 --png look.png
+      saccade look runs/demo "The black cat ate the mouse." --without-head decoder.1.cross:0
+      saccade look run --file book.txt --layer encoder.0.self --head 0 --png map.png
     """
-    for option, path in (("--png", png), ("--svg", svg)):
-        if path is not None and path.suffix.lower() != f".{option[2:]}":
-            raise OptionError(f"{option} takes the name of a .{option[2:]} file; not {path}.")
+    files = {"--png": png, "--svg": svg, "--pdf": pdf, "--html": html}
+    _check_files(files, numbers)
+    pictures = [path for path in (png, svg, pdf) if path is not None]
+    chosen = _chosen_view(view, word, layer, head, rows, columns, numbers, file)
+    wanted = Wanted(
+        chosen or "alignment",
+        layer,
+        read_head(head),
+        word,
+        words,
+        read_part("--rows", rows),
+        read_part("--columns", columns),
+        pictures,
+        html,
+        numbers,
+        dark,
+    )
+    _check_together(wanted, text, file, target, against, without_head or without_link or replace)
+    links = [_link(given) for given in without_link or []]
+    replaced = None if replace is None else _replacement(replace)
     opened = open_model(model, resolve_device(device))
+    if file is not None:
+        seen = _read(opened, " ".join(line.strip() for _, line in read_lines(file)))
+        show_view(seen, wanted, seen.names[-1])
+        return
+    assert text is not None
+    if without_head or links or replaced:
+        change = opened.compare(text, without_heads=without_head or [], without_links=links, replace=replaced)
+        console().print(change)
+        return
     answer = opened.given(text, target) if target is not None else opened.predict([text])[0]
-    show(answer, [path for path in (png, svg) if path is not None], dark=dark)
+    if against is not None:
+        _show_both(answer, opened.predict([against])[0], wanted)
+    elif chosen is None or (chosen == "alignment" and layer is None and head is None):
+        show(answer, pictures, dark=dark)
+        if html is not None:
+            console().print(f"Wrote {answer.attention.view.save(html, title=text)}.", markup=False)
+    else:
+        seen = answer.attention.view
+        show_view(seen, wanted, _default_layer(opened, seen, chosen), answer.text)
 
 
 def show(answer: Answer, files: list[Path], *, dark: bool = False) -> None:
@@ -55,3 +145,110 @@ def show(answer: Answer, files: list[Path], *, dark: bool = False) -> None:
     for path in files:
         save(heatmap(attention.alignment.float(), rows, columns, dark=dark), path)
         shown.print(f"Wrote {path}.", markup=False)
+
+
+def _show_both(answer: Answer, other: Answer, wanted: Wanted) -> None:
+    one, another = answer.attention.view, other.attention.view
+    show_difference(one, another, wanted, _encoder(one), [answer.text, other.text])
+
+
+def _read(opened: Predictor, text: str) -> View:
+    """What the encoder looks at in a text of any length, with a bar while it reads."""
+    names = [name for name in editable(opened.model) if name.startswith("encoder")]
+    with progress("reading", _STEPS) as bar:
+        return opened.reading(text, lambda name, done: bar(round(_STEPS * (names.index(name) + done) / len(names))))
+
+
+def _encoder(view: View) -> str:
+    """The last attention of the encoder; of a model that has none, the last of all."""
+    return next((name for name in reversed(view.names) if name.startswith("encoder")), view.names[-1])
+
+
+def _default_layer(opened: Predictor, view: View, chosen: str) -> str:
+    if chosen == "arcs":
+        return _encoder(view)
+    return view.names[-1] if opened.task.alignment is None else opened.task.alignment.attention
+
+
+def _chosen_view(
+    view: str | None,
+    word: str | None,
+    layer: str | None,
+    head: str | None,
+    rows: str | None,
+    columns: str | None,
+    numbers: Path | None,
+    file: Path | None,
+) -> str | None:
+    """The view that was named, or the one that the other options speak of; None: the alignment, as ever."""
+    if view is not None:
+        return check_view(view)
+    if word is not None:
+        return "arcs"
+    if file is not None:
+        return "overview" if rows is None and columns is None else "heatmap"
+    return "heatmap" if any(given is not None for given in (layer, head, rows, columns, numbers)) else None
+
+
+def _check_files(files: dict[str, Path | None], numbers: Path | None) -> None:
+    for option, path in files.items():
+        if path is not None and path.suffix.lower() not in _SUFFIXES[option]:
+            raise OptionError(f"{option} takes the name of a {_SUFFIXES[option][0]} file; not {path}.")
+    if numbers is not None and numbers.suffix not in _NUMBERS:
+        raise OptionError(f"--numbers takes the name of a {' or '.join(_NUMBERS)} file; not {numbers}.")
+
+
+def _check_together(
+    wanted: Wanted,
+    text: str | None,
+    file: Path | None,
+    target: str | None,
+    against: str | None,
+    change: object,
+) -> None:
+    """An option that would change nothing is refused: who gives it expects something of it."""
+    if (text is None) == (file is None):
+        raise OptionError("Give a text, or a file of one text with --file; one of them.")
+    files: dict[str, object] = {"--target": target, "--html": wanted.html, "--numbers": wanted.numbers}
+    refused: list[tuple[str, object, dict[str, object]]] = [
+        (
+            "--file reads a text and makes no answer",
+            file,
+            {"--target": target, "--against": against, "a change": change},
+        ),
+        ("--against compares two texts", against, files | {"--word": wanted.word, "a change": change}),
+        (
+            "A change shows answers and their probabilities",
+            change,
+            files | {"--layer": wanted.layer, "--word": wanted.word, "a picture": wanted.pictures},
+        ),
+    ]
+    for reason, given, others in refused:
+        idle = [name for name, other in others.items() if other]
+        if given and idle:
+            raise OptionError(f"{reason}; it does not go with {idle[0]}.")
+    if (wanted.word is None) == (wanted.view == "arcs"):
+        raise OptionError("--view arcs shows what one word looks at; it goes with --word, and --word with it.")
+    if wanted.is_part and wanted.view != "heatmap":
+        raise OptionError(f"--rows and --columns cut a part out of a heatmap; not out of --view {wanted.view}.")
+    if wanted.head != "mean" and wanted.view in ("grid", "entropy"):
+        raise OptionError(f"--view {wanted.view} shows every head; it does not go with --head.")
+
+
+def _link(given: str) -> tuple[str, int | str, int | str]:
+    """``encoder.0.self:4:2``, ``encoder.0.self:it:cat``, or with a head before the row: ``encoder.0.self:3:it:cat``."""
+    parts = given.split(":")
+    if len(parts) not in (3, 4) or not all(parts):
+        raise OptionError(
+            f"--without-link takes ATTENTION:ROW:COLUMN or ATTENTION:HEAD:ROW:COLUMN, such as encoder.0.self:it:cat; "
+            f"not {given!r}."
+        )
+    row, column = (int(place) if place.isdecimal() else place for place in parts[-2:])
+    return ":".join(parts[:-2]), row, column
+
+
+def _replacement(given: str) -> tuple[str, str]:
+    old, equals, new = given.partition("=")
+    if not equals or not old:
+        raise OptionError(f"--replace takes WORD=OTHER, such as river=street; not {given!r}.")
+    return old, new
