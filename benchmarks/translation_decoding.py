@@ -11,6 +11,7 @@ import multiprocessing
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, cast
@@ -92,6 +93,11 @@ def _longest(source_length: int) -> int:
     return int(SearchOptions().max_ratio * source_length) + 20
 
 
+def _is_too_long(source: list[int], output: list[int]) -> bool:
+    """Whether an output reaches the length at which ours is cut off."""
+    return len(output) >= _longest(len(source))
+
+
 def _until_end(row: list[int]) -> list[int]:
     """Without END and the padding after it; what was cut off has neither."""
     if END in row:
@@ -120,13 +126,17 @@ def _run(batch: tuple[Ids, int]) -> tuple[Ids, float]:
 
 @contextmanager
 def _workers(count: int, kind: str, folder: Path, precision: str) -> Iterator[System]:
-    """Processes that share the batches: who is done takes the next, the longest sentences first."""
-    with multiprocessing.get_context("spawn").Pool(count, _begin, (kind, folder, precision)) as pool:
+    """Processes that share the batches: who is done takes the next, the longest sentences first.
+
+    An executor, not a Pool: that one would start a worker that dies again and again, and wait for ever.
+    """
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(count, context, _begin, (kind, folder, precision)) as pool:
 
         def system(sources: Ids, beam: int, size: int) -> tuple[Ids, float]:
             order = sorted(range(len(sources)), key=lambda i: -len(sources[i]))
             batches = [order[start : start + size] for start in range(0, len(order), size)]
-            found = pool.imap(_run, [([sources[i] for i in batch], beam) for batch in batches])
+            found = pool.map(_run, [([sources[i] for i in batch], beam) for batch in batches])
             outputs: Ids = [[] for _ in sources]
             total = 0.0
             for batch, (results, seconds) in zip(batches, found, strict=True):
@@ -241,12 +251,9 @@ def _one_beam(
     for name, found in measured.items():
         texts = [opened.task.target.decode(output) for output in outputs[name]]
         same, gap = _agreement(opened, sources, outputs[OURS], outputs[name], beam)
-        found.about |= {
-            "batch": best[name],
-            "batches tried": tried[name],
-            "bleu": text_scores(texts, references)["bleu"],
-        }
-        found.about |= {"identical": same, "largest gap": gap}
+        found.about |= {"batch": best[name], "batches tried": tried[name]}
+        found.about |= {"bleu": text_scores(texts, references)["bleu"], "identical": same, "largest gap": gap}
+        found.about["too long"] = sum(map(_is_too_long, sources, outputs[name]))
     return measured
 
 
