@@ -204,3 +204,25 @@ def test_resize_pads_shorter_inputs_and_refuses_longer() -> None:
         layer(torch.randn(4, 6, 3))
     with pytest.raises(ShapeError, match="inputs of width 3; got 2"):
         layer(torch.randn(4, 5, 2))
+
+
+@pytest.mark.parametrize("shape", [(0, 3, 12), (2, 0, 12), (0, 0, 12)])
+def test_nothing_in_is_nothing_out(shape: tuple[int, ...]) -> None:
+    assert MultiHead(12, 3)(torch.zeros(shape)).shape == shape
+
+
+def test_rows_that_share_a_source_are_as_with_a_copy_each() -> None:
+    torch.manual_seed(1)
+    layer = MultiHead(12, 3, alibi=True)
+    kept = layer.project(torch.randn(2, 7, 12))
+    x = torch.randn(6, 1, 12)  # three rows for each of the two sources
+    copies = type(kept)(kept.key.repeat_interleave(3, dim=0), kept.value.repeat_interleave(3, dim=0))
+    with torch.no_grad():
+        torch.testing.assert_close(layer(x, kept, first_row=4), layer(x, copies, first_row=4))
+
+
+def test_rows_that_share_a_source_take_no_bias() -> None:
+    layer = MultiHead(12, 3)
+    kept = layer.project(torch.randn(2, 7, 12))
+    with pytest.raises(OptionError, match="take no bias"):
+        layer(torch.randn(6, 1, 12), kept, bias=torch.zeros(3, 1, 7))

@@ -14,7 +14,7 @@ from generators import (
 
 import saccade
 from saccade.decoding import beam_search
-from saccade.errors import PositionError, ShapeError
+from saccade.errors import OptionError, PositionError, ShapeError
 
 BATCH, SOURCE, TARGET = 4, 7, 6
 TOLERANCE = {"rtol": 1e-4, "atol": 1e-5}
@@ -258,3 +258,14 @@ def test_past_the_cache_is_an_error(source, lengths, target):
         model.step(target[:, 3], state)
     with pytest.raises(ShapeError, match=f"holds 3 positions; {TARGET} were to be kept"):
         language_model("transformer", "rotary").start(target, 3)
+
+
+def test_a_watched_beam_search_shows_no_false_picture(source, lengths):
+    model = seq2seq("transformer", "sinusoidal")
+    with saccade.watch(model) as seen:
+        state = model.start(source, lengths, 9)
+        beam_search(model, state, batch_size=BATCH, start_token=1, end_token=0, max_length=5, beam=3)
+    assert "attention" not in seen
+    with pytest.raises(OptionError, match="hypotheses of a beam search"):
+        seen["decoder.0.self"]
+    assert seen["encoder.0.self"].shape[2:] == (SOURCE, SOURCE)

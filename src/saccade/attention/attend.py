@@ -23,7 +23,7 @@ from saccade.attention.edit import Shared, edits_of, forbid_links, switch_off_he
 from saccade.attention.equation import Bias, Call, DenseTile, check_bias, normalise
 from saccade.attention.masks import Mask, causal, resolve_mask
 from saccade.attention.scores import Product, Score, resolve_score
-from saccade.attention.watch import record, tell
+from saccade.attention.watch import record, refuse, tell
 from saccade.attention.weights import Hard, Softmax, Weights, resolve_weights
 from saccade.errors import KernelError, OptionError, ShapeError, UnknownNameError
 
@@ -90,7 +90,10 @@ def attend(
         call, output = _equation(call, value, dropout, owner)
     if edits and owner is not None:
         output = switch_off_heads(edits, owner, output)
-    record(owner if shared is None else None, call)
+    if shared is None:
+        record(owner, call)
+    else:
+        refuse(owner)
     return output.reshape(*leading, *output.shape[-2:])
 
 

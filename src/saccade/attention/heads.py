@@ -65,11 +65,12 @@ class GrowingCache:
         return self.positions[-1] + 1 if self.positions else 0
 
     def append(self, new: KeyValue) -> KeyValue:
-        self.positions += _new_positions(self.length, self._kept, new)
+        added = _new_positions(self.length, self._kept, new)
         if self._kept is not None:
             new = _beside(self._kept, new)
             new = KeyValue(torch.cat([self._kept.key, new.key], dim=2), torch.cat([self._kept.value, new.value], dim=2))
         self._kept = new
+        self.positions += added
         return new
 
     def reorder(self, index: Tensor) -> None:
@@ -247,14 +248,14 @@ class MultiHead(nn.Module):
             score=self.score,
             weights=self.weights,
             mask=mask,
-            bias=self._bias(bias) if beside is None else self._shared_bias(beside),
+            bias=self._bias(bias) if shared is None else self._shared_bias(bias, first_row, kept, beside),
             dropout=self.dropout if self.training else 0.0,
             kernel=self.kernel,
             first_row=first_row if shared is None else 0,
             owner=self,
             shared=shared,
         )
-        joined: Tensor = self.output(output.transpose(1, 2).flatten(2).view(*x.shape[:2], -1))
+        joined: Tensor = self.output(output.transpose(1, 2).reshape(*x.shape[:2], self.num_heads * self.head_width))
         return joined
 
     def weigh(
@@ -294,13 +295,18 @@ class MultiHead(nn.Module):
             raise OptionError("This layer biases its scores by alibi; it takes no further bias.")
         return bias if self.alibi is None else self.alibi
 
-    def _shared_bias(self, positions: list[int]) -> Float[Tensor, "1 H 1 K"] | None:
-        """What ALiBi adds for rows that all stand at the last of these positions."""
+    def _shared_bias(
+        self, bias: Bias | Tensor | None, row: int, kept: KeyValue, positions: list[int] | None
+    ) -> Float[Tensor, "1 H 1 K"] | None:
+        """What ALiBi adds for rows that share a sequence and all stand at one place of it."""
+        if bias is not None:
+            raise OptionError("Rows that share a sequence take no bias, because they are no rows of it.")
         if self.alibi is None:
             return None
-        column = torch.tensor(positions, device=self.query.weight.device)
-        heads = torch.arange(self.num_heads, device=column.device).view(-1, 1, 1)
-        return self.alibi(column, heads, column[-1], column).unsqueeze(0)
+        column = torch.arange(kept.key.shape[2]) if positions is None else torch.tensor(positions)
+        heads = torch.arange(self.num_heads).view(-1, 1, 1)
+        added: Tensor = self.alibi(column, heads, torch.tensor(row), column).unsqueeze(0)
+        return added.to(kept.key.device)
 
     def _checked(self, x: Tensor, layer: nn.Linear) -> Tensor:
         if x.ndim != 3 or x.shape[-1] != layer.in_features:

@@ -103,6 +103,7 @@ class Watch(Mapping[str, Trace]):
         return self._names.get(id(owner))
 
     def _see(self, name: str, call: Call) -> None:
+        self._steps.refused.pop(name, None)
         known = self._traces.get(name)
         if call.first_row > 0 and known is not None and known.continues(call):
             known.append(call)
@@ -152,6 +153,17 @@ def record(owner: nn.Module | None, call: Call) -> None:
         for watcher, name in named:
             if name is not None:
                 watcher._see(name, kept)
+
+
+def refuse(owner: nn.Module | None) -> None:
+    """Tell the watchers of this thread of a call whose rows are no rows of a text."""
+    for watcher in _active.get():
+        name = watcher._name_of(owner)
+        if name is not None:
+            watcher._traces.pop(name, None)
+            watcher._steps.refused[name] = (
+                "its last rows were hypotheses of a beam search, which share their keys; watch one pass over the output"
+            )
 
 
 def tell(owner: nn.Module | None, share: float) -> None:

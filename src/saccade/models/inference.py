@@ -2,7 +2,8 @@
 
     int8:  W[o] ≈ s[o] · q[o],  q whole numbers of -127..127,  s[o] = max |W[o]| / 127
 
-and the same for what is multiplied with it, with one scale for all, found anew each time. The weights are rounded once;
+and the same for what is multiplied with it, with one scale for all, found anew each time (so which texts are answered
+together can change an answer in int8, as it cannot in the other precisions). The weights are rounded once;
 embeddings, norms, attention and everything between the products stay as they were. Such a model is not trained.
 """
 
@@ -33,7 +34,7 @@ def lower_precision(model: nn.Module, precision: str) -> nn.Module:
     device = next(model.parameters()).device.type
     if precision == "int8" and (device != "cpu" or ENGINE not in torch.backends.quantized.supported_engines):
         raise OptionError(f"int8 products need a CPU with torch's {ENGINE}; use fp32 or bf16 here.")
-    narrow = _Int8Linear if precision == "int8" else _NarrowLinear
+    narrow = _Int8Linear if precision == "int8" else _Bf16Linear
     for module in list(model.modules()):
         for name, child in list(module.named_children()):
             if isinstance(child, nn.Linear | TiedLinear):
@@ -41,7 +42,7 @@ def lower_precision(model: nn.Module, precision: str) -> nn.Module:
     return model
 
 
-class _NarrowLinear(nn.Module):
+class _Bf16Linear(nn.Module):
     """``W x + b`` with W and x in bf16, added up in float32."""
 
     weight: Tensor
@@ -72,9 +73,12 @@ class _Int8Linear(nn.Module):
             # torch means to move these types to another package; the version that is required here has them.
             warnings.simplefilter("ignore", UserWarning)
             torch.backends.quantized.engine = ENGINE
-            whole = torch.quantize_per_channel(weight, scale, torch.zeros_like(scale, dtype=torch.long), 0, torch.qint8)
-            self.packed = torch.ops.quantized.linear_prepack(whole, bias)
-            torch.backends.quantized.engine = engine
+            try:
+                zeros = torch.zeros_like(scale, dtype=torch.long)
+                whole = torch.quantize_per_channel(weight, scale, zeros, 0, torch.qint8)
+                self.packed = torch.ops.quantized.linear_prepack(whole, bias)
+            finally:
+                torch.backends.quantized.engine = engine
 
     def forward(self, x: Float[Tensor, "*B D"]) -> Float[Tensor, "*B E"]:
         product: Tensor = torch.ops.quantized.linear_dynamic(x, self.packed)

@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from saccade.models.precision import product_type
 
@@ -35,7 +36,8 @@ def vocabulary_loss(
     label_smoothing: float = 0.0,
 ) -> Float[Tensor, ""]:
     """The sum over rows of the smoothed cross-entropy; its products as narrow as ``precision`` says."""
-    wanted = torch.is_grad_enabled() and (features.requires_grad or weight.requires_grad)
+    learned = [tensor for tensor in (features, weight, bias) if tensor is not None and tensor.requires_grad]
+    wanted = torch.is_grad_enabled() and bool(learned)
     products = product_type(features)
     with torch.autocast(features.device.type, enabled=False):  # only the large products are narrow
         loss: Tensor = _VocabularyLoss.apply(  # type: ignore[no-untyped-call]
@@ -85,6 +87,7 @@ class _VocabularyLoss(torch.autograd.Function):
         return total
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, factor: Tensor) -> tuple[Tensor | None, ...]:
         features, weight, bias = ctx.saved_tensors
         return features * factor, weight * factor, None if bias is None else bias * factor, None, None, None, None

@@ -165,7 +165,8 @@ class Predictor:
             return
         for sources, options in work:
             with torch.inference_mode():
-                yield search(self.model, sources, options, BATCH_TOKENS, lambda: None)
+                found = search(self.model, sources, options, BATCH_TOKENS, lambda: None)
+            yield found  # outside, so that who is shown the progress is not in inference mode
 
     def _answers(
         self, piece: tuple[Sequence[str], list[list[int]], SearchOptions], found: list[list[Hypothesis]]

@@ -1,12 +1,12 @@
 """Several processes that search at once: small products leave cores idle, so texts are shared out instead.
 
-Each worker opens the model folder itself and computes with its share of the cores.
+Each worker opens the model folder itself and computes with its share of the threads. They are started afresh, so a script
+that asks for workers does so under ``if __name__ == "__main__":``, as Python wants of every such script.
 """
 
 from __future__ import annotations
 
 import multiprocessing
-import os
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -40,7 +40,7 @@ class Workers:
             count,
             mp_context=multiprocessing.get_context("spawn"),
             initializer=_open,
-            initargs=(str(path), precision, max(1, len(os.sched_getaffinity(0)) // count)),
+            initargs=(str(path), precision, max(1, torch.get_num_threads() // count)),
         )
 
     def search(self, pieces: Iterable[tuple[list[list[int]], SearchOptions]]) -> Iterator[list[list[Hypothesis]]]:
