@@ -384,3 +384,19 @@ def test_tensors_without_numbers_are_refused() -> None:
             run()
         with pytest.raises(OptionError, match="has no rows of numbers to show"):
             seen["attention"]
+
+
+def test_a_call_that_cannot_be_told_leaves_those_beside_it() -> None:
+    class Between(nn.Module):
+        def forward(self, query: Tensor, key: Tensor) -> None:
+            F.scaled_dot_product_attention(query, key, key)
+            torch.func.vmap(lambda one, other: F.scaled_dot_product_attention(one, other, other))(query, key)
+            F.scaled_dot_product_attention(query[:, :, :3], key, key)
+
+    layer = Between()
+    with saccade.watch(layer) as seen:
+        for _ in range(2):
+            layer(QUERY, KEY)
+            assert {label: trace.shape[2] for label, trace in seen.items()} == {"attention": 5, "attention#3": 3}
+            with pytest.raises(OptionError, match="has no rows of numbers to show"):
+                seen["attention#2"]

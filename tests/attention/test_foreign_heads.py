@@ -80,6 +80,17 @@ def test_keys_of_another_width_and_no_batch() -> None:
     torch.testing.assert_close(seen["attention"].weights(batch=0), told(module, query, key, value), atol=1e-5, rtol=0)
 
 
+@pytest.mark.parametrize("masks", [{}, {"attn_mask": (0, 5, 7)}, {"key_padding_mask": (0, 7)}], ids=str)
+def test_a_batch_of_no_sequences(masks: dict[str, tuple[int, ...]]) -> None:
+    module = nn.MultiheadAttention(12, 3, batch_first=True)
+    query, key = torch.randn(0, 5, 12), torch.randn(0, 7, 12)
+    given = {name: torch.zeros(shape, dtype=torch.bool) for name, shape in masks.items()}
+    with saccade.watch(module) as seen:
+        output, _ = module(query, key, key, **given)
+    assert output.shape == (0, 5, 12)
+    assert seen["attention"].shape == (0, 3, 5, 7)
+
+
 @pytest.mark.parametrize("norm_first", [False, True])
 @pytest.mark.parametrize("mask", ["none", "padding", "causal"])
 @pytest.mark.parametrize("is_training", [False, True])

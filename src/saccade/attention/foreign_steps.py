@@ -118,12 +118,16 @@ class Steps:
 
     def see(self, name: str, within: Within, call: Call | str, kept: Call | str) -> None:
         """Take in a call that ``name`` made."""
-        if isinstance(call, str) or isinstance(kept, str):
-            self._drop(name)
-            self.refused[name] = str(call)
-            return
         run, count = self._uses.get(name, (within.outermost, 0))
         count = count if run == within.outermost else 0
+        if isinstance(call, str) or isinstance(kept, str):
+            self._uses[name] = (within.outermost, count + 1)  # refused alone: those beside it can be told
+            label = _label(name, count + 1)
+            if count == 0:
+                self._drop(name)
+            self._forget(label)
+            self.refused[label] = str(call)
+            return
         if count and self._is_inner_step(_label(name, count), within, call):
             self._continue(_label(name, count), within, call, kept)
             return
@@ -133,6 +137,7 @@ class Steps:
         if step is Step.NEW:
             if count == 0:  # a new forward replaces the last one, and all that stood beside it
                 self._drop(name)
+            self.refused.pop(label, None)
             self._traces[label] = Trace(label, kept)
             self._remember(label, within, call, kept)
         elif step in (Step.REORDERED, Step.SHIFTED):
@@ -142,7 +147,8 @@ class Steps:
 
     def _is_inner_step(self, label: str, within: Within, call: Call) -> bool:
         """Whether this is a step of a decoder that makes all its steps within one outermost forward."""
-        is_other_forward = self._last[label].within.innermost != within.innermost
+        last = self._last.get(label)  # none if it was refused
+        is_other_forward = last is not None and last.within.innermost != within.innermost
         return is_other_forward and self._step(label, within, call) is Step.GROWN
 
     def _step(self, label: str, within: Within, call: Call) -> Step:
@@ -182,9 +188,12 @@ class Steps:
     def _drop(self, name: str) -> None:
         known = {*self._last, *self.refused}
         for label in [label for label in known if label == name or label.startswith(f"{name}#")]:
-            self._last.pop(label, None)
-            self._traces.pop(label, None)
-            self.refused.pop(label, None)
+            self._forget(label)
+
+    def _forget(self, label: str) -> None:
+        self._last.pop(label, None)
+        self._traces.pop(label, None)
+        self.refused.pop(label, None)
 
     def _remember(self, label: str, within: Within, call: Call, kept: Call, num_grown: int | None = 0) -> None:
         self._last[label] = _Last(within, call.key.detach(), kept, num_grown)
