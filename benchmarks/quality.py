@@ -42,6 +42,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", nargs="+", type=Path, help="folders of finished runs")
     parser.add_argument("--published", choices=["spacy", "moses"], help="score that way too")
+    parser.add_argument("--length-penalty", type=float, help="another than the recipe's")
     parser.add_argument("--precision", default="fp32", help="fp32, bf16 or int8")
     parser.add_argument("--workers", type=int, default=1, help="processes")
     parser.add_argument("--plot", type=Path, help="draw BLEU by length of the source into this file")
@@ -57,8 +58,10 @@ def main() -> None:
     for run in options.runs:
         pairs = _test_pairs(run)
         with saccade.open(run, precision=options.precision, workers=options.workers) as model:
-            searched = [answer.text for answer in model.predict([pair.source for pair in pairs])]
-            greedy = [answer.text for answer in model.predict([pair.source for pair in pairs], beam=1)]
+            sources = [pair.source for pair in pairs]
+            chosen = {} if options.length_penalty is None else {"length_penalty": options.length_penalty}
+            searched = [answer.text for answer in model.predict(sources, **chosen)]
+            greedy = [answer.text for answer in model.predict(sources, beam=1)]
             published = _published(options.published, _language(run), searched, greedy, pairs)
         references = [pair.target for pair in pairs]
         scores = [

@@ -1,7 +1,7 @@
 """Several processes that search at once: small products leave cores idle, so texts are shared out instead.
 
-Each worker opens the model folder itself and computes with its share of the threads. They are started afresh, so a script
-that asks for workers does so under ``if __name__ == "__main__":``, as Python wants of every such script.
+Each worker opens the model folder itself and computes with its share of the threads. They are started afresh, so a
+script that asks for workers does so under ``if __name__ == "__main__":``, as Python wants of every such script.
 """
 
 from __future__ import annotations
