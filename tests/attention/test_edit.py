@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from saccade import MultiHead, attend, causal, edit, watch
-from saccade.attention import editable
+from saccade.attention import Dot, Softmax, editable
 from saccade.decoding import beam_search, token_log_probabilities
 from saccade.errors import OptionError, UnknownNameError
 from saccade.models import DecoderOnly, EncoderDecoder, RecurrentConfig, RecurrentSeq2Seq, TransformerConfig
@@ -180,6 +180,27 @@ def test_a_query_without_any_link_takes_nothing() -> None:
     with edit(layer, without_links=[("attention", 1, 0), ("attention", 1, 1)]):
         output = layer(x, mask=causal)
     torch.testing.assert_close(output[0, 1], layer.output.bias)
+
+
+class OneHead(nn.Module):
+    """An attention of one's own: what has a score and weights, and names itself as the owner, can be edited."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.score, self.weights = Dot(), Softmax()
+
+    def forward(self, query: Tensor, key: Tensor) -> Tensor:
+        return attend(query, key, torch.eye(4), score=self.score, weights=self.weights, owner=self)
+
+
+def test_hand_numbers() -> None:
+    """Scores log 1, log 2, log 5, log 2 are weights 0.1, 0.2, 0.5, 0.2; without the third 0.2, 0.4, 0, 0.4."""
+    model, key = OneHead(), torch.tensor([[1.0], [2.0], [5.0], [2.0]]).log()
+    with edit(model, without_links=[("attention", 0, 2)]):
+        output = model(torch.ones(1, 1), key)
+    torch.testing.assert_close(output, torch.tensor([[0.2, 0.4, 0.0, 0.4]]))
+    with edit(model, without_heads=["attention:0"]):
+        assert torch.equal(model(torch.ones(1, 1), key), torch.zeros(1, 4))
 
 
 def test_links_that_nothing_met_are_told() -> None:
