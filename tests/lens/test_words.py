@@ -63,6 +63,8 @@ def test_words_must_fit_the_weights() -> None:
         ("a\u200db", "a⟨U+200D⟩b"),
         ("\x1b[31m", "⟨U+001B⟩[31m"),
         ("\ud800", "⟨U+D800⟩"),
+        ("a\uffff\ufffe", "a⟨U+FFFF⟩⟨U+FFFE⟩"),
+        ("\ufdd0\U0010fffe\ufffd", "⟨U+FDD0⟩⟨U+10FFFE⟩\ufffd"),
         ("\u0301", "◌\u0301"),
         ("👩\u200d🚀", "👩\u200d🚀"),
         ("نمی\u200cدانم", "نمی\u200cدانم"),

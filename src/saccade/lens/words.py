@@ -25,6 +25,8 @@ _EMPTY = "∅"
 _ELLIPSIS = "…"
 #: Controls, formatting (all bidi controls), lone surrogates, and the two line separators: nothing to be seen.
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+#: Never characters of a text; two of each 65,536, and 32 more. XML does not take U+FFFE and U+FFFF at all.
+_NO_CHARACTERS = range(0xFDD0, 0xFDF0)
 _CODE_POINT = re.compile(r"(⟨U\+[0-9A-F]{4,6}⟩)")  # never cut into
 _JOINERS = frozenset("\u200c\u200d")
 
@@ -105,9 +107,14 @@ def _visible_character(token: str, position: int) -> str:
     category = unicodedata.category(character)
     if category == "Zs":
         return _OTHER_SPACE
-    if category not in _HIDDEN or (character in _JOINERS and _joins(token, position)):
+    is_hidden = category in _HIDDEN or _is_no_character(ord(character))
+    if not is_hidden or (character in _JOINERS and _joins(token, position)):
         return character
     return code_point(character)
+
+
+def _is_no_character(code: int) -> bool:
+    return code in _NO_CHARACTERS or code & 0xFFFE == 0xFFFE
 
 
 def _joins(token: str, position: int) -> bool:
