@@ -69,6 +69,18 @@ def test_rows_without_a_key_do_not_count() -> None:
     torch.testing.assert_close(found, torch.tensor([2.0], dtype=torch.float64))
 
 
+def test_nothing_is_measured_of_weights_that_are_not_finite() -> None:
+    weights = torch.full((2, 3, 3), 1 / 3)
+    weights[1, 2, 0] = math.nan
+    for measure in (entropy, distance):
+        with pytest.raises(OptionError, match=r"^Head 1 of attention has weights that are not finite"):
+            measure(trace_of(weights))
+
+
+def test_without_keys_there_is_no_entropy() -> None:
+    assert entropy(trace_of(torch.zeros(2, 3, 0))).tolist() == [0.0, 0.0]
+
+
 def test_blocks_of_rows_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     generator = torch.Generator().manual_seed(0)
     trace = trace_of(torch.rand(3, 11, 11, generator=generator).softmax(-1))

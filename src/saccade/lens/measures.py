@@ -94,11 +94,17 @@ def _mean_over_rows(
     _, num_heads, num_rows, num_columns = trace.shape
     tall = max(1, BLOCK_WEIGHTS // max(1, num_columns))
     means = torch.zeros(num_heads, dtype=torch.float64)
+    if num_columns == 0:
+        return means  # no row may attend to anything
     for head in range(num_heads):
         count = 0
         for first in range(0, num_rows, tall):
             rows = range(first, min(first + tall, num_rows))
             weights = trace.tile(rows, slice(None), head=head, batch=batch)
+            if not bool(weights.isfinite().all()):
+                raise OptionError(
+                    f"Head {head} of {trace.name} has weights that are not finite, so nothing is measured."
+                )
             real = weights.amax(-1) > 0
             means[head] += measure(weights, rows)[real].sum().cpu()
             count += int(real.sum())
