@@ -7,6 +7,7 @@ import hashlib
 import html
 import json
 import re
+import zlib
 from typing import Any
 
 import numpy as np
@@ -170,6 +171,46 @@ def test_factors_foretell_a_product_of_queries_and_keys() -> None:
     assert with_factors.step is not None
     assert without.step is not None
     assert with_factors.step < without.step
+
+
+def test_factors_that_all_round_to_nothing_are_told_from_none() -> None:
+    """Queries of 0: every score is, so what is foretold needs no factors, only the mask and the length of each row."""
+    with watch() as seen:
+        attend(torch.zeros(1, 1, 256, 8), torch.randn(1, 1, 256, 8), torch.zeros(1, 1, 256, 8), mask=causal)
+    packed = pack([page._matrix(view(seen), "attention", 0)], limit=4000)
+    (stored,) = packed.matrices
+    assert packed.step == 1e-5
+    assert stored.rank == 0
+    assert stored.grain > 0
+    content = zlib.decompress(stored.content, wbits=-zlib.MAX_WBITS)
+    assert len(content) == 4 * 256 + 256 * 256 // 8 + 256 * 256
+    offsets = np.frombuffer(content[: 4 * 256], dtype="<f4")
+    np.testing.assert_allclose(np.exp(offsets), 1 / np.arange(1, 257), rtol=1e-6)
+
+
+def test_stacks_of_two_lengths_have_rollouts_of_their_own() -> None:
+    long, short = looked_at(8, 8, layers=2), looked_at(4, 4, layers=2)
+    traces = {**long.traces, **{f"encoder.{layer + 2}.self": short.traces[f"encoder.{layer}.self"] for layer in (0, 1)}}
+    rollouts = content_of(page_of(view(traces), title="A"))["rollouts"]
+    assert [(one["name"], one["layers"]) for one in rollouts] == [
+        ("encoder.*.self of 8 tokens", ["encoder.0.self", "encoder.1.self"]),
+        ("encoder.*.self of 4 tokens", ["encoder.2.self", "encoder.3.self"]),
+    ]
+
+
+def test_weights_that_are_not_finite_have_no_page() -> None:
+    query, key = torch.zeros(1, 2, 3, 8), torch.zeros(1, 2, 5, 8)
+    key[:, 1, 4] = torch.nan
+    with watch() as seen:
+        attend(query, key, key)
+    with pytest.raises(OptionError, match="Head 1 of attention has weights that are not finite"):
+        page_of(view(seen), title="A")
+    assert view(seen)._repr_html_().startswith("<p>Head 1 of attention has")
+
+
+def test_without_weights_there_is_nothing_to_show() -> None:
+    with pytest.raises(OptionError, match=r"decoder\.0\.cross has no weights.*names="):
+        page_of(looked_at(3, 0), title="A")
 
 
 def test_the_exponential_of_exact_operations() -> None:

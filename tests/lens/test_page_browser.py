@@ -251,6 +251,19 @@ def test_rounded_weights_are_the_exact_ones_rounded(
     assert f"to within {step / 2:.10f}".rstrip("0") in page.inner_text("#tolerance")
 
 
+def test_factors_that_all_round_to_nothing(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
+    with watch() as seen:
+        attend(torch.zeros(1, 1, 256, 8), torch.randn(1, 1, 256, 8), torch.zeros(1, 1, 256, 8), mask=causal)
+    shown = view({"encoder.0.self": seen["attention"]})
+    exact_size = len(page_of(shown, title="A").encode())
+    monkeypatch.setattr(page_module, "LIMIT", exact_size - 1000)
+    document = page_of(shown, title="A")
+    assert '"step":1e-05' in document
+    assert '"rank":0' in document
+    exact = shown.matrix("encoder.0.self", 0).double().numpy()
+    np.testing.assert_allclose(read_back(browser, document, 0, 256), exact, atol=0.51e-5, rtol=0)
+
+
 def exact_weight(seen: View, head: int, row: int, column: int) -> float:
     return float(seen.matrix("encoder.0.self", head)[row, column])
 

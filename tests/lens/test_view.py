@@ -156,6 +156,17 @@ def test_kinds_and_stacks(seen_view: View) -> None:
     }
 
 
+def test_layers_of_another_length_are_another_stack(seen_view: View) -> None:
+    traces = {
+        "layers.0": SEEN["encoder.0.self"],
+        "layers.1": SEEN["encoder.1.self"],
+        "layers.2": SEEN["decoder.0.self"],
+    }
+    shown = view(traces, batch=1)
+    assert shown.stacks == {"layers.* of 7 tokens": ["layers.0", "layers.1"], "layers.* of 5 tokens": ["layers.2"]}
+    close(shown.rollout("layers.* of 7 tokens"), seen_view.rollout("encoder.*.self"))
+
+
 # --- weights -----------------------------------------------------------------------------------------------
 
 

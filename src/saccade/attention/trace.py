@@ -135,6 +135,12 @@ class Trace:
 
         return pool(parts, statistic, self.shape[2:], size, reduce, preview, progress)
 
+    def only_call(self, *, head: int, batch: int) -> Call | None:
+        """The call that one head of one sequence was computed by; None where several continue each other."""
+        if len(self._segments) > 1:
+            return None
+        return self._segments[0].part(self.name, *self._select(head, batch))
+
     # --- what watching does with it ---
 
     def continues(self, call: Call) -> bool:

@@ -27,7 +27,7 @@ from saccade.attention import Link as Weighted
 from saccade.attention import Overview, Trace
 from saccade.attention.overview import Progress, Reduce
 from saccade.attention.trace import WEIGHTS_LIMIT
-from saccade.errors import FileError, OptionError, ShapeError, TooLargeError, UnknownNameError
+from saccade.errors import FileError, OptionError, SaccadeError, ShapeError, TooLargeError, UnknownNameError
 from saccade.lens import measures
 from saccade.lens.axis import Axis, choose_axes, looks_elsewhere
 from saccade.lens.files import write_file
@@ -86,19 +86,30 @@ class View:
         ahead = (trace.row(row, batch=self.batch)[:, row + 1 :].any() for row in looked_at)
         return "causal" if len(looked_at) and not any(map(bool, ahead)) else "self"
 
+    def axes(self, name: str) -> tuple[Axis, Axis]:
+        """Its rows and its columns."""
+        self._trace(name)
+        return self.rows[name], self.columns[name]
+
     def is_self(self, name: str) -> bool:
         """Whether its rows and columns are the same sequence."""
-        self._trace(name)
-        return not looks_elsewhere(name) and self.rows[name] == self.columns[name]
+        rows, columns = self.axes(name)
+        return not looks_elsewhere(name) and rows == columns
 
     @property
     def stacks(self) -> dict[str, list[str]]:
-        """The self-attentions that follow each other, by their names with * for the layer: ``encoder.*.self``."""
-        found: dict[str, list[str]] = {}
-        for name in self.traces:
-            if self.is_self(name):
-                found.setdefault(re.sub(r"\d+", "*", name), []).append(name)
-        return found
+        """The self-attentions that follow each other, by their names with * for the layer: ``encoder.*.self``.
+
+        Layers of other lengths are stacks of their own: ``encoder.*.self of 4 tokens``.
+        """
+        found: dict[str, dict[int, list[str]]] = {}
+        for name in filter(self.is_self, self.traces):
+            found.setdefault(re.sub(r"\d+", "*", name), {}).setdefault(len(self.rows[name]), []).append(name)
+        return {
+            stack if len(by_length) == 1 else f"{stack} of {length} tokens": names
+            for stack, by_length in found.items()
+            for length, names in by_length.items()
+        }
 
     # --- weights -------------------------------------------------------------------------------------------
 
@@ -269,7 +280,7 @@ class View:
 
         try:
             return fragment_of(self)
-        except TooLargeError as error:  # a notebook shows every value: that must not fail
+        except SaccadeError as error:  # a notebook shows every value: that must not fail
             return f"<p>{html.escape(str(error))}</p>"
 
     def __repr__(self) -> str:

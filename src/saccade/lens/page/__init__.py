@@ -91,6 +91,8 @@ def _chosen(view: View, names: Sequence[str] | None, heads: Sequence[int] | None
         for head in heads or ():
             if not 0 <= head < num_heads:
                 raise ShapeError(f"There is no head {head} in {name}; there are {num_heads}, counted from 0.")
+        if not _size(view.traces[name]):
+            raise OptionError(f"{name} has no weights, so a page cannot show it; choose others by names=.")
         chosen[name] = list(range(num_heads)) if heads is None else list(heads)
     if not any(chosen.values()):
         raise OptionError("A page needs at least one attention and one head; none was chosen.")
@@ -148,10 +150,8 @@ def _matrix(view: View, name: str, head: int) -> Matrix:
 
 def _factors(trace: Trace, head: int, batch: int) -> tuple[np.ndarray, np.ndarray] | None:
     """Queries and keys whose product are the scores, where that is all they are."""
-    if len(trace._segments) > 1:
-        return None
-    call = trace._segments[0].part(trace.name, range(batch, batch + 1), range(head, head + 1))
-    if call.bias is not None or not call.score.is_product or not call.weights.merges:
+    call = trace.only_call(head=head, batch=batch)
+    if call is None or call.bias is not None or not call.score.is_product or not call.weights.merges:
         return None
     product = call.score.as_product(call.query.double(), call.key.double())
     return (product.query[0, 0] * product.scale).cpu().numpy(), product.key[0, 0].cpu().numpy()

@@ -54,8 +54,8 @@ class Stored:
     """One deflated matrix and what is needed to read it."""
 
     content: bytes
-    rank: int = 0  # the width of the two factors; 0 where nothing is foretold
-    grain: float = 0.0
+    rank: int = 0  # the width of the two factors, which may all round to 0
+    grain: float = 0.0  # of the factors; 0 where nothing is foretold
 
 
 @dataclass(frozen=True)

@@ -81,14 +81,13 @@ async function readMatrix(number, rows, columns) {
   const count = rows * columns;
   if (content.step === null) return new Float32Array(fromPlanes(bytes));
   const perStep = Math.round(1 / content.step);
-  const { rank } = stored;
   let codes;
-  if (rank === 0) {
+  if (stored.grain === 0) { // nothing is foretold
     codes = wholeNumbers(bytes, count);
   } else {
     const mask = 4 * rows;
     const start = mask + Math.ceil(count / 8);
-    const numFactors = rank * (rows + columns);
+    const numFactors = stored.rank * (rows + columns);
     const numbers = wholeNumbers(bytes.subarray(start), numFactors + count);
     codes = numbers.subarray(numFactors);
     const offsets = new Float32Array(bytes.slice(0, mask).buffer);
