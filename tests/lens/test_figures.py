@@ -22,6 +22,7 @@ from torch import Tensor
 
 import saccade
 from saccade.errors import OptionError, ShapeError, UnknownNameError
+from saccade.lens import figure_parts
 from saccade.lens.drawing import label
 from saccade.lens.figures import FIGURES, save
 from saccade.lens.ramp import contrast
@@ -261,6 +262,43 @@ def test_a_long_input_is_an_overview_that_says_so() -> None:
         shown.figure("rollout")
 
 
+def test_many_words_are_merged_before_they_are_pooled() -> None:
+    trace, exact = watched(402, 402)
+    shown = view({"h": trace}, tokens(402), words=[token // 2 if token < 300 else token - 150 for token in range(402)])
+    assert shown.rows["h"].num_words == 252
+    merged = shown.matrix("h", 0, words=True).numpy()
+    expected = merged.reshape(126, 2, 126, 2).max((1, 3))
+    heatmap, grid = shown.figure("heatmap", head=0, words=True), shown.figure("grid", words=True)
+    for figure in (heatmap, grid):
+        np.testing.assert_allclose(drawn(figure)[0], expected)
+        assert any("max of 2×2 weights" in text for text in texts(figure))
+    close(drawn(shown.figure("heatmap", words=True))[0][:75, :75], _pooled(exact.mean(0)[:300, :300]))
+    assert any(text.startswith("14 ") for text in texts(heatmap))  # of 252 words, not 402 tokens
+
+
+def _pooled(weights: Tensor) -> Tensor:
+    """Words of two tokens, cells of two words: sums of the columns' pieces, means of all else."""
+    return weights.unflatten(1, (-1, 2, 2)).sum(-1).mean(-1).unflatten(0, (-1, 4)).mean(1)
+
+
+def test_too_many_weights_for_words_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(figure_parts, "WEIGHTS_LIMIT", 401 * 400)
+    trace, _ = watched(401, 401)
+    assert view({"h": trace}, tokens(401)).figure("heatmap", words=True)  # tokens that are words need no merging
+    shown = view({"h": trace}, tokens(401), words=[0, *range(400)])
+    for kind in ("heatmap", "grid"):
+        with pytest.raises(OptionError, match=r"401 by 401 weights of h are too many.*words=False"):
+            shown.figure(kind, words=True)
+
+
+@pytest.mark.parametrize("kind", ["heatmap", "arcs", "alignment", "patches"])
+def test_an_attention_that_is_not_there_is_named(kind: str) -> None:
+    shown, _ = small()
+    options: dict[str, Any] = {"image": np.eye(6), "grid": (2, 3)} if kind == "patches" else {}
+    with pytest.raises(UnknownNameError, match=r"no attention 'encoder.9.self'; allowed: decoder.0.cross"):
+        shown.figure(kind, name="encoder.9.self", **options)
+
+
 # --- how it looks ------------------------------------------------------------------------------------------
 
 
@@ -331,8 +369,11 @@ def test_a_scale_ends_where_it_is_asked_to() -> None:
     figure = shown.figure("heatmap", scale=0.25)
     assert "≥ 0.25" in texts(figure)
     assert shown.figure("heatmap", scale=None).findobj(QuadMesh)[0].norm.vmax < 1
-    with pytest.raises(OptionError, match="ends at a weight above 0; not at 0"):
-        shown.figure("heatmap", scale=0)
+    largest = max(float(shown.matrix(name, head).max()) for name in shown.names for head in range(HEADS))
+    assert {image.norm.vmax for image in shown.figure("grid", scale=None).findobj(AxesImage)} == {largest}
+    for kind in ("heatmap", "grid"):
+        with pytest.raises(OptionError, match="ends at a weight above 0; not at 0"):
+            shown.figure(kind, scale=0)
 
 
 def test_a_view_is_saved_by_the_suffix(tmp_path: Path) -> None:

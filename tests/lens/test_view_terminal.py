@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from rich.console import Console, RenderableType
 
 import saccade
-from saccade.errors import OptionError
+from saccade.errors import OptionError, UnknownNameError
 from saccade.lens.view import View, view
 
 KEYS = ["the", "cat", "[b]ate[/b]", "\u202emouse", "שלום", "国际"]
@@ -54,6 +54,12 @@ def test_of_many_keys_the_strongest_are_shown() -> None:
     assert lines[-1] == "The 2 strongest of 40 keys are shown."
     with pytest.raises(OptionError, match="At least 1 key is shown; not 0"):
         one_hot(4).terminal("arcs", most=0)
+
+
+@pytest.mark.parametrize("kind", ["heatmap", "arcs"])
+def test_an_attention_that_is_not_there_is_named(kind: str) -> None:
+    with pytest.raises(UnknownNameError, match=r"no attention 'encoder.9.self'; allowed: encoder.0.self"):
+        one_hot(4).terminal(kind, name="encoder.9.self")
 
 
 def test_a_block_for_each_head() -> None:

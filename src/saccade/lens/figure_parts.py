@@ -5,15 +5,19 @@ from __future__ import annotations
 from typing import Literal, get_args
 
 import numpy as np
+import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
+from saccade.attention import Overview
+from saccade.attention.overview import Progress
+from saccade.attention.trace import WEIGHTS_LIMIT
 from saccade.errors import OptionError, UnknownNameError
 from saccade.lens.axis import Axis
 from saccade.lens.drawing import label
 from saccade.lens.view import Head, View
 
-__all__ = ["MOST_TOKENS", "Array", "ThemeName", "as_array", "describe", "is_dark", "labels", "scale_end"]
+__all__ = ["MOST_TOKENS", "Array", "ThemeName", "as_array", "describe", "drawn", "is_dark", "labels", "scale_end"]
 
 Array = NDArray[np.float64]
 ThemeName = Literal["light", "dark"]
@@ -34,6 +38,31 @@ def describe(view: View, name: str, head: Head) -> str:
         return f"{name}, head {head}"
     count = view.heads(name)
     return name if count == 1 else f"{name}, {head} of {count} heads"
+
+
+def drawn(view: View, name: str, head: Head, words: bool, progress: Progress | None) -> Overview:
+    """The weights as they are drawn: each by itself where they are few, else in cells."""
+    rows, columns = view.axes(name)
+    if max(rows.size(words), columns.size(words)) <= MOST_TOKENS:
+        return Overview(view.matrix(name, head, words=words), (1, 1), "max", exact=True)
+    if words and (rows.num_words, columns.num_words) != (len(rows), len(columns)):
+        return _of_words(view, name, head)
+    return view.overview(name, head, MOST_TOKENS, progress=progress)
+
+
+def _of_words(view: View, name: str, head: Head) -> Overview:
+    """The overview of the weights between words, which are all formed first."""
+    rows, columns = view.axes(name)
+    if len(rows) * len(columns) > WEIGHTS_LIMIT:
+        raise OptionError(
+            f"The {len(rows):,} by {len(columns):,} weights of {name} are too many to be merged into words; the limit "
+            f"is {WEIGHTS_LIMIT:,}. Draw them with words=False."
+        )
+    weights = view.matrix(name, head, words=True)
+    cell = -(-len(weights) // MOST_TOKENS), -(-weights.shape[1] // MOST_TOKENS)
+    if head == "mean":  # cells at the edge are means of what they hold
+        return Overview(F.avg_pool2d(weights[None], cell, ceil_mode=True)[0], cell, "mean", exact=True)
+    return Overview(F.max_pool2d(weights[None], cell, ceil_mode=True)[0], cell, "max", exact=True)
 
 
 def labels(axis: Axis, words: bool) -> list[str]:

@@ -16,7 +16,17 @@ from saccade.attention.overview import Progress
 from saccade.errors import OptionError
 from saccade.lens.axis import Axis
 from saccade.lens.drawing import GAP, MARGIN, Page, label, quiet, save
-from saccade.lens.figure_parts import MOST_TOKENS, Array, ThemeName, as_array, describe, is_dark, labels, scale_end
+from saccade.lens.figure_parts import (
+    MOST_TOKENS,
+    Array,
+    ThemeName,
+    as_array,
+    describe,
+    drawn,
+    is_dark,
+    labels,
+    scale_end,
+)
 from saccade.lens.figures_arcs import arcs
 from saccade.lens.figures_heads import entropy, grid
 from saccade.lens.figures_patches import patches
@@ -57,14 +67,14 @@ def heatmap(
     """
     name = name or view.names[-1]
     said = title or describe(view, name, head)
-    rows, columns = view.rows[name], view.columns[name]
-    if max(rows.size(words), columns.size(words)) <= MOST_TOKENS:
-        matrix = as_array(view.matrix(name, head, words=words))
+    rows, columns = view.axes(name)
+    shown = drawn(view, name, head, words, progress)
+    matrix = as_array(shown.values)
+    if shown.cell == (1, 1):
         sides = places(labels(rows, words)), places(labels(columns, words))
     else:
-        pooled = view.overview(name, head, MOST_TOKENS, progress=progress)
-        matrix, said = as_array(pooled.values), f"{said}: {pooled.label}"
-        sides = _ticks(rows, pooled.cell[0]), _ticks(columns, pooled.cell[1])
+        said = f"{said}: {shown.label}"
+        sides = _ticks(rows, words, shown.cell[0]), _ticks(columns, words, shown.cell[1])
     return draw_matrix(matrix, *sides, Scale(scale_end(scale, matrix)), title=said, dark=is_dark(theme))
 
 
@@ -86,12 +96,13 @@ def alignment(
     gold = view.gold if gold is None else gold
     if gold is not None and not words:
         raise OptionError("Gold links are between words; draw the alignment with words=True.")
-    size = max(view.rows[name].size(words), view.columns[name].size(words))
+    rows, columns = view.axes(name)
+    size = max(rows.size(words), columns.size(words))
     if size > MOST_TOKENS:
         raise OptionError(f"An alignment is drawn of at most {MOST_TOKENS} words; not of {size}. Draw its heatmap.")
     matrix = as_array(view.matrix(name, head, words=words))
     said = title or describe(view, name, head)
-    sides = places(labels(view.rows[name], words)), places(labels(view.columns[name], words))
+    sides = places(labels(rows, words)), places(labels(columns, words))
     if gold is None:
         return draw_matrix(matrix, *sides, Scale(), title=said, dark=is_dark(theme))
     links = checked_links(gold, matrix.shape) or []
@@ -143,11 +154,12 @@ def difference(
     return draw_matrix(matrix, *sides, scale, title=said, dark=is_dark(theme))
 
 
-def _ticks(axis: Axis, cell: int) -> Places:
-    """Some tokens along an overview, each with its position, at the cell that holds it."""
-    cells = -(-len(axis) // cell)
+def _ticks(axis: Axis, words: bool, cell: int) -> Places:
+    """Some tokens or words along an overview, each with its position, at the cell that holds it."""
+    every = axis.labels(words)
+    cells = -(-len(every) // cell)
     step = max(1, -(-cells // _TICKS))
-    return [(place + 0.5, f"{place * cell} {label(axis.tokens[place * cell])}") for place in range(0, cells, step)]
+    return [(place + 0.5, f"{place * cell} {label(every[place * cell])}") for place in range(0, cells, step)]
 
 
 def _beside(matrix: Array, rows: Places, columns: Places, gold: Sequence[Link], title: str, *, dark: bool) -> Figure:

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from saccade.attention.overview import Progress
 from saccade.errors import OptionError
 from saccade.lens.drawing import GAP, MARGIN, Page, quiet
-from saccade.lens.figure_parts import MOST_TOKENS, Array, ThemeName, as_array, is_dark, scale_end
+from saccade.lens.figure_parts import Array, ThemeName, as_array, drawn, is_dark, scale_end
 from saccade.lens.panel import SCALE_HEIGHT, SCALE_WIDTH, Panel, Scale, places
 from saccade.lens.view import View, share
 from saccade.lens.words import visible
@@ -26,18 +26,23 @@ def grid(
     names: Sequence[str] | None = None,
     *,
     words: bool = False,
-    scale: float = 1.0,
+    scale: float | None = 1.0,
     title: str | None = None,
     theme: ThemeName = "light",
     progress: Progress | None = None,
 ) -> Figure:
-    """A row for each attention, a column for each head; in each picture queries run down and keys to the right."""
+    """A row for each attention, a column for each head; in each picture queries run down and keys to the right.
+
+    ``scale`` is the weight that is drawn as full ink; None takes the largest weight.
+    """
     names = _chosen(view, names)
     most_heads = max(view.heads(name) for name in names)
     size = min(_LARGEST_PICTURE, max(_SMALLEST_PICTURE, _GRID_WIDTH / most_heads))
     with quiet():
         page = Page(dark=is_dark(theme))
         pictures, notes = _pictures(view, names, words, progress)
+        largest = max((float(matrix.max()) for matrix in pictures.values() if matrix.size), default=0.0)
+        colours = Scale(scale_end(scale, np.array([largest])))
         said = title or "all heads, queries down, keys across" + "".join(f"; {note}" for note in notes)
         title_width, title_height = page.measure_title(said)
         shown = [visible(name) for name in names]
@@ -55,14 +60,13 @@ def grid(
             page.write(left - GAP, middle, name, ha="right", va="center_baseline")
         for (row, head), matrix in pictures.items():
             axes = page.axes(left + head * (size + GAP), top + row * (size + GAP), size, size)
-            axes.imshow(matrix, aspect="auto", **Scale(scale).colours(dark=page.dark))
+            axes.imshow(matrix, aspect="auto", **colours.colours(dark=page.dark))
             axes.patch.set(facecolor="none", edgecolor=page.colours.grid, linewidth=0.8, visible=True, clip_on=False)
             axes.set(xticks=(), yticks=())
             axes.set_axis_on()
             for side in axes.spines.values():
                 side.set(color=page.colours.grid, linewidth=0.8)
-        largest = max((float(matrix.max()) for matrix in pictures.values() if matrix.size), default=0.0)
-        Scale(scale).draw(page, left, below, largest)
+        colours.draw(page, left, below, largest)
     return page.figure
 
 
@@ -77,7 +81,7 @@ def entropy(
     """Of each head the mean entropy of its rows in bits, and of self-attentions how many tokens away it looks."""
     names = _chosen(view, names)
     bits, away = _measured(view, names, progress)
-    most = max(float(np.log2(max(2, len(view.columns[name])))) for name in names)
+    most = max(float(np.log2(max(2, len(view.axes(name)[1])))) for name in names)
     ends = Scale(most, name="bits"), Scale(scale_end(None, away), name="tokens")
     said = ("entropy", "distance")
     heads = places([str(head) for head in range(bits.shape[1])])
@@ -116,16 +120,13 @@ def _pictures(
     found: dict[tuple[int, int], Array] = {}
     notes: dict[str, None] = {}
     for row, name in enumerate(names):
-        long = max(view.rows[name].size(words), view.columns[name].size(words)) > MOST_TOKENS
         num_heads = view.heads(name)
         for head in range(num_heads):
             part = progress and share(progress, row * num_heads + head, len(names) * num_heads)
-            if long:
-                pooled = view.overview(name, head, MOST_TOKENS, progress=part)
-                notes[pooled.label] = None
-                found[row, head] = as_array(pooled.values)
-            else:
-                found[row, head] = as_array(view.matrix(name, head, words=words))
+            shown = drawn(view, name, head, words, part)
+            if shown.cell != (1, 1):
+                notes[shown.label] = None
+            found[row, head] = as_array(shown.values)
     return found, list(notes)
 
 

@@ -35,7 +35,7 @@ _NARROWEST_PICTURE, _WIDEST_PICTURE = 2, 12
 def heatmap(view: View, name: str | None = None, head: Head = "mean", *, words: bool = False) -> TerminalHeatmap:
     """One head, or the mean or maximum of all, with tokens on both axes."""
     name = name or view.names[-1]
-    rows, columns = view.rows[name].labels(words), view.columns[name].labels(words)
+    rows, columns = (axis.labels(words) for axis in view.axes(name))
     return TerminalHeatmap(view.matrix(name, head, words=words).cpu(), rows, columns, describe(view, name, head))
 
 
