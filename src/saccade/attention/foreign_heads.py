@@ -158,12 +158,14 @@ def _call(
         keys = torch.cat([keys, torch.zeros_like(keys[:1])])
     bias: Tensor | None = None
     if attn_mask is not None:
-        attn_mask = attn_mask.unflatten(0, (batch, heads)) if attn_mask.dim() == 3 else attn_mask[None, None]
+        attn_mask = (
+            attn_mask.view(batch, heads, *attn_mask.shape[1:]) if attn_mask.dim() == 3 else attn_mask[None, None]
+        )
         mask, bias = _joined(mask, bias, _wide(attn_mask, keys.shape[0]))
     if key_padding_mask is not None:
         mask, bias = _joined(mask, bias, _wide(key_padding_mask.view(batch, 1, 1, key.shape[0]), keys.shape[0]))
     sizes = heads, queries.shape[-1] // heads  # written out, because a batch of 0 lets torch infer none of them
-    split = [part.unflatten(-1, sizes).permute(1, 2, 0, 3) for part in (queries, keys)]
+    split = [part.view(*part.shape[:2], *sizes).permute(1, 2, 0, 3) for part in (queries, keys)]
     return Call(split[0], split[1], ScaledDot(), softmax_of(bias), mask, bias)
 
 
