@@ -129,7 +129,10 @@ def test_a_file_is_read_as_one_text_of_any_length(capsys: Capture, tmp_path: Pat
     book, picture, numbers = tmp_path / "book.txt", tmp_path / "map.png", tmp_path / "part.npy"
     book.write_text("the black cat eats the fish.\n" * 60)
     out = succeed(capsys, "look", tiny_run, "--file", book)
-    assert out.startswith("encoder.0.self, mean of 2 heads: mean of 14×14 weights, by position\n")
+    title = "encoder.0.self, mean of 2 heads: mean of 18×18 weights, by position; of the largest, 0.0"
+    assert " ".join(out.split()).startswith(title)
+    assert "left out" not in out
+    assert set("░▒▓█") & set(out.split("0.05")[0])  # small weights are seen
     out = succeed(
         capsys, "look", tiny_run, "--file", book, "--layer", "encoder.0.self", "--head", "0", "--png", picture
     )

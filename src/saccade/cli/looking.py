@@ -22,7 +22,7 @@ from saccade.lens.view import Head, View, share
 __all__ = ["VIEWS", "Wanted", "read_head", "read_part", "show_difference", "show_view"]
 
 VIEWS = ("alignment", "arcs", "entropy", "grid", "heatmap", "overview", "rollout")
-_CELLS = 32  # a side of an overview in the terminal
+_CELLS = 24  # a side of an overview in the terminal: all columns fit into 80
 _LARGEST_DIFFERENCES = 12
 _STEPS = 1000  # of a bar
 
@@ -143,8 +143,10 @@ def _terminal(view: View, wanted: Wanted, name: str, row: int, bar: Progress) ->
         pooled = view.overview(name, wanted.head, _CELLS, progress=bar)
         (height, width), (tall, wide) = pooled.values.shape, pooled.cell
         rows, columns = [str(cell * tall) for cell in range(height)], [str(cell * wide) for cell in range(width)]
-        title = f"{describe(view, name, wanted.head)}: {pooled.label}, by position"
-        return TerminalHeatmap(pooled.values.cpu(), rows, columns, title)
+        # Among many keys every weight is small: shades on the scale up to 1 would all be blank.
+        largest = float(pooled.values.max())
+        title = f"{describe(view, name, wanted.head)}: {pooled.label}, by position; of the largest, {largest:.3g}"
+        return TerminalHeatmap(pooled.values.cpu() / (largest or 1.0), rows, columns, title)
     return view.terminal("heatmap", name=name, head=wanted.head, words=wanted.words)
 
 
@@ -163,6 +165,8 @@ def _picture(view: View, wanted: Wanted, name: str, row: int, path: Path, bar: P
     else:
         options |= {"name": name, "head": wanted.head, "words": wanted.words}
         options |= {"row": row} if kind == "arcs" else {"progress": bar} if kind == "heatmap" else {}
+        if wanted.view == "overview":
+            options["scale"] = None  # up to the largest, as in the terminal
     view.save(path, kind, **options)
 
 
