@@ -131,7 +131,7 @@ def test_tokens_that_do_not_fit_are_refused() -> None:
         view(cross, TOKENS)
     with pytest.raises(ShapeError, match="but 4 tokens and 7 source tokens were given"):
         view(cross, TOKENS[1:], source_tokens=SOURCE_TOKENS)
-    with pytest.raises(OptionError, match="Nothing was watched"):
+    with pytest.raises(OptionError, match="No attention was seen"):
         view({})
     with pytest.raises(OptionError, match="go with tokens"):
         view(cross, source_tokens=SOURCE_TOKENS)
@@ -316,3 +316,28 @@ def test_where_numbers_cannot_be_saved(seen_view: View, tmp_path: Path) -> None:
     with pytest.raises(FileError, match="Is a directory"):
         seen_view.save_numbers(tmp_path / "b.npy", "decoder.0.cross")
     assert [path.name for path in tmp_path.iterdir()] == ["b.npy"]  # nothing half-written is left
+
+
+def test_nothing_seen_says_why() -> None:
+    with saccade.watch(torch.nn.Linear(3, 3)) as seen:
+        pass
+    with pytest.raises(OptionError, match=r"No attention was seen.*sdpa"):
+        view(seen)
+
+
+def test_what_was_refused_says_why() -> None:
+    layer = saccade.MultiHead(8, 2)
+    kept = layer.project(torch.randn(1, 5, 8))
+    with torch.no_grad(), saccade.watch(layer) as seen:
+        layer(torch.randn(3, 1, 8), kept)  # three hypotheses share one source
+    with pytest.raises(OptionError, match=r"'attention' cannot be shown: .*hypotheses of a beam search"):
+        view(seen)
+
+
+@pytest.mark.parametrize(("kind", "options"), [("patches", {}), ("difference", {}), ("grid", {"nonsense": 1})])
+def test_options_of_a_figure_that_do_not_fit_are_one_sentence(kind: str, options: dict[str, int]) -> None:
+    layer = saccade.MultiHead(8, 2)
+    with torch.no_grad(), saccade.watch(layer) as seen:
+        layer(torch.randn(1, 3, 8))
+    with pytest.raises(OptionError, match=rf"A {kind} figure: .*argument"):
+        view(seen).figure(kind, **options)

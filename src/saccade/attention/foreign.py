@@ -32,7 +32,7 @@ from saccade.attention.foreign_call import call_of_sdpa
 __all__ = ["Forwards", "Run", "add_hooks", "is_foreign", "remove_hooks"]
 
 #: Modules of these packages call no attention of torch, or show theirs in another way.
-PLAIN_MODULES = ("torch.nn.modules.", "saccade.")
+PLAIN_MODULES = ("torch.nn.modules.", "torch._dynamo.", "saccade.")
 #: The one place of ours that calls torch's attention: it shows its calls itself.
 OWN_CALLER = "saccade.attention.attend"
 

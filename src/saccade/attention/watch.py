@@ -27,6 +27,11 @@ __all__ = ["Watch", "watch"]
 #: Told the name of an attention and the share of its rows that is done, from 0 to 1.
 Rows = Callable[[str, float], None]
 
+#: What a watcher sees.
+SEEN = (
+    "of modules that are not ours, those are seen that call scaled_dot_product_attention "
+    '(Hugging Face: attn_implementation="sdpa")'
+)
 #: The name of calls to ``attend`` that name no owner, and of a watched layer that is its own root.
 UNNAMED = "attention"
 
@@ -75,13 +80,15 @@ class Watch(Mapping[str, Trace]):
         if name in self._steps.refused:
             raise OptionError(f"The attention {name!r} cannot be shown: {self._steps.refused[name]}.")
         if not self._traces:
-            raise OptionError(
-                f"Nothing has been watched yet, so there is no attention {name!r}; of modules that are not ours, those "
-                'are seen that call scaled_dot_product_attention (Hugging Face: attn_implementation="sdpa").'
-            )
+            raise OptionError(f"Nothing has been watched yet, so there is no attention {name!r}; {SEEN}.")
         if name not in self._traces:
             raise UnknownNameError("watched attention", name, self._traces)
         return self._traces[name]
+
+    @property
+    def refused(self) -> Mapping[str, str]:
+        """Why an attention that ran cannot be shown, by its name."""
+        return self._steps.refused
 
     def __contains__(self, name: object) -> bool:
         return name in self._traces

@@ -63,6 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             raise
         _refuse("There is not enough memory for this; make the model, training.batch_tokens or the text smaller.")
     except KeyboardInterrupt:
+        print("Stopped.", file=sys.stderr)
         sys.exit(130)
 
 

@@ -11,6 +11,7 @@ it is made of.
 from __future__ import annotations
 
 import html
+import inspect
 import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -24,9 +25,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from saccade.attention import Link as Weighted
-from saccade.attention import Overview, Trace
+from saccade.attention import Overview, Trace, Watch
 from saccade.attention.overview import Progress, Reduce
 from saccade.attention.trace import WEIGHTS_LIMIT
+from saccade.attention.watch import SEEN
 from saccade.errors import FileError, OptionError, SaccadeError, ShapeError, TooLargeError, UnknownNameError
 from saccade.lens import measures
 from saccade.lens.axis import Axis, choose_axes, looks_elsewhere
@@ -247,7 +249,7 @@ class View:
 
         if kind not in FIGURES:
             raise UnknownNameError("kind of figure", kind, FIGURES)
-        return FIGURES[kind](self, **options)
+        return FIGURES[kind](self, **_fitting(f"A {kind} figure", FIGURES[kind], options))
 
     def terminal(self, kind: str = "heatmap", **options: Any) -> RenderableType:
         """What ``rich`` prints; the kinds and their options are those of ``saccade.lens.view_terminal.TERMINAL``."""
@@ -255,7 +257,7 @@ class View:
 
         if kind not in TERMINAL:
             raise UnknownNameError("kind of view in the terminal", kind, TERMINAL)
-        return TERMINAL[kind](self, **options)
+        return TERMINAL[kind](self, **_fitting(f"A {kind} in the terminal", TERMINAL[kind], options))
 
     def html(self, *, title: str = "Attention", **options: Any) -> str:
         """One page that holds everything it needs: it opens from disk, without a network.
@@ -354,7 +356,7 @@ def view(
     ``gold`` the true links of words, as (source, target).
     """
     if not seen:
-        raise OptionError("Nothing was watched, so there is nothing to view; run the model inside of watch().")
+        raise OptionError(_why_nothing(seen))
     if tokens is None and not (source_tokens is None and words is None and source_words is None):
         raise OptionError("source_tokens, words and source_words go with tokens, which were not given.")
     if source_tokens is None and source_words is not None:
@@ -382,3 +384,19 @@ def share(progress: Progress, number: int, count: int) -> Progress:
 
 def _length(part: slice | range, count: int) -> int:
     return len(part) if isinstance(part, range) else len(range(*part.indices(count)))
+
+
+def _why_nothing(seen: Mapping[str, Trace]) -> str:
+    if isinstance(seen, Watch) and seen.refused:
+        name, reason = next(iter(seen.refused.items()))
+        return f"There is nothing to view: the attention {name!r} cannot be shown: {reason}."
+    return f"No attention was seen, so there is nothing to view; run the model inside of watch(); {SEEN}."
+
+
+def _fitting(what: str, function: Callable[..., Any], options: dict[str, Any]) -> dict[str, Any]:
+    """The options, if the function takes them and needs no others."""
+    try:
+        inspect.signature(function).bind(None, **options)
+    except TypeError as error:
+        raise OptionError(f"{what}: {error}.") from None
+    return options
