@@ -400,3 +400,12 @@ def test_a_call_that_cannot_be_told_leaves_those_beside_it() -> None:
             assert {label: trace.shape[2] for label, trace in seen.items()} == {"attention": 5, "attention#3": 3}
             with pytest.raises(OptionError, match="has no rows of numbers to show"):
                 seen["attention#2"]
+
+
+def test_nothing_of_the_hooks_stays() -> None:
+    model = nn.MultiheadAttention(8, 2, batch_first=True)
+    x = torch.randn(1, 3, 8)
+    with torch.no_grad(), saccade.watch(model):
+        assert torch.nn.modules.module._has_any_global_hook()
+        model(x, x, x)
+    assert not torch.nn.modules.module._has_any_global_hook()

@@ -170,7 +170,10 @@ def remove_hooks() -> None:
         _watchers -= 1
         if _watchers == 0:
             while _handles:
-                _handles.pop().remove()
+                handle = _handles.pop()
+                handle.remove()
+                # torch forgets this one, and then warns at every compiled module that there are hooks.
+                torch.nn.modules.module._global_forward_hooks_with_kwargs.pop(handle.id, None)
 
 
 # --- the stack of modes, of which ours need not be the last ------------------------------------------------
