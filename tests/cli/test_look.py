@@ -64,6 +64,7 @@ def test_a_given_target_is_looked_at(capsys: Capture, tiny_run: Path) -> None:
 @pytest.mark.parametrize("text", ["", "   "])
 def test_nothing_to_look_at_is_no_error(capsys: Capture, tmp_path: Path, tiny_run: Path, text: str) -> None:
     succeed(capsys, "look", tiny_run, text, "--png", tmp_path / "empty.png")
+    assert (tmp_path / "empty.png").stat().st_size > 0
     succeed(capsys, "look", tiny_run, text, "--target", "le chat")
 
 
