@@ -1,16 +1,21 @@
 """One architecture a file: recurrent, convolutional and Transformer networks, ViT. Ids and vectors only."""
 
+from saccade.models.classifier import CLASSIFIERS, Classifier
 from saccade.models.config import Config
 from saccade.models.convolutional import ConvolutionalConfig, ConvolutionalEncoder, ConvolutionalSeq2Seq
 from saccade.models.inference import Precision, lower_precision
 from saccade.models.recurrent import RecurrentConfig, RecurrentLanguageModel, RecurrentSeq2Seq
 from saccade.models.reinforce import ReinforcedLoss, drawn_log_probability
+from saccade.models.tagger import TAGGERS, Tagger
 from saccade.models.transformer import Block, DecoderOnly, EncoderDecoder, EncoderOnly, TransformerConfig
 from saccade.models.vit import VisionConfig, VisionTransformer
 from saccade.models.window import WholeWindow, WindowEncoder
 
 __all__ = [
+    "CLASSIFIERS",
+    "TAGGERS",
     "Block",
+    "Classifier",
     "Config",
     "ConvolutionalConfig",
     "ConvolutionalEncoder",
@@ -23,6 +28,7 @@ __all__ = [
     "RecurrentLanguageModel",
     "RecurrentSeq2Seq",
     "ReinforcedLoss",
+    "Tagger",
     "TransformerConfig",
     "VisionConfig",
     "VisionTransformer",

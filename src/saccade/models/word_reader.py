@@ -1,0 +1,130 @@
+"""What a word is made of: its own embedding, its pieces, its characters; the latter two also of words never seen."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from pydantic import Field, model_validator
+from torch import Tensor, nn
+
+from saccade.models.config import Config
+from saccade.models.encoders import locked_dropout
+from saccade.models.layers import WordEmbedding
+from saccade.recurrent import Recurrent
+
+__all__ = ["UNKNOWN_WORD", "CharacterReader", "ReaderConfig", "WordReader"]
+
+#: The id of all words that have none of their own; 0 is padding.
+UNKNOWN_WORD = 1
+
+
+class ReaderConfig(Config):
+    """The parts of a word's vector; they stand one beside the other."""
+
+    word_width: int = Field(128, ge=0)  # of a word's own embedding; 0: none
+    word_dropout: float = Field(0.1, ge=0, lt=1)  # share of words that are read as unknown in training
+    piece_width: int = Field(0, ge=0)  # of the mean of its pieces' embeddings; 0: none
+    spelling: Literal["none", "convolution", "recurrent"] = "recurrent"  # what reads its characters
+    spelling_width: int = Field(128, ge=2)  # of what they become; even
+    character_width: int = Field(48, ge=1)  # of a character's embedding
+    character_kernel: int = Field(5, ge=1)  # characters that the convolution sees at once
+
+    @model_validator(mode="after")
+    def _some_part(self) -> ReaderConfig:
+        if not self.word_width and not self.piece_width and self.spelling == "none":
+            raise ValueError("a word is made of at least one of word_width, piece_width and spelling")
+        if self.spelling_width % 2:
+            raise ValueError(f"spelling_width is even, half for each direction; not {self.spelling_width}")
+        return self
+
+    @property
+    def reader_width(self) -> int:
+        """Of all parts together."""
+        return self.word_width + self.piece_width + (self.spelling_width if self.spelling != "none" else 0)
+
+
+class CharacterReader(nn.Module):
+    """A word's characters to a vector.
+
+    "convolution": the maximum over positions of each filter (dos Santos 2014); "recurrent": the last state of an
+    LSTM in each direction (Ling 2015). Both see where the word begins and ends: a suffix is what tells most.
+    """
+
+    def __init__(self, config: ReaderConfig, characters: int) -> None:
+        super().__init__()
+        self.begin, self.end = characters, characters + 1
+        self.embedding = WordEmbedding(characters + 2, config.character_width, scaled=True)
+        width, kernel = config.spelling_width, config.character_kernel
+        self.network: nn.Conv1d | Recurrent
+        if config.spelling == "convolution":
+            self.network = nn.Conv1d(config.character_width, width, kernel, padding=kernel - 1)
+        else:
+            self.network = Recurrent("lstm", config.character_width, width // 2, bidirectional=True)
+
+    def forward(self, characters: Int[Tensor, "B N C"]) -> Float[Tensor, "B N D"]:
+        # The same word is read once, however often a batch has it.
+        words, place = torch.unique(characters.flatten(0, 1), dim=0, return_inverse=True)
+        counts = (words != 0).sum(dim=1)
+        marked = F.pad(words, (1, 1))
+        marked[:, 0] = self.begin
+        marked.scatter_(1, counts[:, None] + 1, self.end)
+        vectors = self.embedding(marked)
+        read = (
+            self._convolve(vectors, counts + 2) if isinstance(self.network, nn.Conv1d) else self._last(vectors, counts)
+        )
+        return read[place].view(*characters.shape[:2], -1)
+
+    def _convolve(self, vectors: Float[Tensor, "M C I"], counts: Int[Tensor, " M"]) -> Float[Tensor, "M D"]:
+        assert isinstance(self.network, nn.Conv1d)
+        beyond = torch.arange(vectors.shape[1], device=vectors.device) >= counts[:, None]
+        vectors = vectors.masked_fill(beyond.unsqueeze(-1), 0.0)
+        found = self.network(vectors.transpose(1, 2))  # (M, D, C + kernel - 1)
+        ends = counts + self.network.kernel_size[0] - 1
+        places = torch.arange(found.shape[2], device=vectors.device)
+        return torch.relu(found.masked_fill((places >= ends[:, None])[:, None], float("-inf")).amax(dim=2))
+
+    def _last(self, vectors: Float[Tensor, "M C I"], counts: Int[Tensor, " M"]) -> Float[Tensor, "M D"]:
+        assert isinstance(self.network, Recurrent)
+        _, final = self.network(vectors, counts + 2)
+        return torch.cat([state[0] for state in final], dim=-1)
+
+
+class WordReader(nn.Module):
+    """The vector of each word of a sentence, from all that its configuration wants a word to be made of."""
+
+    def __init__(self, config: ReaderConfig, *, words: int, pieces: int, characters: int, dropout: float) -> None:
+        super().__init__()
+        self.config = config
+        self.dropout = dropout
+        self.words = WordEmbedding(words, config.word_width) if config.word_width else None
+        self.pieces = WordEmbedding(pieces, config.piece_width) if config.piece_width else None
+        self.characters = CharacterReader(config, characters) if config.spelling != "none" else None
+
+    def forward(
+        self, words: Int[Tensor, "B N"], pieces: Int[Tensor, "B N P"], characters: Int[Tensor, "B N C"]
+    ) -> Float[Tensor, "B N D"]:
+        parts = []
+        if self.words is not None:
+            parts.append(self.words(self._some_unknown(words)))
+        if self.pieces is not None:
+            parts.append(mean_of_pieces(self.pieces(pieces), pieces))
+        if self.characters is not None:
+            parts.append(self.characters(characters))
+        return locked_dropout(torch.cat(parts, dim=-1), self.dropout, self.training)
+
+    def _some_unknown(self, words: Int[Tensor, "B N"]) -> Int[Tensor, "B N"]:
+        """In training some words are hidden, so that the unknown word is met before it has to be tagged."""
+        if not self.training or not self.config.word_dropout:
+            return words
+        hidden = torch.rand(words.shape, device=words.device) < self.config.word_dropout
+        return words.masked_fill(hidden & (words != 0), UNKNOWN_WORD)
+
+
+def mean_of_pieces(vectors: Float[Tensor, "B N P D"], pieces: Int[Tensor, "B N P"]) -> Float[Tensor, "B N D"]:
+    """The mean over the pieces that are there; zeros for a word without any."""
+    real = (pieces != 0).unsqueeze(-1)
+    total = vectors.masked_fill(~real, 0.0).sum(dim=2)
+    return total / real.sum(dim=2).clamp(min=1)
