@@ -61,7 +61,7 @@ def _pair(path: str | Path, line: int, text: str, number: int) -> Pair:
     )
 
 
-def nettalk_splits(pairs: list[Pair]) -> Splits:
+def nettalk_splits(pairs: list[Pair]) -> Splits[Pair]:
     """Test: words whose number is divisible by 10; validation: remainder 9; training: the rest, without any
     spelling that is in those two."""
     return split_by_line(pairs, every=10, test_remainder=0, validation_remainder=9)

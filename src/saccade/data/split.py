@@ -10,6 +10,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
 
 from saccade.data.pairs import Pair
 from saccade.errors import OptionError
@@ -17,14 +18,24 @@ from saccade.errors import OptionError
 __all__ = ["Overlap", "Splits", "overlap", "split", "split_by_line", "without_sources"]
 
 
+class Sourced(Protocol):
+    """An example with a text that it is about: a sentence to translate, to tag or to label."""
+
+    @property
+    def source(self) -> str: ...
+
+
+Item = TypeVar("Item", bound=Sourced)
+
+
 @dataclass(frozen=True)
-class Splits:
+class Splits(Generic[Item]):
     """The three parts of a corpus, each in the order of its file."""
 
-    train: list[Pair]
-    validation: list[Pair]
-    test: list[Pair]
-    removed: list[Pair] = field(default_factory=list)
+    train: list[Item]
+    validation: list[Item]
+    test: list[Item]
+    removed: list[Item] = field(default_factory=list)
     """Pairs that are in no part, since their source is in validation or test."""
 
     def rows(self) -> list[tuple[str, str]]:
@@ -57,7 +68,9 @@ class Overlap:
         )
 
 
-def split(pairs: Sequence[Pair], validation: float | int = 0.05, test: float | int = 0.05, seed: int = 0) -> Splits:
+def split(
+    pairs: Sequence[Item], validation: float | int = 0.05, test: float | int = 0.05, seed: int = 0
+) -> Splits[Item]:
     """Part a corpus. A size is a share of the sources below 1 (a float) or a number of pairs (an int).
 
     Each source gets a place between 0 and 1 by its hash with the seed. Test takes the lowest places and validation
@@ -113,7 +126,7 @@ def _prefix(ordered: list[str], places: dict[str, float], copies: Counter[str], 
 
 def split_by_line(
     pairs: Iterable[Pair], every: int = 10, test_remainder: int = 0, validation_remainder: int = 9
-) -> Splits:
+) -> Splits[Pair]:
     """Part by line number: a line goes to test or validation by its remainder when divided by `every`.
 
     A source of test or validation that also stands on a training line (another pronunciation of the same
@@ -141,12 +154,12 @@ def split_by_line(
     )
 
 
-def without_sources(pairs: Iterable[Pair], sources: Collection[str]) -> list[Pair]:
+def without_sources(pairs: Iterable[Item], sources: Collection[str]) -> list[Item]:
     """The pairs whose source is not among these; `sources` is best a set."""
     return [pair for pair in pairs if pair.source not in sources]
 
 
-def overlap(train: Iterable[Pair], other: Iterable[Pair]) -> Overlap:
+def overlap(train: Iterable[Sourced], other: Iterable[Sourced]) -> Overlap:
     """What a given training part shares with a given validation or test part; nothing is removed."""
     in_train = Counter(pair.source for pair in train)
     in_other = Counter(pair.source for pair in other)

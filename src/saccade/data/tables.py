@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Any, Never
@@ -23,9 +23,16 @@ Row = tuple[int, list[str]]  # line number, cells
 
 
 def read_columns(
-    path: str | Path, columns: tuple[Column, ...], *, header: bool | None = None
+    path: str | Path,
+    columns: tuple[Column, ...],
+    *,
+    header: bool | None = None,
+    encoding: str = "utf-8",
+    numbers: Collection[Column] = (),
 ) -> tuple[tuple[str, ...], Iterator[Row]]:
     """Notes on the choices made, and the wanted cells of each row.
+
+    `numbers` are the columns in which JSON may also have a whole number or a truth value, such as a label.
 
     With `header` None, the first line of a TSV or CSV is a header if it holds all the wanted names. Without a
     header, names can only mean the first columns in their order, and there must be no more of them in the file.
@@ -34,11 +41,11 @@ def read_columns(
     if suffix == ".jsonl":
         if header is not None:
             raise OptionError(f"{path} is JSONL, which has no header line; leave the header option out.")
-        return (), _json_rows(path, columns)
-    readers: dict[str, Callable[[str | Path], Iterator[Row]]] = {".tsv": _tsv_rows, ".csv": _csv_rows}
+        return (), _json_rows(path, columns, encoding, numbers)
+    readers: dict[str, Callable[[str | Path, str], Iterator[Row]]] = {".tsv": _tsv_rows, ".csv": _csv_rows}
     if suffix not in readers:
         raise FileError(f"{path} ends in {suffix or 'nothing'!r}; expected a .tsv, .csv or .jsonl file.")
-    rows = readers[suffix](path)
+    rows = readers[suffix](path, encoding)
     first = next(rows, None)
     if first is None:
         return (), iter(())
@@ -50,12 +57,12 @@ def read_columns(
     return (note,), _pick(path, data, indices, len(first[1]))
 
 
-def _tsv_rows(path: str | Path) -> Iterator[Row]:
-    return ((line, text.split("\t")) for line, text in read_lines(path))
+def _tsv_rows(path: str | Path, encoding: str) -> Iterator[Row]:
+    return ((line, text.split("\t")) for line, text in read_lines(path, encoding))
 
 
-def _csv_rows(path: str | Path) -> Iterator[Row]:
-    reader = csv.reader((text + "\n" for _, text in read_lines(path)), strict=True)
+def _csv_rows(path: str | Path, encoding: str) -> Iterator[Row]:
+    reader = csv.reader((text + "\n" for _, text in read_lines(path, encoding)), strict=True)
     while True:
         line = reader.line_num + 1
         try:
@@ -104,8 +111,10 @@ def _pick(path: str | Path, rows: Iterator[Row], indices: list[int], width: int)
             yield line, [cells[index] for index in indices]
 
 
-def _json_rows(path: str | Path, columns: tuple[Column, ...]) -> Iterator[Row]:
-    for line, text in read_lines(path):
+def _json_rows(
+    path: str | Path, columns: tuple[Column, ...], encoding: str, numbers: Collection[Column]
+) -> Iterator[Row]:
+    for line, text in read_lines(path, encoding):
         if not text.strip():
             yield line, [""] * len(columns)
             continue
@@ -113,14 +122,14 @@ def _json_rows(path: str | Path, columns: tuple[Column, ...]) -> Iterator[Row]:
             value = json.loads(text, parse_constant=_refuse_constant)
         except (ValueError, RecursionError) as error:
             raise FileError(f"{path}, line {line}: not JSON ({error}).") from None
-        yield line, [_json_cell(path, line, value, column) for column in columns]
+        yield line, [_json_cell(path, line, value, column, column in numbers) for column in columns]
 
 
 def _refuse_constant(name: str) -> Never:
     raise ValueError(f"{name} is not a JSON value")
 
 
-def _json_cell(path: str | Path, line: int, value: Any, column: Column) -> str:
+def _json_cell(path: str | Path, line: int, value: Any, column: Column, number: bool) -> str:
     cells = dict(enumerate(value)) if isinstance(value, list) else value
     if not isinstance(cells, dict):
         raise FileError(f"{path}, line {line}: expected an object or an array with column {column!r}.")
@@ -128,6 +137,8 @@ def _json_cell(path: str | Path, line: int, value: Any, column: Column) -> str:
         has = ", ".join(map(repr, cells)) or "none"
         raise FileError(f"{path}, line {line}: there is no column {column!r}; the line has: {has}.")
     cell = cells[column]
+    if number and isinstance(cell, int):
+        return json.dumps(cell)  # true, not True
     if not isinstance(cell, str):
         raise FileError(f"{path}, line {line}: column {column!r} is {json.dumps(cell)[:40]}; expected text.")
     try:

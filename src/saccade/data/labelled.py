@@ -1,0 +1,84 @@
+"""Texts with a label each: columns of CSV, TSV or JSONL, or lines of a label and a text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from saccade.data.encodings import choose_encoding
+from saccade.data.labels import LabelReport, collect
+from saccade.data.lines import read_lines
+from saccade.data.tables import read_columns
+from saccade.errors import FileError
+
+__all__ = ["LabelledText", "read_labelled"]
+
+_TABLES = (".csv", ".tsv", ".jsonl")
+
+
+@dataclass(frozen=True)
+class LabelledText:
+    """A text and its label."""
+
+    text: str
+    label: str
+    line: int
+    file: str
+
+    @property
+    def source(self) -> str:
+        return self.text
+
+    @property
+    def length(self) -> int:
+        return len(self.text.split())
+
+    @property
+    def labels(self) -> tuple[str]:
+        return (self.label,)
+
+    @property
+    def label_lines(self) -> tuple[int]:
+        return (self.line,)
+
+
+def read_labelled(
+    path: str | Path,
+    text_column: str | int = "text",
+    label_column: str | int = "label",
+    *,
+    header: bool | None = None,
+    encoding: str | None = None,
+) -> tuple[list[LabelledText], LabelReport]:
+    """The texts of a file, by its suffix: a table, or else lines of a label, a space and a text.
+
+    A table without a header has the label first if its columns are named and not numbered. Blank lines are skipped;
+    a label without a text is refused, and so is a text without a label.
+    """
+    name, notes = choose_encoding(path, encoding)
+    if Path(path).suffix.lower() in _TABLES:
+        columns = (label_column, text_column)
+        said, rows = read_columns(path, columns, header=header, encoding=name, numbers=(label_column,))
+        notes = (*notes, *said)
+    else:
+        rows = _label_and_text(path, name)
+    return collect(str(path), _texts(str(path), rows), unit="texts", notes=notes)
+
+
+def _label_and_text(path: str | Path, encoding: str) -> Iterator[tuple[int, list[str]]]:
+    for number, line in read_lines(path, encoding):
+        label, _, text = line.strip().partition("\t" if "\t" in line else " ")
+        yield number, [label, text]
+
+
+def _texts(file: str, rows: Iterator[tuple[int, list[str]]]) -> Iterator[LabelledText]:
+    for line, cells in rows:
+        label, text = (" ".join(cell.split()) for cell in cells)
+        if not label and not text:
+            continue
+        if not text:
+            raise FileError(f"{file}, line {line}: the label {label!r} has no text; expected a label and a text.")
+        if not label:
+            raise FileError(f"{file}, line {line}: the text has no label; expected a label and a text.")
+        yield LabelledText(text, label, line, file)

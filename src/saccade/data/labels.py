@@ -1,0 +1,123 @@
+"""Examples with labels: what a file of them holds, as a report; and labels that were never learned, by their line."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from saccade.data.report import SHOWN, Finding, Lengths
+from saccade.errors import FileError
+
+__all__ = ["LabelReport", "Labelled", "check_labels", "collect"]
+
+#: Everything that is looked for, in the order of the report: key -> words.
+FINDINGS = {"long": "too long", "duplicate": "duplicates", "contradiction": "same text, other labels"}
+#: Labels that a report or an error names.
+NAMED = 40
+
+
+class Labelled(Protocol):
+    """A sentence with a label for each word, or a text with one."""
+
+    @property
+    def source(self) -> str:
+        """The text that it is about."""
+        ...
+
+    @property
+    def file(self) -> str: ...
+
+    @property
+    def line(self) -> int: ...
+
+    @property
+    def length(self) -> int:
+        """In words."""
+        ...
+
+    @property
+    def labels(self) -> Sequence[str]: ...
+
+    @property
+    def label_lines(self) -> Sequence[int]:
+        """Where each label stands in the file."""
+        ...
+
+
+Item = TypeVar("Item", bound=Labelled)
+
+
+@dataclass(frozen=True)
+class LabelReport:
+    """What was read from one file, what was kept, and what was dropped and why."""
+
+    file: str
+    unit: str
+    """What an example is: "sentences" or "texts"."""
+    read: int
+    kept: int
+    lengths: Lengths
+    labels: dict[str, int]
+    """How often each is there, the most frequent first."""
+    findings: tuple[Finding, ...]
+    """One for each key of `FINDINGS`, in that order, with those that found nothing."""
+    notes: tuple[str, ...]
+
+    def rows(self) -> list[tuple[str, str]]:
+        """The report as (what, value) rows of a table."""
+        named = [f"{label} {count:,}" for label, count in list(self.labels.items())[:NAMED]]
+        more = [f"{len(self.labels) - NAMED} more"] if len(self.labels) > NAMED else []
+        return [
+            ("file", self.file),
+            *(("note", note) for note in self.notes),
+            (f"{self.unit} read", f"{self.read:,}"),
+            (f"{self.unit} kept", f"{self.kept:,}"),
+            ("length in words", str(self.lengths)),
+            (f"{len(self.labels):,} labels", ", ".join(named + more)),
+            *((FINDINGS[finding.kind], str(finding)) for finding in self.findings),
+        ]
+
+
+def collect(
+    file: str, examples: Iterable[Item], *, unit: str, max_length: int | None = None, notes: Sequence[str] = ()
+) -> tuple[list[Item], LabelReport]:
+    """The examples that are not too long, and a report of all; duplicates are told and kept, since they may be how
+    often something is said."""
+    found: dict[str, list[int]] = defaultdict(list)
+    seen: dict[str, tuple[str, ...]] = {}
+    kept: list[Item] = []
+    read = 0
+    for example in examples:
+        read += 1
+        if max_length is not None and example.length > max_length:
+            found["long"].append(example.line)
+            continue
+        labels = tuple(example.labels)
+        if example.source in seen:
+            found["duplicate" if seen[example.source] == labels else "contradiction"].append(example.line)
+        seen.setdefault(example.source, labels)
+        kept.append(example)
+    if not kept:
+        dropped = f": {read:,} were read, all of more than {max_length} words" if read else ": the file is empty"
+        raise FileError(f"There are no {unit} in {file}{dropped}.")
+    counts = Counter(label for example in kept for label in example.labels)
+    findings = tuple(
+        Finding(kind, len(found[kind]), tuple(found[kind][:SHOWN]), dropped=kind == "long") for kind in FINDINGS
+    )
+    lengths = Lengths.of([example.length for example in kept])
+    return kept, LabelReport(file, unit, read, len(kept), lengths, dict(counts.most_common()), findings, tuple(notes))
+
+
+def check_labels(examples: Iterable[Labelled], known: Collection[str]) -> None:
+    """Refuse a label that no model of the known ones could ever give."""
+    for example in examples:
+        for label, line in zip(example.labels, example.label_lines, strict=True):
+            if label not in known:
+                names = sorted(known)
+                more = f", ... ({len(names)} in all)" if len(names) > NAMED else ""
+                raise FileError(
+                    f"{example.file}, line {line}: the label {label!r} is not one that training has; expected one of "
+                    f"{', '.join(names[:NAMED])}{more}."
+                )

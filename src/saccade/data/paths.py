@@ -1,0 +1,33 @@
+"""Paths and columns as people write them in recipes: ``~`` and ``$SACCADE_DATA``; a name or a number."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from saccade.errors import FileError
+
+__all__ = ["column", "resolve_path"]
+
+
+def column(name: str) -> str | int:
+    """A column by its name, or by its number counted from 0."""
+    return int(name) if name.isdecimal() else name
+
+
+def resolve_path(given: str) -> Path:
+    """A path with its environment variables filled in; one that is not set is named."""
+
+    def value(match: re.Match[str]) -> str:
+        name = match.group(1)
+        if name not in os.environ:
+            raise FileError(f"{given} needs the environment variable {name}; set it to the folder of your data.")
+        return os.environ[name]
+
+    if "\0" in given:
+        raise FileError(f"{given!r} is not the name of a file.")
+    return Path(re.sub(r"\$(\w+)", value, given)).expanduser()
+
+
+data_path = resolve_path

@@ -1,0 +1,202 @@
+"""Sentences with a label for each word: CoNLL-U, or a word and its label in columns, a line each.
+
+A blank line ends a sentence. Nothing is guessed silently: which columns were taken and how they are separated is in
+the notes of the report, and a line that does not fit is refused by its number.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+
+from conllu.exceptions import ParseException
+from conllu.parser import DEFAULT_FIELD_PARSERS, DEFAULT_FIELDS, parse_line
+
+from saccade.data.encodings import choose_encoding
+from saccade.data.labels import LabelReport, collect
+from saccade.data.lines import read_lines
+from saccade.errors import FileError, OptionError
+
+__all__ = ["TaggedSentence", "read_tagged"]
+
+#: A line that some corpora put between documents, in the place of a sentence.
+DOCUMENT_START = "-DOCSTART-"
+_CONLLU = (".conllu", ".conllup")
+#: Only the number of a word is more than text to us.
+_PARSERS = {"id": DEFAULT_FIELD_PARSERS["id"]}
+
+Line = tuple[int, str]
+Word = tuple[int, str, str]  # line, word, label
+
+
+@dataclass(frozen=True)
+class TaggedSentence:
+    """Words with a label each."""
+
+    words: tuple[str, ...]
+    labels: tuple[str, ...]
+    label_lines: tuple[int, ...]
+    """Where each word stands in its file, counted from 1."""
+    file: str
+
+    @property
+    def line(self) -> int:
+        return self.label_lines[0]
+
+    @property
+    def source(self) -> str:
+        return " ".join(self.words)
+
+    @property
+    def length(self) -> int:
+        return len(self.words)
+
+
+def read_tagged(
+    path: str | Path,
+    word_column: str | None = None,
+    label_column: str | None = None,
+    *,
+    separator: str | None = None,
+    encoding: str | None = None,
+    max_length: int | None = None,
+) -> tuple[list[TaggedSentence], LabelReport]:
+    """The sentences of a file, by its suffix ``.conllu`` or else columns.
+
+    CoNLL-U: columns by their names, usually ``form`` and ``upos``; the words of a multi-word token are taken and the
+    token that joins them is not, nor is an empty node. Columns: by number, counted from 0 or from the end (-1 is the
+    last), usually the first and the last, or by name if the first line names them. They are separated by tabs if
+    there are any in the first line, by commas in a ``.csv``, else by white space, if ``separator`` does not say.
+    """
+    name, notes = choose_encoding(path, encoding)
+    lines = read_lines(path, name)
+    if Path(path).suffix.lower() in _CONLLU:
+        columns = word_column or "form", label_column or "upos"
+        words = _conllu_words(path, lines, *columns)
+        notes = (*notes, f"columns {columns[0]} and {columns[1]}")
+    else:
+        words, said = _column_words(path, lines, word_column or "0", label_column or "-1", separator)
+        notes = (*notes, *said)
+    return collect(str(path), _sentences(str(path), words), unit="sentences", max_length=max_length, notes=notes)
+
+
+def _sentences(file: str, words: Iterable[Word | None]) -> Iterator[TaggedSentence]:
+    """Words up to the next None are a sentence."""
+    sentence: list[Word] = []
+    for word in chain(words, [None]):
+        if word is not None:
+            sentence.append(word)
+        elif sentence:
+            lines, forms, labels = zip(*sentence, strict=True)
+            if forms != (DOCUMENT_START,):
+                yield TaggedSentence(forms, labels, lines, file)
+            sentence = []
+
+
+# --- CoNLL-U -----------------------------------------------------------------------------------------------
+
+
+def _conllu_words(path: str | Path, lines: Iterable[Line], word: str, label: str) -> Iterator[Word | None]:
+    for column in (word, label):
+        if column not in DEFAULT_FIELDS:
+            raise OptionError(f"CoNLL-U has no column {column!r}; its columns are {', '.join(DEFAULT_FIELDS)}.")
+    for number, text in lines:
+        if text.startswith("#"):
+            continue
+        if not text.strip():
+            yield None
+            continue
+        try:
+            row = parse_line(text, DEFAULT_FIELDS, _PARSERS)
+        except ParseException as error:
+            raise FileError(f"{path}, line {number}: not a line of CoNLL-U ({error}).") from None
+        if len(row) < len(DEFAULT_FIELDS):
+            raise FileError(
+                f"{path}, line {number}: {len(row)} columns; expected {len(DEFAULT_FIELDS)} separated by tabs, as "
+                "CoNLL-U has."
+            )
+        if isinstance(row["id"], int):  # not 3-4, several words written as one; not 5.1, a word that is not written
+            yield number, row[word], row[label]
+
+
+# --- columns -----------------------------------------------------------------------------------------------
+
+
+def _column_words(
+    path: str | Path, lines: Iterator[Line], word: str, label: str, separator: str | None
+) -> tuple[Iterator[Word | None], tuple[str, ...]]:
+    """The words, and notes on the choices made."""
+    first = next(((number, text) for number, text in lines if text.strip()), None)
+    if first is None:
+        return iter(()), ()
+    cut, separated = _cutter(path, first[1], separator)
+    cells = cut(first[1])
+    if not _is_number(word) or not _is_number(label):
+        names = [cell.strip() for cell in cells]
+        places = [_named(path, first[0], names, column) for column in (word, label)]
+        note = f"columns {word} and {label} named by line {first[0]}, separated by {separated}"
+    else:
+        places = [_numbered(path, first[0], len(cells), int(column)) for column in (word, label)]
+        lines = chain([first], lines)
+        note = f"columns {places[0]} and {places[1]}, counted from 0, separated by {separated}"
+    return _picked(path, lines, cut, (places[0], places[1]), (first[0], len(cells))), (note,)
+
+
+def _cutter(path: str | Path, first: str, separator: str | None) -> tuple[Callable[[str], list[str]], str]:
+    """How a line is cut into cells, and in words."""
+    if separator == "":
+        raise OptionError("The separator is empty; leave it out for white space, or give one such as '|'.")
+    if separator is None and Path(path).suffix.lower() == ".csv":
+        separator = ","
+    if separator is None:
+        separator = "\t" if "\t" in first else None
+    if separator == ",":  # with quotes, since a comma is a word too
+        return (lambda text: next(csv.reader([text]), [])), "commas"
+    return (lambda text: text.split(separator)), {None: "white space", "\t": "tabs"}.get(separator, repr(separator))
+
+
+def _picked(
+    path: str | Path,
+    lines: Iterable[Line],
+    cut: Callable[[str], list[str]],
+    places: tuple[int, int],
+    first: tuple[int, int],
+) -> Iterator[Word | None]:
+    for number, text in lines:
+        if not text.strip():
+            yield None
+            continue
+        cells = cut(text)
+        if len(cells) != first[1]:
+            raise FileError(
+                f"{path}, line {number}: {len(cells)} columns; expected {first[1]}, as in line {first[0]}, "
+                "or a blank line between sentences."
+            )
+        word, label = (cells[place].strip() for place in places)
+        if not word or not label:
+            missing = "label" if word else "word"
+            raise FileError(f"{path}, line {number}: no {missing}; expected a word and its label.")
+        yield number, word, label
+
+
+def _is_number(column: str) -> bool:
+    return column.removeprefix("-").isdecimal()
+
+
+def _named(path: str | Path, line: int, names: list[str], column: str) -> int:
+    if column not in names:
+        raise FileError(
+            f"{path}, line {line}: there is no column named {column!r}; the line has: {', '.join(map(repr, names))}."
+        )
+    return names.index(column)
+
+
+def _numbered(path: str | Path, line: int, width: int, column: int) -> int:
+    if not -width <= column < width:
+        raise FileError(
+            f"{path}, line {line}: there is no column number {column}; the line has {width} columns, counted from 0."
+        )
+    return column % width

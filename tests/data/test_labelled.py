@@ -1,0 +1,75 @@
+"""Texts with a label each: tables and lines, what is said and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from saccade.data.labelled import LabelledText, read_labelled
+from saccade.errors import FileError
+
+
+def write(path: Path, data: str | bytes) -> Path:
+    path.write_bytes(data.encode() if isinstance(data, str) else data)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "columns", "lines"),
+    [
+        ("a.txt", "1 so  good\n\n0 bad\n", (), (1, 3)),
+        ("stsa.train", "1\tso good\n0\tbad\n", (), (1, 2)),
+        ("a.csv", 'text,label\n"so\ngood",1\nbad,0\n', (), (2, 4)),
+        ("a.tsv", "id\tsentence\ty\n7\tso good\t1\n8\tbad\t0\n", ("sentence", "y"), (2, 3)),
+        ("a.tsv", "so good\t1\nbad\t0\n", (0, 1), (1, 2)),
+        ("a.tsv", "1\tso good\n0\tbad\n", (), (1, 2)),
+        ("a.jsonl", '{"text": "so good", "label": 1}\n{"label": "0", "text": "bad"}\n', (), (1, 2)),
+    ],
+)
+def test_the_same_texts_from_every_form(
+    tmp_path: Path, name: str, text: str, columns: tuple[str, str], lines: tuple[int, int]
+) -> None:
+    file = write(tmp_path / name, text)
+    texts, report = read_labelled(file, *columns)
+    assert texts == [
+        LabelledText("so good", "1", lines[0], str(file)),
+        LabelledText("bad", "0", lines[1], str(file)),
+    ]
+    assert report.labels == {"1": 1, "0": 1}
+    assert report.lengths.longest == 2
+
+
+def test_json_truth_values_are_labels_and_no_texts(tmp_path: Path) -> None:
+    file = write(tmp_path / "a.jsonl", '{"text": "x", "label": true}\n')
+    assert read_labelled(file)[0][0].label == "true"
+    with pytest.raises(FileError, match=r"line 1: column 'label' is 1.5; expected text\."):
+        read_labelled(write(file, '{"text": "x", "label": 1.5}\n'))
+    with pytest.raises(FileError, match=r"line 1: column 'text' is 3; expected text\."):
+        read_labelled(write(file, '{"text": 3, "label": 1}\n'))
+
+
+def test_a_text_with_two_labels_is_reported(tmp_path: Path) -> None:
+    _, report = read_labelled(write(tmp_path / "a.txt", "1 fine\n0 fine\n1 fine\n"))
+    rows = dict(report.rows())
+    assert rows["same text, other labels"] == "1 kept: line 2"
+    assert rows["duplicates"] == "1 kept: line 3"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("a.txt", "", "There are no texts in {file}: the file is empty."),
+        ("a.txt", "1 good\n0\n", "{file}, line 2: the label '0' has no text; expected a label and a text."),
+        ("a.csv", "label,text\n1,\n", "{file}, line 2: the label '1' has no text; expected a label and a text."),
+        ("a.csv", "label,text\n,good\n", "{file}, line 2: the text has no label; expected a label and a text."),
+        ("a.csv", "label,text\n1\n", "{file}, line 2: 1 columns; expected 2, as in the first line."),
+        ("a.csv", "y,a,b\n1,x,z\n", "{file}, line 1: there is no column named 'label'; the line has: 'y', 'a', 'b'."),
+        ("a.jsonl", '{"text": "x"}\n', "{file}, line 1: there is no column 'label'; the line has: 'text'."),
+    ],
+)
+def test_a_bad_file_is_refused_in_one_sentence(tmp_path: Path, name: str, text: str, message: str) -> None:
+    file = write(tmp_path / name, text)
+    with pytest.raises(FileError) as caught:
+        read_labelled(file)
+    assert str(caught.value) == message.format(file=file)
