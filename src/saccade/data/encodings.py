@@ -44,7 +44,8 @@ def choose_encoding(path: str | Path, given: str | None = None) -> tuple[str, tu
             return name, (f"{path} is {name.upper()}, by the mark at its beginning",)
     if sample is None:
         return "utf-8", ()
-    best = charset_normalizer.from_bytes(sample).best()
+    # What reads most like some language: ranked by odd characters alone, French would be taken for Baltic.
+    best = max(charset_normalizer.from_bytes(sample), key=lambda match: match.coherence, default=None)
     if best is None:
         raise FileError(f"{path} is not UTF-8, and no other encoding fits it; say which it is: data.encoding.")
     return best.encoding, (f"{path} is not UTF-8; it was read as {best.encoding} (data.encoding says another)",)

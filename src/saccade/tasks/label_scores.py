@@ -1,0 +1,152 @@
+"""How good labels are: accuracy, F1 of each label, spans, and whether a model is as sure as it is right.
+
+All from whole numbers that can be counted by hand; percentages are made last.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Int
+
+__all__ = [
+    "Bin",
+    "LabelScore",
+    "Span",
+    "accuracy",
+    "are_spans",
+    "calibration_error",
+    "confusion",
+    "label_scores",
+    "macro_f1",
+    "reliability",
+    "span_f1",
+    "spans",
+]
+
+#: How sure a model can be is cut into so many equal parts.
+BINS = 10
+_SPAN_LABEL = re.compile(r"O|[BIES]-.+")
+
+
+class LabelScore(NamedTuple):
+    """Of one label, from 0 to 1; what is divided by nothing is 0."""
+
+    label: str
+    precision: float
+    recall: float
+    f1: float
+    count: int  # of true ones
+
+
+def confusion(truth: Sequence[int], found: Sequence[int], labels: int) -> Int[np.ndarray, "L L"]:
+    """How often each label (a row) was taken for each (a column)."""
+    table = np.zeros((labels, labels), dtype=np.int64)
+    np.add.at(table, (np.asarray(truth, dtype=np.int64), np.asarray(found, dtype=np.int64)), 1)
+    return table
+
+
+def accuracy(table: Int[np.ndarray, "L L"]) -> float:
+    """The share that is right."""
+    return _share(int(table.trace()), int(table.sum()))
+
+
+def label_scores(table: Int[np.ndarray, "L L"], labels: Sequence[str]) -> list[LabelScore]:
+    """Precision, recall and their harmonic mean, for each label."""
+    scores = []
+    for number, label in enumerate(labels):
+        right, taken, true = (int(n) for n in (table[number, number], table[:, number].sum(), table[number].sum()))
+        scores.append(
+            LabelScore(label, _share(right, taken), _share(right, true), _share(2 * right, taken + true), true)
+        )
+    return scores
+
+
+def macro_f1(scores: Iterable[LabelScore]) -> float:
+    """The mean F1 of the labels that are there: each counts the same, however rare."""
+    there = [score.f1 for score in scores if score.count]
+    return sum(there) / max(len(there), 1)
+
+
+# --- spans -------------------------------------------------------------------------------------------------
+
+
+class Span(NamedTuple):
+    """Words that one name, or the like, is made of."""
+
+    kind: str
+    start: int
+    stop: int  # one past the last
+
+
+def are_spans(labels: Iterable[str]) -> bool:
+    """Whether labels are those of spans: O, B-X and I-X, and E-X and S-X where ends are marked."""
+    known = set(labels)
+    return bool(known - {"O"}) and all(_SPAN_LABEL.fullmatch(label) for label in known)
+
+
+def spans(labels: Sequence[str]) -> list[Span]:
+    """The spans of a sentence, as the CoNLL shared tasks count them (Tjong Kim Sang 2000).
+
+    A span begins at B and S, after E and S, and at any label that does not go on with the span before it: an I of
+    another kind or after O. So every word that is not O is in exactly one span, in IOB1, IOB2 and BIOES alike.
+    """
+    found: list[Span] = []
+    before, before_kind = "O", ""
+    for place, label in enumerate(labels):
+        tag, _, kind = label.partition("-")
+        goes_on = tag in "IE" and before in "BI" and kind == before_kind
+        if tag != "O":
+            if goes_on:
+                found[-1] = found[-1]._replace(stop=place + 1)
+            else:
+                found.append(Span(kind, place, place + 1))
+        before, before_kind = tag, kind
+    return found
+
+
+def span_f1(truth: Iterable[Sequence[str]], found: Iterable[Sequence[str]]) -> float:
+    """F1 of spans: right is one with the same kind, beginning and end."""
+    right = taken = true = 0
+    for one, other in zip(truth, found, strict=True):
+        expected, given = set(spans(one)), set(spans(other))
+        right, taken, true = right + len(expected & given), taken + len(given), true + len(expected)
+    return _share(2 * right, taken + true)
+
+
+# --- calibration -------------------------------------------------------------------------------------------
+
+
+class Bin(NamedTuple):
+    """Answers of which the model was about as sure."""
+
+    confidence: float  # the mean
+    accuracy: float
+    count: int
+
+
+def reliability(confidence: Sequence[float], right: Sequence[bool], bins: int = BINS) -> list[Bin]:
+    """The answers in parts of equal width by how sure the model was: (0, 0.1], (0.1, 0.2], ... (Guo 2017)."""
+    sure, correct = np.asarray(confidence, dtype=np.float64), np.asarray(right, dtype=bool)
+    place = np.clip(np.ceil(sure * bins).astype(np.int64) - 1, 0, bins - 1)
+    found = []
+    for number in range(bins):
+        inside = place == number
+        count = int(inside.sum())
+        found.append(
+            Bin(float(sure[inside].mean()), float(correct[inside].mean()), count) if count else Bin(0.0, 0.0, 0)
+        )
+    return found
+
+
+def calibration_error(bins: Sequence[Bin]) -> float:
+    """``Σ n_b / n · |accuracy_b − confidence_b|``: how far sureness is from truth (Guo 2017, eq. 5)."""
+    total = sum(part.count for part in bins)
+    return sum(part.count * abs(part.accuracy - part.confidence) for part in bins) / max(total, 1)
+
+
+def _share(part: int, whole: int) -> float:
+    return part / whole if whole else 0.0
