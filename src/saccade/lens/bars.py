@@ -1,0 +1,65 @@
+"""Bars side by side as a figure: a number from 0 to 1 for each name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from saccade.errors import OptionError
+from saccade.lens.drawing import GAP, MARGIN, SMALL_SIZE, Page, label, quiet
+from saccade.lens.ramp import ramp
+
+__all__ = ["bars"]
+
+_LENGTH = 4.0  # inches of a bar of 1
+_ROW = 0.26
+_MOST = 120
+
+
+def bars(
+    names: Sequence[str],
+    values: Sequence[float],
+    *,
+    marks: Sequence[float | None] | None = None,
+    title: str | None = None,
+    caption: str | None = None,
+    dark: bool = False,
+) -> Figure:
+    """A bar for each value, its name at the left and its number at its end; ``marks`` are lines across the bars.
+
+    Bars are shaded by their value, so that the longest stand out; 1 is the whole width.
+    """
+    if not 0 < len(names) == len(values) <= _MOST:
+        raise OptionError(f"Bars are drawn of 1 to {_MOST} values with a name each; not of {len(values)}.")
+    with quiet():
+        page = Page(dark=dark)
+        labels = [label(name) for name in names]
+        left = MARGIN + max(page.measure(text)[0] for text in labels) + GAP
+        title_width, title_height = page.measure_title(title)
+        top, height = MARGIN + title_height, _ROW * len(names)
+        caption_width, caption_height = page.measure(caption, SMALL_SIZE) if caption else (0.0, 0.0)
+        right = max(left + _LENGTH + page.measure(" 0.00")[0], MARGIN + title_width, left + caption_width)
+        page.resize(right + MARGIN, top + height + 2 * GAP + caption_height + MARGIN)
+        page.write_title(title)
+        axes = page.axes(left, top, _LENGTH, height)
+        axes.set(xlim=(0, 1), ylim=(len(names), 0))
+        axes.barh(
+            np.arange(len(values)) + 0.5,
+            np.asarray(values, dtype=np.float64),
+            height=0.7,
+            color=[tuple(colour) for colour in ramp(0.25 + 0.6 * np.asarray(values), dark=dark)],
+            edgecolor=page.colours.text,
+            linewidth=0.5,
+        )
+        for row, (text, value) in enumerate(zip(labels, values, strict=True)):
+            middle = top + _ROW * (row + 0.5)
+            page.write(left - GAP, middle, text, ha="right", va="center")
+            page.write(left + _LENGTH * min(value, 1.0) + GAP, middle, f"{value:.2f}", SMALL_SIZE, va="center")
+        for row, mark in enumerate(marks or ()):
+            if mark is not None:
+                axes.plot([mark, mark], [row + 0.05, row + 0.95], color=page.colours.gold, linewidth=2, clip_on=False)
+        if caption:
+            page.write(left, top + height + GAP, caption, SMALL_SIZE)
+    return page.figure

@@ -1,0 +1,65 @@
+"""Where the sentences of a tagger come from: the ``[data]`` table of a recipe."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import Field
+
+from saccade.data.grammar import generate
+from saccade.data.labels import LabelReport
+from saccade.data.paths import resolve_path
+from saccade.data.tagged import TaggedSentence, read_tagged
+from saccade.tasks.labelled_data import BUILTIN_HELD_OUT, LabelledData, read_parts
+from saccade.tasks.task import Splits
+
+__all__ = ["TaggingData", "read_given_sentences", "read_sentences"]
+
+
+class TaggingData(LabelledData):
+    """CoNLL-U files, or files with a word and its label in columns; blank lines between sentences."""
+
+    word_column: str | None = None  # its name, or its number from 0; form in CoNLL-U and else the first, if not given
+    label_column: str | None = None  # likewise; upos in CoNLL-U and else the last, if not given
+    separator: str | None = None  # of columns; tabs or white space, as the first line has them, if not given
+    max_length: int = Field(250, ge=1)  # words; longer training sentences are dropped
+
+
+def read_sentences(data: TaggingData, seed: int) -> Splits[TaggedSentence]:
+    """Read, clean and part the sentences; what was dropped is in the report."""
+    if data.builtin is not None:
+        counts = {"train": data.sentences, "validation": BUILTIN_HELD_OUT, "test": BUILTIN_HELD_OUT}
+        parts = [_from_grammar(count, seed + i, name) for i, (name, count) in enumerate(counts.items())]
+        return Splits(parts[0], parts[1], parts[2], notes=["built-in synthetic corpus (docs/corpus.md)"])
+    return read_parts(data, lambda path, trained_on: _read(data, path, trained_on), seed)
+
+
+def read_given_sentences(data: TaggingData) -> list[TaggedSentence]:
+    """The sentences of the file as they are, nothing dropped; of the built-in corpus those for testing."""
+    if data.file is None:
+        return read_sentences(data, seed=1).test
+    return _read(data, resolve_path(data.file), False)[0]
+
+
+def _read(data: TaggingData, path: Path, trained_on: bool) -> tuple[list[TaggedSentence], LabelReport]:
+    return read_tagged(
+        path,
+        data.word_column,
+        data.label_column,
+        separator=data.separator,
+        encoding=data.encoding,
+        max_length=data.max_length if trained_on else None,
+    )
+
+
+def _from_grammar(count: int, seed: int, part: str) -> list[TaggedSentence]:
+    """The words as they are written: the first with a capital."""
+    return [
+        TaggedSentence(
+            tuple(example.source_text[start:stop] for start, stop in example.source_spans),
+            example.tags,
+            (number,) * len(example.tags),
+            "the built-in corpus",
+        )
+        for number, example in enumerate(generate(count, seed, part), start=1)
+    ]
