@@ -46,7 +46,6 @@ from translation_timing import Measured, median_and_range
 
 import saccade
 from saccade.errors import SaccadeError
-from saccade.tasks.translation_data import read_splits
 from saccade.training.recipe import read_recipe
 
 ENVIRONMENT = Path("~/.cache/saccade/benchmarks/joeynmt").expanduser()
@@ -104,7 +103,7 @@ def measure(options: argparse.Namespace, console: Console) -> dict[str, dict[str
     if why is not None:
         raise SystemExit(f"The other systems cannot express the model in {options.model}: {why}.")
     recipe = read_recipe(options.model / "recipe.toml")
-    splits = read_splits(recipe.data, recipe.training.seed)
+    splits = recipe.task.read(recipe.settings["data"], recipe.training.seed)
     results = {}
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:

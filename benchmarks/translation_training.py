@@ -23,7 +23,6 @@ from torch import Tensor, nn
 from translation_timing import Measured, interleave
 
 from saccade.models import TransformerConfig
-from saccade.tasks.networks import build_seq2seq
 from saccade.tasks.translation import EncodedPair, Translation
 from saccade.text import END, PAD, START, plan_batches
 from saccade.training.recipe import Recipe
@@ -65,7 +64,7 @@ class Work:
         return self.batches[first : first + self.a_round]
 
     def tokens(self, number: int) -> int:
-        return sum(self.task.count([self.examples[i] for i in batch]) for batch in self.of(number))
+        return sum(len(self.examples[i].target) + 1 for batch in self.of(number) for i in batch)
 
     @property
     def shape(self) -> TransformerConfig:
@@ -121,8 +120,7 @@ def _in_process(work: Work, model: nn.Module, step: Step) -> tuple[int, Callable
 
 
 def _saccade(work: Work, precision: str) -> tuple[nn.Module, Step]:
-    size = work.task.source.vocabulary_size
-    model = build_seq2seq(work.recipe.kind, work.recipe.model, size, size)
+    model = work.task.build(work.recipe.kind, work.recipe.model)
     settings = work.recipe.training.model_copy(update={"precision": precision, "accumulate": 1})
     trainer = Trainer(work.task, model, work.examples, work.examples[:1], settings)
 

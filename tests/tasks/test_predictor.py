@@ -10,7 +10,8 @@ import torch
 import saccade
 from saccade.cli import main
 from saccade.errors import OptionError, SaccadeError, UnknownNameError
-from saccade.tasks.predictor import PIECE, Predictor
+from saccade.tasks.translator import PIECE
+from saccade.tasks.translator import Translator as Predictor
 
 TEXT = "the black cat eats the fish."
 

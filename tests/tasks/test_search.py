@@ -11,7 +11,6 @@ from saccade.lens.alignment import AlignmentChoice
 from saccade.models import RecurrentConfig, TransformerConfig
 from saccade.tasks import translation
 from saccade.tasks.gold import GoldPair
-from saccade.tasks.networks import build_seq2seq
 from saccade.tasks.search import SearchOptions, search
 from saccade.tasks.translation import TextSettings, Translation
 
@@ -19,13 +18,13 @@ PAIRS = [GoldPair(f"{a} {b}", f"{b} {a}", 1) for a, b in zip("abcdefgh", "bcdefg
 
 
 def small_task() -> Translation:
-    return Translation.prepare(TextSettings(kind="word", vocabulary=30), PAIRS)
+    return Translation.prepare({"text": TextSettings(kind="word", vocabulary=30)}, PAIRS)
 
 
 def transformer(task: Translation, **changed: object) -> torch.nn.Module:
     torch.manual_seed(0)
     config = TransformerConfig(width=8, num_heads=2, encoder_layers=1, decoder_layers=1, feedforward_width=9, **changed)
-    return build_seq2seq("transformer", config, task.source.vocabulary_size, task.target.vocabulary_size).eval()
+    return task.build("transformer", config).eval()
 
 
 def test_an_output_cut_off_at_the_last_learned_position_can_be_looked_at() -> None:
@@ -64,7 +63,7 @@ def test_hard_attention_is_reinforced_where_it_is_trained_from_a_recipe() -> Non
     task = small_task()
     for attention in ("output", "state"):
         config = RecurrentConfig(width=8, embedding_width=7, attention=attention, weights="hard", attention_width=5)
-        model = build_seq2seq("recurrent", config, task.source.vocabulary_size, task.target.vocabulary_size).train()
+        model = task.build("recurrent", config).train()
         task.loss(model, task.batch(task.encode(PAIRS)), 0.0).total.backward()
         cross = model.get_submodule("decoder.cross")
         assert isinstance(cross.weights, Hard)

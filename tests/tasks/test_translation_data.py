@@ -42,7 +42,8 @@ def test_given_files_are_taken_as_they_are(own: dict[str, str], tmp_path: Path) 
     splits = read_splits(data({**own, **held}), seed=1)
     assert [pair.source for pair in splits.validation] == ["s1 x", "", "new", "new"]
     assert len(splits.train) == 50
-    assert len(splits.reports) == 2
+    files = [value for what, value in splits.rows if what == "files"]
+    assert files == [", ".join(own.values()), ", ".join(held.values())]
     assert "1 sources occur in both" in " ".join(splits.notes)
 
 
@@ -101,5 +102,5 @@ def test_what_does_not_fit_is_one_sentence(values: dict[str, object], said: str)
 
 
 def test_training_needs_validation_pairs(own: dict[str, str]) -> None:
-    with pytest.raises(OptionError, match="no validation pairs"):
-        read_splits(data({**own, "validation": 0.0}), seed=1)
+    with pytest.raises(OptionError, match="no validation examples"):
+        read_splits(data({**own, "validation": 0.0}), seed=1).require_some()

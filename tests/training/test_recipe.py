@@ -66,7 +66,7 @@ def test_a_wrong_value_is_named_with_its_place(values: dict[str, Any], sentence:
 
 def test_set_overrides_a_key() -> None:
     recipe = read({"training": {"lr": 0.5}}, "training.lr=3e-4", "training.final=ema", "text.shared = false")
-    assert (recipe.training.lr, recipe.training.final, recipe.text.shared) == (3e-4, "ema", False)
+    assert (recipe.training.lr, recipe.training.final, recipe.settings["text"].shared) == (3e-4, "ema", False)
 
 
 @pytest.mark.parametrize(

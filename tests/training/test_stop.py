@@ -14,7 +14,7 @@ from tiny_runs import PATIENCE, Command, final_weights, last_step, saccade, tabl
 
 #: In the order in which one run comes to them, each in a process that goes on from the one before.
 PHASES = {
-    "reading the data": ("read_splits", 1),
+    "reading the data": ("Translation.read", 1),
     "preparing the tokenizer": ("Translation.prepare", 1),
     "encoding": ("Translation.encode", 1),
     "training": ("Trainer.update", 13),

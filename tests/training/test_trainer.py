@@ -18,7 +18,7 @@ from saccade.attention import watch
 from saccade.data.pairs import Pair
 from saccade.errors import DivergedError, OptionError
 from saccade.tasks.gold import from_pair
-from saccade.tasks.networks import SEQ2SEQ, build_seq2seq, read_network
+from saccade.tasks.networks import read_network
 from saccade.tasks.reading import read_alignment
 from saccade.tasks.translation import EncodedPair, TextSettings, Translation
 from saccade.training.checkpoint import CheckpointStore
@@ -59,10 +59,10 @@ def weights_of(model: nn.Module) -> dict[str, Tensor]:
 def make_trainer(kind: str = "transformer", count: int = 40, *, dropout: float = 0.0, **training: Any) -> Trainer:
     """A trainer with fresh weights, always the same."""
     pairs = [from_pair(Pair(source, target, line)) for line, (source, target) in enumerate(sentences(count), start=2)]
-    task = Translation.prepare(TextSettings(kind="word"), pairs)
+    task = Translation.prepare({"text": TextSettings(kind="word")}, pairs)
     torch.manual_seed(4)
-    kind, config = read_network({**MODELS[kind], "dropout": dropout}, SEQ2SEQ, "here")
-    model = build_seq2seq(kind, config, task.source.vocabulary_size, task.target.vocabulary_size)
+    kind, config = read_network({**MODELS[kind], "dropout": dropout}, Translation, "here")
+    model = task.build(kind, config)
     values = {"steps": 6, "warmup": 0, "schedule": "constant", "batch_tokens": 64, "validate_every": 2, **training}
     encoded = task.encode(pairs)
     return Trainer(task, model, encoded, encoded[:3], TrainingSettings.read(values, "here"))
@@ -134,7 +134,7 @@ def test_label_smoothing_0_is_plain_cross_entropy() -> None:
     logits = trainer.model.output(trainer.model.features(batch.source, batch.source_lengths, batch.read))
     chosen = F.log_softmax(logits, dim=-1).gather(-1, batch.predicted[..., None])[..., 0]
     torch.testing.assert_close(found.total, -chosen[batch.real].sum(), rtol=1e-6, atol=0)
-    assert found.count == trainer.task.count(examples) == int(batch.real.sum())
+    assert found.count == batch.count == int(batch.real.sum())
     loss, _, tokens = trainer.update([list(range(5))])
     assert tokens == found.count
     assert loss == pytest.approx(found.total.item() / found.count, rel=1e-6)

@@ -21,17 +21,19 @@ from saccade.cli.options import (
     Target,
     Workers,
     console,
+    examples_of,
     given_only,
-    pairs_of,
     progress,
     resolve_device,
 )
-from saccade.data.pairs import Pair
 from saccade.errors import OptionError
 from saccade.lens.links import GoldLinks, alignment_scores
-from saccade.tasks.predictor import Predictor, open_model
-from saccade.tasks.translation import METRIC_CLASSES, exact_share
+from saccade.lens.pictures import save
+from saccade.tasks.bundle import open_model
+from saccade.tasks.gold import GoldPair
+from saccade.tasks.translation import METRIC_CLASSES, Translation, exact_share
 from saccade.tasks.translation_data import read_links
+from saccade.tasks.translator import Translator
 
 __all__ = ["compare", "evaluate", "score"]
 
@@ -52,20 +54,48 @@ def evaluate(
     alignments: Annotated[
         Path | None, typer.Option(help="Gold links, a line a pair, as 0-0 1-2 or 1p2.", show_default=False)
     ] = None,
+    pictures: Annotated[
+        Path | None, typer.Option(help="Write the pictures, such as a confusion matrix, into this folder.")
+    ] = None,
     precision: Precision = "fp32",
     workers: Workers = 1,
     device: Device = "auto",
 ) -> None:
-    """Score a model against reference translations: BLEU and chrF by sacrebleu, with their signatures.
+    """Score a model on data that it has not seen: translations by BLEU and chrF (sacrebleu, with their signatures),
+    other tasks by their own scores.
 
-    With --alignments also the precision, recall and error rate of its alignment of the references.
+    With --alignments also the precision, recall and error rate of a translation's alignment of the references.
 
     \b
-    Example:
+    Examples:
       saccade evaluate run --source test.en --target test.fr
+      saccade evaluate run --data test.conllu --pictures scores
     """
     opened = open_model(model, resolve_device(device), precision, workers)
-    pairs = pairs_of(source, target, data, columns)
+    examples = examples_of(type(opened.task), source, target, data, columns)
+    if isinstance(opened, Translator):
+        if pictures is not None:
+            raise OptionError("--pictures is of other tasks; a translation's scores are numbers.")
+        _evaluate_translation(opened, examples, lowercase, beam, alignments)
+        return
+    for option, given in {"--lowercase": lowercase, "--beam": beam, "--alignments": alignments}.items():
+        if given:
+            raise OptionError(f"{option} is of translations; {model} is a model for {opened.task.name}.")
+    found = opened.evaluate(examples)
+    for name, value in found.scores.items():
+        print(f"{name} {value:.2f}")
+    for line in found.lines:
+        print(line)
+    for name, draw in found.figures.items() if pictures is not None else ():
+        assert pictures is not None
+        path = pictures / f"{name}.png"
+        save(draw(False), path)
+        print(f"Wrote {path}.")
+
+
+def _evaluate_translation(
+    opened: Translator, pairs: list[GoldPair], lowercase: bool, beam: int | None, alignments: Path | None
+) -> None:
     gold = None if alignments is None else read_links(pairs, alignments)
     with opened:
         texts = _translate(opened, pairs, beam)
@@ -92,8 +122,8 @@ def score(
     Example:
       saccade score run --source test.en --target test.fr
     """
-    opened = open_model(model, resolve_device(device))
-    pairs = pairs_of(source, target, data, columns)
+    opened = _translator(model, device)
+    pairs = examples_of(Translation, source, target, data, columns)
     scores = opened.score([pair.source for pair in pairs], [pair.target for pair in pairs])
     for value in scores:
         print(f"{value:.4f}")
@@ -118,11 +148,11 @@ def compare(
     Example:
       saccade compare run-a run-b --source test.en --target test.fr
     """
-    pairs = pairs_of(source, target, data, columns)
+    pairs = examples_of(Translation, source, target, data, columns)
     if len(pairs) < 2:
         raise OptionError("A paired bootstrap needs at least 2 pairs to resample, better some hundreds; 1 was given.")
     systems: list[tuple[str, Sequence[str]]] = [
-        (name, _translate(open_model(name, resolve_device(device)), pairs, beam)) for name in (first, second)
+        (name, _translate(_translator(name, device), pairs, beam)) for name in (first, second)
     ]
     if first == second:
         systems[1] = (f"{second} (again)", systems[1][1])
@@ -144,18 +174,25 @@ def compare(
     )
 
 
+def _translator(model: str, device: str) -> Translator:
+    opened = open_model(model, resolve_device(device))
+    if not isinstance(opened, Translator):
+        raise OptionError(f"This is of translations; {model} is a model for {opened.task.name}.")
+    return opened
+
+
 def _metrics(lowercase: bool) -> dict[str, Metric]:
     return {name: make(lowercase=lowercase) for name, make in METRIC_CLASSES.items()}
 
 
-def _translate(opened: Predictor, pairs: list[Pair], beam: int | None) -> list[str]:
+def _translate(opened: Translator, pairs: list[GoldPair], beam: int | None) -> list[str]:
     options = {"sample": False, "n_best": 1, **given_only(beam=beam)}
     with progress("translating", len(pairs)) as show:
         answers = opened.predict([pair.source for pair in pairs], progress=show, **options)
     return [answer.text for answer in answers]
 
 
-def _print_alignment(opened: Predictor, pairs: list[Pair], gold: list[GoldLinks]) -> None:
+def _print_alignment(opened: Translator, pairs: list[GoldPair], gold: list[GoldLinks]) -> None:
     links = []
     with progress("aligning", len(pairs)) as show:
         for pair in pairs:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from saccade.attention import editable
 from saccade.cli.looking import Wanted, check_view, read_head, read_part, show_difference, show_view
-from saccade.cli.options import Device, Model, console, progress, resolve_device
+from saccade.cli.options import Device, Model, console, progress, read_inputs, resolve_device
 from saccade.data.lines import read_lines
 from saccade.errors import OptionError
-from saccade.lens.heatmap_terminal import TerminalHeatmap
-from saccade.lens.pictures import heatmap, save
+from saccade.lens.pictures import save
 from saccade.lens.view import View
-from saccade.tasks.predictor import Answer, Predictor, open_model
+from saccade.tasks.answer import Answer
+from saccade.tasks.bundle import open_model
+from saccade.tasks.predictor import Predictor
+from saccade.tasks.translator import Translator
 
 __all__ = ["look", "show"]
 
@@ -28,7 +30,9 @@ Output = Annotated[Path | None, typer.Option(help="Write the picture to this fil
 
 def look(
     model: Model,
-    text: Annotated[str | None, typer.Argument(metavar="TEXT", help="What to translate.", show_default=False)] = None,
+    text: Annotated[
+        str | None, typer.Argument(metavar="TEXT", help="What the model is asked.", show_default=False)
+    ] = None,
     file: Annotated[
         Path | None,
         typer.Option(help="Read this file as one text, of any length, and look at the encoder.", show_default=False),
@@ -116,45 +120,56 @@ def look(
         show_view(seen, wanted, seen.names[-1])
         return
     assert text is not None
+    given = _input(opened, text)
     if without_head or links or replaced:
-        change = opened.compare(text, without_heads=without_head or [], without_links=links, replace=replaced)
+        change = opened.compare(given, without_heads=without_head or [], without_links=links, replace=replaced)
         console().print(change)
         return
-    answer = opened.given(text, target) if target is not None else opened.predict([text])[0]
+    answer = opened.predict([given])[0] if target is None else _given(opened, text, target)
     if against is not None:
-        _show_both(answer, opened.predict([against])[0], wanted)
+        _show_both(answer, opened.predict([_input(opened, against)])[0], wanted)
     elif chosen is None or (chosen == "alignment" and layer is None and head is None):
         show(answer, pictures, dark=dark)
         if html is not None:
-            console().print(f"Wrote {answer.attention.view.save(html, title=text)}.", markup=False)
+            console().print(f"Wrote {answer.view.save(html, title=text)}.", markup=False)
     else:
-        seen = answer.attention.view
-        show_view(seen, wanted, _default_layer(opened, seen, chosen), answer.text)
+        layer_shown = _encoder(answer.view) if chosen == "arcs" else answer.layer
+        show_view(answer.view, wanted, layer_shown, answer.text)
 
 
 def show(answer: Answer, files: list[Path], *, dark: bool = False) -> None:
-    """The alignment of an answer in the terminal, and the same in files."""
+    """An answer and what it rests on in the terminal, and the same in files."""
     shown = console()
-    attention = answer.attention
-    shown.print(answer.text, markup=False)
-    if attention.alignment is None:
-        shown.print("This model attends to no source: all it knows of it is one vector.")
-        return
-    rows, columns = attention.words
-    shown.print(TerminalHeatmap(attention.alignment.float(), rows, columns))
+    for part in answer.terminal():
+        shown.print(part, markup=False)
     for path in files:
-        save(heatmap(attention.alignment.float(), rows, columns, dark=dark), path)
+        save(answer.figure(dark), path)
         shown.print(f"Wrote {path}.", markup=False)
 
 
+def _input(opened: Predictor, given: str) -> Any:
+    """What is looked at: the first input of a file, or the argument itself."""
+    inputs, _ = read_inputs(given, opened)
+    if not inputs:
+        raise OptionError(f"{given} holds nothing to look at.")
+    return inputs[0]
+
+
+def _given(opened: Predictor, text: str, target: str) -> Answer:
+    if not isinstance(opened, Translator):
+        raise OptionError(f"--target is of translations; this is a model for {opened.task.name}.")
+    return opened.given(text, target)
+
+
 def _show_both(answer: Answer, other: Answer, wanted: Wanted) -> None:
-    one, another = answer.attention.view, other.attention.view
+    one, another = answer.view, other.view
     show_difference(one, another, wanted, _encoder(one), [answer.text, other.text])
 
 
 def _read(opened: Predictor, text: str) -> View:
-    """What the encoder looks at in a text of any length, with a bar while it reads."""
-    names = [name for name in editable(opened.model) if name.startswith("encoder")]
+    """What a model looks at in a text of any length, with a bar while it reads."""
+    every = list(editable(opened.model))
+    names = [name for name in every if name.startswith("encoder")] or every
     with progress("reading", _STEPS) as bar:
         return opened.reading(text, lambda name, done: bar(round(_STEPS * (names.index(name) + done) / len(names))))
 
@@ -162,12 +177,6 @@ def _read(opened: Predictor, text: str) -> View:
 def _encoder(view: View) -> str:
     """The last attention of the encoder; of a model that has none, the last of all."""
     return next((name for name in reversed(view.names) if name.startswith("encoder")), view.names[-1])
-
-
-def _default_layer(opened: Predictor, view: View, chosen: str) -> str:
-    if chosen == "arcs":
-        return _encoder(view)
-    return view.names[-1] if opened.task.alignment is None else opened.task.alignment.attention
 
 
 def _chosen_view(

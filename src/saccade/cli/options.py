@@ -13,10 +13,9 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
-from saccade.data.lines import read_lines
-from saccade.data.pairs import Pair
 from saccade.errors import FileError, OptionError, UnknownNameError
-from saccade.tasks.translation_data import TranslationData, read_given
+from saccade.tasks.predictor import Predictor
+from saccade.tasks.task import Task
 
 __all__ = [
     "Columns",
@@ -29,8 +28,8 @@ __all__ = [
     "Workers",
     "console",
     "data_table",
+    "examples_of",
     "given_only",
-    "pairs_of",
     "progress",
     "read_inputs",
     "resolve_device",
@@ -43,12 +42,12 @@ Workers = Annotated[int, typer.Option(help="Processes that share out the texts, 
 Source = Annotated[Path | None, typer.Option(help="A file of source texts, one a line.", show_default=False)]
 Target = Annotated[Path | None, typer.Option(help="The file of their translations.", show_default=False)]
 Table = Annotated[
-    Path | None,
-    typer.Option("--data", help="Or one .tsv, .csv or .jsonl file with columns source and target.", show_default=False),
+    list[Path] | None,
+    typer.Option("--data", help="Or one file: a table of pairs, or what the task reads.", show_default=False),
 ]
 Columns = Annotated[
     str | None,
-    typer.Option(help="The two columns of that table, by name or number from 0: en,fr", show_default=False),
+    typer.Option(help="The columns of that table, by name or number from 0: en,fr", show_default=False),
 ]
 DEVICES = ("auto", "cpu", "cuda", "mps")
 
@@ -79,44 +78,39 @@ def progress(what: str, total: int | None, *, shown: bool = True) -> Iterator[Ca
         yield lambda done: bar.update(row, completed=done)
 
 
-def data_table(source: Path | None, target: Path | None, table: Path | None, columns: str | None) -> dict[str, str]:
+def data_table(
+    task: type[Task], source: Path | None, target: Path | None, data: list[Path] | None, columns: str | None
+) -> dict[str, Any]:
     """The ``[data]`` table of a recipe that --source and --target, or --data and --columns, stand for."""
-    if table is not None and source is None and target is None:
-        return {"table": str(table), **_column_keys(columns)}
-    if table is None and source is not None and target is not None:
-        if columns is not None:
-            raise OptionError("--columns goes with --data, one table of both sides.")
-        return {"source": str(source), "target": str(target)}
-    raise OptionError("Give --source and --target, or --data with one table of both.")
+    if data and source is None and target is None:
+        return task.data_table(data, columns)
+    if not data and source is not None and target is not None:
+        return task.data_table([source, target], columns)
+    raise OptionError("Give --source and --target, or --data with one file of all.")
 
 
-def pairs_of(source: Path | None, target: Path | None, table: Path | None, columns: str | None) -> list[Pair]:
-    """The pairs that these options name: as they are, nothing dropped."""
-    return read_given(TranslationData.read(data_table(source, target, table, columns), "the options"))
+def examples_of(
+    task: type[Task], source: Path | None, target: Path | None, data: list[Path] | None, columns: str | None
+) -> list[Any]:
+    """The examples that these options name: as they are, nothing dropped."""
+    table = data_table(task, source, target, data, columns)
+    return task.read_given(task.settings["data"].read(table, "the options"))
 
 
-def _column_keys(columns: str | None) -> dict[str, str]:
-    if columns is None:
-        return {}
-    names = [name.strip() for name in columns.split(",")]
-    if len(names) != 2 or not all(names):
-        raise OptionError(f"--columns takes two names or numbers with a comma between, such as en,fr; not {columns!r}.")
-    return {"source_column": names[0], "target_column": names[1]}
-
-
-def read_inputs(given: str) -> tuple[list[str], bool]:
-    """The texts that an argument means, and whether they came from a file: ``-`` is the standard input."""
+def read_inputs(given: str, opened: Predictor) -> tuple[list[Any], bool]:
+    """The inputs that an argument means, and whether they came from a file: ``-`` is the standard input."""
     if given == "-":
-        return _standard_input(), True
+        return [opened.parse(text) for text in _standard_input()], True
     path = _existing(given)
     if path is not None and path.is_dir():
-        raise FileError(f"{given} is a folder; give a text, a file of texts, or - for the standard input.")
+        raise FileError(f"{given} is a folder; give an input, a file of inputs, or - for the standard input.")
     if path is not None:
-        return [text.strip() for _, text in read_lines(path)], True
+        return opened.read_file(path), True
+    parsed = opened.parse(given)
     if len(given.split()) == 1 and Path(given).suffix and not given.endswith("."):
         # A mistyped name would be answered like any text; say what is done with it.
         console(stderr=True).print(f"There is no file {given}; it is taken as a text.", markup=False)
-    return [given], False
+    return [parsed], False
 
 
 def _standard_input() -> list[str]:

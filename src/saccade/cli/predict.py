@@ -1,4 +1,4 @@
-"""``saccade predict``: texts in, answers out."""
+"""``saccade predict``: inputs in, answers out."""
 
 from __future__ import annotations
 
@@ -9,15 +9,19 @@ import typer
 
 from saccade.cli.options import Device, Model, Precision, Workers, given_only, progress, read_inputs, resolve_device
 from saccade.errors import OptionError
-from saccade.lens.links import write_pharaoh
-from saccade.tasks.predictor import Answer, open_model
+from saccade.tasks.answer import Answer
+from saccade.tasks.bundle import open_model
+from saccade.tasks.predictor import Predictor
+from saccade.tasks.translator import Translated
 
 __all__ = ["predict"]
 
 
 def predict(
     model: Model,
-    text: Annotated[str, typer.Argument(metavar="TEXT|FILE|-", help="A text, a file of texts, or - for stdin.")],
+    given: Annotated[
+        str, typer.Argument(metavar="TEXT|FILE|-", help="A text, a file of texts or images, - for stdin.")
+    ],
     beam: Annotated[int | None, typer.Option(help="Hypotheses kept at each step; 1 is greedy.")] = None,
     n_best: Annotated[int | None, typer.Option(help="Answers to each text, at most the beam.")] = None,
     length_penalty: Annotated[float | None, typer.Option(help="Score = log-probability / length^penalty.")] = None,
@@ -27,6 +31,8 @@ def predict(
     top_k: Annotated[int | None, typer.Option(help="Draw from the k likeliest tokens only.")] = None,
     top_p: Annotated[float | None, typer.Option(help="Draw from the likeliest tokens that make up this share.")] = None,
     seed: Annotated[int | None, typer.Option(help="Of the draws.")] = None,
+    max_tokens: Annotated[int | None, typer.Option(help="Of a continuation, at most.")] = None,
+    stop: Annotated[list[str] | None, typer.Option(help="End a continuation before this text. Repeatable.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
     alignments: Annotated[
         bool, typer.Option("--alignments", help="Add links of words (separated by spaces): 0-0 1-2.")
@@ -44,17 +50,34 @@ def predict(
       cat input.txt | saccade predict run - --json --alignments
       saccade predict run large.txt --precision int8 --workers 2
     """
-    texts, many = read_inputs(text)
-    # Workers are for many texts: one text would wait for them to start.
-    opened = open_model(model, resolve_device(device), precision, workers if many else 1)
+    opened = open_model(model, resolve_device(device), precision)
+    inputs, many = read_inputs(given, opened)
+    if workers > 1 and many:  # one text would wait for them to start
+        opened = open_model(model, resolve_device(device), precision, workers)
     searching = given_only(beam=beam, n_best=n_best, length_penalty=length_penalty)
     drawing = given_only(tries=tries, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed)
-    _refuse_idle(searching, drawing, sample or opened.bundle.decoding.sample)
-    options = searching | drawing | given_only(sample=sample)
-    with opened, progress("predicting", len(texts), shown=many) as show:
-        answers = opened.predict(texts, progress=show, **options)
+    options = searching | drawing | given_only(sample=sample, max_tokens=max_tokens, stop=stop)
+    _refuse_unknown(options, opened)
+    _refuse_idle(searching, drawing, sample or getattr(opened.bundle.decoding, "sample", True))
+    if opened.streams and not many and not as_json and opened.chosen(options).tries == 1:
+        for piece in opened.stream(inputs[0], **options):
+            print(piece, end="", flush=True)
+        print()
+        return
+    with opened, progress("predicting", len(inputs), shown=many) as show:
+        answers = opened.predict(inputs, progress=show, **options)
     for answer in answers:
         _print(answer, as_json, alignments)
+
+
+def _refuse_unknown(options: dict[str, Any], opened: Predictor) -> None:
+    known = opened.options.model_fields
+    for name in options:
+        if name not in known:
+            allowed = ", ".join(f"--{key.replace('_', '-')}" for key in known) or "no such options"
+            raise OptionError(
+                f"--{name.replace('_', '-')} is nothing to a model for {opened.task.name}, which takes {allowed}."
+            )
 
 
 def _refuse_idle(searching: dict[str, Any], drawing: dict[str, Any], sample: bool) -> None:
@@ -83,16 +106,10 @@ def _print(answer: Answer, as_json: bool, alignments: bool) -> None:
 
 
 def _record(answer: Answer, alignments: bool) -> dict[str, Any]:
-    record = {
-        "source": answer.source,
-        "text": answer.text,
-        "score": answer.score,
-        "log_probability": answer.log_probability,
-        "tokens": answer.tokens,
-        "finished": answer.finished,
-    }
-    return record | ({"alignment": _links(answer)} if alignments else {})
+    return answer.record() | ({"alignment": _links(answer)} if alignments else {})
 
 
 def _links(answer: Answer) -> str:
-    return write_pharaoh(answer.attention.links)
+    if not isinstance(answer, Translated):
+        raise OptionError("--alignments is of translations: links between the words of two texts.")
+    return answer.links

@@ -12,17 +12,18 @@ import typer
 from saccade.cli.options import Columns, Device, Source, Table, Target, console, data_table, resolve_device
 from saccade.errors import FileError, OptionError
 from saccade.tasks.bundle import bundle_recipe
-from saccade.tasks.translation import Translation
+from saccade.tasks.registry import TASKS, task_named
 from saccade.training.display import Display
 from saccade.training.fitting import fitted_tables, measured_minutes
 from saccade.training.interrupt import STOPPED_CODE, Stopped
-from saccade.training.recipe import Recipe, read_recipe, read_tables
+from saccade.training.recipe import DEFAULT_TASK, Recipe, read_recipe, read_tables
 from saccade.training.recipe_text import commented
 from saccade.training.session import Session
 
 __all__ = ["new", "run_session", "train"]
 
 Output = Annotated[Path | None, typer.Option("--output", "-o", help="The folder of the run.", show_default=False)]
+TaskName = Annotated[str, typer.Option(help=f"What to learn, where no recipe says it: {', '.join(TASKS)}.")]
 Set = Annotated[
     list[str] | None,
     typer.Option("--set", help="Override a key of the recipe: --set training.lr=3e-4", show_default=False),
@@ -31,7 +32,7 @@ Set = Annotated[
 
 def train(
     recipe: Annotated[Path | None, typer.Argument(metavar="RECIPE", help="A TOML file.", show_default=False)] = None,
-    task: Annotated[str, typer.Option(help="Without a recipe: what to learn.")] = Translation.name,
+    task: TaskName = DEFAULT_TASK,
     source: Source = None,
     target: Target = None,
     data: Table = None,
@@ -53,37 +54,57 @@ def train(
       saccade train recipe.toml -o run
       saccade train --source a.en --target a.fr -o run
       saccade train --data pairs.tsv -o run --set training.steps=5000
+      saccade train --task tagging --data train.conllu -o run
     """
     if recipe is not None:
-        if source is not None or target is not None or data is not None:
+        if source is not None or target is not None or data:
             raise OptionError(f"{recipe} says where its data is; leave --source, --target and --data out.")
         chosen = read_recipe(recipe, override or ())
         folder = output or Path("runs") / recipe.stem
     else:
         if output is None:
             raise OptionError("Give the folder of the run with -o; it is made if it is not there.")
-        table = data_table(source, target, data, columns)
+        table = data_table(task_named(task).task, source, target, data, columns)
         chosen, folder = _recipe_of(task, table, output, override or (), init), output
     run_session(chosen, folder, resolve_device(device), init)
 
 
-def _recipe_of(task: str, table: dict[str, str], folder: Path, overrides: Sequence[str], init: Path | None) -> Recipe:
+def _recipe_of(task: str, table: dict[str, Any], folder: Path, overrides: Sequence[str], init: Path | None) -> Recipe:
     """The recipe of files: fitted to them once, then the one that their run keeps, so that it can go on.
 
     One that goes on from a model has its network and its tokens.
     """
     where = "the command line"
     of_data = [override for override in overrides if override.startswith("data.")]
-    given = read_tables({"data": table}, where, of_data).data.model_dump(exclude_defaults=True)
+    given = (
+        read_tables({"task": task, "data": table}, where, of_data).settings["data"].model_dump(exclude_defaults=True)
+    )
     kept = folder / "recipe.toml"
     if not kept.exists():
         tables = fitted_tables(task, given)
         if init is not None:
-            theirs = bundle_recipe(init)
-            tables |= {name: theirs[name] for name in ("text", "model") if name in theirs}
+            tables |= _tables_of(task, bundle_recipe(init))
         return read_tables(tables, where, overrides)
     tables = read_recipe(kept).tables()  # what differs from it, data or settings, is named when the run is opened
     return read_tables({**tables, "task": task, "data": given}, where, overrides)
+
+
+def _tables_of(task: str, theirs: dict[str, Any]) -> dict[str, Any]:
+    """What a run that goes on from a model has of its recipe; of another task's, only what both know."""
+    shared: dict[str, Any] = {name: theirs[name] for name in ("text", "model") if name in theirs}
+    if theirs.get("task") == task:
+        return shared
+    entry = task_named(task).task
+    network = entry.networks.get(shared["model"]["kind"])
+    if network is None:
+        raise OptionError(f"A model of kind {shared['model']['kind']} is none that {task} can begin from.")
+    fields: dict[str, set[str]] = {"model": {"kind", *network.config.model_fields}}
+    if "text" in entry.settings:
+        fields["text"] = set(entry.settings["text"].model_fields)
+    return {
+        name: {key: value for key, value in shared.get(name, {}).items() if key in known}
+        for name, known in fields.items()
+    }
 
 
 def run_session(recipe: Recipe, folder: Path, device: str, init: Path | None = None) -> dict[str, Any]:
@@ -105,11 +126,11 @@ def run_session(recipe: Recipe, folder: Path, device: str, init: Path | None = N
 
 def new(
     files: Annotated[
-        list[Path], typer.Argument(metavar="DATA...", help="Two files of parallel lines, or one .tsv, .csv or .jsonl.")
+        list[Path], typer.Argument(metavar="DATA...", help="Two files of parallel lines, or what the task reads.")
     ],
     columns: Columns = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="The recipe to write.")] = Path("recipe.toml"),
-    task: Annotated[str, typer.Option(help="What to learn.")] = Translation.name,
+    task: TaskName = DEFAULT_TASK,
     force: Annotated[bool, typer.Option("--force", help="Replace a recipe that is there.")] = False,
 ) -> None:
     """Write a recipe fitted to your data: model, vocabulary, batch, and how long it will take here.
@@ -118,13 +139,11 @@ def new(
     Examples:
       saccade new a.en a.fr -o recipe.toml
       saccade new pairs.csv --columns english,french
+      saccade new reviews.csv --task classification --columns text,label
     """
     if output.exists() and not force:
         raise FileError(f"{output} is there already; choose another name with -o, or pass --force.")
-    if len(files) > 2:
-        raise OptionError(f"Give one table or two parallel files; {len(files)} were given.")
-    source, target, table = (*files, None) if len(files) == 2 else (None, None, files[0])
-    recipe = read_tables(fitted_tables(task, data_table(source, target, table, columns)), "the data")
+    recipe = read_tables(fitted_tables(task, task_named(task).task.data_table(files, columns)), "the data")
     minutes = measured_minutes(recipe, console().print, resolve_device("auto"))
     text = commented(recipe, [f"Fitted to {' and '.join(str(file) for file in files)}.", f"About {minutes} here."])
     try:

@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
-from saccade.errors import DamagedError, FileError, UnknownNameError
-from saccade.lens.alignment import AlignmentChoice
-from saccade.models import Config
+from saccade.errors import DamagedError, FileError, OptionError
 from saccade.storage import (
     Folder,
     json_bytes,
@@ -29,33 +26,32 @@ from saccade.storage import (
     verify_folder,
     write_folder,
 )
-from saccade.tasks.networks import SEQ2SEQ, build_seq2seq, read_network
-from saccade.tasks.search import SearchOptions
-from saccade.tasks.translation import Translation
-from saccade.text import Tokenizer
+from saccade.tasks.networks import read_network
+from saccade.tasks.predictor import Predictor
+from saccade.tasks.registry import TASKS, task_named
+from saccade.tasks.task import Bundle, Task
+from saccade.tasks.workers import Workers
 
-__all__ = ["Bundle", "bundle_identity", "bundle_recipe", "load_weights", "read_bundle", "unshared", "write_bundle"]
+__all__ = [
+    "bundle_identity",
+    "bundle_recipe",
+    "load_weights",
+    "open_model",
+    "read_bundle",
+    "unshared",
+    "write_bundle",
+]
 
 FORMAT = 1
-#: What ``config.json`` says, beside its format.
-KEYS = {"task": str, "metric": str, "shared": bool, "model": dict, "decoding": dict, "alignment": dict | None}
-
-
-@dataclass(frozen=True)
-class Bundle:
-    """A task, its network, and how its outputs are looked for."""
-
-    task: Translation
-    kind: str  # of network
-    config: Config
-    model: nn.Module
-    decoding: SearchOptions
+#: What ``config.json`` says of every task, beside its format and the task's own description.
+KEYS = {"task": str, "metric": str, "model": dict, "decoding": dict}
 
 
 def write_bundle(folder: Path, bundle: Bundle, *, recipe: str, readme: str) -> None:
     """Write a model folder, whole or not at all."""
     description = {
         "format": FORMAT,
+        "task": bundle.task.name,
         **bundle.task.description(),
         "model": {"kind": bundle.kind, **bundle.config.model_dump(mode="json")},
         "decoding": bundle.decoding.model_dump(mode="json"),
@@ -86,14 +82,38 @@ def read_bundle(path: Path) -> Bundle:
     for key, expected in KEYS.items():
         if not isinstance(description.get(key), expected):
             raise FileError(f"{config_path} does not say {key!r} as a model does that this version reads.")
-    if description["task"] != Translation.name:
-        raise UnknownNameError(f"task in {config_path}", description["task"], (Translation.name,))
-    task = _task(folder, description)
-    kind, config = read_network(description["model"], SEQ2SEQ, str(config_path))
-    model = build_seq2seq(kind, config, task.source.vocabulary_size, task.target.vocabulary_size)
+    entry = task_named(description["task"], f"task in {config_path}")
+    task = _task(entry.task, folder, description)
+    kind, config = read_network(description["model"], entry.task, str(config_path))
+    model = task.build(kind, config)
     load_weights(model, read_tensors(folder, "model.safetensors"), str(folder.path / "model.safetensors"))
-    decoding = SearchOptions.read(description["decoding"], f"{config_path}: decoding")
+    decoding = entry.predictor.options.read(description["decoding"], f"{config_path}: decoding")
     return Bundle(task, kind, config, model.eval(), decoding)
+
+
+def _task(task: type[Task], folder: Folder, description: dict[str, Any]) -> Task:
+    where = str(folder.path / "config.json")
+    try:
+        return task.load(description, lambda name: read_bytes(folder, name), where)
+    except (KeyError, TypeError, ValueError) as error:  # a key that is missing, or holds something else
+        raise FileError(f"{where} does not say {error} as a model does that this version reads.") from None
+
+
+def open_model(path: str | Path, device: str = "cpu", precision: str = "fp32", workers: int = 1) -> Predictor:
+    """Open a model folder, or the folder of a run, to ask it; ``saccade.open`` is this.
+
+    ``precision`` is that of matrix products: fp32, bf16 or int8. Several ``workers`` are processes that share out the
+    texts of ``predict``, on the CPU; ``close()`` ends them.
+    """
+    bundle = read_bundle(Path(path))
+    predictor = TASKS[bundle.task.name].predictor
+    if workers == 1:
+        return predictor(bundle, device, precision)
+    if device != "cpu":
+        raise OptionError(f"workers = {workers} is for the CPU; on {device} one process does all.")
+    if not predictor.takes_workers:
+        raise OptionError(f"A model for {bundle.task.name} answers in one process; leave workers = {workers} out.")
+    return predictor(bundle, device, precision, Workers(Path(path), workers, precision, read_bundle))
 
 
 def bundle_recipe(path: Path) -> dict[str, Any]:
@@ -120,14 +140,6 @@ def load_weights(model: nn.Module, tensors: Mapping[str, Tensor], where: str) ->
             raise DamagedError(f"{where}: {name} holds NaN or infinity; a model has finite weights.")
         with torch.no_grad():
             parameter.copy_(given)
-
-
-def _task(folder: Folder, description: dict[str, Any]) -> Translation:
-    chosen = description.get("alignment")
-    alignment = None if chosen is None else AlignmentChoice.read(chosen, f"{folder.path}/config.json: alignment")
-    names = ["tokenizer.json"] if description["shared"] else ["source.tokenizer.json", "target.tokenizer.json"]
-    tokenizers = [Tokenizer.from_bytes(read_bytes(folder, name), str(folder.path / name)) for name in names]
-    return Translation(tokenizers[0], tokenizers[-1], metric=description["metric"], alignment=alignment)
 
 
 def _model_folder(path: Path) -> Path:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol, cast
 
 from jaxtyping import Float, Int
@@ -18,8 +18,9 @@ from saccade.models import (
     RecurrentSeq2Seq,
     TransformerConfig,
 )
+from saccade.tasks.task import Network, Task
 
-__all__ = ["SEQ2SEQ", "Seq2Seq", "build_seq2seq", "read_network"]
+__all__ = ["SEQ2SEQ", "Seq2Seq", "read_network"]
 
 
 class Output(Protocol):
@@ -49,32 +50,30 @@ class Seq2Seq(Protocol):
     def reorder(self, state: Any, index: Int[Tensor, "*N"]) -> Any: ...
 
 
-#: kind -> its configuration, and the network
-SEQ2SEQ: dict[str, tuple[type[Config], type[nn.Module]]] = {
-    "transformer": (TransformerConfig, EncoderDecoder),
-    "recurrent": (RecurrentConfig, RecurrentSeq2Seq),
-    "convolutional": (ConvolutionalConfig, ConvolutionalSeq2Seq),
-}
-
-
-def read_network(
-    values: Mapping[str, Any], networks: Mapping[str, tuple[type[Config], type[nn.Module]]], where: str
-) -> tuple[str, Config]:
+def read_network(values: Mapping[str, Any], task: type[Task], where: str) -> tuple[str, Config]:
     """The kind and the configuration that a ``[model]`` table names."""
     fields = dict(values)
-    kind = fields.pop("kind", "transformer")
-    if not isinstance(kind, str) or kind not in networks:
-        raise UnknownNameError(f"kind of model in {where}", kind, networks)
-    return kind, networks[kind][0].read(fields, where)
+    kind = fields.pop("kind", next(iter(task.networks)))
+    if not isinstance(kind, str) or kind not in task.networks:
+        raise UnknownNameError(f"kind of model in {where}", kind, task.networks)
+    return kind, task.networks[kind].config.read({**task.model_defaults.get(kind, {}), **fields}, where)
 
 
-def build_seq2seq(kind: str, config: Config, source_vocabulary: int, target_vocabulary: int) -> nn.Module:
-    """A network of this kind with fresh weights."""
-    if isinstance(config, TransformerConfig) and config.weights == "hard":
-        raise OptionError(
-            'model.weights = "hard" passes no gradient to the scores of a Transformer; '
-            'a network of kind = "recurrent" learns it, by reinforcement.'
-        )
-    network = cast(Any, SEQ2SEQ[kind][1])
-    built: nn.Module = network(config, source_vocabulary, target_vocabulary)
-    return built
+def _seq2seq(network: type[nn.Module]) -> Callable[[Any, Any], nn.Module]:
+    def build(config: Config, task: Any) -> nn.Module:
+        if isinstance(config, TransformerConfig) and config.weights == "hard":
+            raise OptionError(
+                'model.weights = "hard" passes no gradient to the scores of a Transformer; '
+                'a network of kind = "recurrent" learns it, by reinforcement.'
+            )
+        return cast(Any, network)(config, task.source.vocabulary_size, task.target.vocabulary_size)  # type: ignore[no-any-return]
+
+    return build
+
+
+#: From one sequence to another; the task has a tokenizer for each, ``source`` and ``target``.
+SEQ2SEQ = {
+    "transformer": Network(TransformerConfig, _seq2seq(EncoderDecoder)),
+    "recurrent": Network(RecurrentConfig, _seq2seq(RecurrentSeq2Seq)),
+    "convolutional": Network(ConvolutionalConfig, _seq2seq(ConvolutionalSeq2Seq)),
+}

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, NamedTuple, cast
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self, cast
 
 import numpy as np
 import torch
@@ -21,21 +22,21 @@ from sacrebleu.metrics.chrf import CHRF
 from torch import Tensor, nn
 
 from saccade.attention import watch
-from saccade.errors import OptionError, UnknownNameError
+from saccade.errors import OptionError
 from saccade.lens.alignment import AlignmentChoice
 from saccade.models import Config, ReinforcedLoss, drawn_log_probability
-from saccade.tasks.gold import GoldPair, token_links, word_agreement
+from saccade.tasks.gold import GoldPair, from_pair, token_links, word_agreement
 from saccade.tasks.guided import guided_loss
-from saccade.tasks.networks import Seq2Seq
+from saccade.tasks.networks import SEQ2SEQ, Seq2Seq
 from saccade.tasks.reading import choose_reading, read_alignment, written_out
 from saccade.tasks.search import SearchOptions, search
-from saccade.tasks.task import Loss, Probe, Tick
+from saccade.tasks.task import Evaluation, Loss, Probe, ReadFile, Splits, Task, Tick, device_of
+from saccade.tasks.translation_data import TranslationData, data_table, fitted, read_given, read_splits
 from saccade.text import END, START, Tokenizer, pad, plan_batches
 
 __all__ = [
     "METRIC_CLASSES",
     "EncodedPair",
-    "Evaluation",
     "TextSettings",
     "Translation",
     "TranslationBatch",
@@ -46,6 +47,8 @@ __all__ = [
 #: What sacrebleu computes, by the name that people use.
 METRIC_CLASSES: dict[str, Callable[..., Metric]] = {"BLEU": BLEU, "chrF": CHRF}
 METRICS = ("bleu", "chrf", "exact", "loss")
+#: Tokenizers in the model folder: one for both sides, or one for each.
+SHARED, SOURCE, TARGET = "tokenizer.json", "source.tokenizer.json", "target.tokenizer.json"
 #: Training pairs on which the alignment's layer, heads and row are chosen.
 ALIGNMENT_PAIRS = 300
 #: Weights of one head on which it is chosen, at most.
@@ -62,6 +65,16 @@ class TextSettings(Config):
     shared: bool = True  # one vocabulary for both sides
     lowercase: bool = False  # all text, on both sides
     min_frequency: int = 1  # a word or pair of pieces that is rarer gets no token of its own
+
+    def train(self, texts: Sequence[str]) -> Tokenizer:
+        """A tokenizer of these texts."""
+        return Tokenizer.train(
+            texts,
+            self.kind,
+            vocabulary_size=self.vocabulary,
+            lowercase=self.lowercase,
+            min_frequency=self.min_frequency,
+        )
 
 
 @dataclass(frozen=True)
@@ -85,6 +98,10 @@ class TranslationBatch:
     links: Float[Tensor, "B T S"] | None  # gold links, for guided alignment
     lines: Sequence[int]
 
+    @property
+    def count(self) -> int:
+        return int(self.real.sum())
+
     def to(self, device: str) -> TranslationBatch:
         moved: dict[str, Any] = {
             name: value.to(device) for name, value in vars(self).items() if isinstance(value, Tensor)
@@ -92,17 +109,15 @@ class TranslationBatch:
         return replace(self, **moved)
 
 
-class Evaluation(NamedTuple):
-    """How good a trained model is."""
-
-    scores: dict[str, float]
-    kinds: dict[str, tuple[int, int]]  # kind of sentence -> exactly right, and how many there are
-
-
-class Translation:
+class Translation(Task):
     """The task with its two tokenizers."""
 
-    name: ClassVar[str] = "translation"
+    name = "translation"
+    about = "one text becomes another"
+    metrics = METRICS
+    settings: ClassVar = {"data": TranslationData, "text": TextSettings, "decoding": SearchOptions}
+    networks = SEQ2SEQ
+    model_defaults: ClassVar = {"transformer": {"encoder_layers": 3, "decoder_layers": 3}}
 
     def __init__(
         self,
@@ -117,33 +132,51 @@ class Translation:
         self.source = source
         self.target = target
         self.metric = metric
-        self.metric_is_loss = metric == "loss"
         self.alignment = alignment
         self.guided_alignment = guided_alignment  # weight of a loss that draws attention towards gold links
 
-    @staticmethod
-    def check_metric(metric: str) -> None:
-        if metric not in METRICS:
-            raise UnknownNameError("score for translation", metric, METRICS)
+    @classmethod
+    def data_table(cls, files: Sequence[Path], columns: str | None) -> dict[str, str]:
+        return data_table(files, columns)
 
     @classmethod
-    def prepare(cls, text: TextSettings, pairs: Sequence[GoldPair], metric: str = "bleu") -> Translation:
+    def read(cls, data: TranslationData, seed: int) -> Splits[GoldPair]:
+        return read_splits(data, seed)
+
+    @classmethod
+    def read_given(cls, data: TranslationData) -> list[GoldPair]:
+        return [from_pair(pair) for pair in read_given(data)]
+
+    @classmethod
+    def fitted(cls, splits: Splits[GoldPair]) -> dict[str, Any]:
+        return fitted(len(splits.train))
+
+    @classmethod
+    def identity(cls, example: GoldPair) -> bytes:
+        links = "" if example.links is None else sorted(example.links)  # they train too, if alignment is guided
+        return f"{example.source}\t{example.target}\t{links}\n".encode()
+
+    @classmethod
+    def prepare(cls, settings: Mapping[str, Any], train: Sequence[GoldPair], metric: str = "bleu") -> Self:
         """The task for these training pairs: its tokenizers are made from them."""
-
-        def train(texts: list[str]) -> Tokenizer:
-            return Tokenizer.train(
-                texts,
-                text.kind,
-                vocabulary_size=text.vocabulary,
-                lowercase=text.lowercase,
-                min_frequency=text.min_frequency,
-            )
-
-        sources, targets = [pair.source for pair in pairs], [pair.target for pair in pairs]
+        text: TextSettings = settings["text"]
+        sources, targets = [pair.source for pair in train], [pair.target for pair in train]
         if text.shared:
-            both = train(sources + targets)
+            both = text.train(sources + targets)
             return cls(both, both, metric=metric)
-        return cls(train(sources), train(targets), metric=metric)
+        return cls(text.train(sources), text.train(targets), metric=metric)
+
+    @classmethod
+    def load(cls, description: Mapping[str, Any], read: ReadFile, where: str) -> Self:
+        chosen = description.get("alignment")
+        alignment = None if chosen is None else AlignmentChoice.read(chosen, f"{where}: alignment")
+        names = [SHARED] if description["shared"] else [SOURCE, TARGET]
+        tokenizers = [Tokenizer.from_bytes(read(name), f"{where}: {name}") for name in names]
+        return cls(tokenizers[0], tokenizers[-1], metric=description["metric"], alignment=alignment)
+
+    def with_settings(self, settings: Mapping[str, Any], training: Any) -> Self:
+        self.guided_alignment = training.guided_alignment
+        return self
 
     @property
     def shared(self) -> bool:
@@ -159,9 +192,6 @@ class Translation:
 
     def lengths(self, examples: Sequence[EncodedPair]) -> Int[np.ndarray, "n 2"]:
         return np.array([(len(pair.source), len(pair.target) + 1) for pair in examples])
-
-    def count(self, examples: Sequence[EncodedPair]) -> int:
-        return sum(len(pair.target) + 1 for pair in examples)
 
     def batch(self, examples: Sequence[EncodedPair]) -> TranslationBatch:
         """Pairs to train on; with their gold links if alignment is guided."""
@@ -209,7 +239,7 @@ class Translation:
         total, count = 0.0, 0
         for part in plan_batches(self.lengths(examples), max_tokens=batch_tokens, seed=0, epoch=0, shuffle=False):
             tick()
-            batch = self.forced([examples[i] for i in part]).to(_device(model))
+            batch = self.forced([examples[i] for i in part]).to(device_of(model))
             loss = self.loss(model, batch, 0.0)
             total, count = total + float(loss.total), count + loss.count
         if not math.isfinite(total):  # a network of NaN finds nothing
@@ -241,7 +271,7 @@ class Translation:
         for start in range(0, len(examples), 64):
             tick()
             part = examples[start : start + 64]
-            batch = self.forced(part).to(_device(model))
+            batch = self.forced(part).to(device_of(model))
             with watch(model) as traces:
                 cast(Seq2Seq, model).features(batch.source, batch.source_lengths, batch.read)
             seen = written_out(traces, self.alignment)
@@ -259,7 +289,7 @@ class Translation:
         (found,) = search(model, [example.source], SearchOptions(beam=1), 1 << 20, lambda: None)
         tokens = found[0].tokens
         with watch(model) as seen:
-            batch = self.forced([replace(example, target=tokens)]).to(_device(model))
+            batch = self.forced([replace(example, target=tokens)]).to(device_of(model))
             cast(Seq2Seq, model).features(batch.source, batch.source_lengths, batch.read)
         weights = read_alignment(seen, self.alignment, rows=len(tokens), columns=len(example.source))
         return Probe(
@@ -276,7 +306,7 @@ class Translation:
         chosen = chosen[len(chosen) // 2 :]  # of middling length: long ones cost, short ones say little
         largest = max(len(pair.source) * (len(pair.target) + 1) for pair in chosen[:ALIGNMENT_PAIRS])
         chosen = chosen[: min(ALIGNMENT_PAIRS, max(1, ALIGNMENT_WEIGHTS // largest))]
-        batch = self.forced(chosen).to(_device(model))
+        batch = self.forced(chosen).to(device_of(model))
         with watch(model) as seen:
             cast(Seq2Seq, model).features(batch.source, batch.source_lengths, batch.read)
         links = [token_links(pair.gold, self.source, self.target) for pair in chosen]
@@ -284,7 +314,6 @@ class Translation:
 
     def description(self) -> dict[str, Any]:
         return {
-            "task": self.name,
             "metric": self.metric,
             "shared": self.shared,
             "alignment": None if self.alignment is None else self.alignment.model_dump(),
@@ -292,8 +321,15 @@ class Translation:
 
     def files(self) -> dict[str, bytes]:
         if self.shared:
-            return {"tokenizer.json": self.source.to_bytes()}
-        return {"source.tokenizer.json": self.source.to_bytes(), "target.tokenizer.json": self.target.to_bytes()}
+            return {SHARED: self.source.to_bytes()}
+        return {SOURCE: self.source.to_bytes(), TARGET: self.target.to_bytes()}
+
+    def facts(self) -> list[str]:
+        return [
+            f"- text: {self.source.kind} tokens, {self.source.vocabulary_size:,} for the source, "
+            f"{self.target.vocabulary_size:,} for the target",
+            "- scores: BLEU and chrF by sacrebleu on raw text; `exact` is the percentage of texts exactly right",
+        ]
 
     def _links(self, examples: Sequence[EncodedPair], sources: int, targets: int) -> Float[Tensor, "B T S"]:
         """Gold links as weights: each linked target token shares 1 among its source tokens."""
@@ -334,7 +370,3 @@ def exact_share(texts: Sequence[str], references: Sequence[str], lowercase: bool
     pairs = zip(texts, references, strict=True)
     same = sum(one.lower() == other.lower() if lowercase else one == other for one, other in pairs)
     return same / max(len(texts), 1)
-
-
-def _device(model: nn.Module) -> str:
-    return str(next(model.parameters()).device)

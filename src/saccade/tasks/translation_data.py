@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -24,12 +21,14 @@ from saccade.data import (
 )
 from saccade.data.grammar import generate
 from saccade.data.lines import read_lines
+from saccade.data.paths import column, resolve_path
 from saccade.errors import FileError, OptionError
 from saccade.lens.links import GoldLinks, read_pharaoh
 from saccade.models import Config
 from saccade.tasks.gold import GoldPair, from_characters, from_grammar, from_pair
+from saccade.tasks.task import Splits
 
-__all__ = ["TranslationData", "TranslationSplits", "read_given", "read_links", "read_splits"]
+__all__ = ["TranslationData", "data_table", "fitted", "read_given", "read_links", "read_splits"]
 
 #: Sentences of the built-in grammar that are held out, for each of validation and test.
 BUILTIN_HELD_OUT = 1000
@@ -74,54 +73,92 @@ class TranslationData(Config):
         return self
 
 
-@dataclass(frozen=True)
-class TranslationSplits:
-    """What is trained on, what decides which model is best, and what is only scored; and what was found."""
-
-    train: list[GoldPair]
-    validation: list[GoldPair]
-    test: list[GoldPair]
-    reports: list[Report] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-
-
-def read_splits(data: TranslationData, seed: int) -> TranslationSplits:
-    """Read, clean and part the pairs; what was dropped is in the reports."""
-    splits = _read_splits(data, seed)
-    for part, pairs in (("training", splits.train), ("validation", splits.validation)):
-        if not pairs:
-            raise OptionError(f"There are no {part} pairs; give more data, or another share in data.validation.")
-    return splits
+def data_table(files: Sequence[Path], columns: str | None) -> dict[str, str]:
+    """The ``[data]`` table of two files of parallel lines, or of one table."""
+    if len(files) > 2 or not files:
+        raise OptionError(f"Give one table or two parallel files; {len(files)} were given.")
+    if len(files) == 1:
+        return {"table": str(files[0]), **_column_keys(columns)}
+    if columns is not None:
+        raise OptionError("--columns goes with --data, one table of both sides.")
+    return {"source": str(files[0]), "target": str(files[1])}
 
 
-def _read_splits(data: TranslationData, seed: int) -> TranslationSplits:
+def _column_keys(columns: str | None) -> dict[str, str]:
+    if columns is None:
+        return {}
+    names = [name.strip() for name in columns.split(",")]
+    if len(names) != 2 or not all(names):
+        raise OptionError(f"--columns takes two names or numbers with a comma between, such as en,fr; not {columns!r}.")
+    return {"source_column": names[0], "target_column": names[1]}
+
+
+#: (at most so many pairs, vocabulary, width, layers, dropout, updates): more data carries a larger model.
+SIZES = (
+    (5_000, 2_000, 128, 2, 0.3, 2_000),
+    (50_000, 8_000, 256, 3, 0.3, 8_000),
+    (500_000, 16_000, 256, 4, 0.1, 40_000),
+    (None, 32_000, 512, 6, 0.1, 100_000),
+)
+
+
+def fitted(pairs: int) -> dict[str, Any]:
+    """Sizes that usually work for so many pairs."""
+    limit, vocabulary, width, layers, dropout, steps = next(
+        size for size in SIZES if size[0] is None or pairs <= size[0]
+    )
+    return {
+        "text": {"vocabulary": max(300, min(vocabulary, pairs * 2))},
+        "model": {
+            "kind": "transformer",
+            "width": width,
+            "num_heads": width // 64 if width >= 256 else 4,
+            "encoder_layers": layers,
+            "decoder_layers": layers,
+            "feedforward_width": 2 * width,
+            "dropout": dropout,
+            "scaled_embedding": True,
+            "tied_embeddings": True,
+        },
+        "training": {
+            "steps": steps,
+            "warmup": steps // 10,
+            "batch_tokens": 2048 if limit is not None and limit <= 5_000 else 4096,
+            "lr": 1e-3 if width <= 256 else 5e-4,
+            "validate_every": max(100, steps // 20),
+        },
+    }
+
+
+def read_splits(data: TranslationData, seed: int) -> Splits[GoldPair]:
+    """Read, clean and part the pairs; what was dropped is in the report."""
     if data.builtin is not None:
         count = (data.sentences, BUILTIN_HELD_OUT, BUILTIN_HELD_OUT)
         parts = [
             from_grammar(generate(n, seed + i, name))
             for i, (n, name) in enumerate(zip(count, ("train", "validation", "test"), strict=True))
         ]
-        return TranslationSplits(parts[0], parts[1], parts[2], notes=["built-in synthetic corpus (docs/corpus.md)"])
+        return Splits(parts[0], parts[1], parts[2], notes=["built-in synthetic corpus (docs/corpus.md)"])
     if data.nettalk is not None:
-        pairs, report = read_nettalk(_path(data.nettalk))
+        pairs, report = read_nettalk(resolve_path(data.nettalk))
         parted = nettalk_splits(pairs)
         parts = [[from_characters(pair) for pair in part] for part in (parted.train, parted.validation, parted.test)]
-        return TranslationSplits(
+        return Splits(
             parts[0],
             parts[1],
             parts[2],
-            [report],
+            report.rows(),
             [f"{len(parted.removed)} spellings of held-out words not trained on"],
         )
     return _own_files(data, seed)
 
 
-def _own_files(data: TranslationData, seed: int) -> TranslationSplits:
+def _own_files(data: TranslationData, seed: int) -> Splits[GoldPair]:
     cleaning = Cleaning(max_length=data.max_length, max_ratio=data.max_ratio)
     if data.alignments is not None:
         cleaning = Cleaning(empty=False, duplicates=False)  # links belong to lines, so no line is dropped
     pairs, report = _read(data, "", cleaning)
-    linked = pairs if data.alignments is None else _linked(pairs, _path(data.alignments))
+    linked = pairs if data.alignments is None else _linked(pairs, resolve_path(data.alignments))
     held_out: dict[str, list[Pair]] = {}
     reports, notes = [report], []
     for part in ("validation", "test"):
@@ -141,7 +178,7 @@ def _own_files(data: TranslationData, seed: int) -> TranslationSplits:
     train, validation, test = (
         [from_pair(pair) for pair in part] for part in (made.train, judged, held_out.get("test", made.test))
     )
-    return TranslationSplits(train, validation, test, reports, notes)
+    return Splits(train, validation, test, [row for report in reports for row in report.rows()], notes)
 
 
 def read_given(data: TranslationData) -> list[Pair]:
@@ -152,9 +189,11 @@ def read_given(data: TranslationData) -> list[Pair]:
 def _read(data: TranslationData, part: str, cleaning: Cleaning) -> tuple[list[Pair], Report]:
     table = getattr(data, f"{part}table")
     if table is not None:
-        columns = (_column(data.source_column), _column(data.target_column))
-        return read_table(_path(table), *columns, cleaning)
-    return read_parallel(_path(getattr(data, f"{part}source")), _path(getattr(data, f"{part}target")), cleaning)
+        columns = (column(data.source_column), column(data.target_column))
+        return read_table(resolve_path(table), *columns, cleaning)
+    return read_parallel(
+        resolve_path(getattr(data, f"{part}source")), resolve_path(getattr(data, f"{part}target")), cleaning
+    )
 
 
 def _linked(pairs: Sequence[Pair], path: Path) -> list[Pair]:
@@ -164,7 +203,7 @@ def _linked(pairs: Sequence[Pair], path: Path) -> list[Pair]:
     ]
 
 
-def read_links(pairs: Sequence[Pair], path: Path) -> list[GoldLinks]:
+def read_links(pairs: Sequence[Pair | GoldPair], path: Path) -> list[GoldLinks]:
     """The gold links of these pairs, a line each; a link to a word that a pair does not have is named."""
     lines = list(read_lines(path))
     if len(lines) != len(pairs):
@@ -181,21 +220,3 @@ def read_links(pairs: Sequence[Pair], path: Path) -> list[GoldLinks]:
                 )
         found.append(gold)
     return found
-
-
-def _column(name: str) -> str | int:
-    return int(name) if name.isdecimal() else name
-
-
-def _path(given: str) -> Path:
-    """A path with its environment variables filled in; one that is not set is named."""
-
-    def value(match: re.Match[str]) -> str:
-        name = match.group(1)
-        if name not in os.environ:
-            raise FileError(f"{given} needs the environment variable {name}; set it to the folder of your data.")
-        return os.environ[name]
-
-    if "\0" in given:
-        raise FileError(f"{given!r} is not the name of a file.")
-    return Path(re.sub(r"\$(\w+)", value, given)).expanduser()

@@ -7,7 +7,7 @@ script that asks for workers does so under ``if __name__ == "__main__":``, as Py
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
@@ -18,8 +18,8 @@ from torch import nn
 from saccade.decoding import Hypothesis
 from saccade.errors import OptionError, WorkerError
 from saccade.models import lower_precision
-from saccade.tasks.bundle import read_bundle
 from saccade.tasks.search import SearchOptions, search
+from saccade.tasks.task import Bundle
 
 __all__ = ["BATCH_TOKENS", "Workers"]
 
@@ -32,7 +32,7 @@ _model: nn.Module
 class Workers:
     """Processes with a model each; they start with the first search and end with ``close``."""
 
-    def __init__(self, path: Path, count: int, precision: str) -> None:
+    def __init__(self, path: Path, count: int, precision: str, read: Callable[[Path], Bundle]) -> None:
         if not 1 <= count <= 256:
             raise OptionError(f"workers is a number from 1 to 256; not {count}.")
         # Spawned, not forked: a fork of a process whose torch already has threads can hang.
@@ -40,7 +40,7 @@ class Workers:
             count,
             mp_context=multiprocessing.get_context("spawn"),
             initializer=_open,
-            initargs=(str(path), precision, max(1, torch.get_num_threads() // count)),
+            initargs=(path, precision, max(1, torch.get_num_threads() // count), read),
         )
 
     def search(self, pieces: Iterable[tuple[list[list[int]], SearchOptions]]) -> Iterator[list[list[Hypothesis]]]:
@@ -56,10 +56,10 @@ class Workers:
         self._pool.shutdown(cancel_futures=True)
 
 
-def _open(path: str, precision: str, threads: int) -> None:
+def _open(path: Path, precision: str, threads: int, read: Callable[[Path], Bundle]) -> None:
     global _model
     torch.set_num_threads(threads)
-    _model = lower_precision(read_bundle(Path(path)).model, precision)
+    _model = lower_precision(read(path).model, precision)
 
 
 @torch.inference_mode()

@@ -6,6 +6,7 @@ import shlex
 import sys
 import time
 from collections.abc import Sequence
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
@@ -13,8 +14,7 @@ from rich.table import Table
 from rich.text import Text
 from torch import nn
 
-from saccade.tasks.task import Probe
-from saccade.tasks.translation_data import TranslationSplits
+from saccade.tasks.task import Probe, Splits
 from saccade.training import trainer
 from saccade.training.recipe import Recipe
 
@@ -29,6 +29,7 @@ class Display:
         self.steps = steps
         self._bar: Progress | None = None
         self._row: TaskID | None = None
+        self._metric = "loss"
         self._tokens = 0
         self._since = time.monotonic()
 
@@ -45,18 +46,18 @@ class Display:
     def warn(self, text: str) -> None:
         self.console.print(Text(text, style="yellow"))
 
-    def data(self, splits: TranslationSplits) -> None:
+    def data(self, splits: Splits[Any]) -> None:
         table = Table(title="Data", title_justify="left", show_header=False, box=None, pad_edge=False)
-        for report in splits.reports:
-            for what, value in report.rows():
-                table.add_row(Text(what), Text(value))
+        for what, value in splits.rows:
+            table.add_row(Text(what), Text(value))
         for what, part in (("training", splits.train), ("validation", splits.validation), ("test", splits.test)):
-            table.add_row(f"{what} pairs", f"{len(part):,}")
+            table.add_row(f"{what} examples", f"{len(part):,}")
         self.console.print(table)
         for note in splits.notes:
             self.say(f"Note: {note}.")
 
     def model(self, model: nn.Module, recipe: Recipe, step: int) -> None:
+        self._metric = recipe.metric
         parameters = sum(parameter.numel() for parameter in model.parameters())
         self.say(f"Model: {recipe.kind}, {parameters:,} parameters.")
         if step:
@@ -87,9 +88,7 @@ class Display:
         self.say(f"step {progress.step:,}: {scores}{mark}")
         self.say(f"  {_short(probe.text)}")
         if self._bar is not None and self._row is not None:
-            first = next(iter(progress.scores.items()), ("", 0.0))
-            shown = progress.scores.get("bleu")
-            text = f"BLEU {shown:.1f}" if shown is not None else f"{first[0]} {first[1]:.2f}"
+            text = f"{self._metric} {progress.scores[self._metric]:.2f}"
             self._bar.update(self._row, completed=progress.step, score=text)
         self._tokens, self._since = 0, time.monotonic()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,48 +12,45 @@ import tomli_w
 
 from saccade.errors import FileError, OptionError, UnknownNameError
 from saccade.models import Config
-from saccade.tasks.networks import SEQ2SEQ, read_network
-from saccade.tasks.search import SearchOptions
-from saccade.tasks.translation import TextSettings, Translation
-from saccade.tasks.translation_data import TranslationData
+from saccade.tasks.networks import read_network
+from saccade.tasks.predictor import NoOptions
+from saccade.tasks.registry import task_named
+from saccade.tasks.task import Task
 from saccade.training.settings import TrainingSettings
 
 __all__ = ["Recipe", "read_recipe", "read_tables"]
 
-TABLES = ("data", "text", "model", "training", "decoding")
-FIELDS: dict[str, type[Config]] = {
-    "training": TrainingSettings,
-    "data": TranslationData,
-    "text": TextSettings,
-    "decoding": SearchOptions,
-}
-KEYS = ("task", "metric", *TABLES)
+DEFAULT_TASK = "translation"
 
 
 @dataclass(frozen=True)
 class Recipe:
     """All settings of a run, each checked."""
 
-    task: str
+    task: type[Task]
     metric: str
-    data: TranslationData
-    text: TextSettings
+    settings: Mapping[str, Config]  # the tables of the task's own: data, text, decoding, ...
     kind: str  # of network
     model: Config
     training: TrainingSettings
-    decoding: SearchOptions
+
+    @property
+    def decoding(self) -> Config:
+        """How answers are looked for; most tasks leave no choice."""
+        return self.settings.get("decoding", NoOptions())
+
+    @property
+    def sections(self) -> dict[str, Config]:
+        """Every table, in the order in which people read them."""
+        first = {name: table for name, table in self.settings.items() if name != "decoding"}
+        last = {name: table for name, table in self.settings.items() if name == "decoding"}
+        return {**first, "model": self.model, "training": self.training, **last}
 
     def tables(self) -> dict[str, Any]:
         """The same as nested tables, defaults included; what is None is left out, as TOML has no such value."""
-        return {
-            "task": self.task,
-            "metric": self.metric,
-            "data": self.data.model_dump(exclude_none=True),
-            "text": self.text.model_dump(exclude_none=True),
-            "model": {"kind": self.kind, **self.model.model_dump(exclude_none=True)},
-            "training": self.training.model_dump(exclude_none=True),
-            "decoding": self.decoding.model_dump(exclude_none=True),
-        }
+        tables = {name: section.model_dump(exclude_none=True) for name, section in self.sections.items()}
+        tables["model"] = {"kind": self.kind, **tables["model"]}
+        return {"task": self.task.name, "metric": self.metric, **tables}
 
     def toml(self) -> str:
         """The resolved recipe, as it is saved with the run and the model."""
@@ -85,38 +82,35 @@ def read_tables(tables: dict[str, Any], where: str, overrides: Sequence[str] = (
     """A recipe from nested tables; an error says where the value stands."""
     for override in overrides:
         _override(tables, override)
-    for key in tables:
-        homes = [table for table, fields in FIELDS.items() if key in fields.model_fields]
-        if homes and key not in KEYS:
-            raise OptionError(f"{where}: {key} stands in a table; did you mean {homes[0]}.{key}?")
-        if key not in KEYS:
-            raise UnknownNameError(f"key in {where}", key, KEYS)
-    for key in TABLES:
-        if not isinstance(tables.get(key, {}), dict):
-            raise OptionError(f"{where}: {key} is a table, written [{key}].")
-    task = tables.get("task", Translation.name)
-    if task != Translation.name:
-        raise UnknownNameError(f"task in {where}", task, (Translation.name,))
-    kind, model = read_network(_defaults(tables.get("model", {})), SEQ2SEQ, f"{where}: [model]")
+    task = task_named(tables.get("task", DEFAULT_TASK), f"task in {where}").task
+    _check_keys(task, tables, where)
+    kind, model = read_network(tables.get("model", {}), task, f"{where}: [model]")
     recipe = Recipe(
         task,
-        tables.get("metric", "bleu"),
-        TranslationData.read(tables.get("data", {}), f"{where}: [data]"),
-        TextSettings.read(tables.get("text", {}), f"{where}: [text]"),
+        tables.get("metric", task.metrics[0]),
+        {name: table.read(tables.get(name, {}), f"{where}: [{name}]") for name, table in task.settings.items()},
         kind,
         model,
-        TrainingSettings.read(tables.get("training", {}), f"{where}: [training]"),
-        SearchOptions.read(tables.get("decoding", {}), f"{where}: [decoding]"),
+        TrainingSettings.read({**task.training_defaults, **tables.get("training", {})}, f"{where}: [training]"),
     )
-    Translation.check_metric(recipe.metric)
+    task.check_metric(recipe.metric)
     return recipe
 
 
-def _defaults(model: dict[str, Any]) -> dict[str, Any]:
-    """A translation's Transformer has layers on both sides, if the recipe does not say how many."""
-    if model.get("kind", "transformer") == "transformer":
-        return {"encoder_layers": 3, "decoder_layers": 3, **model}
-    return model
+def _check_keys(task: type[Task], tables: dict[str, Any], where: str) -> None:
+    """Only tables that the task has; a key that stands outside of its table is told its place."""
+    fields: dict[str, type[Config]] = {**task.settings, "training": TrainingSettings}
+    names = (*fields, "model")
+    keys = ("task", "metric", *names)
+    for key in tables:
+        homes = [table for table, config in fields.items() if key in config.model_fields]
+        if homes and key not in keys:
+            raise OptionError(f"{where}: {key} stands in a table; did you mean {homes[0]}.{key}?")
+        if key not in keys:
+            raise UnknownNameError(f"key in {where}", key, keys)
+    for name in names:
+        if not isinstance(tables.get(name, {}), dict):
+            raise OptionError(f"{where}: {name} is a table, written [{name}].")
 
 
 def _override(tables: dict[str, Any], text: str) -> None:

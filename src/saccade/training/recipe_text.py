@@ -17,13 +17,10 @@ __all__ = ["commented", "field_comments"]
 _FIELD = re.compile(r"^    (\w+): .*?  # (.+)$", re.MULTILINE)
 _WIDTH = 28  # where comments begin
 
-TOP = {
-    "task": "what the model does",
-    "metric": "the score that decides which model is best: bleu, chrf, exact, loss",
-}
 TABLES = {
     "data": "where the examples come from; paths may use ~ and $SACCADE_DATA",
     "text": "how text becomes tokens",
+    "images": "what becomes of images before the network sees them",
     "model": "the network",
     "training": "how it is trained",
     "decoding": "how outputs are looked for",
@@ -42,18 +39,13 @@ def field_comments(config: type[Config]) -> dict[str, str]:
 def commented(recipe: Recipe, heading: Sequence[str]) -> str:
     """The whole recipe, every key with its comment; a key without a value stands there commented out."""
     lines = [f"# {line}" for line in heading]
-    lines += [_line(key, getattr(recipe, key), comment) for key, comment in TOP.items()]
-    sections: dict[str, Config] = {
-        "data": recipe.data,
-        "text": recipe.text,
-        "model": recipe.model,
-        "training": recipe.training,
-        "decoding": recipe.decoding,
-    }
-    for name, section in sections.items():
+    metrics = ", ".join(recipe.task.metrics)
+    lines.append(_line("task", recipe.task.name, f"what the model does: {recipe.task.about}"))
+    lines.append(_line("metric", recipe.metric, f"the score that decides which model is best: {metrics}"))
+    for name, section in recipe.sections.items():
         lines += ["", f"[{name}]  # {TABLES[name]}"]
         if name == "model":
-            lines.append(_line("kind", recipe.kind, "transformer, recurrent or convolutional"))
+            lines.append(_line("kind", recipe.kind, "of network: " + ", ".join(recipe.task.networks)))
         comments = field_comments(type(section))
         values = section.model_dump()
         lines += [_line(key, values[key], comments[key]) for key in comments]

@@ -30,13 +30,9 @@ from torch import Tensor, nn
 from saccade.errors import DamagedError, FileError, OptionError, StorageError
 from saccade.storage import JSON, json_bytes, open_folder, read_bytes, read_json, recover, write_folder
 from saccade.storage.replacing import storage_errors
-from saccade.tasks.bundle import Bundle, bundle_identity, load_weights, read_bundle, unshared, write_bundle
-from saccade.tasks.gold import GoldPair
-from saccade.tasks.networks import build_seq2seq
+from saccade.tasks.bundle import bundle_identity, load_weights, read_bundle, unshared, write_bundle
 from saccade.tasks.readme import model_readme
-from saccade.tasks.translation import EncodedPair, Translation
-from saccade.tasks.translation_data import TranslationSplits, read_splits
-from saccade.text import Tokenizer
+from saccade.tasks.task import Bundle, Splits, Task
 from saccade.training.checkpoint import CheckpointStore
 from saccade.training.display import Display
 from saccade.training.files import unfinished, write_text
@@ -120,7 +116,8 @@ class Session:
     def run(self) -> dict[str, Any]:
         """Train to the end; the final scores. ``Stopped`` if the user asked to stop: everything is saved then."""
         with self._alone(), Interrupt(self.display.abandoned) as interrupt:
-            splits = read_splits(self.recipe.data, self.recipe.training.seed)
+            recipe = self.recipe
+            splits = recipe.task.read(recipe.settings["data"], recipe.training.seed).require_some()
             self.display.data(splits)
             interrupt.check()
             task = self._task(splits)
@@ -162,14 +159,18 @@ class Session:
                     shutil.rmtree(self.folder)  # it never began to train: the corrected command can have the folder
                 raise
 
-    def _task(self, splits: TranslationSplits) -> Translation:
-        """The task with its tokenizers: made from the training data once, then kept with the run."""
-        fingerprint = _fingerprint(splits.train, splits.validation)
+    def _task(self, splits: Splits[Any]) -> Task:
+        """The task with what it learned of the training data: made once, then kept with the run."""
+        fingerprint = self._fingerprint(splits.train, splits.validation)
         folder = self.folder / "task"
         recover(self.folder)
         if not folder.exists():
             task = self._new_task(splits)
-            about: dict[str, JSON] = {"shared": task.shared, "data": fingerprint, "init": self._init_identity()}
+            about: dict[str, JSON] = {
+                "data": fingerprint,
+                "init": self._init_identity(),
+                "description": {**task.description(), "metric": self.recipe.metric},
+            }
             write_folder(folder, {"task.json": json_bytes(about), **task.files()})
         kept = open_folder(folder)
         about_kept = read_json(kept, "task.json")
@@ -178,43 +179,65 @@ class Session:
             raise FileError(
                 f"The data has changed since the run in {self.folder} began; give another folder with -o to start anew."
             )
-        names = ["tokenizer.json"] if about_kept["shared"] else ["source.tokenizer.json", "target.tokenizer.json"]
-        tokenizers = [Tokenizer.from_bytes(read_bytes(kept, name), str(folder / name)) for name in names]
-        return Translation(
-            tokenizers[0],
-            tokenizers[-1],
-            metric=self.recipe.metric,
-            guided_alignment=self.recipe.training.guided_alignment,
-        )
+        description = about_kept["description"]
+        assert isinstance(description, dict)
+        task = self.recipe.task.load(description, lambda name: read_bytes(kept, name), str(folder))
+        return task.with_settings(self.recipe.settings, self.recipe.training)
 
-    def _new_task(self, splits: TranslationSplits) -> Translation:
+    def _new_task(self, splits: Splits[Any]) -> Task:
         """Weights of another model mean something only with the tokenizers that they were trained with."""
-        if self.init is not None:
-            return read_bundle(self.init).task
-        return Translation.prepare(self.recipe.text, splits.train, self.recipe.metric)
+        recipe = self.recipe
+        if self.init is None:
+            return recipe.task.prepare(recipe.settings, splits.train, recipe.metric)
+        theirs = read_bundle(self.init).task
+        if isinstance(theirs, recipe.task):
+            return theirs
+        return recipe.task.prepare_from(theirs, recipe.settings, splits.train, recipe.metric)
 
-    def _trainer(self, task: Translation, train: Sequence[EncodedPair], validation: Sequence[EncodedPair]) -> Trainer:
+    def _fingerprint(self, *parts: Sequence[Any]) -> str:
+        """Of the examples as they were read: a run continues only on the same ones."""
+        digest = hashlib.sha256()
+        for examples in parts:
+            digest.update(f"{len(examples)}\n".encode())
+            for example in examples:
+                digest.update(self.recipe.task.identity(example))
+        return digest.hexdigest()
+
+    def _trainer(self, task: Task, train: Sequence[Any], validation: Sequence[Any]) -> Trainer:
         torch.manual_seed(self.recipe.training.seed)
-        model = build_seq2seq(
-            self.recipe.kind, self.recipe.model, task.source.vocabulary_size, task.target.vocabulary_size
-        )
+        model = task.build(self.recipe.kind, self.recipe.model)
         trainer = Trainer(task, model, train, validation, self.recipe.training, self.device)
         checkpoint = self.checkpoints.latest(self.display.warn)
         self.averages.drop_after(0 if checkpoint is None else checkpoint.step)
         if checkpoint is not None:
             trainer.restore(checkpoint)
         elif self.init is not None:
-            load_weights(model, unshared(read_bundle(self.init).model), str(self.init))
+            self._begin_from(read_bundle(self.init), model)
         return trainer
+
+    def _begin_from(self, other: Bundle, model: nn.Module) -> None:
+        """The weights of another model: all of them for the same task; for another, those that both have."""
+        weights = unshared(other.model)
+        if not isinstance(other.task, self.recipe.task):
+            ours = unshared(model)
+            shared = {name for name in ours if name in weights and weights[name].shape == ours[name].shape}
+            if not shared:
+                raise OptionError(
+                    f"{self.init} ({other.task.name}, {other.kind}) shares no weights with this recipe's "
+                    f"{self.recipe.kind}; give the network the same shape."
+                )
+            self.display.say(f"Begins from {self.init}: {len(shared)} of {len(ours)} tensors are the same in both.")
+            weights = ours | {name: weights[name] for name in shared}
+        load_weights(model, weights, str(self.init))
 
     # --- after training ---
 
     def _finish(
         self,
         trainer: Trainer,
-        task: Translation,
-        train: Sequence[EncodedPair],
-        splits: TranslationSplits,
+        task: Task,
+        train: Sequence[Any],
+        splits: Splits[Any],
         check: Callable[[], None],
     ) -> dict[str, Any]:
         """The final weights, the choices made on training data, the scores on held-out pairs; then the folder."""
@@ -258,7 +281,7 @@ class Session:
             raise DamagedError(f"No weights in {self.averages.folder} can be read; there is nothing to average.")
         return kept
 
-    def write_model(self, model: nn.Module, task: Translation, result: dict[str, Any]) -> None:
+    def write_model(self, model: nn.Module, task: Task, result: dict[str, Any]) -> None:
         bundle = Bundle(task, self.recipe.kind, self.recipe.model, model, self.recipe.decoding)
         readme = model_readme(bundle, self.recipe.tables(), result)
         write_bundle(self.folder / "model", bundle, recipe=self.recipe.toml(), readme=readme)
@@ -267,7 +290,7 @@ class Session:
 class _Recorder:
     """Writes down what happens: metrics, probes, checkpoints, the model so far."""
 
-    def __init__(self, session: Session, trainer: Trainer, probe: EncodedPair) -> None:
+    def __init__(self, session: Session, trainer: Trainer, probe: Any) -> None:
         self.session = session
         self.trainer = trainer
         self.probe = probe
@@ -283,7 +306,6 @@ class _Recorder:
 
     def validated(self, progress: Progress, model: nn.Module, improved: bool) -> None:
         session, task = self.session, self.trainer.task
-        assert isinstance(task, Translation)
         self.log.write(progress.step, validation=progress.scores, seconds=round(progress.seconds, 2))
         probe = task.probe(model, self.probe)
         write_text(session.folder / "probes" / f"step-{progress.step:08d}.json", json.dumps(probe._asdict()))
@@ -308,14 +330,3 @@ def _mean(parts: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
         name: torch.stack([part[name].double() for part in parts]).mean(dim=0).to(parts[0][name].dtype)
         for name in parts[0]
     }
-
-
-def _fingerprint(*parts: Sequence[GoldPair]) -> str:
-    """Of the pairs as they were read: a run continues only on the same ones."""
-    digest = hashlib.sha256()
-    for pairs in parts:
-        digest.update(f"{len(pairs)}\n".encode())
-        for pair in pairs:
-            links = "" if pair.links is None else sorted(pair.links)  # they train too, if alignment is guided
-            digest.update(f"{pair.source}\t{pair.target}\t{links}\n".encode())
-    return digest.hexdigest()

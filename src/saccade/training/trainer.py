@@ -127,12 +127,11 @@ class Trainer:
         rate = learning_rate(settings, step)
         for parameters in self.optimizer.param_groups:
             parameters["lr"] = rate
-        examples = [[self.train[i] for i in part] for part in group]
-        count = sum(self.task.count(part) for part in examples)
+        batches = [self.task.batch([self.train[i] for i in part]) for part in group]
+        count = sum(batch.count for batch in batches)
         total = 0.0
         lines: list[int] = []
-        for part in examples:
-            batch = self.task.batch(part).to(self.device)
+        for batch in (batch.to(self.device) for batch in batches):
             lines += batch.lines
             with narrow_products(_kind(self.device)) if settings.precision == "bf16" else nullcontext():
                 loss = self.task.loss(self.model, batch, settings.label_smoothing)

@@ -1,0 +1,30 @@
+"""Every task, by the name that recipes and commands use: filled in one place."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from saccade.errors import UnknownNameError
+from saccade.tasks.predictor import Predictor
+from saccade.tasks.task import Task
+from saccade.tasks.translation import Translation
+from saccade.tasks.translator import Translator
+
+__all__ = ["TASKS", "Entry", "task_named"]
+
+
+class Entry(NamedTuple):
+    """A task, and what answers with a model trained for it."""
+
+    task: type[Task]
+    predictor: type[Predictor]
+
+
+TASKS = {entry.task.name: entry for entry in (Entry(Translation, Translator),)}
+
+
+def task_named(name: Any, what: str = "task") -> Entry:
+    """The task of this name; ``what`` says where the name was found."""
+    if not isinstance(name, str) or name not in TASKS:
+        raise UnknownNameError(what, name, TASKS)
+    return TASKS[name]
