@@ -110,23 +110,26 @@ def split_of(combination: Combination) -> str:
     return "test" if percentile < 2 * _HELD_OUT_PERCENT else "train"
 
 
-def generate(count: int, seed: int, split: str = "train") -> list[Example]:
-    """`count` different sentences of a split; the same ones for the same seed, whatever the machine."""
+def generate(count: int, seed: int, split: str = "train", kind: str | None = None) -> list[Example]:
+    """`count` different sentences of a split, or of one kind of it; the same ones for the same seed, whatever the
+    machine."""
     if split not in SPLITS:
         raise UnknownNameError("split", split, SPLITS)
+    if kind is not None and kind not in KINDS:
+        raise UnknownNameError("kind of sentence", kind, KINDS)
     if count < 0:
         raise OptionError(f"The number of sentences is {count}; it must be 0 or more.")
     examples: dict[tuple[str, ...], Example] = {}
     kinds, shares = zip(*((kind, share) for kind, (_, share) in KINDS.items()), strict=True)
     draw = random.Random(seed)
     while len(examples) < count:
-        kind = draw.choices(kinds, shares)[0]
-        for example in _attempts(draw, kind):
+        drawn = kind or draw.choices(kinds, shares)[0]
+        for example in _attempts(draw, drawn):
             if example.source not in examples and _belongs(example, split):
                 examples[example.source] = example
                 break
         else:
-            raise OptionError(f"The grammar has too few {kind} sentences for {count} of split {split!r}.")
+            raise OptionError(f"The grammar has too few {drawn} sentences for {count} of split {split!r}.")
     return list(examples.values())
 
 

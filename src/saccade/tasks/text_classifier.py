@@ -1,0 +1,179 @@
+"""A classifier that answers: ``saccade.open("run/").predict(["The story was sad, but the film was excellent."])``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import Any
+
+import torch
+from matplotlib.figure import Figure
+from rich.console import RenderableType
+from rich.text import Text
+
+from saccade.attention import Trace, watch
+from saccade.data.labelled import LabelledText
+from saccade.errors import OptionError
+from saccade.lens.axis import Axis
+from saccade.lens.bars import bars
+from saccade.lens.ramp import ramp, theme
+from saccade.lens.view import View, view
+from saccade.lens.words import visible
+from saccade.tasks.answer import Answer
+from saccade.tasks.classification import BATCH_TOKENS, Classification, EncodedText
+from saccade.tasks.predictor import Predictor
+from saccade.tasks.translator import as_written
+
+__all__ = ["Classified", "TextClassifier"]
+
+#: Texts that are answered between two signs of progress.
+PIECE = 500
+#: The attention of a classifier that pools by attention: one row over all tokens.
+POOLING = "pooling"
+#: Of the words that decided: how many are named, and how many are drawn.
+NAMED, DRAWN = 3, 40
+
+
+@dataclass(frozen=True)
+class Classified(Answer):
+    """A label for a text; ``score`` is its probability. An empty text has none."""
+
+    source: str
+    text: str  # the label
+    score: float
+    probabilities: dict[str, float]  # of each label, the likeliest first
+    look: Callable[[], View] = field(repr=False)
+
+    @property
+    def tokens(self) -> list[str]:  # type: ignore[override]
+        return [self.text] if self.text else []
+
+    def record(self) -> dict[str, Any]:
+        probabilities = {label: round(one, 6) for label, one in self.probabilities.items()}
+        return {"source": self.source, "label": self.text, "probabilities": probabilities}
+
+    @cached_property
+    def view(self) -> View:
+        return self.look()
+
+    @property
+    def layer(self) -> str:
+        names = self.view.names
+        return POOLING if POOLING in names else names[-1]
+
+    @property
+    def deciding(self) -> list[tuple[str, float]]:
+        """Each word in its order, with its share in the decision; refused where no attention pools the text."""
+        if POOLING not in self.view.names:
+            raise OptionError(
+                'The words that decided are seen with model.pooling = "attention"; this model takes another.'
+            )
+        weights = self.view.matrix(POOLING, "mean", words=True)[0].tolist()
+        return list(zip(self.view.columns[POOLING].joined, weights, strict=True))
+
+    def terminal(self) -> Iterator[RenderableType]:
+        for label, probability in self.probabilities.items():
+            style = "bold" if label == self.text else ""
+            yield Text(f"{label}  {100 * probability:.1f}%", style=style)
+        if not self.text:
+            return
+        try:
+            words = self.deciding
+        except OptionError as error:
+            yield Text(str(error))
+            return
+        yield _marked(words)
+        strongest = sorted(words, key=lambda pair: -pair[1])[:NAMED]
+        yield Text("decided most: " + ", ".join(f"{visible(word)} {weight:.2f}" for word, weight in strongest))
+
+    def figure(self, dark: bool) -> Figure:
+        """The words that decided as bars, in their order; of a long text the strongest."""
+        words = self.deciding
+        least = sorted((weight for _, weight in words), reverse=True)[:DRAWN][-1]
+        shown = [(word, weight) for word, weight in words if weight >= least][:DRAWN]
+        title = f"{self.text}, {100 * self.score:.1f}%: what decided"
+        return bars([word for word, _ in shown], [weight for _, weight in shown], title=title, dark=dark)
+
+
+class TextClassifier(Predictor):
+    """An opened model that labels texts."""
+
+    task: Classification
+
+    def predict(
+        self, inputs: Sequence[str], *, progress: Callable[[int], None] | None = None, **options: Any
+    ) -> list[Classified]:
+        self.chosen(options)
+        answers: list[Classified] = []
+        for start in range(0, len(inputs), PIECE):
+            some = self._encoded(inputs[start : start + PIECE])
+            found = self.task.probabilities(self.model, some, BATCH_TOKENS, lambda: None)
+            answers += [self._answer(one, scores) for one, scores in zip(some, found.tolist(), strict=True)]
+            if progress is not None:
+                progress(len(answers))
+        return answers
+
+    def token_scores(self, given: str, answer: Answer) -> list[float]:
+        found = self.task.probabilities(self.model, self._encoded([given]), BATCH_TOKENS, lambda: None)[0]
+        return [float(found[self.task.labels.index(label)]) for label in answer.tokens]
+
+    def view_of(self, given: str, answer: Answer) -> View:
+        return self._look(self._encoded([given])[0])
+
+    def _encoded(self, texts: Sequence[str]) -> list[EncodedText]:
+        asked = [LabelledText(text, "", number, "the texts") for number, text in enumerate(texts, start=1)]
+        found = self.task.encoded(asked, [-1] * len(asked))
+        # A label for nothing would be made up.
+        return [one if one.text.text.strip() else one._replace(tokens=[]) for one in found]
+
+    def _answer(self, encoded: EncodedText, scores: Sequence[float]) -> Classified:
+        look = partial(self._look, encoded)
+        if not encoded.tokens:
+            return Classified(encoded.text.text, "", 0.0, {}, look)
+        each = {label: math.exp(score) for label, score in zip(self.task.labels, scores, strict=True)}
+        ordered = dict(sorted(each.items(), key=lambda item: -item[1]))
+        best = next(iter(ordered))
+        return Classified(encoded.text.text, best, ordered[best], ordered, look)
+
+    @torch.inference_mode()
+    def _look(self, encoded: EncodedText) -> View:
+        if not encoded.tokens:
+            raise OptionError("The text is empty, so there is nothing to view.")
+        with watch(self.model) as seen:
+            self.task.logits(self.model, self.task.whole([encoded]).to(self.device))
+        if not seen:
+            raise OptionError(
+                f'A {self.bundle.kind} network has attention with model.pooling = "attention" only; this one has none.'
+            )
+        text, tokenizer = encoded.text.text, self.task.tokenizer
+        tokens = as_written(text, tokenizer.encode(text))[: len(encoded.tokens)]
+        words = None if tokenizer.kind in ("character", "byte") else tokenizer.words(encoded.tokens)
+        return _view(dict(seen), tokens, words)
+
+
+def _view(seen: dict[str, Trace], tokens: list[str], words: list[int] | None) -> View:
+    """The one row of a pooling is no token: it is the text."""
+    pooling = {name: trace for name, trace in seen.items() if name == POOLING}
+    others = {name: trace for name, trace in seen.items() if name != POOLING}
+    axis = Axis.of(tokens, words)
+    shown = view(others, tokens, words=words) if others else View({}, {}, {})
+    return View(
+        {**shown.traces, **pooling},
+        {**shown.rows, **{name: Axis.of(["the text"]) for name in pooling}},
+        {**shown.columns, **dict.fromkeys(pooling, axis)},
+    )
+
+
+def _marked(words: Sequence[tuple[str, float]]) -> Text:
+    """The text, each word on the shade of its weight; the strongest underlined."""
+    highest = max(weight for _, weight in words)
+    text = Text()
+    for word, weight in words:
+        share = 0.75 * weight / highest if highest else 0.0
+        red, green, blue = (round(255 * part) for part in ramp(share).tolist())
+        ink = theme().background if share > 0.4 else theme().text
+        style = f"{ink} on rgb({red},{green},{blue})" + (" underline bold" if weight == highest else "")
+        text.append(visible(word), style=style).append(" ")
+    return text
