@@ -10,6 +10,12 @@ from saccade.models.vocabulary_loss import vocabulary_loss
 ROWS, WIDTH, WORDS = 23, 7, 11
 
 
+@pytest.fixture(autouse=True)
+def chunked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The words of a test are few; all the same they are taken in chunks."""
+    monkeypatch.setattr(module, "SMALL_VOCABULARY", 0)
+
+
 @pytest.fixture(params=[True, False], ids=["bias", "no-bias"])
 def case(request: pytest.FixtureRequest) -> tuple[torch.Tensor, ...]:
     draw = torch.Generator().manual_seed(3)
@@ -35,6 +41,17 @@ def test_equals_torch(case, chunk: int, smoothing: float, monkeypatch: pytest.Mo
     torch.testing.assert_close(found, expected)
     leaves = [tensor for tensor in (features, weight, bias) if tensor is not None]
     for ours, theirs in zip(gradients(found, leaves), gradients(expected, leaves), strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+
+def test_few_words_have_the_same_loss_and_gradients(case, monkeypatch: pytest.MonkeyPatch) -> None:
+    leaves = [tensor for tensor in case[:3] if tensor is not None]
+    chunked = vocabulary_loss(*case, 0.1)
+    expected = gradients(chunked, leaves)
+    monkeypatch.setattr(module, "SMALL_VOCABULARY", WORDS)
+    plain = vocabulary_loss(*case, 0.1)
+    torch.testing.assert_close(plain, chunked)
+    for ours, theirs in zip(gradients(plain, leaves), expected, strict=True):
         torch.testing.assert_close(ours, theirs)
 
 
