@@ -34,6 +34,20 @@ def test_the_way_down(schedule: str, step: int, rate: float) -> None:
     assert learning_rate(settings, step) == pytest.approx(rate, abs=1e-15)
 
 
+@pytest.mark.parametrize(
+    ("schedule", "step", "rate"),
+    [
+        ("cosine", 20, 0.1),  # a fifth of 0.5
+        ("cosine", 12, 0.3),  # half way between 0.5 and 0.1
+        ("inverse_sqrt", 16, 0.3),
+        ("constant", 20, 0.5),
+    ],
+)
+def test_the_rate_falls_towards_its_end(schedule: str, step: int, rate: float) -> None:
+    values = {"schedule": schedule, "lr": 0.5, "lr_end": 0.2, "warmup": 4, "steps": 20}
+    assert learning_rate(TrainingSettings.read(values, "here"), step) == pytest.approx(rate, abs=1e-15)
+
+
 @pytest.mark.parametrize(("schedule", "first"), [("inverse_sqrt", 0.5), ("constant", 0.5)])
 def test_without_warmup_the_first_rate_is_the_highest(schedule: str, first: float) -> None:
     settings = TrainingSettings.read({"schedule": schedule, "lr": 0.5, "warmup": 0, "steps": 20}, "here")

@@ -36,4 +36,5 @@ def learning_rate(settings: TrainingSettings, step: int) -> float:
     """The rate of update ``step``, counted from 1."""
     if step <= settings.warmup:
         return settings.lr * step / settings.warmup
-    return settings.lr * SCHEDULES[settings.schedule](step, settings.warmup, settings.steps)
+    share = SCHEDULES[settings.schedule](step, settings.warmup, settings.steps)
+    return settings.lr * (settings.lr_end + (1 - settings.lr_end) * share)

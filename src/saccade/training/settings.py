@@ -19,6 +19,7 @@ class TrainingSettings(Config):
     accumulate: int = Field(1, ge=1)  # batches that share one update
     lr: float = Field(1e-3, gt=0)  # the highest learning rate
     schedule: Literal["inverse_sqrt", "cosine", "constant"] = "cosine"  # of the rate, after the warm-up
+    lr_end: float = Field(0.0, ge=0, le=1)  # share of lr that the schedule falls towards
     warmup: int = Field(200, ge=0)  # updates until lr is reached
     weight_decay: float = Field(0.0, ge=0)  # of matrices; never of biases and norms
     beta1: float = Field(0.9, ge=0, lt=1)  # of AdamW: how slowly the mean of gradients moves
