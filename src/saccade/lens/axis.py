@@ -103,6 +103,6 @@ def _possible(name: str, target: Axis, source: Axis | None) -> list[tuple[Axis, 
 def _join(pieces: Sequence[str]) -> str:
     first, *rest = pieces
     for mark in _STARTS:
-        first = first.removeprefix(mark) or first
+        first = first.removeprefix(mark) or ("" if rest else first)  # a mark may be a piece of its own
     parts = [first, *(piece.removeprefix(_GOES_ON) for piece in rest)]
     return "".join([*(part.removesuffix(_TO_BE_CONTINUED) for part in parts[:-1]), parts[-1]])

@@ -18,6 +18,8 @@ __all__ = ["confusion_figure", "confusion_lines", "label_lines", "reliability_fi
 
 #: Labels in a picture, the most frequent; confusions in a list.
 MOST_LABELS, MOST_CONFUSIONS = 60, 5
+#: Up to so many labels the shares are written into the cells.
+FEW_LABELS = 20
 
 
 def label_lines(scores: Sequence[LabelScore]) -> list[str]:
@@ -46,8 +48,15 @@ def confusion_figure(table: Int[np.ndarray, "L L"], labels: Sequence[str], dark:
     frequent = np.sort(np.argsort(-table.sum(axis=1), kind="stable")[:MOST_LABELS])
     shares = table / np.maximum(table.sum(axis=1, keepdims=True), 1)
     names = places([label(labels[number]) for number in frequent])
-    title = "true label (rows) and found label (columns)"
-    return draw_matrix(shares[np.ix_(frequent, frequent)], names, names, Scale(name="share"), title=title, dark=dark)
+    return draw_matrix(
+        shares[np.ix_(frequent, frequent)],
+        names,
+        names,
+        Scale(name="share"),
+        title="true label (rows) and found label (columns)",
+        dark=dark,
+        values=len(frequent) <= FEW_LABELS,
+    )
 
 
 def reliability_figure(parts: Sequence[Bin], dark: bool) -> Figure:

@@ -1,0 +1,225 @@
+"""Tagging: words to ids and batches, scores, learning words never seen, and answers with what they rest on."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+import torch
+from rich.console import Console
+from torch import nn
+from toy_labels import sentence, tagging, toy_sentences, trained
+
+from saccade.errors import FileError, OptionError
+from saccade.tasks.tagging import Tagging
+from saccade.tasks.tagging_data import TaggingData
+from saccade.tasks.task import Bundle
+from saccade.tasks.word_tagger import WordTagger
+
+SMALL = {"width": 16, "word_width": 8, "spelling_width": 16, "character_width": 8, "encoder_layers": 1}
+HEADS = {"num_heads": 2, "feedforward_width": 32}
+
+
+@pytest.fixture(scope="module")
+def bundle() -> Bundle:
+    train = toy_sentences(160, seed=1)
+    return trained(tagging(train), "recurrent", {**SMALL, "dropout": 0.1}, train, steps=80)
+
+
+@pytest.fixture(scope="module")
+def tagger(bundle: Bundle) -> WordTagger:
+    return WordTagger(bundle)
+
+
+class Fixed(nn.Module):
+    """A network whose scores for the labels are given, word by word."""
+
+    def __init__(self, scores: list[list[float]]) -> None:
+        super().__init__()
+        self.scores = nn.Parameter(torch.tensor(scores))
+        self.output = nn.Identity()
+
+    def features(self, words: torch.Tensor, *_: torch.Tensor) -> torch.Tensor:
+        return self.scores[: words.numel()].view(*words.shape, -1)
+
+
+def test_a_word_is_an_id_its_pieces_and_its_characters() -> None:
+    task = tagging([sentence("The the cat", "D D N")], lowercase=True, min_frequency=2, longest_word=4)
+    the, capital, cat, long = (task.words.ids(word) for word in ("the", "The", "cat", "Tehecat"))
+    assert the.word == capital.word == 2  # the only one that is there twice
+    assert cat.word == long.word == 1
+    assert the.characters != capital.characters
+    assert len(the.characters) == 3
+    characters = task.words.characters
+    assert long.characters == [characters.id(letter) for letter in "Teat"]  # of a long word its two ends
+    assert task.words.pieces.decode(capital.pieces) == "The"
+
+
+def test_a_batch_is_padded_with_0_and_counts_words() -> None:
+    train = [sentence("ab c", "X Y"), sentence("d", "X", line=7)]
+    task = tagging(train, min_frequency=1)
+    batch = task.batch(task.encode(train))
+    assert batch.words.tolist() == [[2, 3], [4, 0]]
+    assert batch.characters.shape == (2, 2, 2)
+    assert batch.characters[0, 1].tolist()[1] == 0
+    assert batch.characters[1, 1].tolist() == [0, 0]
+    assert (batch.lengths.tolist(), batch.count, batch.lines) == ([2, 1], 3, [1, 7])
+    assert batch.real.tolist() == [[True, True], [True, False]]
+    assert batch.labels.tolist() == [[0, 1], [0, 0]]
+
+
+def test_the_loss_is_the_mean_of_all_words_without_padding() -> None:
+    train = [sentence("a b", "X Y"), sentence("c", "X")]
+    task = tagging(train)
+    model = Fixed([[0.0, 0.0], [0.0, 0.0], [1.0, 0.0], [0.0, 9.0]])  # the last is padding
+    loss = task.loss(model, task.batch(task.encode(train)), 0.0)
+    expected = 2 * torch.tensor(2.0).log() + torch.tensor(1 + torch.e**-1.0).log()
+    assert loss.count == 3
+    assert loss.total.item() == pytest.approx(float(expected))
+
+
+def test_scores_apart_for_words_that_training_has_and_those_it_has_not() -> None:
+    train = [sentence("a b c", "X Y X")]
+    task = tagging(train)
+    examples = task.encode([sentence("a b A z", "X Y X X")])  # A and z were never written so
+    model = Fixed([[1.0, 0.0], [1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+    found = task.evaluate(model, examples, None, tick=lambda: None)
+    assert found.scores == {
+        "accuracy": 50.0,
+        "macro_f1": pytest.approx(100 * (2 * 2 / (3 + 3) + 0) / 2),
+        "known": 50.0,
+        "known_words": 2.0,
+        "unknown": 50.0,
+        "unknown_words": 2.0,
+    }
+    assert found.lines[0].split() == ["label", "precision", "recall", "F1", "count"]
+    assert found.lines[1].split() == ["X", "66.7", "66.7", "66.7", "3"]
+    assert found.lines[-1] == "most often: X taken for Y 1, Y taken for X 1"
+    assert found.figures["confusion"](True).axes
+
+
+def test_spans_are_scored_where_labels_are_those_of_spans() -> None:
+    train = [sentence("a b c", "B-P I-P O")]
+    task = tagging(train, metric="span_f1")
+    model = Fixed([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, 1.0]])  # B-P O O: the span is too short
+    scores = task.validate(model, task.encode(train), limit=1, batch_tokens=9, tick=lambda: None)
+    assert scores["span_f1"] == 0.0
+    assert scores["accuracy"] == pytest.approx(100 * 2 / 3)
+    with pytest.raises(OptionError, match=r"span_f1 is for labels such as B-X, I-X and O; these are X, Y"):
+        tagging([sentence("a b", "X Y")], metric="span_f1")
+
+
+def test_the_same_task_comes_back_from_its_description_and_files(bundle: Bundle) -> None:
+    task = bundle.task
+    files = task.files()
+    again = Tagging.load(task.description(), lambda name: files[name], "there")
+    assert again.description() == task.description()
+    assert again.files() == files
+    example = toy_sentences(1, seed=9)
+    assert again.encode(example)[0].words == task.encode(example)[0].words
+
+
+def test_a_label_that_was_not_learned_is_named_with_its_file_and_line(bundle: Bundle) -> None:
+    with pytest.raises(FileError, match=r"^toy\.txt, line 4: the label 'ADV' is not one that training has; expected"):
+        bundle.task.encode([sentence("the ba", "DET ADV", line=3)])
+
+
+def test_a_held_out_label_that_training_has_not_is_refused_before_training(tmp_path: Path) -> None:
+    (tmp_path / "train.txt").write_text("a X\nb Y\n\nc X\n")
+    (tmp_path / "test.txt").write_text("a X\n\nb Z\n")
+    files = [tmp_path / "train.txt", tmp_path / "train.txt", tmp_path / "test.txt"]
+    data = TaggingData.read(Tagging.data_table(files, "0,1"), "the data")
+    with pytest.raises(FileError, match=r"test\.txt, line 3: the label 'Z' is not one that training has; expected one"):
+        Tagging.read(data, seed=1)
+
+
+def test_parts_are_made_by_the_text_of_a_sentence_where_no_file_is_given(tmp_path: Path) -> None:
+    file = tmp_path / "all.txt"
+    file.write_text("".join(f"w{number % 50} X\n\n" for number in range(100)))
+    splits = Tagging.read(TaggingData.read({"file": str(file), "validation": 0.2, "test": 0.2}, "the data"), seed=1)
+    parts = [{one.words for one in part} for part in (splits.train, splits.validation, splits.test)]
+    assert sum(map(len, parts)) == 50  # no sentence in two parts
+    assert all(parts)
+    assert dict(splits.rows)["sentences read"] == "100"
+
+
+@pytest.mark.parametrize("kind", ["convolutional", "window", "transformer"])
+def test_every_encoder_learns_words_that_it_never_saw(kind: str) -> None:
+    train, test = toy_sentences(160, seed=1), toy_sentences(40, seed=2)
+    task = tagging(train)
+    fields = {**SMALL, **(HEADS if kind == "transformer" else {})}
+    found = trained(task, kind, fields, train, steps=120)
+    scores = task.evaluate(found.model, task.encode(test), None, tick=lambda: None).scores
+    assert scores["unknown_words"] > 20
+    assert scores["unknown"] >= 95.0
+
+
+def test_an_answer_has_words_labels_and_how_sure_each_is(tagger: WordTagger) -> None:
+    (answer,) = tagger.predict(["the dofime kumesaing Risano."])
+    assert answer.text == "the/DET dofime/NOUN kumesaing/VERB Risano/NAME ./PUNCT"
+    assert answer.tokens == ["DET", "NOUN", "VERB", "NAME", "PUNCT"]
+    record = answer.record()
+    assert record["words"] == ["the", "dofime", "kumesaing", "Risano", "."]
+    assert len(record["probabilities"]) == 5
+    torch.testing.assert_close(answer.every.sum(dim=1), torch.ones(5))
+    assert answer.score == pytest.approx(float(answer.every.amax(dim=1).log().sum()), abs=1e-5)
+
+
+def test_words_can_be_given_as_they_are(tagger: WordTagger) -> None:
+    (answer,) = tagger.predict([["the", "dofi.", "kumeing"]])
+    assert answer.words == ["the", "dofi.", "kumeing"]
+
+
+def test_an_empty_text_has_no_words_and_harms_no_other(tagger: WordTagger) -> None:
+    told: list[int] = []
+    empty, other = tagger.predict(["  ", "the dofi"], progress=told.append)
+    assert (empty.text, empty.tokens, empty.score) == ("", [], 0)
+    assert other.tokens == ["DET", "NOUN"]
+    assert told == [2]
+
+
+def test_answers_do_not_depend_on_what_shares_their_batch(tagger: WordTagger) -> None:
+    texts = ["the dofime kumesaing Risano .", "the ba", "Do"]
+    for text, together in zip(texts, tagger.predict(texts), strict=True):
+        torch.testing.assert_close(tagger.predict([text])[0].every, together.every, atol=1e-5, rtol=1e-4)
+
+
+def test_the_terminal_shows_words_with_their_labels_and_says_that_there_is_no_attention(tagger: WordTagger) -> None:
+    console = Console(file=io.StringIO(), width=100)
+    (answer,) = tagger.predict(["the dofime kumesaing Risano ."])
+    for part in answer.terminal():
+        console.print(part)
+    assert isinstance(console.file, io.StringIO)
+    shown = console.file.getvalue()
+    assert "the/DET" in shown
+    assert "A recurrent network has no attention, so there is nothing to view." in shown
+    assert answer.figure(dark=False).axes
+
+
+@pytest.mark.parametrize("unit", ["words", "pieces"])
+def test_attention_is_viewed_between_words_or_pieces(unit: str) -> None:
+    train = toy_sentences(40, seed=1)
+    fields = {**SMALL, **HEADS, "unit": unit}
+    tagger = WordTagger(trained(tagging(train), "transformer", fields, train, steps=1))
+    (answer,) = tagger.predict(["the dofime kumesaing Risano ."])
+    seen = answer.view
+    assert seen.names == ["encoder.0.self"]
+    assert seen.rows["encoder.0.self"].joined == ["the", "dofime", "kumesaing", "Risano", "."]
+    matrix = seen.matrix("encoder.0.self", "mean", words=True)
+    assert matrix.shape == (5, 5)
+    torch.testing.assert_close(matrix.sum(dim=1), torch.ones(5))
+
+
+def test_a_change_is_told_word_by_word() -> None:
+    train = toy_sentences(160, seed=1)
+    tagger = WordTagger(trained(tagging(train), "transformer", {**SMALL, **HEADS}, train))
+    text = "the dofime kumesaing Risano ."
+    change = tagger.compare(text, replace=("kumesaing", "Kumesa"))
+    assert change.before.tokens[2] == "kumesaing/VERB"
+    assert change.after.tokens[2] == "Kumesa/NAME"
+    assert change.before.before[2] > change.before.after[2]
+    off = tagger.compare(text, without_heads=["encoder.0.self:0"])
+    assert off.before.before != off.before.after
+    with pytest.raises(OptionError, match="There are 6 words now and 5 labels before; change one word for one word"):
+        tagger.compare(text, replace=("dofime", "ba do"))
