@@ -5,10 +5,14 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from saccade.errors import UnknownNameError
+from saccade.tasks.classification import Classification
 from saccade.tasks.predictor import Predictor
+from saccade.tasks.tagging import Tagging
 from saccade.tasks.task import Task
+from saccade.tasks.text_classifier import TextClassifier
 from saccade.tasks.translation import Translation
 from saccade.tasks.translator import Translator
+from saccade.tasks.word_tagger import WordTagger
 
 __all__ = ["TASKS", "Entry", "task_named"]
 
@@ -20,7 +24,14 @@ class Entry(NamedTuple):
     predictor: type[Predictor]
 
 
-TASKS = {entry.task.name: entry for entry in (Entry(Translation, Translator),)}
+TASKS = {
+    entry.task.name: entry
+    for entry in (
+        Entry(Translation, Translator),
+        Entry(Tagging, WordTagger),
+        Entry(Classification, TextClassifier),
+    )
+}
 
 
 def task_named(name: Any, what: str = "task") -> Entry:
