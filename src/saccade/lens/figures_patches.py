@@ -14,7 +14,7 @@ from saccade.lens.figure_parts import Array, ThemeName, as_array, describe, is_d
 from saccade.lens.panel import SCALE_HEIGHT, SCALE_WIDTH, Scale
 from saccade.lens.view import Head, View
 
-__all__ = ["patches"]
+__all__ = ["checked_image", "patches"]
 
 _SIDE = 3.2  # inches, of the longer side of the image
 
@@ -38,7 +38,7 @@ def patches(
     of an image are bytes, or lie in 0..1. ``scale`` is the weight that is drawn as full ink; None takes the largest.
     """
     name = name or view.names[-1]
-    pixels = _checked_image(image)
+    pixels = checked_image(image)
     weights = as_array(view.matrix(name, head).mean(0) if row == "mean" else view.one_row(name, row, head))
     first = int(class_token)
     if len(weights) != first + grid[0] * grid[1]:
@@ -78,7 +78,8 @@ def _draw(page: Page, pixels: Array, over: Array, scale: Scale, title: str, note
         page.write(second, below + SCALE_HEIGHT, note)
 
 
-def _checked_image(image: ArrayLike) -> Array:
+def checked_image(image: ArrayLike) -> Array:
+    """The pixels as numbers in 0..1."""
     pixels = np.asarray(image)
     if not (pixels.ndim == 2 or (pixels.ndim == 3 and pixels.shape[2] == 3)) or not pixels.size:
         raise ShapeError(f"An image has the shape (height, width) or (height, width, 3); not {pixels.shape}.")

@@ -21,7 +21,7 @@ from saccade.models.transformer import (
     run_blocks,
 )
 
-__all__ = ["VisionConfig", "VisionTransformer"]
+__all__ = ["VisionConfig", "VisionEncoder", "VisionTransformer"]
 
 
 class VisionConfig(TransformerConfig):
@@ -47,10 +47,10 @@ class VisionConfig(TransformerConfig):
         return self.image_size[0] // self.patch, self.image_size[1] // self.patch
 
 
-class VisionTransformer(nn.Module):
-    """Patches, projected; a class token before them; positions; Transformer blocks; a class from the result."""
+class VisionEncoder(nn.Module):
+    """Patches, projected; a class token before them, if there is one; positions; Transformer blocks."""
 
-    def __init__(self, config: VisionConfig, classes: int) -> None:
+    def __init__(self, config: VisionConfig) -> None:
         super().__init__()
         self.config = config
         width = config.width - config.position_width
@@ -62,9 +62,8 @@ class VisionTransformer(nn.Module):
         self.positions = position_table(config.model_copy(update={"max_length": places}))
         self.encoder = nn.ModuleList(Block(config) for _ in range(config.encoder_layers))
         self.encoder_norm = final_norm(config)
-        self.output = nn.Linear(config.width, classes)
 
-    def features(self, images: Float[Tensor, "B C H W"]) -> Float[Tensor, "B N D"]:
+    def encode(self, images: Float[Tensor, "B C H W"]) -> Float[Tensor, "B N D"]:
         """A vector for the class token, if there is one, and for each patch, row by row."""
         expected = (self.config.channels, *self.config.image_size)
         if images.ndim != 4 or tuple(images.shape[1:]) != expected:
@@ -79,6 +78,18 @@ class VisionTransformer(nn.Module):
             x = self.positions(x)
         x = dropout(x, self.config.dropout, self.training)
         return run_blocks(self.encoder, self.encoder_norm, x, None)
+
+
+class VisionTransformer(VisionEncoder):
+    """A class from the class token, or from the mean patch."""
+
+    def __init__(self, config: VisionConfig, classes: int) -> None:
+        super().__init__(config)
+        self.output = nn.Linear(config.width, classes)
+
+    def features(self, images: Float[Tensor, "B C H W"]) -> Float[Tensor, "B N D"]:
+        """The same as ``encode``, as all networks name what is before their output."""
+        return self.encode(images)
 
     def forward(self, images: Float[Tensor, "B C H W"]) -> Float[Tensor, "B classes"]:
         features = self.features(images)

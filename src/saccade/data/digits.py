@@ -1,0 +1,72 @@
+"""Built-in real images: the 1,797 handwritten digits that come with scikit-learn, 8×8 pixels of 17 greys each.
+
+They are the test part of Alpaydin & Kaynak's set (UCI, 1998). Captions are made of them: one or two digits on a wider
+image, and the words that say what is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from saccade.data.images import LabelledImage, Pixels
+from saccade.errors import OptionError
+
+__all__ = ["CAPTION_SIZE", "DIGIT_NAMES", "Captioned", "captioned_digits", "read_digits"]
+
+DIGIT_NAMES = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+#: Height and width of an image that holds two digits side by side.
+CAPTION_SIZE = (8, 16)
+
+
+@dataclass(frozen=True)
+class Captioned:
+    """An image and the text that says what it shows."""
+
+    pixels: Pixels
+    text: str
+    line: int
+    where: str
+
+    @property
+    def source(self) -> str:
+        """What two equal images share, as of all examples that are parted."""
+        return LabelledImage(self.pixels, "", self.line, self.where).source
+
+
+def read_digits() -> list[LabelledImage]:
+    """All digits in scikit-learn's order, labelled "0" to "9"."""
+    try:
+        from sklearn.datasets import load_digits  # type: ignore[import-untyped, import-not-found, unused-ignore]
+    except ImportError:
+        raise OptionError("The built-in digits come with scikit-learn: pip install 'saccade[digits]'.") from None
+    found = load_digits()
+    pixels = np.round(found.images * (255 / 16)).astype(np.uint8)[..., None]
+    return [
+        LabelledImage(image, str(label), number, f"digits, image {number}")
+        for number, (image, label) in enumerate(zip(pixels, found.target.tolist(), strict=True), start=1)
+    ]
+
+
+def captioned_digits(digits: Sequence[LabelledImage], count: int, seed: int) -> list[Captioned]:
+    """Images with one digit somewhere, or two side by side, in equal shares, and their captions.
+
+    "a seven" has its digit at any place of the image; "a zero and a three" has them from left to right.
+    """
+    draw = np.random.default_rng([seed, count])
+    found = []
+    for number in range(1, count + 1):
+        canvas = np.zeros((*CAPTION_SIZE, 1), dtype=np.uint8)
+        chosen = [digits[index] for index in draw.integers(len(digits), size=2)[: 1 + number % 2]]
+        first = int(draw.integers(9)) if len(chosen) == 1 else 0
+        for place, digit in enumerate(chosen):
+            canvas[:, first + 8 * place : first + 8 * place + 8] = digit.pixels
+        text = " and ".join(f"{article(digit.label)} {DIGIT_NAMES[int(digit.label)]}" for digit in chosen)
+        found.append(Captioned(canvas, text, number, f"captioned digits, image {number}"))
+    return found
+
+
+def article(label: str) -> str:
+    return "an" if label == "8" else "a"

@@ -1,0 +1,104 @@
+"""Images in a terminal: two pixels a letter where there are colours, shades where there are none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import ArrayLike
+from rich.console import Console, ConsoleOptions
+from rich.style import Style
+from rich.text import Text
+
+from saccade.lens.figure_parts import Array
+from saccade.lens.figures_patches import checked_image
+from saccade.lens.heatmap_terminal import left_aligned, line, shades_for
+from saccade.lens.overlays import Overlay, check_overlays
+
+__all__ = ["TerminalImages"]
+
+_SMALLEST = 16  # pixels: a smaller image is drawn with larger ones
+_LARGEST = 56  # pixels across
+_GAP = "  "
+_TINT = np.array([1.0, 0.55, 0.1])  # of the weights, on a grey image: orange stands out from any grey
+_LUMINANCE = np.array([0.2126, 0.7152, 0.0722])
+
+
+@dataclass(frozen=True)
+class TerminalImages:
+    """Images side by side, and after them the first one again under each overlay of weights."""
+
+    images: Sequence[tuple[str, ArrayLike]]  # caption, pixels (H, W) or (H, W, 3)
+    over: Sequence[Overlay] = field(default_factory=list)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
+        has_colours = console.color_system is not None and not options.ascii_only and not console.no_color
+        parts = self._parts(has_colours)
+        cell = 1 if has_colours else 2  # letters a pixel: with two shades a pixel is about square
+        across = max(1, (options.max_width + len(_GAP)) // (parts[0][1].shape[1] * cell + len(_GAP)))
+        shades = shades_for(options)
+        for start in range(0, len(parts), across):
+            row = parts[start : start + across]
+            width = row[0][1].shape[1] * cell
+            yield line(_GAP.join(left_aligned(caption, width) for caption, _ in row), options)
+            drawn = [_half_blocks(pixels) if has_colours else _shaded(pixels, shades) for _, pixels in row]
+            for texts in zip(*drawn, strict=True):
+                yield Text(_GAP, no_wrap=True, overflow="crop").join(texts)
+
+    def _parts(self, has_colours: bool) -> list[tuple[str, Array]]:
+        """Captions, and pixels (H, W, 3) of one size."""
+        first = checked_image(self.images[0][1])
+        parts = [(caption, _coloured(checked_image(image))) for caption, image in self.images]
+        grey = first if first.ndim == 2 else first @ _LUMINANCE
+        weights = check_overlays(self.over)
+        largest = max((float(grid.max()) for _, grid in weights), default=0.0) or 1.0
+        for caption, grid in weights:
+            share = _stretched(grid / largest, grey.shape)[..., None]
+            tinted = 0.7 * grey[..., None] * (1 - share) + share * _TINT if has_colours else share.repeat(3, axis=2)
+            parts.append((caption, tinted))
+        return [(caption, _resized(pixels)) for caption, pixels in parts]
+
+
+def _coloured(pixels: Array) -> Array:
+    return np.repeat(pixels[..., None], 3, axis=2) if pixels.ndim == 2 else pixels
+
+
+def _stretched(grid: Array, shape: tuple[int, ...]) -> Array:
+    """The weight of the patch that each pixel lies in."""
+    rows, columns = (np.arange(size) * count // size for size, count in zip(shape, grid.shape, strict=True))
+    return grid[rows][:, columns]
+
+
+def _resized(pixels: Array) -> Array:
+    """Small images larger, by whole numbers; large ones smaller, by leaving pixels out."""
+    height, width = pixels.shape[:2]
+    if max(height, width) < _SMALLEST:
+        factor = -(-_SMALLEST // max(height, width))
+        return pixels.repeat(factor, axis=0).repeat(factor, axis=1)
+    step = -(-max(height, width) // _LARGEST)
+    return pixels[::step, ::step]
+
+
+def _half_blocks(pixels: Array) -> list[Text]:
+    """A letter whose upper half has one colour, and whose lower half the other."""
+    if len(pixels) % 2:
+        pixels = np.concatenate([pixels, np.zeros_like(pixels[:1])])
+    numbers = np.clip(np.round(pixels * 255), 0, 255).astype(int)
+    lines = []
+    for upper, lower in zip(numbers[::2], numbers[1::2], strict=True):
+        text = Text(no_wrap=True)
+        for above, below in zip(upper.tolist(), lower.tolist(), strict=True):
+            text.append("▀", Style.parse(f"{_hex(above)} on {_hex(below)}"))
+        lines.append(text)
+    return lines
+
+
+def _shaded(pixels: Array, shades: str) -> list[Text]:
+    """Brighter pixels as denser letters, two each."""
+    places = np.clip((pixels @ _LUMINANCE * len(shades)).astype(int), 0, len(shades) - 1)
+    return [Text("".join(shades[place] * 2 for place in row), no_wrap=True) for row in places.tolist()]
+
+
+def _hex(colour: Sequence[int]) -> str:
+    return "#" + "".join(f"{part:02x}" for part in colour)

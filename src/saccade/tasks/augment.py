@@ -1,0 +1,87 @@
+"""Images changed a little each time they are trained on, so that a model learns what does not matter.
+
+All that is drawn comes from torch's generator, so a run that goes on after a stop sees the same images.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from pydantic import Field
+from torch import Tensor
+
+from saccade.models import Config
+
+__all__ = ["ImageSettings", "augment"]
+
+Images = Float[Tensor, "B C H W"]
+
+
+class ImageSettings(Config):
+    """How training images are changed: the ``[images]`` table of a recipe. All begin from numbers in 0..1."""
+
+    shift: int = Field(0, ge=0)  # pixels up, down, left or right, at most; what is left behind is black
+    flip: bool = False  # half of them mirrored, left for right
+    rotate: float = Field(0.0, ge=0, le=180)  # degrees either way, at most
+    zoom: float = Field(0.0, ge=0, lt=1)  # larger or smaller by at most this share
+    contrast: float = Field(0.0, ge=0, lt=1)  # brighter or darker by at most this share
+    erase: float = Field(0.0, ge=0, lt=1)  # a rectangle of up to this share of each side becomes black
+    noise: float = Field(0.0, ge=0)  # standard deviation of what is added to each number
+
+
+def augment(images: Images, settings: ImageSettings) -> Images:
+    """The images, each changed by itself."""
+    if settings.rotate or settings.zoom:
+        images = _turn(images, settings.rotate, settings.zoom)
+    if settings.shift:
+        images = _shift(images, settings.shift)
+    if settings.flip:
+        images = torch.where(_each(images) < 0.5, images.flip(3), images)
+    if settings.contrast:
+        images = images * (1 + settings.contrast * (2 * _each(images) - 1))
+    if settings.erase:
+        images = _erase(images, settings.erase)
+    if settings.noise:
+        images = images + settings.noise * torch.randn_like(images)
+    return images
+
+
+def _each(images: Images) -> Float[Tensor, "B 1 1 1"]:
+    """A number in 0..1 for each image."""
+    return torch.rand(len(images), 1, 1, 1, device=images.device)
+
+
+def _turn(images: Images, degrees: float, zoom: float) -> Images:
+    """Each image rotated about its middle, and made larger or smaller; what lies outside is black."""
+    angle = (2 * _each(images) - 1).flatten() * math.radians(degrees)
+    scale = 1 / (1 + zoom * (2 * _each(images) - 1).flatten())
+    height, width = images.shape[2:]
+    cos, sin, zero = scale * angle.cos(), scale * angle.sin(), torch.zeros_like(angle)
+    # affine_grid's axes both run from -1 to 1, so that angles in an oblong image need the ratio of its sides.
+    rows = torch.stack([cos, -sin * height / width, zero, sin * width / height, cos, zero], dim=1)
+    grid = F.affine_grid(rows.view(-1, 2, 3), list(images.shape), align_corners=False)
+    return F.grid_sample(images, grid, align_corners=False)
+
+
+def _shift(images: Images, most: int) -> Images:
+    count, _, height, width = images.shape
+    padded = F.pad(images, (most, most, most, most))
+    first = torch.randint(2 * most + 1, (2, count, 1), device=images.device)
+    rows = first[0] + torch.arange(height, device=images.device)
+    columns = first[1] + torch.arange(width, device=images.device)
+    image = torch.arange(count, device=images.device)[:, None, None]
+    # Indices on both sides of a slice put the channels last.
+    return padded[image, :, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2).contiguous()
+
+
+def _erase(images: Images, share: float) -> Images:
+    inside = torch.ones(len(images), 1, 1, 1, dtype=torch.bool, device=images.device)
+    for axis, length in ((2, images.shape[2]), (3, images.shape[3])):
+        size = _each(images) * share * length
+        first = _each(images) * (length - size)
+        places = torch.arange(length, device=images.device).view(-1, *([1] * (3 - axis)))
+        inside = inside & (places >= first) & (places < first + size)
+    return images.masked_fill(inside, 0.0)

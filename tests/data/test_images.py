@@ -1,0 +1,191 @@
+"""Images in every form that they are published in, and what is said of files that are not what they should be."""
+
+import gzip
+import struct
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from saccade.data.digits import CAPTION_SIZE, captioned_digits, read_digits
+from saccade.data.images import read_images, read_picture
+from saccade.errors import FileError
+
+HEIGHT, WIDTH, COUNT = 3, 5, 4
+PIXELS = np.arange(COUNT * HEIGHT * WIDTH, dtype=np.uint8).reshape(COUNT, HEIGHT, WIDTH)
+LABELS = [2, 0, 1, 2]
+
+
+def idx(magic, shape, values):
+    return struct.pack(f">I{len(shape)}I", magic, *shape) + bytes(values)
+
+
+def idx_images():
+    return idx(2051, PIXELS.shape, PIXELS.tobytes())
+
+
+def idx_labels():
+    return idx(2049, (COUNT,), LABELS)
+
+
+def written(folder, name, content):
+    path = folder / name
+    path.write_bytes(content)
+    return path
+
+
+def picture(folder, name, pixels, mode=None):
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(pixels, mode).save(path)
+    return path
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "gzip"])
+def test_idx_files(tmp_path, pack):
+    found = read_images(written(tmp_path, "i", pack(idx_images())), written(tmp_path, "l", pack(idx_labels())))
+    assert [image.label for image in found] == ["2", "0", "1", "2"]
+    assert [image.line for image in found] == [1, 2, 3, 4]
+    assert all((image.pixels[..., 0] == pixels).all() for image, pixels in zip(found, PIXELS, strict=True))
+
+
+@pytest.mark.parametrize("labels", [np.array(LABELS), np.array(["cat", "dog", "cow", "cat"])])
+def test_npz(tmp_path, labels):
+    np.savez(tmp_path / "set.npz", images=PIXELS, labels=labels)
+    found = read_images(tmp_path / "set.npz")
+    assert [image.label for image in found] == [str(label) for label in labels.tolist()]
+    assert (found[3].pixels[..., 0] == PIXELS[3]).all()
+
+
+def test_numbers_up_to_1_become_bytes(tmp_path):
+    np.savez(tmp_path / "set.npz", images=np.array([[[[0.0, 0.5, 1.0]]]]), labels=[0])
+    (found,) = read_images(tmp_path / "set.npz")
+    assert found.pixels.tolist() == [[[0, 128, 255]]]  # 127.5 is rounded to even
+
+
+def test_a_folder_for_each_class(tmp_path):
+    picture(tmp_path, "dog/b.png", PIXELS[1])
+    picture(tmp_path, "dog/a.png", PIXELS[0])
+    picture(tmp_path, "cat/c.bmp", PIXELS[2])
+    (tmp_path / "cat" / "notes.txt").write_text("no picture")
+    found = read_images(tmp_path)
+    assert [(image.label, image.pixels[0, 0, 0]) for image in found] == [("cat", 30), ("dog", 0), ("dog", 15)]
+    assert found[1].where.endswith("a.png")
+
+
+def test_pictures_are_grey_or_coloured(tmp_path):
+    colours = np.zeros((2, 3, 4), dtype=np.uint8)
+    colours[..., 0], colours[..., 3] = 200, 255
+    assert read_picture(picture(tmp_path, "colours.png", colours)).tolist() == [[[200, 0, 0]] * 3] * 2
+    assert read_picture(picture(tmp_path, "grey.png", PIXELS[0])).shape == (HEIGHT, WIDTH, 1)
+    deep = np.array([[0, 65535], [257 * 7, 0]], dtype=np.uint16)
+    assert read_picture(picture(tmp_path, "deep.png", deep))[..., 0].tolist() == [[0, 255], [7, 0]]
+
+
+def test_equal_images_have_one_source(tmp_path):
+    np.savez(tmp_path / "set.npz", images=PIXELS[[0, 1, 0]], labels=[0, 1, 2])
+    first, other, copy = read_images(tmp_path / "set.npz")
+    assert first.source == copy.source != other.source
+
+
+# --- what is not right ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("images", "labels", "said"),
+    [
+        (idx_labels(), idx_labels(), "i begins with the number 2049; a file of idx images begins with 2051"),
+        (idx_images(), b"ab", "l begins with the number 24930; a file of idx labels begins with 2049"),
+        (idx_images()[:-1], idx_labels(), "should hold 4 × 3 × 5 = 60 bytes of images; it has only 59"),
+        (idx_images() + b"x", idx_labels(), "60 bytes of images; it has more"),
+        (idx_images(), idx(2049, (3,), [0, 0, 0]), "has 4 images and .* has 3 labels; they must be equal"),
+        (gzip.compress(idx_images())[:-12], idx_labels(), "i cannot be unpacked"),
+        (idx(2051, (1 << 31, 99, 99), b""), idx_labels(), "at most 4,294,967,296 are read"),
+        (idx(2051, (0, 3, 5), b""), idx(2049, (0,), []), "There is no image in"),
+    ],
+)
+def test_idx_files_that_are_not_right(tmp_path, images, labels, said):
+    with pytest.raises(FileError, match=said):
+        read_images(written(tmp_path, "i", images), written(tmp_path, "l", labels))
+
+
+@pytest.mark.parametrize(
+    ("arrays", "said"),
+    [
+        ({"pictures": PIXELS}, "no array 'images'; it has: pictures"),
+        ({"images": PIXELS}, "no array 'labels'; it has: images"),
+        ({"images": PIXELS, "labels": [0, 1]}, r"4 images, and labels of shape \(2,\); expected \(4,\)"),
+        ({"images": PIXELS[0], "labels": [0]}, r"shape \(3, 5\); expected \(n, H, W\)"),
+        ({"images": PIXELS.astype(float), "labels": LABELS}, "numbers from 0.0 to 59.0; expected bytes"),
+        ({"images": PIXELS, "labels": [0.5] * 4}, "of type float64; expected whole numbers or text"),
+        ({"images": np.array([None]), "labels": [0]}, "is no .npz of plain arrays"),
+    ],
+)
+def test_npz_files_that_are_not_right(tmp_path, arrays, said):
+    np.savez(tmp_path / "set.npz", **arrays)
+    with pytest.raises(FileError, match=said):
+        read_images(tmp_path / "set.npz")
+
+
+def test_what_is_no_npz(tmp_path):
+    with pytest.raises(FileError, match=r"is no \.npz of plain arrays"):
+        read_images(written(tmp_path, "set.npz", b"something else"))
+    with pytest.raises(FileError, match="There is no file"):
+        read_images(tmp_path / "none.npz")
+
+
+def test_an_image_of_another_size_is_named(tmp_path):
+    picture(tmp_path, "a/1.png", PIXELS[0])
+    picture(tmp_path, "b/2.png", PIXELS[0][:2])
+    with pytest.raises(FileError, match=r"2.png is 2×5 pixels, grey; expected 3×5 pixels, grey, as .*1.png is"):
+        read_images(tmp_path)
+
+
+def test_empty_folders_are_named(tmp_path):
+    with pytest.raises(FileError, match="holds no folders; expected a folder of pictures for each class"):
+        read_images(tmp_path)
+    (tmp_path / "dog").mkdir()
+    with pytest.raises(FileError, match=r"dog holds no pictures"):
+        read_images(tmp_path)
+
+
+def test_a_broken_picture_is_named(tmp_path):
+    whole = picture(tmp_path, "a/whole.png", np.random.default_rng(0).integers(0, 255, (40, 40), dtype=np.uint8))
+    cut = written(tmp_path, "cut.png", whole.read_bytes()[:300])
+    for path in (cut, written(tmp_path, "text.png", b"no picture")):
+        with pytest.raises(FileError, match=f"{path.name} is no picture that can be read"):
+            read_picture(path)
+
+
+def test_idx_images_need_labels(tmp_path):
+    with pytest.raises(FileError, match="has no labels: give a file of labels"):
+        read_images(written(tmp_path, "i", idx_images()))
+
+
+# --- the built-in digits ----------------------------------------------------------------------------------
+
+
+def test_digits():
+    digits = read_digits()
+    assert len(digits) == 1797
+    assert digits[0].pixels.shape == (8, 8, 1)
+    assert [image.label for image in digits[:10]] == [str(number) for number in range(10)]
+    assert max(int(image.pixels.max()) for image in digits) == 255
+
+
+def test_captions_say_what_is_there_from_left_to_right():
+    digits = read_digits()[:30]
+    shown = captioned_digits(digits, 200, seed=3)
+    assert {image.pixels.shape for image in shown} == {(*CAPTION_SIZE, 1)}
+    assert len({image.text for image in shown}) > 60
+    pairs = [image for image in shown if " and " in image.text]
+    assert len(pairs) == 100
+    names = {"zero": "0", "eight": "8", "three": "3"}
+    for image in pairs:
+        for half, words in zip((image.pixels[:, :8], image.pixels[:, 8:]), image.text.split(" and "), strict=True):
+            article, name = words.split()
+            assert article == ("an" if name == "eight" else "a")
+            if name in names:
+                assert any((digit.pixels == half).all() for digit in digits if digit.label == names[name])
+    assert captioned_digits(digits, 200, seed=3)[7].source == shown[7].source
+    assert captioned_digits(digits, 200, seed=4)[7].source != shown[7].source

@@ -1,0 +1,288 @@
+"""Image classification as people use it: files, a short training, pictures in, classes and overlays out."""
+
+import io
+import json
+from collections import Counter
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from rich.console import Console
+
+import saccade
+from saccade.cli.main import main
+from saccade.data.images import LabelledImage
+from saccade.errors import FileError, OptionError
+from saccade.models import VisionConfig
+from saccade.tasks.augment import ImageSettings, augment
+from saccade.tasks.images import Images, as_tensor, patch_flow, spread
+from saccade.tasks.images_data import ImageData, data_table, fitting_patch
+
+CORNERS = ("north-east", "north-west", "south-east", "south-west")
+SETTINGS = {
+    "model.patch": 4,
+    "model.width": 32,
+    "model.num_heads": 2,
+    "model.encoder_layers": 1,
+    "model.feedforward_width": 64,
+    "model.dropout": 0.0,
+    "images.shift": 0,
+    "training.steps": 200,
+    "training.warmup": 20,
+    "training.lr": 5e-3,
+    "training.batch_tokens": 32,
+    "training.validate_every": 200,
+}
+
+
+def spots(count, seed):
+    """Noisy images of 8×12 pixels; the name of the corner that is bright is the class."""
+    draw = np.random.default_rng(seed)
+    pixels = draw.integers(0, 90, (count, 8, 12), dtype=np.uint8)
+    labels = draw.integers(4, size=count)
+    for image, label in zip(pixels, labels, strict=True):
+        row, column = divmod(int(label), 2)
+        image[4 * row : 4 * row + 4, 8 - 8 * column : 12 - 8 * column] += 120
+    return pixels, np.array([CORNERS[label] for label in labels])
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory, one_thread):
+    folder = tmp_path_factory.mktemp("spots")
+    for part, count in (("train", 300), ("test", 60)):
+        pixels, labels = spots(count, seed=count)
+        np.savez(folder / f"{part}.npz", images=pixels, labels=labels)
+    chosen = SETTINGS | {"data.test_images": folder / "test.npz"}
+    changes = [argument for key, value in chosen.items() for argument in ("--set", f"{key}={value}")]
+    with pytest.raises(SystemExit) as left:
+        main(["train", "--task", "images", "--data", str(folder / "train.npz"), "-o", str(folder / "run"), *changes])
+    assert left.value.code == 0
+    return folder
+
+
+@pytest.fixture
+def model(run):
+    return saccade.open(run / "run")
+
+
+def shown(part, **how):
+    console = Console(file=io.StringIO(), width=100, **how)
+    console.print(part)
+    return console.file.getvalue()
+
+
+def test_it_learns(run):
+    scores = json.loads((run / "run" / "result.json").read_text())["scores"]
+    assert scores["accuracy"] >= 95
+    assert scores["f1"] >= 95
+
+
+def test_answers_have_probabilities_and_what_was_looked_at(run, model, tmp_path):
+    pixels, labels = spots(5, seed=9)
+    Image.fromarray(pixels[0]).save(tmp_path / "spot.png")
+    inputs = [str(tmp_path / "spot.png"), f"{run / 'test.npz'}:7", pixels[3]]
+    first, second, third = model.predict(inputs)
+    expected = [labels[0], np.load(run / "test.npz")["labels"][6], labels[3]]
+    assert [first.text, second.text, third.text] == expected
+    assert sum(first.probabilities.values()) == pytest.approx(1, abs=1e-5)
+    assert first.probabilities[first.text] == first.score == max(first.probabilities.values())
+    assert json.loads(json.dumps(first.record()))["label"] == first.text
+    assert first.view.names == ["encoder.0.self"]
+    assert first.view.rows["encoder.0.self"].tokens[:4] == ["1,1", "1,2", "1,3", "2,1"]
+    flow = patch_flow(first.view, first.config)
+    assert flow.shape == (2, 3)
+    assert 0 < float(flow.sum()) <= 1
+
+
+def test_answers_are_shown(model, tmp_path):
+    (answer,) = model.predict([spots(1, seed=9)[0][0]])
+    printed = "".join(shown(part) for part in answer.terminal())
+    assert printed.startswith(answer.text)
+    assert "looked at" in printed
+    assert "▀" in shown(answer.terminal()[1], force_terminal=True, color_system="truecolor")
+    figure = answer.figure(dark=False)
+    assert len([axes for axes in figure.axes if axes.images]) == 3  # the image, all layers, the one layer
+
+
+def test_all_images_of_a_file_and_a_folder(run, model, tmp_path):
+    assert len(model.read_file(run / "test.npz")) == 60
+    for number in range(3):
+        Image.fromarray(spots(3, seed=1)[0][number]).save(tmp_path / f"{number}.png")
+    assert [given.where for given in model.read_file(tmp_path)] == [str(tmp_path / f"{n}.png") for n in range(3)]
+
+
+def test_without_its_only_heads_it_knows_less(model):
+    given = spots(1, seed=9)[0][0]
+    change = model.compare(given, without_heads=["encoder.0.self:0", "encoder.0.self:1"])
+    assert change.before.tokens == [model.predict([given])[0].text]
+    assert change.before.before[0] != change.before.after[0]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("none.png", "There is no file none.png"),
+        ("set.npz", r"set.npz is no picture .* as set.npz:1"),
+        ("{run}/test.npz:61", "there are 60 images, counted from 1"),
+        ("{run}/test.npz:0", "there are 60 images, counted from 1"),
+        ("digits:1", "digits:1 is 8×8 pixels, grey; this model takes 8×12 pixels, grey"),
+    ],
+)
+def test_what_cannot_be_asked(run, model, given, said):
+    with pytest.raises((FileError, OptionError), match=said):
+        model.predict([given.format(run=run)])
+
+
+def test_an_array_of_other_numbers_is_refused(model):
+    with pytest.raises(OptionError, match="an array of bytes"):
+        model.predict([np.zeros((8, 12))])
+    with pytest.raises(OptionError, match="no words to replace"):
+        model.compare(np.zeros((8, 12), dtype=np.uint8), replace=("a", "b"))
+
+
+# --- the task ---------------------------------------------------------------------------------------------
+
+
+def labelled(pixels, label, line=1):
+    return LabelledImage(np.asarray(pixels, dtype=np.uint8), label, line, f"set, image {line}")
+
+
+def task(**changes):
+    images = [labelled(np.full((2, 3, 1), value), str(label)) for value, label in ((0, 10), (255, 2))]
+    return Images.prepare({"images": ImageSettings(**changes)}, images)
+
+
+def test_classes_are_in_the_order_of_numbers():
+    assert task().classes == ["2", "10"]
+    assert task().pixels == (0.5, 0.5)
+
+
+def test_a_task_is_what_it_was_when_it_is_loaded():
+    one = task()
+    other = Images.load(json.loads(json.dumps(one.description())), lambda name: b"", "here")
+    assert vars(other) == vars(one)
+
+
+def test_pixels_become_numbers_about_0():
+    image = labelled([[[0], [255], [51]], [[0], [0], [0]]], "2")
+    assert spread([image]) == (0.2, 0.365148)
+    numbers = as_tensor([image.pixels], (0.5, 0.25))
+    torch.testing.assert_close(numbers[0, 0, 0], torch.tensor([-2.0, 2.0, -1.2]))
+
+
+def test_what_does_not_fit_is_named_by_file_and_number():
+    with pytest.raises(
+        FileError, match="set, image 7 has the label '3', which no training image has; expected one of 2, 10"
+    ):
+        task().encode([labelled(np.zeros((2, 3, 1)), "3", line=7)])
+    with pytest.raises(FileError, match="set, image 8 is 3×2 pixels, grey; this model takes 2×3 pixels, grey"):
+        task().encode([labelled(np.zeros((3, 2, 1)), "2", line=8)])
+    with pytest.raises(OptionError, match=r"set image_size = \[2, 3\] and channels = 1"):
+        task().build("transformer", VisionConfig(image_size=(4, 4), patch=4))
+
+
+def test_labels_are_named_by_classes(tmp_path):
+    np.savez(tmp_path / "set.npz", images=np.zeros((3, 2, 2), dtype=np.uint8), labels=[1, 0, 2])
+    data = ImageData(images=str(tmp_path / "set.npz"), classes=["cat", "dog", "cow"])
+    assert [image.label for image in Images.read_given(data)] == ["dog", "cat", "cow"]
+    with pytest.raises(FileError, match=r"image 3 has the label '2'; data.classes names the labels 0 to 1"):
+        Images.read_given(ImageData(images=str(tmp_path / "set.npz"), classes=["cat", "dog"]))
+
+
+def test_a_test_image_of_another_size_is_named(tmp_path):
+    np.savez(tmp_path / "set.npz", images=np.zeros((3, 2, 2), dtype=np.uint8), labels=[1, 0, 2])
+    np.savez(tmp_path / "test.npz", images=np.zeros((3, 2, 5), dtype=np.uint8), labels=[1, 0, 2])
+    data = ImageData(images=str(tmp_path / "set.npz"), test_images=str(tmp_path / "test.npz"))
+    with pytest.raises(FileError, match=r"test\.npz, image 1 is 2×5 pixels, grey; expected 2×2 pixels"):
+        Images.read(data, seed=1)
+
+
+def test_equal_images_are_never_in_two_parts(tmp_path):
+    pixels = np.arange(40, dtype=np.uint8).repeat(2).reshape(80, 1, 1)
+    np.savez(tmp_path / "set.npz", images=pixels, labels=np.arange(80) % 3)
+    splits = Images.read(ImageData(images=str(tmp_path / "set.npz"), validation=0.2, test=0.2), seed=1)
+    parts = [{image.source for image in part} for part in (splits.train, splits.validation, splits.test)]
+    assert sum(map(len, parts)) == len(set.union(*parts)) == 40
+    assert all(parts)
+
+
+def test_files_of_the_command_line(tmp_path):
+    assert data_table([tmp_path], None) == {"images": str(tmp_path)}
+    assert data_table([tmp_path / "i", tmp_path / "l"], None)["labels"] == str(tmp_path / "l")
+    with pytest.raises(OptionError, match="3 files were given"):
+        data_table([tmp_path] * 3, None)
+
+
+@pytest.mark.parametrize(
+    ("size", "patch"), [((28, 28), 4), ((8, 16), 2), ((31, 31), 1), ((224, 224), 32), ((48, 36), 6)]
+)
+def test_a_patch_that_fits(size, patch):
+    assert fitting_patch(*size) == patch
+
+
+# --- changes to training images ---------------------------------------------------------------------------
+
+
+def numbered(count=1, height=4, width=5):
+    return torch.arange(1.0, 1 + height * width).view(1, 1, height, width).repeat(count, 2, 1, 1)
+
+
+def test_a_shift_moves_the_whole_image_and_leaves_black():
+    torch.manual_seed(0)
+    places = Counter()
+    for image in augment(numbered(300), ImageSettings(shift=1)):
+        assert (image[0] == image[1]).all()
+        row, column = divmod(int((image[0] == 8).nonzero()[0] @ torch.tensor([5, 1])), 5)  # 8 stood at (1, 2)
+        places[row - 1, column - 2] += 1
+        kept = image[0][max(0, row - 1) : 4 + min(0, row - 1), max(0, column - 2) : 5 + min(0, column - 2)]
+        assert (kept > 0).all()
+        assert int((image[0] == 0).sum()) == 20 - kept.numel()
+    assert set(places) == {(down, right) for down in (-1, 0, 1) for right in (-1, 0, 1)}
+
+
+def test_a_flip_mirrors_half_of_them():
+    torch.manual_seed(0)
+    mirrored = augment(numbered(400), ImageSettings(flip=True))[:, 0, 0, 0] == 5
+    assert 150 < int(mirrored.sum()) < 250
+
+
+def test_turning_by_nothing_changes_nothing():
+    torch.manual_seed(0)
+    torch.testing.assert_close(augment(numbered(3), ImageSettings(rotate=1e-6)), numbered(3), rtol=1e-4, atol=1e-4)
+
+
+def test_a_turned_line_is_as_long_as_before():
+    """In an oblong image too: a short line through the middle, turned by any angle, keeps its sum."""
+    torch.manual_seed(0)
+    images = torch.zeros(50, 1, 21, 41)
+    images[:, :, 10, 16:25] = 1.0
+    sums = augment(images, ImageSettings(rotate=180)).sum(dim=(1, 2, 3))
+    torch.testing.assert_close(sums, torch.full((50,), 9.0), rtol=0.12, atol=0)
+
+
+def test_erased_rectangles_are_as_large_as_allowed():
+    torch.manual_seed(0)
+    black = (augment(torch.ones(500, 1, 20, 10), ImageSettings(erase=0.5)) == 0).float().mean(dim=(1, 2, 3))
+    assert 0.2 < float(black.max()) <= 0.3
+    assert float(black.mean()) == pytest.approx(1 / 16, rel=0.15)  # the mean of two shares of 0 to 1/2
+
+
+def test_contrast_and_noise():
+    torch.manual_seed(0)
+    ones = torch.ones(300, 1, 7, 9)
+    brighter = augment(ones, ImageSettings(contrast=0.3))
+    assert float(brighter.min()) >= 0.7
+    assert float(brighter.max()) <= 1.3
+    assert (brighter == brighter[:, :, :1, :1]).all()
+    assert float(augment(ones, ImageSettings(noise=0.2)).std()) == pytest.approx(0.2, rel=0.02)
+
+
+@pytest.mark.slow
+def test_digits_are_read(tmp_path, one_thread):
+    with pytest.raises(SystemExit) as left:
+        main(["train", "recipes/digits.toml", "-o", str(tmp_path / "run")])
+    assert left.value.code == 0
+    found = json.loads((tmp_path / "run" / "result.json").read_text())
+    assert found["part"] == "test"
+    assert found["scores"]["accuracy"] >= 97
