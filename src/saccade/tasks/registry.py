@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 
 from saccade.errors import UnknownNameError
 from saccade.tasks.classification import Classification
+from saccade.tasks.images import Images
+from saccade.tasks.images_answer import ImageClassifier
 from saccade.tasks.predictor import Predictor
 from saccade.tasks.tagging import Tagging
 from saccade.tasks.task import Task
@@ -30,6 +32,7 @@ TASKS = {
         Entry(Translation, Translator),
         Entry(Tagging, WordTagger),
         Entry(Classification, TextClassifier),
+        Entry(Images, ImageClassifier),
     )
 }
 
