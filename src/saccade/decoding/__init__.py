@@ -2,14 +2,18 @@
 
 from saccade.decoding.beam import beam_search
 from saccade.decoding.hypothesis import Hypothesis
-from saccade.decoding.sample import filter_logits, sample, stream
+from saccade.decoding.sample import Draw, draws, filter_logits, sample, stream
 from saccade.decoding.score import sequence_log_probabilities, token_log_probabilities
+from saccade.decoding.sliding import Sliding
 from saccade.decoding.stepper import Stepper
 
 __all__ = [
+    "Draw",
     "Hypothesis",
+    "Sliding",
     "Stepper",
     "beam_search",
+    "draws",
     "filter_logits",
     "sample",
     "sequence_log_probabilities",

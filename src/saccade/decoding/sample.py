@@ -7,8 +7,8 @@ Shapes: B rows asked for, A rows that have not ended, T tokens of a prompt, V vo
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TypeVar
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, TypeVar
 
 import torch
 from jaxtyping import Float, Int
@@ -18,9 +18,17 @@ from saccade.decoding.hypothesis import Hypothesis
 from saccade.decoding.stepper import Stepper, first_tokens
 from saccade.errors import OptionError
 
-__all__ = ["filter_logits", "sample", "stream"]
+__all__ = ["Draw", "draws", "filter_logits", "sample", "stream"]
 
 State = TypeVar("State")
+
+
+class Draw(NamedTuple):
+    """One step: the rows that have not ended, what was drawn for them, and how likely that was."""
+
+    rows: Int[Tensor, " A"]
+    tokens: Int[Tensor, " A"]
+    log_probabilities: Float[Tensor, " A"]  # the model's own, before temperature and filters
 
 
 def sample(
@@ -49,9 +57,8 @@ def sample(
     drawn: list[list[int]] = [[] for _ in range(batch_size)]
     log_probability = [0.0] * batch_size
     finished = [False] * batch_size
-    for rows, tokens, terms in _draws(
-        stepper, state, prompt, end_token, max_length, (temperature, top_k, top_p), generator
-    ):
+    filters = (temperature, top_k, top_p)
+    for rows, tokens, terms in _draws(stepper, state, prompt, end_token, max_length, filters, generator):
         for row, token, term in zip(rows.tolist(), tokens.tolist(), terms.tolist(), strict=True):
             log_probability[row] += term
             if token == end_token:
@@ -82,8 +89,33 @@ def stream(
     """
     _check(temperature, top_k, top_p, max_length)
     prompt = first_tokens(start_token, batch_size, device)
-    draws = _draws(stepper, state, prompt, end_token, max_length, (temperature, top_k, top_p), generator)
-    return (_spread(rows, tokens, batch_size, end_token) for rows, tokens, _ in draws)
+    found = _draws(stepper, state, prompt, end_token, max_length, (temperature, top_k, top_p), generator)
+    return (_spread(rows, tokens, batch_size, end_token) for rows, tokens, _ in found)
+
+
+def draws(
+    stepper: Stepper[State],
+    state: State,
+    *,
+    batch_size: int,
+    start_token: int | Tensor,
+    end_token: int | None,
+    max_length: int,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    generator: torch.Generator | None = None,
+    device: torch.device | str | None = None,
+    ends: Callable[[int, int], bool] | None = None,
+) -> Iterator[Draw]:
+    """The draws of `sample`, step by step, each with its log-probability.
+
+    `ends(row, token)` is asked once for each drawn token; where it says True the row ends with it, as with
+    `end_token`.
+    """
+    _check(temperature, top_k, top_p, max_length)
+    prompt = first_tokens(start_token, batch_size, device)
+    return _draws(stepper, state, prompt, end_token, max_length, (temperature, top_k, top_p), generator, ends)
 
 
 def filter_logits(
@@ -135,8 +167,8 @@ def _draws(
     max_length: int,
     filters: tuple[float, int | None, float | None],
     generator: torch.Generator | None,
-) -> Iterator[tuple[Int[Tensor, " A"], Int[Tensor, " A"], Float[Tensor, " A"]]]:
-    """Each step's rows that have not ended, their drawn tokens and the log-probabilities of these."""
+    ends: Callable[[int, int], bool] | None = None,
+) -> Iterator[Draw]:
     rows = torch.arange(len(prompt), device=prompt.device)
     for tokens in prompt[:, :-1].unbind(1):
         _, state = stepper.step(tokens, state)
@@ -146,10 +178,16 @@ def _draws(
             return
         logits, state = stepper.step(tokens, state)
         logits = logits if logits.dtype == torch.float64 else logits.float()
-        probabilities = filter_logits(logits, *filters).softmax(dim=1)
-        tokens = probabilities.multinomial(1, generator=generator).squeeze(1)
-        yield rows, tokens, logits.log_softmax(dim=1).gather(1, tokens.unsqueeze(1)).squeeze(1)
+        if filters[0] == 0:  # nothing is drawn: the best, of equal ones the first
+            tokens = logits.argmax(dim=1)
+        else:
+            probabilities = filter_logits(logits, *filters).softmax(dim=1)
+            tokens = probabilities.multinomial(1, generator=generator).squeeze(1)
+        yield Draw(rows, tokens, logits.log_softmax(dim=1).gather(1, tokens.unsqueeze(1)).squeeze(1))
         going = tokens != (-1 if end_token is None else end_token)
+        if ends is not None:
+            over = [ends(row, token) for row, token in zip(rows.tolist(), tokens.tolist(), strict=True)]
+            going &= ~torch.tensor(over, device=going.device)
         if not going.all():
             rows, tokens = rows[going], tokens[going]
             if len(rows) > 0:

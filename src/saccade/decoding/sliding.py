@@ -1,0 +1,73 @@
+"""Text of any length from a model that knows a limited number of positions.
+
+Up to the limit a step is the model's own, with its cache. Beyond it the positions of all kept tokens would change with
+each step, and with them all keys: the last `limit` tokens are read anew for each token.
+
+Shapes: B rows of the batch, N chosen rows, T tokens so far, D width, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from saccade.decoding.stepper import Stepper
+from saccade.errors import OptionError
+
+__all__ = ["Sliding", "SlidingState"]
+
+State = TypeVar("State")
+
+
+class Reader(Stepper[State], Protocol[State]):
+    """A stepper that can also read a text as a whole."""
+
+    output: Callable[[Tensor], Tensor]
+
+    def features(self, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T D"]: ...
+
+    def start(self, prompt: Int[Tensor, "B T"], max_length: int | None = None) -> State: ...
+
+
+@dataclass(frozen=True)
+class SlidingState(Generic[State]):
+    """The last tokens of each row, and the model's state while they are all of the text."""
+
+    tokens: Int[Tensor, "B T"]
+    state: State | None
+
+
+class Sliding(Generic[State]):
+    """A stepper around a model that knows positions 0 to `limit` - 1."""
+
+    def __init__(self, model: Reader[State], limit: int) -> None:
+        if limit < 1:
+            raise OptionError(f"limit must be 1 or more, not {limit}.")
+        self.model = model
+        self.limit = limit
+
+    def start(self, prompt: Int[Tensor, "B T"], max_length: int | None = None) -> SlidingState[State]:
+        """A state that has read the prompt, of any length."""
+        if prompt.shape[1] >= self.limit:
+            return SlidingState(prompt[:, -self.limit :], None)
+        length = None if max_length is None else min(max_length, self.limit)
+        return SlidingState(prompt, self.model.start(prompt, length))
+
+    def step(
+        self, tokens: Int[Tensor, " B"], state: SlidingState[State]
+    ) -> tuple[Float[Tensor, "B V"], SlidingState[State]]:
+        text = torch.cat([state.tokens, tokens.unsqueeze(1)], dim=1)
+        if state.state is not None and text.shape[1] <= self.limit:
+            logits, inner = self.model.step(tokens, state.state)
+            return logits, SlidingState(text, inner)
+        text = text[:, -self.limit :]
+        return self.model.output(self.model.features(text)[:, -1]), SlidingState(text, None)
+
+    def reorder(self, state: SlidingState[State], index: Int[Tensor, "*N"]) -> SlidingState[State]:
+        inner = None if state.state is None else self.model.reorder(state.state, index)
+        return SlidingState(state.tokens.index_select(0, index.flatten()), inner)
