@@ -91,5 +91,5 @@ def test_calibration_of_five_answers() -> None:
     assert bins[4] == Bin(0.5, 1.0, 1)  # 0.5 ends the part (0.4, 0.5]
     assert bins[5] == Bin(pytest.approx(0.575), 0.5, 2)  # type: ignore[arg-type]
     assert bins[9] == Bin(pytest.approx(0.975), 0.5, 2)  # type: ignore[arg-type]
-    assert sum(part.count for part in bins) == 5
+    assert sum(part.total for part in bins) == 5
     assert calibration_error(bins) == pytest.approx((1 * 0.5 + 2 * 0.075 + 2 * 0.475) / 5)

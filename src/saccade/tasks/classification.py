@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,6 +15,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
+from matplotlib.figure import Figure
 from pydantic import Field
 from torch import Tensor, nn
 
@@ -274,7 +275,7 @@ class Classification(Task):
             "macro_f1": 100 * macro_f1(each),
             "calibration_error": 100 * calibration_error(parts),
         }
-        figures = {
+        figures: dict[str, Callable[[bool], Figure]] = {
             "confusion": partial(confusion_figure, table, self.labels),
             "reliability": partial(reliability_figure, parts),
         }

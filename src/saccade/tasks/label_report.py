@@ -24,12 +24,12 @@ FEW_LABELS = 20
 
 def label_lines(scores: Sequence[LabelScore]) -> list[str]:
     """Precision, recall and F1 of each label in percent, the most frequent first."""
-    there = sorted((score for score in scores if score.count), key=lambda score: -score.count)
+    there = sorted((score for score in scores if score.total), key=lambda score: -score.total)
     width = max([len("label"), *(len(score.label) for score in there)])
     lines = [f"{'label':<{width}}  precision  recall     F1    count"]
     return lines + [
         f"{score.label:<{width}}  {100 * score.precision:9.1f}  {100 * score.recall:6.1f}  {100 * score.f1:5.1f}  "
-        f"{score.count:7,}"
+        f"{score.total:7,}"
         for score in there
     ]
 
@@ -61,9 +61,9 @@ def confusion_figure(table: Int[np.ndarray, "L L"], labels: Sequence[str], dark:
 
 def reliability_figure(parts: Sequence[Bin], dark: bool) -> Figure:
     """How often the model was right, beside how sure it was."""
-    shown = [(number, part) for number, part in enumerate(parts) if part.count]
+    shown = [(number, part) for number, part in enumerate(parts) if part.total]
     return bars(
-        [f"{number / BINS:.1f} to {(number + 1) / BINS:.1f} ({part.count:,})" for number, part in shown],
+        [f"{number / BINS:.1f} to {(number + 1) / BINS:.1f} ({part.total:,})" for number, part in shown],
         [part.accuracy for _, part in shown],
         marks=[part.confidence for _, part in shown],
         title=f"right (bar) and how sure (line): calibration error {100 * calibration_error(parts):.1f}",

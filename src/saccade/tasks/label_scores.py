@@ -39,7 +39,7 @@ class LabelScore(NamedTuple):
     precision: float
     recall: float
     f1: float
-    count: int  # of true ones
+    total: int  # of true ones
 
 
 def confusion(truth: Sequence[int], found: Sequence[int], labels: int) -> Int[np.ndarray, "L L"]:
@@ -67,7 +67,7 @@ def label_scores(table: Int[np.ndarray, "L L"], labels: Sequence[str]) -> list[L
 
 def macro_f1(scores: Iterable[LabelScore]) -> float:
     """The mean F1 of the labels that are there: each counts the same, however rare."""
-    there = [score.f1 for score in scores if score.count]
+    there = [score.f1 for score in scores if score.total]
     return sum(there) / max(len(there), 1)
 
 
@@ -125,7 +125,7 @@ class Bin(NamedTuple):
 
     confidence: float  # the mean
     accuracy: float
-    count: int
+    total: int
 
 
 def reliability(confidence: Sequence[float], right: Sequence[bool], bins: int = BINS) -> list[Bin]:
@@ -144,8 +144,8 @@ def reliability(confidence: Sequence[float], right: Sequence[bool], bins: int = 
 
 def calibration_error(bins: Sequence[Bin]) -> float:
     """``Σ n_b / n · |accuracy_b − confidence_b|``: how far sureness is from truth (Guo 2017, eq. 5)."""
-    total = sum(part.count for part in bins)
-    return sum(part.count * abs(part.accuracy - part.confidence) for part in bins) / max(total, 1)
+    total = sum(part.total for part in bins)
+    return sum(part.total * abs(part.accuracy - part.confidence) for part in bins) / max(total, 1)
 
 
 def _share(part: int, whole: int) -> float:

@@ -226,7 +226,7 @@ class Tagging(Task):
             tick()
             some = [examples[i] for i in part]
             scores = self.logits(model, self.batch(some).to(device_of(model))).log_softmax(dim=-1).cpu()
-            for i, one in zip(part, scores.split([len(one.words) for one in some]), strict=True):
+            for i, one in zip(part, torch.split(scores, [len(one.words) for one in some]), strict=True):
                 found[i] = one
         return found
 
