@@ -181,9 +181,9 @@ class Classification(Task):
 
     def facts(self) -> list[str]:
         return [
-            f"{len(self.labels)} labels: {', '.join(self.labels[:50])}{', ...' if len(self.labels) > 50 else ''}",
-            f"text: {self.tokenizer.vocabulary_size:,} tokens ({self.tokenizer.kind}), at most {self.longest:,} a text",
-            "accuracy, F1 and the expected calibration error (how far sureness is from truth) are in percent",
+            f"- {len(self.labels)} labels: {', '.join(self.labels[:50])}{', ...' if len(self.labels) > 50 else ''}",
+            f"- {self.tokenizer.vocabulary_size:,} tokens ({self.tokenizer.kind}), {self.longest:,} of a text at most",
+            "- scores are in percent; `calibration_error` is how far sureness is from truth",
         ]
 
     # --- ids ---

@@ -168,10 +168,10 @@ class Tagging(Task):
     def facts(self) -> list[str]:
         more = ", ..." if len(self.labels) > 50 else ""
         return [
-            f"{len(self.labels)} labels: {', '.join(self.labels[:50])}{more}",
-            f"{len(self.words.words):,} words, {self.words.pieces.vocabulary_size:,} pieces, "
+            f"- {len(self.labels)} labels: {', '.join(self.labels[:50])}{more}",
+            f"- {len(self.words.words):,} words, {self.words.pieces.vocabulary_size:,} pieces, "
             f"{len(self.words.characters):,} characters",
-            "accuracy and F1 are in percent; `unknown` is the accuracy on words that are not in the training sentences",
+            "- scores are in percent; `unknown` is the accuracy on words that are not in the training sentences",
         ]
 
     # --- ids ---

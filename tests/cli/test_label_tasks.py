@@ -1,0 +1,129 @@
+"""Tagging and classification from a person's files, through every command."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from commands import Capture, assert_refused, run, succeed
+
+from saccade.cli import main
+
+TAGGED = [
+    "the DET\nblack ADJ\ncat NOUN\nsleeps VERB\n",
+    "the DET\ndog NOUN\nsees VERB\nthe DET\ncat NOUN\n",
+    "a DET\nred ADJ\ndog NOUN\nruns VERB\n",
+    "the DET\nred ADJ\ncat NOUN\nsees VERB\na DET\ndog NOUN\n",
+]
+LABELLED = [f"{label},{text} {noun}" for noun in ("film", "plot", "book") for label, text in (
+    ("good", "a great"), ("bad", "an awful"), ("good", "the great"), ("bad", "the awful")
+)]  # fmt: skip
+TAGGER = ["model.kind=transformer", "model.width=32", "model.num_heads=2", "model.feedforward_width=64"]
+SHORT = ["training.steps=60", "training.warmup=5", "training.batch_tokens=64", "training.validate_every=30"]
+
+
+def settings(*given: str) -> list[str]:
+    return [part for one in given for part in ("--set", one)]
+
+
+@pytest.fixture(scope="module")
+def tagger(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a tagger's run."""
+    folder = tmp_path_factory.mktemp("tagger")
+    (folder / "train.txt").write_text("\n".join(TAGGED * 5))
+    (folder / "test.txt").write_text("\n".join(TAGGED))
+    files = ["--data", str(folder / "train.txt"), "--data", str(folder / "test.txt")]
+    more = ["model.encoder_layers=1", "model.spelling_width=16", "text.pieces=300", "training.lr=1e-2"]
+    with pytest.raises(SystemExit) as left:
+        main(["train", "--task", "tagging", *files, "-o", str(folder / "run"), *settings(*TAGGER, *SHORT, *more)])
+    assert left.value.code == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def classifier(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a classifier's run."""
+    folder = tmp_path_factory.mktemp("classifier")
+    (folder / "all.csv").write_text("\n".join(["verdict,words", *LABELLED * 4]))
+    given = ["--data", str(folder / "all.csv"), "--data", str(folder / "all.csv"), "--columns", "words,verdict"]
+    more = ["model.width=16", "model.embedding_width=16", "training.lr=1e-2"]
+    with pytest.raises(SystemExit) as left:
+        main(["train", "--task", "classification", *given, "-o", str(folder / "run"), *settings(*SHORT, *more)])
+    assert left.value.code == 0
+    return folder
+
+
+def test_a_tagger_answers_in_lines_and_in_json(capsys: Capture, tagger: Path) -> None:
+    assert succeed(capsys, "predict", tagger / "run", "the red dog sees the cat") == (
+        "the/DET red/ADJ dog/NOUN sees/VERB the/DET cat/NOUN\n"
+    )
+    record = json.loads(succeed(capsys, "predict", tagger / "run", "a cat runs", "--json"))
+    assert record["labels"] == ["DET", "NOUN", "VERB"]
+    assert all(0 < one <= 1 for one in record["probabilities"])
+
+
+def test_a_tagger_is_scored_on_a_file_with_its_confusions_as_a_picture(
+    capsys: Capture, tagger: Path, tmp_path: Path
+) -> None:
+    out = succeed(capsys, "evaluate", tagger / "run", "--data", tagger / "test.txt", "--pictures", tmp_path)
+    assert out.startswith("accuracy 100.00\n")
+    assert ["NOUN", "100.0", "100.0", "100.0", "6"] in [line.split() for line in out.splitlines()]
+    assert (tmp_path / "confusion.png").stat().st_size > 1000
+
+
+def test_a_tagger_shows_what_each_word_looked_at(capsys: Capture, tagger: Path, tmp_path: Path) -> None:
+    shown = succeed(capsys, "look", tagger / "run", "the red dog sees")
+    assert "the/DET" in shown
+    assert len(shown.splitlines()) > 5  # and a row of weights for each word
+    succeed(capsys, "look", tagger / "run", "the red dog sees", "--svg", tmp_path / "a.svg")
+    assert "dog" in (tmp_path / "a.svg").read_text()
+
+
+def test_a_classifier_answers_and_shows_the_words_that_decided(
+    capsys: Capture, classifier: Path, tmp_path: Path
+) -> None:
+    assert succeed(capsys, "predict", classifier / "run", "an awful book") == "bad\n"
+    record = json.loads(succeed(capsys, "predict", classifier / "run", "a great book", "--json"))
+    assert record["label"] == "good"
+    assert record["probabilities"]["good"] > 0.5
+    shown = succeed(capsys, "look", classifier / "run", "an awful book")
+    assert "decided most: " in shown
+    succeed(capsys, "look", classifier / "run", "an awful book", "--svg", tmp_path / "a.svg")
+    assert "awful" in (tmp_path / "a.svg").read_text()
+
+
+def test_a_classifier_is_scored_with_its_calibration(capsys: Capture, classifier: Path, tmp_path: Path) -> None:
+    given = ["--data", classifier / "all.csv", "--columns", "words,verdict", "--pictures", tmp_path]
+    out = succeed(capsys, "evaluate", classifier / "run", *given)
+    assert out.startswith("accuracy 100.00\nmacro_f1 100.00\ncalibration_error ")
+    assert {path.name for path in tmp_path.iterdir()} == {"confusion.png", "reliability.png"}
+
+
+def test_a_file_of_texts_is_answered_line_by_line(capsys: Capture, classifier: Path, tmp_path: Path) -> None:
+    (tmp_path / "texts.txt").write_text("a great film\n\nthe awful plot\n")
+    assert succeed(capsys, "predict", classifier / "run", tmp_path / "texts.txt") == "good\n\nbad\n"
+
+
+def test_new_writes_a_recipe_in_which_every_key_is_explained(capsys: Capture, tagger: Path, tmp_path: Path) -> None:
+    recipe = tmp_path / "recipe.toml"
+    succeed(capsys, "new", tagger / "train.txt", "--task", "tagging", "--columns", "0,1", "-o", recipe)
+    keys = [line for line in recipe.read_text().splitlines() if " = " in line]
+    assert len(keys) > 40
+    assert all(" # " in line for line in keys)
+
+
+def test_bad_files_are_refused_in_one_sentence(capsys: Capture, tagger: Path, tmp_path: Path) -> None:
+    bad = tmp_path / "bad.txt"
+    bad.write_text("the DET\ncat\n")
+    for arguments, parts in (
+        (["--data", bad], (f"{bad}, line 2: 1 columns; expected 2",)),
+        (["--data", tagger / "test.txt", "--columns", "0,5"], ("line 1: there is no column number 5",)),
+    ):
+        assert_refused(run(capsys, "evaluate", tagger / "run", *arguments), *parts)
+    bad.write_text("the DET\n\nwow INTJ\n")
+    assert_refused(run(capsys, "evaluate", tagger / "run", "--data", bad), f"{bad}, line 3: the label 'INTJ' is not")
+    bad.write_text("")
+    train = ["train", "--task", "classification", "--data", bad, "-o", tmp_path / "run"]
+    assert_refused(run(capsys, *train), f"There are no texts in {bad}: the file is empty.")
+    assert not (tmp_path / "run").exists()
