@@ -20,11 +20,7 @@ class Answer(ABC):
     text: str  # as it is printed
     score: float  # how sure the model is, or how good the answer by its own measure
     tokens: list[str]  # what the answer is made of, with a probability each: words, tags, one label
-
-    @property
-    def alternatives(self) -> Sequence[Answer]:
-        """Further answers to the same input, the best first."""
-        return ()
+    alternatives: Sequence[Answer] = ()  # further answers to the same input, the best first
 
     @property
     def scored_tokens(self) -> list[str]:
