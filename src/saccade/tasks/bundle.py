@@ -14,7 +14,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from saccade.errors import DamagedError, FileError, OptionError
+from saccade.errors import DamagedError, FileError, OptionError, SaccadeError
 from saccade.storage import (
     Folder,
     json_bytes,
@@ -95,7 +95,9 @@ def _task(task: type[Task], folder: Folder, description: dict[str, Any]) -> Task
     where = str(folder.path / "config.json")
     try:
         return task.load(description, lambda name: read_bytes(folder, name), where)
-    except (KeyError, TypeError, ValueError) as error:  # a key that is missing, or holds something else
+    except SaccadeError:
+        raise
+    except (AttributeError, KeyError, TypeError, ValueError) as error:  # a key that is missing, or holds something else
         raise FileError(f"{where} does not say {error} as a model does that this version reads.") from None
 
 
