@@ -153,7 +153,7 @@ def test_a_file_that_may_not_be_read_is_refused(capsys: Capture, tmp_path: Path,
         (["training..steps=5"], ["table.key=value"]),
         (["training.steps.more=5"], ["steps"]),
         (["data.validation_source=x"], ["validation_source and validation_target go together"]),
-        (["data.validation=0"], ["no validation pairs"]),
+        (["data.validation=0"], ["no validation examples"]),
         (["data.max_length=1"], ["too long"]),
     ],
 )

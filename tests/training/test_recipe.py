@@ -145,7 +145,7 @@ def test_differences_name_both_values(tmp_path: Path) -> None:
     ids=lambda path: path.stem,
 )
 def test_every_key_of_our_recipes_has_a_comment(path: Path) -> None:
-    assert read_recipe(path).task == "translation"
+    read_recipe(path)
     for line in path.read_text().splitlines():
         if "=" in line and not line.startswith("#"):
             assert re.search(r"\S +# \S", line), line

@@ -143,8 +143,10 @@ def show(answer: Answer, files: list[Path], *, dark: bool = False) -> None:
     for part in answer.terminal():
         shown.print(part, markup=False)
     for path in files:
-        save(answer.figure(dark), path)
-        shown.print(f"Wrote {path}.", markup=False)
+        drawn = answer.figure(dark)
+        if drawn is not None:
+            save(drawn, path)
+            shown.print(f"Wrote {path}.", markup=False)
 
 
 def _input(opened: Predictor, given: str) -> Any:

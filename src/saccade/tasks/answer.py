@@ -46,5 +46,5 @@ class Answer(ABC):
         """The answer and what it rests on, as ``saccade look`` prints them."""
 
     @abstractmethod
-    def figure(self, dark: bool) -> Figure:
-        """The same as a picture."""
+    def figure(self, dark: bool) -> Figure | None:
+        """The same as a picture; None where the model looks at nothing."""

@@ -139,9 +139,9 @@ class Translated(Answer):
         rows, columns = self.attention.words
         return [*shown, TerminalHeatmap(self.attention.alignment.float(), rows, columns)]
 
-    def figure(self, dark: bool) -> Figure:
+    def figure(self, dark: bool) -> Figure | None:
         if self.attention.alignment is None:
-            raise OptionError("This model attends to no source, so there is no picture of it.")
+            return None
         rows, columns = self.attention.words
         return heatmap(self.attention.alignment.float(), rows, columns, dark=dark)
 
