@@ -13,6 +13,7 @@ from saccade.cli.main import main
 from saccade.data.grammar import generate, showcase
 from saccade.lens.alignment import AlignmentChoice
 from saccade.tasks.gold import from_grammar
+from saccade.tasks.head_links import link_shares
 from saccade.tasks.predictor import Predictor
 
 
@@ -64,6 +65,14 @@ def test_the_black_cat(model: Predictor) -> None:
     strongest = {row: columns[int(alignment[number].argmax())] for number, row in enumerate(rows)}
     assert (strongest["chat"], strongest["noir"], strongest["souris"]) == ("cat", "black", "mouse")
     torch.testing.assert_close(alignment.sum(dim=1), torch.ones(len(rows)))
+
+
+def test_a_head_finds_what_decides_bank_far_above_chance(model: Predictor) -> None:
+    choose, judge = generate(1500, 11, "train"), generate(1500, 12, "test")
+    found = link_shares(model.reading, "bank", choose, judge)
+    assert found.sentences > 30
+    assert found.some > found.some_by_chance + 0.2
+    assert found.best > found.best_by_chance + 0.2
 
 
 def test_watching_changes_no_answer(model: Predictor) -> None:
