@@ -179,8 +179,9 @@ class Session:
             raise FileError(
                 f"The data has changed since the run in {self.folder} began; give another folder with -o to start anew."
             )
-        description = about_kept["description"]
-        assert isinstance(description, dict)
+        description = about_kept.get("description")
+        if not isinstance(description, dict):
+            raise FileError(f"The run in {self.folder} was begun by an earlier version; give another folder with -o.")
         task = self.recipe.task.load(description, lambda name: read_bytes(kept, name), str(folder))
         return task.with_settings(self.recipe.settings, self.recipe.training)
 
