@@ -192,6 +192,13 @@ def test_a_change_is_told(classifier: TextClassifier) -> None:
     assert change.before.before[0] > change.before.after[0]
 
 
+def test_a_word_can_be_hidden_from_the_pooling(classifier: TextClassifier) -> None:
+    words = [word for word, _ in classifier.predict([TEXT])[0].deciding]
+    change = classifier.compare(TEXT, without_links=[("pooling", 0, word) for word in words[2:5]])
+    assert change.before.text == "bad"
+    assert change.before.before[0] > change.before.after[0]  # what the window around "awful" told is not taken
+
+
 def _printed(answer: Classified) -> list[str]:
     console = Console(file=io.StringIO(), width=100)
     for part in answer.terminal():

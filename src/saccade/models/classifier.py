@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 from pydantic import Field
 from torch import Tensor, nn
 
-from saccade.attention import attend, padding
+from saccade.attention import Dot, Softmax, attend, padding
 from saccade.models.config import Config
 from saccade.models.dropout import dropout
 from saccade.models.encoders import (
@@ -83,11 +83,20 @@ class AttentionPooling(nn.Module):
         super().__init__()
         self.key = nn.Linear(width, width)
         self.query = nn.Parameter(torch.zeros(width))  # at first it is the mean
+        self.score, self.weights = Dot(), Softmax()  # its own, so that it can be edited like any attention
 
     def forward(self, x: Float[Tensor, "B N D"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B D"]:
         keys = torch.tanh(self.key(x)).to(x.dtype)
         query = self.query.to(x.dtype).expand(len(x), 1, 1, -1)
-        taken = attend(query, keys.unsqueeze(1), x.unsqueeze(1), score="dot", mask=padding(lengths), owner=self)
+        taken = attend(
+            query,
+            keys.unsqueeze(1),
+            x.unsqueeze(1),
+            score=self.score,
+            weights=self.weights,
+            mask=padding(lengths),
+            owner=self,
+        )
         return taken.flatten(1)
 
 
