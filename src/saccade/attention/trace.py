@@ -62,6 +62,11 @@ class Trace:
         batch, heads, _, _ = self._segments[0].call.shape
         return batch, heads, self._segments[-1].stop, max(part.call.shape[3] for part in self._segments)
 
+    @property
+    def nbytes(self) -> int:
+        """What it keeps: queries and keys, and the statistics of rows that were asked for."""
+        return sum(segment.nbytes for segment in self._segments)
+
     def __repr__(self) -> str:
         return f"Trace({self.name!r}, shape={self.shape})"
 
@@ -215,6 +220,11 @@ class _Segment:
     @property
     def stop(self) -> int:
         return self.start + self.call.shape[2]
+
+    @property
+    def nbytes(self) -> int:
+        kept = (self.call.query, self.call.key, self._statistic)
+        return sum(tensor.numel() * tensor.element_size() for tensor in kept if tensor is not None)
 
     def use_key(self, key: Float[Tensor, "B G K E"]) -> None:
         """Take the same keys from another memory."""

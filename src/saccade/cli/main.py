@@ -19,6 +19,7 @@ from saccade.cli.evaluate import compare, evaluate, score
 from saccade.cli.explain import explain
 from saccade.cli.look import look
 from saccade.cli.predict import predict
+from saccade.cli.serve import serve_models
 from saccade.cli.train import new, train
 from saccade.errors import SaccadeError
 
@@ -44,6 +45,7 @@ saccade --help lists the commands, saccade COMMAND --help their options.
 app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
 for command in (demo, new, train, predict, look, evaluate, score, compare, explain, data):
     app.command()(command)
+app.command("serve")(serve_models)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

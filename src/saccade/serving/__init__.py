@@ -1,0 +1,13 @@
+"""Models over HTTP: an interface for programs, and the studio, a page for people.
+
+A request names a model that the person who started the server chose, never a file. What a model computes is done by one
+thread of that model (``batching``); everything that comes from outside is checked before it gets there (``guard``,
+``inputs``, ``limits``).
+"""
+
+from saccade.serving.app import create_app
+from saccade.serving.limits import Limits
+from saccade.serving.models import Models
+from saccade.serving.server import listen, serve
+
+__all__ = ["Limits", "Models", "create_app", "listen", "serve"]

@@ -1,0 +1,49 @@
+"""The server as one ASGI application."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Collection
+from pathlib import Path
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+
+from saccade.errors import SaccadeError
+from saccade.serving import routes_looks, routes_models, routes_page, routes_walk
+from saccade.serving.guard import Guard
+from saccade.serving.models import Models
+from saccade.serving.refusals import Refused, answer_error, answer_http_error, answer_invalid
+from saccade.serving.state import State
+
+__all__ = ["create_app", "inner_app"]
+
+HOSTS = ("localhost",)
+ROUTERS = (routes_models, routes_looks, routes_walk, routes_page)
+
+
+def create_app(
+    models: Models, *, runs: Path | None = None, api_key: str | None = None, hosts: Collection[str] = ()
+) -> Guard:
+    """Everything that is served for these models; ``hosts`` are further names that the server is reached by."""
+    state = State(models, runs, api_key)
+    return Guard(inner_app(state), state, (*HOSTS, *hosts))
+
+
+def inner_app(state: State) -> FastAPI:
+    app = FastAPI(
+        title="Saccade",
+        description="Attention models that you can see through.",
+        version=importlib.metadata.version("saccade"),
+        docs_url=None,  # the usual pages load scripts from elsewhere
+        redoc_url=None,
+    )
+    app.state.saccade = state
+    for module in ROUTERS:
+        app.include_router(module.router)
+    for kind in (SaccadeError, Refused):
+        app.add_exception_handler(kind, answer_error)
+    app.add_exception_handler(HTTPException, answer_http_error)
+    app.add_exception_handler(RequestValidationError, answer_invalid)
+    return app

@@ -1,0 +1,55 @@
+"""How much one request may ask for, and how much the server keeps: memory and time stay bounded whatever comes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from saccade.errors import OptionError
+from saccade.serving.refusals import Refused
+
+__all__ = ["CEILINGS", "Limits", "check_options"]
+
+#: The highest values of options that cost time or memory; files of one's own may be answered with more.
+CEILINGS: Mapping[str, float] = {
+    "beam": 32,
+    "n_best": 32,
+    "tries": 32,
+    "max_tokens": 2048,
+    "max_length": 2048,
+    "max_ratio": 4,
+    "stop": 16,  # how many
+}
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the server takes. Above: refused with a sentence, 413 or 429."""
+
+    body_bytes: int = 4 << 20  # of one request
+    texts: int = 128  # in one request
+    characters: int = 20_000  # of one text
+    tokens: int = 4096  # of one text
+    map_characters: int = 1_000_000  # of a text that is only read
+    map_tokens: int = 65_536
+    requests: int = 256  # at once in the whole server
+    queue: int = 64  # requests that wait for one model
+    batch: int = 64  # texts that are answered together
+    seconds: float = 60.0  # that a request may wait, and then that it may compute
+    looks: int = 64  # that are kept, the least recently used go first
+    look_bytes: int = 1 << 30  # of all of them together
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if not value > 0:
+                raise OptionError(f"The limit {name} is more than 0; not {value}.")
+
+
+def check_options(options: Mapping[str, Any]) -> None:
+    """Refuse what would keep a model busy for too long; whether an option exists is the model's to say."""
+    for name, most in CEILINGS.items():
+        given = options.get(name)
+        size = len(given) if isinstance(given, list | str) else given
+        if isinstance(size, int | float) and size > most:
+            raise Refused(400, f"{name} is at most {most:g} here; not {size:g}.")

@@ -1,0 +1,185 @@
+"""What a model looked at, kept for a while: pictures are asked for part by part after the answer.
+
+A look keeps the traces of one pass (queries, keys and rules), from which any part of any head follows exactly. They
+are many numbers, so only the most recently used looks are kept.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from saccade.errors import OptionError
+from saccade.lens.axis import Axis
+from saccade.lens.view import View
+from saccade.serving.limits import Limits
+from saccade.serving.models import Served
+from saccade.serving.refusals import Refused
+from saccade.tasks.answer import Answer
+from saccade.tasks.images_answer import GivenImage
+from saccade.tasks.text_classifier import Classified
+from saccade.tasks.translator import Translated
+
+__all__ = ["Edits", "Look", "Looks", "answer_record", "no_attention", "plain_record"]
+
+#: Where the surest head of a layer is looked for: rows times columns.
+SMALL = 1 << 16
+
+
+@dataclass(frozen=True)
+class Edits:
+    """What is changed in the model, or in its input, before it looks."""
+
+    without_heads: Sequence[str] = ()
+    without_links: Sequence[tuple[str, int, int]] = ()
+    replace: tuple[str, str] | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.without_heads or self.without_links or self.replace)
+
+
+@dataclass
+class Look:
+    """An input, what the model said to it, and what it looked at."""
+
+    served: Served
+    given: Any
+    view: View
+    answer: Answer | None = None  # None: the text was only read
+    edits: Edits = field(default_factory=Edits)
+    id: str = field(default_factory=lambda: secrets.token_urlsafe(12))
+    lock: threading.RLock = field(default_factory=threading.RLock)  # reading a trace keeps what it computes
+
+    @property
+    def nbytes(self) -> int:
+        return sum(trace.nbytes for trace in self.view.traces.values())
+
+    def describe(self) -> dict[str, Any]:
+        """The tokens and attentions that can be asked for, and what is shown first."""
+        with self.lock:
+            axes, names = _numbered_axes(self.view)
+            layer = self.view.names[-1] if self.answer is None else self.answer.layer
+            described: dict[str, Any] = {
+                "id": self.id,
+                "layer": layer,
+                "head": _surest_head(self.view, layer),
+                "attentions": [
+                    {
+                        "name": name,
+                        "kind": self.view.kind(name),
+                        "heads": self.view.heads(name),
+                        "rows": names[id(self.view.rows[name])],
+                        "columns": names[id(self.view.columns[name])],
+                    }
+                    for name in self.view.names
+                ],
+                "stacks": self.view.stacks,
+                "axes": {key: _described_axis(axis) for key, axis in axes.items()},
+            }
+            return described | self._more()
+
+    def _more(self) -> dict[str, Any]:
+        """What only some tasks have."""
+        if isinstance(self.answer, Translated) and self.answer.attention.alignment is not None:
+            rows, columns = self.answer.attention.words
+            values = self.answer.attention.alignment.float().tolist()
+            return {"alignment": {"rows": rows, "columns": columns, "values": values}}
+        if isinstance(self.answer, Classified) and "pooling" in self.view.names:
+            return {"deciding": [{"word": word, "weight": weight} for word, weight in self.answer.deciding]}
+        return {"image": _described_image(self)} if isinstance(self.given, GivenImage) else {}
+
+
+class Looks:
+    """The looks that are kept: so many, and together no more than so many bytes."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self._kept: OrderedDict[str, Look] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    @property
+    def nbytes(self) -> int:
+        with self._lock:
+            return sum(look.nbytes for look in self._kept.values())
+
+    def add(self, look: Look) -> Look:
+        with self._lock:
+            self._kept[look.id] = look
+            sizes = {key: kept.nbytes for key, kept in self._kept.items()}
+            while len(self._kept) > 1 and (
+                len(self._kept) > self.limits.looks or sum(sizes.values()) > self.limits.look_bytes
+            ):
+                oldest, _ = self._kept.popitem(last=False)
+                del sizes[oldest]
+        return look
+
+    def __getitem__(self, id: str) -> Look:
+        with self._lock:
+            if id not in self._kept:
+                raise Refused(404, "This look is no longer kept; ask for it again.")
+            self._kept.move_to_end(id)
+            return self._kept[id]
+
+
+def answer_record(answer: Answer) -> dict[str, Any]:
+    """An answer in plain values, its alternatives with it."""
+    return plain_record(answer) | {"alternatives": [plain_record(other) for other in answer.alternatives]}
+
+
+def plain_record(answer: Answer) -> dict[str, Any]:
+    """An answer in plain values, without its alternatives."""
+    score = answer.score if np.isfinite(answer.score) else None
+    return {"text": answer.text, "score": score} | answer.record()
+
+
+def _numbered_axes(view: View) -> tuple[dict[str, Axis], dict[int, str]]:
+    """Each different axis once, by a name of its own; and the name of each axis by its identity."""
+    axes: dict[str, Axis] = {}
+    names: dict[int, str] = {}
+    for axis in (*view.rows.values(), *view.columns.values()):
+        if id(axis) not in names:
+            same = next((key for key, known in axes.items() if known == axis), None)
+            names[id(axis)] = same or str(len(axes))
+            axes.setdefault(names[id(axis)], axis)
+    return axes, names
+
+
+def _described_axis(axis: Axis) -> dict[str, Any]:
+    return {"tokens": axis.tokens, "words": axis.words, "labels": axis.joined}
+
+
+def _surest_head(view: View, name: str) -> int | str:
+    """The head whose rows are most about few keys; of long texts, and of one head, no search."""
+    rows, columns = view.axes(name)
+    if len(rows) * len(columns) > SMALL:
+        return 0
+    return int(view.entropy(name).argmin())
+
+
+def _described_image(look: Look) -> dict[str, Any]:
+    """The image, and how its patches lie."""
+    config: Any = getattr(look.served.predictor.model, "config", None)
+    pixels = look.given.pixels
+    height, width, channels = pixels.shape
+    return {
+        "height": height,
+        "width": width,
+        "channels": channels,
+        "pixels": (pixels[..., 0] if channels == 1 else pixels).tolist(),
+        "grid": list(getattr(config, "grid", (1, 1))),
+        "class_token": getattr(config, "pooling", None) == "class",
+    }
+
+
+def no_attention(error: OptionError) -> dict[str, Any]:
+    """What stands in the place of a look where a model looks at nothing."""
+    return {"id": None, "attentions": [], "axes": {}, "why": str(error)}

@@ -1,0 +1,164 @@
+"""The models that are served, each by a name: the name of its folder, or the one it was given at the start."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from saccade.data.images import Pixels
+from saccade.errors import OptionError
+from saccade.serving.batching import Worker
+from saccade.serving.examples import examples_of, samples_of
+from saccade.serving.limits import Limits
+from saccade.serving.refusals import Refused
+from saccade.tasks.bundle import bundle_recipe, open_model
+from saccade.tasks.images_answer import ImagePredictor
+from saccade.tasks.language_model_writer import Writer
+from saccade.tasks.predictor import Predictor
+from saccade.tasks.translator import Translator
+
+__all__ = ["Models", "Served", "name_of_folder"]
+
+_NAME = re.compile(r"[\w][\w.+-]{0,99}")
+
+
+@dataclass(frozen=True)
+class Served:
+    """A model that answers."""
+
+    name: str
+    folder: Path
+    predictor: Predictor
+    recipe: Mapping[str, Any]
+    worker: Worker
+
+    @classmethod
+    def open(cls, name: str, folder: Path, device: str, limits: Limits) -> Served:
+        predictor = open_model(folder, device)
+        return cls(name, folder, predictor, bundle_recipe(folder), Worker(predictor, limits))
+
+    @property
+    def languages(self) -> tuple[str, str] | None:
+        """Of a translation: from which language to which, as the recipe says."""
+        data = self.recipe.get("data", {})
+        pair = data.get("source_language"), data.get("target_language")
+        known = isinstance(self.predictor, Translator) and all(isinstance(one, str) and one for one in pair)
+        return pair if known else None
+
+    @cached_property
+    def samples(self) -> list[Pixels]:
+        """Images of its own data; none where it takes texts, or where its data is not here."""
+        return samples_of(self.predictor, self.recipe) if isinstance(self.predictor, ImagePredictor) else []
+
+    @cached_property
+    def examples(self) -> list[Any]:
+        if isinstance(self.predictor, ImagePredictor):
+            return [{"sample": number} for number in range(1, len(self.samples) + 1)]
+        return examples_of(self.predictor, self.folder, self.recipe)
+
+    def describe(self) -> dict[str, Any]:
+        """What the page needs to offer it."""
+        predictor = self.predictor
+        described: dict[str, Any] = {
+            "name": self.name,
+            "ready": True,
+            "task": predictor.task.name,
+            "about": predictor.task.about,
+            "kind": predictor.bundle.kind,
+            "streams": predictor.streams,
+            "reads": type(predictor).reading is not Predictor.reading,
+            "has_attention": self._has_attention,
+            "options": predictor.options.model_json_schema().get("properties", {}),
+            "defaults": predictor.chosen({}).model_dump(mode="json"),
+            "examples": self.examples,
+        }
+        if self.languages is not None:
+            described["languages"] = {"source": self.languages[0], "target": self.languages[1]}
+        if isinstance(predictor, ImagePredictor):
+            height, width, channels = predictor.task.shape
+            described["image"] = {"height": height, "width": width, "channels": channels}
+        return described
+
+    @property
+    def _has_attention(self) -> bool:
+        from saccade.attention import editable
+
+        return bool(editable(self.predictor.model))
+
+
+@dataclass
+class Pending:
+    """A model that is still being made: what is known of it."""
+
+    name: str
+    folder: Path
+    progress: int = 0  # updates done
+    steps: int | None = None  # of how many
+    failure: str | None = None  # why it will not come
+
+
+class Models(Mapping[str, Served]):
+    """Names to models. Only what was added here can be asked."""
+
+    def __init__(self, limits: Limits | None = None, device: str = "cpu") -> None:
+        self.limits = limits or Limits()
+        self.device = device
+        self.pending: dict[str, Pending] = {}
+        self._served: dict[str, Served] = {}
+        self._changed = threading.Lock()
+
+    def add(self, folder: Path, name: str | None = None) -> Served:
+        """Open a model folder, or the folder of a run."""
+        chosen = name or name_of_folder(folder)
+        if not _NAME.fullmatch(chosen):
+            raise OptionError(f"A model's name has letters, digits and . _ + -; not {chosen!r}.")
+        if chosen in self._served:
+            raise OptionError(f"Two models are called {chosen!r}; give one of them another name: NAME={folder}.")
+        served = Served.open(chosen, folder, self.device, self.limits)
+        with self._changed:
+            self._served = {**self._served, chosen: served}
+            self.pending.pop(chosen, None)
+        return served
+
+    def __getitem__(self, name: str) -> Served:
+        if name in self._served:
+            return self._served[name]
+        if name in self.pending:
+            raise Refused(404, self.pending[name].failure or f"The model {name!r} is still being trained.")
+        known = ", ".join(self._served) or "none yet"
+        raise Refused(404, f"There is no model of this name here; there are: {known}.")
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._served
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._served)
+
+    def __len__(self) -> int:
+        return len(self._served)
+
+    def translators(self) -> dict[tuple[str, str], Served]:
+        """The translation models by their languages, the first of each pair."""
+        found: dict[tuple[str, str], Served] = {}
+        for served in self._served.values():
+            if served.languages is not None:
+                found.setdefault(served.languages, served)
+        return found
+
+    def writers(self) -> dict[str, Served]:
+        return {name: served for name, served in self._served.items() if isinstance(served.predictor, Writer)}
+
+    def close(self) -> None:
+        for served in self._served.values():
+            served.worker.close()
+
+
+def name_of_folder(folder: Path) -> str:
+    """The name of the folder; of the ``model`` folder of a run, that of the run."""
+    path = folder.resolve()
+    return path.parent.name if path.name == "model" else path.name

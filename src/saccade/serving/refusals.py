@@ -1,0 +1,73 @@
+"""What a request is answered with when it is not done: a status and one sentence, ``{"error": "..."}``."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from fastapi.encoders import jsonable_encoder
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse
+
+from saccade.errors import SaccadeError, TooLargeError
+
+__all__ = ["Refused", "refusal", "sentence_of", "status_of"]
+
+
+class Refused(Exception):
+    """A request that is not done, with its status and the reason in one sentence."""
+
+    def __init__(self, status: int, sentence: str, *, retry_after: float | None = None) -> None:
+        super().__init__(sentence)
+        self.status = status
+        self.retry_after = retry_after
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {} if self.retry_after is None else {"Retry-After": str(max(1, math.ceil(self.retry_after)))}
+
+
+def status_of(error: Exception) -> int:
+    """The status of what can go wrong on purpose; whatever else is raised is a fault of the server, 500."""
+    if isinstance(error, Refused):
+        return error.status
+    if isinstance(error, TooLargeError):
+        return 413
+    return 400 if isinstance(error, SaccadeError) else 500
+
+
+def sentence_of(error: Exception) -> str:
+    """What the person at the other end may read; of a fault no more than that it happened."""
+    if isinstance(error, Refused | SaccadeError):
+        return " ".join(str(error).split())
+    return "The server failed to answer this; its log says why."
+
+
+def refusal(status: int, sentence: str, headers: dict[str, str] | None = None) -> JSONResponse:
+    return JSONResponse({"error": sentence}, status, headers)
+
+
+async def answer_error(_: Any, error: Exception) -> JSONResponse:
+    headers = error.headers if isinstance(error, Refused) else {}
+    return refusal(status_of(error), sentence_of(error), headers)
+
+
+async def answer_http_error(_: Any, error: Exception) -> JSONResponse:
+    """What the framework refuses: a path or method that is not there."""
+    assert isinstance(error, HTTPException)
+    said = {404: "There is nothing at this address.", 405: "This address does not take this method."}
+    headers = dict(error.headers) if error.headers else None
+    return refusal(error.status_code, said.get(error.status_code, str(error.detail)), headers)
+
+
+async def answer_invalid(_: Any, error: Exception) -> JSONResponse:
+    """The first thing that is wrong with a request, by the name of the field."""
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    place = ".".join(str(part) for part in first["loc"] if part not in ("body", "query", "path", "header"))
+    given = repr(jsonable_encoder(first.get("input"), custom_encoder={float: str}))
+    shown = given if len(given) <= 60 else f"{given[:57]}..."
+    what = f"{place} = {shown}: " if place else "The request: "
+    said = str(first["msg"]).removeprefix("Value error, ")
+    return refusal(400, f"{what}{said}.".replace("..", "."))

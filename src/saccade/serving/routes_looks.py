@@ -1,0 +1,167 @@
+"""Parts of what a model looked at: exact tiles, pooled pictures, files to keep.
+
+Numbers are sent as float32, little endian, row by row; ``X-Rows`` and ``X-Columns`` say how many.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
+from torch import Tensor
+
+from saccade.errors import TooLargeError
+from saccade.lens.view import Head, View
+from saccade.serving.pooling import pooled_heads, pooled_part
+from saccade.serving.refusals import Refused
+from saccade.serving.state import state_of
+
+__all__ = ["router"]
+
+router = APIRouter(prefix="/api/looks", tags=["looks"])
+
+#: Rows and columns of weights that one request may ask for.
+MOST = 1024
+_MEDIA = {
+    "png": "image/png",
+    "svg": "image/svg+xml",
+    "html": "text/html; charset=utf-8",
+    "npy": "application/octet-stream",
+}
+
+Name = Annotated[str, Query(max_length=200, description="An attention, such as encoder.0.self.")]
+HeadName = Annotated[str, Query(pattern=r"^(\d{1,6}|mean|max)$", description="A number, mean or max.")]
+Part = Annotated[str | None, Query(pattern=r"^\d{0,9}:\d{0,9}$", description="Positions such as 100:356.")]
+Cells = Annotated[int, Query(ge=1, le=MOST)]
+_BINARY: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}}
+}
+
+
+@router.get("/{id}/tile", responses=_BINARY, response_class=Response)
+def tile(
+    request: Request, id: str, name: Name, head: HeadName = "mean", rows: Part = None, columns: Part = None
+) -> Any:
+    """The exact weights of a part, at most 1024 by 1024."""
+    look = state_of(request).looks[id]
+    with look.lock:
+        row_part, column_part = _parts(look.view, name, rows, columns)
+        _check_size(len(row_part), len(column_part))
+        return _numbers(look.view.tile(name, _head(head), row_part, column_part))
+
+
+@router.get("/{id}/matrix", responses=_BINARY, response_class=Response)
+def matrix(request: Request, id: str, name: Name, head: HeadName = "mean", words: bool = False) -> Any:
+    """All the weights of one head, or of all heads together, between tokens or words."""
+    look = state_of(request).looks[id]
+    with look.lock:
+        _check_size(*(len(axis) for axis in look.view.axes(name)))
+        return _numbers(look.view.matrix(name, _head(head), words=words))
+
+
+@router.get("/{id}/rollout", responses=_BINARY, response_class=Response)
+def rollout(
+    request: Request,
+    id: str,
+    stack: Annotated[str | None, Query(max_length=200)] = None,
+    heads: Literal["mean", "max"] = "mean",
+    words: bool = False,
+) -> Any:
+    """How much of each token reaches each output of a stack of self-attentions."""
+    look = state_of(request).looks[id]
+    with look.lock:
+        names = look.view.stacks.get(stack or next(iter(look.view.stacks), ""), [])
+        for name in names:
+            _check_size(*(len(axis) for axis in look.view.axes(name)))
+        return _numbers(look.view.rollout(stack, heads, words=words))
+
+
+@router.get("/{id}/heads", responses=_BINARY, response_class=Response)
+def heads(request: Request, id: str, name: Name, cells: Annotated[int, Query(ge=1, le=128)] = 32) -> Any:
+    """A small picture of every head: the largest weight of each cell."""
+    look = state_of(request).looks[id]
+    with look.lock:
+        values, cell = pooled_heads(look.view, name, cells)
+        count, height, width = values.shape
+        said = {"X-Heads": str(count), "X-Pool": "max", "X-Cell": f"{cell[0]}x{cell[1]}"}
+        return _numbers(values.reshape(count * height, width), said | {"X-Rows": str(height)})
+
+
+@router.get("/{id}/overview", responses=_BINARY, response_class=Response)
+def overview(
+    request: Request,
+    id: str,
+    name: Name,
+    head: HeadName = "0",
+    pool: Literal["max", "mean"] = "max",
+    rows: Part = None,
+    columns: Part = None,
+    cells: Cells = 256,
+) -> Any:
+    """A part as at most cells by cells numbers, each the maximum or mean of its weights."""
+    look = state_of(request).looks[id]
+    with look.lock:
+        row_part, column_part = _parts(look.view, name, rows, columns)
+        values, cell = pooled_part(look.view, name, _head(head), row_part, column_part, cells, pool)
+        return _numbers(values, {"X-Pool": pool, "X-Cell": f"{cell[0]}x{cell[1]}"})
+
+
+@router.get("/{id}/export", responses={200: {"content": {media: {} for media in _MEDIA.values()}}})
+def export(
+    request: Request,
+    id: str,
+    name: Name,
+    format: Literal["png", "svg", "html", "npy"] = "png",
+    head: HeadName = "mean",
+    words: bool = True,
+    theme: Literal["light", "dark"] = "light",
+) -> Response:
+    """The picture, the interactive page, or the numbers, as a file."""
+    look = state_of(request).looks[id]
+    with look.lock, tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"attention.{format}"
+        if format == "npy":
+            _check_size(*(len(axis) for axis in look.view.axes(name)))
+            look.view.save_numbers(path, name, _head(head))
+        elif format == "html":
+            look.view.save(path, names=[name])
+        else:
+            look.view.save(path, "heatmap", name=name, head=_head(head), words=words, theme=theme)
+        content = path.read_bytes()
+    stem = re.sub(r"[^\w.-]", "-", f"{name}-{head}")
+    headers = {"Content-Disposition": f'attachment; filename="{stem}.{format}"'}
+    return Response(content, media_type=_MEDIA[format], headers=headers)
+
+
+def _head(given: str) -> Head:
+    return int(given) if given.isdecimal() else given  # type: ignore[return-value]
+
+
+def _parts(view: View, name: str, rows: str | None, columns: str | None) -> tuple[range, range]:
+    row_axis, column_axis = view.axes(name)
+    return _part("rows", rows, len(row_axis)), _part("columns", columns, len(column_axis))
+
+
+def _part(what: str, given: str | None, count: int) -> range:
+    """``100:356`` as positions; either end may be left out."""
+    first, _, last = (given or ":").partition(":")
+    start, stop = int(first or 0), min(int(last), count) if last else count
+    if not 0 <= start < stop:
+        raise Refused(400, f"{what} = {given}: there are {count}, counted from 0; give a range such as 0:{count}.")
+    return range(start, stop)
+
+
+def _check_size(rows: int, columns: int) -> None:
+    if max(rows, columns) > MOST:
+        raise TooLargeError(f"{rows:,} by {columns:,} weights are asked for; {MOST} by {MOST} are sent at once.")
+
+
+def _numbers(values: Tensor, headers: dict[str, str] | None = None) -> Response:
+    content = np.ascontiguousarray(values.float().cpu().numpy(), dtype="<f4")
+    said = {"X-Rows": str(values.shape[0]), "X-Columns": str(values.shape[1]), "Cache-Control": "private, max-age=3600"}
+    return Response(content.tobytes(), media_type="application/octet-stream", headers=said | (headers or {}))

@@ -1,0 +1,78 @@
+"""Running the server: it listens, and when it is told to end, it answers what it has taken before it does."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import socket
+from collections.abc import Callable, Iterator
+
+import uvicorn
+
+from saccade.errors import StorageError
+from saccade.serving.guard import Guard
+
+__all__ = ["listen", "serve"]
+
+#: Seconds after the last new connection in which a request that is on its way may still arrive.
+GRACE = 0.3
+#: Seconds that requests may take once the server was told to end.
+DRAIN = 120
+BACKLOG = 1024
+
+
+class _Server(uvicorn.Server):
+    """Ends without raising the signal again: an end that was asked for is no error."""
+
+    def __init__(self, config: uvicorn.Config, app: Guard) -> None:
+        super().__init__(config)
+        self._app = app
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._app.state.draining = True
+        for server in self.servers:
+            server.close()
+        for one in sockets or []:
+            one.close()
+        await asyncio.sleep(GRACE)  # connections that were accepted may have sent a request that is not read yet
+        await super().shutdown(sockets)
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that takes connections; port 0 takes a free one."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, port))
+    except OSError as error:
+        listening.close()
+        raise StorageError(f"The server cannot listen at {host}:{port}: {error.strerror or error}.") from None
+    listening.listen(BACKLOG)
+    return listening
+
+
+def serve(app: Guard, listening: socket.socket, *, started: Callable[[], None] | None = None) -> None:
+    """Answer requests until SIGINT or SIGTERM."""
+    config = uvicorn.Config(
+        app,
+        log_level="warning",
+        lifespan="off",
+        timeout_graceful_shutdown=DRAIN,
+        server_header=False,
+        backlog=BACKLOG,
+    )
+    if started is not None:
+        started()
+    _Server(config, app).run(sockets=[listening])
+    app.state.models.close()

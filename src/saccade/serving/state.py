@@ -1,0 +1,46 @@
+"""What the parts of one server share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+from starlette.requests import HTTPConnection
+
+from saccade.serving.limits import Limits
+from saccade.serving.looks import Looks
+from saccade.serving.metrics import Metrics
+from saccade.serving.models import Models
+
+__all__ = ["State", "state_of"]
+
+
+@dataclass
+class State:
+    """The models, the looks at them, the runs that may be watched, and what is counted."""
+
+    models: Models
+    runs: Path | None = None  # a folder of runs that the Runs page shows, beside those of the models
+    api_key: str | None = None
+    looks: Looks = field(init=False)
+    metrics: Metrics = field(default_factory=Metrics)
+    draining: bool = False
+
+    def __post_init__(self) -> None:
+        self.looks = Looks(self.limits)
+
+    @property
+    def limits(self) -> Limits:
+        return self.models.limits
+
+    def described_pending(self) -> list[dict[str, Any]]:
+        """The models that are still being made."""
+        return [
+            {"name": one.name, "ready": False, "failure": one.failure, "progress": one.progress, "steps": one.steps}
+            for one in self.models.pending.values()
+        ]
+
+
+def state_of(request: HTTPConnection) -> State:
+    return cast(State, request.app.state.saccade)
