@@ -17,7 +17,7 @@ from saccade.errors import FileError, OptionError
 from saccade.tasks.classification import Classification
 from saccade.tasks.classification_data import ClassificationData
 from saccade.tasks.text_classifier import Classified, TextClassifier
-from saccade.text import UNKNOWN
+from saccade.text import MASK, UNKNOWN
 
 SMALL = {"width": 16, "embedding_width": 12, "encoder_layers": 1}
 HEADS = {"width": 16, "encoder_layers": 1, "num_heads": 2, "feedforward_width": 32}
@@ -68,6 +68,8 @@ def test_words_are_hidden_in_training_only_and_by_torchs_generator() -> None:
     assert not bool((task.whole(examples).tokens == UNKNOWN).any())
     torch.manual_seed(1)
     assert bool((task.batch(examples).tokens == batch.tokens).all())
+    pieces = classification(train, word_dropout=0.25, kind="byte")  # of which none is unknown
+    assert bool((pieces.batch(pieces.encode(train)).tokens == MASK).any())
 
 
 def test_balanced_weights_let_rare_labels_count_as_much_as_frequent_ones() -> None:

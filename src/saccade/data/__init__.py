@@ -1,12 +1,15 @@
-"""Files -> examples: parallel text, tables, NETtalk; their report and splits; the built-in corpus; public sets."""
+"""Files -> examples: parallel text, tables, labels of words and of texts, NETtalk; their report and splits; the
+built-in corpus; public sets."""
 
 from saccade.data.catalogue import CATALOGUE, DataFile, DataSet, locate, take
 from saccade.data.fetch import fetch
 from saccade.data.grammar import Example, generate
+from saccade.data.labelled import LabelledText, read_labelled
 from saccade.data.nettalk import nettalk_splits, read_nettalk
 from saccade.data.pairs import Cleaning, Pair, read_parallel, read_table
 from saccade.data.report import Finding, Lengths, Report
 from saccade.data.split import Overlap, Splits, overlap, split, split_by_line, without_sources
+from saccade.data.tagged import TaggedSentence, read_tagged
 
 __all__ = [
     "CATALOGUE",
@@ -15,19 +18,23 @@ __all__ = [
     "DataSet",
     "Example",
     "Finding",
+    "LabelledText",
     "Lengths",
     "Overlap",
     "Pair",
     "Report",
     "Splits",
+    "TaggedSentence",
     "fetch",
     "generate",
     "locate",
     "nettalk_splits",
     "overlap",
+    "read_labelled",
     "read_nettalk",
     "read_parallel",
     "read_table",
+    "read_tagged",
     "split",
     "split_by_line",
     "take",

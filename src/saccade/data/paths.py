@@ -28,6 +28,3 @@ def resolve_path(given: str) -> Path:
     if "\0" in given:
         raise FileError(f"{given!r} is not the name of a file.")
     return Path(re.sub(r"\$(\w+)", value, given)).expanduser()
-
-
-data_path = resolve_path

@@ -29,7 +29,7 @@ from saccade.tasks.label_report import confusion_figure, confusion_lines, label_
 from saccade.tasks.label_scores import accuracy, calibration_error, confusion, label_scores, macro_f1, reliability
 from saccade.tasks.labelled_data import file_table
 from saccade.tasks.task import Evaluation, Loss, Network, Probe, ReadFile, Splits, Task, Tick, device_of
-from saccade.text import UNKNOWN, Tokenizer, pad, plan_batches
+from saccade.text import KINDS, MASK, PAD, UNKNOWN, Tokenizer, pad, plan_batches
 
 __all__ = ["Classification", "ClassificationBatch", "ClassificationText", "EncodedText"]
 
@@ -45,7 +45,7 @@ class ClassificationText(Config):
     lowercase: bool = True  # all text
     min_frequency: int = 2  # a rarer word gets no token of its own
     longest: int = Field(512, ge=1)  # tokens; of a longer text the rest is not read
-    word_dropout: float = Field(0.0, ge=0, lt=1)  # share of tokens that are read as unknown in training
+    word_dropout: float = Field(0.0, ge=0, lt=1)  # share of tokens that are hidden in training
 
 
 class EncodedText(NamedTuple):
@@ -208,7 +208,9 @@ class Classification(Task):
         if not self.word_dropout:
             return batch
         hidden = torch.rand(batch.tokens.shape) < self.word_dropout
-        return replace(batch, tokens=batch.tokens.masked_fill(hidden & (batch.tokens != 0), UNKNOWN))
+        # So the unknown word is learned; where no token is unknown, the one that a masked language model knows.
+        instead = MASK if KINDS[self.tokenizer.kind].of_bytes else UNKNOWN
+        return replace(batch, tokens=batch.tokens.masked_fill(hidden & (batch.tokens != PAD), instead))
 
     def whole(self, examples: Sequence[EncodedText]) -> ClassificationBatch:
         """Texts as they are."""
