@@ -1,0 +1,95 @@
+"""Where the text of a language model comes from: the ``[data]`` table of a recipe."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, model_validator
+
+from saccade.data.documents import Document, Unit, document_rows, read_documents, read_text_column, split_end
+from saccade.data.paths import column, resolve_path
+from saccade.errors import OptionError
+from saccade.models import Config
+from saccade.tasks.task import Splits
+
+__all__ = ["TextData", "read_text", "read_text_splits", "text_table"]
+
+TABLES = (".tsv", ".csv", ".jsonl")
+
+
+class TextData(Config):
+    """Plain text, or one column of a table; ``$SACCADE_DATA`` and ``~`` are understood in paths."""
+
+    text: str | None = None  # a plain text file
+    documents: Unit = "file"  # what a document of it is: file, line or paragraph (blank lines between)
+    labelled: bool = False  # each line begins with a label, which is left out
+    table: str | None = None  # or a .tsv, .csv or .jsonl file
+    column: str = "text"  # of that table, by its name or its number counted from 0
+    validation_text: str | None = None  # decides which model is best; or a share of the end, below
+    validation_table: str | None = None  # likewise
+    test_text: str | None = None  # scored once, at the end
+    test_table: str | None = None  # likewise
+    validation: float = Field(0.1, ge=0, lt=1)  # share of the end of the text, where no file is given
+    test: float = Field(0.0, ge=0, lt=1)  # likewise, after the validation's
+
+    @model_validator(mode="after")
+    def _one_origin(self) -> TextData:
+        if (self.text is None) == (self.table is None):
+            raise ValueError("give text or table")
+        for part in ("validation", "test"):
+            if getattr(self, f"{part}_text") is not None and getattr(self, f"{part}_table") is not None:
+                raise ValueError(f"give {part}_text or {part}_table, not both")
+        if self.labelled and self.documents != "line":
+            raise ValueError('labelled goes with documents = "line"')
+        if self.validation + self.test >= 1:
+            raise ValueError("validation and test leave nothing to train on")
+        return self
+
+
+def text_table(files: Sequence[Path], columns: str | None) -> dict[str, Any]:
+    """The ``[data]`` table of one file to train on, and perhaps one to validate with."""
+    if not 1 <= len(files) <= 2:
+        raise OptionError(
+            f"A language model takes one file of text, and perhaps one to validate with; not {len(files)}."
+        )
+    keys = ["table" if file.suffix.lower() in TABLES else "text" for file in files]
+    if columns is not None and "table" not in keys:
+        raise OptionError("--columns goes with a .tsv, .csv or .jsonl file.")
+    found = dict(zip([keys[0], *(f"validation_{key}" for key in keys[1:])], map(str, files), strict=True))
+    return found | ({"column": columns} if columns is not None else {})
+
+
+def read_text(data: TextData) -> list[Document]:
+    """The documents of the first file, as they are."""
+    return _read(data, "")[1]
+
+
+def read_text_splits(data: TextData) -> Splits[Document]:
+    """The end of the text, or files of their own, are held out."""
+    path, documents = _read(data, "")
+    rows = document_rows(path, documents)
+    held_out: dict[str, list[Document]] = {}
+    for part in ("validation", "test"):
+        if getattr(data, f"{part}_text") is not None or getattr(data, f"{part}_table") is not None:
+            path, held_out[part] = _read(data, f"{part}_")
+            rows += [(f"{part}: {what}", value) for what, value in document_rows(path, held_out[part])]
+    shares = [0.0 if part in held_out else getattr(data, part) for part in ("validation", "test")]
+    train, *ends = split_end(documents, shares)
+    for part, end in zip(("validation", "test"), ends, strict=True):
+        if part not in held_out:
+            held_out[part] = end
+            if end:
+                size = sum(len(document.text) for document in end)
+                rows.append((f"{part}: characters", f"{size:,}, the end of the text from line {end[0].line}"))
+    return Splits(train, held_out["validation"], held_out["test"], rows).require_some()
+
+
+def _read(data: TextData, part: str) -> tuple[Path, list[Document]]:
+    table = getattr(data, f"{part}table")
+    if table is not None:
+        path = resolve_path(table)
+        return path, read_text_column(path, column(data.column))
+    path = resolve_path(getattr(data, f"{part}text"))
+    return path, read_documents(path, data.documents, labelled=data.labelled)

@@ -1,0 +1,221 @@
+"""Language models: the stream, its windows, the scores, and a small model that has learned."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from saccade.data.documents import Document
+from saccade.errors import FileError, OptionError, UnknownNameError
+from saccade.tasks.language_model import LanguageModel, LanguageModelText
+from saccade.tasks.language_model_data import TextData
+from saccade.tasks.language_model_streams import make_stream
+from saccade.text import END, Tokenizer
+from saccade.training.settings import TrainingSettings
+from saccade.training.trainer import Trainer
+
+TEXT = "abc\nabd\n" * 9  # 72 characters
+SMALL = {"width": 12, "num_heads": 3, "decoder_layers": 2, "feedforward_width": 20}
+
+
+def write(path: Path, text: str) -> str:
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+def prepared(folder: Path, text: str = TEXT, context: int = 5, **data: Any) -> tuple[LanguageModel, Any]:
+    table = TextData.read({"text": write(folder / "text.txt", text), **data}, "here")
+    splits = LanguageModel.read(table, seed=1)
+    settings = {"data": table, "text": LanguageModelText(context=context)}
+    return LanguageModel.prepare(settings, splits.train), splits
+
+
+def network(task: LanguageModel, kind: str = "transformer", **fields: Any) -> nn.Module:
+    torch.manual_seed(3)
+    config = task.networks[kind].config.read({**(SMALL if kind == "transformer" else {}), **fields}, "here")
+    return task.build(kind, config).eval()
+
+
+def test_a_stream_knows_its_lines_and_characters() -> None:
+    tokenizer = Tokenizer.train(["ab\n"], "character")
+    whole = make_stream(tokenizer, [Document("a\nb\na", 4)], separated=False)
+    assert whole.lines.tolist() == [4, 4, 5, 5, 6]
+    assert whole.characters == 4  # the first is never predicted
+    apart = make_stream(tokenizer, [Document("a\nb", 2), Document("b", 7)], separated=True)
+    a, b, feed = (tokenizer.encode_ids([text])[0][0] for text in ("a", "b", "\n"))
+    assert apart.tokens.tolist() == [END, a, feed, b, END, b, END]
+    assert apart.lines.tolist() == [2, 2, 2, 3, 3, 7, 7]
+    assert apart.characters == 4
+    with pytest.raises(OptionError, match="A text of 1 token predicts nothing"):
+        make_stream(tokenizer, [Document("a", 1)], separated=False)
+
+
+def test_consecutive_windows_predict_every_token_but_the_first_once(tmp_path: Path) -> None:
+    task, splits = prepared(tmp_path, context=7)
+    windows = task.encode(splits.train)
+    stream = windows[0].stream
+    assert len(stream) == 64  # 72 · 0.9
+    assert [(window.start, window.length) for window in windows] == [(7 * i, 7) for i in range(9)]
+    predicted = [stream.cut(torch.tensor([window.start]), window.length).predicted[0] for window in windows]
+    assert torch.equal(torch.cat(predicted), stream.tokens[1:])
+    assert [window.length for window in task.encode(splits.validation)] == [7]  # of 8 tokens the first is only read
+
+
+def test_windows_of_an_epoch_are_moved_by_draws_of_torchs_generator(tmp_path: Path) -> None:
+    task, splits = prepared(tmp_path)
+    windows = task.encode(splits.train)
+    torch.manual_seed(5)
+    first, second = task.batch(windows), task.batch(windows)
+    torch.manual_seed(5)
+    again = task.batch(windows)
+    assert torch.equal(first.read, again.read)
+    assert not torch.equal(first.read, second.read)
+    assert torch.equal(first.read[:, 1:], first.predicted[:, :-1])
+    assert first.read.shape == (len(windows), 5)
+    assert first.count == 5 * len(windows)
+    # Each begins within its own stretch of text, so that together they are spread over all of it.
+    shifts = np.array(first.lines) - np.array([windows[0].stream.lines[window.start] for window in windows])
+    assert shifts[:-1].min() >= 0
+    assert shifts[:-1].max() <= 2
+
+
+def test_a_text_that_is_shorter_than_a_window_is_named(tmp_path: Path) -> None:
+    with pytest.raises(FileError, match=r"text.txt has 64 tokens to train on; expected at least 65, one more than"):
+        prepared(tmp_path, context=64)
+    task, splits = prepared(tmp_path, context=63)
+    assert task.batch(task.encode(splits.train)).read.shape == (1, 63)
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        ({}, "give text or table"),
+        ({"text": "a", "table": "b"}, "give text or table"),
+        ({"text": "a", "labelled": True}, 'labelled goes with documents = "line"'),
+        ({"text": "a", "validation": 0.6, "test": 0.5}, "leave nothing to train on"),
+        ({"text": "a", "test_text": "b", "test_table": "c"}, "give test_text or test_table, not both"),
+    ],
+)
+def test_a_data_table_that_cannot_be_meant(table: dict[str, Any], said: str) -> None:
+    with pytest.raises(OptionError, match=said):
+        TextData.read(table, "here")
+
+
+def test_files_of_the_command_line(tmp_path: Path) -> None:
+    a, b, table = (tmp_path / name for name in ("a.txt", "b.txt", "t.csv"))
+    assert LanguageModel.data_table([a, b], None) == {"text": str(a), "validation_text": str(b)}
+    assert LanguageModel.data_table([table], "body") == {"table": str(table), "column": "body"}
+    with pytest.raises(OptionError, match="--columns goes with"):
+        LanguageModel.data_table([a], "body")
+    with pytest.raises(OptionError, match="not 3"):
+        LanguageModel.data_table([a, b, a], None)
+
+
+def test_held_out_files_and_shares(tmp_path: Path) -> None:
+    other = write(tmp_path / "other.txt", "abd\n")
+    _, splits = prepared(tmp_path, validation_text=other, test=0.5)
+    assert [document.text for document in splits.validation] == ["abd\n"]
+    assert [len(part[0].text) for part in (splits.train, splits.test)] == [36, 36]
+    assert splits.test[0].line == 10
+    assert ("test: characters", "36, the end of the text from line 10") in splits.rows
+
+
+class Uniform(nn.Module):
+    """Every token is as likely as any other."""
+
+    def __init__(self, vocabulary: int) -> None:
+        super().__init__()
+        self.vocabulary = vocabulary
+        self.nothing = nn.Parameter(torch.zeros(1))
+        self.output = self
+
+    def features(self, tokens: torch.Tensor) -> torch.Tensor:
+        return torch.zeros(*tokens.shape, 1)
+
+    def loss(self, x: torch.Tensor, targets: torch.Tensor, smoothing: float) -> torch.Tensor:
+        return torch.tensor(len(targets) * math.log(self.vocabulary))
+
+
+@pytest.mark.parametrize("batch_tokens", [7, 21, 1000])
+def test_scores_of_a_model_that_knows_nothing(tmp_path: Path, batch_tokens: int) -> None:
+    task, splits = prepared(tmp_path, context=7)
+    for part in (splits.train, splits.validation):
+        scores = task.validate(Uniform(8), task.encode(part), limit=1, batch_tokens=batch_tokens, tick=lambda: None)
+        assert scores == pytest.approx({"loss": math.log(8), "perplexity": 8.0, "bits": 3.0})
+
+
+def test_bits_are_of_characters_whatever_a_token_is(tmp_path: Path) -> None:
+    table = TextData.read({"text": write(tmp_path / "a.txt", "é" * 40), "validation": 0.5}, "here")
+    splits = LanguageModel.read(table, seed=1)
+    task = LanguageModel.prepare({"data": table, "text": LanguageModelText(kind="byte", context=4)}, splits.train)
+    scores = task.validate(Uniform(4), task.encode(splits.validation), limit=1, batch_tokens=64, tick=lambda: None)
+    assert scores["bits"] == pytest.approx(2 * 39 / 19)  # 39 bytes of 2 bits; the first character is not predicted
+
+
+def test_documents_have_ends_and_prompts_begin_after_one(tmp_path: Path) -> None:
+    task, splits = prepared(tmp_path, "abc\nabd\nabc\nabd\n" * 5, context=4, documents="line")
+    assert len(splits.train) == 18
+    assert task.separated
+    a = task.tokenizer.encode_ids(["a"])[0][0]
+    assert task.prompt("a") == ([END, a], True, False)
+    assert task.prompt("") == ([END], True, True)
+    whole, _ = prepared(tmp_path)
+    assert whole.prompt("")[0] == whole.tokenizer.encode_ids(["\n"])[0]
+    assert whole.prompt("a")[1:] == (False, False)
+
+
+def test_a_task_is_the_same_after_it_was_kept(tmp_path: Path) -> None:
+    task, _ = prepared(tmp_path, documents="line")
+    again = LanguageModel.load(task.description(), lambda name: task.files()[name], "here")
+    assert (again.context, again.separated, again.metric) == (5, True, "loss")
+    assert again.tokenizer.to_bytes() == task.tokenizer.to_bytes()
+    with pytest.raises(UnknownNameError, match="score for language-model"):
+        LanguageModel(task.tokenizer, 5, separated=False, metric="bleu")
+
+
+def test_a_model_with_too_few_positions_is_refused(tmp_path: Path) -> None:
+    task, _ = prepared(tmp_path)
+    with pytest.raises(OptionError, match=r"model.max_length = 4 positions are fewer than text.context = 5"):
+        network(task, position="learned", max_length=4)
+    with pytest.raises(OptionError, match="passes no gradient"):
+        network(task, weights="hard")
+
+
+@pytest.mark.parametrize("kind", ["transformer", "recurrent"])
+def test_a_small_model_learns_the_text(tmp_path: Path, kind: str) -> None:
+    """c and d take turns, so that only a model that looks back 4 characters knows which of them comes next."""
+    task, splits = prepared(tmp_path, context=8)
+    train, validation = task.encode(splits.train), task.encode(splits.validation)
+    shape = {"width": 24, "num_heads": 2, "decoder_layers": 2} if kind == "transformer" else {"width": 24}
+    model = network(task, kind, **shape)
+    settings = TrainingSettings(steps=150, warmup=10, batch_tokens=64, lr=1e-2, label_smoothing=0.0)
+    trainer = Trainer(task, model, train, validation, settings)
+    groups = trainer.groups()
+    for _ in range(150):
+        trainer.update(next(groups))
+    scores = task.validate(model.eval(), validation, limit=1, batch_tokens=64, tick=lambda: None)
+    assert scores["bits"] < 0.4
+    found = task.evaluate(model, validation, None, tick=lambda: None)
+    assert found.scores == pytest.approx(scores)
+    probe = task.probe(model, train[0])
+    assert probe.inputs == ["a", "b", "c", "\n"]
+    assert probe.text == "abc\nabd\n"
+    if kind == "transformer":
+        assert [len(row) for row in probe.weights] == [4] * 4
+    else:
+        assert probe.weights == []
+
+
+def test_a_fitted_recipe_is_one_that_the_task_can_read(tmp_path: Path) -> None:
+    task, splits = prepared(tmp_path)
+    tables = LanguageModel.fitted(splits)
+    LanguageModelText.read(tables["text"], "here")
+    TrainingSettings.read(tables["training"], "here")
+    config = dict(tables["model"])
+    assert isinstance(network(task, config.pop("kind"), **config), nn.Module)
