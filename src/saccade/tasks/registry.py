@@ -8,6 +8,10 @@ from saccade.errors import UnknownNameError
 from saccade.tasks.classification import Classification
 from saccade.tasks.images import Images
 from saccade.tasks.images_answer import ImageClassifier
+from saccade.tasks.language_model import LanguageModel
+from saccade.tasks.language_model_writer import Writer
+from saccade.tasks.masked_language_model import MaskedLanguageModel
+from saccade.tasks.masked_language_model_filler import Filler
 from saccade.tasks.predictor import Predictor
 from saccade.tasks.tagging import Tagging
 from saccade.tasks.task import Task
@@ -32,6 +36,8 @@ TASKS = {
         Entry(Translation, Translator),
         Entry(Tagging, WordTagger),
         Entry(Classification, TextClassifier),
+        Entry(LanguageModel, Writer),
+        Entry(MaskedLanguageModel, Filler),
         Entry(Images, ImageClassifier),
     )
 }
