@@ -64,7 +64,7 @@ def test_a_share_of_few_sentences_is_at_least_one() -> None:
         (True, 0.1, "The validation size is True;"),
         (float("nan"), 0.1, "The validation size is nan;"),
         (0.1, 2_000, "The test size is 2,000 pairs, but there are only 1,009."),
-        (0.5, 0.6, "Validation 0.5 and test 0.6 leave no training pair of 1,009 (701 different sources)"),
+        (0.5, 0.6, "Validation 0.5 and test 0.6 leave no training example of 1,009 (701 different texts)"),
     ],
 )
 def test_impossible_sizes_are_refused(validation: float, test: float, sentence: str) -> None:
@@ -74,7 +74,7 @@ def test_impossible_sizes_are_refused(validation: float, test: float, sentence: 
 
 
 def test_two_sources_are_too_few_for_three_parts() -> None:
-    with pytest.raises(OptionError, match=r"leave no training pair of 3 \(2 different sources\)"):
+    with pytest.raises(OptionError, match=r"leave no training example of 3 \(2 different texts\)"):
         split(numbered("a", "b", "b"), 1, 1)
     with pytest.raises(OptionError, match="seed is -1"):
         split(MANY, seed=-1)

@@ -171,6 +171,14 @@ def test_words_can_be_given_as_they_are(tagger: WordTagger) -> None:
     assert answer.words == ["the", "dofi.", "kumeing"]
 
 
+def test_the_words_of_a_conllu_file_are_taken_as_they_are(tagger: WordTagger, tmp_path: Path) -> None:
+    (tmp_path / "a.conllu").write_text("1\tthe\t_\tX" + "\t_" * 6 + "\n2\tdofi.\t_\tX" + "\t_" * 6 + "\n")
+    (tmp_path / "a.txt").write_text("the dofi.\n")
+    words, texts = (tagger.read_file(tmp_path / name) for name in ("a.conllu", "a.txt"))
+    assert [answer.words for answer in tagger.predict(words)] == [["the", "dofi."]]
+    assert [answer.words for answer in tagger.predict(texts)] == [["the", "dofi", "."]]
+
+
 def test_an_empty_text_has_no_words_and_harms_no_other(tagger: WordTagger) -> None:
     told: list[int] = []
     empty, other = tagger.predict(["  ", "the dofi"], progress=told.append)

@@ -85,8 +85,8 @@ def split(
     validation_sources = set(ordered[: _prefix(ordered, mirrored, copies, validation, "validation")])
     if len(test_sources) + len(validation_sources) >= len(places) or test_sources & validation_sources:
         raise OptionError(
-            f"Validation {validation} and test {test} leave no training pair of {len(pairs):,} "
-            f"({len(places):,} different sources); ask for less or give more data."
+            f"Validation {validation} and test {test} leave no training example of {len(pairs):,} "
+            f"({len(places):,} different texts); ask for less or give more data."
         )
     held_out = test_sources | validation_sources
     return Splits(

@@ -20,11 +20,12 @@ from saccade.data.labels import LabelReport, collect
 from saccade.data.lines import read_lines
 from saccade.errors import FileError, OptionError
 
-__all__ = ["TaggedSentence", "read_tagged"]
+__all__ = ["CONLLU", "TaggedSentence", "read_tagged"]
 
 #: A line that some corpora put between documents, in the place of a sentence.
 DOCUMENT_START = "-DOCSTART-"
-_CONLLU = (".conllu", ".conllup")
+#: The suffix of CoNLL-U files.
+CONLLU = ".conllu"
 #: Only the number of a word is more than text to us.
 _PARSERS = {"id": DEFAULT_FIELD_PARSERS["id"]}
 
@@ -73,7 +74,7 @@ def read_tagged(
     """
     name, notes = choose_encoding(path, encoding)
     lines = read_lines(path, name)
-    if Path(path).suffix.lower() in _CONLLU:
+    if Path(path).suffix.lower() == CONLLU:
         columns = word_column or "form", label_column or "upos"
         words = _conllu_words(path, lines, *columns)
         notes = (*notes, f"columns {columns[0]} and {columns[1]}")

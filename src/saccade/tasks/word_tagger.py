@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -16,7 +17,7 @@ from rich.text import Text
 from torch import Tensor
 
 from saccade.attention import watch
-from saccade.data.tagged import TaggedSentence
+from saccade.data.tagged import CONLLU, TaggedSentence, read_tagged
 from saccade.errors import OptionError
 from saccade.lens import view_terminal
 from saccade.lens.pictures import heatmap
@@ -104,6 +105,12 @@ class WordTagger(Predictor):
     """
 
     task: Tagging
+
+    def read_file(self, path: Path) -> list[Given]:
+        """A text a line; of CoNLL-U its words."""
+        if path.suffix.lower() == CONLLU:
+            return [list(sentence.words) for sentence in read_tagged(path)[0]]
+        return super().read_file(path)
 
     def predict(
         self, inputs: Sequence[Given], *, progress: Callable[[int], None] | None = None, **options: Any
