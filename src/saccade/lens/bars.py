@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from saccade.errors import OptionError
-from saccade.lens.drawing import GAP, MARGIN, SMALL_SIZE, Page, label, quiet
+from saccade.lens.drawing import GAP, MARGIN, SMALL_SIZE, Page, quiet
 from saccade.lens.ramp import ramp
 
 __all__ = ["bars"]
@@ -24,7 +24,6 @@ def bars(
     *,
     marks: Sequence[float | None] | None = None,
     title: str | None = None,
-    caption: str | None = None,
     dark: bool = False,
 ) -> Figure:
     """A bar for each value, its name at the left and its number at its end; ``marks`` are lines across the bars.
@@ -35,13 +34,11 @@ def bars(
         raise OptionError(f"Bars are drawn of 1 to {_MOST} values with a name each; not of {len(values)}.")
     with quiet():
         page = Page(dark=dark)
-        labels = [label(name) for name in names]
-        left = MARGIN + max(page.measure(text)[0] for text in labels) + GAP
+        left = MARGIN + max(page.measure(name)[0] for name in names) + GAP
         title_width, title_height = page.measure_title(title)
         top, height = MARGIN + title_height, _ROW * len(names)
-        caption_width, caption_height = page.measure(caption, SMALL_SIZE) if caption else (0.0, 0.0)
-        right = max(left + _LENGTH + page.measure(" 0.00")[0], MARGIN + title_width, left + caption_width)
-        page.resize(right + MARGIN, top + height + 2 * GAP + caption_height + MARGIN)
+        right = max(left + _LENGTH + page.measure(" 0.00")[0], MARGIN + title_width)
+        page.resize(right + MARGIN, top + height + MARGIN)
         page.write_title(title)
         axes = page.axes(left, top, _LENGTH, height)
         axes.set(xlim=(0, 1), ylim=(len(names), 0))
@@ -53,13 +50,11 @@ def bars(
             edgecolor=page.colours.text,
             linewidth=0.5,
         )
-        for row, (text, value) in enumerate(zip(labels, values, strict=True)):
-            middle = top + _ROW * (row + 0.5)
-            page.write(left - GAP, middle, text, ha="right", va="center")
-            page.write(left + _LENGTH * min(value, 1.0) + GAP, middle, f"{value:.2f}", SMALL_SIZE, va="center")
-        for row, mark in enumerate(marks or ()):
+        for row, (name, value) in enumerate(zip(names, values, strict=True)):
+            mark = None if marks is None else marks[row]
+            end, middle = max(value, mark or 0.0), top + _ROW * (row + 0.5)
+            page.write(left - GAP, middle, name, ha="right", va="center")
+            page.write(left + _LENGTH * min(end, 1.0) + GAP, middle, f"{value:.2f}", SMALL_SIZE, va="center")
             if mark is not None:
                 axes.plot([mark, mark], [row + 0.05, row + 0.95], color=page.colours.gold, linewidth=2, clip_on=False)
-        if caption:
-            page.write(left, top + height + GAP, caption, SMALL_SIZE)
     return page.figure

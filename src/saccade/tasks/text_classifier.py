@@ -18,6 +18,7 @@ from saccade.data.labelled import LabelledText
 from saccade.errors import OptionError
 from saccade.lens.axis import Axis
 from saccade.lens.bars import bars
+from saccade.lens.drawing import label
 from saccade.lens.ramp import ramp, theme
 from saccade.lens.view import View, view
 from saccade.lens.words import visible
@@ -51,7 +52,7 @@ class Classified(Answer):
         return [self.text] if self.text else []
 
     def record(self) -> dict[str, Any]:
-        probabilities = {label: round(one, 6) for label, one in self.probabilities.items()}
+        probabilities = {name: round(one, 6) for name, one in self.probabilities.items()}
         return {"source": self.source, "label": self.text, "probabilities": probabilities}
 
     @cached_property
@@ -74,9 +75,9 @@ class Classified(Answer):
         return list(zip(self.view.columns[POOLING].joined, weights, strict=True))
 
     def terminal(self) -> Iterator[RenderableType]:
-        for label, probability in self.probabilities.items():
-            style = "bold" if label == self.text else ""
-            yield Text(f"{label}  {100 * probability:.1f}%", style=style)
+        for name, probability in self.probabilities.items():
+            style = "bold" if name == self.text else ""
+            yield Text(f"{name}  {100 * probability:.1f}%", style=style)
         if not self.text:
             return
         try:
@@ -94,7 +95,7 @@ class Classified(Answer):
         least = sorted((weight for _, weight in words), reverse=True)[:DRAWN][-1]
         shown = [(word, weight) for word, weight in words if weight >= least][:DRAWN]
         title = f"{self.text}, {100 * self.score:.1f}%: what decided"
-        return bars([word for word, _ in shown], [weight for _, weight in shown], title=title, dark=dark)
+        return bars([label(word) for word, _ in shown], [weight for _, weight in shown], title=title, dark=dark)
 
 
 class TextClassifier(Predictor):
@@ -117,7 +118,7 @@ class TextClassifier(Predictor):
 
     def token_scores(self, given: str, answer: Answer) -> list[float]:
         found = self.task.probabilities(self.model, self._encoded([given]), BATCH_TOKENS, lambda: None)[0]
-        return [float(found[self.task.labels.index(label)]) for label in answer.tokens]
+        return [float(found[self.task.labels.index(name)]) for name in answer.tokens]
 
     def view_of(self, given: str, answer: Answer) -> View:
         return self._look(self._encoded([given])[0])
@@ -132,7 +133,7 @@ class TextClassifier(Predictor):
         look = partial(self._look, encoded)
         if not encoded.tokens:
             return Classified(encoded.text.text, "", 0.0, {}, look)
-        each = {label: math.exp(score) for label, score in zip(self.task.labels, scores, strict=True)}
+        each = {name: math.exp(score) for name, score in zip(self.task.labels, scores, strict=True)}
         ordered = dict(sorted(each.items(), key=lambda item: -item[1]))
         best = next(iter(ordered))
         return Classified(encoded.text.text, best, ordered[best], ordered, look)

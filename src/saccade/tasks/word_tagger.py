@@ -20,7 +20,9 @@ from saccade.attention import watch
 from saccade.data.tagged import CONLLU, TaggedSentence, read_tagged
 from saccade.errors import OptionError
 from saccade.lens import view_terminal
-from saccade.lens.pictures import heatmap
+from saccade.lens.drawing import label
+from saccade.lens.panel import Scale, places
+from saccade.lens.pictures import draw_matrix
 from saccade.lens.view import View, view
 from saccade.lens.words import visible
 from saccade.tasks.answer import Answer
@@ -94,8 +96,14 @@ class TaggedWords(Answer):
         if not self.words:
             raise OptionError("There are no words, so there is no picture of them.")
         likely = (self.every >= LEAST_SHOWN).any(dim=0).nonzero().flatten().tolist()
-        names = [self.labels[number] for number in likely]
-        return heatmap(self.every[:, likely], self.words, names, title="how likely each label is", dark=dark)
+        return draw_matrix(
+            self.every[:, likely].double().numpy(),
+            places([label(word) for word in self.words]),
+            places([label(self.labels[number]) for number in likely]),
+            Scale(name="probability"),
+            title="how likely each label is",
+            dark=dark,
+        )
 
 
 class WordTagger(Predictor):
