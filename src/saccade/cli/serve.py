@@ -43,9 +43,7 @@ def serve_models(
     listening = listen(host, port)
     address = f"http://{host}:{listening.getsockname()[1]}/"
 
-    def started() -> None:
-        console().print(f"Saccade answers at {address}  (Ctrl-C ends it)", markup=False)
-        if browser:
-            webbrowser.open(address)
-
-    serve(create_app(served), listening, started=started)
+    console().print(f"Saccade answers at {address}  (Ctrl-C ends it)", markup=False)
+    if browser:  # the socket listens already, so the page waits until it is answered
+        webbrowser.open(address)
+    serve(create_app(served), listening)

@@ -11,7 +11,14 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from saccade.errors import SaccadeError
-from saccade.serving import routes_looks, routes_models, routes_page, routes_walk
+from saccade.serving import (
+    routes_completions,
+    routes_looks,
+    routes_models,
+    routes_page,
+    routes_translate,
+    routes_walk,
+)
 from saccade.serving.guard import Guard
 from saccade.serving.models import Models
 from saccade.serving.refusals import Refused, answer_error, answer_http_error, answer_invalid
@@ -20,7 +27,7 @@ from saccade.serving.state import State
 __all__ = ["create_app", "inner_app"]
 
 HOSTS = ("localhost",)
-ROUTERS = (routes_models, routes_looks, routes_walk, routes_page)
+ROUTERS = (routes_models, routes_looks, routes_walk, routes_translate, routes_completions, routes_page)
 
 
 def create_app(

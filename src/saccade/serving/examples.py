@@ -40,7 +40,7 @@ def samples_of(predictor: ImagePredictor, recipe: Mapping[str, Any]) -> list[Pix
     except (SaccadeError, KeyError, OSError):
         return []
     images = (splits.test or splits.validation)[:SAMPLES]
-    return [one.pixels for one in images if one.pixels.shape == predictor.task.shape]
+    return [one.pixels for one in images if one.pixels.shape == predictor.shape]
 
 
 def _probe_text(folder: Path) -> str | None:

@@ -115,7 +115,9 @@ class _Exchange:
         await self._send(message)
 
     async def refuse(self, error: Refused) -> None:
-        await refusal(error.status, str(error), error.headers)(self._scope, self._receive, self.send)
+        await refusal(self._scope["path"], error.status, str(error), error.headers)(
+            self._scope, self._receive, self.send
+        )
 
     def _too_large(self) -> Refused:
         return Refused(413, f"The request is larger than {self._limit:,} bytes, which is the most that is taken.")

@@ -34,7 +34,7 @@ def read_inputs(served: Served, given: Sequence[Any], limits: Limits) -> list[An
 
 def read_input(served: Served, given: Any, limits: Limits) -> Any:
     """One input, as the model's ``predict`` takes it."""
-    if isinstance(served.predictor, ImagePredictor):
+    if served.takes_images:
         return _image(served, given)
     return read_text(served, given, limits.characters, limits.tokens)
 
@@ -71,7 +71,7 @@ def _image(served: Served, given: Any) -> GivenImage:
     if form == "sample":
         return GivenImage(_sample(served, value), f"sample {value}")
     picture = _picture(_decoded(value)) if form == "png" else _drawn(value)
-    return GivenImage(_fitted(picture, predictor.task.shape), "the image")
+    return GivenImage(_fitted(picture, predictor.shape), "the image")
 
 
 def _sample(served: Served, number: Any) -> Pixels:

@@ -8,8 +8,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+from saccade.attention import editable
 from saccade.data.images import Pixels
 from saccade.errors import OptionError
 from saccade.serving.batching import Worker
@@ -50,14 +51,23 @@ class Served:
         known = isinstance(self.predictor, Translator) and all(isinstance(one, str) and one for one in pair)
         return pair if known else None
 
+    @property
+    def reads(self) -> bool:
+        """Whether it can look at a long text without answering."""
+        return type(self.predictor).reading is not Predictor.reading and not self.takes_images
+
+    @property
+    def takes_images(self) -> bool:
+        return isinstance(self.predictor, ImagePredictor) and not getattr(self.predictor, "is_text", False)
+
     @cached_property
     def samples(self) -> list[Pixels]:
         """Images of its own data; none where it takes texts, or where its data is not here."""
-        return samples_of(self.predictor, self.recipe) if isinstance(self.predictor, ImagePredictor) else []
+        return samples_of(cast(ImagePredictor, self.predictor), self.recipe) if self.takes_images else []
 
     @cached_property
     def examples(self) -> list[Any]:
-        if isinstance(self.predictor, ImagePredictor):
+        if self.takes_images:
             return [{"sample": number} for number in range(1, len(self.samples) + 1)]
         return examples_of(self.predictor, self.folder, self.recipe)
 
@@ -71,7 +81,7 @@ class Served:
             "about": predictor.task.about,
             "kind": predictor.bundle.kind,
             "streams": predictor.streams,
-            "reads": type(predictor).reading is not Predictor.reading,
+            "reads": self.reads,
             "has_attention": self._has_attention,
             "options": predictor.options.model_json_schema().get("properties", {}),
             "defaults": predictor.chosen({}).model_dump(mode="json"),
@@ -79,15 +89,13 @@ class Served:
         }
         if self.languages is not None:
             described["languages"] = {"source": self.languages[0], "target": self.languages[1]}
-        if isinstance(predictor, ImagePredictor):
-            height, width, channels = predictor.task.shape
+        if self.takes_images:
+            height, width, channels = cast(ImagePredictor, predictor).shape
             described["image"] = {"height": height, "width": width, "channels": channels}
         return described
 
     @property
     def _has_attention(self) -> bool:
-        from saccade.attention import editable
-
         return bool(editable(self.predictor.model))
 
 

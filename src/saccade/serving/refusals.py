@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from fastapi.encoders import jsonable_encoder
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.responses import JSONResponse
 
 from saccade.errors import SaccadeError, TooLargeError
@@ -44,24 +44,27 @@ def sentence_of(error: Exception) -> str:
     return "The server failed to answer this; its log says why."
 
 
-def refusal(status: int, sentence: str, headers: dict[str, str] | None = None) -> JSONResponse:
-    return JSONResponse({"error": sentence}, status, headers)
+def refusal(path: str, status: int, sentence: str, headers: dict[str, str] | None = None) -> JSONResponse:
+    """The sentence; where OpenAI's interface is spoken, in its form."""
+    kind = "invalid_request_error" if status < 500 else "server_error"
+    openai = {"message": sentence, "type": kind, "param": None, "code": None}
+    return JSONResponse({"error": openai if path.startswith("/v1/") else sentence}, status, headers)
 
 
-async def answer_error(_: Any, error: Exception) -> JSONResponse:
+async def answer_error(request: Request, error: Exception) -> JSONResponse:
     headers = error.headers if isinstance(error, Refused) else {}
-    return refusal(status_of(error), sentence_of(error), headers)
+    return refusal(request.url.path, status_of(error), sentence_of(error), headers)
 
 
-async def answer_http_error(_: Any, error: Exception) -> JSONResponse:
+async def answer_http_error(request: Request, error: Exception) -> JSONResponse:
     """What the framework refuses: a path or method that is not there."""
     assert isinstance(error, HTTPException)
     said = {404: "There is nothing at this address.", 405: "This address does not take this method."}
     headers = dict(error.headers) if error.headers else None
-    return refusal(error.status_code, said.get(error.status_code, str(error.detail)), headers)
+    return refusal(request.url.path, error.status_code, said.get(error.status_code, str(error.detail)), headers)
 
 
-async def answer_invalid(_: Any, error: Exception) -> JSONResponse:
+async def answer_invalid(request: Request, error: Exception) -> JSONResponse:
     """The first thing that is wrong with a request, by the name of the field."""
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
@@ -70,4 +73,4 @@ async def answer_invalid(_: Any, error: Exception) -> JSONResponse:
     shown = given if len(given) <= 60 else f"{given[:57]}..."
     what = f"{place} = {shown}: " if place else "The request: "
     said = str(first["msg"]).removeprefix("Value error, ")
-    return refusal(400, f"{what}{said}.".replace("..", "."))
+    return refusal(request.url.path, 400, f"{what}{said}.".replace("..", "."))

@@ -116,6 +116,8 @@ async def read_map(request: Request, name: str, body: MapBody) -> StreamingRespo
     """Read a long text once: events {"progress": 0..1, "name": attention}, then {"look": ...}."""
     state = state_of(request)
     served = state.models[name]
+    if not served.reads:
+        raise Refused(400, f"The model {served.name} does not read without answering; ask it for a look.")
     text = read_text(served, body.text, state.limits.map_characters, state.limits.map_tokens)
     every = list(editable(served.predictor.model))
     names = [one for one in every if one.startswith("encoder")] or every

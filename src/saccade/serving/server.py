@@ -6,14 +6,15 @@ import asyncio
 import contextlib
 import signal
 import socket
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Iterator
 
 import uvicorn
 
 from saccade.errors import StorageError
 from saccade.serving.guard import Guard
 
-__all__ = ["listen", "serve"]
+__all__ = ["listen", "make_server", "serve"]
 
 #: Seconds after the last new connection in which a request that is on its way may still arrive.
 GRACE = 0.3
@@ -31,6 +32,9 @@ class _Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
+        if threading.current_thread() is not threading.main_thread():  # only that one is told of signals
+            yield
+            return
         before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
             yield
@@ -62,8 +66,8 @@ def listen(host: str, port: int) -> socket.socket:
     return listening
 
 
-def serve(app: Guard, listening: socket.socket, *, started: Callable[[], None] | None = None) -> None:
-    """Answer requests until SIGINT or SIGTERM."""
+def make_server(app: Guard) -> uvicorn.Server:
+    """What runs the application; setting ``should_exit`` ends it."""
     config = uvicorn.Config(
         app,
         log_level="warning",
@@ -72,7 +76,10 @@ def serve(app: Guard, listening: socket.socket, *, started: Callable[[], None] |
         server_header=False,
         backlog=BACKLOG,
     )
-    if started is not None:
-        started()
-    _Server(config, app).run(sockets=[listening])
+    return _Server(config, app)
+
+
+def serve(app: Guard, listening: socket.socket) -> None:
+    """Answer requests until SIGINT or SIGTERM."""
+    make_server(app).run(sockets=[listening])
     app.state.models.close()

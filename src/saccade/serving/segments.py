@@ -1,0 +1,115 @@
+"""Long texts and HTML in parts that a translation model is made for: one sentence at a time, the rest as it was."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Sequence
+from html.parser import HTMLParser
+from typing import NamedTuple
+
+__all__ = ["Segmented", "segment_html", "segment_text"]
+
+#: A sentence ends at its mark if white space and a capital, a digit or an opening mark follow.
+_BETWEEN = re.compile(r"(?<=[.!?…。！？])([\"'”’»)\]]*)(\s+)(?=[\"'“‘«(\[¿¡]*[^\W_a-zß-öø-ÿ])|(\s*\n\s*)")
+_EDGES = re.compile(r"^(\s*)(.*?)(\s*)$", re.DOTALL)
+#: What stands in these is no text of the page.
+_VERBATIM = ("script", "style", "code", "pre", "textarea")
+
+
+class Segmented(NamedTuple):
+    """Sentences, and what stands before, between and after them: one more than there are sentences."""
+
+    sentences: list[str]
+    between: list[str]
+    is_html: bool = False
+
+    def join(self, translated: Sequence[str]) -> str:
+        """The whole again, with these in the place of the sentences."""
+        shown = [html.escape(one, quote=False) for one in translated] if self.is_html else translated
+        return "".join(part for pair in zip(self.between, [*shown, ""], strict=True) for part in pair)
+
+
+def segment_text(text: str) -> Segmented:
+    """Plain text: lines and sentences."""
+    parts = _Parts()
+    parts.add_text(text)
+    return parts.finish(is_html=False)
+
+
+def segment_html(text: str) -> Segmented:
+    """HTML: the sentences of its text; tags, comments and scripts stay as they are."""
+    reader = _Reader()
+    reader.feed(text)
+    reader.close()
+    return reader.parts.finish(is_html=True)
+
+
+class _Parts:
+    """Collects sentences and what is between them, in turn."""
+
+    def __init__(self) -> None:
+        self.sentences: list[str] = []
+        self.between: list[str] = [""]
+
+    def add(self, markup: str) -> None:
+        self.between[-1] += markup
+
+    def add_text(self, text: str) -> None:
+        place = 0
+        for found in _BETWEEN.finditer(text):
+            if found[3] is None:
+                self._add_sentence(text[place : found.end(1)])
+                self.add(found[2])
+            else:
+                self._add_sentence(text[place : found.start()])
+                self.add(found[3])
+            place = found.end()
+        self._add_sentence(text[place:])
+
+    def _add_sentence(self, text: str) -> None:
+        before, sentence, after = _EDGES.match(text).groups()  # type: ignore[union-attr]
+        self.add(before)
+        if sentence:
+            self.sentences.append(sentence)
+            self.between.append("")
+        self.add(after)
+
+    def finish(self, *, is_html: bool) -> Segmented:
+        return Segmented(self.sentences, self.between, is_html)
+
+
+class _Reader(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.parts = _Parts()
+        self._verbatim = 0
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.parts.add(self.get_starttag_text() or "")
+        self._verbatim += tag in _VERBATIM
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.parts.add(self.get_starttag_text() or "")
+
+    def handle_endtag(self, tag: str) -> None:
+        self.parts.add(f"</{tag}>")
+        self._verbatim -= tag in _VERBATIM and self._verbatim > 0
+
+    def handle_data(self, data: str) -> None:
+        if self._verbatim:
+            self.parts.add(data if self.cdata_elem else html.escape(data, quote=False))
+        else:
+            self.parts.add_text(data)
+
+    def handle_comment(self, data: str) -> None:
+        self.parts.add(f"<!--{data}-->")
+
+    def handle_decl(self, decl: str) -> None:
+        self.parts.add(f"<!{decl}>")
+
+    def handle_pi(self, data: str) -> None:
+        self.parts.add(f"<?{data}>")
+
+    def unknown_decl(self, data: str) -> None:
+        self.parts.add(f"<![{data}]>")

@@ -1,0 +1,144 @@
+"""Asking models over HTTP: the answers, looks and tiles are those of the library."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+from servers import Running, events, numbers, post
+
+SENTENCE = "the black cat sees the dog."
+IMAGE = {"pixels": [[0.0, 0.2, 0.4, 0.6, 0.8, 1.0]] * 8}
+INPUTS = {
+    "tiny": SENTENCE,
+    "back": "le chat voit le chien.",
+    "writer": "the cat",
+    "filler": "the [MASK] sees the dog.",
+    "tagger": SENTENCE,
+    "sorter": SENTENCE,
+    "shapes": IMAGE,
+}
+
+
+def test_models_are_listed_with_what_they_take(client: httpx.Client) -> None:
+    models = {one["name"]: one for one in client.get("/api/models").json()}
+    assert set(models) == set(INPUTS)
+    assert models["tiny"]["languages"] == {"source": "en", "target": "fr"}
+    assert models["tiny"]["reads"]
+    assert models["writer"]["streams"]
+    assert not models["tagger"]["streams"]
+    assert models["shapes"]["image"] == {"height": 8, "width": 6, "channels": 1}
+    assert models["tiny"]["defaults"]["beam"] == 5
+
+
+@pytest.mark.parametrize("name", INPUTS)
+def test_answers_are_those_of_the_library(name: str, running: Running) -> None:
+    (answer,) = post(running.client, f"/api/models/{name}/predict", inputs=[INPUTS[name]])["answers"]
+    served = running.models[name]
+    given: Any = INPUTS[name]
+    if name == "shapes":
+        given = np.round(np.array(IMAGE["pixels"]) * 255).astype(np.uint8)
+    (expected,) = served.predictor.predict([given])
+    assert answer["text"] == expected.text
+    assert answer["score"] == pytest.approx(expected.score, abs=1e-5)
+
+
+@pytest.mark.parametrize("name", INPUTS)
+def test_every_model_can_be_looked_at(name: str, running: Running) -> None:
+    look = post(running.client, f"/api/models/{name}/looks", input=INPUTS[name])
+    view = running.app.state.looks[look["id"]].view
+    assert [one["name"] for one in look["attentions"]] == view.names
+    for one in look["attentions"]:
+        rows, columns = (look["axes"][one[side]] for side in ("rows", "columns"))
+        assert (rows["tokens"], columns["tokens"]) == tuple(axis.tokens for axis in view.axes(one["name"]))
+        last = one["heads"] - 1
+        tile = numbers(running.client, f"/api/looks/{look['id']}/tile", name=one["name"], head=last)
+        exact = view.tile(one["name"], last, slice(None), slice(None)).numpy()
+        np.testing.assert_array_equal(tile, exact)
+    assert look["layer"] in view.names
+
+
+def test_parts_of_a_look_are_those_of_its_view(running: Running) -> None:
+    client = running.client
+    look = post(client, "/api/models/tiny/looks", input=SENTENCE)
+    view, path = running.app.state.looks[look["id"]].view, f"/api/looks/{look['id']}"
+    name = look["layer"]
+    part = numbers(client, f"{path}/tile", name=name, head=1, rows="2:5", columns=":3")
+    np.testing.assert_array_equal(part, view.tile(name, 1, range(2, 5), range(3)).numpy())
+    for head in ("mean", "max"):
+        words = numbers(client, f"{path}/matrix", name=name, head=head, words=1)
+        np.testing.assert_array_equal(words, view.matrix(name, head, words=True).numpy())  # type: ignore[arg-type]
+    every = numbers(client, f"{path}/heads", name=name, cells=4)
+    np.testing.assert_array_equal(every[1], view.overview(name, 1, 4, "max").values.numpy())
+    whole = view.tile(name, 0, range(1, 7), range(7)).numpy()
+    pooled = numbers(client, f"{path}/overview", name=name, head=0, rows="1:7", columns="0:7", cells=2)
+    expected = [[whole[a : a + 3, b : b + 4].max() for b in (0, 4)] for a in (0, 3)]
+    np.testing.assert_array_equal(pooled, np.array(expected))
+    np.testing.assert_array_equal(numbers(client, f"{path}/rollout"), view.rollout().numpy())
+
+
+def test_an_alternative_is_looked_at_as_itself(client: httpx.Client) -> None:
+    options = {"n_best": 3}
+    looks = [post(client, "/api/models/tiny/looks", input=SENTENCE, options=options, which=n) for n in range(3)]
+    texts = [look["answer"]["text"] for look in looks]
+    assert len(set(texts)) == 3
+    assert [one["text"] for one in looks[0]["alternatives"]] == texts
+    for look in looks:
+        (cross,) = (one for one in look["attentions"] if one["name"] == look["layer"])
+        assert look["axes"][cross["rows"]]["tokens"][1:] == look["answer"]["tokens"]
+    assert client.post("/api/models/tiny/looks", json={"input": SENTENCE, "which": 3}).status_code == 400
+
+
+def test_a_change_is_told_and_seen(running: Running) -> None:
+    client, name = running.client, "encoder.0.self"
+    look = post(client, "/api/models/tiny/looks", input=SENTENCE, without_links=[[name, 2, 1]])
+    tile = numbers(client, f"/api/looks/{look['id']}/tile", name=name, head=0)
+    assert tile[2, 1] == 0
+    assert tile[2].sum() == pytest.approx(1)
+    change = look["change"]
+    expected = running.models["tiny"].predictor.compare(SENTENCE, without_links=[(name, 2, 1)])
+    assert change["changed"] == [f"without link {name}:2:1"]
+    assert change["before"]["after"] == pytest.approx(expected.before.after, abs=1e-5)
+    swapped = post(client, "/api/models/tiny/looks", input=SENTENCE, replace=["cat", "bird"])
+    assert "oiseau" in swapped["answer"]["text"]
+    wrong = client.post("/api/models/tiny/looks", json={"input": SENTENCE, "without_heads": ["encoder.9.self:0"]})
+    assert (wrong.status_code, "encoder.9.self" in wrong.json()["error"]) == (400, True)
+
+
+def test_text_streams_as_it_is_written(client: httpx.Client) -> None:
+    options = {"max_tokens": 20, "seed": 5}
+    pieces = list(events(client, "/api/models/writer/stream", input="the", options=options))
+    assert pieces.pop() == {"done": True}
+    assert len(pieces) > 3
+    whole = post(client, "/api/models/writer/predict", inputs=["the"], options=options)["answers"][0]["text"]
+    assert "".join(piece["piece"] for piece in pieces) == whole
+
+
+def test_a_long_text_is_read_once(running: Running) -> None:
+    text = " ".join(["the black cat sees the old dog."] * 40)
+    *_, last = events(running.client, "/api/models/tiny/maps", text=text)
+    look = last["look"]
+    assert len(look["axes"][look["attentions"][0]["rows"]]["tokens"]) == 40 * 8 + 1
+    tile = numbers(running.client, f"/api/looks/{look['id']}/tile", name="encoder.0.self", head=0, rows="100:103")
+    np.testing.assert_allclose(tile.sum(axis=1), 1, rtol=1e-5)
+    assert running.client.post("/api/models/tagger/maps", json={"text": text}).status_code == 400
+
+
+@pytest.mark.parametrize("format", ["png", "svg", "html", "npy"])
+def test_what_is_seen_can_be_kept(format: str, client: httpx.Client) -> None:
+    look = post(client, "/api/models/tiny/looks", input=SENTENCE)
+    query = {"format": format, "name": look["layer"], "head": "0"}
+    answer = client.get(f"/api/looks/{look['id']}/export", params=query)
+    assert answer.status_code == 200
+    assert f'.{format}"' in answer.headers["content-disposition"]
+    begins = {"png": b"\x89PNG", "svg": b"<?xml", "html": b"<!doctype", "npy": b"\x93NUMPY"}
+    assert answer.content.startswith(begins[format])
+
+
+def test_what_is_not_there_is_said(client: httpx.Client) -> None:
+    for path in ("/api/looks/gone/tile?name=x", "/api/models/none/predict", "/nowhere"):
+        answer = client.post(path, json={"inputs": ["a"]}) if path.endswith("predict") else client.get(path)
+        assert answer.status_code == 404
+        assert answer.json()["error"].endswith(".")

@@ -1,0 +1,85 @@
+"""Model folders of every task with weights that nothing was learned by: enough to be asked over HTTP."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from saccade.data.labelled import LabelledText
+from saccade.data.tagged import TaggedSentence
+from saccade.tasks.bundle import read_bundle, write_bundle
+from saccade.tasks.classification import Classification, ClassificationText
+from saccade.tasks.classification_data import ClassificationData
+from saccade.tasks.generation import GenerationOptions
+from saccade.tasks.images import Images
+from saccade.tasks.language_model import LanguageModel
+from saccade.tasks.masked_language_model import MaskedLanguageModel
+from saccade.tasks.masked_language_model_filler import FillOptions
+from saccade.tasks.predictor import NoOptions
+from saccade.tasks.search import SearchOptions
+from saccade.tasks.tagging import Tagging
+from saccade.tasks.task import Bundle, Task
+from saccade.tasks.translation import Translation
+from saccade.tasks.word_ids import TaggingText
+from saccade.text import Tokenizer
+from toy_language import toy_pairs
+
+SIZES = {"width": 12, "num_heads": 2, "encoder_layers": 2, "decoder_layers": 2, "feedforward_width": 20}
+LANGUAGES = '[data]\nsource_language = "{}"\ntarget_language = "{}"\n'
+PAIRS = toy_pairs(60, seed=3)
+ENGLISH, FRENCH = ([pair[side] for pair in PAIRS] for side in (0, 1))
+
+
+def write_untrained(folder: Path, task: Task, options: Any, *, recipe: str = "", **fields: Any) -> Path:
+    """A folder of a Transformer for this task."""
+    torch.manual_seed(3)
+    config = task.networks["transformer"].config.read(SIZES | fields, "the model")
+    bundle = Bundle(task, "transformer", config, task.build("transformer", config).eval(), options)
+    write_bundle(folder, bundle, recipe=f'task = "{task.name}"\n{recipe}', readme="")
+    return folder
+
+
+def with_languages(run: Path, folder: Path, source: str, target: str) -> Path:
+    """The model of a run again, with a recipe that names its languages."""
+    write_bundle(folder, read_bundle(run), recipe=LANGUAGES.format(source, target), readme="")
+    return folder
+
+
+def translator(folder: Path) -> Path:
+    """From French to English, with a vocabulary for each."""
+    task = Translation(Tokenizer.train(FRENCH, "word"), Tokenizer.train(ENGLISH, "word"))
+    return write_untrained(folder, task, SearchOptions(), recipe=LANGUAGES.format("fr", "en"))
+
+
+def writer(folder: Path) -> Path:
+    task = LanguageModel(Tokenizer.train(ENGLISH, "character"), 32, separated=True)
+    return write_untrained(folder, task, GenerationOptions(), position="rotary")
+
+
+def filler(folder: Path) -> Path:
+    task = MaskedLanguageModel(Tokenizer.train(ENGLISH, "word"), 32)
+    return write_untrained(folder, task, FillOptions(), position="alibi")
+
+
+def tagger(folder: Path) -> Path:
+    sentences = [
+        TaggedSentence(
+            tuple(text.rstrip(".").split()), tuple("AB"[len(word) % 2] for word in text.split()), (1,), "toy"
+        )
+        for text in ENGLISH
+    ]
+    task = Tagging.prepare({"text": TaggingText(pieces=300)}, sentences, "accuracy")
+    return write_untrained(folder, task, NoOptions())
+
+
+def sorter(folder: Path) -> Path:
+    settings = {"text": ClassificationText(min_frequency=1), "data": ClassificationData(file="x")}
+    texts = [LabelledText(text, ("good", "bad")[number % 2], number, "toy") for number, text in enumerate(ENGLISH)]
+    return write_untrained(folder, Classification.prepare(settings, texts, "accuracy"), NoOptions())
+
+
+def image_classifier(folder: Path) -> Path:
+    task = Images(["round", "square"], (8, 6, 1), (0.5, 0.3))
+    return write_untrained(folder, task, NoOptions(), image_size=[8, 6], patch=2)
