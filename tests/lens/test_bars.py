@@ -11,13 +11,13 @@ from saccade.lens.drawing import Label
 
 
 def test_a_bar_is_as_long_as_its_value() -> None:
-    figure = bars(["a", "bc"], [0.25, 1.0], marks=[None, 0.5], title="shares")
+    figure = bars(["a", "bc"], [0.25, 1.0], marks=[None, 0.5], title="shares", caption="of all")
     (axes,) = figure.axes
     drawn = [patch for patch in axes.patches if isinstance(patch, Rectangle)]
     assert [patch.get_width() for patch in drawn] == [0.25, 1.0]
     assert [list(line.get_xdata()) for line in axes.lines] == [[0.5, 0.5]]  # type: ignore[arg-type]
     texts = [found.whole for found in figure.findobj(Label) if isinstance(found, Label)]
-    assert texts == ["shares", "a", "0.25", "bc", "1.00"]
+    assert texts == ["shares", "a", "0.25", "bc", "1.00", "of all"]
 
 
 @pytest.mark.parametrize(("names", "values"), [([], []), (["a"], [0.1, 0.2]), (["a"] * 121, [0.1] * 121)])

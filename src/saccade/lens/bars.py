@@ -24,9 +24,11 @@ def bars(
     *,
     marks: Sequence[float | None] | None = None,
     title: str | None = None,
+    caption: str | None = None,
     dark: bool = False,
 ) -> Figure:
-    """A bar for each value, its name at the left and its number at its end; ``marks`` are lines across the bars.
+    """A bar for each value, its name at the left and its number at its end; ``marks`` are lines across the bars,
+    ``caption`` stands under them.
 
     Bars are shaded by their value, so that the longest stand out; 1 is the whole width.
     """
@@ -37,8 +39,9 @@ def bars(
         left = MARGIN + max(page.measure(name)[0] for name in names) + GAP
         title_width, title_height = page.measure_title(title)
         top, height = MARGIN + title_height, _ROW * len(names)
-        right = max(left + _LENGTH + page.measure(" 0.00")[0], MARGIN + title_width)
-        page.resize(right + MARGIN, top + height + MARGIN)
+        below_width, below = page.measure(caption, SMALL_SIZE) if caption else (0.0, 0.0)
+        right = max(left + _LENGTH + page.measure(" 0.00")[0], MARGIN + title_width, left + below_width)
+        page.resize(right + MARGIN, top + height + 2 * GAP + below + MARGIN)
         page.write_title(title)
         axes = page.axes(left, top, _LENGTH, height)
         axes.set(xlim=(0, 1), ylim=(len(names), 0))
@@ -57,4 +60,6 @@ def bars(
             page.write(left + _LENGTH * min(end, 1.0) + GAP, middle, f"{value:.2f}", SMALL_SIZE, va="center")
             if mark is not None:
                 axes.plot([mark, mark], [row + 0.05, row + 0.95], color=page.colours.gold, linewidth=2, clip_on=False)
+        if caption:
+            page.write(left, top + height + 2 * GAP, caption, SMALL_SIZE)
     return page.figure
