@@ -1,0 +1,76 @@
+// The address says everything that is seen: page, model, text, layer, head, row, zoom.
+
+/** @typedef {import("./types.js").Parts} Parts */
+
+export const PAGES = ["ask", "walk", "map", "runs", "words"];
+const PAUSE = 120; // milliseconds: browsers refuse an address that changes with every movement of the pointer
+
+let current = readLocation();
+/** @type {number | undefined} */
+let timer;
+
+/** @returns {{page: string, parts: Parts}} */
+function readLocation() {
+  const name = location.pathname.split("/").filter(Boolean)[0] ?? "ask";
+  return { page: PAGES.includes(name) ? name : "ask", parts: Object.fromEntries(new URLSearchParams(location.search)) };
+}
+
+/** What is seen now. */
+export function address() {
+  return { page: current.page, parts: { ...current.parts } };
+}
+
+/** @param {string} page @param {Parts} parts */
+export function addressOf(page, parts) {
+  const query = new URLSearchParams(parts).toString();
+  return `/${page}${query ? `?${query}` : ""}`;
+}
+
+/**
+ * Changes some parts of the address; null leaves one out.
+ * @param {Record<string, string | null>} changes
+ * @param {"push" | "replace"} how push: back returns to what was there before
+ */
+export function changeAddress(changes, how) {
+  const parts = { ...current.parts };
+  for (const [key, value] of Object.entries(changes)) {
+    if (value === null) delete parts[key];
+    else parts[key] = value;
+  }
+  goTo(current.page, parts, how);
+}
+
+/** @param {string} page @param {Parts} parts @param {"push" | "replace"} how */
+export function goTo(page, parts, how) {
+  const isOther = addressOf(page, parts) !== addressOf(current.page, current.parts);
+  if (how === "push") write();
+  current = { page, parts };
+  if (how === "push" && isOther) history.pushState(null, "", addressOf(page, parts));
+  else if (how === "replace") timer ??= window.setTimeout(write, PAUSE);
+}
+
+function write() {
+  clearTimeout(timer);
+  timer = undefined;
+  const wanted = addressOf(current.page, current.parts);
+  if (wanted !== location.pathname + location.search) history.replaceState(null, "", wanted);
+}
+
+/** @param {() => void} run Called after back and forward. */
+export function whenReturned(run) {
+  addEventListener("popstate", () => {
+    clearTimeout(timer);
+    timer = undefined;
+    current = readLocation();
+    run();
+  });
+  addEventListener("pagehide", write);
+}
+
+/**
+ * A whole number of the address.
+ * @param {string | undefined} text @param {number} otherwise
+ */
+export function wholeNumber(text, otherwise) {
+  return text !== undefined && /^\d{1,9}$/.test(text) ? Number(text) : otherwise;
+}

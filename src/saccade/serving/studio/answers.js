@@ -1,0 +1,151 @@
+// The answer, as each task gives it: a text, coloured tags, a label with the words that decided, holes filled in.
+
+import { make, number, visible } from "./dom.js";
+import { colourOf, isDarkInk } from "./ramp.js";
+
+/**
+ * @typedef {import("./types.js").Look} Look
+ * @typedef {import("./types.js").Model} Model
+ * @typedef {import("./types.js").AnswerRecord} AnswerRecord
+ */
+
+const TAG_COLOURS = 8; // in the style sheet: tag-0 ... tag-7
+const MOST_SHOWN = 5;
+const SURE = 0.9;
+
+/**
+ * @param {Model} model @param {AnswerRecord} answer @param {Look | null} look what there is to see of it
+ * @param {{words: string[], step: number | null, chosen: ((word: number) => void) | null, pinned: number | null}} writing
+ *   the words of a text that is written, which can be chosen
+ * @returns {HTMLElement}
+ */
+export function answerElement(model, answer, look, writing) {
+  if (Array.isArray(answer.labels) && Array.isArray(answer.words)) return tags(answer);
+  if (Array.isArray(answer.masks)) return holes(answer);
+  if (answer.probabilities && typeof answer.label === "string") return label(answer, look);
+  const text = String(answer.text ?? "");
+  const written = writing.chosen && writing.words.length ? words(text, writing) : [text];
+  const prompt = typeof answer.prompt === "string" ? make("span", { class: "prompt" }, answer.prompt) : null;
+  return make("p", { class: "answer", dir: "auto", lang: model.languages?.target }, prompt, ...written);
+}
+
+/**
+ * A text with each of its words as a button.
+ * @param {string} text @param {{words: string[], step: number | null, chosen: ((word: number) => void) | null, pinned: number | null}} writing
+ */
+function words(text, { words: labels, step, chosen, pinned }) {
+  /** @type {(Node | string)[]} */
+  const parts = [];
+  let from = 0;
+  labels.forEach((word, place) => {
+    const start = word ? text.indexOf(word, from) : -1;
+    if (start < 0) return;
+    if (start > from) parts.push(text.slice(from, start));
+    const isLater = step !== null && place >= step;
+    parts.push(
+      make("button", { type: "button", class: isLater ? "word later" : "word", "aria-pressed": String(place === pinned), onclick: () => chosen?.(place) }, word),
+    );
+    from = start + word.length;
+  });
+  if (from < text.length) parts.push(text.slice(from));
+  return parts;
+}
+
+/** @param {AnswerRecord} answer */
+function tags(answer) {
+  const names = [...new Set(answer.labels)].sort();
+  const each = answer.words.map((/** @type {string} */ word, /** @type {number} */ place) => {
+    const tag = answer.labels[place];
+    const probability = answer.probabilities?.[place] ?? 1;
+    const doubt = probability < SURE ? make("small", { class: "mono" }, ` ${Math.round(100 * probability)} %`) : null;
+    const kind = `tag tag-${names.indexOf(tag) % TAG_COLOURS}`;
+    return make("li", { class: kind }, make("bdi", {}, visible(word)), make("span", { class: "tag-name" }, tag, doubt));
+  });
+  return make("ol", { class: "answer tags", "aria-label": "Each word with its tag" }, ...each);
+}
+
+/** @param {AnswerRecord} answer @param {Look | null} look */
+function label(answer, look) {
+  const surest = /** @type {[string, number][]} */ (Object.entries(answer.probabilities));
+  surest.sort((one, other) => other[1] - one[1]);
+  const bars = surest.slice(0, MOST_SHOWN).map(([name, probability]) => bar(name, probability));
+  const deciding = look?.deciding ?? [];
+  return make(
+    "div",
+    { class: "answer labelled" },
+    make("p", { class: "label" }, answer.label),
+    make("ol", { class: "bars", "aria-label": "Probabilities" }, ...bars),
+    deciding.length > 0 && decided(deciding),
+  );
+}
+
+/** @param {{word: string, weight: number}[]} deciding */
+function decided(deciding) {
+  const most = Math.max(...deciding.map(({ weight }) => weight), 1e-9);
+  const parts = deciding.flatMap(({ word, weight }) => {
+    const shade = weight / most;
+    const mark = make("span", { class: isDarkInk(shade) ? "decided on-ink" : "decided", title: `share ${number(weight, 3)}` }, visible(word));
+    mark.style.backgroundColor = colourOf(shade * 0.9);
+    return [mark, " "];
+  });
+  return make("p", { class: "deciding" }, make("small", {}, "the words that decided: "), ...parts, make("small", {}, `darkest: share ${number(most)}`));
+}
+
+/** @param {AnswerRecord} answer */
+function holes(answer) {
+  const lists = answer.masks.map((/** @type {{token: string, probability: number}[]} */ some, /** @type {number} */ place) => {
+    const name = answer.masks.length > 1 ? `hole ${place + 1}` : "the hole";
+    const bars = some.slice(0, MOST_SHOWN).map(({ token, probability }) => bar(token, probability));
+    return make("div", {}, make("h3", {}, name), make("ol", { class: "bars", "aria-label": `Candidates for ${name}` }, ...bars));
+  });
+  return make("div", { class: "answer" }, make("p", { dir: "auto" }, answer.text), make("div", { class: "holes" }, ...lists));
+}
+
+/** @param {string} name @param {number} probability */
+function bar(name, probability) {
+  const item = make("li", {}, make("bdi", {}, visible(name)), make("span", { class: "mono" }, number(probability, 3)));
+  item.style.setProperty("--share", String(probability));
+  return item;
+}
+
+/**
+ * All answers, each with its own attention.
+ * @param {AnswerRecord[]} answers the best first @param {number} which @param {(which: number) => void} chosen
+ */
+export function alternativesElement(answers, which, chosen) {
+  if (answers.length < 2) return null;
+  const items = answers.map((one, place) => {
+    const score = typeof one.score === "number" ? make("span", { class: "mono" }, number(one.score, 3)) : null;
+    const button = make("button", { type: "button", "aria-pressed": String(place === which), onclick: () => chosen(place) }, make("bdi", {}, String(one.text)), score);
+    return make("li", {}, button);
+  });
+  const more = make("details", { class: "others" }, make("summary", {}, `${answers.length - 1} more`), make("ol", {}, ...items));
+  more.open = which > 0;
+  return more;
+}
+
+/**
+ * Two texts, and where the second differs: its words that are not in the first in this order.
+ * @param {string} before @param {string} after
+ */
+export function differing(before, after) {
+  const [one, other] = [before.split(/\s+/), after.split(/\s+/)];
+  const common = one.map(() => new Array(other.length + 1).fill(0));
+  common.push(new Array(other.length + 1).fill(0));
+  for (let row = one.length - 1; row >= 0; row -= 1) {
+    for (let column = other.length - 1; column >= 0; column -= 1) {
+      const isSame = one[row] === other[column];
+      common[row][column] = isSame ? common[row + 1][column + 1] + 1 : Math.max(common[row + 1][column], common[row][column + 1]);
+    }
+  }
+  /** @type {(Node | string)[]} */
+  const parts = [];
+  let row = 0;
+  other.forEach((word, column) => {
+    while (row < one.length && one[row] !== word && common[row + 1][column] >= common[row][column + 1]) row += 1;
+    const isSame = row < one.length && one[row] === word;
+    if (isSame) row += 1;
+    parts.push(isSame ? word : make("mark", {}, word), " ");
+  });
+  return parts;
+}

@@ -1,0 +1,171 @@
+// Everything that is asked of the server. What goes wrong is a sentence for the page.
+
+/**
+ * @typedef {import("./types.js").Look} Look
+ * @typedef {import("./types.js").Matrix} Matrix
+ */
+
+/** An error that a person can read. */
+export class Refused extends Error {
+  /** @param {string} message @param {number} status */
+  constructor(message, status) {
+    super(message);
+    this.status = status;
+  }
+}
+
+/** @param {unknown} error Whether it says no more than that nobody waits for the answer. */
+export function isStopped(error) {
+  return error instanceof DOMException && error.name === "AbortError";
+}
+
+/** @param {string} path @param {RequestInit} options @returns {Promise<Response>} */
+async function ask(path, options) {
+  let answer;
+  try {
+    answer = await fetch(path, options);
+  } catch (error) {
+    if (isStopped(error)) throw error;
+    throw new Refused("The server does not answer. Is `saccade serve` still running?", 0);
+  }
+  if (answer.ok) return answer;
+  throw new Refused(await sentence(answer), answer.status);
+}
+
+/** @param {Response} answer */
+async function sentence(answer) {
+  const text = await answer.text().catch(() => "");
+  try {
+    const said = JSON.parse(text).error;
+    if (typeof said === "string" && said) return said;
+  } catch {
+    // Not JSON: something between the page and the server answered.
+  }
+  if (answer.status === 429) return "The server has too much to do just now; try again in a moment.";
+  return `The server answered with an error (${answer.status}).`;
+}
+
+/** @param {string} path @param {AbortSignal} [signal] @returns {Promise<any>} */
+export async function get(path, signal) {
+  return (await ask(path, { signal })).json();
+}
+
+/** @param {string} path @param {unknown} content @param {AbortSignal} [signal] */
+function posted(path, content, signal) {
+  const headers = { "content-type": "application/json" };
+  return ask(path, { method: "POST", headers, body: JSON.stringify(content), signal });
+}
+
+/** @param {string} path @param {unknown} content @param {AbortSignal} [signal] @returns {Promise<any>} */
+export async function post(path, content, signal) {
+  return (await posted(path, content, signal)).json();
+}
+
+/** @param {string} text One part of a path. */
+export function inPath(text) {
+  return encodeURIComponent(text);
+}
+
+/** @param {Record<string, string | number | undefined>} parts */
+export function query(parts) {
+  const given = Object.entries(parts).filter(([, value]) => value !== undefined);
+  return new URLSearchParams(given.map(([key, value]) => [key, String(value)])).toString();
+}
+
+/**
+ * Numbers, with what their headers say of them.
+ * @param {string} path @param {AbortSignal} [signal]
+ */
+export async function numbers(path, signal) {
+  const answer = await ask(path, { signal });
+  const bytes = await answer.arrayBuffer();
+  const header = (/** @type {string} */ name) => Number(answer.headers.get(name) ?? 1);
+  return {
+    rows: header("X-Rows"),
+    columns: header("X-Columns"),
+    heads: header("X-Heads"),
+    cell: /** @type {[number, number]} */ ((answer.headers.get("X-Cell") ?? "1x1").split("x").map(Number)), // queries, keys
+    pool: answer.headers.get("X-Pool") ?? "",
+    values: new Float32Array(bytes), // little endian, as every machine with a browser is
+  };
+}
+
+/**
+ * What a server tells piece by piece (server-sent events), until it ends.
+ * @param {string} path @param {unknown} content what is posted; undefined: the address is only read
+ * @param {AbortSignal} signal
+ * @returns {AsyncGenerator<any>}
+ */
+export async function* events(path, content, signal) {
+  const answer = await (content === undefined ? ask(path, { signal }) : posted(path, content, signal));
+  if (!answer.body) return;
+  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+  let text = "";
+  try {
+    for (;;) {
+      const { value, done } = await reader.read();
+      if (done) return;
+      text += value.replaceAll("\r\n", "\n");
+      const parts = text.split("\n\n");
+      text = parts.pop() ?? "";
+      for (const part of parts) {
+        const data = part.split("\n").filter((line) => line.startsWith("data:")).map((line) => line.slice(5).trim());
+        if (!data.length) continue;
+        const told = JSON.parse(data.join("\n"));
+        if (typeof told.error === "string") throw new Refused(told.error, 200);
+        yield told;
+      }
+    }
+  } finally {
+    reader.cancel().catch(() => undefined);
+  }
+}
+
+const MOST_KEPT = 96; // matrices
+/** @type {Map<string, Promise<any>>} */
+const kept = new Map();
+
+/**
+ * Numbers that do not change, kept until many others have been asked for.
+ * @param {string} path
+ * @returns {Promise<Awaited<ReturnType<typeof numbers>>>}
+ */
+export function keptNumbers(path) {
+  const known = kept.get(path) ?? numbers(path);
+  kept.delete(path);
+  kept.set(path, known);
+  known.catch(() => kept.delete(path));
+  if (kept.size > MOST_KEPT) kept.delete(/** @type {string} */ (kept.keys().next().value));
+  return known;
+}
+
+/**
+ * The weights of one head, of several ("mean", "max"), or of a stack of layers ("rollout").
+ * @param {Look} look @param {string} name @param {string} head @param {boolean} words
+ * @returns {Promise<Matrix>}
+ */
+export function weightsOf(look, name, head, words) {
+  const base = `/api/looks/${inPath(look.id ?? "")}`;
+  const inWords = words ? 1 : 0;
+  if (head === "rollout") {
+    return keptNumbers(`${base}/rollout?${query({ stack: stackOf(look, name), heads: "mean", words: inWords })}`);
+  }
+  return keptNumbers(`${base}/matrix?${query({ name, head, words: inWords })}`);
+}
+
+/**
+ * The stack of self-attentions that this one is a layer of.
+ * @param {Look} look @param {string} name
+ */
+export function stackOf(look, name) {
+  return Object.entries(look.stacks ?? {}).find(([, names]) => names.includes(name))?.[0];
+}
+
+/**
+ * Small pictures of all heads of one attention.
+ * @param {Look} look @param {string} name
+ * @returns {Promise<import("./types.js").HeadPictures>}
+ */
+export function headPictures(look, name) {
+  return keptNumbers(`/api/looks/${inPath(look.id ?? "")}/heads?${query({ name, cells: 32 })}`);
+}

@@ -1,0 +1,139 @@
+// Change something and see the answer change: heads off, links cut, words swapped.
+
+import { differing } from "./answers.js";
+import { isEdited, tokensOf, writeLinks } from "./ask-state.js";
+import { choice, make, number, reveal, setChoice, visible } from "./dom.js";
+
+/**
+ * @typedef {import("./types.js").Look} Look
+ * @typedef {import("./ask-state.js").AskState} AskState
+ * @typedef {import("./ask-state.js").Settled} Settled
+ */
+
+export class Edits {
+  /** @param {(parts: Record<string, string | null>, how?: "push" | "replace") => void} changed */
+  constructor(changed) {
+    this.changed = changed;
+    this.head = make("button", { type: "button", class: "small", onclick: () => this.toggleHead() });
+    this.link = make("button", { type: "button", class: "small", onclick: () => this.toggleLink() });
+    this.hint = make("p", { class: "quiet" }, "Open a head to switch it off or to cut one of its links.");
+    this.old = make("select", { "aria-label": "The word that is swapped" });
+    this.fresh = make("input", { type: "text", size: 10, "aria-label": "The word in its place", placeholder: "another word" });
+    this.swapForm = make("form", { class: "row swap" }, "swap ", this.old, " for ", this.fresh, make("button", { class: "small" }, "Swap"));
+    this.swapForm.addEventListener("submit", (event) => {
+      event.preventDefault();
+      if (this.old.value && this.fresh.value.trim()) changed({ swap: `${this.old.value}→${this.fresh.value.trim()}`, n: null }, "push");
+    });
+    this.chips = make("ul", { class: "chips", "aria-label": "What is changed" });
+    this.outcome = make("div", { class: "outcome", "aria-live": "polite" });
+    this.weights = choice("Weights", "weights", [["after", "after"], ["before", "before"], ["difference", "difference"]], (value) => changed({ show: value === "after" ? null : value }));
+    this.result = make("div", { hidden: true }, this.chips, this.outcome, make("div", { class: "row" }, make("span", { class: "quiet" }, "the map shows weights"), this.weights));
+    this.element = make("section", { class: "edits", "aria-label": "Change something" }, make("h2", {}, "Change something"), this.hint, make("div", { class: "row" }, this.head, this.link), this.swapForm, this.result);
+    /** @type {{look: Look, settled: Settled, state: AskState} | null} */
+    this.given = null;
+    this.cell = { row: 0, column: 0 };
+  }
+
+  /** @param {Look} look the one that is shown @param {Look | null} after with the changes @param {Settled} settled @param {AskState} state @param {string | null} text */
+  show(look, after, settled, state, text) {
+    this.given = { look, settled, state };
+    const key = this.headKey();
+    reveal(this.head, key !== null);
+    reveal(this.hint, key === null);
+    this.head.textContent = key && state.off.includes(key) ? "Switch this head on" : "Switch this head off";
+    const words = text === null ? [] : [...new Set(text.match(/[\p{L}\p{N}'’-]+/gu) ?? [])];
+    reveal(this.swapForm, words.length > 0);
+    const chosen = state.swap?.[0] ?? this.old.value;
+    this.old.replaceChildren(...words.map((word) => make("option", { value: word }, word)));
+    this.old.value = words.includes(chosen) ? chosen : (words[0] ?? "");
+    if (state.swap && document.activeElement !== this.fresh) this.fresh.value = state.swap[1];
+    this.point(this.cell.row, this.cell.column);
+    reveal(this.result, isEdited(state));
+    this.showChips(state);
+    this.showOutcome(after);
+    setChoice(this.weights, state.shown);
+  }
+
+  /** The cell that a link is cut at. @param {number} row @param {number} column */
+  point(row, column) {
+    this.cell = { row, column };
+    const isCell = this.given !== null && this.headKey() !== null && this.given.settled.view !== "arcs";
+    reveal(this.link, isCell);
+    if (!this.given || !isCell) return;
+    const { rows, columns } = this.given.settled;
+    const name = `«${visible(rows[row] ?? "")}» → «${visible(columns[column] ?? "")}»`;
+    this.link.textContent = `${this.cutHere().length ? "Restore" : "Cut"} the link ${name}`;
+  }
+
+  /** The open head as "encoder.0.self:2"; null where all heads are seen together. */
+  headKey() {
+    if (!this.given || !/^\d+$/.test(this.given.settled.head)) return null;
+    return `${this.given.settled.attention.name}:${this.given.settled.head}`;
+  }
+
+  toggleHead() {
+    const key = this.headKey();
+    if (key && this.given) this.toggle(key, this.given.state);
+  }
+
+  /** @param {string} key @param {AskState} state */
+  toggle(key, state) {
+    const off = state.off.includes(key) ? state.off.filter((one) => one !== key) : [...state.off, key];
+    this.changed({ off: off.length ? off.join(",") : null, n: null }, "push");
+  }
+
+  /** The links between the tokens of the cell. @returns {[string, number, number][]} */
+  linksHere() {
+    const key = this.headKey();
+    if (!this.given || !key) return [];
+    const { look, settled } = this.given;
+    const rows = tokensOf(look.axes[settled.attention.rows], this.cell.row, settled.words);
+    const columns = tokensOf(look.axes[settled.attention.columns], this.cell.column, settled.words);
+    return rows.flatMap((row) => columns.map((column) => /** @type {[string, number, number]} */ ([key, row, column])));
+  }
+
+  cutHere() {
+    const here = new Set(this.linksHere().map(String));
+    return this.given?.state.cut.filter((link) => here.has(String(link))) ?? [];
+  }
+
+  toggleLink() {
+    if (!this.given) return;
+    const cut = this.cutHere();
+    const kept = this.given.state.cut.filter((link) => !cut.includes(link));
+    this.changed({ cut: writeLinks(cut.length ? kept : [...kept, ...this.linksHere()]), n: null }, "push");
+  }
+
+  /** @param {AskState} state */
+  showChips(state) {
+    const chip = (/** @type {string} */ text, /** @type {Record<string, string | null>} */ parts) => {
+      return make("li", {}, make("button", { type: "button", class: "small", "aria-label": `Undo: ${text}`, onclick: () => this.changed(parts, "push") }, text, " ×"));
+    };
+    const { off, cut, swap } = state;
+    const without = (/** @type {string[]} */ some) => (some.length ? some.join(",") : null);
+    this.chips.replaceChildren(
+      ...off.map((head) => chip(`without head ${head}`, { off: without(off.filter((one) => one !== head)) })),
+      ...cut.map((link) => chip(`without link ${link.join(":")}`, { cut: writeLinks(cut.filter((one) => one !== link)) })),
+      ...(swap ? [chip(`«${swap[1]}» for «${swap[0]}»`, { swap: null })] : []),
+      ...(off.length + cut.length + Number(swap !== null) > 1 ? [chip("everything as it was", { off: null, cut: null, swap: null })] : []),
+    );
+  }
+
+  /** @param {Look | null} after */
+  showOutcome(after) {
+    const change = after?.change;
+    if (!change) return this.outcome.replaceChildren();
+    const said = change.same ? ["the same answer"] : differing(change.before.text, change.after.text);
+    const lines = [make("dt", {}, "before"), make("dd", { dir: "auto" }, change.before.text), make("dt", {}, "after"), make("dd", { dir: "auto", class: change.same ? "quiet" : "changed" }, ...said)];
+    const rows = change.before.tokens.map((token, place) => {
+      const [one, other] = [Math.exp(change.before.before[place]), Math.exp(change.before.after[place])];
+      const cells = [number(one, 4), number(other, 4)].map((text) => make("td", { class: "mono" }, text));
+      return make("tr", Math.abs(one - other) > 0.05 ? { class: "moved" } : {}, make("th", { scope: "row" }, make("bdi", {}, visible(token))), ...cells);
+    });
+    const head = make("thead", {}, make("tr", {}, make("th", { scope: "col" }, "token"), make("th", { scope: "col" }, "before"), make("th", { scope: "col" }, "after")));
+    const table = make("table", {}, make("caption", { class: "unseen" }, "Probability of each token of the answer before"), head, make("tbody", {}, ...rows));
+    const details = make("details", {}, make("summary", {}, "how probable each token of the old answer is"), table);
+    this.outcome.replaceChildren(make("dl", {}, ...lines), details);
+    return undefined;
+  }
+}

@@ -1,0 +1,144 @@
+// What is asked: a text, or an image that is uploaded, drawn, or a sample of the model's data.
+
+import { afterwards, make, within } from "./dom.js";
+
+/** @typedef {import("./types.js").Model} Model */
+
+const PAUSE = 150; // milliseconds after the last key until the model is asked
+const BRUSH = 1.6; // pixels of the model's image
+
+export class TextInput {
+  /**
+   * @param {string} label @param {(text: string, isFinal: boolean) => void} changed
+   */
+  constructor(label, changed) {
+    const later = afterwards((/** @type {string} */ text) => changed(text, false), PAUSE);
+    this.area = make("textarea", { rows: 1, class: "text", "aria-label": label, placeholder: "Type a sentence", spellcheck: "false", dir: "auto" });
+    this.area.addEventListener("input", () => {
+      this.grow();
+      later(this.area.value);
+    });
+    this.area.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+      event.preventDefault();
+      changed(this.area.value, true);
+    });
+    this.element = this.area;
+    new ResizeObserver(() => this.grow()).observe(this.area);
+  }
+
+  /** @param {string} text */
+  show(text) {
+    if (document.activeElement !== this.area || this.area.value.trim() !== text.trim()) this.area.value = text;
+    this.grow();
+  }
+
+  grow() {
+    this.area.style.height = "0";
+    this.area.style.height = `${Math.min(260, this.area.scrollHeight + 2)}px`;
+  }
+}
+
+export class ImageInput {
+  /** @param {Model} model @param {(image: {sample: number} | {png: string}) => void} changed */
+  constructor(model, changed) {
+    this.changed = changed;
+    this.size = model.image ?? { height: 28, width: 28 };
+    this.pad = make("canvas", { class: "pad", width: this.size.width, height: this.size.height, tabindex: "0", role: "img", "aria-label": "Draw here" });
+    const samples = model.examples.filter((one) => typeof one === "object" && one !== null && "sample" in one);
+    const options = samples.map((one) => make("option", { value: one.sample }, `sample ${one.sample}`));
+    this.samples = make("select", { "aria-label": "A sample image", onchange: () => changed({ sample: Number(this.samples.value) }) }, ...options);
+    const file = make("input", { type: "file", accept: "image/png,image/jpeg", class: "unseen", "aria-label": "Upload an image", onchange: () => void this.upload(file) });
+    const upload = make("button", { type: "button", onclick: () => file.click() }, "Upload …");
+    const clear = make("button", { type: "button", onclick: () => this.wipe() }, "Clear");
+    this.element = make(
+      "div",
+      { class: "image-input" },
+      make("div", {}, this.pad, make("p", { class: "quiet" }, "draw with the pointer")),
+      make("div", { class: "row" }, this.samples, upload, file, clear),
+    );
+    /** @type {[number, number] | null} */
+    this.last = null;
+    this.send = afterwards(() => changed({ png: this.png() }), PAUSE);
+    this.pad.addEventListener("pointerdown", (event) => this.begin(event));
+    this.pad.addEventListener("pointermove", (event) => this.stroke(event));
+    this.pad.addEventListener("pointerup", () => (this.last = null));
+    this.wipe(false);
+  }
+
+  /** @returns {CanvasRenderingContext2D} */
+  get context() {
+    return /** @type {CanvasRenderingContext2D} */ (this.pad.getContext("2d", { willReadFrequently: true }));
+  }
+
+  png() {
+    return this.pad.toDataURL("image/png").split(",")[1];
+  }
+
+  /** @param {boolean} [isTold] */
+  wipe(isTold = true) {
+    this.context.fillStyle = "black";
+    this.context.fillRect(0, 0, this.pad.width, this.pad.height);
+    if (isTold) this.send();
+  }
+
+  /** @param {PointerEvent} event @returns {[number, number]} */
+  place(event) {
+    const frame = this.pad.getBoundingClientRect();
+    const share = (/** @type {number} */ at, /** @type {number} */ start, /** @type {number} */ size) => within((at - start) / size, 0, 1);
+    return [
+      this.pad.width * share(event.clientX, frame.left, frame.width),
+      this.pad.height * share(event.clientY, frame.top, frame.height),
+    ];
+  }
+
+  /** @param {PointerEvent} event */
+  begin(event) {
+    this.pad.setPointerCapture(event.pointerId);
+    this.last = this.place(event);
+    this.stroke(event);
+  }
+
+  /** @param {PointerEvent} event */
+  stroke(event) {
+    if (!this.last) return;
+    const next = this.place(event);
+    const { context } = this;
+    context.strokeStyle = "white";
+    context.lineWidth = 2 * BRUSH;
+    context.lineCap = "round";
+    context.beginPath();
+    context.moveTo(...this.last);
+    context.lineTo(next[0] + 0.01, next[1]);
+    context.stroke();
+    this.last = next;
+    this.send();
+  }
+
+  /** @param {HTMLInputElement} file */
+  async upload(file) {
+    const chosen = file.files?.[0];
+    if (!chosen) return;
+    const image = await createImageBitmap(chosen);
+    const { width, height } = this.pad;
+    const scale = Math.min(width / image.width, height / image.height);
+    this.wipe(false);
+    this.context.imageSmoothingQuality = "high";
+    this.context.drawImage(image, (width - image.width * scale) / 2, (height - image.height * scale) / 2, image.width * scale, image.height * scale);
+    this.changed({ png: this.png() });
+  }
+
+  /** @param {{sample?: number, png?: string}} image */
+  show(image) {
+    if (image.sample !== undefined) this.samples.value = String(image.sample);
+    else if (image.png) void this.load(image.png);
+  }
+
+  /** @param {string} png */
+  async load(png) {
+    if (png === this.png()) return;
+    const bytes = Uint8Array.from(atob(png), (letter) => letter.charCodeAt(0));
+    const image = await createImageBitmap(new Blob([bytes], { type: "image/png" })).catch(() => null);
+    if (image) this.context.drawImage(image, 0, 0, this.pad.width, this.pad.height);
+  }
+}

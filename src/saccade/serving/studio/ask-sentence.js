@@ -1,0 +1,220 @@
+// One sentence (or image): what is asked, what is answered, and what was looked at.
+
+import { alternativesElement, answerElement } from "./answers.js";
+import { events, inPath, post } from "./api.js";
+import { Figure } from "./ask-figure.js";
+import { ImageInput, TextInput } from "./ask-input.js";
+import { isEdited, settle } from "./ask-state.js";
+import { make, number, reveal } from "./dom.js";
+
+/**
+ * @typedef {import("./types.js").Look} Look
+ * @typedef {import("./types.js").Model} Model
+ * @typedef {import("./ask-state.js").AskState} AskState
+ * @typedef {import("./ask-state.js").Settled} Settled
+ * @typedef {string | {sample: number} | {png: string}} Given
+ *
+ * @typedef {object} Listener
+ * @property {(given: Given, isFinal: boolean) => void} asked
+ * @property {(parts: Record<string, string | null>, how?: "push" | "replace") => void} changed
+ * @property {(row: number, column: number) => void} moved
+ */
+
+const MOST_KEPT = 24; // looks
+const ANSWERS = 5;
+const WRITTEN_TOKENS = 40;
+
+export class Sentence {
+  /** @param {Listener} listener @param {string} label */
+  constructor(listener, label) {
+    this.listener = listener;
+    this.label = label;
+    this.inputPlace = make("div", { class: "input" });
+    this.answer = make("div", { class: "answer-place", "aria-live": "polite" });
+    this.others = make("div", {});
+    this.steps = make("div", { class: "steps row", role: "group", "aria-label": "Step through the output", hidden: true });
+    this.figure = new Figure(
+      (row, column) => listener.moved(row, column),
+      (row, column) => listener.changed(row === null ? { pin: null } : { row: String(row), col: String(column), pin: "1" }),
+    );
+    this.nothing = make("p", { class: "quiet", hidden: true });
+    this.element = make("section", { class: "sentence", "aria-label": label }, this.inputPlace, this.answer, this.others, this.steps);
+    /** @type {TextInput | ImageInput | null} */
+    this.input = null;
+    /** @type {Model | null} */
+    this.model = null;
+    /** @type {Look | null} */
+    this.look = null;
+    /** @type {Look | null} */
+    this.changed = null;
+    /** @type {Given} */
+    this.given = "";
+    /** @type {Map<string, Look>} */
+    this.kept = new Map();
+  }
+
+  /** @param {Model} model */
+  use(model) {
+    if (this.model === model) return;
+    this.model = model;
+    [this.look, this.changed] = [null, null];
+    this.input = model.image
+      ? new ImageInput(model, (image) => this.listener.asked(image, true))
+      : new TextInput(this.label, (text, isFinal) => this.listener.asked(text, isFinal));
+    this.inputPlace.replaceChildren(this.input.element);
+    this.answer.replaceChildren();
+    this.others.replaceChildren();
+  }
+
+  /** @param {Given} given */
+  showInput(given) {
+    if (this.input instanceof TextInput) this.input.show(String(given));
+    else if (this.input && typeof given === "object") this.input.show(given);
+  }
+
+  /**
+   * Asks the model, and once more with what is changed.
+   * @param {Given} given @param {AskState} state @param {AbortSignal} signal
+   */
+  async ask(given, state, signal) {
+    const { model } = this;
+    if (!model) return;
+    this.given = given;
+    const options = optionsOf(model, state);
+    const request = { input: given, options, which: state.which };
+    const isNew = !this.kept.has(JSON.stringify([model.name, request]));
+    if (isNew && model.streams && !state.isDrawn && state.which === 0) await this.stream(model, request, signal);
+    const look = await this.lookAt(model, request, signal);
+    const edits = { without_heads: state.off, without_links: state.cut, replace: state.swap };
+    const changed = isEdited(state) ? await this.lookAt(model, { ...request, which: 0, ...edits }, signal) : null;
+    [this.look, this.changed] = [look, changed];
+  }
+
+  /** @param {Model} model @param {{input: Given, options: object}} request @param {AbortSignal} signal */
+  async stream(model, { input, options }, signal) {
+    const text = make("span", {});
+    const cursor = make("span", { class: "cursor" }, "▍");
+    this.answer.replaceChildren(make("p", { class: "answer", dir: "auto" }, make("span", { class: "prompt" }, String(input)), text, cursor));
+    for await (const { piece } of events(`/api/models/${inPath(model.name)}/stream`, { input, options }, signal)) {
+      if (typeof piece === "string") text.textContent += piece;
+    }
+    cursor.remove();
+  }
+
+  /** @param {Model} model @param {object} request @param {AbortSignal} signal @returns {Promise<Look>} */
+  async lookAt(model, request, signal) {
+    const key = JSON.stringify([model.name, request]);
+    const known = this.kept.get(key);
+    if (known) return known;
+    const look = await post(`/api/models/${inPath(model.name)}/looks`, request, signal);
+    this.kept.set(key, look);
+    if (this.kept.size > MOST_KEPT) this.kept.delete(/** @type {string} */ (this.kept.keys().next().value));
+    return look;
+  }
+
+  /** What the server no longer keeps is asked for again. */
+  forget() {
+    this.kept.clear();
+  }
+
+  /** The look that is shown: after the change, if there is one. @param {AskState} state */
+  shown(state) {
+    return this.changed && state.shown !== "before" ? this.changed : this.look;
+  }
+
+  /** @param {AskState} state */
+  async draw(state) {
+    const { model, look } = this;
+    const shown = this.shown(state);
+    if (!model || !look || !shown) return;
+    const settled = shown.id === null ? null : settle(state, shown);
+    this.drawAnswer(model, look, state, settled);
+    reveal(this.nothing, settled === null);
+    reveal(this.figure.element, settled !== null);
+    if (!settled) this.nothing.textContent = shown.why ?? "This model looks at nothing.";
+    if (!settled) return;
+    const seen = { ...state, step: this.rowsWritten(look, state, settled) };
+    const walked = typeof this.given === "string" && state.which === 0 ? { m: model.name, t: this.given } : null;
+    await this.figure.show(shown, settled, seen, state.shown === "difference" && this.changed ? look : null, walked);
+  }
+
+  /** @param {Model} model @param {Look} look @param {AskState} state @param {Settled | null} settled */
+  drawAnswer(model, look, state, settled) {
+    const { words, first } = writtenWords(look);
+    const isPinned = settled !== null && state.isPinned && settled.words;
+    const shift = settled?.head === "alignment" || !look.alignment ? 0 : 1; // a decoder's first row is the start
+    const pinned = isPinned && state.row !== null ? state.row - first - shift : null;
+    const chosen = settled?.words ? (/** @type {number} */ word) => this.listener.changed(word === pinned ? { pin: null } : { row: String(word + first + shift), col: null, pin: "1" }) : null;
+    const answer = answerElement(model, look.answer, look, { words, step: state.step, chosen, pinned });
+    const score = typeof look.answer.score === "number" && look.answer.tokens ? make("small", { class: "mono score", title: "log-probability a token" }, number(look.answer.score)) : null;
+    this.answer.replaceChildren(answer, ...(score ? [score] : []));
+    const others = alternativesElement(look.alternatives ?? [], state.which, (which) => this.listener.changed({ n: which ? String(which) : null, pin: null, step: null }, "push"));
+    this.others.replaceChildren(...(others ? [others] : []));
+    this.drawSteps(words.length, state);
+  }
+
+  /** @param {number} count @param {AskState} state */
+  drawSteps(count, state) {
+    reveal(this.steps, count > 1);
+    const step = Math.min(state.step ?? count, count);
+    const go = (/** @type {number} */ next) => this.listener.changed({ step: next >= count ? null : String(Math.max(1, next)) });
+    let slider = /** @type {HTMLInputElement | null} */ (this.steps.querySelector("input"));
+    if (!slider) {
+      slider = make("input", { type: "range", min: 1, "aria-label": "Words written so far" });
+      this.steps.replaceChildren(make("button", { type: "button", class: "small", "aria-label": "One word back" }, "◀"), slider, make("button", { type: "button", class: "small", "aria-label": "One word on" }, "▶"), make("span", { class: "quiet mono" }));
+    }
+    slider.max = String(count);
+    slider.value = String(step);
+    slider.oninput = () => go(Number(slider.value));
+    const [back, on] = this.steps.querySelectorAll("button");
+    back.onclick = () => go(step - 1);
+    on.onclick = () => go(step + 1);
+    back.disabled = step <= 1;
+    on.disabled = step >= count;
+    const said = this.steps.querySelector("span");
+    if (said) said.textContent = `word ${step} of ${count}`;
+  }
+
+  /** The rows of the map that are written when so many words are. @param {Look} look @param {AskState} state @param {Settled} settled */
+  rowsWritten(look, state, settled) {
+    if (state.step === null) return null;
+    const words = state.step + writtenWords(look).first;
+    if (settled.head === "alignment" || settled.words) return words;
+    return look.axes[settled.attention.rows].words.filter((word) => (word ?? 0) < words).length;
+  }
+}
+
+/**
+ * The words that were written one after the other, and the row of the first of them.
+ * @param {Look} look @returns {{words: string[], first: number}}
+ */
+export function writtenWords(look) {
+  if (look.alignment) {
+    const words = look.alignment.rows.filter((word) => word !== "</s>");
+    return { words, first: 0 };
+  }
+  const writer = look.attentions.find((one) => one.kind === "causal");
+  const text = String(look.answer?.text ?? "");
+  if (!writer || !text) return { words: [], first: 0 };
+  const { labels } = look.axes[writer.rows];
+  let [first, end] = [labels.length, text.length];
+  while (first > 0) { // from the end: before the text that was written stands the one that was given
+    const label = labels[first - 1].trim();
+    const start = label ? text.lastIndexOf(label, end - label.length) : -1;
+    if (end < label.length || start < 0 || /\S/.test(text.slice(start + label.length, end)) && end < text.length) break;
+    [first, end] = [first - 1, start];
+  }
+  return { words: labels.slice(first).map((label) => label.trim()), first };
+}
+
+/** @param {Model} model @param {AskState} state */
+export function optionsOf(model, state) {
+  /** @type {Record<string, unknown>} */
+  const options = {};
+  const has = (/** @type {string} */ name) => name in model.options;
+  if (state.isDrawn && has("tries")) Object.assign(options, { sample: true, tries: ANSWERS, seed: state.seed });
+  else if (has("beam") && !model.streams) Object.assign(options, { beam: ANSWERS, n_best: ANSWERS });
+  else if (has("seed")) options.seed = state.seed;
+  if (has("max_tokens")) options.max_tokens = WRITTEN_TOKENS;
+  return options;
+}

@@ -1,0 +1,125 @@
+// What is looked at on the Ask page, as the address says it, made to fit what the model has.
+
+import { wholeNumber } from "./address.js";
+import { stackOf } from "./api.js";
+
+/**
+ * @typedef {import("./types.js").Look} Look
+ * @typedef {import("./types.js").Parts} Parts
+ * @typedef {import("./types.js").Attention} Attention
+ *
+ * @typedef {object} AskState
+ * @property {string | null} attention
+ * @property {string | null} head  a number, "mean", "max", "rollout" or "alignment"
+ * @property {boolean} words  words, not their pieces
+ * @property {string | null} view  "map", "arcs" or "picture"
+ * @property {number | null} row
+ * @property {number | null} column
+ * @property {boolean} isPinned
+ * @property {number} which  0: the best answer
+ * @property {boolean} isDrawn  answers are drawn, not searched for
+ * @property {number} seed
+ * @property {number | null} step  words of the output that are written so far; null: all
+ * @property {string[]} off  heads that are switched off
+ * @property {[string, number, number][]} cut  links that are cut
+ * @property {[string, string] | null} swap
+ * @property {string} shown  weights "after" a change, "before" it, or their "difference"
+ *
+ * @typedef {object} Settled  the same for one look: nothing is left open
+ * @property {Attention} attention
+ * @property {string} head
+ * @property {boolean} words
+ * @property {string} view
+ * @property {string[]} rows  labels
+ * @property {string[]} columns
+ */
+
+/** @param {Parts} parts @returns {AskState} */
+export function readState(parts) {
+  const swap = (parts.swap ?? "").split("→");
+  return {
+    attention: parts.a ?? null,
+    head: parts.h ?? null,
+    words: parts.w !== "0",
+    view: parts.v ?? null,
+    row: parts.row === undefined ? null : wholeNumber(parts.row, 0),
+    column: parts.col === undefined ? null : wholeNumber(parts.col, 0),
+    isPinned: parts.pin === "1",
+    which: wholeNumber(parts.n, 0),
+    isDrawn: parts.how === "draw",
+    seed: wholeNumber(parts.seed, 1),
+    step: parts.step === undefined ? null : wholeNumber(parts.step, 1),
+    off: (parts.off ?? "").split(",").filter(Boolean),
+    cut: (parts.cut ?? "").split(",").flatMap((link) => readLink(link)),
+    swap: swap.length === 2 && swap[0] ? [swap[0], swap[1]] : null,
+    shown: ["before", "difference"].includes(parts.show) ? parts.show : "after",
+  };
+}
+
+/** @param {string} text "encoder.0.self:2:3:4": head 2, row 3, column 4 @returns {[string, number, number][]} */
+function readLink(text) {
+  const found = /^(.+:\d+):(\d+):(\d+)$/.exec(text);
+  return found ? [[found[1], Number(found[2]), Number(found[3])]] : [];
+}
+
+/** @param {[string, number, number][]} links */
+export function writeLinks(links) {
+  return links.length ? links.map((link) => link.join(":")).join(",") : null;
+}
+
+/** @param {AskState} state */
+export function isEdited(state) {
+  return state.off.length > 0 || state.cut.length > 0 || state.swap !== null;
+}
+
+/** @param {AskState} state @param {Look} look @returns {Settled | null} null: there is nothing to look at */
+export function settle(state, look) {
+  const named = look.attentions.find((one) => one.name === state.attention);
+  const attention = named ?? look.attentions.find((one) => one.name === look.layer) ?? look.attentions.at(-1);
+  if (!attention) return null;
+  const head = settledHead(state, look, attention, Boolean(named));
+  const view = settledView(state, look, attention, head);
+  if (head === "alignment" && look.alignment) {
+    const { rows, columns } = look.alignment;
+    return { attention, head, words: true, view, rows, columns };
+  }
+  const [rows, columns] = [look.axes[attention.rows], look.axes[attention.columns]];
+  const labels = (/** @type {import("./types.js").Axis} */ axis) => (state.words ? axis.labels : axis.tokens);
+  return { attention, head, words: state.words, view, rows: labels(rows), columns: labels(columns) };
+}
+
+/** @param {AskState} state @param {Look} look @param {Attention} attention @param {boolean} isNamed */
+function settledHead(state, look, attention, isNamed) {
+  const { head } = state;
+  if (head === "alignment" && look.alignment) return head;
+  if (head === "mean" || head === "max") return head;
+  if (head === "rollout" && stackOf(look, attention.name)) return head;
+  if (head !== null && /^\d+$/.test(head) && Number(head) < attention.heads) return head;
+  if (!isNamed && look.alignment) return "alignment";
+  if (!isNamed && look.head !== undefined) return String(look.head);
+  return "0";
+}
+
+/** @param {AskState} state @param {Look} look @param {Attention} attention @param {string} head */
+function settledView(state, look, attention, head) {
+  const hasPicture = Boolean(look.image) && isOfPatches(look, attention);
+  if (state.view === "picture") return hasPicture ? "picture" : "map";
+  if (state.view === "map" || (state.view === "arcs" && head !== "rollout")) return state.view;
+  return hasPicture ? "picture" : "map";
+}
+
+/** Whether the columns of an attention are the patches of the image. @param {Look} look @param {Attention} attention */
+export function isOfPatches(look, attention) {
+  if (!look.image) return false;
+  const patches = look.image.grid[0] * look.image.grid[1];
+  return [patches, patches + 1].includes(look.axes[attention.columns].tokens.length) && patches > 1;
+}
+
+/**
+ * The tokens that a row or column stands for: itself, or the pieces of a word.
+ * @param {import("./types.js").Axis} axis @param {number} place @param {boolean} words
+ */
+export function tokensOf(axis, place, words) {
+  if (!words) return [place];
+  return axis.words.flatMap((word, token) => (word === place ? [token] : []));
+}

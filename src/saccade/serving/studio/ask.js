@@ -1,0 +1,256 @@
+// Ask: type, read the answer, see what it rests on, change something.
+
+import { Refused } from "./api.js";
+import { Edits } from "./ask-edits.js";
+import { Saving } from "./ask-saving.js";
+import { Sentence } from "./ask-sentence.js";
+import { isOfPatches, readState, settle } from "./ask-state.js";
+import { stackOf } from "./api.js";
+import { choice, make, reveal, setChoice } from "./dom.js";
+import { HeadGrid } from "./heads.js";
+
+/**
+ * @typedef {import("./types.js").Studio} Studio
+ * @typedef {import("./types.js").Parts} Parts
+ * @typedef {import("./types.js").PageView} PageView
+ * @typedef {import("./types.js").Look} Look
+ * @typedef {import("./types.js").Model} Model
+ * @typedef {import("./ask-state.js").AskState} AskState
+ * @typedef {import("./ask-sentence.js").Given} Given
+ */
+
+const HEADS_TOGETHER = ["alignment", "mean", "max", "rollout"];
+/** What is only true of one text or one answer. */
+const OF_ONE_TEXT = { row: null, col: null, pin: null, n: null, step: null, cut: null, swap: null, show: null };
+
+/** @param {HTMLElement} place @param {Studio} studio @returns {PageView} */
+export function open(place, studio) {
+  const page = new AskPage(studio);
+  place.append(page.element);
+  return page;
+}
+
+class AskPage {
+  /** @param {Studio} studio */
+  constructor(studio) {
+    this.studio = studio;
+    this.sentences = [this.sentence("t", "Your text"), this.sentence("t2", "The second text")];
+    this.two = make("input", { type: "checkbox", onchange: () => this.change({ t2: this.two.checked ? this.secondText() : null }, "push") });
+    this.twoLabel = make("label", { class: "check" }, this.two, "two texts");
+    this.examples = make("select", { "aria-label": "An example", onchange: () => this.tryExample() });
+    this.how = choice("Answers", "how", [["best", "best answers"], ["draw", "drawn answers"]], (value) => this.change({ how: value === "draw" ? "draw" : null, n: null, pin: null, step: null }, "push"));
+    this.again = make("button", { type: "button", class: "small", onclick: () => this.change({ seed: String(this.state.seed + 1), n: null, pin: null }, "push") }, "Draw again");
+    this.texts = make("div", { class: "texts" }, ...this.sentences.map((one) => one.element));
+    this.together = choice("Heads", "together", [["alignment", "alignment"], ["head", "head"], ["mean", "mean"], ["max", "max"], ["rollout", "rollout"]], (value) => this.chooseTogether(value));
+    this.unit = choice("Unit", "unit", [["1", "words"], ["0", "pieces"]], (value) => this.change({ w: value === "0" ? "0" : null, row: null, col: null, pin: null }));
+    this.view = choice("View", "view", [["picture", "picture"], ["map", "map"], ["arcs", "arcs"]], (value) => this.change({ v: value }));
+    this.heads = new HeadGrid((name, head) => this.change({ a: name, h: String(head) }, "push"), (name, head) => this.edits.toggle(`${name}:${head}`, this.state));
+    this.edits = new Edits((parts, how) => this.change(parts, how));
+    this.saving = new Saving();
+    const controls = make("div", { class: "controls row" }, this.view, this.together, this.unit);
+    this.stage = make("div", { class: "figures" }, ...this.sentences.flatMap((one) => [make("div", {}, one.figure.element, one.nothing)]));
+    this.aside = make("aside", { "aria-label": "Heads and changes" }, make("h2", {}, "Every head"), this.heads.element, this.edits.element);
+    this.seen = make("div", { class: "stage" }, make("div", {}, controls, this.stage, this.saving.element), this.aside);
+    const tools = make("div", { class: "row ask-tools" }, this.examples, this.how, this.again, this.twoLabel);
+    this.element = make("div", { class: "ask" }, make("h1", { class: "unseen" }, "Ask"), this.texts, tools, this.seen);
+    /** @type {AskState} */
+    this.state = readState({});
+    this.keys = this.makeKeys();
+  }
+
+  /** @param {string} key @param {string} label */
+  sentence(key, label) {
+    return new Sentence(
+      {
+        asked: (given, isFinal) => this.ask(key, given, isFinal),
+        changed: (parts, how) => this.change(parts, how),
+        moved: (row, column) => this.moved(row, column),
+      },
+      label,
+    );
+  }
+
+  makeKeys() {
+    const turn = (/** @type {number} */ by) => this.turnHead(by);
+    return {
+      "← ↑ → ↓": { does: "move through the map", run: () => undefined },
+      "Enter Esc": { does: "pin a row, let it go", run: () => undefined },
+      "+ − 0": { does: "larger, smaller, as it fits (in the map)", run: () => undefined },
+      "[": { does: "head before", run: () => turn(-1) },
+      "]": { does: "head after", run: () => turn(1) },
+      ",": { does: "layer before", run: () => this.turnLayer(-1) },
+      ".": { does: "layer after", run: () => this.turnLayer(1) },
+      w: { does: "words or pieces", run: () => this.change({ w: this.state.words ? "0" : null, row: null, col: null, pin: null }) },
+      m: { does: "map", run: () => this.change({ v: "map" }) },
+      a: { does: "arcs", run: () => this.change({ v: "arcs" }) },
+      x: { does: "switch the open head off or on", run: () => this.edits.toggleHead() },
+      c: { does: "cut the link that is read out", run: () => this.edits.toggleLink() },
+      "/": { does: "type", run: () => this.sentences[0].inputPlace.querySelector("textarea")?.focus() },
+    };
+  }
+
+  // --- the address, and what follows from it ---
+
+  /** @param {Record<string, string | null>} parts @param {"push" | "replace"} [how] */
+  change(parts, how = "replace") {
+    this.studio.go(parts, how);
+    void this.show(this.studio.parts());
+  }
+
+  /** @param {Parts} parts */
+  async show(parts) {
+    const model = this.studio.model();
+    if (!model) return this.studio.status.say("There is no model here; start one with `saccade serve RUN`.");
+    this.state = readState(parts);
+    const isTwo = parts.t2 !== undefined && !model.image;
+    this.showTools(model, isTwo);
+    const given = [givenOf(model, parts, "t"), givenOf(model, parts, "t2")];
+    const used = this.sentences.slice(0, isTwo ? 2 : 1);
+    used.forEach((sentence, place) => {
+      sentence.use(model);
+      sentence.showInput(given[place]);
+    });
+    const asked = await this.studio.status.during("Asking the model", async (signal) => {
+      for (const [place, sentence] of used.entries()) {
+        const state = place ? { ...this.state, cut: [], swap: null, which: 0 } : this.state;
+        await sentence.ask(given[place], state, signal);
+      }
+      await this.draw(used);
+      return true;
+    });
+    this.element.toggleAttribute("data-old", !asked);
+    return undefined;
+  }
+
+  /** @param {Sentence[]} used */
+  async draw(used) {
+    try {
+      await Promise.all([...used.map((one) => one.draw(this.state)), this.drawControls()]);
+    } catch (error) {
+      if (!(error instanceof Refused) || error.status !== 404) throw error;
+      for (const one of used) one.forget(); // the server keeps looks for a while only
+      throw new Refused("This look is no longer kept; ask again by pressing Enter in the text.", 404);
+    }
+  }
+
+  /** @param {Model} model @param {boolean} isTwo */
+  showTools(model, isTwo) {
+    this.two.checked = isTwo;
+    reveal(this.twoLabel, !model.image);
+    this.texts.toggleAttribute("data-two", isTwo);
+    this.stage.toggleAttribute("data-two", isTwo);
+    reveal(this.sentences[1].element, isTwo);
+    reveal(/** @type {HTMLElement} */ (this.sentences[1].figure.element.parentElement), isTwo);
+    const examples = model.examples.filter((one) => typeof one === "string");
+    reveal(this.examples, examples.length > 0);
+    this.examples.replaceChildren(make("option", { value: "" }, "try another text …"), ...examples.map((one) => make("option", { value: one }, one)));
+    reveal(this.how, "tries" in model.options);
+    reveal(this.again, "tries" in model.options && (this.state.isDrawn || model.streams));
+    setChoice(this.how, this.state.isDrawn ? "draw" : "best");
+  }
+
+  async drawControls() {
+    const [first] = this.sentences;
+    const look = first.shown(this.state);
+    const settled = look && look.id !== null ? settle(this.state, look) : null;
+    reveal(this.seen, look !== null);
+    reveal(this.aside, settled !== null);
+    this.element.querySelector(".controls")?.toggleAttribute("hidden", settled === null);
+    this.saving.show(look, settled);
+    if (!look || !settled) return;
+    setChoice(this.together, HEADS_TOGETHER.includes(settled.head) ? settled.head : "head");
+    setChoice(this.unit, this.state.words ? "1" : "0");
+    setChoice(this.view, settled.view);
+    this.enable(look, settled);
+    const text = first.look && typeof first.look.answer.source === "string" ? first.look.answer.source : givenOf(this.studio.model(), this.studio.parts(), "t");
+    this.edits.point(first.figure.row, first.figure.column);
+    this.edits.show(look, first.changed, settled, this.state, typeof text === "string" ? text : null);
+    await this.heads.show(look, settled.attention.name, settled.head, this.state.off);
+    this.edits.point(first.figure.row, first.figure.column);
+  }
+
+  /** Shows only what this model has. @param {Look} look @param {import("./ask-state.js").Settled} settled */
+  enable(look, settled) {
+    const offer = (/** @type {Element} */ group, /** @type {string} */ value, /** @type {boolean} */ isThere) => {
+      group.querySelector(`input[value="${value}"]`)?.parentElement?.toggleAttribute("hidden", !isThere);
+    };
+    offer(this.together, "alignment", Boolean(look.alignment));
+    offer(this.together, "rollout", Boolean(stackOf(look, settled.attention.name)));
+    offer(this.view, "picture", isOfPatches(look, settled.attention));
+    const { rows, columns } = settled.attention;
+    const hasPieces = [rows, columns].some((axis) => look.axes[axis].labels.length < look.axes[axis].tokens.length || look.axes[axis].labels.some((label, place) => label !== look.axes[axis].tokens[place]));
+    reveal(this.unit, hasPieces && settled.head !== "alignment");
+  }
+
+  // --- what a person does ---
+
+  /** @param {string} key @param {Given} given @param {boolean} isFinal */
+  ask(key, given, isFinal) {
+    /** @type {Record<string, string | null>} */
+    const parts = typeof given === "string" ? { [key]: given } : "sample" in given ? { image: String(given.sample), png: null } : { png: given.png, image: null };
+    this.change({ ...parts, ...(key === "t" ? OF_ONE_TEXT : {}) }, isFinal ? "push" : "replace");
+  }
+
+  tryExample() {
+    const { value } = this.examples;
+    if (value) this.ask("t", value, true);
+  }
+
+  secondText() {
+    const examples = (this.studio.model()?.examples ?? []).filter((one) => typeof one === "string");
+    const first = givenOf(this.studio.model(), this.studio.parts(), "t");
+    return examples.find((one) => one !== first) ?? String(first);
+  }
+
+  /** @param {number} row @param {number} column */
+  moved(row, column) {
+    for (const one of this.sentences) one.figure.point(row, column);
+    this.edits.point(row, column);
+    this.state.row = row;
+    this.state.column = column;
+    this.studio.go({ row: String(row), col: String(column) });
+    this.saving.update();
+  }
+
+  /** @param {string} value */
+  chooseTogether(value) {
+    const look = this.sentences[0].shown(this.state);
+    if (!look) return;
+    const head = value === "head" ? String(look.head ?? 0) : value;
+    const name = settle(this.state, look)?.attention.name ?? null;
+    const isOther = (head === "alignment") !== (settle(this.state, look)?.head === "alignment");
+    this.change({ h: head, a: name, ...(isOther ? { row: null, col: null, pin: null } : {}) }, "push");
+  }
+
+  /** @param {number} by */
+  turnHead(by) {
+    const look = this.sentences[0].shown(this.state);
+    const settled = look && settle(this.state, look);
+    if (!settled) return;
+    const count = settled.attention.heads;
+    const now = /^\d+$/.test(settled.head) ? Number(settled.head) : by > 0 ? -1 : count;
+    this.change({ a: settled.attention.name, h: String((now + by + count) % count) });
+  }
+
+  /** @param {number} by */
+  turnLayer(by) {
+    const look = this.sentences[0].shown(this.state);
+    const settled = look && settle(this.state, look);
+    if (!look || !settled) return;
+    const count = look.attentions.length;
+    const next = look.attentions[(look.attentions.indexOf(settled.attention) + by + count) % count];
+    this.change({ a: next.name, h: settled.head === "alignment" ? "mean" : settled.head, row: null, col: null, pin: null });
+  }
+
+  redraw() {
+    for (const one of this.sentences) one.figure.recolour();
+    this.heads.recolour();
+    void this.show(this.studio.parts());
+  }
+}
+
+/** @param {Model | null} model @param {Parts} parts @param {string} key @returns {Given} */
+function givenOf(model, parts, key) {
+  if (model?.image) return parts.png ? { png: parts.png } : { sample: Number(parts.image ?? model.examples[0]?.sample ?? 1) };
+  return parts[key] ?? model?.examples.find((one) => typeof one === "string") ?? "";
+}

@@ -1,0 +1,90 @@
+// An image, and over it what one row looks at: patch by patch.
+
+import { make, number } from "./dom.js";
+import { sized } from "./matrix.js";
+import { styleColour } from "./ramp.js";
+
+/** @typedef {import("./types.js").Matrix} Matrix */
+
+const SIDE = 420; // pixels at most
+
+export class Overlay {
+  /** @param {(row: number | null, column: number) => void} chosen a patch is pointed at; with a row: it is clicked */
+  constructor(chosen) {
+    this.chosen = chosen;
+    this.canvas = make("canvas", { class: "overlay", role: "img", "aria-label": "The image; bright patches are looked at most" });
+    this.caption = make("p", { class: "quiet" });
+    this.element = make("div", { class: "picture" }, this.canvas, this.caption);
+    this.canvas.addEventListener("pointermove", (event) => this.onPointer(event, false));
+    this.canvas.addEventListener("click", (event) => this.onPointer(event, true));
+    /** @type {{image: import("./types.js").ShownImage, matrix: Matrix, row: number, column: number, first: number, isSelf: boolean} | null} */
+    this.drawn = null;
+    new ResizeObserver(() => this.redraw()).observe(this.element);
+  }
+
+  /** @param {import("./types.js").ShownImage} image @param {Matrix} matrix @param {number} row @param {number} column */
+  show(image, matrix, row, column) {
+    const first = matrix.columns - image.grid[0] * image.grid[1]; // before the patches stands the class token
+    this.drawn = { image, matrix, row, column, first, isSelf: matrix.rows === matrix.columns };
+    this.redraw();
+  }
+
+  redraw() {
+    if (!this.drawn || !this.element.clientWidth) return;
+    const { image, matrix, row, column, first } = this.drawn;
+    const scale = Math.min(SIDE, this.element.clientWidth) / Math.max(image.width, image.height);
+    const [width, height] = [image.width * scale, image.height * scale];
+    const context = sized(this.canvas, width, height);
+    context.imageSmoothingEnabled = false;
+    context.drawImage(pixels(image), 0, 0, width, height);
+    const [down, across] = image.grid;
+    const weights = Array.from({ length: down * across }, (_, patch) => matrix.values[row * matrix.columns + first + patch]);
+    const most = Math.max(...weights, 1e-9);
+    const [cellX, cellY] = [width / across, height / down];
+    weights.forEach((weight, patch) => {
+      const [x, y] = [(patch % across) * cellX, Math.floor(patch / across) * cellY];
+      context.fillStyle = `rgb(8 12 20 / ${0.82 * (1 - weight / most)})`; // what is not looked at lies in the dark
+      context.fillRect(x, y, cellX + 0.5, cellY + 0.5);
+    });
+    context.strokeStyle = styleColour("accent");
+    context.lineWidth = 2;
+    const outline = (/** @type {number} */ patch) => {
+      context.strokeRect((patch % across) * cellX + 1, Math.floor(patch / across) * cellY + 1, cellX - 2, cellY - 2);
+    };
+    if (this.drawn.isSelf && row >= first) outline(row - first);
+    if (column >= first) {
+      context.setLineDash([4, 3]);
+      outline(column - first);
+      context.setLineDash([]);
+    }
+    this.caption.textContent = `Bright patches are looked at most; the brightest has weight ${number(most, 3)}.` +
+      (this.drawn.isSelf ? " Click a patch to see what it looks at." : "");
+  }
+
+  /** @param {PointerEvent | MouseEvent} event @param {boolean} isClick */
+  onPointer(event, isClick) {
+    if (!this.drawn) return;
+    const frame = this.canvas.getBoundingClientRect();
+    const { image, first, isSelf } = this.drawn;
+    const [down, across] = image.grid;
+    const column = Math.min(across - 1, Math.floor(((event.clientX - frame.left) / frame.width) * across));
+    const row = Math.min(down - 1, Math.floor(((event.clientY - frame.top) / frame.height) * down));
+    const patch = first + Math.max(0, row) * across + Math.max(0, column);
+    this.chosen(isClick && isSelf ? patch : null, patch);
+  }
+}
+
+/** @param {import("./types.js").ShownImage} image */
+function pixels(image) {
+  const data = new ImageData(image.width, image.height);
+  const flat = image.pixels.flat();
+  const isByte = flat.some((/** @type {any} */ one) => (Array.isArray(one) ? Math.max(...one) : one) > 1);
+  flat.forEach((/** @type {any} */ one, /** @type {number} */ place) => {
+    const colours = Array.isArray(one) ? one : [one, one, one];
+    for (let part = 0; part < 3; part += 1) data.data[4 * place + part] = colours[part] * (isByte ? 1 : 255);
+    data.data[4 * place + 3] = 255;
+  });
+  const canvas = make("canvas", { width: image.width, height: image.height });
+  canvas.getContext("2d")?.putImageData(data, 0, 0);
+  return canvas;
+}

@@ -1,0 +1,1 @@
+export function open() { return { show() {} }; }

@@ -1,0 +1,83 @@
+// What takes time says so after a fifth of a second, with a number and a stop; what fails is a sentence.
+
+import { Refused, isStopped } from "./api.js";
+import { make, reveal } from "./dom.js";
+
+const SILENT = 200; // milliseconds
+
+export class Status {
+  /** @param {HTMLElement} place */
+  constructor(place) {
+    this.bar = make("progress", { "aria-label": "Progress" });
+    this.text = make("span", { role: "status" });
+    this.stopButton = make("button", { type: "button", class: "small", onclick: () => this.stop() }, "Stop");
+    this.working = make("div", { class: "working", hidden: true }, this.bar, this.text, this.stopButton);
+    this.error = make("p", { class: "error", role: "alert", hidden: true });
+    place.append(this.working, this.error);
+    /** @type {AbortController | null} */
+    this.controller = null;
+  }
+
+  stop() {
+    this.controller?.abort();
+  }
+
+  /**
+   * Runs something that can be stopped; a later call stops an earlier one. Gives undefined if it came to nothing.
+   * @template Result
+   * @param {string} what said while it runs: "Reading the text"
+   * @param {(signal: AbortSignal, progress: (share: number, what?: string) => void) => Promise<Result>} run
+   * @returns {Promise<Result | undefined>}
+   */
+  async during(what, run) {
+    this.controller?.abort();
+    const mine = new AbortController();
+    this.controller = mine;
+    const started = performance.now();
+    /** @type {number | null} */
+    let share = null;
+    const tell = () => {
+      const passed = (performance.now() - started) / 1000;
+      if (mine !== this.controller || passed * 1000 < SILENT) return;
+      reveal(this.working, true);
+      if (share === null) this.bar.removeAttribute("value");
+      else this.bar.value = share;
+      const done = share === null ? `${passed.toFixed(1)} s` : `${Math.floor(100 * share)} %`;
+      this.text.textContent = `${what} … ${done}`;
+    };
+    const timer = window.setInterval(tell, 100);
+    try {
+      const result = await run(mine.signal, (done, said) => {
+        share = done;
+        if (said) what = said;
+      });
+      if (mine !== this.controller) return undefined;
+      this.say(null);
+      return result;
+    } catch (error) {
+      if (mine === this.controller && !isStopped(error)) this.fail(error);
+      return undefined;
+    } finally {
+      clearInterval(timer);
+      if (mine === this.controller) {
+        this.controller = null;
+        reveal(this.working, false);
+      }
+    }
+  }
+
+  /** @param {unknown} error */
+  fail(error) {
+    if (error instanceof Refused) this.say(error.message);
+    else if (!isStopped(error)) {
+      this.say("Something in this page went wrong; reloading it may help.");
+      console.error(error);
+    }
+  }
+
+  /** @param {string | null} sentence */
+  say(sentence) {
+    this.error.textContent = sentence ?? "";
+    reveal(this.error, Boolean(sentence));
+  }
+}

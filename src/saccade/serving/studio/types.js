@@ -1,0 +1,82 @@
+// What the server answers, as types for the checker; nothing here runs.
+
+/**
+ * @typedef {{tokens: string[], words: (number | null)[], labels: string[]}} Axis
+ * @typedef {{name: string, kind: string, heads: number, rows: string, columns: string}} Attention
+ * @typedef {{height: number, width: number, pixels: any[], grid: [number, number], class_token: boolean}} ShownImage
+ * @typedef {{rows: string[], columns: string[], values: number[][]}} Alignment
+ * @typedef {{text: string, tokens: string[], before: number[], after: number[]}} Scored
+ * @typedef {{changed: string[], same: boolean, before: Scored, after: Scored}} Change
+ * @typedef {Record<string, any>} AnswerRecord  what `saccade predict --json` writes; each task has its own fields
+ *
+ * @typedef {object} Look
+ * @property {string | null} id  null: the model looks at nothing, and `why` says so
+ * @property {string} [why]
+ * @property {AnswerRecord} answer
+ * @property {AnswerRecord[]} [alternatives]  all answers, the best first
+ * @property {number} [which]  the one that is looked at
+ * @property {string} layer  the attention that is shown first
+ * @property {number | string} [head]  the head of it that is shown first
+ * @property {Record<string, string[]>} [stacks]  self-attentions that follow each other: what a rollout is of
+ * @property {{word: string, weight: number}[]} [deciding]  of a classifier
+ * @property {Attention[]} attentions
+ * @property {Record<string, Axis>} axes
+ * @property {Alignment} [alignment]
+ * @property {ShownImage} [image]
+ * @property {Change} [change]
+ *
+ * @typedef {object} Model
+ * @property {string} name
+ * @property {string} task
+ * @property {string} [about]
+ * @property {string} [kind]
+ * @property {any[]} examples
+ * @property {boolean} streams
+ * @property {boolean} has_attention
+ * @property {Record<string, any>} options
+ * @property {{height: number, width: number, channels?: number}} [image]
+ * @property {number} [samples]
+ * @property {number | null} [longest]
+ * @property {boolean} [reads]  whether it reads long texts without answering: what Map needs
+ * @property {Record<string, any>} [defaults]
+ * @property {{source: string, target: string}} [languages]
+ * @property {boolean} [words]
+ *
+ * @typedef {{rows: number, columns: number, values: Float32Array | Float64Array}} Matrix  row by row
+ * @typedef {{heads: number, rows: number, columns: number, values: Float32Array, pool: string, cell: [number, number]}} HeadPictures
+ *
+ * @typedef {object} Step
+ * @property {string} name
+ * @property {string} title
+ * @property {string} equation
+ * @property {string} code
+ * @property {any[]} values
+ * @property {string[]} row_labels
+ * @property {string[]} column_labels
+ * @property {string[]} block_labels
+ * @typedef {{steps: Step[], score: string, weights: string, mask: string, query_labels: string[], key_labels: string[]}} Walkthrough
+ * @typedef {Record<string, any>} WalkDocument  the keys of `saccade explain`'s file
+ *
+ * @typedef {{name: string, task: string, step: number, steps: number | null, finished: boolean, metric: string | null, scores: Record<string, number> | null}} Run
+ * @typedef {{step: number, loss?: number, rate?: number, seconds?: number, validation?: Record<string, number>}} Metric
+ * @typedef {Run & {metrics: Metric[], probes: number[]}} RunDetails
+ * @typedef {{inputs: string[], outputs: string[], text: string, weights: number[][]}} Probe
+ *
+ * @typedef {Record<string, string>} Parts  the parameters of an address
+ *
+ * @typedef {object} Studio  what every page is given
+ * @property {Model[]} models
+ * @property {() => Model | null} model  the chosen one
+ * @property {import("./status.js").Status} status
+ * @property {(parts: Record<string, string | null>, how?: "push" | "replace") => void} go  changes the address of this page
+ * @property {(page: string, parts: Parts) => void} open  goes to another page
+ * @property {() => Parts} parts
+ *
+ * @typedef {object} PageView
+ * @property {(parts: Parts) => void | Promise<void>} show  makes the page say what the address says
+ * @property {() => void} [leave]
+ * @property {() => void} [redraw]  after another theme
+ * @property {Record<string, {does: string, run: () => void}>} [keys]
+ */
+
+export {};

@@ -1,0 +1,194 @@
+// One step of the walk: its equation, its numbers, its line of code.
+
+import { make, named, number } from "./dom.js";
+import { colourOf, isDarkInk } from "./ramp.js";
+
+/**
+ * @typedef {import("./types.js").Step} Step
+ *
+ * @typedef {object} StepListener
+ * @property {(name: string, row: number, column: number, value: number) => void} edited
+ * @property {(row: number, column: number) => void} masked a cell of the mask is clicked
+ * @property {(name: string, row: number, column: number) => void} pointed
+ * @property {() => void} left
+ * @property {(block: number) => void} block another query's weighted values
+ */
+
+const GIVEN = ["inputs", "source", "W_query", "W_key", "W_value", "W_output"];
+const DIRECT = ["queries", "keys", "values"];
+const SYMBOLS = new Set([...GIVEN, ...DIRECT]);
+const DRAG = 6; // pixels a tenth
+const STEP = 0.1;
+
+/** @param {Step} step Whether its numbers are given, not computed. */
+export function isGiven(step) {
+  return SYMBOLS.has(step.name) && step.code.includes("given[");
+}
+
+export class StepView {
+  /** @param {StepListener} listener */
+  constructor(listener) {
+    this.listener = listener;
+    this.title = make("h2", {});
+    this.equation = make("p", { class: "equation" });
+    this.code = make("code", { class: "code" });
+    this.table = make("table", { class: "numbers" });
+    this.chooser = make("select", { "aria-label": "The query whose weighted values are shown", hidden: true, onchange: () => listener.block(Number(this.chooser.value)) });
+    this.scroll = make("div", { class: "scroll", tabindex: "0", role: "region" }, this.table);
+    this.note = make("small", {});
+    this.element = make("section", { class: "step" }, make("div", { class: "said" }, this.title, this.equation, this.note), make("div", { class: "held" }, this.chooser, this.scroll), this.code);
+    this.shape = "";
+    /** @type {HTMLElement[][]} */
+    this.cells = [];
+    /** @type {(number | null)[][]} */
+    this.values = [];
+    this.name = "";
+    this.table.addEventListener("pointerover", (event) => this.onPointer(event));
+    this.table.addEventListener("pointerleave", () => listener.left());
+    this.table.addEventListener("focusin", (event) => this.onPointer(event));
+  }
+
+  /** @param {Step} step @param {number} block @param {boolean} mayGlow */
+  show(step, block, mayGlow) {
+    const isBlocked = step.block_labels.length > 0;
+    const values = /** @type {(number | null)[][]} */ (isBlocked ? step.values[block] : step.values);
+    this.name = step.name;
+    this.element.dataset.step = step.name;
+    this.title.textContent = step.title;
+    this.equation.replaceChildren(...subscripts(step.equation));
+    this.code.textContent = step.code;
+    this.scroll.setAttribute("aria-label", `${step.title}, ${values.length} by ${values[0]?.length ?? 0} numbers`);
+    this.note.textContent = isGiven(step) ? "type, drag, or ↑ ↓" : step.name === "masked" ? "click a number to forbid or allow it" : "";
+    this.chooser.toggleAttribute("hidden", !isBlocked);
+    if (isBlocked) {
+      this.chooser.replaceChildren(...step.block_labels.map((label, place) => make("option", { value: place }, `of the query «${named(label)}»`)));
+      this.chooser.value = String(block);
+    }
+    const shape = JSON.stringify([step.name, isGiven(step), step.row_labels, step.column_labels]);
+    const isNew = shape !== this.shape;
+    if (isNew) this.build(step, values);
+    this.shape = shape;
+    this.fill(step, values, mayGlow && !isNew);
+    this.values = values;
+  }
+
+  /** @param {Step} step @param {(number | null)[][]} values */
+  build(step, values) {
+    const head = make("tr", {}, make("td", {}), ...step.column_labels.map((label) => make("th", { scope: "col" }, make("bdi", {}, named(label)))));
+    this.cells = values.map((row, at) => row.map((_, place) => this.cell(step, at, place)));
+    const rows = this.cells.map((cells, row) => {
+      const entries = cells.map((cell, column) => make("td", { "data-row": row, "data-column": column }, cell));
+      return make("tr", {}, make("th", { scope: "row" }, make("bdi", {}, named(step.row_labels[row] ?? ""))), ...entries);
+    });
+    this.table.replaceChildren(make("caption", { class: "unseen" }, step.title), make("thead", {}, head), make("tbody", {}, ...rows));
+  }
+
+  /** @param {Step} step @param {number} row @param {number} column @returns {HTMLElement} */
+  cell(step, row, column) {
+    const label = `${step.title}, row ${step.row_labels[row]}, column ${step.column_labels[column]}`;
+    if (isGiven(step)) {
+      const input = make("input", { type: "text", inputmode: "decimal", class: "given mono", "aria-label": label, size: 5 });
+      input.addEventListener("input", () => this.typed(input, row, column));
+      input.addEventListener("keydown", (event) => this.stepped(event, input, row, column));
+      drag(input, (value) => this.set(input, row, column, value));
+      return input;
+    }
+    if (step.name !== "masked") return make("span", { class: "mono" });
+    return make("button", { type: "button", class: "mono", "aria-label": label, onclick: () => this.listener.masked(row, column) });
+  }
+
+  /** @param {HTMLInputElement} input @param {number} row @param {number} column */
+  typed(input, row, column) {
+    const value = Number(input.value.replace("−", "-").replace(",", "."));
+    const isNumber = input.value.trim() !== "" && Number.isFinite(value);
+    input.toggleAttribute("data-wrong", !isNumber);
+    if (isNumber) this.listener.edited(this.name, row, column, value);
+  }
+
+  /** @param {KeyboardEvent} event @param {HTMLInputElement} input @param {number} row @param {number} column */
+  stepped(event, input, row, column) {
+    const by = { ArrowUp: STEP, ArrowDown: -STEP }[event.key];
+    if (by === undefined || event.altKey) return;
+    event.preventDefault();
+    this.set(input, row, column, (this.values[row][column] ?? 0) + by * (event.shiftKey ? 10 : 1));
+  }
+
+  /** @param {HTMLInputElement} input @param {number} row @param {number} column @param {number} value */
+  set(input, row, column, value) {
+    const rounded = Number(value.toFixed(6));
+    input.value = String(rounded);
+    this.values[row][column] = rounded;
+    this.listener.edited(this.name, row, column, rounded);
+  }
+
+  /** @param {Step} step @param {(number | null)[][]} values @param {boolean} mayGlow */
+  fill(step, values, mayGlow) {
+    const decimals = values.flat().every((value) => value === null || Number.isInteger(value)) ? 0 : 3;
+    values.forEach((row, at) =>
+      row.forEach((value, place) => {
+        const cell = this.cells[at][place];
+        const frame = /** @type {HTMLElement} */ (cell.parentElement);
+        if (cell instanceof HTMLInputElement) {
+          if (document.activeElement !== cell || Number(cell.value) !== value) if (value !== null && Number(cell.value.replace("−", "-") || NaN) !== value) cell.value = isGiven(step) ? String(Number(value.toFixed(6))) : "";
+          cell.removeAttribute("data-wrong");
+        } else cell.textContent = value === null ? "−∞" : number(value, decimals);
+        frame.title = value === null ? "masked" : String(value);
+        if (step.name === "weights" && value !== null) {
+          frame.style.backgroundColor = colourOf(value);
+          frame.toggleAttribute("data-ink", isDarkInk(value));
+        }
+        const before = this.values[at]?.[place];
+        if (mayGlow && before !== value) glow(frame);
+      }),
+    );
+  }
+
+  /** @param {Event} event */
+  onPointer(event) {
+    const frame = /** @type {Element} */ (event.target).closest("td[data-row]");
+    if (frame instanceof HTMLElement) this.listener.pointed(this.name, Number(frame.dataset.row), Number(frame.dataset.column));
+  }
+
+  /** @param {number | null} row @param {number | null} column */
+  light(row, column) {
+    this.cells.forEach((cells, at) =>
+      cells.forEach((cell, place) => {
+        const isLit = (row === null || row === at) && (column === null || column === place);
+        if (isLit) cell.parentElement?.setAttribute("data-lit", "");
+      }),
+    );
+  }
+
+  dim() {
+    for (const cell of this.table.querySelectorAll("[data-lit]")) cell.removeAttribute("data-lit");
+  }
+}
+
+/** "A_ij v_j" with its letters below the line. @param {string} equation */
+function subscripts(equation) {
+  return equation.split(/_([A-Za-z]+)/).map((part, place) => (place % 2 ? make("sub", {}, part) : part));
+}
+
+/** @param {HTMLElement} frame */
+function glow(frame) {
+  frame.removeAttribute("data-glow");
+  void frame.offsetWidth; // begins the animation anew
+  frame.setAttribute("data-glow", "");
+}
+
+/** A number that is drawn to the right grows. @param {HTMLInputElement} input @param {(value: number) => void} moved */
+function drag(input, moved) {
+  /** @type {{x: number, value: number} | null} */
+  let start = null;
+  input.addEventListener("pointerdown", (event) => {
+    if (document.activeElement === input) return;
+    start = { x: event.clientX, value: Number(input.value) || 0 };
+    input.setPointerCapture(event.pointerId);
+  });
+  input.addEventListener("pointermove", (event) => {
+    const steps = start ? Math.trunc((event.clientX - start.x) / DRAG) : 0;
+    if (start && steps) moved(start.value + steps * STEP);
+  });
+  input.addEventListener("pointerup", () => (start = null));
+  input.addEventListener("pointercancel", () => (start = null));
+}

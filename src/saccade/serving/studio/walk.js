@@ -1,0 +1,220 @@
+// Walk: self-attention number by number, every given number to be changed, and everything below follows.
+
+import { get, inPath, post } from "./api.js";
+import { make, reveal, visible } from "./dom.js";
+import { edited, readEdits, withEdit, writeMask } from "./walk-document.js";
+import { madeOf } from "./walk-links.js";
+import { StepView } from "./walk-step.js";
+
+/**
+ * @typedef {import("./types.js").Studio} Studio
+ * @typedef {import("./types.js").Parts} Parts
+ * @typedef {import("./types.js").PageView} PageView
+ * @typedef {import("./types.js").Walkthrough} Walkthrough
+ * @typedef {import("./types.js").WalkDocument} WalkDocument
+ * @typedef {import("./types.js").Look} Look
+ */
+
+/** @type {Record<string, string>} */
+const TITLES = {
+  projection: "From inputs: three words, three matrices",
+  retrieval: "From queries, keys and values: three tokens",
+  retrieval4: "The same with a fourth token",
+};
+const FROM_MODEL = "model";
+const CHOICES = {
+  score: ["dot", "scaled_dot", "cosine"],
+  weights: ["softmax", "relu", "sparsemax", "hard"],
+  mask: ["none", "causal", "window:1", "by hand"],
+};
+const NO_EDITS = { e: null, mask: null, score: null, weights: null };
+
+/** @param {HTMLElement} place @param {Studio} studio @returns {PageView} */
+export function open(place, studio) {
+  const page = new WalkPage(studio);
+  place.append(page.element);
+  return page;
+}
+
+class WalkPage {
+  /** @param {Studio} studio */
+  constructor(studio) {
+    this.studio = studio;
+    this.preset = make("select", { onchange: () => this.choosePreset() });
+    this.selects = Object.entries(CHOICES).map(([name, values]) => {
+      const options = values.map((value) => make("option", { value }, value.replaceAll("_", " ")));
+      return make("select", { "data-name": name, onchange: (/** @type {Event} */ event) => this.choose(name, /** @type {HTMLSelectElement} */ (event.target).value) }, ...options);
+    });
+    this.reset = make("button", { type: "button", class: "small", onclick: () => this.change(NO_EDITS, "push") }, "As it was");
+    const labelled = this.selects.map((select) => make("label", { class: "check" }, select.dataset.name ?? "", select));
+    this.text = make("input", { type: "text", size: 40, "aria-label": "The text that the model reads" });
+    this.head = make("select", { "aria-label": "The head", onchange: () => this.chooseHead() });
+    this.source = make("form", { class: "row from-model", hidden: true }, make("label", { class: "check" }, "text", this.text), make("button", { class: "small" }, "Read"), make("label", { class: "check" }, "head", this.head));
+    this.source.addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.change({ ...NO_EDITS, t: this.text.value, a: null, h: null }, "push");
+    });
+    const intro = make("p", { class: "quiet intro" }, "Every word asks with its query, answers to its key, and gives its value. Change a number and watch how far its effect reaches.");
+    const choices = make("div", { class: "row walk-choices" }, make("label", { class: "check" }, "start", this.preset), ...labelled, this.reset);
+    this.steps = make("div", { class: "steps-list" });
+    this.element = make("div", { class: "walk" }, make("h1", {}, "Attention, number by number"), intro, choices, this.source, this.steps);
+    /** @type {StepView[]} */
+    this.views = [];
+    /** @type {Record<string, WalkDocument> | null} */
+    this.presets = null;
+    /** @type {WalkDocument} */
+    this.base = {};
+    /** @type {Walkthrough | null} */
+    this.walk = null;
+    this.origin = "";
+    this.block = 0;
+    this.keys = {
+      "↑ ↓": { does: "a tenth more or less (with Shift: one), in a given number", run: () => undefined },
+      Tab: { does: "the next given number", run: () => undefined },
+      r: { does: "all numbers as they were", run: () => this.change(NO_EDITS, "push") },
+    };
+  }
+
+  /** @param {Record<string, string | null>} parts @param {"push" | "replace"} [how] */
+  change(parts, how = "replace") {
+    this.studio.go(parts, how);
+    void this.show(this.studio.parts());
+  }
+
+  /** @param {Parts} parts */
+  async show(parts) {
+    await this.studio.status.during("Walking", async (signal) => {
+      this.presets ??= await get("/api/walkthroughs", signal);
+      const isOther = await this.start(parts, signal);
+      const walk = await post("/api/walkthrough", edited(this.base, parts), signal);
+      this.draw(walk, parts, !isOther);
+    });
+  }
+
+  /** Finds the numbers that the walk starts from. @param {Parts} parts @param {AbortSignal} signal */
+  async start(parts, signal) {
+    const isModel = parts.from === FROM_MODEL;
+    const origin = isModel ? JSON.stringify([parts.m, parts.t, parts.a, parts.h]) : (parts.x ?? "projection");
+    const isOther = origin !== this.origin;
+    if (isOther) this.base = isModel ? await this.takeFromModel(parts, signal) : (this.presets?.[origin] ?? this.presets?.projection ?? {});
+    this.origin = origin;
+    return isOther;
+  }
+
+  /** The real numbers of a head. @param {Parts} parts @param {AbortSignal} signal @returns {Promise<WalkDocument>} */
+  async takeFromModel(parts, signal) {
+    const model = this.studio.model();
+    if (!model) throw new Error("There is no model.");
+    const input = parts.t ?? model.examples.find((one) => typeof one === "string") ?? "";
+    /** @type {Look} */
+    const look = await post(`/api/models/${inPath(model.name)}/looks`, { input, options: {} }, signal);
+    const [name, head] = [parts.a ?? look.layer, Number(parts.h ?? look.head ?? 0)];
+    this.text.value = String(input);
+    const heads = look.attentions.flatMap((one) => Array.from({ length: one.heads }, (_, number) => `${one.name}:${number}`));
+    this.head.replaceChildren(...heads.map((key) => make("option", { value: key }, key)));
+    this.head.value = `${name}:${head}`;
+    return post(`/api/looks/${inPath(look.id ?? "")}/walk`, { name, head }, signal);
+  }
+
+  /** @param {Walkthrough} walk @param {Parts} parts @param {boolean} mayGlow */
+  draw(walk, parts, mayGlow) {
+    const isModel = parts.from === FROM_MODEL;
+    reveal(this.source, isModel);
+    this.showPresets(isModel ? FROM_MODEL : (parts.x ?? "projection"));
+    this.showChoices(walk);
+    reveal(this.reset, Boolean(parts.e || parts.mask || parts.score || parts.weights));
+    this.walk = walk;
+    this.block = Math.min(this.block, walk.query_labels.length - 1);
+    const names = walk.steps.map((step) => step.name);
+    const known = new Map(this.views.map((view) => [view.name, view]));
+    this.views = names.map((name) => known.get(name) ?? this.stepView());
+    walk.steps.forEach((step, place) => this.views[place].show(step, this.block, mayGlow));
+    const shown = [...this.steps.children];
+    if (this.views.some((view, place) => shown[place] !== view.element) || shown.length !== this.views.length) {
+      this.steps.replaceChildren(...this.views.map((view) => view.element));
+    }
+  }
+
+  stepView() {
+    return new StepView({
+      edited: (name, row, column, value) => this.change({ e: withEdit(readEdits(this.studio.parts()), { name, row, column, value }) }),
+      masked: (row, column) => this.toggleMask(row, column),
+      pointed: (name, row, column) => this.light(name, row, column),
+      left: () => this.dim(),
+      block: (block) => this.chooseBlock(block),
+    });
+  }
+
+  /** @param {string} chosen */
+  showPresets(chosen) {
+    const options = Object.keys(this.presets ?? {}).map((name) => make("option", { value: name }, TITLES[name] ?? name));
+    const model = this.studio.model();
+    if (model && !model.image) options.push(make("option", { value: FROM_MODEL }, `From the model ${visible(model.name)}: the real numbers of a head`));
+    this.preset.replaceChildren(...options);
+    this.preset.value = chosen;
+  }
+
+  /** @param {Walkthrough} walk */
+  showChoices(walk) {
+    const [score, weights, mask] = this.selects;
+    score.value = walk.score;
+    weights.value = walk.weights;
+    mask.value = walk.mask === "matrix" ? "by hand" : walk.mask;
+    if (!mask.value) mask.value = "none";
+  }
+
+  choosePreset() {
+    const { value } = this.preset;
+    const nothing = { ...NO_EDITS, x: null, from: null, t: null, a: null, h: null };
+    this.block = 0;
+    this.change(value === FROM_MODEL ? { ...nothing, from: FROM_MODEL } : { ...nothing, x: value }, "push");
+  }
+
+  chooseHead() {
+    const place = this.head.value.lastIndexOf(":");
+    this.change({ ...NO_EDITS, a: this.head.value.slice(0, place), h: this.head.value.slice(place + 1), t: this.text.value }, "push");
+  }
+
+  /** @param {string} name @param {string} value */
+  choose(name, value) {
+    if (name !== "mask" || value !== "by hand") this.change({ [name]: value }, "push");
+    else this.change({ mask: writeMask(this.allowed()) }, "push");
+  }
+
+  /** @param {number} block */
+  chooseBlock(block) {
+    this.block = block;
+    if (this.walk) this.walk.steps.forEach((step, place) => this.views[place].show(step, block, false));
+  }
+
+  /** The mask as it is now. @returns {boolean[][]} */
+  allowed() {
+    const masked = this.walk?.steps.find((step) => step.name === "masked");
+    const weights = this.walk?.steps.find((step) => step.name === "weights");
+    return (masked ?? weights)?.values.map((row) => row.map((/** @type {number | null} */ value) => value !== null)) ?? [];
+  }
+
+  /** @param {number} row @param {number} column */
+  toggleMask(row, column) {
+    const mask = this.allowed();
+    mask[row][column] = !mask[row][column];
+    this.change({ mask: writeMask(mask) });
+  }
+
+  /** @param {string} name @param {number} row @param {number} column */
+  light(name, row, column) {
+    this.dim();
+    if (!this.walk) return;
+    for (const part of madeOf(this.walk.steps, name, row, column, this.block)) {
+      this.views.find((view) => view.name === part.name)?.light(part.row, part.column);
+    }
+  }
+
+  dim() {
+    for (const view of this.views) view.dim();
+  }
+
+  redraw() {
+    if (this.walk) this.draw(this.walk, this.studio.parts(), false);
+  }
+}
