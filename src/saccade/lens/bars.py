@@ -10,12 +10,14 @@ from matplotlib.figure import Figure
 from saccade.errors import OptionError
 from saccade.lens.drawing import GAP, MARGIN, SMALL_SIZE, Page, quiet
 from saccade.lens.ramp import ramp
+from saccade.lens.words import shorten, visible_text
 
 __all__ = ["bars"]
 
 _LENGTH = 4.0  # inches of a bar of 1
 _ROW = 0.26
 _MOST = 120
+_LABEL_CELLS = 40  # longer names are shortened in the middle
 
 
 def bars(
@@ -36,7 +38,8 @@ def bars(
         raise OptionError(f"Bars are drawn of 1 to {_MOST} values with a name each; not of {len(values)}.")
     with quiet():
         page = Page(dark=dark)
-        left = MARGIN + max(page.measure(name)[0] for name in names) + GAP
+        shown = [shorten(visible_text(name), _LABEL_CELLS) for name in names]
+        left = MARGIN + max(page.measure(name)[0] for name in shown) + GAP
         title_width, title_height = page.measure_title(title)
         top, height = MARGIN + title_height, _ROW * len(names)
         below_width, below = page.measure(caption, SMALL_SIZE) if caption else (0.0, 0.0)
@@ -53,7 +56,7 @@ def bars(
             edgecolor=page.colours.text,
             linewidth=0.5,
         )
-        for row, (name, value) in enumerate(zip(names, values, strict=True)):
+        for row, (name, value) in enumerate(zip(shown, values, strict=True)):
             mark = None if marks is None else marks[row]
             end, middle = max(value, mark or 0.0), top + _ROW * (row + 0.5)
             page.write(left - GAP, middle, name, ha="right", va="center")

@@ -18,7 +18,6 @@ from saccade.data.labelled import LabelledText
 from saccade.errors import OptionError
 from saccade.lens.axis import Axis
 from saccade.lens.bars import bars
-from saccade.lens.drawing import label
 from saccade.lens.ramp import ramp, theme
 from saccade.lens.view import View, view
 from saccade.lens.words import visible
@@ -95,7 +94,7 @@ class Classified(Answer):
         least = sorted((weight for _, weight in words), reverse=True)[:DRAWN][-1]
         shown = [(word, weight) for word, weight in words if weight >= least][:DRAWN]
         title = f"{self.text}, {100 * self.score:.1f}%: what decided"
-        return bars([label(word) for word, _ in shown], [weight for _, weight in shown], title=title, dark=dark)
+        return bars([word for word, _ in shown], [weight for _, weight in shown], title=title, dark=dark)
 
 
 class TextClassifier(Predictor):
