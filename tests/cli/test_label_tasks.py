@@ -127,3 +127,25 @@ def test_bad_files_are_refused_in_one_sentence(capsys: Capture, tagger: Path, tm
     train = ["train", "--task", "classification", "--data", bad, "-o", tmp_path / "run"]
     assert_refused(run(capsys, *train), f"There are no texts in {bad}: the file is empty.")
     assert not (tmp_path / "run").exists()
+
+
+def test_both_begin_from_a_masked_language_model(
+    capsys: Capture, tagger: Path, classifier: Path, tmp_path: Path
+) -> None:
+    lines = [row.partition(",")[2] for row in LABELLED]
+    (tmp_path / "text.txt").write_text("\n".join(lines * 3) + "\n")
+    few = settings("training.steps=4", "training.warmup=1", "training.validate_every=4", "training.batch_tokens=128")
+    size = settings("model.width=16", "model.num_heads=2", "model.feedforward_width=32", "model.encoder_layers=1")
+    masked = ["train", "--task", "masked-language-model", "--data", tmp_path / "text.txt", "-o", tmp_path / "masked"]
+    succeed(capsys, *masked, *size, *few, "--set", "text.vocabulary=300")
+    vocabulary = (tmp_path / "masked" / "model" / "tokenizer.json").read_bytes()
+    for task, files, more in (
+        ("tagging", ["--data", tagger / "train.txt"], settings("model.unit=pieces", "data.validation=0.3")),
+        ("classification", ["--data", classifier / "all.csv", "--columns", "words,verdict"], []),
+    ):
+        run_folder = tmp_path / task
+        out = succeed(
+            capsys, "train", "--task", task, *files, *few, *more, "--init", tmp_path / "masked", "-o", run_folder
+        )
+        assert "tensors are the same in both" in out
+        assert (run_folder / "model" / "tokenizer.json").read_bytes() == vocabulary
