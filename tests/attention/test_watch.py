@@ -173,3 +173,20 @@ def test_threads_see_their_own_calls_only() -> None:
     assert not failures
     assert len(elsewhere) == 0
     assert {length: mine["blocks.1"].shape[2] for length, mine in seen.items()} == {5: 5, 9: 9}
+
+
+def test_values_are_kept_for_who_asks_for_them() -> None:
+    layer = MultiHead(6, 4, num_key_heads=2, head_width=3).eval()
+    x = torch.randn(2, 5, 6)
+    plain = layer(x)
+    with watch(layer) as weights_only, watch(layer, values=True) as seen:
+        watched = layer(x)
+    assert torch.equal(plain, watched)
+    call = seen["attention"].only_call(head=3, batch=1)
+    assert call is not None
+    assert call.value is not None
+    assert torch.equal(call.value[0, 0], layer.project(x).value[1, 1])  # heads 2 and 3 share key head 1
+    without = weights_only["attention"].only_call(head=3, batch=1)
+    assert without is not None
+    assert without.value is None
+    assert seen["attention"].nbytes - weights_only["attention"].nbytes == 4 * 2 * 2 * 5 * 3

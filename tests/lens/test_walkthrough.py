@@ -344,3 +344,21 @@ def test_bad_sources_are_named(arguments: dict[str, Any], message: str) -> None:
 def test_an_unknown_step_lists_the_steps() -> None:
     with pytest.raises(UnknownNameError, match="Did you mean 'scores'"):
         EXAMPLES["projection"].walkthrough()["score"]
+
+
+def test_a_bias_is_added_before_the_mask() -> None:
+    generator = torch.Generator().manual_seed(5)
+    query, key, value = (torch.randn(size, 3, generator=generator, dtype=torch.float64) for size in (4, 5, 5))
+    bias = torch.randn(4, 5, generator=generator, dtype=torch.float64)
+    walk = walkthrough(queries=query, keys=key, values=value, bias=bias, mask="causal")
+    assert [step.name for step in walk][3:8] == ["scores", "scaled", "bias", "biased", "masked"]
+    expected = saccade.attend(query, key, value, bias=bias, mask=saccade.attention.causal)
+    assert torch.allclose(walk.output, expected)
+    names = {step.name: step.values for step in walk}
+    assert torch.equal(names["biased"], names["scaled"] + bias)
+    run: dict[str, Any] = {**names, "torch": torch, "given": {"bias": bias.tolist()}}
+    for name in ("bias", "biased"):
+        exec(walk[name].code, run)
+        assert torch.equal(run[name], names[name])
+    with pytest.raises(ShapeError, match="bias is 4 by 5; expected 5 by 5"):
+        walkthrough(inputs=torch.eye(5), bias=bias)

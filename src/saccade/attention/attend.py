@@ -91,7 +91,7 @@ def attend(
     if edits and owner is not None:
         output = switch_off_heads(edits, owner, output)
     if shared is None:
-        record(owner, call)
+        record(owner, call, value)
     else:
         refuse(owner)
     return output.reshape(*leading, *output.shape[-2:])

@@ -80,6 +80,7 @@ class Call:
     first_head: int = 0  # set where a part of the heads or the batch was cut out,
     first_batch: int = 0  # so that the rules still see the true indices
     statistic: Shaped[Tensor, "B H Q 1"] | None = None  # kept where it is a decision
+    value: Float[Tensor, "B G K V"] | None = None  # kept where a watcher asks for the values too
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
@@ -167,15 +168,20 @@ class Call:
         """The same call for some of the sequences and heads; the rules still see the true indices."""
         group = self.query.shape[1] // self.key.shape[1]
         key_heads = range(heads.start // group, (heads.stop - 1) // group + 1)
-        key = self.key[batch.start : batch.stop, key_heads.start : key_heads.stop]
-        if len(key_heads) > 1 and group > 1:
-            key = key.repeat_interleave(group, dim=1)
-            key = key[:, heads.start - key_heads.start * group :][:, : len(heads)]
+
+        def grouped(tensor: Tensor) -> Tensor:
+            part = tensor[batch.start : batch.stop, key_heads.start : key_heads.stop]
+            if len(key_heads) > 1 and group > 1:
+                part = part.repeat_interleave(group, dim=1)
+                part = part[:, heads.start - key_heads.start * group :][:, : len(heads)]
+            return part
+
         cut = (slice(batch.start, batch.stop), slice(heads.start, heads.stop))
         return replace(
             self,
             query=self.query[cut],
-            key=key,
+            key=grouped(self.key),
+            value=None if self.value is None else grouped(self.value),
             score=self.score.part(heads),
             statistic=None if self.statistic is None else self.statistic[cut],
             first_batch=self.first_batch + batch.start,

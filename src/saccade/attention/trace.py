@@ -64,7 +64,7 @@ class Trace:
 
     @property
     def nbytes(self) -> int:
-        """What it keeps: queries and keys, and the statistics of rows that were asked for."""
+        """How much it keeps: queries and keys, and the statistics of rows that were asked for."""
         return sum(segment.nbytes for segment in self._segments)
 
     def __repr__(self) -> str:
@@ -212,6 +212,8 @@ class _Segment:
         tensors = {"queries": call.query, "keys": call.key}
         if isinstance(call.bias, Tensor):
             tensors["bias"] = call.bias
+        if call.value is not None:
+            tensors["values"] = call.value
         self._versions = {what: (tensor, tensor._version) for what, tensor in tensors.items()}
         self._mask_version = 0 if call.mask is None else call.mask.version()
         self._statistic: Tensor | None = call.statistic
@@ -223,7 +225,7 @@ class _Segment:
 
     @property
     def nbytes(self) -> int:
-        kept = (self.call.query, self.call.key, self._statistic)
+        kept = (self.call.query, self.call.key, self.call.value, self._statistic)
         return sum(tensor.numel() * tensor.element_size() for tensor in kept if tensor is not None)
 
     def use_key(self, key: Float[Tensor, "B G K E"]) -> None:
@@ -310,6 +312,7 @@ def keep(call: Call) -> Call:
         call,
         query=_kept(call.query),
         key=_kept(call.key),
+        value=None if call.value is None else _kept(call.value),
         score=call.score.frozen(_exact(call)),
         bias=bias,
     )

@@ -11,10 +11,12 @@ import contextlib
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
+from dataclasses import replace
 from types import TracebackType
 
 import torch
-from torch import nn
+from jaxtyping import Float
+from torch import Tensor, nn
 
 from saccade.attention.equation import Call
 from saccade.attention.foreign import Forwards, Run, add_hooks, is_foreign, remove_hooks
@@ -43,7 +45,7 @@ _active: ContextVar[tuple[Watch, ...]] = ContextVar("watchers", default=())
 class Watch(Mapping[str, Trace]):
     """The traces seen so far, by name. Use it as ``with saccade.watch(model) as seen: model(...)``."""
 
-    def __init__(self, model: nn.Module | None = None, progress: Rows | None = None) -> None:
+    def __init__(self, model: nn.Module | None = None, progress: Rows | None = None, values: bool = False) -> None:
         if model is not None and not isinstance(model, nn.Module):
             raise OptionError(f"watch() takes a torch module; not {type(model).__name__}.")
         modules = [] if model is None else list(model.named_modules())
@@ -51,6 +53,7 @@ class Watch(Mapping[str, Trace]):
         self._has_foreign = any(is_foreign(module) for _, module in modules)
         self._eager = contextlib.ExitStack()
         self._progress = progress
+        self._values = values
         self._model = model  # keeps the identities above valid
         self._traces: dict[str, Trace] = {}
         self._steps = Steps(self._traces)
@@ -130,18 +133,19 @@ class Watch(Mapping[str, Trace]):
         return None if name is None else (name, Within(outermost.number, runs[-1].number))
 
 
-def watch(model: nn.Module | None = None, *, progress: Rows | None = None) -> Watch:
+def watch(model: nn.Module | None = None, *, progress: Rows | None = None, values: bool = False) -> Watch:
     """Watch a model's attention: ``with saccade.watch(model) as seen:`` maps names to traces.
 
     A compiled model is watched in its eager form. Names are the places of the layers in the model, such as
     ``encoder.0.self``. Only calls of the thread or asynchronous task that watches are seen; watchers may be nested.
     Without a model, every call to ``attend`` is seen, under one name. ``progress`` is told the name of an attention of
-    ours and the share of its rows that is done: of long inputs, block by block.
+    ours and the share of its rows that is done: of long inputs, block by block. With ``values``, the calls of ours keep
+    their projected values too (``Trace.only_call``), which no weight needs but a walk through the numbers does.
 
     Modules that are not ours are seen where they call ``F.scaled_dot_product_attention`` or are torch's
     ``nn.MultiheadAttention``; docs/mechanisms/watching-others.md says what is inferred of them.
     """
-    return Watch(model, progress)
+    return Watch(model, progress, values)
 
 
 def name_of(path: str) -> str:
@@ -149,17 +153,18 @@ def name_of(path: str) -> str:
     return ".".join(part for part in path.split(".") if part != "_orig_mod") or UNNAMED
 
 
-def record(owner: nn.Module | None, call: Call) -> None:
+def record(owner: nn.Module | None, call: Call, value: Float[Tensor, "B G K V"]) -> None:
     """Show a finished call to the watchers of this thread, if there are any."""
     watchers = _active.get()
     if not watchers:
         return
     named = [(watcher, watcher._name_of(owner)) for watcher in watchers]
     if any(name is not None for _, name in named):
-        kept = keep(call)
+        wanted = any(watcher._values for watcher, name in named if name is not None)
+        kept = keep(replace(call, value=value if wanted else None))
         for watcher, name in named:
             if name is not None:
-                watcher._see(name, kept)
+                watcher._see(name, kept if watcher._values else replace(kept, value=None))
 
 
 def refuse(owner: nn.Module | None) -> None:

@@ -1,7 +1,7 @@
 """The file that ``saccade explain`` reads: JSON or TOML, checked before any of its numbers is used.
 
 The keys are the arguments of ``walkthrough``. A file is for reading, so it is small: at most ``MAX_POSITIONS``
-rows, ``MAX_WIDTH`` columns and ``MAX_BYTES`` bytes.
+rows, ``MAX_WIDTH`` columns (of W_output ``MAX_OUTPUT``) and ``MAX_BYTES`` bytes.
 """
 
 from __future__ import annotations
@@ -29,17 +29,23 @@ from pydantic_core import ErrorDetails
 from saccade.errors import FileError, SaccadeError
 from saccade.lens.walkthrough import Walkthrough, walkthrough
 
-__all__ = ["MAX_BYTES", "MAX_POSITIONS", "MAX_WIDTH", "Document", "read_document"]
+__all__ = ["MAX_BYTES", "MAX_OUTPUT", "MAX_POSITIONS", "MAX_WIDTH", "Document", "read_document"]
 
 MAX_BYTES = 1_000_000
 MAX_POSITIONS = 64
 MAX_WIDTH = 64
+MAX_OUTPUT = 1024
 MAX_LABEL = 32
 
 _Finite = Annotated[StrictFloat, Field(allow_inf_nan=False)]
 _Matrix = Annotated[
     tuple[Annotated[tuple[_Finite, ...], Field(min_length=1, max_length=MAX_WIDTH)], ...],
     Field(min_length=1, max_length=MAX_POSITIONS),
+]
+#: W_output leads back to the width of a whole model, not to that of one head.
+_Output = Annotated[
+    tuple[Annotated[tuple[_Finite, ...], Field(min_length=1, max_length=MAX_OUTPUT)], ...],
+    Field(min_length=1, max_length=MAX_WIDTH),
 ]
 _Allowed = Annotated[
     tuple[Annotated[tuple[StrictBool, ...], Field(min_length=1, max_length=MAX_POSITIONS)], ...],
@@ -68,12 +74,13 @@ class Document(BaseModel):
     queries: _Matrix | None = None
     keys: _Matrix | None = None
     values: _Matrix | None = None
-    W_output: _Matrix | None = None
+    W_output: _Output | None = None
     tokens: _Labels | None = None
     source_tokens: _Labels | None = None
     mask: Annotated[
         Annotated[StrictStr, Tag("name")] | Annotated[_Allowed, Tag("matrix")], Discriminator(_kind_of_mask)
     ] = "none"
+    bias: _Matrix | None = None
     score: StrictStr = "scaled_dot"
     weights: StrictStr = "softmax"
     scale: StrictBool | None = None

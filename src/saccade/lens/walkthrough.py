@@ -113,6 +113,7 @@ def walkthrough(
     tokens: Sequence[str] | None = None,
     source_tokens: Sequence[str] | None = None,
     mask: str | Mask | Tensor | Sequence[Sequence[bool]] | None = None,
+    bias: Numbers | None = None,
     score: str | Score = "scaled_dot",
     weights: str | Weights = "softmax",
     scale: bool | None = None,
@@ -125,11 +126,13 @@ def walkthrough(
         W_output: applied to the sum, as multi-head attention does.
         tokens: names of the inputs or queries; ``source_tokens`` those of the keys, if they are others.
         mask: "none", "causal", "window:R", a boolean matrix (Q, K), True = may attend, or a mask rule.
+        bias: a matrix (Q, K) that is added to the scores, such as ALiBi's.
         score, weights: as ``attend`` takes them.
         scale: True divides a dot product by √D, False does not; None leaves it to the score.
     """
     rows: dict[str, Numbers | None] = {"inputs": inputs, "source": source, "W_query": W_query, "W_key": W_key}
     rows |= {"W_value": W_value, "queries": queries, "keys": keys, "values": values, "W_output": W_output}
+    rows |= {"bias": bias}
     given = {name: matrix(name, numbers) for name, numbers in rows.items() if numbers is not None}
     query, key, value = _sources(given)
     if len(key) != len(value):
@@ -143,7 +146,11 @@ def walkthrough(
     compared = _scaled(resolve_score(score), scale).frozen(torch.float64)
     compared.check(1, query.shape[1], key.shape[1])
     rule, mask_name = _resolve_mask(mask, len(query), len(key))
-    call = Call(query[None, None], key[None, None], compared, resolve_weights(weights), rule)
+    added = given["bias"][None, None] if "bias" in given else None
+    if added is not None:
+        size = (len(query), len(key))
+        refuse_other_size("bias", added.shape[2:], size, "a row for each query, a column for each key")
+    call = Call(query[None, None], key[None, None], compared, resolve_weights(weights), rule, added)
 
     steps = _projection_steps(given, query, key, value, query_labels, key_labels)
     steps += _weight_steps(call, mask_name, query_labels, key_labels)
@@ -323,13 +330,16 @@ def _components(width: int) -> tuple[str, ...]:
 def _weight_steps(call: Call, mask_name: str, query_labels: tuple[str, ...], key_labels: tuple[str, ...]) -> list[Step]:
     """Scores, scaled, masked, weights: each of them is what ``attend`` would compute with the rules so far."""
     rows, columns = range(len(query_labels)), range(len(key_labels))
-    plain = replace(call, mask=None)
+    plain = replace(call, mask=None, bias=None)
     stages: list[tuple[str, str, Line, Call]] = []
     if isinstance(call.score, ScaledDot):
         stages.append(("scores", "Scores", score_line(Dot()), replace(plain, score=Dot())))
         stages.append(("scaled", *_scaling(call.score, call.query.shape[-1]), plain))
     else:
         stages.append(("scores", "Scores", score_line(call.score), plain))
+    if isinstance(call.bias, Tensor):
+        code = f"biased = {stages[-1][0]} + bias"
+        stages.append(("biased", "Biased scores", Line("E + B", code), replace(call, mask=None)))
     if call.mask is not None:
         line = mask_line(mask_name, stages[-1][0], len(rows), len(columns))
         stages.append(("masked", "Masked scores", line, call))
@@ -337,6 +347,10 @@ def _weight_steps(call: Call, mask_name: str, query_labels: tuple[str, ...], key
         Step(name, title, line.equation, line.code, stage.scores(rows, columns)[0, 0], query_labels, key_labels)
         for name, title, line, stage in stages
     ]
+    if isinstance(call.bias, Tensor):
+        given = _given("bias", "Bias", "B", call.bias[0, 0], query_labels)
+        place = [step.name for step in steps].index("biased")
+        steps.insert(place, replace(given, column_labels=key_labels))
     scores = steps[-1].values
     weights = normalise(scores[None, None], call.weights, call.has_rules)[0][0, 0]
     empty_rows = bool((scores == -math.inf).all(dim=-1).any())
