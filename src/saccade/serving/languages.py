@@ -10,7 +10,7 @@ it says nothing of either: then the languages are equally likely.
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Mapping
 from functools import cached_property
 from typing import NamedTuple, cast
@@ -69,8 +69,8 @@ class _Letters:
     """How likely each letter is after two others, by the entries of vocabularies."""
 
     def __init__(self) -> None:
-        self._trigrams: Counter[str] = Counter()
-        self._bigrams: Counter[str] = Counter()
+        self._trigrams: defaultdict[str, float] = defaultdict(float)
+        self._bigrams: defaultdict[str, float] = defaultdict(float)
 
     def add(self, tokenizer: Tokenizer) -> None:
         for rank, id in enumerate(range(len(SPECIAL_TOKENS), tokenizer.vocabulary_size), start=1):

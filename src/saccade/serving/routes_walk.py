@@ -2,17 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Any
+import asyncio
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Request
+from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr
 
 from saccade.lens import EXAMPLES, Document
+from saccade.serving.refusals import Refused
 from saccade.serving.state import state_of
 from saccade.serving.strict import StrictRoute
+from saccade.serving.walks import head_document
 
 __all__ = ["router"]
 
 router = APIRouter(prefix="/api", route_class=StrictRoute, tags=["walkthrough"])
+
+
+Position = Annotated[StrictInt, Field(ge=0, le=10**9)]
+
+
+class HeadBody(BaseModel):
+    """A head of a look, and the rows that are walked through, from the first to before the last."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: StrictStr
+    head: Position
+    rows: tuple[Position, Position] | None = None
 
 
 @router.get("/walkthroughs")
@@ -26,3 +43,17 @@ def walk(request: Request, document: Document) -> dict[str, Any]:
     """Every step of attention with these numbers: the form of ``saccade explain --json``."""
     state_of(request)
     return document.walkthrough().to_dict()
+
+
+@router.post("/looks/{id}/walk")
+async def take_head(request: Request, id: str, body: HeadBody) -> dict[str, Any]:
+    """The real numbers of one head, in the form that /api/walkthrough takes."""
+    look = state_of(request).looks[id]
+    heads, count = look.view.heads(body.name), len(look.view.rows[body.name])
+    if body.head >= heads:
+        raise Refused(400, f"There is no head {body.head} in {body.name}; there are {heads}, counted from 0.")
+    rows = None if body.rows is None else range(body.rows[0], min(body.rows[1], count))
+    if rows is not None and not rows:
+        raise Refused(400, f"rows = {list(body.rows or ())}: there are {count}, counted from 0.")
+    found = look.served.worker.run(lambda: head_document(look, body.name, body.head, rows))
+    return (await asyncio.wrap_future(found)).model_dump(mode="json", exclude_none=True)

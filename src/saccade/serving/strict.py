@@ -46,6 +46,9 @@ class StrictRoute(APIRoute):
         handler = super().get_route_handler()
 
         async def handle(request: Request) -> Response:
-            return await handler(_StrictRequest(request.scope, request.receive))
+            strict = _StrictRequest(request.scope, request.receive)
+            if await strict.body() and strict.headers.get("content-type", "").startswith("application/json"):
+                await strict.json()  # here what is wrong is said in our words
+            return await handler(strict)
 
         return handle

@@ -1,0 +1,115 @@
+"""One head of a real model as numbers to walk through: what ``saccade explain`` would be given.
+
+A trace keeps queries, keys and rules, which is all that weights need. The values are seen by watching the same pass
+once more; W_O is the head's rows of the layer's output matrix. What the output adds (its bias, and the other heads)
+is no part of the walk.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from saccade.attention import SCORES, MultiHead, edit, editable, watch
+from saccade.attention.equation import Call
+from saccade.attention.weights import WEIGHTS
+from saccade.errors import OptionError, TooLargeError
+from saccade.lens.document import MAX_OUTPUT, MAX_POSITIONS, MAX_WIDTH, Document
+from saccade.serving.looks import Look
+
+__all__ = ["head_document"]
+
+
+def head_document(look: Look, name: str, head: int, rows: range | None) -> Document:
+    """In the model's thread: the numbers of one head, for all rows or for some."""
+    row_axis, column_axis = look.view.axes(name)
+    rows = range(len(row_axis)) if rows is None else rows
+    if max(len(rows), len(column_axis)) > MAX_POSITIONS:
+        raise TooLargeError(
+            f"{name} has {len(rows)} rows and {len(column_axis)} columns here; a walk is for reading and takes "
+            f"{MAX_POSITIONS}. Choose fewer rows, or a shorter text."
+        )
+    call = _call(look, name, head)
+    assert call.value is not None
+    width = max(call.key.shape[-1], call.value.shape[-1])
+    if width > MAX_WIDTH:
+        raise TooLargeError(f"The heads of {name} are {width} wide; a walk takes at most {MAX_WIDTH}.")
+    return Document(
+        queries=_rows(call.query[0, 0][rows.start : rows.stop]),
+        keys=_rows(call.key[0, 0]),
+        values=_rows(call.value[0, 0]),
+        W_output=_output(look, name, head),
+        tokens=_labels(row_axis.tokens[rows.start : rows.stop]),
+        source_tokens=_labels(column_axis.tokens),
+        mask=_mask(call, rows),
+        bias=_bias(call, rows),
+        score=_name(call.score, SCORES, name),
+        weights=_name(call.weights, {key: kind() for key, kind in WEIGHTS.items()}, name),
+    )
+
+
+def _call(look: Look, name: str, head: int) -> Call:
+    """The call of this attention with its values: the same pass again, under the same changes."""
+    predictor, edits = look.served.predictor, look.edits
+    with ExitStack() as entered:
+        entered.enter_context(
+            edit(predictor.model, without_heads=edits.without_heads, without_links=edits.without_links)
+        )
+        seen = entered.enter_context(watch(predictor.model, values=True))
+        if look.answer is None:
+            predictor.reading(look.given)
+        else:
+            predictor.view_of(look.given, look.answer)
+    if name not in seen:
+        raise OptionError(f"The attention {name} was not seen again, so its values are not known.")
+    call = seen[name].only_call(head=head, batch=look.view.batch)
+    if call is None or call.value is None:
+        raise OptionError(f"{name} looks step by step, so that its numbers are no single walk; choose another.")
+    return call
+
+
+def _output(look: Look, name: str, head: int) -> tuple[tuple[float, ...], ...] | None:
+    """The head's rows of W_O; None where a layer has none, or is too wide to read."""
+    layer = editable(look.served.predictor.model).get(name)
+    if not isinstance(layer, MultiHead) or layer.output.out_features > MAX_OUTPUT:
+        return None
+    columns = slice(head * layer.head_width, (head + 1) * layer.head_width)
+    return _rows(layer.output.weight[:, columns].T)
+
+
+def _mask(call: Call, rows: range) -> Any:
+    """The rule written out; "none" where it forbids nothing here."""
+    if call.mask is None:
+        return "none"
+    allowed: Bool[Tensor, "Q K"] = call.mask(*call.indices(rows, range(call.shape[3])))
+    allowed = allowed.expand(1, 1, len(rows), call.shape[3])[0, 0]
+    return "none" if bool(allowed.all()) else tuple(tuple(row) for row in allowed.tolist())
+
+
+def _bias(call: Call, rows: range) -> tuple[tuple[float, ...], ...] | None:
+    if call.bias is None:
+        return None
+    added = replace(call, mask=None).added(rows, range(call.shape[3]), torch.float64)
+    assert added is not None
+    return _rows(added.expand(1, 1, len(rows), call.shape[3])[0, 0])
+
+
+def _name(choice: Any, known: dict[str, Any], name: str) -> str:
+    """The name by which a walk knows a score or weights function."""
+    for key, one in known.items():
+        if type(one) is type(choice) and vars(one) == vars(choice):
+            return key
+    raise OptionError(f"{name} uses {type(choice).__name__} with numbers of its own; a walk takes {', '.join(known)}.")
+
+
+def _rows(numbers: Float[Tensor, "R C"]) -> tuple[tuple[float, ...], ...]:
+    return tuple(tuple(row) for row in numbers.double().cpu().tolist())
+
+
+def _labels(tokens: list[str]) -> tuple[str, ...]:
+    return tuple(token[:32] or "∅" for token in tokens)

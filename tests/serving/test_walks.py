@@ -1,0 +1,101 @@
+"""Walks through numbers: those of ``saccade explain``, and those of a head of a real model."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+from servers import Running, numbers, post
+from test_models import INPUTS
+
+from saccade.cli import main
+from saccade.lens import EXAMPLES
+
+
+def explained(document: dict[str, Any], folder: Path, capsys: pytest.CaptureFixture[str]) -> Any:
+    """What ``saccade explain --json`` says to a file of these numbers."""
+    path = folder / "numbers.json"
+    path.write_text(json.dumps(document))
+    with pytest.raises(SystemExit) as left:
+        main(["explain", str(path), "--json"])
+    assert not left.value.code
+    return json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_an_edited_number_changes_the_same_cells(
+    name: str, client: httpx.Client, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    document = client.get("/api/walkthroughs").json()[name]
+    before = post(client, "/api/walkthrough", **document)
+    assert before == explained(document, tmp_path, capsys)
+    edited = "W_key" if "W_key" in document else "keys"
+    document[edited][1][0] += 0.5
+    after = post(client, "/api/walkthrough", **document)
+    assert after == explained(document, tmp_path, capsys)
+    changed = [old["name"] for old, new in zip(before["steps"], after["steps"], strict=True) if old != new]
+    assert changed[0] == edited
+    assert {"scores", "weights", "sum"} <= set(changed)
+    assert not {"queries", "values", "inputs"} & set(changed)
+
+
+HEADS = [
+    ("tiny", "encoder.0.self"),
+    ("tiny", "decoder.0.cross"),
+    ("tiny", "decoder.0.self"),
+    ("back", "encoder.1.self"),
+]
+HEADS += [("writer", "decoder.1.self"), ("filler", "encoder.1.self"), ("shapes", "encoder.0.self")]
+
+
+@pytest.mark.parametrize(("model", "name"), HEADS)
+def test_a_real_head_walked_through_has_the_weights_of_its_trace(model: str, name: str, running: Running) -> None:
+    client = running.client
+    options = {"max_tokens": 9} if model == "writer" else {}
+    look = post(client, f"/api/models/{model}/looks", input=INPUTS[model], options=options)
+    tile = numbers(client, f"/api/looks/{look['id']}/tile", name=name, head=1)
+    document = post(client, f"/api/looks/{look['id']}/walk", name=name, head=1)
+    steps = {step["name"]: step["values"] for step in post(client, "/api/walkthrough", **document)["steps"]}
+    np.testing.assert_allclose(steps["weights"], tile, rtol=0, atol=1e-6)
+    assert ("bias" in steps) == (model == "filler")
+    part = post(client, f"/api/looks/{look['id']}/walk", name=name, head=1, rows=[2, 4])
+    rows = {step["name"]: step["values"] for step in post(client, "/api/walkthrough", **part)["steps"]}
+    np.testing.assert_allclose(rows["weights"], tile[2:4], rtol=0, atol=1e-6)
+    np.testing.assert_allclose(rows["output"], steps["output"][2:4], rtol=0, atol=1e-12)
+
+
+def test_the_heads_of_a_layer_sum_to_its_output(running: Running) -> None:
+    """Each head's walk ends in its share of what the layer gives on; together, and with the bias, that is all of it."""
+    predictor = running.models["tiny"].predictor
+    layer = predictor.model.get_submodule("encoder.0.self")
+    outputs: list[Any] = []
+    handle = layer.register_forward_hook(lambda _, given, found: outputs.append(found[0].double().numpy()))
+    look = post(running.client, "/api/models/tiny/looks", input=INPUTS["tiny"])
+    handle.remove()
+    total = layer.output.bias.detach().double().numpy()  # type: ignore[union-attr]
+    for head in range(2):
+        document = post(running.client, f"/api/looks/{look['id']}/walk", name="encoder.0.self", head=head)
+        total = total + np.array(post(running.client, "/api/walkthrough", **document)["steps"][-1]["values"])
+    np.testing.assert_allclose(total, outputs[-1], rtol=0, atol=1e-5)
+
+
+def test_what_cannot_be_walked_through_is_said(client: httpx.Client) -> None:
+    look = post(client, "/api/models/tiny/looks", input=" ".join(["the cat sees the dog."] * 12))
+    path = f"/api/looks/{look['id']}/walk"
+    for body, said in (
+        ({"name": "encoder.0.self", "head": 0}, "a walk is for reading"),
+        ({"name": "encoder.0.self", "head": 2}, "There is no head 2"),
+        ({"name": "encoder.0.self", "head": 0, "rows": [9, 3]}, "rows = [9, 3]"),
+        ({"name": "nothing", "head": 0}, "There is no attention 'nothing'"),
+    ):
+        answer = client.post(path, json=body)
+        assert answer.status_code in (400, 413)
+        assert said in answer.json()["error"]
+    nan = client.post(
+        "/api/walkthrough", content=b'{"inputs": [[NaN, 1]]}', headers={"content-type": "application/json"}
+    )
+    assert (nan.status_code, "NaN" in nan.json()["error"]) == (400, True)
