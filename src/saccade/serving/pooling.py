@@ -18,11 +18,14 @@ WEIGHTS = 1 << 24
 
 
 def pooled_part(
-    view: View, name: str, head: Head, rows: range, columns: range, cells: int, reduce: Reduce
+    view: View, name: str, head: Head, rows: range, columns: range, cells: int, reduce: Reduce, size: int | None = None
 ) -> tuple[Float[Tensor, "R C"], tuple[int, int]]:
-    """A part as at most cells by cells numbers, and the weights that a cell stands for: (queries, keys)."""
+    """A part as at most cells by cells numbers, and the weights that a cell stands for: (queries, keys).
+
+    With a ``size``, a cell has so many queries and keys whatever the part, so that parts can be laid side by side.
+    """
     num_rows, num_columns = (len(axis) for axis in view.axes(name))
-    if (len(rows), len(columns)) == (num_rows, num_columns):
+    if size is None and (len(rows), len(columns)) == (num_rows, num_columns):
         if isinstance(head, str) and head != reduce:
             raise OptionError(f"The {head} of all heads has cells that are its {head}; pool = {reduce} is of one head.")
         whole = view.overview(name, head, cells, reduce)
@@ -31,7 +34,7 @@ def pooled_part(
         raise TooLargeError(
             f"{len(rows):,} by {len(columns):,} weights are a large part; ask for all, or for at most {WEIGHTS:,}."
         )
-    cell = -(-len(rows) // cells), -(-len(columns) // cells)
+    cell = (size, size) if size else (-(-len(rows) // cells), -(-len(columns) // cells))
     return pool(view.tile(name, head, rows, columns), cell, reduce), cell
 
 

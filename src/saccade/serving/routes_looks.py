@@ -102,13 +102,16 @@ def overview(
     rows: Part = None,
     columns: Part = None,
     cells: Cells = 256,
+    cell: Annotated[int | None, Query(ge=1, le=4096, description="Weights along a cell; cells is then not used.")] = None,
 ) -> Any:
     """A part as at most cells by cells numbers, each the maximum or mean of its weights."""
     look = state_of(request).looks[id]
     with look.lock:
         row_part, column_part = _parts(look.view, name, rows, columns)
-        values, cell = pooled_part(look.view, name, _head(head), row_part, column_part, cells, pool)
-        return _numbers(values, {"X-Pool": pool, "X-Cell": f"{cell[0]}x{cell[1]}"})
+        if cell is not None:
+            _check_size(-(-len(row_part) // cell), -(-len(column_part) // cell))
+        values, size = pooled_part(look.view, name, _head(head), row_part, column_part, cells, pool, cell)
+        return _numbers(values, {"X-Pool": pool, "X-Cell": f"{size[0]}x{size[1]}"})
 
 
 @router.get("/{id}/export", responses={200: {"content": {media: {} for media in _MEDIA.values()}}})
