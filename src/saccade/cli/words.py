@@ -1,0 +1,95 @@
+"""``saccade words``: neighbours, correlations and a map of the words of a model."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from saccade.cli.options import Model, console
+from saccade.errors import OptionError
+from saccade.lens.drawing import save
+from saccade.lens.words import visible
+from saccade.tasks.bundle import read_bundle
+from saccade.tasks.words import WordVectors, word_vectors
+
+__all__ = ["words"]
+
+
+def words(
+    model: Model,
+    given: Annotated[
+        list[str] | None, typer.Argument(metavar="[WORD]...", help="The words.", show_default=False)
+    ] = None,
+    neighbours: Annotated[int, typer.Option(help="Nearest words that are shown of one word.", min=1)] = 10,
+    embedding: Annotated[
+        str | None, typer.Option(help="source, target, input, words or pieces: the model's first if not given.")
+    ] = None,
+    picture: Annotated[
+        Path | None, typer.Option("--map", help="Draw the words as a map: .png, .svg or .pdf.", show_default=False)
+    ] = None,
+    dark: Annotated[bool, typer.Option("--dark", help="Draw on a dark ground.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+) -> None:
+    """Show which words of a model are near each other.
+
+    \b
+    Examples:
+      saccade words runs/demo dog --neighbours 10
+      saccade words runs/demo dog cat
+      saccade words runs/demo dog cat bank --map words.png
+    """
+    vectors = word_vectors(read_bundle(Path(model)), embedding)
+    asked = given or []
+    if not asked and picture is None:
+        raise OptionError("Give a word, several words, or --map with the name of a picture.")
+    shown = console()
+    if as_json:
+        print(json.dumps(_record(vectors, asked, neighbours), ensure_ascii=False))
+    else:
+        for line in _lines(vectors, asked, neighbours):
+            shown.print(line, markup=False)
+    if picture is not None:
+        save(vectors.map(asked).figure(named=asked, dark=dark), picture)
+        if not as_json:
+            shown.print(f"Wrote {picture}.", markup=False)
+
+
+def _lines(vectors: WordVectors, asked: list[str], neighbours: int) -> list[str]:
+    lines = [
+        f"{word} is made of {len(vectors.ids(word))} pieces; its vector is their mean"
+        for word in asked
+        if len(vectors.ids(word)) > 1
+    ]
+    if vectors.one_hot:
+        lines.append("The words are one-hot: every two are equally far from each other, with cosine 0.")
+    if len(asked) == 1 and not vectors.one_hot:
+        found = vectors.neighbours(asked[0], neighbours)
+        width = max(len(visible(one.word)) for one in found)
+        lines += [f"{visible(one.word):<{width}}  {one.cosine:6.3f}" for one in found]
+    for number, one in enumerate(asked):
+        for other in asked[number + 1 :]:
+            lines.append(
+                f"{one} and {other}: correlation {vectors.correlation(one, other):.3f}, "
+                f"cosine {vectors.cosine(one, other):.3f}"
+            )
+    return lines
+
+
+def _record(vectors: WordVectors, asked: list[str], neighbours: int) -> dict[str, object]:
+    pairs = [(one, other) for number, one in enumerate(asked) for other in asked[number + 1 :]]
+    return {
+        "embedding": vectors.name,
+        "one_hot": vectors.one_hot,
+        "neighbours": {word: [one._asdict() for one in vectors.neighbours(word, neighbours)] for word in asked},
+        "pairs": [
+            {
+                "words": [one, other],
+                "correlation": vectors.correlation(one, other),
+                "cosine": vectors.cosine(one, other),
+            }
+            for one, other in pairs
+        ],
+    }
