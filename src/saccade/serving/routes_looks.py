@@ -102,7 +102,7 @@ def overview(
     rows: Part = None,
     columns: Part = None,
     cells: Cells = 256,
-    cell: Annotated[int | None, Query(ge=1, le=4096, description="Weights along a cell; cells is then not used.")] = None,
+    cell: Annotated[int | None, Query(ge=1, le=4096, description="Weights along a cell, instead of cells.")] = None,
 ) -> Any:
     """A part as at most cells by cells numbers, each the maximum or mean of its weights."""
     look = state_of(request).looks[id]
