@@ -474,3 +474,12 @@ def test_bad_arguments_are_named() -> None:
         generate(3, seed=0, split="dev")
     with pytest.raises(OptionError, match="-1"):
         generate(-1, seed=0)
+
+
+def test_sentences_of_one_kind_can_be_drawn() -> None:
+    reviews = generate(40, seed=3, kind="review")
+    assert {example.kind for example in reviews} == {"review"}
+    assert {example.sentiment for example in reviews} == {"positive", "negative"}
+    assert len({example.source for example in reviews}) == 40
+    with pytest.raises(UnknownNameError, match="There is no kind of sentence 'poem'"):
+        generate(1, seed=3, kind="poem")
