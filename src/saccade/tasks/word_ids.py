@@ -10,8 +10,7 @@ from pydantic import Field
 
 from saccade.models import Config
 from saccade.tasks.task import ReadFile
-from saccade.text import Tokenizer
-from saccade.text.vocabulary import Vocabulary
+from saccade.text import Tokenizer, Vocabulary
 
 __all__ = ["TaggingText", "WordIds", "Words"]
 

@@ -28,7 +28,7 @@ from saccade.lens.words import visible
 from saccade.tasks.answer import Answer
 from saccade.tasks.predictor import Predictor
 from saccade.tasks.tagging import BATCH_WORDS, EncodedSentence, Tagging
-from saccade.text.words import split_words
+from saccade.text import split_words
 
 __all__ = ["TaggedWords", "WordTagger"]
 

@@ -3,6 +3,8 @@
 from saccade.text.batches import pad, plan_batches
 from saccade.text.kinds import END, KINDS, MASK, PAD, SPECIAL_TOKENS, START, UNKNOWN
 from saccade.text.tokenizer import Encoding, Tokenizer
+from saccade.text.vocabulary import Vocabulary
+from saccade.text.words import split_words
 
 __all__ = [
     "END",
@@ -14,6 +16,8 @@ __all__ = [
     "UNKNOWN",
     "Encoding",
     "Tokenizer",
+    "Vocabulary",
     "pad",
     "plan_batches",
+    "split_words",
 ]
