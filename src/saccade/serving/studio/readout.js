@@ -39,9 +39,9 @@ export class Readout {
     const value = make("b", { class: "mono" }, number(weight, 6));
     const link = isDifference ? " changed by " : " ";
     this.cell.replaceChildren(word(rows[row] ?? ""), " → ", word(columns[column] ?? ""), link, value, " ", place);
-    const listed = strongest(matrix, row).flatMap(({ column: other, weight: its }, order) => {
-      const item = make("span", { class: "item" }, make("bdi", {}, visible(columns[other] ?? "")), " ", make("span", { class: "mono" }, number(its)));
-      return order ? [" · ", item] : [item];
+    const listed = strongest(matrix, row).flatMap(({ column: other, weight: its }) => {
+      const item = [make("bdi", {}, visible(columns[other] ?? "")), " ", make("span", { class: "mono" }, number(its))];
+      return [make("span", { class: "item" }, ...item), " "];
     });
     this.row.replaceChildren(make("span", { class: "quiet" }, "row ", word(rows[row] ?? ""), " looks at: "), ...listed);
   }

@@ -89,6 +89,8 @@ export class StepView {
     if (isGiven(step)) {
       const input = make("input", { type: "text", inputmode: "decimal", class: "given mono", "aria-label": label, size: 5 });
       input.addEventListener("input", () => this.typed(input, row, column));
+      input.addEventListener("focus", () => (input.value = String(this.values[row][column])));
+      input.addEventListener("blur", () => (input.value = rounded(this.values[row][column] ?? 0)));
       input.addEventListener("keydown", (event) => this.stepped(event, input, row, column));
       drag(input, (value) => this.set(input, row, column, value));
       return input;
@@ -102,7 +104,9 @@ export class StepView {
     const value = Number(input.value.replace("−", "-").replace(",", "."));
     const isNumber = input.value.trim() !== "" && Number.isFinite(value);
     input.toggleAttribute("data-wrong", !isNumber);
-    if (isNumber) this.listener.edited(this.name, row, column, value);
+    if (!isNumber) return;
+    this.values[row][column] = value;
+    this.listener.edited(this.name, row, column, value);
   }
 
   /** @param {KeyboardEvent} event @param {HTMLInputElement} input @param {number} row @param {number} column */
@@ -115,10 +119,10 @@ export class StepView {
 
   /** @param {HTMLInputElement} input @param {number} row @param {number} column @param {number} value */
   set(input, row, column, value) {
-    const rounded = Number(value.toFixed(6));
-    input.value = String(rounded);
-    this.values[row][column] = rounded;
-    this.listener.edited(this.name, row, column, rounded);
+    const next = Number(value.toFixed(6)); // sums of tenths have long tails
+    input.value = String(next);
+    this.values[row][column] = next;
+    this.listener.edited(this.name, row, column, next);
   }
 
   /** @param {Step} step @param {(number | null)[][]} values @param {boolean} mayGlow */
@@ -129,7 +133,7 @@ export class StepView {
         const cell = this.cells[at][place];
         const frame = /** @type {HTMLElement} */ (cell.parentElement);
         if (cell instanceof HTMLInputElement) {
-          if (document.activeElement !== cell || Number(cell.value) !== value) if (value !== null && Number(cell.value.replace("−", "-") || NaN) !== value) cell.value = isGiven(step) ? String(Number(value.toFixed(6))) : "";
+          if (document.activeElement !== cell || Number(cell.value) !== value) cell.value = rounded(value ?? 0);
           cell.removeAttribute("data-wrong");
         } else cell.textContent = value === null ? "−∞" : number(value, decimals);
         frame.title = value === null ? "masked" : String(value);
@@ -162,6 +166,11 @@ export class StepView {
   dim() {
     for (const cell of this.table.querySelectorAll("[data-lit]")) cell.removeAttribute("data-lit");
   }
+}
+
+/** A given number as it fits into its cell; all of it is shown while it is edited. @param {number} value */
+function rounded(value) {
+  return String(Number(value.toFixed(3)));
 }
 
 /** "A_ij v_j" with its letters below the line. @param {string} equation */

@@ -1,1 +1,117 @@
-export function open() { return { show() {} }; }
+// Words: what the model has learned of a word: its neighbours, how two words relate, and a map of many.
+
+import { get, inPath, query } from "./api.js";
+import { make, number, reveal, visible } from "./dom.js";
+import { Scatter } from "./scatter.js";
+
+/**
+ * @typedef {import("./types.js").Studio} Studio
+ * @typedef {import("./types.js").Parts} Parts
+ * @typedef {import("./types.js").PageView} PageView
+ * @typedef {{word: string, correlation: number}} Related
+ * @typedef {{word: string, pieces: string[], sides: string[], neighbours: Related[], other?: Related}} Found
+ * @typedef {{words: import("./scatter.js").WordPoint[], explained: number[]}} Plane
+ */
+
+/** @param {HTMLElement} place @param {Studio} studio @returns {PageView} */
+export function open(place, studio) {
+  const page = new WordsPage(studio);
+  place.append(page.element);
+  return page;
+}
+
+class WordsPage {
+  /** @param {Studio} studio */
+  constructor(studio) {
+    this.studio = studio;
+    this.word = make("input", { type: "text", "aria-label": "A word", spellcheck: "false" });
+    this.other = make("input", { type: "text", "aria-label": "Another word", placeholder: "another word", spellcheck: "false" });
+    this.side = make("select", { onchange: () => this.change({ side: this.side.value, word: null, other: null }) });
+    this.sideLabel = make("label", { class: "check quiet" }, "of the", this.side);
+    this.form = make("form", { class: "row words-form" }, make("label", { class: "check" }, "word", this.word), make("label", { class: "check" }, "compared with", this.other), make("button", {}, "Show"), this.sideLabel);
+    this.form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.change({ word: this.word.value.trim() || null, other: this.other.value.trim() || null });
+    });
+    this.neighbours = make("ol", { class: "bars" });
+    this.near = make("section", { "aria-label": "Neighbours" }, make("h2", {}, "Nearest words"), make("p", { class: "quiet" }, "correlation of what was learned of two words: 1 where their numbers rise and fall together"), this.neighbours);
+    this.pair = make("section", { class: "pair", "aria-label": "Two words" });
+    this.scatter = new Scatter((word) => this.change({ word }));
+    this.note = make("p", { class: "quiet" });
+    this.map = make("section", { class: "word-map", "aria-label": "A map of words" }, make("h2", {}, "Words on a plane"), this.scatter.element, this.note);
+    this.element = make("div", { class: "words" }, make("h1", { class: "unseen" }, "Words"), this.form, make("div", { class: "word-columns" }, make("div", {}, this.pair, this.near), this.map));
+    this.mapOf = "";
+    /** @type {string[]} */
+    this.frequent = [];
+    this.keys = { "/": { does: "type a word", run: () => this.word.focus() } };
+  }
+
+  /** @param {Record<string, string | null>} parts */
+  change(parts) {
+    this.studio.go(parts, "push");
+    void this.show(this.studio.parts());
+  }
+
+  /** @param {Parts} parts */
+  async show(parts) {
+    const model = this.studio.model();
+    if (!model) return this.studio.status.say("There is no model with words here.");
+    const base = `/api/models/${inPath(model.name)}/words`;
+    await this.studio.status.during("Comparing words", async (signal) => {
+      const key = `${model.name} ${parts.side ?? ""}`;
+      if (this.mapOf !== key) {
+        /** @type {Plane} */
+        const plane = await get(`${base}/map?${query({ side: parts.side })}`, signal);
+        [this.mapOf, this.frequent] = [key, plane.words.map((point) => point.word)];
+      }
+      const word = parts.word ?? this.frequent.find((one) => one.length > 2) ?? "";
+      this.word.value = word;
+      this.other.value = parts.other ?? "";
+      /** @type {Found} */
+      const found = await get(`${base}?${query({ word, other: parts.other, side: parts.side, neighbours: 12 })}`, signal);
+      const near = found.neighbours.map((one) => plain(one.word)).filter((one) => /^\p{L}+$/u.test(one));
+      const words = [...new Set([word, ...(parts.other ? [parts.other] : []), ...near, ...this.frequent])].join(",");
+      this.drawPlane(await get(`${base}/map?${query({ side: parts.side, words })}`, signal));
+      this.draw(found, parts);
+    });
+    return undefined;
+  }
+
+  /** @param {Plane} plane */
+  drawPlane({ words, explained }) {
+    this.scatter.show(words);
+    const kept = explained.reduce((sum, share) => sum + share, 0);
+    this.note.textContent = `The two directions in which these words differ most; they keep ${number(100 * kept, 0)} % of the differences, so words that are near here may be far apart in the others.`;
+  }
+
+  /** @param {Found} found @param {Parts} parts */
+  draw(found, parts) {
+    reveal(this.sideLabel, found.sides.length > 1);
+    this.side.replaceChildren(...found.sides.map((side) => make("option", { value: side }, side)));
+    this.side.value = parts.side ?? found.sides[0];
+    this.neighbours.replaceChildren(
+      ...found.neighbours.map(({ word, correlation }) => {
+        const item = make("li", {}, make("button", { type: "button", class: "word", onclick: () => this.change({ word: plain(word) }) }, visible(word)), make("span", { class: "mono" }, number(correlation, 3)));
+        item.style.setProperty("--share", String(Math.max(0, correlation)));
+        return item;
+      }),
+    );
+    this.scatter.mark([found.word, ...(found.other ? [found.other.word] : []), ...found.neighbours.map(({ word }) => plain(word))], found.word);
+    reveal(this.pair, Boolean(found.other));
+    if (!found.other) return;
+    const { word, correlation } = found.other;
+    this.pair.replaceChildren(
+      make("h2", {}, `${visible(found.word)} and ${visible(word)}`),
+      make("dl", { class: "two" }, make("dt", {}, "correlation"), make("dd", { class: "mono" }, number(correlation, 4))),
+    );
+  }
+
+  redraw() {
+    this.scatter.draw();
+  }
+}
+
+/** A word without the mark of where it begins. @param {string} token */
+function plain(token) {
+  return token.replace(/^▁/, "");
+}
