@@ -1,0 +1,204 @@
+"""Autoencoders (004): everything of a text or an image through one small vector, and back.
+
+    code = encode(x),   x' = decode(code),   learned so that x' is x
+
+The code is the bottleneck that attention removes from translation; here it is wanted, as a description of x. With
+noise on what is read and none on what is asked for it is a denoising autoencoder (Vincent 2008).
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import torch
+from jaxtyping import Float, Int
+from pydantic import Field
+from torch import Tensor, nn
+
+from saccade.attention import causal, padding
+from saccade.models.classifier import AttentionPooling
+from saccade.models.config import Config
+from saccade.models.dropout import dropout
+from saccade.models.recurrent import RecurrentConfig, RecurrentSeq2Seq, RecurrentSeq2SeqState
+from saccade.models.state import TransformerState
+from saccade.models.transformer import Block, EncoderDecoder, TransformerConfig, final_norm, run_blocks
+from saccade.models.vit import VisionConfig, VisionEncoder
+
+__all__ = [
+    "DenseAutoencoder",
+    "DenseAutoencoderConfig",
+    "PatchAutoencoder",
+    "PatchAutoencoderConfig",
+    "RecurrentAutoencoder",
+    "RecurrentAutoencoderConfig",
+    "TransformerAutoencoder",
+    "TransformerAutoencoderConfig",
+]
+
+
+# --- text --------------------------------------------------------------------------------------------------
+
+
+class RecurrentAutoencoderConfig(Config):
+    """A recurrent net that reads a text, and one that writes it again."""
+
+    cell: str = "lstm"  # rnn, lstm, gru (Cho's), gru_torch, mut1, mut2, mut3
+    width: int = Field(256, ge=1)  # of the decoder's state, and of each direction of the encoder
+    embedding_width: int = Field(128, ge=1)  # of a word
+    encoder_layers: int = Field(1, ge=1)  # that read the text
+    decoder_layers: int = Field(1, ge=1)  # that write it again
+    bidirectional: bool = True  # the encoder reads both ways
+    code_width: int = Field(32, ge=1)  # of the small vector
+    dropout: float = Field(0.0, ge=0, lt=1)  # of embeddings, between layers, and before the word
+    tied_output: bool = False  # the output layer is the target embedding
+
+
+class RecurrentAutoencoder(RecurrentSeq2Seq):
+    """The encoder's last state, squeezed into the code; the decoder's first state and context, from the code alone."""
+
+    def __init__(self, config: RecurrentAutoencoderConfig, vocabulary: int) -> None:
+        shape = config.model_dump(exclude={"code_width"})
+        super().__init__(RecurrentConfig(attention="none", **shape), vocabulary, vocabulary)
+        width = self.encoder.output_width
+        self.squeeze = nn.Linear(width, config.code_width)
+        self.unfold = nn.Linear(config.code_width, width)
+
+    def code(self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"] | None = None) -> Float[Tensor, "B E"]:
+        """The small vector of each text."""
+        _, final = self.encoder(self.fit(self._embed(self.source, source)), lengths)
+        last = torch.cat([part[0] for part in final[-self.encoder.directions :]], dim=-1)
+        squeezed: Tensor = self.squeeze(last)
+        return squeezed
+
+    def start(
+        self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"] | None = None, max_length: int | None = None
+    ) -> RecurrentSeq2SeqState:
+        context = self.unfold(self.code(source, lengths))
+        return self.decoder.begin(context.unsqueeze(1), context, None)
+
+
+class TransformerAutoencoderConfig(TransformerConfig):
+    """A Transformer that reads a text, and one that writes it again."""
+
+    encoder_layers: int = Field(2, ge=1)  # blocks that read the text
+    decoder_layers: int = Field(2, ge=1)  # blocks that write it again
+    code_width: int = Field(32, ge=1)  # of the small vector
+
+
+class TransformerAutoencoder(EncoderDecoder):
+    """What attention takes from all tokens, squeezed into the code, which is all that the decoder can attend to."""
+
+    def __init__(self, config: TransformerAutoencoderConfig, vocabulary: int) -> None:
+        super().__init__(config, vocabulary, vocabulary)
+        self.pooling = AttentionPooling(config.width)
+        self.squeeze = nn.Linear(config.width, config.code_width)
+        self.unfold = nn.Linear(config.code_width, config.width)
+
+    def code(self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"] | None = None) -> Float[Tensor, "B E"]:
+        """The small vector of each text."""
+        if lengths is None:
+            lengths = torch.full((len(source),), source.shape[1], device=source.device)
+        x = run_blocks(self.encoder, self.encoder_norm, self.source(source), padding(lengths))
+        squeezed: Tensor = self.squeeze(self.pooling(x, lengths))
+        return squeezed
+
+    def encode(self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"] | None = None) -> Float[Tensor, "B 1 D"]:
+        """What the decoder attends to: one vector."""
+        unfolded: Tensor = self.unfold(self.code(source, lengths))
+        return unfolded.unsqueeze(1)
+
+    def features(
+        self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"] | None, target: Int[Tensor, "B T"]
+    ) -> Float[Tensor, "B T D"]:
+        memory = self.encode(source, lengths)
+        x = self.target(target)
+        for block in self.decoder:
+            x = block(x, mask=causal, source=memory)
+        normed: Tensor = x if self.decoder_norm is None else self.decoder_norm(x)
+        return normed
+
+    def start(
+        self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"] | None = None, max_length: int | None = None
+    ) -> TransformerState:
+        memory = self.encode(source, lengths)
+        sources = [block.cross.project(memory) for block in self.decoder]  # type: ignore[union-attr, operator]
+        return TransformerState.fresh(len(self.decoder), len(source), max_length, sources)
+
+
+# --- images ------------------------------------------------------------------------------------------------
+
+
+class DenseAutoencoderConfig(Config):
+    """Fully connected layers down to the small vector, and up again."""
+
+    image_size: tuple[int, int] = (28, 28)  # height and width in pixels
+    channels: int = Field(1, ge=1)  # 1 grey, 3 colours
+    width: int = Field(256, ge=1)  # of the layers between
+    layers: int = Field(1, ge=1)  # on each side of the small vector
+    code_width: int = Field(16, ge=1)  # of the small vector
+    dropout: float = Field(0.0, ge=0, lt=1)  # of what each layer gives
+
+
+class DenseAutoencoder(nn.Module):
+    """``x' = W_2 f(W_1 x)``, with more layers where they are wanted (Hinton & Salakhutdinov 2006)."""
+
+    def __init__(self, config: DenseAutoencoderConfig) -> None:
+        super().__init__()
+        self.config = config
+        pixels = config.channels * config.image_size[0] * config.image_size[1]
+        down = [pixels, *[config.width] * config.layers, config.code_width]
+        self.down = nn.ModuleList(nn.Linear(below, above) for below, above in pairwise(down))
+        up = down[::-1]
+        self.up = nn.ModuleList(nn.Linear(below, above) for below, above in pairwise(up))
+
+    def code(self, images: Float[Tensor, "B C H W"]) -> Float[Tensor, "B E"]:
+        """The small vector of each image."""
+        return self._through(self.down, images.flatten(1))
+
+    def forward(self, images: Float[Tensor, "B C H W"]) -> Float[Tensor, "B C H W"]:
+        """Each image again, from its code alone."""
+        return self._through(self.up, self.code(images)).view(images.shape)
+
+    def _through(self, layers: nn.ModuleList, x: Float[Tensor, "B D"]) -> Float[Tensor, "B E"]:
+        for number, layer in enumerate(layers):
+            x = layer(x)
+            if number < len(layers) - 1:
+                x = dropout(torch.relu(x), self.config.dropout, self.training)
+        return x
+
+
+class PatchAutoencoderConfig(VisionConfig):
+    """A Transformer over the patches of an image, and one that paints them again."""
+
+    encoder_layers: int = Field(2, ge=1)  # blocks that read the patches
+    decoder_layers: int = Field(2, ge=1)  # blocks that paint them
+    code_width: int = Field(16, ge=1)  # of the small vector
+
+
+class PatchAutoencoder(VisionEncoder):
+    """The class token or the mean patch, squeezed into the code; each patch painted from the code and its place."""
+
+    def __init__(self, config: PatchAutoencoderConfig) -> None:
+        super().__init__(config)
+        rows, columns = config.grid
+        self.squeeze = nn.Linear(config.width, config.code_width)
+        self.unfold = nn.Linear(config.code_width, config.width)
+        self.places = nn.Parameter(torch.randn(rows * columns, config.width) * 0.5)
+        self.decoder = nn.ModuleList(Block(config) for _ in range(config.decoder_layers))
+        self.decoder_norm = final_norm(config)
+        self.paint = nn.ConvTranspose2d(config.width, config.channels, config.patch, stride=config.patch)
+
+    def code(self, images: Float[Tensor, "B C H W"]) -> Float[Tensor, "B E"]:
+        """The small vector of each image."""
+        x = self.encode(images)
+        pooled = x[:, 0] if self.class_token is not None else x.mean(dim=1)
+        squeezed: Tensor = self.squeeze(pooled)
+        return squeezed
+
+    def forward(self, images: Float[Tensor, "B C H W"]) -> Float[Tensor, "B C H W"]:
+        """Each image again, from its code alone."""
+        x = self.unfold(self.code(images)).unsqueeze(1) + self.places
+        x = run_blocks(self.decoder, self.decoder_norm, x, None)
+        rows, columns = self.config.grid
+        painted: Tensor = self.paint(x.transpose(1, 2).reshape(len(x), -1, rows, columns))
+        return painted
