@@ -1,6 +1,6 @@
 // The answer, as each task gives it: a text, coloured tags, a label with the words that decided, holes filled in.
 
-import { make, number, visible } from "./dom.js";
+import { make, named, number, visible } from "./dom.js";
 import { colourOf, isDarkInk } from "./ramp.js";
 
 /**
@@ -68,7 +68,7 @@ function tags(answer) {
 function label(answer, look) {
   const surest = /** @type {[string, number][]} */ (Object.entries(answer.probabilities));
   surest.sort((one, other) => other[1] - one[1]);
-  const bars = surest.slice(0, MOST_SHOWN).map(([name, probability]) => bar(name, probability));
+  const bars = surest.slice(0, MOST_SHOWN).map(([name, probability]) => bar(named(name), probability));
   const deciding = look?.deciding ?? [];
   return make(
     "div",
@@ -95,7 +95,7 @@ function decided(deciding) {
 function holes(answer) {
   const lists = answer.masks.map((/** @type {{token: string, probability: number}[]} */ some, /** @type {number} */ place) => {
     const name = answer.masks.length > 1 ? `hole ${place + 1}` : "the hole";
-    const bars = some.slice(0, MOST_SHOWN).map(({ token, probability }) => bar(token, probability));
+    const bars = some.slice(0, MOST_SHOWN).map(({ token, probability }) => bar(visible(token), probability));
     return make("div", {}, make("h3", {}, name), make("ol", { class: "bars", "aria-label": `Candidates for ${name}` }, ...bars));
   });
   return make("div", { class: "answer" }, make("p", { dir: "auto" }, answer.text), make("div", { class: "holes" }, ...lists));
@@ -103,7 +103,7 @@ function holes(answer) {
 
 /** @param {string} name @param {number} probability */
 function bar(name, probability) {
-  const item = make("li", {}, make("bdi", {}, visible(name)), make("span", { class: "mono" }, number(probability, 3)));
+  const item = make("li", {}, make("bdi", {}, name), make("span", { class: "mono" }, number(probability, 3)));
   item.style.setProperty("--share", String(probability));
   return item;
 }

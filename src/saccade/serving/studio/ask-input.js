@@ -1,6 +1,7 @@
 // What is asked: a text, or an image that is uploaded, drawn, or a sample of the model's data.
 
 import { afterwards, make, within } from "./dom.js";
+import { imagePicture } from "./overlay.js";
 
 /** @typedef {import("./types.js").Model} Model */
 
@@ -51,6 +52,7 @@ export class ImageInput {
     const file = make("input", { type: "file", accept: "image/png,image/jpeg", class: "unseen", "aria-label": "Upload an image", onchange: () => void this.upload(file) });
     const upload = make("button", { type: "button", onclick: () => file.click() }, "Upload …");
     const clear = make("button", { type: "button", onclick: () => this.wipe() }, "Clear");
+    this.samples.hidden = !samples.length;
     this.element = make(
       "div",
       { class: "image-input" },
@@ -126,6 +128,11 @@ export class ImageInput {
     this.context.imageSmoothingQuality = "high";
     this.context.drawImage(image, (width - image.width * scale) / 2, (height - image.height * scale) / 2, image.width * scale, image.height * scale);
     this.changed({ png: this.png() });
+  }
+
+  /** The image that was looked at, to be drawn on. @param {import("./types.js").ShownImage} image */
+  showPixels(image) {
+    this.context.drawImage(imagePicture(image), 0, 0, this.pad.width, this.pad.height);
   }
 
   /** @param {{sample?: number, png?: string}} image */

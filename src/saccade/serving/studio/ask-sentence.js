@@ -66,6 +66,11 @@ export class Sentence {
     this.others.replaceChildren();
   }
 
+  /** What is asked where nothing is given: of an image model without samples, the empty pad. */
+  get nothingGiven() {
+    return this.input instanceof ImageInput ? { png: this.input.png() } : "";
+  }
+
   /** @param {Given} given */
   showInput(given) {
     if (this.input instanceof TextInput) this.input.show(String(given));
@@ -88,6 +93,7 @@ export class Sentence {
     const edits = { without_heads: state.off, without_links: state.cut, replace: state.swap };
     const changed = isEdited(state) ? await this.lookAt(model, { ...request, which: 0, ...edits }, signal) : null;
     [this.look, this.changed] = [look, changed];
+    if (this.input instanceof ImageInput && look.image && typeof given === "object" && "sample" in given) this.input.showPixels(look.image);
   }
 
   /** @param {Model} model @param {{input: Given, options: object}} request @param {AbortSignal} signal */
@@ -144,7 +150,8 @@ export class Sentence {
     const isPinned = settled !== null && state.isPinned && settled.words;
     const shift = settled?.head === "alignment" || !look.alignment ? 0 : 1; // a decoder's first row is the start
     const pinned = isPinned && state.row !== null ? state.row - first - shift : null;
-    const chosen = settled?.words ? (/** @type {number} */ word) => this.listener.changed(word === pinned ? { pin: null } : { row: String(word + first + shift), col: null, pin: "1" }) : null;
+    const isSpelt = words.every((word) => word.length === 1); // buttons of single letters help nobody
+    const chosen = settled?.words && !isSpelt ? (/** @type {number} */ word) => this.listener.changed(word === pinned ? { pin: null } : { row: String(word + first + shift), col: null, pin: "1" }) : null;
     const answer = answerElement(model, look.answer, look, { words, step: state.step, chosen, pinned });
     const score = typeof look.answer.score === "number" && look.answer.tokens ? make("small", { class: "mono score", title: "log-probability a token" }, number(look.answer.score)) : null;
     this.answer.replaceChildren(answer, ...(score ? [score] : []));
@@ -196,15 +203,26 @@ export function writtenWords(look) {
   const writer = look.attentions.find((one) => one.kind === "causal");
   const text = String(look.answer?.text ?? "");
   if (!writer || !text) return { words: [], first: 0 };
-  const { labels } = look.axes[writer.rows];
-  let [first, end] = [labels.length, text.length];
-  while (first > 0) { // from the end: before the text that was written stands the one that was given
-    const label = labels[first - 1].trim();
-    const start = label ? text.lastIndexOf(label, end - label.length) : -1;
-    if (end < label.length || start < 0 || /\S/.test(text.slice(start + label.length, end)) && end < text.length) break;
-    [first, end] = [first - 1, start];
+  const labels = look.axes[writer.rows].labels.map((label) => label.replaceAll("▁", " "));
+  return lastWords(labels, text);
+}
+
+/**
+ * The last of some labels, as far as they make up a text: before it stands what was given, after it the end.
+ * @param {string[]} labels @param {string} text @returns {{words: string[], first: number}}
+ */
+function lastWords(labels, text) {
+  let [first, last, end] = [labels.length, labels.length, text.length];
+  while (first > 0) {
+    const label = labels[first - 1].trim() || labels[first - 1];
+    const start = end >= label.length ? text.lastIndexOf(label, end - label.length) : -1;
+    const isNext = start >= 0 && (first === last || !/\S/.test(text.slice(start + label.length, end)));
+    if (!isNext && first < last) break;
+    first -= 1;
+    if (isNext) end = start;
+    else last -= 1;
   }
-  return { words: labels.slice(first).map((label) => label.trim()), first };
+  return { words: labels.slice(first, last).map((label) => label.trim() || label), first };
 }
 
 /** @param {Model} model @param {AskState} state */

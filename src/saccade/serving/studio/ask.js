@@ -52,6 +52,7 @@ class AskPage {
     this.aside = make("aside", { "aria-label": "Heads and changes" }, make("h2", {}, "Every head"), this.heads.element, this.edits.element);
     this.seen = make("div", { class: "stage" }, make("div", {}, controls, this.stage, this.saving.element), this.aside);
     const tools = make("div", { class: "row ask-tools" }, this.examples, this.how, this.again, this.twoLabel);
+    reveal(this.seen, false);
     this.element = make("div", { class: "ask" }, make("h1", { class: "unseen" }, "Ask"), this.texts, tools, this.seen);
     /** @type {AskState} */
     this.state = readState({});
@@ -104,12 +105,14 @@ class AskPage {
     this.state = readState(parts);
     const isTwo = parts.t2 !== undefined && !model.image;
     this.showTools(model, isTwo);
-    const given = [givenOf(model, parts, "t"), givenOf(model, parts, "t2")];
     const used = this.sentences.slice(0, isTwo ? 2 : 1);
-    used.forEach((sentence, place) => {
+    const given = used.map((sentence, place) => {
       sentence.use(model);
-      sentence.showInput(given[place]);
+      const its = givenOf(model, parts, place ? "t2" : "t") ?? sentence.nothingGiven;
+      sentence.showInput(its);
+      return its;
     });
+    if (given[0] === "") return void reveal(this.seen, false); // no examples: waits for a text
     const asked = await this.studio.status.during("Asking the model", async (signal) => {
       for (const [place, sentence] of used.entries()) {
         const state = place ? { ...this.state, cut: [], swap: null, which: 0 } : this.state;
@@ -199,7 +202,7 @@ class AskPage {
   secondText() {
     const examples = (this.studio.model()?.examples ?? []).filter((one) => typeof one === "string");
     const first = givenOf(this.studio.model(), this.studio.parts(), "t");
-    return examples.find((one) => one !== first) ?? String(first);
+    return examples.find((one) => one !== first) ?? String(first ?? "");
   }
 
   /** @param {number} row @param {number} column */
@@ -249,8 +252,10 @@ class AskPage {
   }
 }
 
-/** @param {Model | null} model @param {Parts} parts @param {string} key @returns {Given} */
+/** @param {Model | null} model @param {Parts} parts @param {string} key @returns {Given | null} */
 function givenOf(model, parts, key) {
-  if (model?.image) return parts.png ? { png: parts.png } : { sample: Number(parts.image ?? model.examples[0]?.sample ?? 1) };
-  return parts[key] ?? model?.examples.find((one) => typeof one === "string") ?? "";
+  if (!model?.image) return parts[key] ?? model?.examples.find((one) => typeof one === "string") ?? null;
+  if (parts.png) return { png: parts.png };
+  const sample = Number(parts.image ?? model.examples[0]?.sample);
+  return sample > 0 ? { sample } : null;
 }

@@ -36,7 +36,7 @@ export class Overlay {
     const [width, height] = [image.width * scale, image.height * scale];
     const context = sized(this.canvas, width, height);
     context.imageSmoothingEnabled = false;
-    context.drawImage(pixels(image), 0, 0, width, height);
+    context.drawImage(imagePicture(image), 0, 0, width, height);
     const [down, across] = image.grid;
     const weights = Array.from({ length: down * across }, (_, patch) => matrix.values[row * matrix.columns + first + patch]);
     const most = Math.max(...weights, 1e-9);
@@ -74,8 +74,8 @@ export class Overlay {
   }
 }
 
-/** @param {import("./types.js").ShownImage} image */
-function pixels(image) {
+/** An image as it is, a pixel a pixel. @param {import("./types.js").ShownImage} image */
+export function imagePicture(image) {
   const data = new ImageData(image.width, image.height);
   const flat = image.pixels.flat();
   const isByte = flat.some((/** @type {any} */ one) => (Array.isArray(one) ? Math.max(...one) : one) > 1);
