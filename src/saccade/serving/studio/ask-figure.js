@@ -3,8 +3,9 @@
 import { addressOf } from "./address.js";
 import { weightsOf } from "./api.js";
 import { Arcs } from "./arcs.js";
-import { make, reveal, within } from "./dom.js";
+import { make, reveal, visible, within } from "./dom.js";
 import { HeatMap } from "./heatmap.js";
+import { Legend } from "./legend.js";
 import { Overlay } from "./overlay.js";
 import { Readout } from "./readout.js";
 
@@ -27,6 +28,7 @@ export class Figure {
     this.moved = moved;
     this.pinned = pinned;
     this.readout = new Readout(id);
+    this.legend = new Legend();
     this.title = make("h2", {});
     this.walk = make("a", { class: "button small", "data-page": "walk" }, "Take this head apart");
     this.map = new HeatMap({
@@ -37,7 +39,7 @@ export class Figure {
     });
     this.arcs = new Arcs((row) => pinned(row, this.column));
     this.overlay = new Overlay((row, column) => this.onPatch(row, column));
-    this.element = make("section", { class: "figure", "aria-label": "Attention" }, make("div", { class: "figure-head" }, this.title, this.walk), this.overlay.element, this.map.element, this.arcs.element, this.readout.element);
+    this.element = make("section", { class: "figure", "aria-label": "Attention" }, make("div", { class: "figure-head" }, this.title, this.walk), this.overlay.element, this.map.element, this.arcs.element, this.readout.element, this.legend.element);
     /** @type {Matrix | null} */
     this.matrix = null;
     /** @type {Settled | null} */
@@ -66,7 +68,8 @@ export class Figure {
     this.isDifference = other !== null && other.rows === matrix.rows && other.columns === matrix.columns;
     if (other && this.isDifference) matrix = { ...matrix, values: matrix.values.map((weight, place) => weight - other.values[place]) };
     [this.matrix, this.settled, this.look] = [matrix, settled, look];
-    const place = state.row === null ? strongestCell(matrix) : { row: state.row, column: state.column ?? bestColumn(matrix, state.row) };
+    const first = look.image?.class_token && settled.view === "picture" ? { row: 0, column: bestColumn(matrix, 0) } : strongestCell(matrix);
+    const place = state.row === null ? first : { row: state.row, column: state.column ?? bestColumn(matrix, state.row) };
     this.row = within(place.row, 0, matrix.rows - 1);
     this.column = within(place.column, 0, matrix.columns - 1);
     this.title.textContent = titleOf(name, head, words, this.isDifference);
@@ -75,11 +78,13 @@ export class Figure {
     for (const [view, element] of /** @type {[string, HTMLElement][]} */ ([["map", this.map.element], ["arcs", this.arcs.element], ["picture", this.overlay.element]])) {
       reveal(element, settled.view === view);
     }
+    reveal(this.legend.element, settled.view === "map");
+    this.legend.show(1, this.isDifference);
     if (settled.view === "map") {
       const cut = cutCells(look, settled, state);
       const upTo = state.step === null || !isWritten(look, settled) ? Infinity : state.step;
       const pinned = state.isPinned ? this.row : null;
-      this.map.show(matrix, settled.rows, settled.columns, { isDifference: this.isDifference, upTo, row: this.row, column: this.column, pinned, cut });
+      this.map.show(matrix, settled.rows.map(visible), settled.columns.map(visible), { isDifference: this.isDifference, upTo, row: this.row, column: this.column, pinned, cut });
     } else if (settled.view === "arcs") this.arcs.show(heads, settled.rows, settled.columns, this.row);
     else if (look.image) this.overlay.show(look.image, matrix, this.row, this.column);
     this.read();
@@ -127,6 +132,7 @@ export class Figure {
 
   recolour() {
     this.map.recolour();
+    this.legend.draw();
     this.arcs.redraw();
     this.overlay.redraw();
   }

@@ -2,10 +2,10 @@
 
 import { wholeNumber } from "./address.js";
 import { Refused, events, inPath } from "./api.js";
-import { afterwards, choice, make, number, reveal, setChoice } from "./dom.js";
+import { afterwards, choice, make, reveal, setChoice } from "./dom.js";
+import { Legend } from "./legend.js";
 import { MapView } from "./map-view.js";
 import { keepText, keptText, madeText } from "./map-text.js";
-import { rampBytes } from "./ramp.js";
 import { Tiles } from "./tiles.js";
 
 /**
@@ -41,13 +41,12 @@ class MapPage {
     this.head = make("select", { onchange: () => this.change({ h: this.head.value }, "push") });
     this.pool = choice("A cell shows the", "pool", [["max", "max"], ["mean", "mean"]], (value) => this.change({ pool: value === "mean" ? "mean" : null }));
     this.ink = make("select", { onchange: () => this.change({ ink: this.ink.value === "auto" ? null : this.ink.value }) });
-    this.scale = make("canvas", { width: 256, height: 1, class: "ramp", role: "img", "aria-label": "Colours from weight 0, the background, to the ink" });
-    this.most = make("span", { class: "mono" });
+    this.legend = new Legend();
     this.summary = make("p", { class: "quiet" });
     const zoom = make("div", { class: "row", role: "group", "aria-label": "Zoom" }, this.button("−", "Smaller", () => this.view.zoomAt(0.5)), this.button("All", "All of it", () => this.view.go(this.view.whole())), this.button("+", "Larger", () => this.view.zoomAt(2)));
     const labelled = (/** @type {string} */ name, /** @type {HTMLElement} */ one) => make("label", { class: "check quiet" }, name, one);
     const choices = make("div", { class: "row" }, this.made, labelled("layer", this.layer), labelled("head", this.head), this.pool, labelled("ink at", this.ink), zoom);
-    const legend = make("div", { class: "row legend" }, make("span", { class: "mono" }, "0"), this.scale, this.most, this.summary);
+    const legend = make("div", { class: "row" }, this.legend.element, this.summary);
     this.frame = make("div", { class: "map-frame" }, this.readout, this.view.element, legend);
     this.element = make("div", { class: "map-page" }, make("h1", { class: "unseen" }, "Map"), choices, this.paste, this.frame);
     /** @type {Look | null} */
@@ -205,8 +204,7 @@ class MapPage {
     const chosen = Number(this.studio.parts().ink);
     const ink = INKS.includes(String(chosen)) ? chosen : this.usualInk();
     this.tiles.setInk(ink);
-    this.most.textContent = ink === 1 ? "1" : `${number(ink, 3)} and more`;
-    this.drawScale();
+    this.legend.show(ink, false);
     this.view.redraw();
   }
 
@@ -219,13 +217,6 @@ class MapPage {
     return Number([...INKS].reverse().find((ink) => Number(ink) >= usual) ?? 1);
   }
 
-  drawScale() {
-    const bytes = rampBytes();
-    const image = new ImageData(256, 1);
-    for (let shade = 0; shade < 256; shade += 1) image.data.set([...bytes.subarray(3 * shade, 3 * shade + 3), 255], 4 * shade);
-    this.scale.getContext("2d")?.putImageData(image, 0, 0);
-  }
-
   leave() {
     this.tiles?.end();
     this.read = "";
@@ -233,7 +224,7 @@ class MapPage {
 
   redraw() {
     this.tiles?.repaint();
-    this.drawScale();
+    this.legend.draw();
     this.view.redraw();
   }
 }

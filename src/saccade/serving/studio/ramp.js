@@ -91,11 +91,6 @@ export function currentTheme() {
   return document.documentElement.dataset.theme === "dark" ? "dark" : "light";
 }
 
-/** The 256 colours of weights 0 to 1 in the page's theme, three bytes each. */
-export function rampBytes() {
-  return bytesOf("weights");
-}
-
 /**
  * The colour of a weight from 0 to 1, or of a difference from −1 to 1.
  * @param {number} value @param {boolean} [isDifference]
