@@ -177,8 +177,10 @@ def _fused(call: Call, value: Tensor, dropout: float, owner: nn.Module | None) -
     elif _is_square_causal(call):
         output = _sdpa(product, value, None, dropout, is_causal=True)
     else:
-        added = _remembered(call, whole) if call.has_rules else None
-        if added is not None or not call.has_rules:
+        # The last row of a text, as each step of a cached decoder asks for, is left as it is by ``causal``.
+        ruled = call.has_rules_in(whole, range(call.shape[3]))
+        added = _remembered(call, whole) if ruled else None
+        if added is not None or not ruled:
             output = _sdpa(product, value, added, dropout)
         else:
             output = _fused_blocks(call, product, value, _mask_rows(call), dropout, owner)
