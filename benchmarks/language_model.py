@@ -4,17 +4,19 @@
     SACCADE_DATA=... python benchmarks/language_model.py --only speed --rounds 15 --clock cpu
     SACCADE_DATA=... python benchmarks/language_model.py --only quality --seeds 1 2 3
 
-nanoGPT's configuration for a CPU: 4 layers, 4 heads, width 128, context 64, batch 12, 2000 updates, no dropout, learning
-rate 1e-3 to 1e-4 after 100 updates of warm-up, β 0.9 and 0.99, weight decay 0.1, no biases. nanoGPT itself is a stand-in
-in plain torch, written for this benchmark (language_model_peers.py).
+nanoGPT's configuration for a CPU: 4 layers, 4 heads, width 128, context 64, batch 12, 2000 updates, no dropout,
+learning rate 1e-3 to 1e-4 after 100 updates of warm-up, β 0.9 and 0.99, weight decay 0.1, no biases. nanoGPT itself is
+a stand-in in plain torch, written for this benchmark (language_model_peers.py).
 
 Quality: both are trained in this run, on the same characters; the loss is over the whole last tenth of the text, in
-consecutive windows of 64, nothing sampled. Speed: training tokens a second; ours is `Trainer.update`, all of it (drawing
-the windows, clipping, AdamW, the check that loss and gradient are finite), the others are `Loop.update`. Ours is also timed
-with products in bf16, at the batch that suits it, and the stand-in with a fused AdamW, which nanoGPT does not use on a
-CPU. Generation: one prompt, cached, greedy, the same weights and the same tokens. Every round times each system once, in an
-order of its own, and divides by what the peer did in the same round; the tables show medians, with the least and the
-greatest ratio. `--clock cpu` counts the time of the processor: the fairer one beside other work, with one thread.
+consecutive windows of 64, nothing sampled. Speed: training tokens a second; ours is `Trainer.update`, all of it
+(drawing the windows, clipping, AdamW, the check that loss and gradient are finite), the others are `Loop.update`. Ours
+is also timed with products in bf16 and at a larger batch, and the stand-in with a fused AdamW, which nanoGPT does not
+use on a CPU. Generation: one prompt, cached, greedy, the same weights and the same tokens.
+
+Every round times each system once, in an order of its own, and divides by what the peer did in the same round; the
+tables show medians, with the least and the greatest ratio. `--clock cpu` counts the time of the processor: the fairer
+one beside other work, with one thread.
 """
 
 from __future__ import annotations

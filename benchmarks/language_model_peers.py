@@ -1,7 +1,10 @@
 """The peers of benchmarks/language_model.py: a plain-torch stand-in of nanoGPT's model and loop, and GPT-2 of
-transformers. The stand-in is GPT-2's block (Radford 2019) as nanoGPT has it by default: one projection for queries, keys
-and values, no biases, exact GELU, tied output, N(0, 0.02) weights with the last layer of each branch divided by
-√(2·layers), AdamW that decays matrices only, batches of windows drawn anywhere in the text."""
+transformers.
+
+The stand-in is GPT-2's block (Radford 2019) as nanoGPT has it by default: one projection for queries, keys and values,
+no biases, exact GELU, tied output, N(0, 0.02) weights with the last layer of each branch divided by √(2·layers), AdamW
+that decays matrices only, batches of windows drawn anywhere in the text.
+"""
 
 from __future__ import annotations
 
@@ -113,6 +116,11 @@ def hugging_face(shape: Shape, context: int | None = None, activation: str = "ge
     return GPT2LMHeadModel(config)
 
 
+def turned(x: Tensor) -> Tensor:
+    """Theirs is (in, out), ours (out, in)."""
+    return x.T if x.ndim == 2 else x
+
+
 def as_ours(theirs: GPT2LMHeadModel) -> DecoderOnly:
     """Our network with the weights of a GPT-2."""
     config = theirs.config
@@ -140,14 +148,14 @@ def as_ours(theirs: GPT2LMHeadModel) -> DecoderOnly:
         here, there = f"decoder.{layer}", f"transformer.h.{layer}"
         for kind in ("weight", "bias"):
             query, key_value = found[f"{there}.attn.c_attn.{kind}"].split([config.n_embd, 2 * config.n_embd], dim=-1)
-            weights[f"{here}.self.query.{kind}"] = query.T if kind == "weight" else query  # theirs is (in, out)
-            weights[f"{here}.self.key_value.{kind}"] = key_value.T if kind == "weight" else key_value
+            weights[f"{here}.self.query.{kind}"] = turned(query)
+            weights[f"{here}.self.key_value.{kind}"] = turned(key_value)
             for own, other in (
                 ("self.output", "attn.c_proj"),
                 ("feedforward.inner", "mlp.c_fc"),
                 ("feedforward.outer", "mlp.c_proj"),
             ):
-                weights[f"{here}.{own}.{kind}"] = found[f"{there}.{other}.{kind}"].T
+                weights[f"{here}.{own}.{kind}"] = turned(found[f"{there}.{other}.{kind}"])
             weights[f"{here}.self_norm.{kind}"] = found[f"{there}.ln_1.{kind}"]
             weights[f"{here}.feedforward_norm.{kind}"] = found[f"{there}.ln_2.{kind}"]
     ours.load_state_dict(weights)

@@ -17,6 +17,7 @@ from saccade.tasks.language_model import LanguageModel, LanguageModelText
 from saccade.tasks.language_model_data import TextData
 from saccade.tasks.language_model_streams import make_stream
 from saccade.text import END, Tokenizer
+from saccade.training.checkpoint import CheckpointStore
 from saccade.training.settings import TrainingSettings
 from saccade.training.trainer import Trainer
 
@@ -113,8 +114,9 @@ def test_files_of_the_command_line(tmp_path: Path) -> None:
     assert LanguageModel.data_table([table], "body") == {"table": str(table), "column": "body"}
     with pytest.raises(OptionError, match="--columns goes with"):
         LanguageModel.data_table([a], "body")
-    with pytest.raises(OptionError, match="not 3"):
-        LanguageModel.data_table([a, b, a], None)
+    assert LanguageModel.data_table([a, b, table], None)["test_table"] == str(table)
+    with pytest.raises(OptionError, match="not 4"):
+        LanguageModel.data_table([a, b, a, b], None)
 
 
 def test_held_out_files_and_shares(tmp_path: Path) -> None:
@@ -210,6 +212,31 @@ def test_a_small_model_learns_the_text(tmp_path: Path, kind: str) -> None:
         assert [len(row) for row in probe.weights] == [4] * 4
     else:
         assert probe.weights == []
+
+
+def test_a_run_that_goes_on_draws_the_same_windows(tmp_path: Path) -> None:
+    task, splits = prepared(tmp_path)
+    train, validation = task.encode(splits.train), task.encode(splits.validation)
+    settings = TrainingSettings(steps=9, warmup=1, batch_tokens=20, label_smoothing=0.0)
+
+    def trainer() -> Trainer:
+        return Trainer(task, network(task, dropout=0.2), train, validation, settings)
+
+    def losses(of: Trainer, count: int) -> list[float]:
+        groups = of.groups()
+        return [of.update(next(groups))[0] for _ in range(count)]
+
+    whole, stopped = trainer(), trainer()
+    torch.manual_seed(7)
+    expected = losses(whole, 6)
+    torch.manual_seed(7)
+    assert losses(stopped, 3) == expected[:3]
+    store = CheckpointStore(tmp_path / "checkpoints")
+    store.save(3, stopped.tensors(), stopped.state())
+    torch.manual_seed(8)
+    again = trainer()
+    again.restore(store.load(3))
+    assert losses(again, 3) == expected[3:]
 
 
 def test_a_fitted_recipe_is_one_that_the_task_can_read(tmp_path: Path) -> None:

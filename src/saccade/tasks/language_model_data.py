@@ -49,15 +49,14 @@ class TextData(Config):
 
 
 def text_table(files: Sequence[Path], columns: str | None) -> dict[str, Any]:
-    """The ``[data]`` table of one file to train on, and perhaps one to validate with."""
-    if not 1 <= len(files) <= 2:
-        raise OptionError(
-            f"A language model takes one file of text, and perhaps one to validate with; not {len(files)}."
-        )
+    """The ``[data]`` table of a file to train on, and perhaps of one to validate with and of one to test with."""
+    if not 1 <= len(files) <= 3:
+        raise OptionError(f"A language model takes one file of text, or two, or three; not {len(files)}.")
     keys = ["table" if file.suffix.lower() in TABLES else "text" for file in files]
     if columns is not None and "table" not in keys:
         raise OptionError("--columns goes with a .tsv, .csv or .jsonl file.")
-    found = dict(zip([keys[0], *(f"validation_{key}" for key in keys[1:])], map(str, files), strict=True))
+    parts = ("", "validation_", "test_")
+    found = {f"{part}{key}": str(file) for part, key, file in zip(parts, keys, files, strict=False)}
     return found | ({"column": columns} if columns is not None else {})
 
 
