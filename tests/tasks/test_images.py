@@ -210,8 +210,10 @@ def test_equal_images_are_never_in_two_parts(tmp_path):
 def test_files_of_the_command_line(tmp_path):
     assert data_table([tmp_path], None) == {"images": str(tmp_path)}
     assert data_table([tmp_path / "i", tmp_path / "l"], None)["labels"] == str(tmp_path / "l")
+    three = data_table([tmp_path / f"{part}.npz" for part in ("a", "b", "c")], None)
+    assert list(three) == ["images", "validation_images", "test_images"]
     with pytest.raises(OptionError, match="3 files were given"):
-        data_table([tmp_path] * 3, None)
+        data_table([tmp_path / "i"] * 3, None)
 
 
 @pytest.mark.parametrize(

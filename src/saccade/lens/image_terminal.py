@@ -67,7 +67,8 @@ def _coloured(pixels: Array) -> Array:
 def _stretched(grid: Array, shape: tuple[int, ...]) -> Array:
     """The weight of the patch that each pixel lies in."""
     rows, columns = (np.arange(size) * count // size for size, count in zip(shape, grid.shape, strict=True))
-    return grid[rows][:, columns]
+    stretched: Array = grid[rows][:, columns]
+    return stretched
 
 
 def _resized(pixels: Array) -> Array:

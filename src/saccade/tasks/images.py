@@ -13,17 +13,16 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
-from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 from saccade.attention import watch
 from saccade.data.images import LabelledImage, Pixels, describe_shape
 from saccade.errors import FileError, OptionError
-from saccade.lens.pictures import heatmap
 from saccade.lens.view import View, view
 from saccade.models import VisionConfig, VisionTransformer
 from saccade.tasks.augment import ImageSettings, augment
 from saccade.tasks.images_data import ImageData, data_table, fitted, read_given, read_splits
+from saccade.tasks.label_report import confusion_figure, confusion_lines, label_lines
 from saccade.tasks.label_scores import accuracy, confusion, label_scores, macro_f1
 from saccade.tasks.task import Evaluation, Loss, Network, Probe, ReadFile, Splits, Task, Tick, device_of
 
@@ -197,14 +196,8 @@ class Images(Task):
 
     def evaluate(self, model: nn.Module, examples: Sequence[EncodedImage], options: Any, *, tick: Tick) -> Evaluation:
         scores, table = self._score(model, examples, tick)
-        each = label_scores(table, self.classes)
-        lines = [
-            f"{score.label}: precision {100 * score.precision:.1f}, recall {100 * score.recall:.1f}, "
-            f"F1 {100 * score.f1:.1f}, {score.count:,} images"
-            for score in each
-        ]
-        kinds = {label: (int(table[i, i]), int(table[i].sum())) for i, label in enumerate(self.classes)}
-        return Evaluation(scores, kinds, lines, {"confusion": partial(_confusion_figure, table, self.classes)})
+        lines = label_lines(label_scores(table, self.classes)) + confusion_lines(table, self.classes)
+        return Evaluation(scores, {}, lines, {"confusion": partial(confusion_figure, table, self.classes)})
 
     def _score(
         self, model: nn.Module, examples: Sequence[EncodedImage], tick: Tick
@@ -248,12 +241,6 @@ class Images(Task):
 def _by_number(label: str) -> tuple[int, int, str]:
     """Whole numbers in their order, then names in theirs."""
     return (0, int(label), label) if label.isascii() and label.isdigit() else (1, 0, label)
-
-
-def _confusion_figure(table: Int[np.ndarray, "L L"], classes: Sequence[str], dark: bool) -> Figure:
-    """Each row is a true class; its numbers are the shares of what it was taken for."""
-    shares = torch.from_numpy(table / np.maximum(1, table.sum(axis=1, keepdims=True))).float()
-    return heatmap(shares, list(classes), list(classes), dark=dark, title="rows: true class, columns: what was found")
 
 
 def spread(images: Sequence[Any]) -> tuple[float, float]:

@@ -54,6 +54,12 @@ class GivenImage:
 class ImagePredictor(Predictor):
     """What all models that look at images take: pictures, and images of idx and .npz files by their number."""
 
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Height, width and channels of the images that the model takes."""
+        shape: tuple[int, int, int] = self.task.shape
+        return shape
+
     def parse(self, given: str) -> GivenImage:
         """``picture.png``, or one of many: ``images.npz:17``, ``t10k-images-idx3-ubyte.gz:17``, ``digits:17``,
         counted from 1."""
@@ -97,7 +103,7 @@ class ImagePredictor(Predictor):
     def _checked(self, image: GivenImage) -> GivenImage:
         if image.pixels.ndim != 3:
             raise OptionError(f"An image has the shape (H, W), (H, W, 1) or (H, W, 3); not {image.pixels.shape}.")
-        check_shape(image.pixels, self.task.shape, image.where)
+        check_shape(image.pixels, self.shape, image.where)
         return image
 
     def _many(self, file: str) -> Sequence[Pixels]:

@@ -51,12 +51,19 @@ class ImageData(Config):
 
 
 def data_table(files: Sequence[Path], columns: str | None) -> dict[str, Any]:
-    """The ``[data]`` table of a folder or an .npz, or of a file of idx images and one of labels."""
+    """The ``[data]`` table of folders or .npz files, or of idx files of images each followed by one of labels: what is
+    trained on, what decides which model is best, and what is scored."""
     if columns is not None:
         raise OptionError("--columns is for tables; images have none.")
-    if len(files) not in (1, 2):
-        raise OptionError(f"Give a folder, an .npz, or idx images and labels; {len(files)} files were given.")
-    return dict(zip(("images", "labels"), map(str, files), strict=False))
+    have_labels = bool(files) and (files[0].is_dir() or files[0].suffix.lower() == ".npz")
+    whats = ("images",) if have_labels else ("images", "labels")
+    keys = [f"{part}{what}" for part in ("", "validation_", "test_") for what in whats]
+    if not files or len(files) % len(whats) or len(files) > len(keys):
+        raise OptionError(
+            f"Give folders, .npz files, or idx images each followed by its labels, for training, validation and test; "
+            f"{len(files)} files were given."
+        )
+    return dict(zip(keys, map(str, files), strict=False))
 
 
 def read_splits(data: ImageData, seed: int) -> Splits[LabelledImage]:
