@@ -1,0 +1,53 @@
+"""Images with a text each: a table of paths and texts, or an ``.npz`` with the arrays images and texts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from saccade.data.digits import Captioned
+from saccade.data.images import describe_shape, read_npz_arrays, read_picture
+from saccade.data.tables import Column, read_columns
+from saccade.errors import FileError
+
+__all__ = ["describe_captions", "read_captions"]
+
+
+def read_captions(path: Path, image: Column = "image", text: Column = "text") -> list[Captioned]:
+    """The pairs of a file; paths in a table are seen from the folder that the table is in."""
+    if path.suffix.lower() == ".npz":
+        pixels, texts = read_npz_arrays(path, "texts")
+        found = [
+            Captioned(one, _one_line(said), number, f"{path}, image {number}")
+            for number, (one, said) in enumerate(zip(pixels, texts, strict=True), start=1)
+        ]
+    else:
+        _, rows = read_columns(path, (image, text))
+        found = [
+            Captioned(read_picture(path.parent / cells[0].strip()), _one_line(cells[1]), line, f"{path}, line {line}")
+            for line, cells in rows
+        ]
+    if not found:
+        raise FileError(f"There is no image in {path}.")
+    for pair in found:
+        if not pair.text:
+            raise FileError(f"{pair.where} has an empty text; expected what the image shows.")
+        if pair.pixels.shape != found[0].pixels.shape:
+            raise FileError(
+                f"{pair.where} has an image of {describe_shape(pair.pixels.shape)}; expected "
+                f"{describe_shape(found[0].pixels.shape)}, as the first has."
+            )
+    return found
+
+
+def describe_captions(pairs: list[Captioned], files: str, what: str) -> list[tuple[str, str]]:
+    """What was found, as (what, value) rows of a table."""
+    words = [len(pair.text.split()) for pair in pairs]
+    return [
+        (f"{what} files", files),
+        (f"{what} images", f"{len(pairs):,}, {describe_shape(pairs[0].pixels.shape)}"),
+        (f"{what} texts", f"{len({pair.text for pair in pairs}):,} different, of {min(words)} to {max(words)} words"),
+    ]
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

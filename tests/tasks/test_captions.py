@@ -1,0 +1,172 @@
+"""Captions as people use them: a table of pictures and texts, a short training, words and what each looked at."""
+
+import io
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+from rich.console import Console
+
+import saccade
+from saccade.cli.main import main
+from saccade.data.captions import read_captions
+from saccade.data.digits import captioned_digits, read_digits
+from saccade.errors import FileError, OptionError
+from saccade.tasks.captions import CaptionOptions, Captions
+from saccade.tasks.captions_data import CaptionData, data_table
+
+NAMES = ("left", "middle", "right")
+SETTINGS = {
+    "model.patch": 4,
+    "model.width": 32,
+    "model.num_heads": 2,
+    "model.encoder_layers": 1,
+    "model.decoder_layers": 1,
+    "model.feedforward_width": 64,
+    "model.dropout": 0.0,
+    "images.shift": 0,
+    "training.steps": 250,
+    "training.warmup": 20,
+    "training.lr": 1e-2,
+    "training.batch_tokens": 160,
+    "training.validate_every": 250,
+    "decoding.beam": 2,
+}
+
+
+def lamps(count, seed):
+    """Noisy images of 4×12 pixels with one or two of three places bright, and a text that says which."""
+    draw = np.random.default_rng(seed)
+    pixels = draw.integers(0, 60, (count, 4, 12), dtype=np.uint8)
+    texts = []
+    for image in pixels:
+        chosen = sorted(draw.choice(3, size=draw.integers(1, 3), replace=False).tolist())
+        for place in chosen:
+            image[:, 4 * place : 4 * place + 4] += 150
+        texts.append(" and ".join(NAMES[place] for place in chosen))
+    return pixels, texts
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory, one_thread):
+    folder = tmp_path_factory.mktemp("lamps")
+    pixels, texts = lamps(260, seed=1)
+    (folder / "pictures").mkdir()
+    rows = ["image\ttext"]
+    for number, (image, text) in enumerate(zip(pixels, texts, strict=True)):
+        Image.fromarray(image).save(folder / "pictures" / f"{number}.png")
+        rows.append(f"pictures/{number}.png\t{text}")
+    (folder / "train.tsv").write_text("\n".join(rows) + "\n")
+    pixels, texts = lamps(50, seed=2)
+    np.savez(folder / "test.npz", images=pixels, texts=np.array(texts))
+    chosen = SETTINGS | {"data.test_table": folder / "test.npz"}
+    changes = [argument for key, value in chosen.items() for argument in ("--set", f"{key}={value}")]
+    with pytest.raises(SystemExit) as left:
+        main(["train", "--task", "captions", "--data", str(folder / "train.tsv"), "-o", str(folder / "run"), *changes])
+    assert left.value.code == 0
+    return folder
+
+
+@pytest.fixture
+def model(run):
+    return saccade.open(run / "run")
+
+
+def test_it_learns(run):
+    assert json.loads((run / "run" / "result.json").read_text())["scores"]["exact"] >= 95
+
+
+def test_each_word_looks_at_patches(run, model):
+    answers = model.predict([f"{run / 'test.npz'}:{number}" for number in (1, 2, 3)])
+    texts = lamps(50, seed=2)[1][:3]
+    assert [answer.text for answer in answers] == texts
+    two = next(answer for answer in answers if "and" in answer.text)
+    assert [token.removeprefix("▁") for token in two.tokens] == two.text.split()
+    looked = two.looked_at()
+    assert [token for token, _ in looked] == two.tokens
+    assert all(grid.shape == (1, 3) and grid.sum() == pytest.approx(1, abs=1e-5) for _, grid in looked)
+    assert two.layer == "decoder.0.cross"
+    assert two.view.columns["decoder.0.cross"].tokens == ["1,1", "1,2", "1,3"]
+    assert two.finished
+    assert json.loads(json.dumps(two.record()))["text"] == two.text
+
+
+def test_answers_are_shown(run, model):
+    (answer,) = model.predict([f"{run / 'test.npz'}:1"])
+    console = Console(file=io.StringIO(), width=120)
+    console.print(*answer.terminal())
+    assert answer.tokens[0] in console.file.getvalue()
+    assert len([axes for axes in answer.figure(dark=True).axes if axes.images]) == 1 + len(answer.tokens)
+
+
+def test_other_texts_and_their_probabilities(run, model):
+    given = model.parse(f"{run / 'test.npz'}:1")
+    (answer,) = model.predict([given], beam=3, n_best=3)
+    assert len(answer.alternatives) == 2
+    assert answer.score >= answer.alternatives[0].score >= answer.alternatives[1].score
+    scores = model.token_scores(given, answer)
+    assert len(scores) == len(answer.scored_tokens) == len(answer.tokens) + 1
+    assert sum(scores) == pytest.approx(answer.log_probability, abs=1e-3)
+    change = model.compare(given, without_heads=["decoder.0.cross:0", "decoder.0.cross:1"])
+    assert change.before.before != change.before.after
+
+
+def test_a_beam_has_as_many_places_as_texts():
+    with pytest.raises(OptionError, match="n_best = 3 needs a beam of at least as many, not 2"):
+        CaptionOptions.read({"beam": 2, "n_best": 3}, "the options")
+
+
+# --- files ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        (
+            "image\ttext\none.png\ta cat\ntwo.png\ta dog\n",
+            r"line 3 has an image of 2×3 pixels, grey; expected 4×5 pixels",
+        ),
+        ("image\ttext\none.png\t \n", r"line 2 has an empty text; expected what the image shows"),
+        ("image\ttext\nthree.png\ta cat\n", r"There is no file .*three\.png"),
+        ("", "There is no image in"),
+    ],
+)
+def test_tables_that_are_not_right(tmp_path, rows, said):
+    Image.fromarray(np.zeros((4, 5), dtype=np.uint8)).save(tmp_path / "one.png")
+    Image.fromarray(np.zeros((2, 3), dtype=np.uint8)).save(tmp_path / "two.png")
+    (tmp_path / "table.tsv").write_text(rows)
+    with pytest.raises(FileError, match=said):
+        read_captions(tmp_path / "table.tsv")
+
+
+def test_columns_of_the_command_line(tmp_path):
+    table = data_table([tmp_path / "t.csv"], "file, caption")
+    assert table == {"table": str(tmp_path / "t.csv"), "image_column": "file", "text_column": "caption"}
+    with pytest.raises(OptionError, match="such as image,text; not 'file'"):
+        data_table([tmp_path / "t.csv"], "file")
+
+
+def test_no_digit_of_a_test_image_is_in_a_training_image():
+    splits = Captions.read(CaptionData(builtin="digits", count=400), seed=1)
+    assert (len(splits.train), len(splits.validation), len(splits.test)) == (400, 300, 1000)
+    halves = [
+        {half.tobytes() for pair in part if " and " in pair.text for half in (pair.pixels[:, :8], pair.pixels[:, 8:])}
+        for part in (splits.train, splits.validation, splits.test)
+    ]
+    assert all(halves)
+    assert not halves[0] & halves[1]
+    assert not halves[0] & halves[2]
+
+
+@pytest.mark.slow
+def test_digits_are_described(tmp_path, one_thread):
+    with pytest.raises(SystemExit) as left:
+        main(["train", "recipes/digit-captions.toml", "-o", str(tmp_path / "run")])
+    assert left.value.code == 0
+    found = json.loads((tmp_path / "run" / "result.json").read_text())
+    assert found["part"] == "test"
+    assert found["scores"]["exact"] >= 90
+    opened = saccade.open(tmp_path / "run")
+    shown = [pair for pair in captioned_digits(read_digits(), 20, seed=9) if " and " in pair.text]
+    assert {answer.text.count(" and ") for answer in opened.predict([pair.pixels for pair in shown])} == {1}
