@@ -1,0 +1,84 @@
+"""Training examples that stay with a model, each with its small vector: what a new one is near to."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import safetensors.torch
+import torch
+from jaxtyping import Float, UInt8
+from torch import Tensor
+
+from saccade.data.images import Pixels
+from saccade.errors import FileError
+
+__all__ = ["MOST_BYTES", "MOST_KEPT", "Kept", "Neighbour"]
+
+#: The most examples that are kept,
+MOST_KEPT = 1000
+#: and the most bytes that their images take.
+MOST_BYTES = 16 << 20
+
+
+class Neighbour(NamedTuple):
+    """A training example near to a code."""
+
+    distance: float  # between the two codes
+    line: int  # in the training file
+    text: str  # empty for an image
+    pixels: Pixels | None  # None for a text
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Codes, and the texts or images that they are of."""
+
+    codes: Float[Tensor, "n E"]
+    lines: list[int]
+    texts: list[str]  # empty if they are images
+    images: UInt8[Tensor, "n H W C"] | None
+
+    def nearest(self, code: Float[Tensor, " E"], count: int) -> list[Neighbour]:
+        """Those whose codes are nearest, the nearest first."""
+        away = (self.codes - code.to(self.codes)).norm(dim=1)
+        best = away.topk(min(count, len(away)), largest=False)
+        return [
+            Neighbour(
+                float(distance),
+                self.lines[index],
+                self.texts[index] if self.texts else "",
+                None if self.images is None else np.asarray(self.images[index]),
+            )
+            for distance, index in zip(best.values.tolist(), best.indices.tolist(), strict=True)
+        ]
+
+    def files(self) -> dict[str, bytes]:
+        """As they are kept in the model folder."""
+        tensors = {"codes": self.codes.contiguous()}
+        if self.images is not None:
+            tensors["images"] = self.images.contiguous()
+        about = {"lines": self.lines, "texts": self.texts}
+        return {
+            "neighbours.safetensors": safetensors.torch.save(tensors),
+            "neighbours.json": json.dumps(about, ensure_ascii=False).encode(),
+        }
+
+    @classmethod
+    def from_files(cls, tensors: bytes, about: bytes, where: str) -> Kept:
+        try:
+            found, described = safetensors.torch.load(tensors), json.loads(about)
+            codes, lines, texts = found["codes"], list(described["lines"]), list(described["texts"])
+        except (KeyError, TypeError, ValueError, safetensors.SafetensorError) as error:
+            raise FileError(f"{where}: the neighbours cannot be read ({error}).") from None
+        if not bool(torch.isfinite(codes).all()) or not len(codes) == len(lines):
+            raise FileError(f"{where}: the neighbours are {len(lines)} with {len(codes)} codes; they must be equal.")
+        return cls(codes, lines, texts, found.get("images"))
+
+
+def evenly(count: int, most: int) -> Sequence[int]:
+    """At most so many numbers below count, evenly spread."""
+    return range(count) if count <= most else [int(place) for place in np.linspace(0, count - 1, most)]

@@ -1,0 +1,241 @@
+"""Autoencoders as people use them: texts and images in, the same out, their small vectors and neighbours."""
+
+import io
+import json
+
+import numpy as np
+import pytest
+import torch
+from rich.console import Console
+
+import saccade
+from saccade.cli.main import main
+from saccade.errors import FileError, OptionError
+from saccade.models.autoencoder import DenseAutoencoderConfig
+from saccade.tasks.augment import ImageSettings
+from saccade.tasks.autoencoder import Autoencoder
+from saccade.tasks.autoencoder_data import AutoencoderData, data_table
+from saccade.tasks.autoencoder_media import ImageMedium, NoisyText, TextMedium
+from saccade.tasks.neighbours import MOST_KEPT, Kept, evenly
+from saccade.text import END, MASK
+from toy_language import toy_pairs, write_lines
+
+TEXT = {
+    "text.kind": "word",
+    "text.vocabulary": 100,
+    "text.mask": 0.0,
+    "model.kind": "transformer",
+    "model.width": 48,
+    "model.num_heads": 4,
+    "model.encoder_layers": 1,
+    "model.decoder_layers": 1,
+    "model.feedforward_width": 96,
+    "model.scaled_embedding": "true",
+    "model.code_width": 24,
+    "training.steps": 400,
+    "training.warmup": 20,
+    "training.lr": 5e-3,
+    "training.batch_tokens": 400,
+    "training.validate_every": 400,
+    "training.label_smoothing": 0.0,
+}
+IMAGES = {
+    "images.noise": 0.1,
+    "model.width": 32,
+    "model.patch": 2,
+    "model.code_width": 4,
+    "model.encoder_layers": 1,
+    "model.decoder_layers": 1,
+    "training.steps": 200,
+    "training.warmup": 20,
+    "training.lr": 5e-3,
+    "training.validate_every": 200,
+}
+
+
+def train(folder, given, settings):
+    changes = [argument for key, value in settings.items() for argument in ("--set", f"{key}={value}")]
+    with pytest.raises(SystemExit) as left:
+        main(["train", *map(str, given), "-o", str(folder / "run"), *changes])
+    assert left.value.code == 0
+    return folder
+
+
+def waves(count, seed):
+    """Images of 4×6 pixels with two causes: how bright the left and the right half are."""
+    draw = np.random.default_rng(seed)
+    return draw.integers(0, 255, (count, 1, 2), dtype=np.uint8).repeat(4, axis=1).repeat(3, axis=2)
+
+
+@pytest.fixture(scope="module")
+def text_run(tmp_path_factory, one_thread):
+    folder = tmp_path_factory.mktemp("texts")
+    write_lines(folder / "texts.txt", [source for source, _ in toy_pairs(400, seed=0)])
+    (folder / "recipe.toml").write_text(f'task = "autoencoder"\n[data]\ntexts = "{folder / "texts.txt"}"\n')
+    return train(folder, [folder / "recipe.toml"], TEXT)
+
+
+@pytest.fixture(scope="module")
+def image_run(tmp_path_factory, one_thread):
+    folder = tmp_path_factory.mktemp("waves")
+    np.savez(folder / "waves.npz", images=waves(300, seed=0))
+    return train(folder, ["--task", "autoencoder", "--data", folder / "waves.npz"], IMAGES)
+
+
+def shown(answer):
+    console = Console(file=io.StringIO(), width=120)
+    console.print(*answer.terminal())
+    return console.file.getvalue()
+
+
+def test_texts_come_back(text_run):
+    scores = json.loads((text_run / "run" / "result.json").read_text())["scores"]
+    assert scores["loss"] < 0.5
+    assert scores["chrf"] > 60
+    opened = saccade.open(text_run / "run")
+    lines = (text_run / "texts.txt").read_text().splitlines()
+    answers = opened.predict(lines[:3], neighbours=4)
+    for answer, line in zip(answers, lines, strict=False):
+        assert len(answer.code) == 24
+        assert len(answer.neighbours) == 4
+        distances = [one.distance for one in answer.neighbours]
+        assert distances == sorted(distances)
+        assert answer.neighbours[0].distance == pytest.approx(0, abs=1e-3) or line not in opened.task.kept.texts
+        assert answer.text in shown(answer)
+        assert json.loads(json.dumps(answer.record()))["given"] == line
+    assert answers[0].view.names == ["encoder.0.self", "decoder.0.self", "pooling"]
+    assert answers[0].view.rows["pooling"].tokens == ["code"]
+    assert answers[0].figure(dark=False).axes
+    assert len(opened.token_scores(lines[0], answers[0])) == len(answers[0].tokens)
+    change = opened.compare(lines[0], without_heads=["encoder.0.self:0"])
+    assert change.before.before != change.before.after
+
+
+def test_images_come_back(image_run):
+    scores = json.loads((image_run / "run" / "result.json").read_text())["scores"]
+    assert scores["loss"] < 0.2  # of the variance; the mean image would lose all of it
+    opened = saccade.open(image_run / "run")
+    image = waves(1, seed=7)[0]
+    (answer,) = opened.predict([image], neighbours=2)
+    assert answer.pixels.shape == (4, 6, 1)
+    assert -answer.score == pytest.approx(np.square((image - answer.pixels[..., 0].astype(float)) / 255).mean())
+    assert [one.pixels.shape for one in answer.neighbours] == [(4, 6, 1)] * 2
+    assert answer.view.names == ["encoder.0.self", "decoder.0.self"]
+    assert "again" in shown(answer)
+    assert len([axes for axes in answer.figure(dark=True).axes if axes.images]) == 4
+    with pytest.raises(OptionError, match="have no probabilities"):
+        opened.compare(image, without_heads=["encoder.0.self:0"])
+
+
+def test_an_empty_text_is_refused(text_run):
+    with pytest.raises(OptionError, match="An empty text has nothing to be rebuilt from"):
+        saccade.open(text_run / "run").predict(["cat", " "])
+
+
+# --- the task ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def texts(tmp_path):
+    write_lines(tmp_path / "texts.txt", [source for source, _ in toy_pairs(60, seed=0)])
+    return tmp_path / "texts.txt"
+
+
+def prepared(data, **noise):
+    splits = Autoencoder.read(AutoencoderData(**data), seed=1)
+    settings = {"text": NoisyText(kind="word", **noise), "images": ImageSettings(noise=0.2, shift=1)}
+    return Autoencoder.prepare(settings, splits.train), splits
+
+
+def test_noise_is_read_and_never_asked_for(texts):
+    torch.manual_seed(0)
+    task, splits = prepared({"texts": str(texts)}, mask=0.3, drop=0.3)
+    examples = task.encode(splits.train)
+    tokens = sum(len(one.ids) for one in examples)
+    batch = task.batch(examples)
+    masked, read = int((batch.source == MASK).sum()), int(batch.lengths.sum()) - len(examples)
+    assert 0.6 < read / tokens < 0.8
+    assert 0.2 < masked / read < 0.4
+    assert batch.predicted[batch.real].tolist() == [i for one in examples for i in (*one.ids, END)]
+    assert not bool((task.medium.batch(examples, noisy=False).source == MASK).any())
+
+
+def test_noise_is_on_what_is_read_of_an_image_and_moves_are_on_both(tmp_path):
+    np.savez(tmp_path / "waves.npz", images=waves(60, seed=0))
+    torch.manual_seed(0)
+    task, splits = prepared({"images": str(tmp_path / "waves.npz")})
+    batch = task.batch(task.encode(splits.train))
+    difference = (batch.read - batch.asked) * task.medium.pixels[1]
+    assert float(difference.std()) == pytest.approx(0.2, rel=0.1)
+    plain = task.medium.batch(task.encode(splits.train), noisy=False)
+    assert not torch.allclose(plain.asked, batch.asked)  # shifted
+
+
+@pytest.mark.parametrize("medium", ["texts", "images"])
+def test_a_task_is_what_it_was_when_it_is_loaded(medium, texts, tmp_path):
+    np.savez(tmp_path / "waves.npz", images=waves(60, seed=0))
+    task, _ = prepared({"texts": str(texts)} if medium == "texts" else {"images": str(tmp_path / "waves.npz")})
+    other = Autoencoder.load(json.loads(json.dumps(task.description())), task.files().__getitem__, "here")
+    assert type(other.medium) is type(task.medium) is {"texts": TextMedium, "images": ImageMedium}[medium]
+    assert other.description() == task.description()
+    assert other.files() == task.files()
+
+
+def test_a_network_of_the_other_kind_is_refused(texts):
+    task, _ = prepared({"texts": str(texts)})
+    with pytest.raises(OptionError, match="'dense', but the examples are texts; use transformer or recurrent"):
+        task.build("dense", DenseAutoencoderConfig())
+
+
+def test_a_score_of_texts_is_refused_for_images(tmp_path):
+    np.savez(tmp_path / "waves.npz", images=waves(60, seed=0))
+    splits = Autoencoder.read(AutoencoderData(images=str(tmp_path / "waves.npz")), seed=1)
+    with pytest.raises(OptionError, match="metric = 'exact' is of texts; of images there is loss"):
+        Autoencoder.prepare({"images": ImageSettings()}, splits.train, "exact")
+
+
+def test_an_empty_line_is_named(tmp_path):
+    (tmp_path / "texts.txt").write_text("a cat\n\na dog\n")
+    with pytest.raises(FileError, match=r"texts\.txt, line 2: an empty text; expected one text a line"):
+        Autoencoder.read(AutoencoderData(texts=str(tmp_path / "texts.txt")), seed=1)
+
+
+def test_files_of_the_command_line(tmp_path):
+    assert data_table([tmp_path / "a.txt"], None) == {"texts": str(tmp_path / "a.txt")}
+    assert data_table([tmp_path], None) == {"images": str(tmp_path)}
+    assert list(data_table([tmp_path / "a.npz"], None)) == ["images"]
+
+
+# --- neighbours -------------------------------------------------------------------------------------------
+
+
+def test_the_nearest_come_first_and_survive_a_folder():
+    kept = Kept(torch.tensor([[0.0, 3.0], [4.0, 0.0], [1.0, 0.0]]), [5, 6, 7], ["a", "é", "c"], None)
+    again = Kept.from_files(*kept.files().values(), "here")
+    near = again.nearest(torch.tensor([0.0, 0.0]), 2)
+    assert [(one.distance, one.line, one.text) for one in near] == [(1.0, 7, "c"), (3.0, 5, "a")]
+    assert len(again.nearest(torch.tensor([0.0, 0.0]), 99)) == 3
+
+
+def test_damaged_neighbours_are_refused():
+    tensors, about = Kept(torch.zeros(2, 3), [1, 2], ["a", "b"], None).files().values()
+    with pytest.raises(FileError, match="here: the neighbours cannot be read"):
+        Kept.from_files(tensors, b"{}", "here")
+    with pytest.raises(FileError, match="1 with 2 codes"):
+        Kept.from_files(tensors, about.replace(b"[1, 2]", b"[1]"), "here")
+
+
+def test_a_bounded_number_is_kept():
+    assert list(evenly(3, MOST_KEPT)) == [0, 1, 2]
+    chosen = list(evenly(10 * MOST_KEPT, MOST_KEPT))
+    assert (len(chosen), chosen[0], chosen[-1]) == (MOST_KEPT, 0, 10 * MOST_KEPT - 1)
+    assert len(set(chosen)) == MOST_KEPT
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("recipe", "most"), [("digit-autoencoder", 0.25), ("sentence-autoencoder", 0.5)])
+def test_the_recipes(recipe, most, tmp_path, one_thread):
+    with pytest.raises(SystemExit) as left:
+        main(["train", f"recipes/{recipe}.toml", "-o", str(tmp_path / "run")])
+    assert left.value.code == 0
+    assert json.loads((tmp_path / "run" / "result.json").read_text())["scores"]["loss"] <= most
