@@ -5,6 +5,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from saccade.errors import UnknownNameError
+from saccade.tasks.autoencoder import Autoencoder
+from saccade.tasks.autoencoder_answer import Rebuilder
+from saccade.tasks.captions import Captions
+from saccade.tasks.captions_answer import Describer
 from saccade.tasks.classification import Classification
 from saccade.tasks.images import Images
 from saccade.tasks.images_answer import ImageClassifier
@@ -39,6 +43,8 @@ TASKS = {
         Entry(LanguageModel, Writer),
         Entry(MaskedLanguageModel, Filler),
         Entry(Images, ImageClassifier),
+        Entry(Captions, Describer),
+        Entry(Autoencoder, Rebuilder),
     )
 }
 
