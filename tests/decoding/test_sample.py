@@ -228,3 +228,9 @@ def test_wrong_options_are_named_before_anything_is_drawn(markov_model, options,
     with pytest.raises(OptionError, match=message):
         stream(model, None, **options)
     assert model.batch_sizes == []
+
+
+@pytest.mark.parametrize("temperature", [1e-10, 1e-20, 1e-40, 5e-324])
+def test_a_temperature_next_to_zero_draws_the_best(temperature):
+    logits = torch.tensor([[1.0, 3.0, -2.0], [9.0, -1e4, 8.9]])
+    assert filter_logits(logits, temperature).softmax(-1).tolist() == [[0, 1, 0], [1, 0, 0]]

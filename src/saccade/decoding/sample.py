@@ -20,6 +20,9 @@ from saccade.errors import OptionError
 
 __all__ = ["Draw", "draws", "filter_logits", "sample", "stream"]
 
+#: Below this a temperature is as good as 0, and a logit divided by it is no number in float32.
+COLDEST = 1e-20
+
 State = TypeVar("State")
 
 
@@ -126,13 +129,13 @@ def filter_logits(
 ) -> Float[Tensor, "B V"]:
     """Logits of the distribution to draw from: divided by the temperature, then -inf where a filter cuts.
 
-    Temperature 0 leaves the best token alone (of equal ones the first). `top_k` leaves the k best and what
+    Temperature 0, and any so near to it that logits would overflow, leaves the best token alone (of equal ones the first). `top_k` leaves the k best and what
     equals the k-th (Fan et al. 2018). `top_p` then leaves the fewest best tokens whose probabilities, as
     `top_k` left them, sum to p or more (the nucleus; Holtzman et al. 2020, §3.1); of equal tokens the
     lower stays.
     """
     _check(temperature, top_k, top_p)
-    if temperature == 0:
+    if temperature < COLDEST:
         best = logits.argmax(dim=-1, keepdim=True)
         return torch.full_like(logits, -torch.inf).scatter(-1, best, 0.0)
     logits = logits / temperature
