@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import webbrowser
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from saccade.cli.options import Device, console, resolve_device
+from saccade.errors import OptionError
+
+if TYPE_CHECKING:
+    from saccade.serving import Models
 
 __all__ = ["serve_models"]
 
 KEY_VARIABLE = "SACCADE_API_KEY"
+DEMO = Path("runs/demo")
 
 
 def serve_models(
@@ -22,28 +29,70 @@ def serve_models(
     ] = None,
     port: Annotated[int, typer.Option(help="0 takes a free one.", min=0, max=65535)] = 8420,
     host: Annotated[
-        str, typer.Option(help="The address to listen at; others than this machine need a key.")
+        str, typer.Option(help="The address to listen at; beyond this machine a key is needed.")
     ] = "127.0.0.1",
+    allow_host: Annotated[
+        list[str] | None, typer.Option(help="A further name that the server is reached by. Repeatable.")
+    ] = None,
+    api_key: Annotated[
+        str | None,
+        typer.Option(
+            envvar=KEY_VARIABLE, help="What requests must give as Authorization: Bearer KEY.", show_default=False
+        ),
+    ] = None,
+    no_api_key: Annotated[bool, typer.Option("--no-api-key", help="Let anyone ask who can reach the server.")] = False,
+    runs: Annotated[Path, typer.Option(help="The folder whose runs are shown.")] = Path("runs"),
+    queue: Annotated[int, typer.Option(help="Requests that may wait for one model.", min=1)] = 64,
+    seconds: Annotated[float, typer.Option(help="That one request may compute.", min=0.1)] = 60.0,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page.")] = True,
     device: Device = "auto",
 ) -> None:
     """Open the studio: ask a model, see why it answers so, and take the numbers apart.
 
+    Without a model: that of `saccade demo`, which is trained first if it is not there yet.
+
     \b
     Examples:
-      saccade serve runs/demo
+      saccade serve
       saccade serve en-fr=runs/multi30k-en-fr runs/demo --port 9000 --no-browser
     """
-    from saccade.serving import Models, create_app, listen, serve  # not before: other commands start faster
+    from saccade.serving import (
+        Limits,
+        Models,
+        create_app,
+        is_loopback,
+        listen,
+        serve,
+    )  # slow: other commands go without
 
-    served = Models(device=resolve_device(device))
+    if no_api_key and api_key:
+        raise OptionError("--no-api-key and --api-key are given; choose one.")
+    if not is_loopback(host) and not (api_key or no_api_key):
+        raise OptionError(
+            f"Others can reach {host}: give --api-key or {KEY_VARIABLE}, or --no-api-key to let anyone ask."
+        )
+    served = Models(Limits(queue=queue, seconds=seconds), resolve_device(device))
     for given in models or []:
         name, equals, folder = given.partition("=")
         served.add(Path(folder if equals else given), name if equals else None)
     listening = listen(host, port)
-    address = f"http://{host}:{listening.getsockname()[1]}/"
-
+    if not models:
+        _add_demo(served, device)
+    shown = f"[{host}]" if ":" in host else host
+    address = f"http://{shown}:{listening.getsockname()[1]}/"
     console().print(f"Saccade answers at {address}  (Ctrl-C ends it)", markup=False)
     if browser:  # the socket listens already, so the page waits until it is answered
         webbrowser.open(address)
-    serve(create_app(served), listening)
+    app = create_app(served, runs=runs, api_key=api_key, hosts=(host, *(allow_host or [])))
+    serve(app, listening)
+    console().print(f"Ended; {app.state.metrics.accepted:,} requests were answered.", markup=False)
+
+
+def _add_demo(models: Models, device: str) -> None:
+    """The demonstration's model; where there is none yet, a process of its own trains it while the page shows how."""
+    if (DEMO / "result.json").exists():
+        models.add(DEMO)
+        return
+    command = [sys.executable, "-m", "saccade.cli", "demo", "--output", str(DEMO), "--device", device]
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    models.expect(DEMO.name, DEMO, process)

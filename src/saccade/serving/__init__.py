@@ -6,8 +6,9 @@ thread of that model (``batching``); everything that comes from outside is check
 """
 
 from saccade.serving.app import create_app
+from saccade.serving.guard import is_loopback
 from saccade.serving.limits import Limits
 from saccade.serving.models import Models
 from saccade.serving.server import listen, serve
 
-__all__ = ["Limits", "Models", "create_app", "listen", "serve"]
+__all__ = ["Limits", "Models", "create_app", "is_loopback", "listen", "serve"]

@@ -16,8 +16,10 @@ from saccade.serving import (
     routes_looks,
     routes_models,
     routes_page,
+    routes_runs,
     routes_translate,
     routes_walk,
+    routes_words,
 )
 from saccade.serving.guard import Guard
 from saccade.serving.models import Models
@@ -27,7 +29,16 @@ from saccade.serving.state import State
 __all__ = ["create_app", "inner_app"]
 
 HOSTS = ("localhost",)
-ROUTERS = (routes_models, routes_looks, routes_walk, routes_translate, routes_completions, routes_page)
+ROUTERS = (
+    routes_models,
+    routes_looks,
+    routes_walk,
+    routes_runs,
+    routes_words,
+    routes_translate,
+    routes_completions,
+    routes_page,
+)
 
 
 def create_app(

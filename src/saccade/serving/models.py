@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -12,11 +13,13 @@ from typing import Any, cast
 
 from saccade.attention import editable
 from saccade.data.images import Pixels
-from saccade.errors import OptionError
+from saccade.errors import OptionError, SaccadeError
 from saccade.serving.batching import Worker
 from saccade.serving.examples import examples_of, samples_of
 from saccade.serving.limits import Limits
 from saccade.serving.refusals import Refused
+from saccade.serving.runs import Run
+from saccade.serving.words import WordVectors, word_vectors
 from saccade.tasks.bundle import bundle_recipe, open_model
 from saccade.tasks.images_answer import ImagePredictor
 from saccade.tasks.language_model_writer import Writer
@@ -61,6 +64,11 @@ class Served:
         return isinstance(self.predictor, ImagePredictor) and not getattr(self.predictor, "is_text", False)
 
     @cached_property
+    def vectors(self) -> dict[str, WordVectors]:
+        """What it learned of words, by the vocabulary that they are in."""
+        return word_vectors(self.predictor)
+
+    @cached_property
     def samples(self) -> list[Pixels]:
         """Images of its own data; none where it takes texts, or where its data is not here."""
         return samples_of(cast(ImagePredictor, self.predictor), self.recipe) if self.takes_images else []
@@ -86,6 +94,7 @@ class Served:
             "options": predictor.options.model_json_schema().get("properties", {}),
             "defaults": predictor.chosen({}).model_dump(mode="json"),
             "examples": self.examples,
+            "words": list(self.vectors),
         }
         if self.languages is not None:
             described["languages"] = {"source": self.languages[0], "target": self.languages[1]}
@@ -101,13 +110,23 @@ class Served:
 
 @dataclass
 class Pending:
-    """A model that is still being made: what is known of it."""
+    """A model that another process is still training."""
 
     name: str
     folder: Path
-    progress: int = 0  # updates done
-    steps: int | None = None  # of how many
+    process: subprocess.Popen[bytes]
     failure: str | None = None  # why it will not come
+
+    def describe(self) -> dict[str, Any]:
+        """How far it is."""
+        run = Run(self.name, self.folder).describe()
+        return {
+            "name": self.name,
+            "ready": False,
+            "progress": run["step"],
+            "steps": run["steps"],
+            "failure": self.failure,
+        }
 
 
 class Models(Mapping[str, Served]):
@@ -132,6 +151,22 @@ class Models(Mapping[str, Served]):
             self._served = {**self._served, chosen: served}
             self.pending.pop(chosen, None)
         return served
+
+    def expect(self, name: str, folder: Path, process: subprocess.Popen[bytes]) -> None:
+        """A model that will be in this folder when the process that trains it has ended."""
+        pending = self.pending[name] = Pending(name, folder, process)
+        threading.Thread(target=self._await, args=(pending,), daemon=True).start()
+
+    def _await(self, pending: Pending) -> None:
+        _, said = pending.process.communicate()
+        if pending.process.returncode == 0:
+            try:
+                self.add(pending.folder, pending.name)
+            except SaccadeError as error:
+                pending.failure = str(error)
+        else:
+            last = said.decode("utf-8", "replace").strip().rpartition("\n")[2]
+            pending.failure = f"The training of {pending.name} ended early: {last or 'no reason was given'}"
 
     def __getitem__(self, name: str) -> Served:
         if name in self._served:
@@ -162,6 +197,10 @@ class Models(Mapping[str, Served]):
         return {name: served for name, served in self._served.items() if isinstance(served.predictor, Writer)}
 
     def close(self) -> None:
+        """Let every model finish what is waiting; a training that goes on is stopped, and saved by itself."""
+        for pending in self.pending.values():
+            pending.process.terminate()
+            pending.process.wait()
         for served in self._served.values():
             served.worker.close()
 

@@ -6,8 +6,9 @@ from importlib.resources import files
 from typing import Any
 
 from fastapi import APIRouter, Request
-from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response
+from starlette.responses import FileResponse, HTMLResponse, JSONResponse, PlainTextResponse, Response
 
+from saccade.serving.docs import docs_page
 from saccade.serving.metrics import Sample, render
 from saccade.serving.refusals import Refused
 from saccade.serving.state import State, state_of
@@ -46,6 +47,12 @@ def metrics(request: Request) -> PlainTextResponse:
     state = state_of(request)
     text = render([*state.metrics.samples(), *_model_samples(state)])
     return PlainTextResponse(text, media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+@router.get("/docs", include_in_schema=False)
+def docs(request: Request) -> HTMLResponse:
+    """The interface for people who write programs."""
+    return HTMLResponse(docs_page(request.app.openapi()))
 
 
 @router.get("/", include_in_schema=False)

@@ -36,10 +36,7 @@ class State:
 
     def described_pending(self) -> list[dict[str, Any]]:
         """The models that are still being made."""
-        return [
-            {"name": one.name, "ready": False, "failure": one.failure, "progress": one.progress, "steps": one.steps}
-            for one in self.models.pending.values()
-        ]
+        return [one.describe() for one in list(self.models.pending.values())]
 
 
 def state_of(request: HTTPConnection) -> State:

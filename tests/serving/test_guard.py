@@ -1,0 +1,179 @@
+"""Who may ask, and how much: hostile requests are refused cleanly, and no file is read for them."""
+
+from __future__ import annotations
+
+import json
+import socket
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from servers import Runner, Running, post
+
+from saccade.serving import Limits, Models, is_loopback
+from saccade.serving.looks import Look, Looks
+
+JSON = {"content-type": "application/json"}
+
+
+def error_of(answer: httpx.Response) -> str:
+    """The one sentence of a refusal."""
+    said = answer.json()["error"]
+    assert isinstance(said, str)
+    assert "Traceback" not in said
+    return said
+
+
+def test_pages_of_others_are_refused(client: httpx.Client) -> None:
+    assert client.get("/health", headers={"Host": "evil.example"}).status_code == 400
+    assert client.get("/health", headers={"Host": "localhost.evil.example:80"}).status_code == 400
+    for host in ("localhost:1234", "127.0.0.1", "[::1]:80"):
+        assert client.get("/health", headers={"Host": host}).status_code == 200
+    own = str(client.base_url).rstrip("/")
+    assert client.get("/health", headers={"Origin": own}).status_code == 200
+    for origin in ("http://evil.example", "null", "http://127.0.0.1:1"):
+        assert client.get("/health", headers={"Origin": origin}).status_code == 403
+
+
+def test_a_further_name_can_be_allowed(runner: Runner) -> None:
+    running = runner.start(Models(), hosts=["studio.example"])
+    assert running.client.get("/health", headers={"Host": "Studio.Example:80"}).status_code == 200
+    assert running.client.get("/ready").status_code == 503  # there is no model
+
+
+@pytest.mark.parametrize(
+    ("host", "here"),
+    [("127.0.0.1", True), ("::1", True), ("localhost", True), ("127.9.9.9", True), ("0.0.0.0", False), ("::", False)],
+)
+def test_loopback_is_known(host: str, here: bool) -> None:
+    assert is_loopback(host) == here
+
+
+def test_nothing_written_into_a_page_runs(client: httpx.Client) -> None:
+    for path in ("/", "/health", "/api/models", "/nowhere", "/static/style.css", "/docs"):
+        answer = client.get(path)
+        policy = answer.headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        assert answer.headers["x-content-type-options"] == "nosniff"
+    assert "<script" not in client.get("/docs").text
+
+
+NESTED = b"[" * 200_000 + b"]" * 200_000
+BODIES: dict[str, tuple[bytes, int]] = {
+    "large": (b'{"inputs": ["' + b"a" * 10_000_000 + b'"]}', 413),
+    "long": (json.dumps({"inputs": ["a " * 15_000]}).encode(), 413),
+    "many": (json.dumps({"inputs": ["a"] * 200}).encode(), 413),
+    "no utf-8": (b'{"inputs": ["\xff\xfe"]}', 400),
+    "half a character": (b'{"inputs": ["\\ud800"]}', 400),
+    "nested": (b'{"inputs": ' + NESTED + b"}", 400),
+    "no json": (b"{", 400),
+    "not a number": (b'{"inputs": ["a"], "options": {"length_penalty": NaN}}', 400),
+    "infinite": (b'{"inputs": ["a"], "options": {"length_penalty": 1e999}}', 400),
+    "no object": (b"3", 400),
+    "nothing": (b"", 400),
+    "no input": (b'{"inputs": []}', 400),
+    "another kind": (b'{"inputs": [{"png": "x"}]}', 400),
+    "unknown option": (b'{"inputs": ["a"], "options": {"beams": 3}}', 400),
+    "unknown key": (b'{"inputs": ["a"], "path": "/etc/passwd"}', 400),
+    "too much": (b'{"inputs": ["a"], "options": {"beam": 1000}}', 400),
+}
+
+
+@pytest.mark.parametrize("kind", BODIES)
+def test_hostile_bodies_are_refused(kind: str, client: httpx.Client) -> None:
+    content, status = BODIES[kind]
+    answer = client.post("/api/models/tiny/predict", content=content, headers=JSON)
+    assert answer.status_code == status, answer.text
+    assert len(error_of(answer)) < 500
+
+
+def test_a_body_without_a_length_is_counted(client: httpx.Client) -> None:
+    chunks = (b"a" * 1_000_000 for _ in range(6))
+    answer = client.post("/api/models/tiny/predict", content=chunks, headers=JSON)
+    assert answer.status_code == 413
+    assert client.get("/health").status_code == 200
+
+
+PATHS = (
+    "/etc/passwd",
+    "..",
+    "../../../etc/passwd",
+    "%2e%2e%2fmanifest.json",
+    "%00",
+    "tiny/..",
+    "tiny%2f..%2ftiny",
+    "C:\\x",
+)
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_paths_lead_to_no_file(path: str, running: Running) -> None:
+    host, port = running.url.removeprefix("http://").split(":")
+    for place in ("/api/models/{}/predict", "/static/{}", "/api/runs/{}", "/api/looks/{}/tile?name=x", "/v1/models/{}"):
+        with socket.create_connection((host, int(port)), timeout=20) as raw:  # a client would tidy the path up
+            method = "POST" if "predict" in place else "GET"
+            lines = [f"{method} {place.format(path)} HTTP/1.1", "Host: localhost", "Connection: close"]
+            raw.sendall("\r\n".join([*lines, "Content-Length: 0", "", ""]).encode())
+            answer = b"".join(iter(lambda: raw.recv(65536), b""))
+        assert answer.startswith((b"HTTP/1.1 404", b"HTTP/1.1 400")), answer[:200]
+        assert b"root:" not in answer
+        assert b"sha256" not in answer
+
+
+def test_an_image_is_never_a_path(client: httpx.Client, tmp_path: Path) -> None:
+    for given in (
+        "/etc/passwd",
+        "digits:1",
+        {"png": "/etc/passwd"},
+        {"path": "x"},
+        {"sample": "/etc"},
+        {"png": "AAAA"},
+    ):
+        answer = client.post("/api/models/shapes/predict", json={"inputs": [given]})
+        assert answer.status_code == 400, answer.text
+        error_of(answer)
+    sizes: list[Any] = [[[]], [[0.5], [0.5, 0.5]], [[2.0]], "x", [["a"]], [[True]], []]
+    for pixels in sizes:
+        assert client.post("/api/models/shapes/predict", json={"inputs": [{"pixels": pixels}]}).status_code == 400
+
+
+def test_markup_stays_text(client: httpx.Client) -> None:
+    text = "<script>alert(1)</script> <img src=x onerror=alert(1)>"
+    look = post(client, "/api/models/tiny/looks", input=text)
+    page = client.get(f"/api/looks/{look['id']}/export", params={"format": "html", "name": "encoder.0.self"})
+    assert page.headers["content-disposition"].startswith("attachment")
+    assert "<img src=x" not in page.text
+    assert "alert(1)</script>" not in page.text
+
+
+def test_looks_are_bounded(running: Running) -> None:
+    look = post(running.client, "/api/models/tiny/looks", input="the cat sees the dog.")
+    kept = running.app.state.looks[look["id"]]
+    few = Looks(Limits(looks=3))
+    ids = [few.add(Look(kept.served, kept.given, kept.view)).id for _ in range(4)]
+    assert len(few) == 3
+    few[ids[1]]  # used again, so the next to go is another
+    few.add(Look(kept.served, kept.given, kept.view))
+    assert few[ids[1]].id == ids[1]
+    for gone in (ids[0], ids[2]):
+        with pytest.raises(Exception, match="no longer kept"):
+            few[gone]
+    small = Looks(Limits(look_bytes=kept.nbytes))
+    small.add(Look(kept.served, kept.given, kept.view))
+    small.add(Look(kept.served, kept.given, kept.view))
+    assert (len(small), small.nbytes) == (1, kept.nbytes)
+
+
+def test_what_watches_the_server_is_told(client: httpx.Client) -> None:
+    assert client.get("/health").json() == {"status": "ok"}
+    assert client.get("/ready").json()["ready"]
+    post(client, "/api/models/tiny/predict", inputs=["the cat", "the dog"])
+    lines = client.get("/metrics").text.splitlines()
+    samples = dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
+    assert float(samples['saccade_requests_total{route="/api/models/{name}/predict",status="200"}']) >= 1
+    assert float(samples['saccade_inputs_total{model="tiny"}']) >= 2
+    assert samples['saccade_request_seconds_bucket{le="+Inf"}'] == samples["saccade_request_seconds_count"]
+    names = [line.split()[2] for line in lines if line.startswith("# TYPE")]
+    assert len(names) == len(set(names))

@@ -1,0 +1,123 @@
+"""Many requests at once: what is taken is answered, the rest is told to come again, and nothing grows."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx
+import pytest
+from servers import Runner
+
+from saccade.errors import OptionError
+from saccade.serving import Limits, Models
+from saccade.serving.batching import Worker
+from saccade.serving.refusals import Refused
+from saccade.tasks.bundle import open_model
+from toy_language import toy_pairs
+
+SENTENCES = [source for source, _ in toy_pairs(40, seed=11)]
+
+
+def test_waiting_requests_are_answered_together(folders: dict[str, Path]) -> None:
+    predictor = open_model(folders["tiny"])
+    expected = [answer.text for answer in predictor.predict(SENTENCES)]
+    worker = Worker(predictor, Limits(batch=16))
+    hold, begun = threading.Event(), threading.Event()
+    first = worker.run(lambda: (begun.set(), hold.wait())[1])
+    begun.wait()
+    waiting = [worker.predict([sentence], {}) for sentence in SENTENCES]
+    drawn = [worker.predict([SENTENCES[0]], {"sample": True, "seed": 3}) for _ in range(2)]
+    hold.set()
+    assert first.result() is True
+    assert [future.result()[0].text for future in waiting] == expected
+    # What is drawn is drawn alone, so that a seed gives one answer whoever else asks.
+    alone = predictor.predict([SENTENCES[0]], sample=True, seed=3)[0].text
+    assert [future.result()[0].text for future in drawn] == [alone, alone]
+    worker.close()
+    assert (worker.batches, worker.answered) == (1 + 3 + 2, 42)  # 40 sentences, 16 at a time
+
+
+def test_one_bad_request_does_not_spoil_the_others(folders: dict[str, Path]) -> None:
+    worker = Worker(open_model(folders["filler"]), Limits())
+    hold, begun = threading.Event(), threading.Event()
+    worker.run(lambda: (begun.set(), hold.wait()))
+    begun.wait()
+    good, bad = worker.predict(["the [MASK] sees"], {}), worker.predict(["no mask"], {})
+    hold.set()
+    assert "MASK" not in good.result()[0].text
+    with pytest.raises(OptionError, match="There is no"):
+        bad.result()
+    worker.close()
+
+
+def test_a_long_computation_ends_at_its_limit(folders: dict[str, Path]) -> None:
+    worker = Worker(open_model(folders["writer"]), Limits(seconds=0.3))
+    with pytest.raises(Refused, match=r"more than 0\.3 seconds") as ended:
+        worker.predict(["the"], {"max_tokens": 10**6, "tries": 8}).result()
+    assert ended.value.status == 503
+    assert worker.predict(["the"], {"max_tokens": 2}).result()  # and the next is answered
+    worker.close()
+
+
+def test_overload_gives_answers_and_429_only(folders: dict[str, Path], runner: Runner) -> None:
+    limits = Limits(queue=4, batch=4)
+    models = Models(limits)
+    models.add(folders["tiny"])
+    running = runner.start(models)
+    barrier = threading.Barrier(40)  # ten times the queue at once
+
+    def ask(number: int) -> tuple[int, bool]:
+        with httpx.Client(base_url=running.url, timeout=120, trust_env=False) as client:
+            barrier.wait()
+            statuses = []
+            for turn in range(3):
+                body = {"inputs": [SENTENCES[number]], "options": {"beam": 5 + turn}}
+                answer = client.post("/api/models/tiny/predict", json=body)
+                statuses.append(answer.status_code)
+                assert answer.status_code != 429 or int(answer.headers["Retry-After"]) >= 1
+                assert models["tiny"].worker.waiting <= limits.queue
+        return Counter(statuses)  # type: ignore[return-value]
+
+    with ThreadPoolExecutor(40) as pool:
+        total = sum(pool.map(ask, range(40)), Counter())  # type: ignore[call-overload]
+    assert set(total) == {200, 429}
+    assert total.total() == 120
+    assert total[200] >= 3 * limits.queue
+    assert running.client.get("/ready").status_code == 200
+
+
+def test_a_server_that_is_told_to_end_answers_what_it_took(folders: dict[str, Path]) -> None:
+    """Requests go on while the process is told to end: each that was accepted has an answer."""
+    command = [sys.executable, "-m", "saccade.cli", "serve", str(folders["tiny"]), "--port", "0", "--no-browser"]
+    with subprocess.Popen([*command, "--queue", "500"], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        url = process.stdout.readline().split()[3]
+        ended = threading.Event()
+        answered: list[int] = []
+
+        def ask(number: int) -> None:
+            while not ended.is_set():
+                try:  # a connection for each request: what is refused there was never accepted
+                    with httpx.Client(base_url=url, timeout=120, trust_env=False) as client:
+                        body = {"inputs": [SENTENCES[number]] * 4}
+                        answered.append(client.post("/api/models/tiny/predict", json=body).status_code)
+                except httpx.TransportError:
+                    ended.set()
+
+        with ThreadPoolExecutor(16) as pool:
+            for number in range(16):
+                pool.submit(ask, number)
+            while len(answered) < 40:
+                assert process.poll() is None
+                ended.wait(0.01)
+            process.send_signal(signal.SIGTERM)
+        said = process.stdout.read()
+    assert process.returncode == 0
+    assert set(answered) == {200}
+    assert f"Ended; {len(answered):,} requests were answered." in said
