@@ -129,10 +129,10 @@ def filter_logits(
 ) -> Float[Tensor, "B V"]:
     """Logits of the distribution to draw from: divided by the temperature, then -inf where a filter cuts.
 
-    Temperature 0, and any so near to it that logits would overflow, leaves the best token alone (of equal ones the first). `top_k` leaves the k best and what
-    equals the k-th (Fan et al. 2018). `top_p` then leaves the fewest best tokens whose probabilities, as
-    `top_k` left them, sum to p or more (the nucleus; Holtzman et al. 2020, §3.1); of equal tokens the
-    lower stays.
+    Temperature 0, or one that is next to it, leaves the best token alone (of equal ones the first). `top_k` leaves
+    the k best and what equals the k-th (Fan et al. 2018). `top_p` then leaves the fewest best tokens whose
+    probabilities, as `top_k` left them, sum to p or more (the nucleus; Holtzman et al. 2020, §3.1); of equal tokens
+    the lower stays.
     """
     _check(temperature, top_k, top_p)
     if temperature < COLDEST:
