@@ -38,7 +38,7 @@ export class Sentence {
       (row, column) => listener.changed(row === null ? { pin: null } : { row: String(row), col: String(column), pin: "1" }),
     );
     this.nothing = make("p", { class: "quiet", hidden: true });
-    this.element = make("section", { class: "sentence", "aria-label": label }, this.inputPlace, this.answer, this.others, this.steps);
+    this.element = make("div", { class: "sentence" }, this.inputPlace, this.answer, this.others, this.steps);
     /** @type {TextInput | ImageInput | null} */
     this.input = null;
     /** @type {Model | null} */

@@ -1,0 +1,53 @@
+"""What the tests of the studio read off its pages."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from playwright.sync_api import Page, expect
+
+OpenStudio = Callable[..., Page]
+AXE = Path(__file__).parents[3] / "node_modules" / "axe-core" / "axe.min.js"
+
+
+def parts_of(page: Page) -> dict[str, str]:
+    """The parameters of the address, once it has been written."""
+    page.wait_for_function("() => new Promise(done => setTimeout(() => done(true), 150))")
+    return {key: values[0] for key, values in parse_qs(urlsplit(page.url).query, keep_blank_values=True).items()}
+
+
+def readout(page: Page, row: int, column: int) -> float:
+    """The number that is read out, once the page has come to this cell."""
+    place = page.locator(".figure:visible .readout small").first
+    expect(place).to_have_text(re.compile(rf"^row {row}, column {column}( |$)"))
+    return number(page.locator(".figure:visible .readout b").first.inner_text())
+
+
+def place_of(page: Page) -> tuple[int, int]:
+    """The row and column that are read out."""
+    found = re.match(r"row (\d+), column (\d+)", page.locator(".figure:visible .readout small").first.inner_text())
+    assert found is not None
+    return int(found[1]), int(found[2])
+
+
+def number(text: str) -> float:
+    return float(text.replace("−", "-"))
+
+
+def answer(page: Page) -> str:
+    return page.locator(".sentence:visible .answer").first.inner_text()
+
+
+def violations(page: Page) -> list[dict[str, Any]]:
+    """What axe-core finds that keeps somebody out."""
+    if not AXE.is_file():
+        pytest.skip("axe-core is not installed (npm ci): THE STUDIO'S ACCESSIBILITY WAS NOT CHECKED")
+    page.evaluate(AXE.read_text(encoding="utf-8"))
+    found = page.evaluate("() => axe.run(document, {resultTypes: ['violations']})")["violations"]
+    serious = [one for one in found if one["impact"] in ("serious", "critical")]
+    return [{"id": one["id"], "nodes": [node["html"][:160] for node in one["nodes"]]} for one in serious]

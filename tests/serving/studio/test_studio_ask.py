@@ -1,0 +1,285 @@
+"""Ask: type, read, hover, pin, take apart; what is seen is what the server's interface says."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from playwright.sync_api import Page, expect
+from servers import Running, numbers, post
+from studio_pages import OpenStudio, answer, number, parts_of, place_of, readout
+
+SENTENCE = "the black cat sees the dog."
+ADDRESS = "/ask?m=tiny&t=the+black+cat+sees+the+dog."
+OPTIONS = {"beam": 5, "n_best": 5}
+CROSS = "decoder.0.cross"
+
+
+@pytest.fixture(scope="module")
+def look(running: Running) -> dict[str, Any]:
+    """What the interface says of the sentence."""
+    return post(running.client, "/api/models/tiny/looks", input=SENTENCE, options=OPTIONS)
+
+
+def matrix(running: Running, look: dict[str, Any], **query: Any) -> np.ndarray:
+    return numbers(running.client, f"/api/looks/{look['id']}/matrix", **query)
+
+
+def test_an_answer_as_soon_as_typing_stops(open_studio: OpenStudio, look: dict[str, Any]) -> None:
+    page = open_studio("/ask?m=tiny")
+    page.get_by_label("Your text").press_sequentially(SENTENCE)
+    page.wait_for_selector(".answer")
+    expect(page.locator(".sentence:visible .answer")).to_have_text(look["answer"]["text"])
+    assert parts_of(page)["t"] == SENTENCE
+    assert page.locator(".score").inner_text() == f"{look['answer']['score']:.2f}".replace("-", "−")
+
+
+def test_every_weight_by_arrow_keys(open_studio: OpenStudio, running: Running, look: dict[str, Any]) -> None:
+    page = open_studio(f"{ADDRESS}&a={CROSS}&h=1&w=0&row=0&col=0")
+    exact = matrix(running, look, name=CROSS, head=1)
+    page.locator(".heatmap:visible").focus()
+    for row in range(3):
+        for column in range(exact.shape[1]):
+            assert readout(page, row, column) == pytest.approx(exact[row, column], abs=5.01e-7)
+            page.keyboard.press("ArrowRight")
+        page.keyboard.press("Home")
+        page.keyboard.press("ArrowDown")
+    page.keyboard.press("PageDown")
+    page.keyboard.press("End")
+    last = exact.shape[0] - 1, exact.shape[1] - 1
+    assert readout(page, *last) == pytest.approx(exact[last], abs=5.01e-7)
+
+
+def test_hover_and_pin(open_studio: OpenStudio, look: dict[str, Any]) -> None:
+    page = open_studio(ADDRESS)
+    alignment = np.array(look["alignment"]["values"])
+    box = page.locator(".heatmap:visible canvas").bounding_box()
+    assert box is not None
+    x, y = box["x"] + box["width"] / 3, box["y"] + box["height"] / 2
+    page.mouse.move(x, y)
+    row, column = place_of(page)
+    assert (row, column) != (0, 0)
+    assert readout(page, row, column) == pytest.approx(alignment[row, column], abs=5.01e-7)
+    page.mouse.click(x, y)
+    expect(page.locator("button.word[aria-pressed=true]")).to_have_text(look["alignment"]["rows"][row])
+    page.mouse.move(x, y - 120)  # another row: the pinned one is still read out
+    assert place_of(page) == (row, column)
+    assert parts_of(page)["pin"] == "1"
+    page.locator(".heatmap:visible").focus()
+    page.keyboard.press("Escape")
+    page.wait_for_selector("button.word[aria-pressed=true]", state="detached")
+
+
+def test_a_word_of_the_answer_pins_its_row(open_studio: OpenStudio, look: dict[str, Any]) -> None:
+    page = open_studio(ADDRESS)
+    rows, columns = look["alignment"]["rows"], look["alignment"]["columns"]
+    page.locator("button.word", has_text=re.compile(f"^{re.escape(rows[2])}$")).first.click()
+    best = int(np.argmax(look["alignment"]["values"][2]))
+    readout(page, 2, best)
+    assert f"«{rows[2]}»" in page.locator(".figure:visible .readout").inner_text()
+    assert columns[best] in page.locator(".figure:visible .strongest .item").first.inner_text()
+
+
+def test_heads_together(open_studio: OpenStudio, running: Running, look: dict[str, Any]) -> None:
+    page = open_studio(f"{ADDRESS}&a=encoder.0.self&h=0")
+    for unit, head in itertools.product(("words", "pieces"), ("mean", "max", "rollout")):
+        page.get_by_role("radio", name=unit, exact=True).check(force=True)
+        page.get_by_role("radio", name=head, exact=True).check(force=True)
+        said = {"mean": "mean of heads", "max": "maximum of heads", "rollout": "rollout over the layers"}[head]
+        expect(page.locator(".figure:visible h2")).to_have_text(re.compile(f"{said} · {unit}$"))
+        if head == "rollout":
+            path = f"/api/looks/{look['id']}/rollout"
+            exact = numbers(running.client, path, stack="encoder.*.self", words=unit == "words")
+        else:
+            exact = matrix(running, look, name="encoder.0.self", head=head, words=unit == "words")
+        page.locator(".heatmap:visible").focus()
+        page.keyboard.press("PageUp")
+        page.keyboard.press("Home")
+        page.keyboard.press("ArrowRight")
+        assert readout(page, 0, 1) == pytest.approx(exact[0, 1], abs=5.01e-7)
+
+
+def test_the_grid_opens_heads_and_the_address_holds_them(
+    open_studio: OpenStudio, running: Running, look: dict[str, Any]
+) -> None:
+    page = open_studio(ADDRESS)
+    page.wait_for_selector(".heads[data-ready]")
+    assert page.locator(".heads button.head").count() == sum(one["heads"] for one in look["attentions"])
+    page.get_by_role("button", name=f"{CROSS}, head 1").first.click()
+    expect(page.locator(".figure:visible h2")).to_have_text(f"{CROSS}, head 1 · words")
+    page.keyboard.press("]")
+    heads = next(one["heads"] for one in look["attentions"] if one["name"] == CROSS)
+    following = 2 % heads
+    expect(page.locator(".figure:visible h2")).to_have_text(f"{CROSS}, head {following} · words")
+    page.keyboard.press("w")
+    expect(page.locator(".figure:visible h2")).to_have_text(f"{CROSS}, head {following} · pieces")
+    assert parts_of(page) | {"a": CROSS, "h": str(following), "w": "0"} == parts_of(page)
+    page.reload()
+    expect(page.locator(".figure:visible h2")).to_have_text(f"{CROSS}, head {following} · pieces")
+    exact = matrix(running, look, name=CROSS, head=following)
+    place = np.unravel_index(int(np.argmax(exact)), exact.shape)
+    assert readout(page, int(place[0]), int(place[1])) == pytest.approx(exact[place], abs=5.01e-7)
+    page.go_back()
+    expect(page.locator(".figure:visible h2")).to_have_text("alignment of words")
+
+
+def test_a_head_is_switched_off_and_on(open_studio: OpenStudio, running: Running, look: dict[str, Any]) -> None:
+    page = open_studio(f"{ADDRESS}&a={CROSS}&h=1")
+    page.get_by_role("button", name="Switch this head off").click()
+    changed = post(
+        running.client, "/api/models/tiny/looks", input=SENTENCE, options=OPTIONS, without_heads=[f"{CROSS}:1"]
+    )["change"]
+    page.wait_for_selector(".outcome dd")
+    before, after = page.locator(".outcome dd").all_inner_texts()
+    assert before == look["answer"]["text"]
+    assert after == ("the same answer" if changed["same"] else changed["after"]["text"])
+    page.locator(".outcome summary").click()
+    shown = [[number(cell) for cell in row.all_inner_texts()] for row in cells_of(page)]
+    expected = np.exp(np.array([changed["before"]["before"], changed["before"]["after"]]).T)
+    np.testing.assert_allclose(shown, expected, atol=5.01e-5)
+    assert parts_of(page)["off"] == f"{CROSS}:1"
+    page.get_by_role("button", name=re.compile("^Undo")).click()
+    page.wait_for_selector(".outcome dd", state="hidden")
+    assert "off" not in parts_of(page)
+
+
+def cells_of(page: Page) -> list[Any]:
+    return [row.locator("td") for row in page.locator(".outcome tbody tr").all()]
+
+
+def test_a_link_is_cut(open_studio: OpenStudio) -> None:
+    page = open_studio(f"{ADDRESS}&a={CROSS}&h=0&w=0&row=2&col=1")
+    assert readout(page, 2, 1) > 0
+    page.get_by_role("button", name=re.compile("^Cut the link")).click()
+    page.wait_for_selector(".outcome dd")
+    assert parts_of(page)["cut"] == f"{CROSS}:0:2:1"
+    expect(page.locator(".figure:visible .readout b")).to_have_text("0.000000")
+    page.get_by_role("radio", name="before").check(force=True)
+    expect(page.locator(".figure:visible .readout b")).not_to_have_text("0.000000")
+
+
+def test_a_word_is_swapped(open_studio: OpenStudio, running: Running) -> None:
+    page = open_studio(ADDRESS)
+    page.get_by_label("The word that is swapped").select_option("cat")
+    page.get_by_label("The word in its place").fill("dog")
+    page.get_by_role("button", name="Swap", exact=True).click()
+    page.wait_for_selector(".outcome dd")
+    swapped = SENTENCE.replace("cat", "dog")
+    (expected,) = post(running.client, "/api/models/tiny/predict", inputs=[swapped], options=OPTIONS)["answers"]
+    assert page.locator(".outcome dd").nth(1).inner_text().strip() == expected["text"]
+
+
+def test_other_answers_have_their_own_attention(
+    open_studio: OpenStudio, look: dict[str, Any], running: Running
+) -> None:
+    page = open_studio(ADDRESS)
+    page.locator(".others summary").click()
+    assert page.locator(".others li bdi").all_inner_texts() == [one["text"] for one in look["alternatives"]]
+    page.locator(".others li button").nth(2).click()
+    expect(page.locator(".sentence:visible .answer")).to_have_text(look["alternatives"][2]["text"])
+    other = post(running.client, "/api/models/tiny/looks", input=SENTENCE, options=OPTIONS, which=2)
+    exact = np.array(other["alignment"]["values"])
+    place = np.unravel_index(int(np.argmax(exact)), exact.shape)
+    assert readout(page, int(place[0]), int(place[1])) == pytest.approx(exact[place], abs=5.01e-7)
+
+
+def test_drawn_answers(open_studio: OpenStudio, running: Running) -> None:
+    page = open_studio(ADDRESS)
+    page.get_by_role("radio", name="drawn answers").check(force=True)
+    options = {"sample": True, "tries": 5, "seed": 1}
+    drawn = post(running.client, "/api/models/tiny/looks", input=SENTENCE, options=options)
+    expect(page.locator(".others li")).to_have_count(len(drawn["alternatives"]))
+    expect(page.locator(".sentence:visible .answer")).to_have_text(drawn["answer"]["text"])
+    page.get_by_role("button", name="Draw again").click()
+    drawn = post(running.client, "/api/models/tiny/looks", input=SENTENCE, options=options | {"seed": 2})
+    expect(page.locator(".sentence:visible .answer")).to_have_text(drawn["answer"]["text"])
+
+
+def test_step_by_step(open_studio: OpenStudio, look: dict[str, Any]) -> None:
+    page = open_studio(ADDRESS)
+    words = page.locator("button.word").count()
+    page.get_by_role("button", name="One word back").click()
+    page.get_by_role("button", name="One word back").click()
+    expect(page.locator("button.word.later")).to_have_count(2)
+    assert parts_of(page)["step"] == str(words - 2)
+    page.get_by_label("Words written so far").press("End")
+    expect(page.locator("button.word.later")).to_have_count(0)
+
+
+def test_two_texts(open_studio: OpenStudio, running: Running) -> None:
+    other = "the dog sees the black cat."
+    page = open_studio(ADDRESS)
+    page.get_by_label("two texts").check()
+    page.get_by_label("The second text").fill(other)
+    (expected,) = post(running.client, "/api/models/tiny/predict", inputs=[other], options=OPTIONS)["answers"]
+    expect(page.locator(".sentence .answer").nth(1)).to_have_text(expected["text"])
+    expect(page.locator(".heatmap:visible")).to_have_count(2)
+    assert parts_of(page)["t2"] == other
+
+
+def test_arcs(open_studio: OpenStudio, look: dict[str, Any]) -> None:
+    page = open_studio(f"{ADDRESS}&a=encoder.0.self&h=mean&v=arcs&row=1&col=0")
+    words = look["axes"][next(one["rows"] for one in look["attentions"] if one["name"] == "encoder.0.self")]["labels"]
+    assert page.locator(".from button:visible").all_inner_texts() == words
+    page.locator(".from button[aria-pressed=true]:visible").focus()
+    page.keyboard.press("ArrowDown")
+    expect(page.locator(".from button[aria-pressed=true]:visible")).to_have_text(words[2])
+
+
+def test_files_to_keep(open_studio: OpenStudio, running: Running, look: dict[str, Any]) -> None:
+    page = open_studio(f"{ADDRESS}&a={CROSS}&h=1")
+    kinds = {"PNG": b"\x89PNG", "SVG": b"<?xml", "HTML": b"<!doctype html>", "numbers": b"\x93NUMPY"}
+    for name, start in kinds.items():
+        with page.expect_download() as download:
+            page.get_by_role("link", name=name, exact=True).click()
+        content = download.value.path().read_bytes()
+        assert content.startswith(start)
+    np.testing.assert_array_equal(np.load(io.BytesIO(content)), matrix(running, look, name=CROSS, head=1))
+
+
+HOSTILE = "<img src=x onerror='window.hacked=1'></script><script>window.hacked=1</script> \u202ecat"
+
+
+def test_markup_is_text(open_studio: OpenStudio) -> None:
+    page = open_studio("/ask?m=tagger")
+    page.get_by_label("Your text").fill(HOSTILE)
+    page.wait_for_selector(".answer")
+    assert "</script><script>window.hacked=1</script" in page.locator(".answer").inner_text()
+    assert page.evaluate("() => window.hacked") is None
+    assert page.locator("main img, main script").count() == 0
+    assert "⟨U+202E⟩" in page.locator(".answer").inner_text()
+
+
+def test_an_error_is_a_sentence_with_a_way_out(open_studio: OpenStudio, look: dict[str, Any]) -> None:
+    page = open_studio(ADDRESS, may_refuse=True)
+    page.get_by_label("Your text").fill("cat " * 6000)
+    page.wait_for_selector("#status .error:visible")
+    assert page.locator("#status .error").inner_text() == "The text has 24,000 characters; 20,000 are taken."
+    page.get_by_label("Your text").fill(SENTENCE)
+    page.wait_for_selector("#status .error", state="hidden")
+    assert answer(page) == look["answer"]["text"]
+
+
+def test_waiting_is_told_and_can_be_stopped(open_studio: OpenStudio) -> None:
+    page = open_studio(ADDRESS)
+    page.route("**/looks", lambda route: None)  # an answer that does not come
+    page.get_by_label("Your text").fill("the dog sleeps.")
+    page.wait_for_selector(".working:visible")
+    assert re.fullmatch(r"Asking the model … \d+\.\d s", page.locator(".working span").inner_text())
+    page.get_by_role("button", name="Stop").click()
+    page.wait_for_selector(".working", state="hidden")
+
+
+def test_keys_are_listed(open_studio: OpenStudio) -> None:
+    page = open_studio(ADDRESS)
+    page.keyboard.press("?")
+    assert "switch the open head off or on" in page.get_by_role("dialog").inner_text()
+    page.keyboard.press("Escape")
+    page.keyboard.press("2")
+    page.wait_for_selector("html[data-ready=walk]")
+    page.go_back()
+    page.wait_for_selector("html[data-ready=ask]")
