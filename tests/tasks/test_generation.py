@@ -73,6 +73,15 @@ def test_a_first_word_has_no_space_in_front(byte: Tokenizer) -> None:
     assert (first.text, later.text) == ("abc abd", " abc abd")
 
 
+def test_one_long_text_has_no_ends(byte: Tokenizer) -> None:
+    written = Written(byte, can_end=False)
+    assert add(written, [*byte.encode_ids(["a"])[0], END, *byte.encode_ids(["b"])[0]]) == ["a", "", "b"]
+    assert not written.finished
+    ended = Written(byte)
+    add(ended, [END])
+    assert ended.finished
+
+
 def model(position: str = "rotary", **more: Any) -> nn.Module:
     torch.manual_seed(4)
     config = TransformerConfig(width=12, num_heads=3, decoder_layers=2, feedforward_width=10, position=position, **more)

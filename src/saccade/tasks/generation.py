@@ -92,6 +92,7 @@ class Written:
     tokenizer: Tokenizer
     stop: Sequence[str] = ()
     is_start: bool = False  # nothing stands before it
+    can_end: bool = True  # END ends it; else it is a token that stands for no text
     text: str = ""
     ids: list[int] = field(default_factory=list)
     log_probabilities: list[float] = field(default_factory=list)
@@ -102,7 +103,7 @@ class Written:
     def add(self, token: int, log_probability: float) -> None:
         self.ids.append(token)
         self.log_probabilities.append(log_probability)
-        if token == END:
+        if token == END and self.can_end:
             self.finished = True
             return
         self._pending.append(token)
@@ -146,7 +147,7 @@ def write(
     device = device_of(model)
     rows = torch.tensor([prompt.ids] * options.tries, device=device)
     network, state = _started(model, rows, options.max_tokens)
-    tries = [Written(tokenizer, options.stop, prompt.is_start) for _ in range(options.tries)]
+    tries = [Written(tokenizer, options.stop, prompt.is_start, prompt.can_end) for _ in range(options.tries)]
     drawn = draws(
         network,
         state,
@@ -199,7 +200,7 @@ def _searched(model: nn.Module, tokenizer: Tokenizer, prompt: Prompt, options: G
     texts = []
     for hypothesis in found:
         ids = [*hypothesis.tokens, *([END] if hypothesis.finished else [])]
-        written = Written(tokenizer, options.stop, prompt.is_start)
+        written = Written(tokenizer, options.stop, prompt.is_start, prompt.can_end)
         terms = log_probabilities(model, [*prompt.ids, *ids], len(ids))
         for token, term in zip(ids, terms, strict=True):
             if not written.finished:

@@ -34,12 +34,13 @@ TOKENIZER = "tokenizer.json"
 PROBE_READ, PROBE_WRITTEN = 32, 48
 #: Padded tokens that are scored at once in an evaluation.
 EVALUATION_TOKENS = 8192
-#: (at most so many characters, kind of token, vocabulary, context, width, layers, dropout, updates)
+#: (at most so many characters, kind of token, vocabulary, context, width, layers, dropout, tokens a batch, updates)
 SIZES = (
-    (300_000, "character", 500, 128, 128, 4, 0.2, 3_000),
-    (5_000_000, "character", 1_000, 256, 256, 6, 0.2, 5_000),
-    (50_000_000, "bpe", 8_000, 256, 256, 6, 0.1, 30_000),
-    (None, "bpe", 16_000, 512, 512, 8, 0.1, 100_000),
+    (50_000, "character", 500, 64, 64, 2, 0.2, 1024, 1_000),
+    (300_000, "character", 500, 128, 128, 4, 0.2, 2048, 3_000),
+    (5_000_000, "character", 1_000, 256, 256, 4, 0.2, 4096, 5_000),
+    (50_000_000, "bpe", 8_000, 256, 256, 6, 0.1, 4096, 30_000),
+    (None, "bpe", 16_000, 512, 512, 8, 0.1, 8192, 100_000),
 )
 
 
@@ -116,7 +117,7 @@ class LanguageModel(Task):
     @classmethod
     def fitted(cls, splits: Splits[Document]) -> dict[str, Any]:
         characters = sum(len(document.text) for document in splits.train)
-        _, kind, vocabulary, context, width, layers, dropout, steps = next(
+        _, kind, vocabulary, context, width, layers, dropout, batch, steps = next(
             size for size in SIZES if size[0] is None or characters <= size[0]
         )
         return {
@@ -135,7 +136,7 @@ class LanguageModel(Task):
             "training": {
                 "steps": steps,
                 "warmup": steps // 20,
-                "batch_tokens": 4096,
+                "batch_tokens": batch,
                 "lr": 1e-3,
                 "lr_end": 0.1,
                 "validate_every": max(100, steps // 10),
