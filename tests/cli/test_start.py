@@ -7,12 +7,12 @@ import re
 import pytest
 from commands import Capture, run, succeed
 
-COMMANDS = ["demo", "new", "train", "predict", "look", "evaluate", "score", "compare", "explain", "data"]
+COMMANDS = ["demo", "new", "train", "predict", "look", "evaluate", "score", "compare", "explain", "data", "serve"]
 
 
 def test_alone_it_shows_where_to_start(capsys: Capture) -> None:
     out = succeed(capsys)
-    for line in ("saccade demo", "saccade look runs/demo", "saccade new a.en a.fr", "saccade explain"):
+    for line in ("saccade demo", "saccade look runs/demo", "saccade new a.en a.fr", "saccade explain", "saccade serve"):
         assert line in out
     assert max(map(len, out.splitlines())) <= 80
 

@@ -32,6 +32,7 @@ Saccade: attention models that you can see through. Start here:
   saccade look runs/demo "The black cat ate the mouse."
                                         where each word came from
   saccade explain                       self-attention number by number
+  saccade serve                         all of this in the browser
 
 With files of your own, one sentence a line:
 
