@@ -24,6 +24,7 @@ from saccade.cli.options import (
     examples_of,
     given_only,
     progress,
+    refuse_unknown,
     resolve_device,
 )
 from saccade.errors import OptionError
@@ -31,7 +32,8 @@ from saccade.lens.links import GoldLinks, alignment_scores
 from saccade.lens.pictures import save
 from saccade.tasks.bundle import open_model
 from saccade.tasks.gold import GoldPair
-from saccade.tasks.translation import METRIC_CLASSES, Translation, exact_share
+from saccade.tasks.task import Evaluation
+from saccade.tasks.translation import METRIC_CLASSES, exact_share
 from saccade.tasks.translation_data import read_links
 from saccade.tasks.translator import Translator
 
@@ -72,25 +74,32 @@ def evaluate(
       saccade evaluate run --data test.conllu --pictures scores
     """
     opened = open_model(model, resolve_device(device), precision, workers)
-    examples = examples_of(type(opened.task), source, target, data, columns)
+    examples = examples_of(model, source, target, data, columns)
     if isinstance(opened, Translator):
         if pictures is not None:
             raise OptionError("--pictures is of other tasks; a translation's scores are numbers.")
         _evaluate_translation(opened, examples, lowercase, beam, alignments)
         return
-    for option, given in {"--lowercase": lowercase, "--beam": beam, "--alignments": alignments}.items():
+    for option, given in {"--lowercase": lowercase, "--alignments": alignments}.items():
         if given:
             raise OptionError(f"{option} is of translations; {model} is a model for {opened.task.name}.")
-    found = opened.evaluate(examples)
+    options = given_only(beam=beam)
+    refuse_unknown(options, opened)
+    _print(opened.evaluate(examples, **options), opened.task.losses, pictures)
+
+
+def _print(found: Evaluation, losses: Sequence[str], pictures: Path | None) -> None:
     for name, value in found.scores.items():
-        print(f"{name} {value:.2f}")
+        print(f"{name} {value:,.0f}" if name.endswith("_words") else f"{name} {value:.{4 if name in losses else 2}f}")
+    for kind, (right, total) in found.kinds.items():
+        print(f"{kind}: {right} of {total} right")
     for line in found.lines:
         print(line)
-    for name, draw in found.figures.items() if pictures is not None else ():
-        assert pictures is not None
-        path = pictures / f"{name}.png"
-        save(draw(False), path)
-        print(f"Wrote {path}.")
+    if pictures is not None:
+        for name, draw in found.figures.items():
+            path = pictures / f"{name}.png"
+            save(draw(False), path)
+            print(f"Wrote {path}.")
 
 
 def _evaluate_translation(
@@ -123,7 +132,7 @@ def score(
       saccade score run --source test.en --target test.fr
     """
     opened = _translator(model, device)
-    pairs = examples_of(Translation, source, target, data, columns)
+    pairs = examples_of(model, source, target, data, columns)
     scores = opened.score([pair.source for pair in pairs], [pair.target for pair in pairs])
     for value in scores:
         print(f"{value:.4f}")
@@ -148,7 +157,7 @@ def compare(
     Example:
       saccade compare run-a run-b --source test.en --target test.fr
     """
-    pairs = examples_of(Translation, source, target, data, columns)
+    pairs = examples_of(first, source, target, data, columns)
     if len(pairs) < 2:
         raise OptionError("A paired bootstrap needs at least 2 pairs to resample, better some hundreds; 1 was given.")
     systems: list[tuple[str, Sequence[str]]] = [

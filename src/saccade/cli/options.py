@@ -14,7 +14,9 @@ from rich.console import Console
 from rich.progress import Progress
 
 from saccade.errors import FileError, OptionError, UnknownNameError
+from saccade.tasks.bundle import bundle_recipe
 from saccade.tasks.predictor import Predictor
+from saccade.tasks.registry import task_named
 from saccade.tasks.task import Task
 
 __all__ = [
@@ -32,6 +34,7 @@ __all__ = [
     "given_only",
     "progress",
     "read_inputs",
+    "refuse_unknown",
     "resolve_device",
 ]
 
@@ -90,10 +93,13 @@ def data_table(
 
 
 def examples_of(
-    task: type[Task], source: Path | None, target: Path | None, data: list[Path] | None, columns: str | None
+    model: str, source: Path | None, target: Path | None, data: list[Path] | None, columns: str | None
 ) -> list[Any]:
-    """The examples that these options name: as they are, nothing dropped."""
-    table = data_table(task, source, target, data, columns)
+    """The examples that these options name: as they are, nothing dropped; read as the model's own data was."""
+    recipe = bundle_recipe(Path(model))
+    task = task_named(recipe["task"]).task
+    table = {key: value for key, value in recipe["data"].items() if key in task.read_as}
+    table |= data_table(task, source, target, data, columns)
     return task.read_given(task.settings["data"].read(table, "the options"))
 
 
@@ -102,12 +108,10 @@ def read_inputs(given: str, opened: Predictor) -> tuple[list[Any], bool]:
     if given == "-":
         return [opened.parse(text) for text in _standard_input()], True
     path = _existing(given)
-    if path is not None and path.is_dir():
-        raise FileError(f"{given} is a folder; give an input, a file of inputs, or - for the standard input.")
     if path is not None:
         return opened.read_file(path), True
     parsed = opened.parse(given)
-    if len(given.split()) == 1 and Path(given).suffix and not given.endswith("."):
+    if parsed == given and len(given.split()) == 1 and Path(given).suffix and not given.endswith("."):
         # A mistyped name would be answered like any text; say what is done with it.
         console(stderr=True).print(f"There is no file {given}; it is taken as a text.", markup=False)
     return [parsed], False
@@ -134,3 +138,13 @@ def _existing(given: str) -> Path | None:
 def given_only(**options: Any) -> dict[str, Any]:
     """The options that were given on the command line; the others stay as the model has them."""
     return {name: value for name, value in options.items() if value is not None}
+
+
+def refuse_unknown(options: dict[str, Any], opened: Predictor) -> None:
+    known = opened.options.model_fields
+    for name in options:
+        if name not in known:
+            allowed = ", ".join(f"--{key.replace('_', '-')}" for key in known) or "no such options"
+            raise OptionError(
+                f"--{name.replace('_', '-')} is nothing to a model for {opened.task.name}, which takes {allowed}."
+            )

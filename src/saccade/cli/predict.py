@@ -7,11 +7,20 @@ from typing import Annotated, Any
 
 import typer
 
-from saccade.cli.options import Device, Model, Precision, Workers, given_only, progress, read_inputs, resolve_device
+from saccade.cli.options import (
+    Device,
+    Model,
+    Precision,
+    Workers,
+    given_only,
+    progress,
+    read_inputs,
+    refuse_unknown,
+    resolve_device,
+)
 from saccade.errors import OptionError
 from saccade.tasks.answer import Answer
 from saccade.tasks.bundle import open_model
-from saccade.tasks.predictor import Predictor
 from saccade.tasks.translator import Translated
 
 __all__ = ["predict"]
@@ -25,7 +34,7 @@ def predict(
     beam: Annotated[int | None, typer.Option(help="Hypotheses kept at each step; 1 is greedy.")] = None,
     n_best: Annotated[int | None, typer.Option(help="Answers to each text, at most the beam.")] = None,
     length_penalty: Annotated[float | None, typer.Option(help="Score = log-probability / length^penalty.")] = None,
-    sample: Annotated[bool | None, typer.Option("--sample", help="Draw instead of searching.")] = None,
+    sample: Annotated[bool | None, typer.Option("--sample/--no-sample", help="Draw instead of searching.")] = None,
     tries: Annotated[int | None, typer.Option(help="Answers drawn for each text.")] = None,
     temperature: Annotated[float | None, typer.Option(help="Below 1: surer draws; above: bolder ones.")] = None,
     top_k: Annotated[int | None, typer.Option(help="Draw from the k likeliest tokens only.")] = None,
@@ -57,8 +66,9 @@ def predict(
     searching = given_only(beam=beam, n_best=n_best, length_penalty=length_penalty)
     drawing = given_only(tries=tries, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed)
     options = searching | drawing | given_only(sample=sample, max_tokens=max_tokens, stop=stop)
-    _refuse_unknown(options, opened)
-    _refuse_idle(searching, drawing, sample or getattr(opened.bundle.decoding, "sample", True))
+    refuse_unknown(options, opened)
+    if "sample" in opened.options.model_fields:
+        _refuse_idle(searching, drawing, opened.chosen(options).sample)
     if opened.streams and not many and not as_json and opened.chosen(options).tries == 1:
         for piece in opened.stream(inputs[0], **options):
             print(piece, end="", flush=True)
@@ -68,16 +78,6 @@ def predict(
         answers = opened.predict(inputs, progress=show, **options)
     for answer in answers:
         _print(answer, as_json, alignments)
-
-
-def _refuse_unknown(options: dict[str, Any], opened: Predictor) -> None:
-    known = opened.options.model_fields
-    for name in options:
-        if name not in known:
-            allowed = ", ".join(f"--{key.replace('_', '-')}" for key in known) or "no such options"
-            raise OptionError(
-                f"--{name.replace('_', '-')} is nothing to a model for {opened.task.name}, which takes {allowed}."
-            )
 
 
 def _refuse_idle(searching: dict[str, Any], drawing: dict[str, Any], sample: bool) -> None:

@@ -101,10 +101,12 @@ def _tables_of(task: str, theirs: dict[str, Any]) -> dict[str, Any]:
     fields: dict[str, set[str]] = {"model": {"kind", *network.config.model_fields}}
     if "text" in entry.settings:
         fields["text"] = set(entry.settings["text"].model_fields)
-    return {
+    kept = {
         name: {key: value for key, value in shared.get(name, {}).items() if key in known}
         for name, known in fields.items()
     }
+    kept["model"] |= entry.begun_defaults
+    return kept
 
 
 def run_session(recipe: Recipe, folder: Path, device: str, init: Path | None = None) -> dict[str, Any]:

@@ -197,15 +197,15 @@ class Autoencoder(Task):
     def facts(self) -> list[str]:
         kept = 0 if self.kept is None else len(self.kept.lines)
         if isinstance(self.medium, ImageMedium):
-            about = [f"- images: {self.medium.describe()}", "- score: `loss` is the share of variance that is lost"]
+            about = [f"images: {self.medium.describe()}", "score: `loss` is the share of variance that is lost"]
         else:
             assert isinstance(self.medium, TextMedium)
             tokenizer = self.medium.tokenizer
             about = [
-                f"- text: {tokenizer.kind} tokens, {tokenizer.vocabulary_size:,} of them",
-                "- scores: `exact` is the share of texts that come back exactly, in percent; BLEU, chrF by sacrebleu",
+                f"text: {tokenizer.kind} tokens, {tokenizer.vocabulary_size:,} of them",
+                "scores: `exact` is the share of texts that come back exactly, in percent; BLEU, chrF by sacrebleu",
             ]
-        return [*about, f"- {kept:,} training examples are kept with their codes (neighbours.*)"]
+        return [*about, f"{kept:,} training examples are kept with their codes (neighbours.*)"]
 
 
 def _fitted_text(count: int) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -21,7 +21,7 @@ from saccade.tasks.autoencoder_data import Line
 from saccade.tasks.images import as_tensor, check_shape
 from saccade.tasks.neighbours import MOST_BYTES, MOST_KEPT, Kept, evenly
 from saccade.tasks.search import SearchOptions, search
-from saccade.tasks.task import Loss, Tick, device_of
+from saccade.tasks.task import Batch, Loss, Tick, device_of
 from saccade.tasks.translation import TextSettings, text_scores
 from saccade.text import END, MASK, START, Tokenizer, pad, plan_batches
 
@@ -92,7 +92,7 @@ class EncodedLine:
 
 
 @dataclass(frozen=True)
-class TextBatch:
+class TextBatch(Batch):
     """What is read, perhaps with noise; and what the decoder reads and predicts, always without."""
 
     source: Int[Tensor, "B S"]
@@ -105,10 +105,6 @@ class TextBatch:
     @property
     def count(self) -> int:
         return int(self.real.sum())
-
-    def to(self, device: str) -> TextBatch:
-        moved: dict[str, Any] = {name: part.to(device) for name, part in vars(self).items() if isinstance(part, Tensor)}
-        return replace(self, **moved)
 
 
 class TextMedium(Medium):
@@ -175,7 +171,7 @@ class TextMedium(Medium):
 
 
 @dataclass(frozen=True)
-class PixelBatch:
+class PixelBatch(Batch):
     """What is read, perhaps with noise, and what is asked for."""
 
     read: Float[Tensor, "B C H W"]
@@ -185,9 +181,6 @@ class PixelBatch:
     @property
     def count(self) -> int:
         return self.asked.numel()
-
-    def to(self, device: str) -> PixelBatch:
-        return replace(self, read=self.read.to(device), asked=self.asked.to(device))
 
 
 class ImageMedium(Medium):

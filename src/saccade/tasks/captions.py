@@ -24,7 +24,7 @@ from saccade.models.captioner import Captioner, CaptionerConfig
 from saccade.tasks.augment import ImageSettings, augment
 from saccade.tasks.captions_data import CaptionData, data_table, fitted, read_given, read_splits
 from saccade.tasks.images import CLASS_TOKEN, as_tensor, check_image_size, check_shape, patch_names, spread
-from saccade.tasks.task import Evaluation, Loss, Network, Probe, ReadFile, Splits, Task, Tick, device_of
+from saccade.tasks.task import Batch, Evaluation, Loss, Network, Probe, ReadFile, Splits, Task, Tick, device_of
 from saccade.tasks.translation import TextSettings, text_scores
 from saccade.text import END, SPECIAL_TOKENS, START, Tokenizer, pad, plan_batches
 
@@ -61,7 +61,7 @@ class EncodedCaption:
 
 
 @dataclass(frozen=True)
-class CaptionBatch:
+class CaptionBatch(Batch):
     """Images, what the decoder reads (START and the text) and predicts (the text and END)."""
 
     images: Float[Tensor, "B C H W"]
@@ -73,10 +73,6 @@ class CaptionBatch:
     @property
     def count(self) -> int:
         return int(self.real.sum())
-
-    def to(self, device: str) -> CaptionBatch:
-        moved: dict[str, Any] = {name: part.to(device) for name, part in vars(self).items() if isinstance(part, Tensor)}
-        return replace(self, **moved)
 
 
 def _build(config: CaptionerConfig, task: Captions) -> nn.Module:
@@ -96,6 +92,7 @@ class Captions(Task):
         "images": ImageSettings,
         "decoding": CaptionOptions,
     }
+    read_as = ("image_column", "text_column")
     networks: ClassVar = {"transformer": Network(CaptionerConfig, _build)}
 
     def __init__(
@@ -245,9 +242,9 @@ class Captions(Task):
 
     def facts(self) -> list[str]:
         return [
-            f"- images: {describe_shape(self.shape)}",
-            f"- text: {self.tokenizer.kind} tokens, {self.tokenizer.vocabulary_size:,} of them",
-            "- scores: `exact` is the share of texts that are exactly right, in percent; BLEU and chrF by sacrebleu",
+            f"images: {describe_shape(self.shape)}",
+            f"text: {self.tokenizer.kind} tokens, {self.tokenizer.vocabulary_size:,} of them",
+            "scores: `exact` is the share of texts that are exactly right, in percent; BLEU and chrF by sacrebleu",
         ]
 
 

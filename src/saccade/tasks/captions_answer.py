@@ -24,6 +24,8 @@ from saccade.text import END, SPECIAL_TOKENS
 
 __all__ = ["Described", "Describer"]
 
+SPACE = "▁"  # before a word, as tokens show it
+
 
 @dataclass(frozen=True)
 class Described(Answer):
@@ -63,7 +65,7 @@ class Described(Answer):
         first = int(self.config.pooling == "class")
         weights = self.view.matrix(layer or self.layer)  # row t is of what was read when token t was written
         return [
-            (token, row[first:].view(self.config.grid).numpy())
+            (token.removeprefix(SPACE) or token, row[first:].view(self.config.grid).numpy())
             for token, row in zip(self.tokens, weights, strict=False)
         ]
 

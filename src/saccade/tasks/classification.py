@@ -28,7 +28,7 @@ from saccade.tasks.classification_data import ClassificationData, read_given_tex
 from saccade.tasks.label_report import confusion_figure, confusion_lines, label_lines, reliability_figure
 from saccade.tasks.label_scores import accuracy, calibration_error, confusion, label_scores, macro_f1, reliability
 from saccade.tasks.labelled_data import file_table
-from saccade.tasks.task import Evaluation, Loss, Network, Probe, ReadFile, Splits, Task, Tick, device_of
+from saccade.tasks.task import Batch, Evaluation, Loss, Network, Probe, ReadFile, Splits, Task, Tick, device_of
 from saccade.text import KINDS, MASK, PAD, UNKNOWN, Tokenizer, pad, plan_batches
 
 __all__ = ["Classification", "ClassificationBatch", "ClassificationText", "EncodedText"]
@@ -57,7 +57,7 @@ class EncodedText(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ClassificationBatch:
+class ClassificationBatch(Batch):
     """Texts padded to one length."""
 
     tokens: Int[Tensor, "B N"]
@@ -68,12 +68,6 @@ class ClassificationBatch:
     @property
     def count(self) -> int:
         return len(self.lines)
-
-    def to(self, device: str) -> ClassificationBatch:
-        moved: dict[str, Any] = {
-            name: value.to(device) for name, value in vars(self).items() if isinstance(value, Tensor)
-        }
-        return replace(self, **moved)
 
 
 def _build(config: Config, task: Classification) -> nn.Module:
@@ -87,6 +81,7 @@ class Classification(Task):
     about = "one label for a text"
     metrics = ("accuracy", "macro_f1", "loss")
     settings: ClassVar[Mapping[str, type[Config]]] = {"data": ClassificationData, "text": ClassificationText}
+    read_as = ("text_column", "label_column", "encoding")
     networks: ClassVar[Mapping[str, Network]] = {kind: Network(config, _build) for kind, config in CLASSIFIERS.items()}
     training_defaults: ClassVar[Mapping[str, Any]] = {"label_smoothing": 0.0}
 
@@ -181,9 +176,9 @@ class Classification(Task):
 
     def facts(self) -> list[str]:
         return [
-            f"- {len(self.labels)} labels: {', '.join(self.labels[:50])}{', ...' if len(self.labels) > 50 else ''}",
-            f"- {self.tokenizer.vocabulary_size:,} tokens ({self.tokenizer.kind}), {self.longest:,} of a text at most",
-            "- scores are in percent; `calibration_error` is how far sureness is from truth",
+            f"{len(self.labels)} labels: {', '.join(self.labels[:50])}{', ...' if len(self.labels) > 50 else ''}",
+            f"{self.tokenizer.vocabulary_size:,} tokens ({self.tokenizer.kind}), {self.longest:,} of a text at most",
+            "scores are in percent; `calibration_error` is how far sureness is from truth",
         ]
 
     # --- ids ---

@@ -82,8 +82,8 @@ def _links(read: Reading, kind: str, examples: Sequence[Example]) -> Iterator[tu
 
 
 def _strongest(view: View, row: int) -> Strongest:
-    """Where the strongest link of a word ends, in each head of the encoder."""
-    ends = {}
+    """Where the strongest link of a word ends, in each head."""
+    ends: Strongest = {}
     for name in view.names:
         weights = view.row(name, row, words=True)
         ends |= {f"{name}:{head}": int(end) for head, end in enumerate(weights.argmax(dim=1))}

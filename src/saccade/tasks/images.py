@@ -24,7 +24,7 @@ from saccade.tasks.augment import ImageSettings, augment
 from saccade.tasks.images_data import ImageData, data_table, fitted, read_given, read_splits
 from saccade.tasks.label_report import confusion_figure, confusion_lines, label_lines
 from saccade.tasks.label_scores import accuracy, confusion, label_scores, macro_f1
-from saccade.tasks.task import Evaluation, Loss, Network, Probe, ReadFile, Splits, Task, Tick, device_of
+from saccade.tasks.task import Batch, Evaluation, Loss, Network, Probe, ReadFile, Splits, Task, Tick, device_of
 
 __all__ = ["EncodedImage", "ImageBatch", "Images", "as_tensor", "build_vision", "patch_flow", "patch_names", "watched"]
 
@@ -43,7 +43,7 @@ class EncodedImage:
 
 
 @dataclass(frozen=True)
-class ImageBatch:
+class ImageBatch(Batch):
     """Images as numbers about 0, and their classes."""
 
     images: Float[Tensor, "B C H W"]
@@ -53,9 +53,6 @@ class ImageBatch:
     @property
     def count(self) -> int:
         return len(self.labels)
-
-    def to(self, device: str) -> ImageBatch:
-        return replace(self, images=self.images.to(device), labels=self.labels.to(device))
 
 
 def build_vision(config: VisionConfig, task: Any) -> nn.Module:
@@ -79,6 +76,7 @@ class Images(Task):
     about = "an image gets a class"
     metrics = ("accuracy", "f1", "loss")
     settings: ClassVar = {"data": ImageData, "images": ImageSettings}
+    read_as = ("classes",)
     networks: ClassVar = {"transformer": Network(VisionConfig, build_vision)}
     model_defaults: ClassVar = {"transformer": {"encoder_layers": 4, "width": 96, "feedforward_width": 192}}
     training_defaults: ClassVar = {"batch_tokens": 64, "validation_sentences": 10_000}
@@ -232,9 +230,9 @@ class Images(Task):
     def facts(self) -> list[str]:
         shown = ", ".join(self.classes[:20]) + (", ..." if len(self.classes) > 20 else "")
         return [
-            f"- images: {describe_shape(self.shape)}",
-            f"- classes: {len(self.classes)} ({shown})",
-            "- scores: `accuracy` and `f1`, the mean F1 of all classes, in percent",
+            f"images: {describe_shape(self.shape)}",
+            f"classes: {len(self.classes)} ({shown})",
+            "scores: `accuracy` and `f1`, the mean F1 of all classes, in percent",
         ]
 
 

@@ -65,8 +65,6 @@ class LanguageModelText(Config):
 
 
 def _transformer(config: TransformerConfig, task: LanguageModel) -> nn.Module:
-    if config.weights == "hard":
-        raise OptionError('model.weights = "hard" passes no gradient to the scores of a Transformer; use another.')
     if config.position == "learned" and config.max_length < task.context:
         raise OptionError(
             f"model.max_length = {config.max_length} positions are fewer than text.context = {task.context}; raise it."
@@ -86,6 +84,7 @@ class LanguageModel(Task):
     metrics = ("loss", "bits")
     losses = ("loss", "bits")
     settings: ClassVar = {"data": TextData, "text": LanguageModelText, "decoding": GenerationOptions}
+    read_as = ("documents", "labelled", "column")
     networks: ClassVar = {
         "transformer": Network(TransformerConfig, _transformer),
         "recurrent": Network(RecurrentConfig, _recurrent),

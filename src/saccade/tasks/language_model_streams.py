@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +13,7 @@ from torch import Tensor
 
 from saccade.data.documents import Document
 from saccade.errors import OptionError
+from saccade.tasks.task import Batch
 from saccade.text import END, Tokenizer
 
 __all__ = ["LanguageModelBatch", "Stream", "Window", "make_stream"]
@@ -48,7 +49,7 @@ class Window(NamedTuple):
 
 
 @dataclass(frozen=True)
-class LanguageModelBatch:
+class LanguageModelBatch(Batch):
     """Windows of one length."""
 
     read: Int[Tensor, "B T"]
@@ -58,11 +59,6 @@ class LanguageModelBatch:
     @property
     def count(self) -> int:
         return self.predicted.numel()
-
-    def to(self, device: str) -> LanguageModelBatch:
-        if device == "cpu":
-            return self
-        return replace(self, read=self.read.to(device), predicted=self.predicted.to(device))
 
 
 def make_stream(tokenizer: Tokenizer, documents: Sequence[Document], *, separated: bool) -> Stream:

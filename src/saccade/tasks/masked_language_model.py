@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, Self, cast
 
@@ -24,7 +24,7 @@ from saccade.data.documents import Document, Unit
 from saccade.errors import OptionError
 from saccade.models import Config, EncoderOnly, TransformerConfig
 from saccade.tasks.language_model_data import TextData, read_text, read_text_splits, text_table
-from saccade.tasks.task import Evaluation, Loss, Network, Probe, ReadFile, Splits, Task, Tick, device_of
+from saccade.tasks.task import Batch, Evaluation, Loss, Network, Probe, ReadFile, Splits, Task, Tick, device_of
 from saccade.text import MASK, SPECIAL_TOKENS, UNKNOWN, Tokenizer, pad, plan_batches
 
 __all__ = ["MaskedBatch", "MaskedLanguageModel", "MaskedText", "Piece", "hide"]
@@ -63,7 +63,7 @@ class Piece(NamedTuple):
 
 
 @dataclass(frozen=True)
-class MaskedBatch:
+class MaskedBatch(Batch):
     """Pieces padded to one length."""
 
     tokens: Int[Tensor, "B N"]  # some of them hidden
@@ -75,12 +75,6 @@ class MaskedBatch:
     @property
     def count(self) -> int:
         return len(self.truth)
-
-    def to(self, device: str) -> MaskedBatch:
-        moved: dict[str, Any] = {
-            name: value.to(device) for name, value in vars(self).items() if isinstance(value, Tensor)
-        }
-        return replace(self, **moved)
 
 
 def hide(
@@ -102,8 +96,6 @@ def hide(
 
 
 def _build(config: TransformerConfig, task: MaskedLanguageModel) -> nn.Module:
-    if config.weights == "hard":
-        raise OptionError('model.weights = "hard" passes no gradient to the scores of a Transformer; use another.')
     if not config.encoder_layers:
         raise OptionError("A masked language model reads with an encoder; model.encoder_layers is at least 1, not 0.")
     if config.position == "learned" and config.max_length < task.context:
@@ -120,6 +112,7 @@ class MaskedLanguageModel(Task):
     about = "hidden words of a text are found"
     metrics = ("loss", "accuracy")
     settings: ClassVar[Mapping[str, type[Config]]] = {"data": MaskedData, "text": MaskedText}
+    read_as = ("documents", "labelled", "column")
     networks: ClassVar[Mapping[str, Network]] = {"transformer": Network(TransformerConfig, _build)}
     model_defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {"transformer": {"encoder_layers": 4}}
     training_defaults: ClassVar[Mapping[str, Any]] = {"label_smoothing": 0.0, "weight_decay": 0.01}

@@ -8,7 +8,7 @@ from typing import Any, Protocol, cast
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from saccade.errors import OptionError, UnknownNameError
+from saccade.errors import UnknownNameError
 from saccade.models import (
     Config,
     ConvolutionalConfig,
@@ -61,11 +61,6 @@ def read_network(values: Mapping[str, Any], task: type[Task], where: str) -> tup
 
 def _seq2seq(network: type[nn.Module]) -> Callable[[Any, Any], nn.Module]:
     def build(config: Config, task: Any) -> nn.Module:
-        if isinstance(config, TransformerConfig) and config.weights == "hard":
-            raise OptionError(
-                'model.weights = "hard" passes no gradient to the scores of a Transformer; '
-                'a network of kind = "recurrent" learns it, by reinforcement.'
-            )
         return cast(Any, network)(config, task.source.vocabulary_size, task.target.vocabulary_size)  # type: ignore[no-any-return]
 
     return build

@@ -21,7 +21,7 @@ def model_readme(bundle: Bundle, recipe: dict[str, Any], result: dict[str, Any])
         f"A {bundle.kind} network of {parameters:,} parameters, trained by Saccade for {result['steps']:,} updates.",
         "",
         f"- data: {origin}",
-        *bundle.task.facts(),
+        *(f"- {fact}" for fact in bundle.task.facts()),
         "- command: `saccade train recipe.toml` with the `recipe.toml` beside this file",
         "",
         f"## Scores on the {result['part']} part",

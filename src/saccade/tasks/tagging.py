@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self, cast
@@ -24,7 +24,7 @@ from saccade.tasks.label_report import confusion_figure, confusion_lines, label_
 from saccade.tasks.label_scores import accuracy, are_spans, confusion, label_scores, macro_f1, span_f1
 from saccade.tasks.labelled_data import file_table
 from saccade.tasks.tagging_data import TaggingData, read_given_sentences, read_sentences
-from saccade.tasks.task import Evaluation, Loss, Network, Probe, ReadFile, Splits, Task, Tick, device_of
+from saccade.tasks.task import Batch, Evaluation, Loss, Network, Probe, ReadFile, Splits, Task, Tick, device_of
 from saccade.tasks.word_ids import TaggingText, WordIds, Words
 from saccade.text import Tokenizer, pad, plan_batches
 
@@ -43,7 +43,7 @@ class EncodedSentence(NamedTuple):
 
 
 @dataclass(frozen=True)
-class TaggingBatch:
+class TaggingBatch(Batch):
     """Sentences padded to one length, words to one number of pieces and of characters; 0 is padding."""
 
     words: Int[Tensor, "B N"]
@@ -57,12 +57,6 @@ class TaggingBatch:
     @property
     def count(self) -> int:
         return int(self.lengths.sum())
-
-    def to(self, device: str) -> TaggingBatch:
-        moved: dict[str, Any] = {
-            name: value.to(device) for name, value in vars(self).items() if isinstance(value, Tensor)
-        }
-        return replace(self, **moved)
 
 
 def _build(config: Config, task: Tagging) -> nn.Module:
@@ -82,8 +76,10 @@ class Tagging(Task):
     about = "a label for each word"
     metrics = ("accuracy", "span_f1", "loss")
     settings: ClassVar[Mapping[str, type[Config]]] = {"data": TaggingData, "text": TaggingText}
+    read_as = ("word_column", "label_column", "separator", "encoding")
     networks: ClassVar[Mapping[str, Network]] = {kind: Network(config, _build) for kind, config in TAGGERS.items()}
     training_defaults: ClassVar[Mapping[str, Any]] = {"label_smoothing": 0.0}
+    begun_defaults: ClassVar[Mapping[str, Any]] = {"unit": "pieces"}  # which a masked language model knows
 
     def __init__(self, labels: Sequence[str], words: Words, metric: str = "accuracy") -> None:
         self.check_metric(metric)
@@ -168,10 +164,10 @@ class Tagging(Task):
     def facts(self) -> list[str]:
         more = ", ..." if len(self.labels) > 50 else ""
         return [
-            f"- {len(self.labels)} labels: {', '.join(self.labels[:50])}{more}",
-            f"- {len(self.words.words):,} words, {self.words.pieces.vocabulary_size:,} pieces, "
+            f"{len(self.labels)} labels: {', '.join(self.labels[:50])}{more}",
+            f"{len(self.words.words):,} words, {self.words.pieces.vocabulary_size:,} pieces, "
             f"{len(self.words.characters):,} characters",
-            "- scores are in percent; `unknown` is the accuracy on words that are not in the training sentences",
+            "scores are in percent; `unknown` is the accuracy on words that are not in the training sentences",
         ]
 
     # --- ids ---

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar, cast
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 from saccade.errors import OptionError, UnknownNameError
-from saccade.models import Config
+from saccade.models import Config, TransformerConfig
 
 __all__ = [
     "Batch",
@@ -42,22 +42,20 @@ ReadFile = Callable[[str], bytes]
 Raw = TypeVar("Raw")  # an example as it was read from a file
 
 
-class Batch(Protocol):
-    """Some examples as tensors."""
+class Batch(ABC):
+    """Some examples as tensors; each task's is a dataclass."""
+
+    lines: Sequence[int]  # where they stand in the person's file, for error messages
 
     @property
-    def lines(self) -> Sequence[int]:
-        """Where they stand in the person's file, for error messages."""
-        ...
-
-    @property
+    @abstractmethod
     def count(self) -> int:
         """How many predictions it asks for: what ``Loss.count`` will be."""
-        ...
 
-    def to(self, device: str) -> Batch:
+    def to(self, device: str) -> Self:
         """The same on another device."""
-        ...
+        moved = {name: value.to(device) for name, value in vars(self).items() if isinstance(value, Tensor)}
+        return replace(cast(Any, self), **moved)  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True)
@@ -136,8 +134,10 @@ class Task(ABC):
     losses: ClassVar[tuple[str, ...]] = ("loss",)  # those of them that are better when lower
     settings: ClassVar[Mapping[str, type[Config]]]  # tables of the recipe beside model and training; "data" is one
     networks: ClassVar[Mapping[str, Network]]  # kind in the [model] table -> network; the first is the usual one
+    read_as: ClassVar[tuple[str, ...]] = ()  # keys of [data] that say how a file is read, whichever it is
     model_defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {}  # kind -> what the task wants where nothing is said
     training_defaults: ClassVar[Mapping[str, Any]] = {}  # likewise, of the [training] table
+    begun_defaults: ClassVar[Mapping[str, Any]] = {}  # of [model], where a run begins from a model of another task
 
     metric: str  # the score that decides which model is best
 
@@ -208,6 +208,11 @@ class Task(ABC):
 
     def build(self, kind: str, config: Config) -> nn.Module:
         """A network of this kind with fresh weights."""
+        if isinstance(config, TransformerConfig) and config.weights == "hard":
+            raise OptionError(
+                'model.weights = "hard" passes no gradient to the scores of a Transformer; use another (a translation '
+                'by a network of kind = "recurrent" learns it, by reinforcement).'
+            )
         return self.networks[kind].build(config, self)
 
     # --- training ---
@@ -247,7 +252,7 @@ class Task(ABC):
         """Choices that are made on training data once the model is trained, and saved with it."""
 
     def facts(self) -> list[str]:
-        """Lines for the README of the model folder: vocabularies, labels, what the scores mean."""
+        """Items for the README of the model folder: vocabularies, labels, what the scores mean."""
         return []
 
 

@@ -30,7 +30,7 @@ from saccade.tasks.guided import guided_loss
 from saccade.tasks.networks import SEQ2SEQ, Seq2Seq
 from saccade.tasks.reading import choose_reading, read_alignment, written_out
 from saccade.tasks.search import SearchOptions, search
-from saccade.tasks.task import Evaluation, Loss, Probe, ReadFile, Splits, Task, Tick, device_of
+from saccade.tasks.task import Batch, Evaluation, Loss, Probe, ReadFile, Splits, Task, Tick, device_of
 from saccade.tasks.translation_data import TranslationData, data_table, fitted, read_given, read_splits
 from saccade.text import END, START, Tokenizer, pad, plan_batches
 
@@ -87,7 +87,7 @@ class EncodedPair:
 
 
 @dataclass(frozen=True)
-class TranslationBatch:
+class TranslationBatch(Batch):
     """Pairs padded to one length: the decoder reads START and the target, and predicts the target and END."""
 
     source: Int[Tensor, "B S"]
@@ -102,12 +102,6 @@ class TranslationBatch:
     def count(self) -> int:
         return int(self.real.sum())
 
-    def to(self, device: str) -> TranslationBatch:
-        moved: dict[str, Any] = {
-            name: value.to(device) for name, value in vars(self).items() if isinstance(value, Tensor)
-        }
-        return replace(self, **moved)
-
 
 class Translation(Task):
     """The task with its two tokenizers."""
@@ -116,6 +110,7 @@ class Translation(Task):
     about = "one text becomes another"
     metrics = METRICS
     settings: ClassVar = {"data": TranslationData, "text": TextSettings, "decoding": SearchOptions}
+    read_as = ("source_column", "target_column")
     networks = SEQ2SEQ
     model_defaults: ClassVar = {"transformer": {"encoder_layers": 3, "decoder_layers": 3}}
 
@@ -326,9 +321,9 @@ class Translation(Task):
 
     def facts(self) -> list[str]:
         return [
-            f"- text: {self.source.kind} tokens, {self.source.vocabulary_size:,} for the source, "
+            f"text: {self.source.kind} tokens, {self.source.vocabulary_size:,} for the source, "
             f"{self.target.vocabulary_size:,} for the target",
-            "- scores: BLEU and chrF by sacrebleu on raw text; `exact` is the percentage of texts exactly right",
+            "scores: BLEU and chrF by sacrebleu on raw text; `exact` is the percentage of texts exactly right",
         ]
 
     def _links(self, examples: Sequence[EncodedPair], sources: int, targets: int) -> Float[Tensor, "B T S"]:
