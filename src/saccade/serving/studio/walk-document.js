@@ -8,9 +8,9 @@
 
 const MATRICES = ["inputs", "source", "W_query", "W_key", "W_value", "queries", "keys", "values", "W_output"];
 
-/** The numbers that were changed: "inputs:0:2:1.5" joined by "_". @param {Parts} parts @returns {Edit[]} */
+/** The numbers that were changed: "inputs:0:2:1.5" joined by commas. @param {Parts} parts @returns {Edit[]} */
 export function readEdits(parts) {
-  return (parts.e ?? "").split("_").flatMap((text) => {
+  return (parts.e ?? "").split(",").flatMap((text) => {
     const found = /^(\w+):(\d+):(\d+):(-?[\d.e+-]+)$/.exec(text);
     const value = found ? Number(found[4]) : NaN;
     return found && MATRICES.includes(found[1]) && Number.isFinite(value)
@@ -22,7 +22,7 @@ export function readEdits(parts) {
 /** @param {Edit[]} edits @param {Edit} next @returns {string} the part of the address with one number changed further */
 export function withEdit(edits, next) {
   const others = edits.filter(({ name, row, column }) => name !== next.name || row !== next.row || column !== next.column);
-  return [...others, next].map(({ name, row, column, value }) => `${name}:${row}:${column}:${value}`).join("_");
+  return [...others, next].map(({ name, row, column, value }) => `${name}:${row}:${column}:${value}`).join(",");
 }
 
 /**

@@ -41,7 +41,9 @@ export class StepView {
     /** @type {HTMLElement[][]} */
     this.cells = [];
     /** @type {(number | null)[][]} */
-    this.values = [];
+    this.values = []; // with what is being typed
+    /** @type {(number | null)[][]} */
+    this.before = []; // as they were shown last
     this.name = "";
     this.table.addEventListener("pointerover", (event) => this.onPointer(event));
     this.table.addEventListener("pointerleave", () => listener.left());
@@ -70,6 +72,7 @@ export class StepView {
     this.shape = shape;
     this.fill(step, values, mayGlow && !isNew);
     this.values = values;
+    this.before = structuredClone(values);
   }
 
   /** @param {Step} step @param {(number | null)[][]} values */
@@ -141,8 +144,7 @@ export class StepView {
           frame.style.backgroundColor = colourOf(value);
           frame.toggleAttribute("data-ink", isDarkInk(value));
         }
-        const before = this.values[at]?.[place];
-        if (mayGlow && before !== value) glow(frame);
+        if (mayGlow && this.before[at]?.[place] !== value) glow(frame);
       }),
     );
   }

@@ -43,7 +43,7 @@ class WalkPage {
     this.preset = make("select", { onchange: () => this.choosePreset() });
     this.selects = Object.entries(CHOICES).map(([name, values]) => {
       const options = values.map((value) => make("option", { value }, value.replaceAll("_", " ")));
-      return make("select", { "data-name": name, onchange: (/** @type {Event} */ event) => this.choose(name, /** @type {HTMLSelectElement} */ (event.target).value) }, ...options);
+      return make("select", { "data-name": name, "aria-label": name, onchange: (/** @type {Event} */ event) => this.choose(name, /** @type {HTMLSelectElement} */ (event.target).value) }, ...options);
     });
     this.reset = make("button", { type: "button", class: "small", onclick: () => this.change(NO_EDITS, "push") }, "As it was");
     const labelled = this.selects.map((select) => make("label", { class: "check" }, select.dataset.name ?? "", select));

@@ -1,0 +1,105 @@
+"""Every task has an answer of its own kind: tags, a label, holes that are filled, a text that streams, an image."""
+
+from __future__ import annotations
+
+import io
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+from playwright.sync_api import expect
+from servers import Running, post
+from studio_pages import OpenStudio, number, parts_of
+
+SENTENCE = "the black cat sees the dog."
+TYPED = "the+black+cat+sees+the+dog."
+
+
+def predicted(running: Running, name: str, given: Any, **options: Any) -> Any:
+    return post(running.client, f"/api/models/{name}/predict", inputs=[given], options=options)["answers"][0]
+
+
+def test_tags_beside_their_words(open_studio: OpenStudio, running: Running) -> None:
+    page = open_studio(f"/ask?m=tagger&t={TYPED}")
+    expected = predicted(running, "tagger", SENTENCE)
+    assert page.locator(".tag bdi").all_inner_texts() == expected["words"]
+    shown = [text.split()[0] for text in page.locator(".tag-name").all_inner_texts()]
+    assert shown == expected["labels"]
+
+
+def test_a_label_with_the_words_that_decided(open_studio: OpenStudio, running: Running) -> None:
+    page = open_studio(f"/ask?m=sorter&t={TYPED}")
+    look = post(running.client, "/api/models/sorter/looks", input=SENTENCE)
+    assert page.locator(".label").inner_text() == look["answer"]["label"]
+    shown = [number(text) for text in page.locator(".bars .mono").all_inner_texts()]
+    expected = sorted(look["answer"]["probabilities"].values(), reverse=True)
+    np.testing.assert_allclose(shown, expected, atol=5.01e-4)
+    assert page.locator(".decided").all_inner_texts() == [one["word"] for one in look["deciding"]]
+
+
+def test_a_hole_is_filled(open_studio: OpenStudio, running: Running) -> None:
+    page = open_studio("/ask?m=filler&t=the+[MASK]+sees+the+dog.")
+    expected = predicted(running, "filler", "the [MASK] sees the dog.")
+    assert page.locator(".answer > p").inner_text() == expected["text"]
+    shown = [number(text) for text in page.locator(".bars .mono").all_inner_texts()]
+    np.testing.assert_allclose(shown, [one["probability"] for one in expected["masks"][0]], atol=5.01e-4)
+
+
+def test_a_text_streams(open_studio: OpenStudio, running: Running) -> None:
+    page = open_studio("/ask?m=writer")
+    with page.expect_response(re.compile("/stream$")) as streamed:
+        page.get_by_label("Your text").fill("the cat")
+    assert streamed.value.headers["content-type"].startswith("text/event-stream")
+    expected = predicted(running, "writer", "the cat", seed=1, max_tokens=40)
+    page.wait_for_selector(".score")
+    assert page.locator(".answer").text_content() == f"the cat{expected['text']}"
+    page.get_by_role("button", name="Draw again").click()
+    again = predicted(running, "writer", "the cat", seed=2, max_tokens=40)
+    expect(page.locator(".answer")).to_have_text(f"the cat{again['text']}")
+
+
+def test_a_drawing(open_studio: OpenStudio, running: Running) -> None:
+    page = open_studio("/ask?m=shapes")
+    box = page.locator(".pad").bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + 30, box["y"] + 30)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 120, box["y"] + 100, steps=4)
+    page.mouse.up()
+    page.wait_for_function("() => new URL(location.href).searchParams.has('png')")
+    drawn = parts_of(page)["png"]
+    expected = predicted(running, "shapes", {"png": drawn})
+    expect(page.locator(".label")).to_have_text(expected["label"])
+    first = f"{max(expected['probabilities'].values()):.3f}"
+    expect(page.locator(".bars .mono").first).to_have_text(first)
+    page.reload()  # the drawing is in the address
+    expect(page.locator(".bars .mono").first).to_have_text(first)
+    assert page.evaluate("() => document.querySelector('.pad').toDataURL('image/png').split(',')[1]") == drawn
+
+
+def test_an_image_is_uploaded_and_its_patches_are_read_out(open_studio: OpenStudio, running: Running) -> None:
+    pixels = np.arange(48, dtype=np.uint8).reshape(8, 6) * 5
+    content = io.BytesIO()
+    Image.fromarray(pixels).save(content, "PNG")
+    page = open_studio("/ask?m=shapes")
+    page.locator("input[type=file]").set_input_files(
+        {"name": "a.png", "mimeType": "image/png", "buffer": content.getvalue()}
+    )
+    page.wait_for_function("() => new URL(location.href).searchParams.has('png')")
+    given = {"pixels": (pixels / 255).tolist()}
+    look = post(running.client, "/api/models/shapes/looks", input=given)
+    expect(page.locator(".label")).to_have_text(look["answer"]["label"])
+    page.wait_for_selector(".overlay:visible")
+    box = page.locator(".overlay:visible").bounding_box()
+    assert box is not None
+    page.mouse.click(box["x"] + box["width"] * 0.9, box["y"] + box["height"] * 0.1)
+    count = look["image"]["grid"][1]
+    first = int(look["image"]["class_token"])
+    expect(page.locator(".readout small").first).to_have_text(
+        re.compile(f"^row {first + count - 1}, column {first + count - 1}")
+    )
+    exact = running.app.state.looks[look["id"]].view.matrix(look["layer"], int(look["head"]))
+    shown = number(page.locator(".readout b").first.inner_text())
+    assert shown == pytest.approx(float(exact[first + count - 1, first + count - 1]), abs=5.01e-7)

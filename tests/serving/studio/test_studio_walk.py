@@ -1,0 +1,148 @@
+"""Walk: the numbers are those of `saccade explain`, and an edited number changes the same cells in both."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from playwright.sync_api import Page, expect
+from servers import Running, numbers, post
+from studio_pages import OpenStudio, parts_of
+
+from saccade.lens import EXAMPLES
+
+READ = """() => Object.fromEntries([...document.querySelectorAll('.step')].map(step => [step.dataset.step,
+  [...step.querySelectorAll('tbody tr')].map(row =>
+    [...row.querySelectorAll('td[data-row]')].map(cell => cell.title))]))"""
+GLOWING = """() => [...document.querySelectorAll('[data-glow]')].map(cell =>
+  [cell.closest('.step').dataset.step, Number(cell.dataset.row), Number(cell.dataset.column)])"""
+LIT = GLOWING.replace("data-glow", "data-lit")
+
+
+def shown(page: Page) -> dict[str, np.ndarray]:
+    """Every number of the page, by step; a masked one is NaN."""
+    read = page.evaluate(READ)
+    return {
+        name: np.array([[np.nan if one == "masked" else float(one) for one in row] for row in rows])
+        for name, rows in read.items()
+    }
+
+
+def explained(changes: dict[str, Any] | None = None, name: str = "projection") -> dict[str, np.ndarray]:
+    """What `saccade explain` computes; of the weighted values those of the first query."""
+    walk = EXAMPLES[name].model_copy(update=changes or {}).walkthrough().to_dict()
+    steps = {step["name"]: np.array(step["values"], dtype=float) for step in walk["steps"]}
+    return {name: values[0] if values.ndim == 3 else values for name, values in steps.items()}
+
+
+def assert_same(page: Page, expected: dict[str, np.ndarray]) -> None:
+    found = shown(page)
+    assert list(found) == list(expected)
+    for name, values in expected.items():
+        np.testing.assert_array_equal(found[name], values, err_msg=name)
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_the_lectures_examples(open_studio: OpenStudio, name: str) -> None:
+    page = open_studio(f"/walk?x={name}")
+    page.wait_for_selector(".step[data-step=sum]")
+    assert_same(page, explained(name=name))
+    assert "@ W_query" in page.inner_text(".walk") or name != "projection"
+
+
+def test_an_edited_number_glows_down_the_page(open_studio: OpenStudio) -> None:
+    page = open_studio("/walk")
+    before = explained()
+    inputs = [list(row) for row in EXAMPLES["projection"].inputs or ()]
+    inputs[0][1] = 2.5
+    after = explained({"inputs": inputs})
+    page.get_by_label("Inputs, row input 1, column 2").fill("2.5")
+    page.wait_for_selector("[data-step=sum] [data-glow]")
+    assert_same(page, after)
+    changed = {
+        (name, int(row), int(column)) for name in after for row, column in np.argwhere(before[name] != after[name])
+    }
+    assert {tuple(one) for one in page.evaluate(GLOWING)} == changed
+    assert parts_of(page)["e"] == "inputs:0:1:2.5"
+    page.reload()
+    page.wait_for_selector(".step[data-step=sum]")
+    assert_same(page, after)
+    page.get_by_role("button", name="As it was").click()
+    expect(page.get_by_label("Inputs, row input 1, column 2")).to_have_value("0")
+    assert_same(page, before)
+
+
+def test_by_arrow_keys_and_by_dragging(open_studio: OpenStudio) -> None:
+    page = open_studio("/walk")
+    cell = page.get_by_label("Query matrix, row 1, column 1")
+    cell.press("ArrowUp")
+    cell.press("Shift+ArrowUp")
+    expect(cell).to_have_value("2.1")
+    other = page.get_by_label("Key matrix, row 1, column 1")
+    other.scroll_into_view_if_needed()
+    box = other.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + 9, box["y"] + 9)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 9 + 31, box["y"] + 9, steps=3)
+    page.mouse.up()
+    expect(other).to_have_value("0.5")
+    assert parts_of(page)["e"] == "W_query:0:0:2.1,W_key:0:0:0.5"
+
+
+def test_score_weights_and_mask(open_studio: OpenStudio) -> None:
+    page = open_studio("/walk?x=retrieval")
+    page.get_by_role("combobox", name="score", exact=True).select_option("cosine")
+    page.get_by_role("combobox", name="weights", exact=True).select_option("sparsemax")
+    page.get_by_role("combobox", name="mask", exact=True).select_option("causal")
+    page.wait_for_selector("[data-step=masked]")
+    changes = {"score": "cosine", "weights": "sparsemax", "mask": "causal"}
+    page.wait_for_function("() => document.querySelector('[data-step=weights] code').textContent.includes('Sparsemax')")
+    assert_same(page, explained(changes, "retrieval"))
+    page.get_by_label("Masked scores, row token 1, column token 3").click()
+    by_hand = [[True, False, True], [True, True, False], [True, True, True]]
+    expect(page.get_by_role("combobox", name="mask", exact=True)).to_have_value("by hand")
+    assert_same(page, explained(changes | {"mask": by_hand}, "retrieval"))
+
+
+def test_what_a_number_is_made_of_lights_up(open_studio: OpenStudio) -> None:
+    page = open_studio("/walk")
+    page.hover("[data-step=scores] td[data-row='1'][data-column='2']")
+    lit = {tuple(one) for one in page.evaluate(LIT)}
+    assert lit == {("queries", 1, column) for column in range(3)} | {("keys", 2, column) for column in range(3)}
+    page.hover("[data-step=queries] td[data-row='2'][data-column='0']")
+    lit = {tuple(one) for one in page.evaluate(LIT)}
+    assert lit == {("inputs", 2, column) for column in range(4)} | {("W_query", row, 0) for row in range(4)}
+
+
+def test_the_weighted_values_of_another_query(open_studio: OpenStudio) -> None:
+    page = open_studio("/walk")
+    page.get_by_role("combobox", name="The query whose weighted values are shown").select_option("2")
+    weighted = EXAMPLES["projection"].walkthrough()["weighted"].values[2].numpy()
+    np.testing.assert_array_equal(shown(page)["weighted"], weighted)
+
+
+def test_a_wrong_number_waits(open_studio: OpenStudio) -> None:
+    page = open_studio("/walk")
+    cell = page.get_by_label("Inputs, row input 1, column 1")
+    cell.fill("one")
+    expect(cell).to_have_attribute("data-wrong", "")
+    assert_same(page, explained())
+
+
+def test_the_real_numbers_of_a_head(open_studio: OpenStudio, running: Running) -> None:
+    sentence = "the black cat sees the dog."
+    page = open_studio("/ask?m=tiny&t=the+black+cat+sees+the+dog.&a=decoder.0.cross&h=1")
+    page.get_by_role("link", name="Take this head apart").click()
+    page.wait_for_selector(".step[data-step=output]")
+    look = post(running.client, "/api/models/tiny/looks", input=sentence)
+    document = post(running.client, f"/api/looks/{look['id']}/walk", name="decoder.0.cross", head=1)
+    walk = post(running.client, "/api/walkthrough", **document)
+    expected = {step["name"]: np.array(step["values"], dtype=float) for step in walk["steps"]}
+    expected["weighted"] = expected["weighted"][0]
+    assert_same(page, expected)
+    exact = numbers(running.client, f"/api/looks/{look['id']}/matrix", name="decoder.0.cross", head=1)
+    np.testing.assert_allclose(shown(page)["weights"], exact, atol=1e-6)
+    page.get_by_label("The head").select_option("encoder.0.self:0")
+    page.wait_for_function("() => new URL(location.href).searchParams.get('a') === 'encoder.0.self'")
