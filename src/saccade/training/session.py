@@ -123,6 +123,7 @@ class Session:
             task = self._task(splits)
             interrupt.check()
             train, validation = task.encode(splits.train), task.encode(splits.validation)
+            test = task.encode(splits.test)  # now, so that what is wrong in it is told before hours of training
             interrupt.check()
             trainer = self._trainer(task, train, validation)
             listener = _Recorder(self, trainer, validation[0])
@@ -134,7 +135,7 @@ class Session:
                 raise
             finally:
                 listener.close()
-            return self._finish(trainer, task, train, splits, interrupt.check)
+            return self._finish(trainer, task, train, test, interrupt.check)
 
     # --- before training ---
 
@@ -238,7 +239,7 @@ class Session:
         trainer: Trainer,
         task: Task,
         train: Sequence[Any],
-        splits: Splits[Any],
+        test: Sequence[Any],
         check: Callable[[], None],
     ) -> dict[str, Any]:
         """The final weights, the choices made on training data, the scores on held-out pairs; then the folder."""
@@ -246,10 +247,10 @@ class Session:
         model.eval()
         task.finish(model, train)
         check()
-        part = "test" if splits.test else "validation"
-        found = task.evaluate(model, task.encode(splits.test or splits.validation), self.recipe.decoding, tick=check)
+        held_out = test or trainer.validation
+        found = task.evaluate(model, held_out, self.recipe.decoding, tick=check)
         result = {
-            "part": part,
+            "part": "test" if test else "validation",
             "scores": found.scores,
             "kinds": found.kinds,
             "steps": trainer.progress.step,
