@@ -231,6 +231,7 @@ def test_wrong_options_are_named_before_anything_is_drawn(markov_model, options,
 
 
 @pytest.mark.parametrize("temperature", [1e-10, 1e-20, 1e-40, 5e-324])
-def test_a_temperature_next_to_zero_draws_the_best(temperature):
+def test_a_temperature_or_share_next_to_zero_draws_the_best(temperature):
     logits = torch.tensor([[1.0, 3.0, -2.0], [9.0, -1e4, 8.9]])
     assert filter_logits(logits, temperature).softmax(-1).tolist() == [[0, 1, 0], [1, 0, 0]]
+    assert filter_logits(logits, top_p=temperature).softmax(-1).tolist() == [[0, 1, 0], [1, 0, 0]]

@@ -145,7 +145,8 @@ def filter_logits(
     if top_p is not None and top_p < 1:
         ordered, tokens = logits.softmax(dim=-1).sort(dim=-1, descending=True, stable=True)
         better = ordered.cumsum(dim=-1) - ordered  # the probability of all tokens before this one
-        cut = torch.zeros_like(logits, dtype=torch.bool).scatter(-1, tokens, better >= top_p)
+        too_many = (better >= top_p) & (better > 0)  # the best stays, also where p is 0 in float32
+        cut = torch.zeros_like(logits, dtype=torch.bool).scatter(-1, tokens, too_many)
         logits = logits.masked_fill(cut, -torch.inf)
     return logits
 
