@@ -60,7 +60,7 @@ def inner_app(state: State) -> FastAPI:
     app.state.saccade = state
     for module in ROUTERS:
         app.include_router(module.router)
-    for kind in (SaccadeError, Refused):
+    for kind in (SaccadeError, Refused, Exception):
         app.add_exception_handler(kind, answer_error)
     app.add_exception_handler(HTTPException, answer_http_error)
     app.add_exception_handler(RequestValidationError, answer_invalid)

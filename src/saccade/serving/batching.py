@@ -29,7 +29,7 @@ Result = TypeVar("Result")
 _log = logging.getLogger(__name__)
 
 
-@dataclass
+@dataclass(eq=False)
 class _Job:
     """Something to compute: inputs that may be answered with those of others, or a function of its own."""
 

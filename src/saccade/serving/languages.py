@@ -96,6 +96,7 @@ class Detector:
     """Tells the languages of the models that are served apart."""
 
     def __init__(self, translators: Mapping[tuple[str, str], Served]) -> None:
+        self.pairs = set(translators)
         self._letters: dict[str, _Letters] = {}
         for (source, target), served in translators.items():
             task = cast(Translation, served.predictor.task)

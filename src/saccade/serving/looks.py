@@ -20,6 +20,7 @@ from saccade.lens.axis import Axis
 from saccade.lens.view import View
 from saccade.serving.limits import Limits
 from saccade.serving.models import Served
+from saccade.serving.pooling import Pyramid
 from saccade.serving.refusals import Refused
 from saccade.tasks.answer import Answer
 from saccade.tasks.images_answer import GivenImage
@@ -44,7 +45,7 @@ class Edits:
         return bool(self.without_heads or self.without_links or self.replace)
 
 
-@dataclass
+@dataclass(eq=False)
 class Look:
     """An input, what the model said to it, and what it looked at."""
 
@@ -55,10 +56,14 @@ class Look:
     edits: Edits = field(default_factory=Edits)
     id: str = field(default_factory=lambda: secrets.token_urlsafe(12))
     lock: threading.RLock = field(default_factory=threading.RLock)  # reading a trace keeps what it computes
+    pyramid: Pyramid = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.pyramid = Pyramid(self.view)
 
     @property
     def nbytes(self) -> int:
-        return sum(trace.nbytes for trace in self.view.traces.values())
+        return self.pyramid.nbytes + sum(trace.nbytes for trace in self.view.traces.values())
 
     def describe(self) -> dict[str, Any]:
         """The tokens and attentions that can be asked for, and what is shown first."""

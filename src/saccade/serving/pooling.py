@@ -1,47 +1,120 @@
-"""Pictures of parts that are too large to send: cells of equal size, each the maximum or mean of its weights."""
+"""Pictures of parts that are too large to send: cells of equal size, each the maximum or mean of its weights.
+
+A map asks for parts at many scales. The whole of a long attention is pooled once, into cells that are small enough for
+all scales but the finest, and kept; coarser pictures follow from these cells exactly, finer ones from the weights.
+"""
 
 from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
+from saccade.attention import Overview
 from saccade.attention.overview import Reduce
 from saccade.errors import OptionError, TooLargeError
 from saccade.lens.view import Head, View
 
-__all__ = ["pooled_heads", "pooled_part"]
+__all__ = ["Picture", "Pyramid", "pooled_heads"]
 
-#: The most weights that are looked at for one picture of a part; the whole of a long text is pooled block by block.
+#: The most weights that are looked at for one picture of a part.
 WEIGHTS = 1 << 24
+#: Parts of no more weights than these are always made from the weights themselves.
+SMALL = 1 << 20
+#: Cells along a side of what is kept of a whole attention (16 MB).
+BASE = 2048
+#: Wholes that are kept of one look.
+KEPT = 4
+#: Rows of an attention above which small pictures of heads look at some rows only.
+LONG = 2048
 
 
-def pooled_part(
-    view: View, name: str, head: Head, rows: range, columns: range, cells: int, reduce: Reduce, size: int | None = None
-) -> tuple[Float[Tensor, "R C"], tuple[int, int]]:
-    """A part as at most cells by cells numbers, and the weights that a cell stands for: (queries, keys).
+class Picture(NamedTuple):
+    """Pooled weights, and the queries and keys that a cell stands for."""
 
-    With a ``size``, a cell has so many queries and keys whatever the part, so that parts can be laid side by side.
-    """
-    num_rows, num_columns = (len(axis) for axis in view.axes(name))
-    if size is None and (len(rows), len(columns)) == (num_rows, num_columns):
+    values: Float[Tensor, "R C"]
+    cell: tuple[int, int]
+
+
+class Pyramid:
+    """Pictures of any part of the attentions of one view, at any scale."""
+
+    def __init__(self, view: View) -> None:
+        self.view = view
+        self._wholes: OrderedDict[tuple[str, Head, Reduce], Overview] = OrderedDict()
+        self._lock = threading.Lock()
+
+    @property
+    def nbytes(self) -> int:
+        with self._lock:
+            return sum(4 * whole.values.numel() for whole in self._wholes.values())
+
+    def picture(
+        self, name: str, head: Head, rows: range, columns: range, cell: tuple[int, int], reduce: Reduce
+    ) -> Picture:
+        """A part in cells of so many queries by so many keys."""
+        count = len(rows) * len(columns)
+        is_of_weights = count <= WEIGHTS and isinstance(head, str) and head != reduce
+        if count > SMALL and not is_of_weights:
+            whole = self._whole(name, head, reduce)
+            if _fits(rows, columns, cell, whole.cell):
+                return Picture(_coarser(whole, self._shape(name), rows, columns, cell), cell)
+            if count > WEIGHTS:
+                raise TooLargeError(
+                    f"{len(rows):,} by {len(columns):,} weights in cells of {cell[0]} by {cell[1]} are too many; cells "
+                    f"of multiples of {whole.cell[0]}, beginning at such multiples, are taken of any part."
+                )
+        return Picture(pool(self.view.tile(name, head, rows, columns), cell, reduce), cell)
+
+    def whole(self, name: str, head: Head, cells: int, reduce: Reduce) -> Picture:
+        """All of an attention in at most cells by cells."""
+        num_rows, num_columns = self._shape(name)
+        cell = -(-num_rows // cells), -(-num_columns // cells)
+        found = self._whole(name, head, reduce)
+        rows, columns = range(num_rows), range(num_columns)
+        if _fits(rows, columns, cell, found.cell):
+            return Picture(_coarser(found, (num_rows, num_columns), rows, columns, cell), cell)
+        made = self.view.overview(name, head, cells, reduce)
+        return Picture(made.values, made.cell)
+
+    def _shape(self, name: str) -> tuple[int, int]:
+        rows, columns = self.view.axes(name)
+        return len(rows), len(columns)
+
+    def _whole(self, name: str, head: Head, reduce: Reduce) -> Overview:
+        """All of an attention in cells whose side is the least power of 2 that leaves at most ``BASE`` of them."""
         if isinstance(head, str) and head != reduce:
             raise OptionError(f"The {head} of all heads has cells that are its {head}; pool = {reduce} is of one head.")
-        whole = view.overview(name, head, cells, reduce)
-        return whole.values, whole.cell
-    if len(rows) * len(columns) > WEIGHTS:
-        raise TooLargeError(
-            f"{len(rows):,} by {len(columns):,} weights are a large part; ask for all, or for at most {WEIGHTS:,}."
-        )
-    cell = (size, size) if size else (-(-len(rows) // cells), -(-len(columns) // cells))
-    return pool(view.tile(name, head, rows, columns), cell, reduce), cell
+        key = (name, head, reduce)
+        with self._lock:
+            if key in self._wholes:
+                self._wholes.move_to_end(key)
+                return self._wholes[key]
+        longest = max(self._shape(name))
+        side = 1
+        while longest > BASE * side:
+            side *= 2
+        made = self.view.overview(name, head, -(-longest // side), reduce)
+        with self._lock:
+            self._wholes[key] = made
+            while len(self._wholes) > KEPT:
+                self._wholes.popitem(last=False)
+        return made
 
 
-def pooled_heads(view: View, name: str, cells: int) -> tuple[Float[Tensor, "H R C"], tuple[int, int]]:
-    """All heads of one attention as small pictures of their largest weights."""
-    parts = [view.overview(name, head, cells, "max") for head in range(view.heads(name))]
-    return torch.stack([part.values for part in parts]), parts[0].cell
+def pooled_heads(view: View, name: str, cells: int) -> tuple[Float[Tensor, "H R C"], Overview]:
+    """All heads of one attention as small pictures of their largest weights; of a long one, of some of its rows."""
+    trace = view.traces[name]
+    preview = trace.shape[2] > LONG
+    parts = [
+        trace.overview(cells, "max", head=head, batch=view.batch, preview=preview) for head in range(view.heads(name))
+    ]
+    return torch.stack([part.values for part in parts]), parts[0]
 
 
 def pool(tile: Float[Tensor, "Q K"], cell: tuple[int, int], reduce: Reduce) -> Float[Tensor, "R C"]:
@@ -49,3 +122,27 @@ def pool(tile: Float[Tensor, "Q K"], cell: tuple[int, int], reduce: Reduce) -> F
     pooling = F.max_pool2d if reduce == "max" else F.avg_pool2d
     pooled: Tensor = pooling(tile[None, None].float(), cell, cell, ceil_mode=True)
     return pooled[0, 0]
+
+
+def _fits(rows: range, columns: range, cell: tuple[int, int], base: tuple[int, int]) -> bool:
+    """Whether cells of a part are whole cells of what is kept."""
+    multiples = all(size % least == 0 for size, least in zip(cell, base, strict=True))
+    return multiples and rows.start % base[0] == 0 and columns.start % base[1] == 0
+
+
+def _coarser(
+    whole: Overview, shape: tuple[int, int], rows: range, columns: range, cell: tuple[int, int]
+) -> Float[Tensor, "R C"]:
+    """Cells of cells. A mean weighs each by the weights that it stands for, which are fewer at the ends."""
+    tall, wide = whole.cell
+    cut = (slice(rows.start // tall, -(-rows.stop // tall)), slice(columns.start // wide, -(-columns.stop // wide)))
+    factor = (cell[0] // tall, cell[1] // wide)
+    if whole.reduce == "max":
+        return pool(whole.values[cut], factor, "max")
+    counts = _counts(shape[0], tall)[cut[0], None] * _counts(shape[1], wide)[None, cut[1]]
+    # Both are means of the same cells, so that how many there are cancels.
+    return pool(whole.values[cut] * counts, factor, "mean") / pool(counts, factor, "mean")
+
+
+def _counts(length: int, cell: int) -> Float[Tensor, " cells"]:
+    return (length - torch.arange(0, length, cell)).clamp(max=cell).float()

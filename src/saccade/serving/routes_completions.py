@@ -113,7 +113,9 @@ async def complete(request: Request, body: CompletionBody) -> Response:
     limits = state.limits
     if len(body.prompts) > limits.texts:
         raise Refused(413, f"There are {len(body.prompts)} prompts; {limits.texts} are taken at once.")
-    prompts = [read_text(served, one, limits.characters, limits.tokens) for one in body.prompts]
+    prompts = await asyncio.to_thread(
+        lambda: [read_text(served, one, limits.characters, limits.tokens) for one in body.prompts]
+    )
     options = body.options()
     served.predictor.chosen(options)
     if body.stream:

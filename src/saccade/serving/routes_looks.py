@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import tempfile
+import threading
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -17,7 +18,7 @@ from torch import Tensor
 
 from saccade.errors import TooLargeError
 from saccade.lens.view import Head, View
-from saccade.serving.pooling import pooled_heads, pooled_part
+from saccade.serving.pooling import pooled_heads
 from saccade.serving.refusals import Refused
 from saccade.serving.state import state_of
 
@@ -33,6 +34,9 @@ _MEDIA = {
     "html": "text/html; charset=utf-8",
     "npy": "application/octet-stream",
 }
+
+#: One figure at a time: matplotlib keeps fonts that threads may not share.
+_drawing = threading.Lock()
 
 Name = Annotated[str, Query(max_length=200, description="An attention, such as encoder.0.self.")]
 HeadName = Annotated[str, Query(pattern=r"^(\d{1,6}|mean|max)$", description="A number, mean or max.")]
@@ -86,9 +90,11 @@ def heads(request: Request, id: str, name: Name, cells: Annotated[int, Query(ge=
     """A small picture of every head: the largest weight of each cell."""
     look = state_of(request).looks[id]
     with look.lock:
-        values, cell = pooled_heads(look.view, name, cells)
+        look.view.heads(name)  # refuses what is not there
+        values, first = pooled_heads(look.view, name, cells)
         count, height, width = values.shape
-        said = {"X-Heads": str(count), "X-Pool": "max", "X-Cell": f"{cell[0]}x{cell[1]}"}
+        said = {"X-Heads": str(count), "X-Pool": "max" if first.exact else "max of one query a cell"}
+        said |= {"X-Cell": f"{first.cell[0]}x{first.cell[1]}"}
         return _numbers(values.reshape(count * height, width), said | {"X-Rows": str(height)})
 
 
@@ -108,10 +114,13 @@ def overview(
     look = state_of(request).looks[id]
     with look.lock:
         row_part, column_part = _parts(look.view, name, rows, columns)
-        if cell is not None:
-            _check_size(-(-len(row_part) // cell), -(-len(column_part) // cell))
-        values, size = pooled_part(look.view, name, _head(head), row_part, column_part, cells, pool, cell)
-        return _numbers(values, {"X-Pool": pool, "X-Cell": f"{size[0]}x{size[1]}"})
+        if rows is None and columns is None and cell is None:
+            found = look.pyramid.whole(name, _head(head), cells, pool)
+        else:
+            side = (cell, cell) if cell else (-(-len(row_part) // cells), -(-len(column_part) // cells))
+            _check_size(-(-len(row_part) // side[0]), -(-len(column_part) // side[1]))
+            found = look.pyramid.picture(name, _head(head), row_part, column_part, side, pool)
+        return _numbers(found.values, {"X-Pool": pool, "X-Cell": f"{found.cell[0]}x{found.cell[1]}"})
 
 
 @router.get("/{id}/export", responses={200: {"content": {media: {} for media in _MEDIA.values()}}})
@@ -126,7 +135,7 @@ def export(
 ) -> Response:
     """The picture, the interactive page, or the numbers, as a file."""
     look = state_of(request).looks[id]
-    with look.lock, tempfile.TemporaryDirectory() as folder:
+    with look.lock, _drawing, tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"attention.{format}"
         if format == "npy":
             _check_size(*(len(axis) for axis in look.view.axes(name)))

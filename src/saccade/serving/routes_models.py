@@ -79,7 +79,7 @@ async def predict(request: Request, name: str, body: PredictBody) -> dict[str, A
     state = state_of(request)
     served = state.models[name]
     check_options(body.options)
-    inputs = read_inputs(served, body.inputs, state.limits)
+    inputs = await asyncio.to_thread(read_inputs, served, body.inputs, state.limits)
     answers = await asyncio.wrap_future(served.worker.predict(inputs, body.options))
     return {"answers": [answer_record(answer) for answer in answers]}
 
@@ -90,7 +90,7 @@ async def stream(request: Request, name: str, body: StreamBody) -> StreamingResp
     state = state_of(request)
     served = state.models[name]
     check_options(body.options)
-    given = read_input(served, body.input, state.limits)
+    given = await asyncio.to_thread(read_input, served, body.input, state.limits)
     served.predictor.chosen(body.options)  # refuses before the stream has begun
 
     def write(send: Any) -> None:
@@ -107,7 +107,7 @@ async def look(request: Request, name: str, body: LookBody) -> dict[str, Any]:
     state = state_of(request)
     served = state.models[name]
     check_options(body.options)
-    given = read_input(served, body.input, state.limits)
+    given = await asyncio.to_thread(read_input, served, body.input, state.limits)
     return await asyncio.wrap_future(served.worker.run(lambda: _look(state, served, given, body)))
 
 
@@ -118,7 +118,8 @@ async def read_map(request: Request, name: str, body: MapBody) -> StreamingRespo
     served = state.models[name]
     if not served.reads:
         raise Refused(400, f"The model {served.name} does not read without answering; ask it for a look.")
-    text = read_text(served, body.text, state.limits.map_characters, state.limits.map_tokens)
+    limits = state.limits
+    text = await asyncio.to_thread(read_text, served, body.text, limits.map_characters, limits.map_tokens)
     every = list(editable(served.predictor.model))
     names = [one for one in every if one.startswith("encoder")] or every
 

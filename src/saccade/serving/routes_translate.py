@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictStr, ValidationError
 
 from saccade.serving.guard import same_key
 from saccade.serving.inputs import read_text
-from saccade.serving.languages import Detector, language_name
+from saccade.serving.languages import language_name
 from saccade.serving.models import Served
 from saccade.serving.refusals import Refused
 from saccade.serving.segments import Segmented, segment_html, segment_text
@@ -65,8 +65,7 @@ async def translate(request: Request) -> dict[str, Any]:
     texts = [body.q] if isinstance(body.q, str) else body.q
     if len(texts) > state.limits.texts:
         raise Refused(413, f"There are {len(texts)} texts; {state.limits.texts} are taken at once.")
-    detector = Detector(state.models.translators())
-    found = [detector.detect(text)[:1] if body.source == AUTO else [] for text in texts]
+    found = [state.detector.detect(text)[:1] if body.source == AUTO else [] for text in texts]
     sources = [one[0].language if one else body.source for one in found]
     routes = [_model(state, source, body.target) for source in sources]
     results = await asyncio.gather(
@@ -88,7 +87,7 @@ async def detect(request: Request) -> list[dict[str, Any]]:
     _check_key(state, request, body.api_key)
     if len(body.q) > state.limits.characters:
         raise Refused(413, f"The text has {len(body.q):,} characters; {state.limits.characters:,} are taken.")
-    return [one._asdict() for one in Detector(state.models.translators()).detect(body.q)]
+    return [one._asdict() for one in state.detector.detect(body.q)]
 
 
 @router.get("/languages")
@@ -182,10 +181,13 @@ async def _translated(state: State, served: Served | None, text: str, body: Tran
     """The best translation of a text, and others."""
     if served is None:
         return text, []
+    characters, tokens = state.limits.characters, state.limits.tokens
+    if len(text) > characters:
+        raise Refused(413, f"The text has {len(text):,} characters; {characters:,} are taken.")
     segmented = segment_html(text) if body.format == "html" else segment_text(text)
-    if len(text) > state.limits.characters:
-        raise Refused(413, f"The text has {len(text):,} characters; {state.limits.characters:,} are taken.")
-    sentences = [read_text(served, one, state.limits.characters, state.limits.tokens) for one in segmented.sentences]
+    sentences = await asyncio.to_thread(
+        lambda: [read_text(served, one, characters, tokens) for one in segmented.sentences]
+    )
     if not sentences:
         return text, []
     count = body.alternatives + 1

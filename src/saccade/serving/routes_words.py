@@ -42,7 +42,7 @@ def related(
 
 @router.get("/map")
 def word_map(
-    request: Request, name: str, words: Annotated[str, Query(max_length=20_000)] = "", side: Side = None
+    request: Request, name: str, words: Annotated[str, Query(max_length=5000)] = "", side: Side = None
 ) -> dict[str, Any]:
     """Words, separated by commas, as points of a plane; without any, the most frequent ones."""
     vectors = _vectors(state_of(request).models[name], side)

@@ -21,6 +21,8 @@ GRACE = 0.3
 #: Seconds that requests may take once the server was told to end.
 DRAIN = 120
 BACKLOG = 1024
+#: Bytes of the first line and the headers of a request; of longer ones the connection is closed.
+LONGEST_HEAD = 1 << 19
 
 
 class _Server(uvicorn.Server):
@@ -75,6 +77,7 @@ def make_server(app: Guard) -> uvicorn.Server:
         timeout_graceful_shutdown=DRAIN,
         server_header=False,
         backlog=BACKLOG,
+        h11_max_incomplete_event_size=LONGEST_HEAD,
     )
     return _Server(config, app)
 

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from starlette.requests import HTTPConnection
 
+from saccade.serving.languages import Detector
 from saccade.serving.limits import Limits
 from saccade.serving.looks import Looks
 from saccade.serving.metrics import Metrics
@@ -26,6 +27,7 @@ class State:
     looks: Looks = field(init=False)
     metrics: Metrics = field(default_factory=Metrics)
     draining: bool = False
+    _detector: Detector | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self.looks = Looks(self.limits)
@@ -33,6 +35,14 @@ class State:
     @property
     def limits(self) -> Limits:
         return self.models.limits
+
+    @property
+    def detector(self) -> Detector:
+        """Tells languages apart; made anew when a model has come."""
+        pairs = self.models.translators()
+        if self._detector is None or self._detector.pairs != set(pairs):
+            self._detector = Detector(pairs)
+        return self._detector
 
     def described_pending(self) -> list[dict[str, Any]]:
         """The models that are still being made."""

@@ -113,5 +113,6 @@ def _embedding(model: nn.Module, side: str, size: int) -> Float[Tensor, "V D"] |
 
 
 def _standardised(vectors: Float[Tensor, "N D"]) -> Float[Tensor, "N D"]:
-    centred = vectors - vectors.mean(dim=1, keepdim=True)
-    return centred / centred.norm(dim=1, keepdim=True).clamp(min=1e-12)
+    centred: Tensor = vectors - vectors.mean(dim=1, keepdim=True)
+    lengths: Tensor = torch.linalg.vector_norm(centred, dim=1, keepdim=True)
+    return centred / lengths.clamp(min=1e-12)

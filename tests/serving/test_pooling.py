@@ -1,0 +1,83 @@
+"""Pictures of parts at any scale are those of the weights themselves."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import saccade
+from saccade.attention import MultiHead
+from saccade.errors import OptionError, TooLargeError
+from saccade.lens.view import View
+from saccade.serving import pooling
+from saccade.serving.pooling import Pyramid, pooled_heads
+
+LENGTH = 75
+
+
+@pytest.fixture
+def long_view(monkeypatch: pytest.MonkeyPatch) -> View:
+    """Longer than what is looked at weight by weight, which is made short here."""
+    monkeypatch.setattr(pooling, "BASE", 20)
+    monkeypatch.setattr(pooling, "SMALL", 300)
+    monkeypatch.setattr(pooling, "WEIGHTS", 900)
+    layer = MultiHead(6, 3, head_width=2).eval()
+    with saccade.watch(layer) as seen, torch.inference_mode():
+        layer(torch.randn(1, LENGTH, 6, generator=torch.Generator().manual_seed(2)))
+    return saccade.view(seen)
+
+
+def expected(view: View, rows: range, columns: range, cell: int, reduce: str) -> torch.Tensor:
+    """Every cell by itself, from the exact weights."""
+    weights = view.tile(view.names[0], 1, rows, columns)
+    pooled = [
+        [getattr(weights[r : r + cell, c : c + cell], reduce)() for c in range(0, len(columns), cell)]
+        for r in range(0, len(rows), cell)
+    ]
+    return torch.tensor(pooled)
+
+
+@pytest.mark.parametrize("reduce", ["max", "mean"])
+@pytest.mark.parametrize(
+    ("rows", "columns", "cell"),
+    [
+        (range(LENGTH), range(LENGTH), 4),  # from the cells that are kept
+        (range(LENGTH), range(LENGTH), 16),
+        (range(32, LENGTH), range(64), 8),
+        (range(3, 18), range(7, 20), 5),  # from the weights
+        (range(2, 22), range(40), 3),
+    ],
+)
+def test_cells_of_any_part(reduce: str, rows: range, columns: range, cell: int, long_view: View) -> None:
+    pyramid = Pyramid(long_view)
+    found = pyramid.picture(long_view.names[0], 1, rows, columns, (cell, cell), reduce)  # type: ignore[arg-type]
+    assert torch.allclose(found.values, expected(long_view, rows, columns, cell, reduce), atol=1e-6)
+
+
+def test_the_whole_is_pooled_once(long_view: View) -> None:
+    pyramid, name = Pyramid(long_view), long_view.names[0]
+    first = pyramid.whole(name, 1, 10, "max")
+    assert first.cell == (8, 8)
+    assert torch.allclose(first.values, expected(long_view, range(LENGTH), range(LENGTH), 8, "max"), atol=1e-6)
+    assert pyramid.nbytes == 4 * 19 * 19  # 75 positions in cells of 4
+    assert pyramid.whole(name, "mean", 5, "mean").cell == (15, 15)
+    for head in range(3):
+        pyramid.whole(name, head, 10, "mean")
+        pyramid.whole(name, head, 10, "max")
+    assert pyramid.nbytes == pooling.KEPT * 4 * 19 * 19
+
+
+def test_what_would_take_too_long_is_refused(long_view: View) -> None:
+    pyramid, name = Pyramid(long_view), long_view.names[0]
+    with pytest.raises(TooLargeError, match="multiples of 4"):
+        pyramid.picture(name, 0, range(1, 60), range(60), (4, 4), "max")
+    with pytest.raises(OptionError, match="pool = max is of one head"):
+        pyramid.whole(name, "mean", 10, "max")
+
+
+def test_small_pictures_of_long_heads_are_previews(long_view: View, monkeypatch: pytest.MonkeyPatch) -> None:
+    every, exact = pooled_heads(long_view, long_view.names[0], 5)
+    assert (tuple(every.shape), exact.exact) == ((3, 5, 5), True)
+    monkeypatch.setattr(pooling, "LONG", 50)
+    every, preview = pooled_heads(long_view, long_view.names[0], 5)
+    assert (tuple(every.shape), preview.exact) == ((3, 5, 5), False)
