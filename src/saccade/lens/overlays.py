@@ -10,10 +10,11 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 from saccade.errors import ShapeError
-from saccade.lens.drawing import GAP, MARGIN, SMALL_SIZE, Page, label, quiet
+from saccade.lens.drawing import GAP, MARGIN, SMALL_SIZE, Page, quiet
 from saccade.lens.figure_parts import Array, scale_end
 from saccade.lens.figures_patches import checked_image
 from saccade.lens.panel import SCALE_HEIGHT, SCALE_WIDTH, Scale
+from saccade.lens.words import shorten, visible_text
 
 __all__ = ["Overlay", "check_overlays", "images_side_by_side", "overlays"]
 
@@ -21,7 +22,8 @@ __all__ = ["Overlay", "check_overlays", "images_side_by_side", "overlays"]
 Overlay = tuple[str, ArrayLike]
 
 _AREA = 1.9  # inches, of the longer side of one image
-_ACROSS = 5  # images in a row
+_ACROSS = 6  # images in a row, at most
+_CAPTION = 24  # letters of a caption, at most
 _LUMINANCE = np.array([0.2126, 0.7152, 0.0722])
 
 
@@ -32,7 +34,7 @@ def overlays(image: ArrayLike, over: Sequence[Overlay], *, title: str | None = N
     largest = max((float(grid.max()) for _, grid in weights), default=0.0)
     scale = Scale(scale_end(None, np.array([largest])))
     grey = pixels if pixels.ndim == 2 else pixels @ _LUMINANCE
-    parts: list[tuple[str, Array, Array | None]] = [("", pixels, None)]
+    parts: list[tuple[str, Array, Array | None]] = [("image", pixels, None)]
     parts += [(caption, grey, grid) for caption, grid in weights]
     with quiet():
         page = Page(dark=dark)
@@ -65,12 +67,12 @@ def check_overlays(over: Sequence[Overlay]) -> list[tuple[str, Array]]:
 def _draw(page: Page, parts: Sequence[tuple[str, Array, Array | None]], title: str | None, scale: Scale | None) -> None:
     tallest, widest = parts[0][1].shape[:2]
     height, width = (_AREA * size / max(tallest, widest) for size in (tallest, widest))
-    captions = [label(caption) for caption, _, _ in parts]
+    captions = [shorten(visible_text(caption), _CAPTION) for caption, _, _ in parts]
     caption_height = max(page.measure(caption or "x", SMALL_SIZE)[1] for caption in captions) + GAP
     step_across = max(width, *(page.measure(caption, SMALL_SIZE)[0] for caption in captions)) + 2 * GAP
     step_down = height + caption_height + 2 * GAP
-    across = min(len(parts), _ACROSS)
-    down = -(-len(parts) // across)
+    down = -(-len(parts) // _ACROSS)
+    across = -(-len(parts) // down)
     title_width, title_height = page.measure_title(title)
     top = MARGIN + title_height
     below = top + down * step_down
