@@ -65,6 +65,7 @@ def test_consecutive_windows_predict_every_token_but_the_first_once(tmp_path: Pa
     assert [(window.start, window.length) for window in windows] == [(7 * i, 7) for i in range(9)]
     predicted = [stream.cut(torch.tensor([window.start]), window.length).predicted[0] for window in windows]
     assert torch.equal(torch.cat(predicted), stream.tokens[1:])
+    assert task.encode(splits.test) == []
     assert [window.length for window in task.encode(splits.validation)] == [7]  # of 8 tokens the first is only read
 
 

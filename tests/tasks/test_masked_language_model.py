@@ -68,6 +68,7 @@ def test_long_documents_are_cut_into_pieces(tmp_path: Path) -> None:
     task, _ = prepared(tmp_path, ["a b c d e f g", "a b"] * 10)
     splits = MaskedLanguageModel.read(MaskedData(text=str(tmp_path / "text.txt")), seed=1)
     pieces = task.encode(splits.train)
+    assert task.encode(splits.test) == []
     assert [(len(piece.tokens), piece.line) for piece in pieces[:4]] == [(5, 1), (2, 1), (2, 2), (5, 3)]
 
 

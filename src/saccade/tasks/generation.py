@@ -140,6 +140,7 @@ class Written:
             self.finished = True
 
 
+@torch.inference_mode()
 def write(
     model: nn.Module, tokenizer: Tokenizer, prompt: Prompt, options: GenerationOptions
 ) -> Iterator[list[Written]]:
@@ -183,6 +184,7 @@ def mean_log_probability(written: Written) -> float:
     return sum(written.log_probabilities) / max(1, len(written.log_probabilities))
 
 
+@torch.inference_mode()
 def _searched(model: nn.Module, tokenizer: Tokenizer, prompt: Prompt, options: GenerationOptions) -> list[Written]:
     rows = torch.tensor([prompt.ids], device=device_of(model))
     network, state = _started(model, rows, options.max_tokens)
@@ -244,8 +246,7 @@ def _started(model: nn.Module, rows: Int[Tensor, "B T"], max_tokens: int) -> tup
     network = cast(LanguageNetwork, model)
     limit = known_positions(model)
     stepper: Any = network if limit is None else Sliding(cast(Any, network), limit)
-    with torch.no_grad():
-        return stepper, stepper.start(rows[:, :-1], rows.shape[1] + max_tokens)
+    return stepper, stepper.start(rows[:, :-1], rows.shape[1] + max_tokens)
 
 
 def _following(tokenizer: Tokenizer, ids: Sequence[int]) -> str:

@@ -191,6 +191,8 @@ class LanguageModel(Task):
     # --- training ---
 
     def encode(self, examples: Sequence[Document]) -> list[Window]:
+        if not examples:
+            return []
         return make_stream(self.tokenizer, examples, separated=self.separated).windows(self.context)
 
     def lengths(self, examples: Sequence[Window]) -> Int[np.ndarray, "n 1"]:
