@@ -11,7 +11,7 @@ from deep_translator import LibreTranslator  # type: ignore[import-not-found, im
 from libretranslatepy import LibreTranslateAPI  # type: ignore[import-not-found, import-untyped, unused-ignore]
 from servers import Runner, Running
 
-from saccade.serving import Models
+from saccade.serving import Limits, Models
 from saccade.serving.languages import Detector
 from saccade.serving.segments import segment_html, segment_text
 
@@ -129,3 +129,11 @@ def test_texts_are_cut_into_sentences_and_joined_again() -> None:
     cut = segment_html(page)
     assert cut.sentences == ["a & b"]
     assert cut.join(["<c>"]) == "<b>&lt;c&gt;</b><pre>x &lt; y</pre>"
+
+
+def test_many_texts_are_one_request(folders: dict[str, Path], runner: Runner) -> None:
+    models = Models(Limits(queue=1))
+    models.add(folders["tiny"])
+    running = runner.start(models)
+    answer = running.client.post("/translate", json={"q": [ENGLISH, "", ENGLISH] * 40, "source": "en", "target": "fr"})
+    assert answer.json() == {"translatedText": [FRENCH, "", FRENCH] * 40}

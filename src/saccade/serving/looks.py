@@ -6,14 +6,13 @@ are many numbers, so only the most recently used looks are kept.
 
 from __future__ import annotations
 
+import math
 import secrets
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
-
-import numpy as np
 
 from saccade.errors import OptionError
 from saccade.lens.axis import Axis
@@ -27,7 +26,7 @@ from saccade.tasks.images_answer import GivenImage
 from saccade.tasks.text_classifier import Classified
 from saccade.tasks.translator import Translated
 
-__all__ = ["Edits", "Look", "Looks", "answer_record", "no_attention", "plain_record"]
+__all__ = ["Edits", "Look", "Looks", "answer_record", "finite", "no_attention", "plain_record"]
 
 #: Where the surest head of a layer is looked for: rows times columns.
 SMALL = 1 << 16
@@ -142,8 +141,17 @@ def answer_record(answer: Answer) -> dict[str, Any]:
 
 def plain_record(answer: Answer) -> dict[str, Any]:
     """An answer in plain values, without its alternatives."""
-    score = answer.score if np.isfinite(answer.score) else None
-    return {"text": answer.text, "score": score} | answer.record()
+    found: dict[str, Any] = finite({"text": answer.text, "score": answer.score} | answer.record())
+    return found
+
+
+def finite(value: Any) -> Any:
+    """Plain values as JSON can hold them: an infinite log-probability is null."""
+    if isinstance(value, dict):
+        return {key: finite(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _numbered_axes(view: View) -> tuple[dict[str, Axis], dict[int, str]]:

@@ -6,7 +6,7 @@ import re
 import subprocess
 import threading
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
@@ -28,6 +28,8 @@ from saccade.tasks.translator import Translator
 
 __all__ = ["Models", "Served", "name_of_folder"]
 
+#: Long texts that may wait to be read by one model.
+READINGS = 4
 _NAME = re.compile(r"[\w][\w.+-]{0,99}")
 
 
@@ -45,6 +47,18 @@ class Served:
     def open(cls, name: str, folder: Path, device: str, limits: Limits) -> Served:
         predictor = open_model(folder, device)
         return cls(name, folder, predictor, bundle_recipe(folder), Worker(predictor, limits))
+
+    @cached_property
+    def reader(self) -> Worker:
+        """A second thread, for long texts: who asks the model something short does not wait for them."""
+        limits = self.worker.limits
+        return Worker(self.predictor, replace(limits, seconds=limits.map_seconds, queue=READINGS))
+
+    def close(self) -> None:
+        """Finish what is waiting."""
+        self.worker.close()
+        if "reader" in self.__dict__:
+            self.reader.close()
 
     @property
     def languages(self) -> tuple[str, str] | None:
@@ -202,7 +216,7 @@ class Models(Mapping[str, Served]):
             pending.process.terminate()
             pending.process.wait()
         for served in self._served.values():
-            served.worker.close()
+            served.close()
 
 
 def name_of_folder(folder: Path) -> str:

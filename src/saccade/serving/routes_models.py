@@ -14,7 +14,7 @@ from saccade.errors import OptionError
 from saccade.serving.events import event_stream
 from saccade.serving.inputs import read_input, read_inputs, read_text
 from saccade.serving.limits import check_options
-from saccade.serving.looks import Edits, Look, answer_record, no_attention, plain_record
+from saccade.serving.looks import Edits, Look, answer_record, finite, no_attention, plain_record
 from saccade.serving.models import Served
 from saccade.serving.refusals import Refused
 from saccade.serving.state import State, state_of
@@ -133,7 +133,7 @@ async def read_map(request: Request, name: str, body: MapBody) -> StreamingRespo
         kept = state.looks.add(Look(served, text, view))
         send({"look": kept.describe()})
 
-    return event_stream(served.worker, read)
+    return event_stream(served.reader, read)
 
 
 def _look(state: State, served: Served, given: Any, body: LookBody) -> dict[str, Any]:
@@ -178,4 +178,5 @@ def _change(served: Served, given: Any, edits: Edits, options: dict[str, Any]) -
         name: {"text": one.text, "tokens": one.tokens, "before": one.before, "after": one.after}
         for name, one in (("before", change.before), ("after", change.after))
     }
-    return {"changed": change.changed, "same": change.is_same, **sides}
+    told: dict[str, Any] = finite({"changed": change.changed, "same": change.is_same, **sides})
+    return told

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import email.policy
+from collections.abc import Iterator
 from email import message_from_bytes
 from typing import Annotated, Any, Literal
 from urllib.parse import parse_qsl
@@ -19,6 +20,7 @@ from saccade.serving.refusals import Refused
 from saccade.serving.segments import Segmented, segment_html, segment_text
 from saccade.serving.state import State, state_of
 from saccade.serving.strict import parse_json
+from saccade.tasks.answer import Answer
 
 __all__ = ["router"]
 
@@ -68,9 +70,7 @@ async def translate(request: Request) -> dict[str, Any]:
     found = [state.detector.detect(text)[:1] if body.source == AUTO else [] for text in texts]
     sources = [one[0].language if one else body.source for one in found]
     routes = [_model(state, source, body.target) for source in sources]
-    results = await asyncio.gather(
-        *(_translated(state, served, text, body) for served, text in zip(routes, texts, strict=True))
-    )
+    results = await _translated(state, routes, texts, body)
     answer: dict[str, list[Any]] = {"translatedText": [first for first, _ in results]}
     if body.source == AUTO:
         answer["detectedLanguage"] = [one[0]._asdict() if one else None for one in found]
@@ -177,27 +177,56 @@ def _model(state: State, source: str, target: str) -> Served | None:
     return pairs[source, target]
 
 
-async def _translated(state: State, served: Served | None, text: str, body: TranslateBody) -> tuple[str, list[str]]:
-    """The best translation of a text, and others."""
-    if served is None:
-        return text, []
-    characters, tokens = state.limits.characters, state.limits.tokens
-    if len(text) > characters:
-        raise Refused(413, f"The text has {len(text):,} characters; {characters:,} are taken.")
-    segmented = segment_html(text) if body.format == "html" else segment_text(text)
-    sentences = await asyncio.to_thread(
-        lambda: [read_text(served, one, characters, tokens) for one in segmented.sentences]
-    )
-    if not sentences:
-        return text, []
-    count = body.alternatives + 1
-    options: dict[str, Any] = {"sample": False}
-    if count > 1:
-        options |= {"n_best": count, "beam": max(count, getattr(served.predictor.bundle.decoding, "beam", 1))}
-    answers = await asyncio.wrap_future(served.worker.predict(sentences, options))
-    every = [[answer.text, *(other.text for other in answer.alternatives)] for answer in answers]
-    joined = [_nth(segmented, every, number) for number in range(min(count, max(map(len, every))))]
-    return joined[0], joined[1:]
+async def _translated(
+    state: State, routes: list[Served | None], texts: list[str], body: TranslateBody
+) -> list[tuple[str, list[str]]]:
+    """The best translation of each text, and others. All that goes to one model is asked for at once."""
+    cut = await asyncio.to_thread(_segmented, state, routes, texts, body.format)
+    models = {served.name: served for served in routes if served is not None}
+    asked: dict[str, list[str]] = {name: [] for name in models}
+    for served, segmented in zip(routes, cut, strict=True):
+        if served is not None:
+            asked[served.name] += segmented.sentences
+    answers = {
+        name: models[name].worker.predict(sentences, _options(models[name], body.alternatives + 1))
+        for name, sentences in asked.items()
+        if sentences
+    }
+    found: dict[str, Iterator[Answer]] = {}
+    for name, future in answers.items():
+        done: list[Answer] = await asyncio.wrap_future(future)
+        found[name] = iter(done)
+    results: list[tuple[str, list[str]]] = []
+    for served, text, segmented in zip(routes, texts, cut, strict=True):
+        if served is None or not segmented.sentences:
+            results.append((text, []))
+            continue
+        some = [next(found[served.name]) for _ in segmented.sentences]
+        every = [[answer.text, *(other.text for other in answer.alternatives)] for answer in some]
+        joined = [_nth(segmented, every, n) for n in range(min(body.alternatives + 1, max(map(len, every))))]
+        results.append((joined[0], joined[1:]))
+    return results
+
+
+def _segmented(state: State, routes: list[Served | None], texts: list[str], format: str) -> list[Segmented]:
+    """The sentences of each text, none of them too long."""
+    limits, cut = state.limits, []
+    for served, text in zip(routes, texts, strict=True):
+        if len(text) > limits.characters:
+            raise Refused(413, f"A text has {len(text):,} characters; {limits.characters:,} are taken.")
+        cut.append(segment_html(text) if format == "html" else segment_text(text))
+        if served is not None:
+            for sentence in cut[-1].sentences:
+                read_text(served, sentence, limits.characters, limits.tokens)
+    return cut
+
+
+def _options(served: Served, count: int) -> dict[str, Any]:
+    """How a model is asked for so many translations of each sentence."""
+    if count == 1:
+        return {"sample": False}
+    beam = getattr(served.predictor.bundle.decoding, "beam", 1)
+    return {"sample": False, "n_best": count, "beam": max(count, beam)}
 
 
 def _nth(segmented: Segmented, every: list[list[str]], number: int) -> str:
