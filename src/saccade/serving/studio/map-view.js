@@ -89,7 +89,9 @@ export class MapView {
   go(place) {
     const smallest = Math.min(this.whole().scale, 1);
     const scale = within(place.scale, smallest * 0.8, LARGEST);
-    this.place = { x: within(place.x, 0, this.columns.length), y: within(place.y, 0, this.rows.length), scale };
+    const { width, height } = this.room; // what is smaller than the room lies at its left and top
+    const [right, bottom] = [Math.max(this.columns.length, width / scale / 2), Math.max(this.rows.length, height / scale / 2)];
+    this.place = { x: within(place.x, 0, right), y: within(place.y, 0, bottom), scale };
     this.redraw();
     this.moved(this.place);
   }
@@ -164,10 +166,10 @@ export class MapView {
     const step = scale >= WITH_TOKENS ? 1 : Math.max(1, this.room.width / scale / 8);
     /** @type {Record<string, () => void>} */
     const moves = {
-      ArrowLeft: () => this.step({ x: x - step, y, scale }),
-      ArrowRight: () => this.step({ x: x + step, y, scale }),
-      ArrowUp: () => this.step({ x, y: y - step, scale }),
-      ArrowDown: () => this.step({ x, y: y + step, scale }),
+      ArrowLeft: () => this.go({ x: x - step, y, scale }),
+      ArrowRight: () => this.go({ x: x + step, y, scale }),
+      ArrowUp: () => this.go({ x, y: y - step, scale }),
+      ArrowDown: () => this.go({ x, y: y + step, scale }),
       "+": () => this.zoomAt(2),
       "=": () => this.zoomAt(2),
       "-": () => this.zoomAt(0.5),
@@ -178,12 +180,8 @@ export class MapView {
     event.preventDefault();
     event.stopPropagation();
     run();
-    this.pointAt(Math.floor(this.place.y), Math.floor(this.place.x));
-  }
-
-  /** @param {Place} place */
-  step(place) {
-    this.go(place);
+    const last = (/** @type {string[]} */ labels, /** @type {number} */ at) => Math.min(labels.length - 1, Math.floor(at));
+    this.pointAt(last(this.rows, this.place.y), last(this.columns, this.place.x));
   }
 
   // --- drawing ---

@@ -99,7 +99,9 @@ export class StepView {
       return input;
     }
     if (step.name !== "masked") return make("span", { class: "mono" });
-    return make("button", { type: "button", class: "mono", "aria-label": label, onclick: () => this.listener.masked(row, column) });
+    const button = make("button", { type: "button", class: "mono", onclick: () => this.listener.masked(row, column) });
+    button.dataset.label = label;
+    return button;
   }
 
   /** @param {HTMLInputElement} input @param {number} row @param {number} column */
@@ -139,6 +141,7 @@ export class StepView {
           if (document.activeElement !== cell || Number(cell.value) !== value) cell.value = rounded(value ?? 0);
           cell.removeAttribute("data-wrong");
         } else cell.textContent = value === null ? "−∞" : number(value, decimals);
+        if (cell.dataset.label) cell.setAttribute("aria-label", `${cell.dataset.label}: ${cell.textContent}`);
         frame.title = value === null ? "masked" : String(value);
         if (step.name === "weights" && value !== null) {
           frame.style.backgroundColor = colourOf(value);

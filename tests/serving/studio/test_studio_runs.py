@@ -1,0 +1,85 @@
+"""Runs and Words: curves as they grow, one sentence over the checkpoints, what a model knows of words."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from playwright.sync_api import expect
+from servers import Runner, Running
+from studio_pages import OpenStudio, number, parts_of
+
+from saccade.serving import Limits, Models
+
+
+@pytest.fixture
+def followed(tiny_run: Path, tmp_path: Path, runner: Runner) -> tuple[str, Path]:
+    """The address of a server, and a run that it shows as if it were not finished yet."""
+    run = tmp_path / "runs" / "growing"
+    shutil.copytree(tiny_run, run)
+    (run / "result.json").unlink()
+    shutil.copytree(tiny_run, tmp_path / "runs" / "done")
+    return runner.start(Models(Limits()), runs=tmp_path / "runs").url, run
+
+
+def test_a_training_is_followed(open_studio: OpenStudio, followed: tuple[str, Path]) -> None:
+    url, run = followed
+    page = open_studio("/runs?run=growing", url=url)
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    losses = [line for line in lines if "loss" in line]
+    curve = page.locator(".curve", has_text="training loss")
+    expect(curve.locator(".mono")).to_contain_text(f"at step {losses[-1]['step']}")
+    assert f"{len(losses)} points" in (curve.locator("canvas").get_attribute("aria-label") or "")
+    shown = number(curve.locator(".mono").inner_text().split()[0])
+    assert shown == pytest.approx(losses[-1]["loss"], abs=0.006)
+    with (run / "metrics.jsonl").open("a") as file:
+        file.write(json.dumps({"step": losses[-1]["step"] + 7, "loss": 0.5, "rate": 0.1, "seconds": 9.0}) + "\n")
+    expect(curve.locator(".mono")).to_contain_text(f"at step {losses[-1]['step'] + 7}")
+    (run / "result.json").write_text((run.parent / "done" / "result.json").read_text())
+    expect(page.locator(".run p.quiet").first).to_contain_text("finished")
+
+
+def test_one_sentence_over_the_checkpoints(open_studio: OpenStudio, followed: tuple[str, Path]) -> None:
+    url, run = followed
+    page = open_studio("/runs", url=url)
+    page.get_by_role("button", name="growing").click()
+    probes = sorted((run / "probes").glob("*.json"))
+    last, first = (json.loads(probes[place].read_text()) for place in (-1, 0))
+    expect(page.locator(".probe-text")).to_have_text(last["text"])
+    page.get_by_label("Checkpoint", exact=True).press("Home")
+    expect(page.locator(".probe-text")).to_have_text(first["text"])
+    expect(page.locator(".probe .mono").first).to_contain_text(f"1 of {len(probes)}")
+    page.locator(".probe .heatmap").focus()
+    page.keyboard.press("PageUp")
+    page.keyboard.press("Home")
+    page.keyboard.press("ArrowRight")
+    expect(page.locator(".probe .readout small")).to_have_text("row 0, column 1")
+    assert number(page.locator(".probe .readout b").inner_text()) == pytest.approx(first["weights"][0][1])
+    assert parts_of(page)["step"] == str(int(probes[0].stem.removeprefix("step-")))
+    page.reload()
+    expect(page.locator(".probe-text")).to_have_text(first["text"])
+
+
+def test_words_and_their_neighbours(open_studio: OpenStudio, running: Running) -> None:
+    page = open_studio("/words?m=tiny")
+    page.get_by_label("A word").fill("cat")
+    page.get_by_label("Another word").fill("dog")
+    page.get_by_role("button", name="Show").click()
+    page.wait_for_selector(".pair:visible")
+    query = {"word": "cat", "other": "dog", "neighbours": 12}
+    expected = running.client.get("/api/models/tiny/words", params=query).json()
+    shown = [number(text) for text in page.locator(".bars .mono").all_inner_texts()]
+    np.testing.assert_allclose(shown, [one["correlation"] for one in expected["neighbours"]], atol=5.01e-4)
+    assert number(page.locator(".pair dd").inner_text()) == pytest.approx(expected["other"]["correlation"], abs=5.01e-5)
+    assert parts_of(page) == {"m": "tiny", "word": "cat", "other": "dog"}
+    name = page.locator(".bars button").first.inner_text().lstrip("·")
+    page.locator(".bars button").first.click()
+    expect(page.get_by_label("A word")).to_have_value(name)
+
+
+def test_an_unknown_word_is_a_sentence(open_studio: OpenStudio) -> None:
+    page = open_studio("/words?m=back&word=zebra", may_refuse=True)
+    expect(page.locator("#status .error")).to_have_text("The word 'zebra' is not in the vocabulary of this model.")
