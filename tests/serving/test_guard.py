@@ -11,7 +11,7 @@ import httpx
 import pytest
 from servers import Runner, Running, post
 
-from saccade.serving import Limits, Models, is_loopback
+from saccade.serving import Limits, Models, is_loopback, listen
 from saccade.serving.looks import Look, Looks
 
 JSON = {"content-type": "application/json"}
@@ -177,3 +177,11 @@ def test_what_watches_the_server_is_told(client: httpx.Client) -> None:
     assert samples['saccade_request_seconds_bucket{le="+Inf"}'] == samples["saccade_request_seconds_count"]
     names = [line.split()[2] for line in lines if line.startswith("# TYPE")]
     assert len(names) == len(set(names))
+
+
+def test_answers_are_sent_at_once() -> None:
+    """asyncio switches off Nagle's algorithm for sockets that are named as TCP: else each answer takes 40 ms more."""
+    with listen("127.0.0.1", 0) as listening, socket.create_connection(listening.getsockname()):
+        accepted, _ = listening.accept()
+        assert accepted.proto == socket.IPPROTO_TCP
+        accepted.close()
