@@ -233,9 +233,8 @@ def test_a_bounded_number_is_kept():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("recipe", "most"), [("digit-autoencoder", 0.25), ("sentence-autoencoder", 0.5)])
-def test_the_recipes(recipe, most, tmp_path, one_thread):
+def test_digits_come_back_from_8_numbers(tmp_path, one_thread):
     with pytest.raises(SystemExit) as left:
-        main(["train", f"recipes/{recipe}.toml", "-o", str(tmp_path / "run")])
+        main(["train", "recipes/digit-autoencoder.toml", "-o", str(tmp_path / "run")])
     assert left.value.code == 0
-    assert json.loads((tmp_path / "run" / "result.json").read_text())["scores"]["loss"] <= most
+    assert json.loads((tmp_path / "run" / "result.json").read_text())["scores"]["loss"] <= 0.2
