@@ -123,7 +123,8 @@ class Trainer:
     def update(self, group: list[list[int]]) -> tuple[float, float, int]:
         """One step of the optimizer on these batches: their loss, its rate, and how many tokens were predicted."""
         settings, step = self.settings, self.progress.step + 1
-        self.model.train()
+        if not self.model.training:  # it asks every module, which a small model feels
+            self.model.train()
         rate = learning_rate(settings, step)
         for parameters in self.optimizer.param_groups:
             parameters["lr"] = rate
