@@ -21,6 +21,7 @@ from saccade.cli.look import look
 from saccade.cli.predict import predict
 from saccade.cli.serve import serve_models
 from saccade.cli.train import new, train
+from saccade.cli.words import words
 from saccade.errors import SaccadeError
 
 __all__ = ["app", "main"]
@@ -44,7 +45,7 @@ saccade --help lists the commands, saccade COMMAND --help their options.
 """
 
 app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
-for command in (demo, new, train, predict, look, evaluate, score, compare, explain, data):
+for command in (demo, new, train, predict, look, words, evaluate, score, compare, explain, data):
     app.command()(command)
 app.command("serve")(serve_models)
 
