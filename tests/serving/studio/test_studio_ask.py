@@ -283,3 +283,37 @@ def test_keys_are_listed(open_studio: OpenStudio) -> None:
     page.wait_for_selector("html[data-ready=walk]")
     page.go_back()
     page.wait_for_selector("html[data-ready=ask]")
+
+
+def test_by_keyboard_alone(open_studio: OpenStudio) -> None:
+    page = open_studio("/ask?m=tiny")
+
+    def tab_to(selector: str) -> None:
+        for _ in range(60):
+            if page.evaluate("selector => document.activeElement.matches(selector)", selector):
+                return
+            page.keyboard.press("Tab")
+        raise AssertionError(f"Tab does not lead to {selector}")
+
+    tab_to("textarea")
+    page.keyboard.type(SENTENCE)
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".heads[data-ready]")
+    tab_to("button.word")
+    tab_to(".heatmap")
+    page.keyboard.press("PageDown")
+    page.keyboard.press("Enter")
+    expect(page.locator("button.word[aria-pressed=true]")).to_have_text(".")
+    tab_to("button.head")
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("Enter")
+    expect(page.locator("button.head[aria-pressed=true]")).to_be_focused()
+    page.keyboard.press("x")
+    page.wait_for_selector(".cell[data-off] button.head[aria-pressed=true]")
+    page.wait_for_selector(".outcome dd")
+
+
+def test_a_text_too_long_for_the_map_of_this_page(open_studio: OpenStudio) -> None:
+    page = open_studio("/ask?m=filler&t=" + "+".join(["the cat sees [MASK]".replace(" ", "+")] + ["dog"] * 1200))
+    expect(page.locator("#status .error")).to_contain_text("The page Map shows texts of any length.")
+    assert page.locator(".bars li").count() == 5  # the answer is there all the same

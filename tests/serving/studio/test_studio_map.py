@@ -43,7 +43,7 @@ def reading(page: Page) -> tuple[int, int, float, str]:
 def test_from_all_of_it_to_one_number(open_studio: OpenStudio, running: Running, look: dict[str, Any]) -> None:
     page = open_map(open_studio, width=400)
     name, head = look["layer"], int(look["head"])
-    assert page.locator(".map-label").inner_text() == "max of 2×2 weights"
+    expect(page.locator(".map-label")).to_have_text("max of 2×2 weights")
     page.locator(".map").focus()
     page.keyboard.press("ArrowRight")
     row, column, value, text = reading(page)
@@ -54,7 +54,7 @@ def test_from_all_of_it_to_one_number(open_studio: OpenStudio, running: Running,
     for _ in range(6):
         page.keyboard.press("+")
     page.wait_for_selector(".map[data-ready=yes][data-level='1']")
-    assert page.locator(".map-label").inner_text() == "exact weights"
+    expect(page.locator(".map-label")).to_have_text("exact weights")
     page.keyboard.press("ArrowDown")
     row, column, value, _ = reading(page)
     part = {"rows": f"{row}:{row + 1}", "columns": f"{column}:{column + 1}"}

@@ -1,7 +1,7 @@
 // What one answer looked at: the heat map, the arcs, or the picture, with the cell that is read out.
 
 import { addressOf } from "./address.js";
-import { weightsOf } from "./api.js";
+import { Refused, weightsOf } from "./api.js";
 import { Arcs } from "./arcs.js";
 import { make, reveal, visible, within } from "./dom.js";
 import { HeatMap } from "./heatmap.js";
@@ -16,6 +16,7 @@ import { Readout } from "./readout.js";
  * @typedef {import("./ask-state.js").Settled} Settled
  */
 
+const MOST_TOKENS = 1024; // that the server sends at once
 let count = 0;
 
 export class Figure {
@@ -140,6 +141,10 @@ export class Figure {
 
 /** @param {Look} look @param {Settled} settled @returns {Promise<Matrix>} */
 async function matrixOf(look, { attention, head, words }) {
+  const longest = Math.max(look.axes[attention.rows].tokens.length, look.axes[attention.columns].tokens.length);
+  if (longest > MOST_TOKENS) {
+    throw new Refused(`The text has ${longest} tokens here; this page draws up to ${MOST_TOKENS}. The page Map shows texts of any length.`, 413);
+  }
   if (head !== "alignment" || !look.alignment) return weightsOf(look, attention.name, head, words);
   const { rows, columns, values } = look.alignment;
   return { rows: rows.length, columns: columns.length, values: Float64Array.from(values.flat()) };

@@ -114,26 +114,26 @@ class AskPage {
     });
     if (given[0] === "") return void reveal(this.seen, false); // no examples: waits for a text
     const asked = await this.studio.status.during("Asking the model", async (signal) => {
-      for (const [place, sentence] of used.entries()) {
-        const state = place ? { ...this.state, cut: [], swap: null, which: 0 } : this.state;
-        await sentence.ask(given[place], state, signal);
+      try {
+        await this.askAll(used, given, signal);
+      } catch (error) {
+        if (!(error instanceof Refused) || error.status !== 404) throw error;
+        for (const one of used) one.forget(); // the server keeps looks for a while only: asked for again
+        await this.askAll(used, given, signal);
       }
-      await this.draw(used);
       return true;
     });
     this.element.toggleAttribute("data-old", !asked);
     return undefined;
   }
 
-  /** @param {Sentence[]} used */
-  async draw(used) {
-    try {
-      await Promise.all([...used.map((one) => one.draw(this.state)), this.drawControls()]);
-    } catch (error) {
-      if (!(error instanceof Refused) || error.status !== 404) throw error;
-      for (const one of used) one.forget(); // the server keeps looks for a while only
-      throw new Refused("This look is no longer kept; ask again by pressing Enter in the text.", 404);
+  /** @param {Sentence[]} used @param {Given[]} given @param {AbortSignal} signal */
+  async askAll(used, given, signal) {
+    for (const [place, sentence] of used.entries()) {
+      const state = place ? { ...this.state, cut: [], swap: null, which: 0 } : this.state;
+      await sentence.ask(given[place], state, signal);
     }
+    await Promise.all([...used.map((one) => one.draw(this.state)), this.drawControls()]);
   }
 
   /** @param {Model} model @param {boolean} isTwo */

@@ -19,6 +19,7 @@ const LOADERS = {
   runs: () => import("./runs.js"),
   words: () => import("./words.js"),
 };
+const PAUSE = 700; // milliseconds between two looks at a model that is being trained
 const WITH_MODEL = ["ask", "map", "words"];
 /** @type {Record<string, string>} */
 const TITLES = { ask: "Ask", walk: "Walk", map: "Map", runs: "Runs", words: "Words" };
@@ -157,17 +158,21 @@ function listen() {
   });
 }
 
-/** Reads which models there are; while none is ready, says how far the first one is. */
+/** Reads which models there are; while the first is still being trained, says how far it is. */
 async function readModels() {
   for (;;) {
+    /** @type {(Model & {ready: boolean, progress: number, steps: number | null, failure: string | null})[]} */
     const found = await get("/api/models");
-    studio.models = found.filter((/** @type {any} */ one) => one.ready !== false);
-    const waiting = found.find((/** @type {any} */ one) => one.ready === false);
-    if (studio.models.length || !waiting) return studio.status.say(null);
-    const share = typeof waiting.progress === "number" ? ` ${Math.floor(100 * waiting.progress)} %` : "";
-    studio.status.say(waiting.failure ?? `The model ${waiting.name} is being trained, which takes a few minutes …${share}`);
-    if (waiting.failure) return;
-    await new Promise((resume) => setTimeout(resume, 500));
+    studio.models = found.filter((one) => one.ready !== false);
+    const waiting = found.find((one) => one.ready === false);
+    if (studio.models.length || !waiting || waiting.failure) {
+      studio.status.wait(null);
+      return studio.status.say(studio.models.length ? null : (waiting?.failure ?? null));
+    }
+    const { name, progress, steps } = waiting;
+    const far = steps ? `: step ${progress} of ${steps}, ${Math.floor((100 * progress) / steps)} %` : "";
+    studio.status.wait(`The model ${name} is being trained${far}. The page Runs shows how it learns.`, progress / (steps ?? 1));
+    await new Promise((resume) => setTimeout(resume, PAUSE));
   }
 }
 

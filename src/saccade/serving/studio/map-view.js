@@ -37,6 +37,9 @@ export class MapView {
     this.place = { x: 0, y: 0, scale: 1 };
     /** @type {{row: number, column: number} | null} */
     this.pointed = null;
+    this.waitingSince = 0;
+    /** @type {number | undefined} */
+    this.timer = undefined;
     this.redraw = eachFrame(() => this.draw());
     /** @type {Map<number, {x: number, y: number}>} */
     this.pointers = new Map();
@@ -145,7 +148,6 @@ export class MapView {
     const isThere = row >= 0 && column >= 0 && row < this.rows.length && column < this.columns.length;
     this.pointed = isThere ? { row, column } : null;
     this.redraw();
-    if (this.pointed) this.told(this.readOut(row, column));
   }
 
   /** @param {number} row @param {number} column */
@@ -203,9 +205,20 @@ export class MapView {
     context.restore();
     this.drawLabels(context, part, width, height);
     const said = level === 1 ? "exact weights" : `${this.tiles.source.pool} of ${level}×${level} weights`;
-    this.label.textContent = ready < all ? `${said} · ${ready} of ${all} tiles` : said;
+    this.label.textContent = ready < all ? `${said} · ${ready} of ${all} tiles${this.waited()}` : said;
+    if (ready === all) this.waitingSince = 0;
+    if (this.pointed) this.told(this.readOut(this.pointed.row, this.pointed.column));
     this.element.dataset.ready = ready < all ? "no" : "yes";
     this.element.dataset.level = String(level);
+  }
+
+  /** How long tiles are waited for: the first picture of a long text takes a while. */
+  waited() {
+    this.waitingSince ||= performance.now();
+    const seconds = Math.floor((performance.now() - this.waitingSince) / 1000);
+    clearTimeout(this.timer);
+    this.timer = window.setTimeout(this.redraw, 500);
+    return seconds ? ` · ${seconds} s` : "";
   }
 
   /** @param {number} token @param {number} start @param {number} offset */

@@ -32,7 +32,7 @@ class MapPage {
   constructor(studio) {
     this.studio = studio;
     this.readout = make("p", { id: "map-readout", class: "readout", role: "status", "aria-live": "polite" });
-    this.view = new MapView((place) => this.moved(place), (text) => (this.readout.textContent = text));
+    this.view = new MapView((place) => this.moved(place), (text) => this.tell(text));
     this.made = make("select", { "aria-label": "The text", onchange: () => this.chooseText() });
     this.area = make("textarea", { rows: 6, "aria-label": "Your long text", placeholder: "Paste a long text, up to 64k tokens" });
     const file = make("input", { type: "file", accept: ".txt,text/plain", class: "unseen", "aria-label": "A text file", onchange: () => void this.readFile(file) });
@@ -178,6 +178,11 @@ class MapPage {
   /** @param {string} text */
   readText(text) {
     if (text.trim()) this.change({ ...NO_PLACE, words: null, ...keepText(text) }, "push");
+  }
+
+  /** @param {string} text what a screen reader says only if it is new */
+  tell(text) {
+    if (this.readout.textContent !== text) this.readout.textContent = text;
   }
 
   /** @param {Place} place */

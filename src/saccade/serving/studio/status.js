@@ -66,6 +66,14 @@ export class Status {
     }
   }
 
+  /** Tells of something that goes on elsewhere and cannot be stopped here. @param {string | null} what null: it is done @param {number} [share] */
+  wait(what, share = 0) {
+    reveal(this.working, what !== null);
+    reveal(this.stopButton, what === null);
+    this.bar.value = share;
+    this.text.textContent = what ?? "";
+  }
+
   /** @param {unknown} error */
   fail(error) {
     if (error instanceof Refused) this.say(error.message);

@@ -19,14 +19,13 @@ import { picture } from "./ramp.js";
  */
 
 const CELLS = 256; // along a tile
-const LARGEST_SPAN = 4096; // tokens along a tile: more weights are not pooled in one request
 export const COARSEST = 256;
 const MOST_KEPT = 700;
 const AT_ONCE = 2; // the server computes the tiles of a look one after the other
 
 /** The tokens along a tile of a level. @param {number} level */
 export function spanOf(level) {
-  return Math.min(LARGEST_SPAN, CELLS * level);
+  return CELLS * level;
 }
 
 export class Tiles {
@@ -171,12 +170,16 @@ export class Tiles {
     return tile.picture;
   }
 
-  /** The value at a row and column as finely as it is known. @param {number} row @param {number} column @param {number} level */
+  /** The value at a row and column as finely as it is known. @param {number} row @param {number} column @param {number} level no finer */
   valueAt(row, column, level) {
-    const [tile] = this.drawable(level, { top: row, bottom: row + 1, left: column, right: column + 1 }).reverse();
-    if (!tile) return null;
-    const [down, across] = [Math.floor((row - tile.top) / tile.cell[0]), Math.floor((column - tile.left) / tile.cell[1])];
-    return { value: tile.matrix.values[down * tile.matrix.columns + across], cell: tile.cell };
+    for (let coarser = level; coarser <= COARSEST; coarser *= 2) {
+      const span = spanOf(coarser);
+      const tile = this.kept.get(this.keyOf(coarser, Math.floor(row / span), Math.floor(column / span)));
+      if (!tile) continue;
+      const [down, across] = [Math.floor((row - tile.top) / tile.cell[0]), Math.floor((column - tile.left) / tile.cell[1])];
+      return { value: tile.matrix.values[down * tile.matrix.columns + across], cell: tile.cell };
+    }
+    return null;
   }
 
   end() {

@@ -19,6 +19,7 @@ const DIRECT = ["queries", "keys", "values"];
 const SYMBOLS = new Set([...GIVEN, ...DIRECT]);
 const DRAG = 6; // pixels a tenth
 const STEP = 0.1;
+const DECIMALS = 3;
 
 /** @param {Step} step Whether its numbers are given, not computed. */
 export function isGiven(step) {
@@ -45,6 +46,7 @@ export class StepView {
     /** @type {(number | null)[][]} */
     this.before = []; // as they were shown last
     this.name = "";
+    this.decimals = 0; // of given numbers, while they are not edited
     this.table.addEventListener("pointerover", (event) => this.onPointer(event));
     this.table.addEventListener("pointerleave", () => listener.left());
     this.table.addEventListener("focusin", (event) => this.onPointer(event));
@@ -60,7 +62,8 @@ export class StepView {
     this.equation.replaceChildren(...subscripts(step.equation));
     this.code.textContent = step.code;
     this.scroll.setAttribute("aria-label", `${step.title}, ${values.length} by ${values[0]?.length ?? 0} numbers`);
-    this.note.textContent = isGiven(step) ? "type, drag, or ↑ ↓" : step.name === "masked" ? "click a number to forbid or allow it" : "";
+    const hint = isGiven(step) ? " · type, drag, or ↑ ↓" : step.name === "masked" ? " · click a number to forbid or allow it" : "";
+    this.note.textContent = `${values.length} × ${values[0]?.length ?? 0}${hint}`;
     this.chooser.toggleAttribute("hidden", !isBlocked);
     if (isBlocked) {
       this.chooser.replaceChildren(...step.block_labels.map((label, place) => make("option", { value: place }, `of the query «${named(label)}»`)));
@@ -93,7 +96,7 @@ export class StepView {
       const input = make("input", { type: "text", inputmode: "decimal", class: "given mono", "aria-label": label, size: 5 });
       input.addEventListener("input", () => this.typed(input, row, column));
       input.addEventListener("focus", () => (input.value = String(this.values[row][column])));
-      input.addEventListener("blur", () => (input.value = rounded(this.values[row][column] ?? 0)));
+      input.addEventListener("blur", () => (input.value = (this.values[row][column] ?? 0).toFixed(this.decimals)));
       input.addEventListener("keydown", (event) => this.stepped(event, input, row, column));
       drag(input, (value) => this.set(input, row, column, value));
       return input;
@@ -132,13 +135,14 @@ export class StepView {
 
   /** @param {Step} step @param {(number | null)[][]} values @param {boolean} mayGlow */
   fill(step, values, mayGlow) {
-    const decimals = values.flat().every((value) => value === null || Number.isInteger(value)) ? 0 : 3;
+    const decimals = values.flat().every((value) => value === null || Number.isInteger(value)) ? 0 : DECIMALS;
+    this.decimals = decimalsOf(values);
     values.forEach((row, at) =>
       row.forEach((value, place) => {
         const cell = this.cells[at][place];
         const frame = /** @type {HTMLElement} */ (cell.parentElement);
         if (cell instanceof HTMLInputElement) {
-          if (document.activeElement !== cell || Number(cell.value) !== value) cell.value = rounded(value ?? 0);
+          if (document.activeElement !== cell || Number(cell.value) !== value) cell.value = (value ?? 0).toFixed(this.decimals);
           cell.removeAttribute("data-wrong");
         } else cell.textContent = value === null ? "−∞" : number(value, decimals);
         if (cell.dataset.label) cell.setAttribute("aria-label", `${cell.dataset.label}: ${cell.textContent}`);
@@ -173,9 +177,10 @@ export class StepView {
   }
 }
 
-/** A given number as it fits into its cell; all of it is shown while it is edited. @param {number} value */
-function rounded(value) {
-  return String(Number(value.toFixed(3)));
+/** Digits after the point that numbers need, as far as they fit into their cells. @param {(number | null)[][]} values */
+function decimalsOf(values) {
+  const needed = values.flat().map((value) => String(Number((value ?? 0).toFixed(DECIMALS))).split(".")[1]?.length ?? 0);
+  return Math.max(0, ...needed);
 }
 
 /** "A_ij v_j" with its letters below the line. @param {string} equation */
