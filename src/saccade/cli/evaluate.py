@@ -96,6 +96,7 @@ def _print(found: Evaluation, losses: Sequence[str], pictures: Path | None) -> N
     for line in found.lines:
         print(line)
     if pictures is not None:
+        pictures.mkdir(parents=True, exist_ok=True)
         for name, draw in found.figures.items():
             path = pictures / f"{name}.png"
             save(draw(False), path)
