@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import signal
 import subprocess
 import sys
@@ -56,10 +57,22 @@ def test_one_bad_request_does_not_spoil_the_others(folders: dict[str, Path]) -> 
     worker.close()
 
 
+def test_a_long_text_does_not_keep_others_waiting(folders: dict[str, Path]) -> None:
+    models = Models()
+    served = models.add(folders["tiny"])
+    hold, begun = threading.Event(), threading.Event()
+    served.reader.run(lambda: (begun.set(), hold.wait()))
+    begun.wait()
+    assert served.worker.predict([SENTENCES[0]], {}).result()
+    hold.set()
+    models.close()
+
+
 def test_a_long_computation_ends_at_its_limit(folders: dict[str, Path]) -> None:
-    worker = Worker(open_model(folders["writer"]), Limits(seconds=0.3))
+    predictor = open_model(folders["writer"])
+    worker = Worker(predictor, Limits(seconds=0.3))
     with pytest.raises(Refused, match=r"more than 0\.3 seconds") as ended:
-        worker.predict(["the"], {"max_tokens": 10**6, "tries": 8}).result()
+        worker.run(lambda: [predictor.predict(["the"], max_tokens=9) for _ in itertools.count()]).result()
     assert ended.value.status == 503
     assert worker.predict(["the"], {"max_tokens": 2}).result()  # and the next is answered
     worker.close()

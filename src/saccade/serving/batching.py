@@ -104,10 +104,10 @@ class Worker:
         while jobs := self._take():
             started = time.monotonic()
             self._deadline = started + self.limits.seconds
-            self._answer(jobs)
-            self._deadline = float("inf")
             self.batches += 1
             self.answered += sum(len(job.inputs) for job in jobs)
+            self._answer(jobs)
+            self._deadline = float("inf")
             self.busy_seconds += time.monotonic() - started
 
     def _take(self) -> list[_Job]:

@@ -75,6 +75,7 @@ def make_server(app: Guard) -> uvicorn.Server:
         app,
         log_level="warning",
         lifespan="off",
+        ws="none",
         timeout_graceful_shutdown=DRAIN,
         server_header=False,
         backlog=BACKLOG,
