@@ -55,7 +55,14 @@ def commented(recipe: Recipe, heading: Sequence[str]) -> str:
 def _line(key: str, value: Any, comment: str) -> str:
     if value is None:
         return f"{f'# {key} =':<{_WIDTH}}# {comment}"
-    return f"{tomli_w.dumps({key: value}).strip():<{_WIDTH - 1}} # {comment}"
+    return f"{f'{key} = {_value(value)}':<{_WIDTH - 1}} # {comment}"
+
+
+def _value(value: Any) -> str:
+    """A value as TOML has it, lists on one line."""
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(_value(one) for one in value)}]"
+    return tomli_w.dumps({"value": value}).strip().removeprefix("value = ")
 
 
 def _words(name: str) -> str:
