@@ -54,4 +54,4 @@ def _probe_text(folder: Path) -> str | None:
         return None
     kept = [str(token) for token in tokens if token not in ("</s>", "<s>")]
     joined = "".join(kept) if any("▁" in token for token in kept) else " ".join(kept)
-    return joined.replace("▁", " ").replace("<mask>", HOLE).strip() or None
+    return joined.replace("▁", " ").replace("<mask>", f" {HOLE}").replace("  ", " ").strip() or None

@@ -21,6 +21,7 @@ from saccade.attention.weights import WEIGHTS
 from saccade.errors import OptionError, TooLargeError
 from saccade.lens.document import MAX_OUTPUT, MAX_POSITIONS, MAX_WIDTH, Document
 from saccade.serving.looks import Look
+from saccade.tasks.predictor import Predictor
 
 __all__ = ["head_document"]
 
@@ -63,6 +64,8 @@ def _call(look: Look, name: str, head: int) -> Call:
         seen = entered.enter_context(watch(predictor.model, values=True))
         if look.answer is None:
             predictor.reading(look.given)
+        elif type(predictor).view_of is Predictor.view_of:  # this one only knows the view that was made before
+            predictor.predict([look.given])[0].view  # noqa: B018 - looking is what is watched
         else:
             predictor.view_of(look.given, look.answer)
     if name not in seen:
