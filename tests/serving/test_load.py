@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import signal
 import subprocess
@@ -18,6 +19,7 @@ from servers import Runner
 from saccade.errors import OptionError
 from saccade.serving import Limits, Models
 from saccade.serving.batching import Worker
+from saccade.serving.events import Send, event_stream
 from saccade.serving.refusals import Refused
 from saccade.tasks.bundle import open_model
 from toy_language import toy_pairs
@@ -75,6 +77,24 @@ def test_a_long_computation_ends_at_its_limit(folders: dict[str, Path]) -> None:
         worker.run(lambda: [predictor.predict(["the"], max_tokens=9) for _ in itertools.count()]).result()
     assert ended.value.status == 503
     assert worker.predict(["the"], {"max_tokens": 2}).result()  # and the next is answered
+    worker.close()
+
+
+def test_a_stream_that_nobody_reads_is_stopped(folders: dict[str, Path]) -> None:
+    worker = Worker(open_model(folders["tiny"]), Limits())
+
+    def forever(send: Send) -> None:
+        while True:
+            send("more")
+
+    async def read_one() -> bytes:
+        pieces = event_stream(worker, forever).body_iterator
+        first = await anext(pieces)  # type: ignore[call-overload]
+        await pieces.aclose()  # type: ignore[union-attr]
+        return bytes(first)
+
+    assert asyncio.run(read_one()) == b'data: "more"\n\n'
+    assert worker.run(lambda: True).result()
     worker.close()
 
 

@@ -31,6 +31,7 @@ def test_models_are_listed_with_what_they_take(client: httpx.Client) -> None:
     assert not models["tagger"]["streams"]
     assert models["shapes"]["image"] == {"height": 8, "width": 6, "channels": 1}
     assert models["tiny"]["defaults"]["beam"] == 5
+    assert models["tiny"]["options"]["beam"]["maximum"] == 32
 
 
 @pytest.mark.parametrize("name", INPUTS)

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from saccade.errors import OptionError
+from saccade.models import Config
 from saccade.serving.refusals import Refused
 
-__all__ = ["CEILINGS", "Limits", "check_options"]
+__all__ = ["CEILINGS", "Limits", "check_options", "described_options"]
 
 #: The highest values of options that cost time or memory; files of one's own may be answered with more.
 CEILINGS: Mapping[str, float] = {
@@ -54,3 +55,12 @@ def check_options(options: Mapping[str, Any]) -> None:
         size = len(given) if isinstance(given, list | str) else given
         if isinstance(size, int | float) and size > most:
             raise Refused(400, f"{name} is at most {most:g} here; not {size:g}.")
+
+
+def described_options(options: type[Config]) -> dict[str, Any]:
+    """The options of a model as JSON schemas, no higher than they are taken here."""
+    found: dict[str, Any] = options.model_json_schema().get("properties", {})
+    for name, schema in found.items():
+        if name in CEILINGS and schema.get("type") in ("integer", "number"):
+            schema["maximum"] = min(schema.get("maximum", CEILINGS[name]), CEILINGS[name])
+    return found

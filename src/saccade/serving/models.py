@@ -16,7 +16,7 @@ from saccade.data.images import Pixels
 from saccade.errors import OptionError, SaccadeError
 from saccade.serving.batching import Worker
 from saccade.serving.examples import examples_of, samples_of
-from saccade.serving.limits import Limits
+from saccade.serving.limits import Limits, described_options
 from saccade.serving.refusals import Refused
 from saccade.serving.runs import Run
 from saccade.serving.words import WordVectors, word_vectors
@@ -105,7 +105,7 @@ class Served:
             "streams": predictor.streams,
             "reads": self.reads,
             "has_attention": self._has_attention,
-            "options": predictor.options.model_json_schema().get("properties", {}),
+            "options": described_options(predictor.options),
             "defaults": predictor.chosen({}).model_dump(mode="json"),
             "examples": self.examples,
             "words": list(self.vectors),

@@ -76,6 +76,8 @@ def make_server(app: Guard) -> uvicorn.Server:
         log_level="warning",
         lifespan="off",
         ws="none",
+        loop="asyncio",  # these two whatever else is installed: what is refused, and how, stays the same
+        http="h11",
         timeout_graceful_shutdown=DRAIN,
         server_header=False,
         backlog=BACKLOG,
