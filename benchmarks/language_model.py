@@ -107,20 +107,22 @@ def stand_in(data: Data, shape: Shape, seed: int, fused: bool = False) -> Loop:
 
 
 def quality(data: Data, shape: Shape, seeds: list[int], progress: Progress) -> dict[str, list[float]]:
-    """The loss on the whole validation text, ours and the stand-in's, for each seed."""
-    losses: dict[str, list[float]] = {OURS: [], STAND_IN: []}
+    """The loss on the whole validation text, ours with products in fp32 and bf16, and the stand-in's, for each seed."""
+    losses: dict[str, list[float]] = {OURS: [], f"{OURS}, bf16": [], STAND_IN: []}
     for seed in seeds:
-        trainer, loop = our_trainer(data, shape, seed), stand_in(data, shape, seed)
-        groups = trainer.groups()
-        bar = progress.add_task(f"training, seed {seed}", total=2 * shape.steps)
-        torch.manual_seed(seed)
-        for _ in range(shape.steps):
-            trainer.update(next(groups))
-            progress.advance(bar)
+        bar = progress.add_task(f"training, seed {seed}", total=3 * shape.steps)
+        for name, precision in ((OURS, "fp32"), (f"{OURS}, bf16", "bf16")):
+            trainer = our_trainer(data, shape, seed, precision=precision)
+            groups = trainer.groups()
+            torch.manual_seed(seed)
+            for _ in range(shape.steps):
+                trainer.update(next(groups))
+                progress.advance(bar)
+            losses[name].append(whole_loss(trainer.model.eval(), data.validation_text, shape.context))
+        loop = stand_in(data, shape, seed)
         for _ in range(shape.steps):
             loop.update()
             progress.advance(bar)
-        losses[OURS].append(whole_loss(trainer.model.eval(), data.validation_text, shape.context))
         losses[STAND_IN].append(whole_loss(loop.model.eval(), data.validation_text, shape.context))
     return losses
 
