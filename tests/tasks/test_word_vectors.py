@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import torch
 from torch import nn
+from toy_labels import sentence, tagging, toy_texts
 
 from saccade.errors import OptionError, UnknownNameError
 from saccade.models import (
@@ -18,11 +18,15 @@ from saccade.models import (
     RecurrentSeq2Seq,
     TransformerConfig,
 )
+from saccade.models.autoencoder import TransformerAutoencoder, TransformerAutoencoderConfig
 from saccade.models.layers import WordEmbedding
+from saccade.tasks.autoencoder import Autoencoder
+from saccade.tasks.autoencoder_media import TextMedium
+from saccade.tasks.classification import Classification, ClassificationText
+from saccade.tasks.masked_language_model import MaskedLanguageModel
 from saccade.tasks.task import Bundle
 from saccade.tasks.words import Neighbour, WordVectors, word_vectors
 from saccade.text import Tokenizer
-from saccade.text.vocabulary import Vocabulary
 
 WORDS = Tokenizer.train(["dog dog dog cat cat bird fish"], "word")
 
@@ -98,8 +102,9 @@ def test_a_map_of_two_words_is_refused() -> None:
         WordVectors("input", few, torch.eye(few.vocabulary_size), one_hot=False).map()
 
 
-def bundle(model: nn.Module, **task: Any) -> Bundle:
-    return Bundle(SimpleNamespace(name="a task", **task), "a kind", Config(), model, Config())
+def bundle(model: nn.Module, **vocabularies: Tokenizer) -> Bundle:
+    task = SimpleNamespace(name="a task", vocabularies=lambda: vocabularies)
+    return Bundle(task, "a kind", Config(), model, Config())
 
 
 TRANSFORMER = TransformerConfig(width=12, num_heads=3, encoder_layers=1, decoder_layers=1, feedforward_width=8)
@@ -141,13 +146,31 @@ class Reader(nn.Module):
 
 
 def test_a_tagger_has_words_and_pieces() -> None:
-    known = Vocabulary.train(["dog", "dog", "cat"], 10)
-    tagger = Reader(len(known), WORDS.vocabulary_size)
-    made = bundle(tagger, words=SimpleNamespace(words=known, pieces=WORDS, lowercase=True))
+    task = tagging([sentence("Dog dog cat cat", "N N N N")], lowercase=True)
+    known, pieces = task.words.words, task.words.pieces
+    made = Bundle(task, "a kind", Config(), Reader(len(known), pieces.vocabulary_size), Config())
     assert word_vectors(made).name == "words"
     assert word_vectors(made).ids("DOG") == [known.id("dog")]
     assert [one.word for one in word_vectors(made).neighbours("dog")] == ["cat"]
-    assert word_vectors(made, "pieces").vocabulary is WORDS
+    assert word_vectors(made, "pieces").vocabulary is pieces
+
+
+def test_an_autoencoder_of_texts_reads_and_writes_words() -> None:
+    network = TransformerAutoencoder(
+        TransformerAutoencoderConfig(width=12, num_heads=3, feedforward_width=8), WORDS.vocabulary_size
+    )
+    made = Bundle(Autoencoder(TextMedium(WORDS)), "transformer", network.config, network, Config())
+    torch.testing.assert_close(word_vectors(made, "source").vectors, network.source.words.weight.detach())
+    torch.testing.assert_close(word_vectors(made, "target").vectors, network.target.words.weight.detach())
+
+
+def test_a_classifier_begins_from_a_model_with_one_tokenizer_for_all() -> None:
+    texts, settings = toy_texts(20, seed=0), {"text": ClassificationText()}
+    masked = MaskedLanguageModel(WORDS, context=8)
+    assert Classification.prepare_from(masked, settings, texts, "accuracy").tokenizer is WORDS
+    for other in (Autoencoder(TextMedium(WORDS)), tagging([sentence("dog", "N")])):
+        with pytest.raises(OptionError, match=f"A model for classification cannot begin from one for {other.name}"):
+            Classification.prepare_from(other, settings, texts, "accuracy")
 
 
 def test_a_model_without_words_is_refused() -> None:

@@ -132,6 +132,9 @@ class Autoencoder(Task):
         own = {TOKENIZER: self.medium.tokenizer.to_bytes()} if isinstance(self.medium, TextMedium) else {}
         return own | ({} if self.kept is None else self.kept.files())
 
+    def vocabularies(self) -> Mapping[str, Tokenizer]:
+        return dict.fromkeys(("source", "target"), self.medium.tokenizer) if isinstance(self.medium, TextMedium) else {}
+
     def with_settings(self, settings: Mapping[str, Any], training: Any) -> Self:
         if isinstance(self.medium, TextMedium):
             self.medium.noise = settings["text"]

@@ -154,6 +154,9 @@ class Captions(Task):
     def files(self) -> dict[str, bytes]:
         return {TOKENIZER: self.tokenizer.to_bytes()}
 
+    def vocabularies(self) -> Mapping[str, Tokenizer]:
+        return {"target": self.tokenizer}
+
     def with_settings(self, settings: Mapping[str, Any], training: Any) -> Self:
         self.changes = settings["images"]
         return self

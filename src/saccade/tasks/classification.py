@@ -150,7 +150,7 @@ class Classification(Task):
     @classmethod
     def prepare_from(cls, other: Task, settings: Mapping[str, Any], train: Sequence[LabelledText], metric: str) -> Self:
         """The tokens are those of a language model."""
-        tokenizer = getattr(other, "tokenizer", None)
+        tokenizer = other.vocabularies().get("tokenizer")
         if not isinstance(tokenizer, Tokenizer):
             return super().prepare_from(other, settings, train, metric)
         return cls(_counted(train), tokenizer, settings["text"].longest, metric)
@@ -165,6 +165,9 @@ class Classification(Task):
 
     def files(self) -> dict[str, bytes]:
         return {"tokenizer.json": self.tokenizer.to_bytes()}
+
+    def vocabularies(self) -> Mapping[str, Tokenizer]:
+        return {"tokenizer": self.tokenizer}
 
     def with_settings(self, settings: Mapping[str, Any], training: Any) -> Self:
         chosen = copy(self)

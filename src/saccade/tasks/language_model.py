@@ -178,6 +178,9 @@ class LanguageModel(Task):
     def files(self) -> dict[str, bytes]:
         return {TOKENIZER: self.tokenizer.to_bytes()}
 
+    def vocabularies(self) -> Mapping[str, Tokenizer]:
+        return {"tokenizer": self.tokenizer}
+
     def with_settings(self, settings: Mapping[str, Any], training: Any) -> Self:
         self.context = settings["text"].context
         return self

@@ -193,6 +193,9 @@ class MaskedLanguageModel(Task):
     def files(self) -> dict[str, bytes]:
         return {TOKENIZER: self.tokenizer.to_bytes()}
 
+    def vocabularies(self) -> Mapping[str, Tokenizer]:
+        return {"tokenizer": self.tokenizer}
+
     def with_settings(self, settings: Mapping[str, Any], training: Any) -> Self:
         chosen = copy(self)
         chosen.context, chosen.share = settings["text"].context, settings["text"].share

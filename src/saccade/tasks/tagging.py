@@ -26,7 +26,7 @@ from saccade.tasks.labelled_data import file_table
 from saccade.tasks.tagging_data import TaggingData, read_given_sentences, read_sentences
 from saccade.tasks.task import Batch, Evaluation, Loss, Network, Probe, ReadFile, Splits, Task, Tick, device_of
 from saccade.tasks.word_ids import TaggingText, WordIds, Words
-from saccade.text import Tokenizer, pad, plan_batches
+from saccade.text import Tokenizer, Vocabulary, pad, plan_batches
 
 __all__ = ["EncodedSentence", "Tagging", "TaggingBatch"]
 
@@ -139,7 +139,7 @@ class Tagging(Task):
         cls, other: Task, settings: Mapping[str, Any], train: Sequence[TaggedSentence], metric: str
     ) -> Self:
         """Words are cut into the pieces of a language model."""
-        pieces = getattr(other, "tokenizer", None)
+        pieces = other.vocabularies().get("tokenizer")
         if not isinstance(pieces, Tokenizer):
             return super().prepare_from(other, settings, train, metric)
         return cls._prepared(settings["text"], train, metric, pieces)
@@ -160,6 +160,9 @@ class Tagging(Task):
 
     def files(self) -> dict[str, bytes]:
         return self.words.files()
+
+    def vocabularies(self) -> Mapping[str, Tokenizer | Vocabulary]:
+        return {"words": self.words.words, "pieces": self.words.pieces}
 
     def facts(self) -> list[str]:
         more = ", ..." if len(self.labels) > 50 else ""

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from saccade.errors import OptionError, UnknownNameError
 from saccade.models import Config, TransformerConfig
+from saccade.text import Tokenizer, Vocabulary
 
 __all__ = [
     "Batch",
@@ -192,6 +193,11 @@ class Task(ABC):
     @abstractmethod
     def files(self) -> Mapping[str, bytes]:
         """Further files of the model folder, such as tokenizers."""
+
+    def vocabularies(self) -> Mapping[str, Tokenizer | Vocabulary]:
+        """What the words that the network has vectors of are known by: ``source`` and ``target`` where it reads and
+        writes, ``words`` and ``pieces`` of words, or one ``tokenizer`` for all."""
+        return {}
 
     def with_settings(self, settings: Mapping[str, Any], training: Any) -> Self:
         """The task as a recipe wants it trained; what is learned of the data stays."""

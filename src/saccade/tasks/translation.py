@@ -319,6 +319,9 @@ class Translation(Task):
             return {SHARED: self.source.to_bytes()}
         return {SOURCE: self.source.to_bytes(), TARGET: self.target.to_bytes()}
 
+    def vocabularies(self) -> Mapping[str, Tokenizer]:
+        return {"source": self.source, "target": self.target}
+
     def facts(self) -> list[str]:
         return [
             f"text: {self.source.kind} tokens, {self.source.vocabulary_size:,} for the source, "

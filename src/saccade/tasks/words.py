@@ -8,9 +8,9 @@ One-hot words (004's method 1) are all equally far from each other: cosine 0. Le
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -21,7 +21,8 @@ from torch import Tensor, nn
 from saccade.errors import OptionError, UnknownNameError
 from saccade.lens.drawing import GAP, MARGIN, Page, label, quiet
 from saccade.models.layers import OneHot, WordEmbedding
-from saccade.tasks.task import Bundle
+from saccade.tasks.tagging import Tagging
+from saccade.tasks.task import Bundle, Task
 from saccade.text import SPECIAL_TOKENS, UNKNOWN, Tokenizer
 from saccade.text.vocabulary import Vocabulary
 
@@ -164,7 +165,7 @@ class WordVectors:
 
 def word_vectors(bundle: Bundle, name: str | None = None) -> WordVectors:
     """An embedding of a model: the one of this name, or the first: source, target, input, words or pieces."""
-    found = {vectors.name: vectors for vectors in _all(bundle.model, _vocabularies(bundle.task), bundle.task)}
+    found = {vectors.name: vectors for vectors in _all(bundle.model, bundle.task)}
     if not found:
         raise OptionError(f"A model for {bundle.task.name} has no embedding of words.")
     if name is not None and name not in found:
@@ -172,15 +173,9 @@ def word_vectors(bundle: Bundle, name: str | None = None) -> WordVectors:
     return found[name] if name is not None else next(iter(found.values()))
 
 
-def _vocabularies(task: Any) -> dict[str, Tokenizer | Vocabulary]:
-    """What a task calls its vocabularies."""
-    named = {name: getattr(task, name, None) for name in ("source", "target", "tokenizer")}
-    words = getattr(task, "words", None)  # a tagger's: words, and the pieces of words
-    named |= {name: getattr(words, name, None) for name in ("words", "pieces")}
-    return {name: value for name, value in named.items() if isinstance(value, Tokenizer | Vocabulary)}
-
-
-def _all(model: nn.Module, known: Mapping[str, Tokenizer | Vocabulary], task: Any) -> list[WordVectors]:
+def _all(model: nn.Module, task: Task) -> list[WordVectors]:
+    known = task.vocabularies()
+    lowercase = isinstance(task, Tagging) and task.words.lowercase
     found = []
     for path, module in model.named_modules():
         if not isinstance(module, WordEmbedding | OneHot):
@@ -195,7 +190,6 @@ def _all(model: nn.Module, known: Mapping[str, Tokenizer | Vocabulary], task: An
             vectors = (
                 torch.eye(_size(vocabulary)) if isinstance(module, OneHot) else module.weight.detach().float().cpu()
             )
-            lowercase = bool(getattr(getattr(task, "words", None), "lowercase", False))
             found.append(WordVectors(shown, vocabulary, vectors, one_hot, lowercase))
             break
     return found
