@@ -27,14 +27,15 @@ MEDIA = {
 }
 
 
+# These three wait for no thread: they answer also when all are busy.
 @router.get("/health", tags=["server"])
-def health() -> dict[str, str]:
+async def health() -> dict[str, str]:
     """Whether the server runs at all."""
     return {"status": "ok"}
 
 
 @router.get("/ready", tags=["server"], responses={503: {"description": "Not yet, or no longer."}})
-def ready(request: Request) -> JSONResponse:
+async def ready(request: Request) -> JSONResponse:
     """Whether it can answer: a model is there, and it is not about to end."""
     state = state_of(request)
     is_ready = bool(state.models) and not state.draining
@@ -42,7 +43,7 @@ def ready(request: Request) -> JSONResponse:
 
 
 @router.get("/metrics", tags=["server"], response_class=PlainTextResponse)
-def metrics(request: Request) -> PlainTextResponse:
+async def metrics(request: Request) -> PlainTextResponse:
     """What is counted, for Prometheus."""
     state = state_of(request)
     text = render([*state.metrics.samples(), *_model_samples(state)])
