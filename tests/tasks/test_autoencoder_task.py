@@ -127,6 +127,15 @@ def test_images_come_back(image_run):
         opened.compare(image, without_heads=["encoder.0.self:0"])
 
 
+def test_a_link_is_found_in_the_text_that_was_changed(text_run):
+    opened = saccade.open(text_run / "run")
+    text, link = "the black cat sees the old dog", ("encoder.0.self", "fish", "black")
+    change = opened.compare(text, replace=("cat", "fish"), without_links=[link])
+    assert change.changed == ["without link encoder.0.self:2:1", "with 'fish' for 'cat'"]
+    with pytest.raises(OptionError, match="'cat'"):
+        opened.compare(text, replace=("cat", "fish"), without_links=[("encoder.0.self", "cat", "black")])
+
+
 def test_an_empty_text_is_refused(text_run):
     with pytest.raises(OptionError, match="An empty text has nothing to be rebuilt from"):
         saccade.open(text_run / "run").predict(["cat", " "])

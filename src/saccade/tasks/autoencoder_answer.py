@@ -216,6 +216,12 @@ class Rebuilder(ImagePredictor):
         medium = cast(TextMedium, self.task.medium)
         return self._scores(medium.encode([Line(given, 1)])[0], answer.ids)[:-1]
 
+    def view_of(self, given: Any, answer: Answer) -> View:
+        if not isinstance(answer, RebuiltText):
+            return self._look_at_image(self.given(given))
+        medium = cast(TextMedium, self.task.medium)
+        return self._look_at_text(medium.encode([Line(given, 1)])[0], answer.ids)
+
     @torch.inference_mode()
     def _look_at_text(self, line: EncodedLine, ids: list[int]) -> View:
         medium, network = cast(TextMedium, self.task.medium), cast(Any, self.model)
