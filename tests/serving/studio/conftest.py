@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Page, Route, sync_playwright
+from playwright.sync_api import Browser, Page, Route, expect, sync_playwright
 from servers import Running
 from studio_pages import OpenStudio
 
@@ -17,6 +17,7 @@ FLAGS = [
     *("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
 ]
+PATIENCE = 30_000  # milliseconds: a machine may be busy with other things
 #: What Chromium writes when the server refuses something, which a test may want to see.
 REFUSED = re.compile(r"Failed to load resource: the server responded with a status of 4\d\d")
 
@@ -25,6 +26,7 @@ REFUSED = re.compile(r"Failed to load resource: the server responded with a stat
 def browser() -> Iterator[Browser]:
     if CHROMIUM is None:
         pytest.skip("no Chromium on this machine: THE STUDIO WAS NOT TESTED")
+    expect.set_options(timeout=PATIENCE)
     with sync_playwright() as playwright:
         launched = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         yield launched
@@ -45,7 +47,7 @@ def open_studio(browser: Browser, running: Running) -> Iterator[OpenStudio]:
             viewport={"width": width, "height": 900}, color_scheme="dark" if dark else "light", accept_downloads=True
         )
         contexts.append(context)
-        context.set_default_timeout(20_000)
+        context.set_default_timeout(PATIENCE)
 
         def guard(route: Route) -> None:
             if urlsplit(route.request.url).netloc == urlsplit(base).netloc:

@@ -199,7 +199,7 @@ export class MapView {
     context.beginPath();
     context.rect(LEFT, TOP, width - LEFT, height - TOP);
     context.clip();
-    this.drawTiles(context, level, part);
+    this.drawTiles(context, level, part, ready === all);
     if (this.place.scale >= WITH_NUMBERS) this.drawNumbers(context, part);
     this.drawFrame(context, part);
     context.restore();
@@ -226,10 +226,14 @@ export class MapView {
     return offset + (token - start) * this.place.scale;
   }
 
-  /** @param {CanvasRenderingContext2D} context @param {number} level @param {{top: number, left: number, bottom: number, right: number}} part */
-  drawTiles(context, level, part) {
+  /**
+   * @param {CanvasRenderingContext2D} context @param {number} level @param {{top: number, left: number, bottom: number, right: number}} part
+   * @param {boolean} isReady where all tiles of the level are there, the coarser ones below them are not seen
+   */
+  drawTiles(context, level, part, isReady) {
     context.imageSmoothingEnabled = false;
     for (const tile of this.tiles?.drawable(level, part) ?? []) {
+      if (isReady && tile.level > level) continue;
       const picture = /** @type {Tiles} */ (this.tiles).pictureOf(tile);
       const [x, y] = [this.toPixels(tile.left, part.left, LEFT), this.toPixels(tile.top, part.top, TOP)];
       // The last cells of a tile may stand for fewer weights than the others.

@@ -18,6 +18,7 @@ import { Tiles } from "./tiles.js";
 
 const MADE = [500, 2000, 8000, 16000, 60000]; // words
 const INKS = ["1", "0.5", "0.2", "0.1", "0.05", "0.02", "0.01", "0.005", "0.001"];
+const SAMPLED = 7; // one cell in so many is looked at for the ink
 const NO_PLACE = { x: null, y: null, z: null };
 
 /** @param {HTMLElement} place @param {Studio} studio @returns {PageView} */
@@ -54,6 +55,7 @@ class MapPage {
     /** @type {Tiles | null} */
     this.tiles = null;
     this.read = "";
+    this.inked = { key: "", ink: 1 };
     this.guess = afterwards(() => this.guessInk(), 150);
     this.keys = {
       "← ↑ → ↓": { does: "move over the map", run: () => undefined },
@@ -207,16 +209,26 @@ class MapPage {
   guessInk() {
     if (!this.tiles) return;
     const chosen = Number(this.studio.parts().ink);
-    const ink = INKS.includes(String(chosen)) ? chosen : this.usualInk();
+    const ink = INKS.includes(String(chosen)) ? chosen : this.settledInk(this.tiles);
     this.tiles.setInk(ink);
     this.legend.show(ink, false);
     this.view.redraw();
   }
 
-  usualInk() {
-    const tiles = this.tiles?.drawable(1, { top: 0, left: 0, bottom: Infinity, right: Infinity }) ?? [];
-    const values = tiles.slice(0, 4).flatMap((tile) => [...tile.matrix.values.filter((_, place) => place % 7 === 0)]);
-    if (!values.length) return this.tiles?.ink ?? 1;
+  /** Once the first picture is there its ink stays: the colours do not change while one moves. @param {Tiles} tiles */
+  settledInk(tiles) {
+    const key = JSON.stringify([this.look?.id, tiles.source]);
+    if (this.inked.key === key) return this.inked.ink;
+    const ink = this.usualInk(tiles);
+    if (this.view.element.dataset.ready === "yes") this.inked = { key, ink };
+    return ink;
+  }
+
+  /** @param {Tiles} tiles */
+  usualInk(tiles) {
+    const first = tiles.drawable(1, { top: 0, left: 0, bottom: Infinity, right: Infinity }).slice(0, 4);
+    const values = first.flatMap((tile) => [...tile.matrix.values.filter((_, place) => place % SAMPLED === 0)]);
+    if (!values.length) return tiles.ink;
     values.sort((one, other) => one - other);
     const usual = values[Math.floor(0.98 * values.length)];
     return Number([...INKS].reverse().find((ink) => Number(ink) >= usual) ?? 1);

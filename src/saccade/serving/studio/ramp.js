@@ -127,9 +127,18 @@ export function picture(matrix, { isDifference = false, most = 1 } = {}) {
   return canvas;
 }
 
+/** @type {Map<string, string>} */
+const styled = new Map();
+
 /** @param {string} name A colour of the style sheet. */
 export function styleColour(name) {
-  return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+  const key = `${currentTheme()} ${name}`;
+  let colour = styled.get(key);
+  if (!colour) {
+    colour = getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+    if (colour) styled.set(key, colour); // asking the style sheet for every label of a map takes milliseconds
+  }
+  return colour;
 }
 
 /** Whether text on this weight has to be in the colour of the background. @param {number} share */
