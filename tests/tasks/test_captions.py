@@ -159,6 +159,11 @@ def test_no_digit_of_a_test_image_is_in_a_training_image():
     assert not halves[0] & halves[2]
 
 
+def test_no_digit_is_held_out_for_a_test_that_is_not_wanted():
+    splits = Captions.read(CaptionData(builtin="digits", count=400, test=0), seed=1)
+    assert (len(splits.train), len(splits.validation), splits.test) == (400, 300, [])
+
+
 @pytest.mark.slow
 def test_digits_are_described(tmp_path, one_thread):
     with pytest.raises(SystemExit) as left:

@@ -22,6 +22,8 @@ __all__ = ["CaptionData", "data_table", "fitted", "read_given", "read_splits"]
 
 #: Captioned digits that are made of held-out digits, for validation and for test.
 BUILTIN_HELD_OUT = (300, 1000)
+#: The share of the digits that the latter are made of, where none is given.
+BUILTIN_TEST = 0.2
 
 
 class CaptionData(Config):
@@ -35,7 +37,7 @@ class CaptionData(Config):
     validation_table: str | None = None  # decides which model is best; or a share of the training images, below
     test_table: str | None = None  # scored once, at the end
     validation: float = Field(0.1, ge=0, lt=1)  # share held out, by image (of the digits: by digit)
-    test: float = Field(0.0, ge=0, lt=1)  # likewise
+    test: float | None = Field(None, ge=0, lt=1)  # likewise; if not given 0, and 0.2 of the digits
 
     @model_validator(mode="after")
     def _one_origin(self) -> CaptionData:
@@ -78,21 +80,21 @@ def read_splits(data: CaptionData, seed: int) -> Splits[Captioned]:
         if shared.sources:
             notes.append(f"training and {part}: {shared.sources:,} images are in both")
     made = split(
-        train, 0 if "validation" in held_out else data.validation, 0 if "test" in held_out else data.test, seed
+        train, 0 if "validation" in held_out else data.validation, 0 if "test" in held_out else data.test or 0, seed
     )
     return Splits(made.train, held_out.get("validation", made.validation), held_out.get("test", made.test), rows, notes)
 
 
 def _digits(data: CaptionData, seed: int) -> Splits[Captioned]:
-    parts = split(read_digits(), data.validation, data.test or 0.2, seed)
+    parts = split(read_digits(), data.validation, BUILTIN_TEST if data.test is None else data.test, seed)
     counts = (data.count, *BUILTIN_HELD_OUT)
     made = [
-        captioned_digits(digits, count, seed + number)
+        captioned_digits(digits, count if digits else 0, seed + number)
         for number, (digits, count) in enumerate(zip((parts.train, parts.validation, parts.test), counts, strict=True))
     ]
     rows = describe_captions(made[0], "scikit-learn's digits, one or two an image", "training")
-    note = f"test images are made of {len(parts.test)} digits that no training image has"
-    return Splits(made[0], made[1], made[2], rows, [note])
+    notes = [f"test images are made of {len(parts.test)} digits that no training image has"] if parts.test else []
+    return Splits(made[0], made[1], made[2], rows, notes)
 
 
 def read_given(data: CaptionData) -> list[Captioned]:
