@@ -136,9 +136,22 @@ def test_a_link_is_found_in_the_text_that_was_changed(text_run):
         opened.compare(text, replace=("cat", "fish"), without_links=[("encoder.0.self", "cat", "black")])
 
 
-def test_an_empty_text_is_refused(text_run):
-    with pytest.raises(OptionError, match="An empty text has nothing to be rebuilt from"):
+def test_an_empty_text_is_named(text_run):
+    with pytest.raises(OptionError, match="Text 2 is empty"):
         saccade.open(text_run / "run").predict(["cat", " "])
+
+
+@pytest.mark.parametrize("medium", ["texts", "images"])
+def test_answers_come_in_pieces(medium, text_run, image_run, monkeypatch):
+    monkeypatch.setattr("saccade.tasks.autoencoder_answer.PIECE", 2)
+    opened = saccade.open((text_run if medium == "texts" else image_run) / "run")
+    given = ["the cat", "the dog sees", "the fish"] if medium == "texts" else list(waves(3, seed=7))
+    done = []
+    together = opened.predict(given, progress=done.append)
+    assert done == [2, 3]
+    alone = [opened.predict([one])[0] for one in given]
+    assert [one.score for one in together] == pytest.approx([one.score for one in alone], abs=1e-4)
+    assert opened.predict([]) == []
 
 
 # --- the task ---------------------------------------------------------------------------------------------

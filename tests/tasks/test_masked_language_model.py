@@ -133,8 +133,8 @@ def test_an_answer_tells_what_it_rests_on(trained: tuple[MaskedLanguageModel, nn
 
 
 def test_a_text_without_a_hole_is_refused(trained: tuple[MaskedLanguageModel, nn.Module]) -> None:
-    with pytest.raises(OptionError, match=r"There is no \[MASK\] in 'cats eat fish'"):
-        filler(trained).predict(["cats eat fish"])
+    with pytest.raises(OptionError, match=r"There is no \[MASK\] in 'cats eat fish' \(text 2\)"):
+        filler(trained).predict(["cats [MASK] fish", "cats eat fish"])
 
 
 @pytest.mark.parametrize("kind", ["bpe", "word", "character", "byte"])

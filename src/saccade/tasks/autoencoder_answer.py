@@ -38,6 +38,8 @@ __all__ = ["NeighbourOptions", "Rebuilder", "RebuiltImage", "RebuiltText"]
 
 #: Where the code is read from all tokens.
 POOLING = "pooling"
+#: Inputs that are rebuilt between two reports of progress.
+PIECE = 250
 
 
 class NeighbourOptions(Config):
@@ -147,21 +149,19 @@ class Rebuilder(ImagePredictor):
     ) -> Sequence[Rebuilt]:
         """Each text or image again; ``neighbours`` says how many training examples are shown with it."""
         chosen = self.chosen(options)
-        if not inputs:
-            return []
-        answers: list[Rebuilt] = list(
-            self._texts([str(one) for one in inputs], chosen.neighbours)
-            if self.is_text
-            else self._images([self.given(one) for one in inputs], chosen.neighbours)
-        )
-        if progress is not None:
-            progress(len(answers))
+        if self.is_text:
+            for number, text in enumerate(inputs, start=1):
+                if not text.strip():
+                    raise OptionError(f"Text {number} is empty: there is nothing that it could be rebuilt from.")
+        answers: list[Rebuilt] = []
+        for start in range(0, len(inputs), PIECE):
+            some = inputs[start : start + PIECE]
+            answers += self._texts(some, chosen.neighbours) if self.is_text else self._images(some, chosen.neighbours)
+            if progress is not None:
+                progress(len(answers))
         return answers
 
     def _texts(self, texts: Sequence[str], count: int) -> list[RebuiltText]:
-        for text in texts:
-            if not text.strip():
-                raise OptionError("An empty text has nothing to be rebuilt from.")
         medium = cast(TextMedium, self.task.medium)
         lines = medium.encode([Line(text, number) for number, text in enumerate(texts, start=1)])
         answers = []
@@ -183,8 +183,9 @@ class Rebuilder(ImagePredictor):
             )
         return answers
 
-    def _images(self, images: Sequence[GivenImage], count: int) -> list[RebuiltImage]:
+    def _images(self, given: Sequence[Any], count: int) -> list[RebuiltImage]:
         medium = cast(ImageMedium, self.task.medium)
+        images = [self.given(one) for one in given]
         pixels = [image.pixels for image in images]
         codes = medium.codes(self.model, cast(Any, images))
         answers = []

@@ -128,9 +128,10 @@ class Filler(Predictor):
     ) -> list[Filled]:
         """Each text with its masks filled. Where it has one mask, the other candidates are its ``alternatives``."""
         chosen = self.chosen(options)
+        masked = [self._masked(given, number) for number, given in enumerate(inputs, start=1)]
         answers = []
-        for given in inputs:
-            answers.append(self._fill(given, chosen.n_best))
+        for given, (ids, places) in zip(inputs, masked, strict=True):
+            answers.append(self._fill(given, ids, places, chosen.n_best))
             if progress is not None:
                 progress(len(answers))
         return answers
@@ -147,14 +148,15 @@ class Filler(Predictor):
     def reading(self, given: str, progress: Rows | None = None) -> View:
         return self._look(masked_tokens(self.task.tokenizer, given)[0], progress)
 
-    def _masked(self, given: str) -> tuple[list[int], list[int]]:
+    def _masked(self, given: str, number: int = 1) -> tuple[list[int], list[int]]:
         ids, places = masked_tokens(self.task.tokenizer, given)
         if not places:
-            raise OptionError(f"There is no {HOLE} in {given[:80]!r}; write one in the place of each word to be found.")
+            raise OptionError(
+                f"There is no {HOLE} in {given[:80]!r} (text {number}); write one in place of each word to be found."
+            )
         return ids, places
 
-    def _fill(self, given: str, n_best: int) -> Filled:
-        ids, places = self._masked(given)
+    def _fill(self, given: str, ids: list[int], places: list[int], n_best: int) -> Filled:
         found = self.task.log_probabilities(self.model, ids)[places]
         candidates = [self._candidates(row, n_best) for row in found]
         look = partial(self._look, ids)
