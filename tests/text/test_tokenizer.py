@@ -172,6 +172,12 @@ def _learned(tokenizer: Tokenizer) -> list[str]:
     return [tokenizer.token(id) for id in range(5, tokenizer.vocabulary_size)]
 
 
+def test_pieces_of_words_have_their_spaces_with_them() -> None:
+    assert {kind: tokenizer.spaced for kind, tokenizer in TOKENIZERS.items()} == {
+        kind: "▁a" in tokenizer.encode("a a").tokens for kind, tokenizer in TOKENIZERS.items()
+    }
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_training_is_deterministic_and_takes_any_iterable(kind: str) -> None:
     again = Tokenizer.train((text for text in CORPUS), kind, vocabulary_size=400)

@@ -168,5 +168,5 @@ class Writer(Predictor):
             cast(LanguageNetwork, self.model).features(torch.tensor([ids], device=self.device))
         if not seen:
             raise OptionError("This model has no attention, so there is nothing to view.")
-        words = None if tokenizer.kind in ("character", "byte") else tokenizer.words(ids)
+        words = tokenizer.words(ids) if tokenizer.spaced else None
         return view(seen, [tokenizer.token(id) for id in ids], words=words)

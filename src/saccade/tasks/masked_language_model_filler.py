@@ -194,5 +194,5 @@ class Filler(Predictor):
         tokenizer = self.task.tokenizer
         with watch(self.model, progress=progress) as seen:
             cast(EncoderOnly, self.model).features(torch.tensor([list(ids)], device=self.device))
-        words = None if tokenizer.kind in ("character", "byte") else tokenizer.words(ids)
+        words = tokenizer.words(ids) if tokenizer.spaced else None
         return view(seen, [tokenizer.token(id) for id in ids], words=words)

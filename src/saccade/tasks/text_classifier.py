@@ -149,7 +149,7 @@ class TextClassifier(Predictor):
             )
         text, tokenizer = encoded.text.text, self.task.tokenizer
         tokens = as_written(text, tokenizer.encode(text))[: len(encoded.tokens)]
-        words = None if tokenizer.kind in ("character", "byte") else tokenizer.words(encoded.tokens)
+        words = tokenizer.words(encoded.tokens) if tokenizer.spaced else None
         return _view(dict(seen), tokens, words)
 
 

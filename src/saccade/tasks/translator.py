@@ -329,7 +329,7 @@ def as_written(text: str, encoding: Encoding) -> list[str]:
 
 def _words(tokenizer: Tokenizer, ids: list[int]) -> list[int]:
     """The word that each token belongs to; where tokens are single characters, each stands for itself."""
-    return list(range(len(ids))) if tokenizer.kind in ("character", "byte") else tokenizer.words(ids)
+    return tokenizer.words(ids) if tokenizer.spaced else list(range(len(ids)))
 
 
 def _same(one: str, other: str) -> int:

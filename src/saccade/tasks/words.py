@@ -93,7 +93,7 @@ class WordVectors:
         if isinstance(self.vocabulary, Vocabulary):
             return list(range(UNKNOWN + 1, len(self.vectors)))
         ids = range(len(SPECIAL_TOKENS), self.vocabulary.vocabulary_size)
-        if self.vocabulary.kind in ("character", "byte"):
+        if not self.vocabulary.spaced:
             return list(ids)
         begin = [id for id in ids if self.vocabulary.token(id).startswith(SPACE)]
         return [id for id in begin if self.vocabulary.token(id) != SPACE]

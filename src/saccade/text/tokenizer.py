@@ -41,7 +41,7 @@ class Tokenizer:
         pieces = sorted(vocabulary, key=vocabulary.__getitem__)
         surfaces = [bytes_of(piece, kind) for piece in pieces[len(SPECIAL_TOKENS) :]]
         self._surface = [*([b""] * len(SPECIAL_TOKENS)), *surfaces]  # id -> the bytes that it stands for
-        self._surface[UNKNOWN] = (" " * KINDS[kind].spaced + SPECIAL_TOKENS[UNKNOWN]).encode()
+        self._surface[UNKNOWN] = (" " * self.spaced + SPECIAL_TOKENS[UNKNOWN]).encode()
         self._tokens = [*SPECIAL_TOKENS, *map(_readable, surfaces)]
 
     @classmethod
@@ -71,6 +71,11 @@ class Tokenizer:
     @property
     def vocabulary_size(self) -> int:
         return len(self._tokens)
+
+    @property
+    def spaced(self) -> bool:
+        """Whether its pieces are of words, the space before a word with them; else they are single characters."""
+        return KINDS[self.kind].spaced
 
     def token(self, id: int) -> str:
         """One entry of the vocabulary, as `Encoding.tokens` shows it."""
@@ -109,12 +114,12 @@ class Tokenizer:
             self.token(id)  # refuses what is not in the vocabulary
             pieces.append(self._surface[id])
         data = b"".join(pieces)
-        return (data.removeprefix(b" ") if KINDS[self.kind].spaced else data).decode("utf-8", errors="replace")
+        return (data.removeprefix(b" ") if self.spaced else data).decode("utf-8", errors="replace")
 
     def _spans(self, text: str, encoding: tokenizers.Encoding) -> list[tuple[int, int]]:
         """Where the pieces stand, without the white space in front of a word."""
         spans = encoding.offsets
-        if not KINDS[self.kind].spaced:
+        if not self.spaced:
             return spans
         ids, words = encoding.ids, encoding.word_ids
         for position, (start, end) in enumerate(spans):
