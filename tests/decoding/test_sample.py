@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from saccade.decoding import beam_search, filter_logits, sample, stream
+from saccade.decoding import beam_search, draws, filter_logits, sample
 from saccade.errors import OptionError
 
 START, END = 1, 0
@@ -173,10 +173,10 @@ def test_rows_that_have_ended_are_not_stepped(prefix_model):
     assert model.batch_sizes == [sum(length > step for length in lengths) for step in range(max(lengths))]
 
 
-def test_a_stream_gives_the_tokens_of_sample_one_at_a_time(prefix_model):
+def test_draws_are_those_of_sample_one_step_at_a_time(prefix_model):
     model = prefix_model(num_tokens=4, seed=2)
     sentences = list(range(11))
-    tokens = stream(
+    steps = draws(
         model,
         model.start(sentences),
         batch_size=11,
@@ -186,16 +186,18 @@ def test_a_stream_gives_the_tokens_of_sample_one_at_a_time(prefix_model):
         generator=seeded(0),
     )
     assert model.batch_sizes == []  # nothing is computed before it is asked for
-    first = next(tokens)
+    first = next(steps)
     assert model.batch_sizes == [11]
-    columns = torch.stack([first, *tokens], dim=1).tolist()
-    for row, h in zip(columns, draw(model, sentences), strict=True):
-        assert row == h.tokens + [END] * (len(row) - len(h.tokens))
+    drawn = [[] for _ in sentences]
+    for rows, tokens, _ in (first, *steps):
+        for row, token in zip(rows.tolist(), tokens.tolist(), strict=True):
+            drawn[row].append(token)
+    assert drawn == [h.tokens + [END] * h.finished for h in draw(model, sentences)]
 
 
-def test_a_stream_leaves_gradients_on_between_its_tokens(markov_model):
-    tokens = stream(markov_model([[0.5, 0.5]] * 2), None, batch_size=1, start_token=1, end_token=None, max_length=3)
-    for _ in tokens:
+def test_draws_leave_gradients_on_between_their_steps(markov_model):
+    steps = draws(markov_model([[0.5, 0.5]] * 2), None, batch_size=1, start_token=1, end_token=None, max_length=3)
+    for _ in steps:
         assert torch.is_grad_enabled()
 
 
@@ -226,7 +228,7 @@ def test_wrong_options_are_named_before_anything_is_drawn(markov_model, options,
     with pytest.raises(OptionError, match=message):
         sample(model, None, **options)
     with pytest.raises(OptionError, match=message):
-        stream(model, None, **options)
+        draws(model, None, **options)
     assert model.batch_sizes == []
 
 

@@ -2,7 +2,7 @@
 
 from saccade.decoding.beam import beam_search
 from saccade.decoding.hypothesis import Hypothesis
-from saccade.decoding.sample import Draw, draws, filter_logits, sample, stream
+from saccade.decoding.sample import Draw, draws, filter_logits, sample
 from saccade.decoding.score import sequence_log_probabilities, token_log_probabilities
 from saccade.decoding.sliding import Sliding
 from saccade.decoding.stepper import Stepper
@@ -17,6 +17,5 @@ __all__ = [
     "filter_logits",
     "sample",
     "sequence_log_probabilities",
-    "stream",
     "token_log_probabilities",
 ]

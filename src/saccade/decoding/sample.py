@@ -18,7 +18,7 @@ from saccade.decoding.hypothesis import Hypothesis
 from saccade.decoding.stepper import Stepper, first_tokens
 from saccade.errors import OptionError
 
-__all__ = ["Draw", "draws", "filter_logits", "sample", "stream"]
+__all__ = ["Draw", "draws", "filter_logits", "sample"]
 
 #: Below this a temperature is as good as 0, and a logit divided by it is no number in float32.
 COLDEST = 1e-20
@@ -71,31 +71,6 @@ def sample(
     return [Hypothesis(t, p, p, f) for t, p, f in zip(drawn, log_probability, finished, strict=True)]
 
 
-def stream(
-    stepper: Stepper[State],
-    state: State,
-    *,
-    batch_size: int,
-    start_token: int | Tensor,
-    end_token: int | None,
-    max_length: int,
-    temperature: float = 1.0,
-    top_k: int | None = None,
-    top_p: float | None = None,
-    generator: torch.Generator | None = None,
-    device: torch.device | str | None = None,
-) -> Iterator[Int[Tensor, " B"]]:
-    """The same draws as `sample`, each step's tokens (B,) as soon as they are drawn.
-
-    A row that has ended goes on giving `end_token`; the iterator ends when all rows have, or at
-    `max_length`. Wrong options raise here, not at the first token.
-    """
-    _check(temperature, top_k, top_p, max_length)
-    prompt = first_tokens(start_token, batch_size, device)
-    found = _draws(stepper, state, prompt, end_token, max_length, (temperature, top_k, top_p), generator)
-    return (_spread(rows, tokens, batch_size, end_token) for rows, tokens, _ in found)
-
-
 def draws(
     stepper: Stepper[State],
     state: State,
@@ -111,10 +86,10 @@ def draws(
     device: torch.device | str | None = None,
     ends: Callable[[int, int], bool] | None = None,
 ) -> Iterator[Draw]:
-    """The draws of `sample`, step by step, each with its log-probability.
+    """The draws of `sample`, step by step, each with its log-probability; a step is computed when it is asked for.
 
     `ends(row, token)` is asked once for each drawn token; where it says True the row ends with it, as with
-    `end_token`.
+    `end_token`. Wrong options raise here, not at the first token.
     """
     _check(temperature, top_k, top_p, max_length)
     prompt = first_tokens(start_token, batch_size, device)
@@ -196,12 +171,3 @@ def _draws(
             rows, tokens = rows[going], tokens[going]
             if len(rows) > 0:
                 state = stepper.reorder(state, going.nonzero().squeeze(1))
-
-
-def _spread(
-    rows: Int[Tensor, " A"], tokens: Int[Tensor, " A"], batch_size: int, end_token: int | None
-) -> Int[Tensor, " B"]:
-    """The tokens at their rows, the end token at the rows that have ended."""
-    if end_token is None:
-        return tokens
-    return torch.full((batch_size,), end_token, device=tokens.device).scatter(0, rows, tokens)
