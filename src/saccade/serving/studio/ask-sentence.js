@@ -2,7 +2,7 @@
 
 import { alternativesElement, answerElement } from "./answers.js";
 import { events, inPath, post } from "./api.js";
-import { Figure } from "./ask-figure.js";
+import { Figure, isWritten } from "./ask-figure.js";
 import { ImageInput, TextInput } from "./ask-input.js";
 import { isEdited, settle } from "./ask-state.js";
 import { make, number, reveal } from "./dom.js";
@@ -147,11 +147,16 @@ export class Sentence {
   /** @param {Model} model @param {Look} look @param {AskState} state @param {Settled | null} settled */
   drawAnswer(model, look, state, settled) {
     const { words, first } = writtenWords(look);
-    const isPinned = settled !== null && state.isPinned && settled.words;
-    const shift = settled?.head === "alignment" || !look.alignment ? 0 : 1; // a decoder's first row is the start
-    const pinned = isPinned && state.row !== null ? state.row - first - shift : null;
+    const start = first + (settled?.head === "alignment" || !look.alignment ? 0 : 1); // a decoder's first row is the start
+    const isOfWords = settled !== null && settled.words && isWritten(look, settled);
+    const pinned = isOfWords && state.isPinned && state.row !== null ? state.row - start : null;
+    const pin = (/** @type {number} */ word) => {
+      if (word === pinned) this.listener.changed({ pin: null });
+      else if (isOfWords) this.listener.changed({ row: String(word + start), col: null, pin: "1" });
+      else this.listener.changed({ h: "alignment", row: String(word), col: null, pin: "1" }, "push");
+    };
     const isSpelt = words.every((word) => word.length === 1); // buttons of single letters help nobody
-    const chosen = settled?.words && !isSpelt ? (/** @type {number} */ word) => this.listener.changed(word === pinned ? { pin: null } : { row: String(word + first + shift), col: null, pin: "1" }) : null;
+    const chosen = !isSpelt && (isOfWords || (settled && look.alignment)) ? pin : null;
     const answer = answerElement(model, look.answer, look, { words, step: state.step, chosen, pinned });
     const score = typeof look.answer.score === "number" && look.answer.tokens ? make("small", { class: "mono score", title: "log-probability a token" }, number(look.answer.score)) : null;
     this.answer.replaceChildren(answer, ...(score ? [score] : []));

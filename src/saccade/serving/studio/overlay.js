@@ -7,12 +7,13 @@ import { styleColour } from "./ramp.js";
 /** @typedef {import("./types.js").Matrix} Matrix */
 
 const SIDE = 420; // pixels at most
+const MARKER = "255 128 0";
 
 export class Overlay {
   /** @param {(row: number | null, column: number) => void} chosen a patch is pointed at; with a row: it is clicked */
   constructor(chosen) {
     this.chosen = chosen;
-    this.canvas = make("canvas", { class: "overlay", role: "img", "aria-label": "The image; bright patches are looked at most" });
+    this.canvas = make("canvas", { class: "overlay", role: "img", "aria-label": "The image; coloured patches are looked at most" });
     this.caption = make("p", { class: "quiet" });
     this.element = make("div", { class: "picture" }, this.canvas, this.caption);
     this.canvas.addEventListener("pointermove", (event) => this.onPointer(event, false));
@@ -43,7 +44,7 @@ export class Overlay {
     const [cellX, cellY] = [width / across, height / down];
     weights.forEach((weight, patch) => {
       const [x, y] = [(patch % across) * cellX, Math.floor(patch / across) * cellY];
-      context.fillStyle = `rgb(8 12 20 / ${0.82 * (1 - weight / most)})`; // what is not looked at lies in the dark
+      context.fillStyle = `rgb(${MARKER} / ${0.75 * (weight / most)})`; // a colour is seen on black and on white
       context.fillRect(x, y, cellX + 0.5, cellY + 0.5);
     });
     context.strokeStyle = styleColour("accent");
@@ -57,7 +58,7 @@ export class Overlay {
       outline(column - first);
       context.setLineDash([]);
     }
-    this.caption.textContent = `Bright patches are looked at most; the brightest has weight ${number(most, 3)}.` +
+    this.caption.textContent = `Coloured patches are looked at most; the strongest has weight ${number(most, 3)}.` +
       (this.drawn.isSelf ? " Click a patch to see what it looks at." : "");
   }
 
