@@ -15,6 +15,7 @@ from saccade.data.digits import captioned_digits, read_digits
 from saccade.errors import FileError, OptionError
 from saccade.tasks.captions import CaptionOptions, Captions
 from saccade.tasks.captions_data import CaptionData, data_table
+from saccade.tasks.registry import TASKS
 
 NAMES = ("left", "middle", "right")
 SETTINGS = {
@@ -145,6 +146,11 @@ def test_columns_of_the_command_line(tmp_path):
     assert table == {"table": str(tmp_path / "t.csv"), "image_column": "file", "text_column": "caption"}
     with pytest.raises(OptionError, match="such as image,text; not 'file'"):
         data_table([tmp_path / "t.csv"], "file")
+
+
+def test_a_table_of_one_text_shares_nothing():
+    text = {task: TASKS[task].task.settings["text"].model_fields for task in ("translation", "captions", "autoencoder")}
+    assert [task for task, fields in text.items() if "shared" in fields] == ["translation"]
 
 
 def test_no_digit_of_a_test_image_is_in_a_training_image():

@@ -22,7 +22,8 @@ from saccade.tasks.images import as_tensor, check_shape
 from saccade.tasks.neighbours import MOST_BYTES, MOST_KEPT, Kept, evenly
 from saccade.tasks.search import SearchOptions, search
 from saccade.tasks.task import Batch, Loss, Tick, device_of
-from saccade.tasks.translation import TextSettings, text_scores
+from saccade.tasks.text_settings import TokenSettings
+from saccade.tasks.translation import text_scores
 from saccade.text import END, MASK, START, Tokenizer, pad, plan_batches
 
 __all__ = ["ImageMedium", "Medium", "NoisyText", "TextMedium"]
@@ -33,7 +34,7 @@ SEARCH_TOKENS = 4096
 GREEDY = SearchOptions(beam=1, max_ratio=1.5)
 
 
-class NoisyText(TextSettings):
+class NoisyText(TokenSettings):
     """How text becomes tokens, and what is hidden of it in training; what was hidden is asked for too."""
 
     drop: float = Field(0.0, ge=0, lt=1)  # share of tokens left out of what is read

@@ -25,7 +25,8 @@ from saccade.tasks.augment import ImageSettings, augment
 from saccade.tasks.captions_data import CaptionData, data_table, fitted, read_given, read_splits
 from saccade.tasks.images import CLASS_TOKEN, as_tensor, check_image_size, check_shape, patch_names, spread
 from saccade.tasks.task import Batch, Evaluation, Loss, Network, Probe, ReadFile, Splits, Task, Tick, device_of
-from saccade.tasks.translation import TextSettings, text_scores
+from saccade.tasks.text_settings import TokenSettings
+from saccade.tasks.translation import text_scores
 from saccade.text import END, SPECIAL_TOKENS, START, Tokenizer, pad, plan_batches
 
 __all__ = ["CaptionBatch", "CaptionOptions", "Captions", "EncodedCaption", "describe_images", "watched_caption"]
@@ -88,7 +89,7 @@ class Captions(Task):
     metrics = ("exact", "bleu", "chrf", "loss")
     settings: ClassVar = {
         "data": CaptionData,
-        "text": TextSettings,
+        "text": TokenSettings,
         "images": ImageSettings,
         "decoding": CaptionOptions,
     }

@@ -9,7 +9,7 @@ from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple, Self, cast
+from typing import Any, ClassVar, NamedTuple, Self, cast
 
 import numpy as np
 import torch
@@ -29,6 +29,7 @@ from saccade.tasks.label_report import confusion_figure, confusion_lines, label_
 from saccade.tasks.label_scores import accuracy, calibration_error, confusion, label_scores, macro_f1, reliability
 from saccade.tasks.labelled_data import file_table
 from saccade.tasks.task import Batch, Evaluation, Loss, Network, Probe, ReadFile, Splits, Task, Tick, device_of
+from saccade.tasks.text_settings import TokenKind, TokenSettings
 from saccade.text import KINDS, MASK, PAD, UNKNOWN, Tokenizer, pad, plan_batches
 
 __all__ = ["Classification", "ClassificationBatch", "ClassificationText", "EncodedText"]
@@ -37,10 +38,10 @@ __all__ = ["Classification", "ClassificationBatch", "ClassificationText", "Encod
 BATCH_TOKENS = 8192
 
 
-class ClassificationText(Config):
+class ClassificationText(TokenSettings):
     """How text becomes tokens: the ``[text]`` table of a recipe."""
 
-    kind: Literal["bpe", "word", "character", "byte"] = "word"  # what a token is: a word, a piece of a word, ...
+    kind: TokenKind = "word"  # what a token is: a word, a piece of a word, ...
     vocabulary: int = 20000  # the most tokens
     lowercase: bool = True  # all text
     min_frequency: int = 2  # a rarer word gets no token of its own
@@ -137,15 +138,8 @@ class Classification(Task):
 
     @classmethod
     def prepare(cls, settings: Mapping[str, Any], train: Sequence[LabelledText], metric: str) -> Self:
-        text = settings["text"]
-        tokenizer = Tokenizer.train(
-            [one.text for one in train],
-            text.kind,
-            vocabulary_size=text.vocabulary,
-            lowercase=text.lowercase,
-            min_frequency=text.min_frequency,
-        )
-        return cls(_counted(train), tokenizer, text.longest, metric)
+        text: ClassificationText = settings["text"]
+        return cls(_counted(train), text.train([one.text for one in train]), text.longest, metric)
 
     @classmethod
     def prepare_from(cls, other: Task, settings: Mapping[str, Any], train: Sequence[LabelledText], metric: str) -> Self:

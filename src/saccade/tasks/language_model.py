@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 import torch
@@ -20,11 +20,12 @@ from torch import nn
 from saccade.attention import watch
 from saccade.data.documents import Document
 from saccade.errors import FileError, OptionError
-from saccade.models import Config, DecoderOnly, RecurrentConfig, RecurrentLanguageModel, TransformerConfig
+from saccade.models import DecoderOnly, RecurrentConfig, RecurrentLanguageModel, TransformerConfig
 from saccade.tasks.generation import GenerationOptions, LanguageNetwork, Prompt, generate
 from saccade.tasks.language_model_data import TextData, read_text, read_text_splits, text_table
 from saccade.tasks.language_model_streams import LanguageModelBatch, Window, make_stream
 from saccade.tasks.task import Evaluation, Loss, Network, Probe, ReadFile, Splits, Task, Tick, device_of
+from saccade.tasks.text_settings import TokenKind, TokenSettings
 from saccade.text import END, Tokenizer
 
 __all__ = ["LanguageModel", "LanguageModelText"]
@@ -44,24 +45,11 @@ SIZES = (
 )
 
 
-class LanguageModelText(Config):
+class LanguageModelText(TokenSettings):
     """How text becomes tokens and windows: the ``[text]`` table of a recipe."""
 
-    kind: Literal["bpe", "word", "character", "byte"] = "character"  # what a token is
-    vocabulary: int = 8000  # the most tokens
-    lowercase: bool = False  # all text
-    min_frequency: int = 1  # a character, word or pair of pieces that is rarer gets no token of its own
+    kind: TokenKind = "character"  # what a token is
     context: int = Field(256, ge=1)  # tokens of a window; nothing before it is seen in training
-
-    def train(self, texts: Sequence[str]) -> Tokenizer:
-        """A tokenizer of these texts."""
-        return Tokenizer.train(
-            texts,
-            self.kind,
-            vocabulary_size=self.vocabulary,
-            lowercase=self.lowercase,
-            min_frequency=self.min_frequency,
-        )
 
 
 def _transformer(config: TransformerConfig, task: LanguageModel) -> nn.Module:

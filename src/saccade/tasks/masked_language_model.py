@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple, Self, cast
+from typing import Any, ClassVar, NamedTuple, Self, cast
 
 import numpy as np
 import torch
@@ -25,6 +25,7 @@ from saccade.errors import OptionError
 from saccade.models import Config, EncoderOnly, TransformerConfig
 from saccade.tasks.language_model_data import TextData, read_text, read_text_splits, text_table
 from saccade.tasks.task import Batch, Evaluation, Loss, Network, Probe, ReadFile, Splits, Task, Tick, device_of
+from saccade.tasks.text_settings import TokenSettings
 from saccade.text import MASK, SPECIAL_TOKENS, UNKNOWN, Tokenizer, pad, plan_batches
 
 __all__ = ["MaskedBatch", "MaskedLanguageModel", "MaskedText", "Piece", "hide"]
@@ -44,13 +45,9 @@ class MaskedData(TextData):
     documents: Unit = "line"  # what a document of a plain text is: file, line or paragraph (blank lines between)
 
 
-class MaskedText(Config):
+class MaskedText(TokenSettings):
     """How text becomes tokens, and how many are hidden: the ``[text]`` table of a recipe."""
 
-    kind: Literal["bpe", "word", "character", "byte"] = "bpe"  # what a token is: a piece of a word, a word, ...
-    vocabulary: int = 8000  # the most tokens
-    lowercase: bool = False  # all text
-    min_frequency: int = 1  # a word or pair of pieces that is rarer gets no token of its own
     context: int = Field(128, ge=2)  # tokens of a piece; longer documents are cut into several
     share: float = Field(0.15, gt=0, lt=1)  # of the tokens that are to be found
 
@@ -173,13 +170,7 @@ class MaskedLanguageModel(Task):
     @classmethod
     def prepare(cls, settings: Mapping[str, Any], train: Sequence[Document], metric: str = "loss") -> Self:
         text: MaskedText = settings["text"]
-        tokenizer = Tokenizer.train(
-            [document.text for document in train],
-            text.kind,
-            vocabulary_size=text.vocabulary,
-            lowercase=text.lowercase,
-            min_frequency=text.min_frequency,
-        )
+        tokenizer = text.train([document.text for document in train])
         return cls(tokenizer, text.context, share=text.share, metric=metric)
 
     @classmethod

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 import torch
@@ -24,13 +24,14 @@ from torch import Tensor, nn
 from saccade.attention import watch
 from saccade.errors import OptionError
 from saccade.lens.alignment import AlignmentChoice
-from saccade.models import Config, ReinforcedLoss, drawn_log_probability
+from saccade.models import ReinforcedLoss, drawn_log_probability
 from saccade.tasks.gold import GoldPair, from_pair, token_links, word_agreement
 from saccade.tasks.guided import guided_loss
 from saccade.tasks.networks import SEQ2SEQ, Seq2Seq
 from saccade.tasks.reading import choose_reading, read_alignment, written_out
 from saccade.tasks.search import SearchOptions, search
 from saccade.tasks.task import Batch, Evaluation, Loss, Probe, ReadFile, Splits, Task, Tick, device_of
+from saccade.tasks.text_settings import TokenSettings
 from saccade.tasks.translation_data import TranslationData, data_table, fitted, read_given, read_splits
 from saccade.text import END, START, Tokenizer, pad, plan_batches
 
@@ -57,24 +58,10 @@ ALIGNMENT_WEIGHTS = 1 << 20
 SEARCH_TOKENS = 4096
 
 
-class TextSettings(Config):
-    """How text becomes tokens: the ``[text]`` table of a recipe."""
+class TextSettings(TokenSettings):
+    """How the text of both sides becomes tokens: the ``[text]`` table of a recipe."""
 
-    kind: Literal["bpe", "word", "character", "byte"] = "bpe"  # what a token is: a piece of a word, a word, ...
-    vocabulary: int = 8000  # the most tokens, of each side or of both together
-    shared: bool = True  # one vocabulary for both sides
-    lowercase: bool = False  # all text, on both sides
-    min_frequency: int = 1  # a word or pair of pieces that is rarer gets no token of its own
-
-    def train(self, texts: Sequence[str]) -> Tokenizer:
-        """A tokenizer of these texts."""
-        return Tokenizer.train(
-            texts,
-            self.kind,
-            vocabulary_size=self.vocabulary,
-            lowercase=self.lowercase,
-            min_frequency=self.min_frequency,
-        )
+    shared: bool = True  # one vocabulary for both sides; else each has its own, of as many tokens
 
 
 @dataclass(frozen=True)
