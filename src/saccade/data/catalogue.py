@@ -17,7 +17,7 @@ from pathlib import Path
 
 from saccade.errors import FileError, StorageError, UnknownNameError
 
-__all__ = ["CATALOGUE", "DataFile", "DataSet", "install", "locate", "take"]
+__all__ = ["CATALOGUE", "DataFile", "DataSet", "check", "entry_of", "install", "locate", "make_folder", "take"]
 
 FOLDER_VARIABLE = "SACCADE_DATA"
 _CHUNK = 1 << 16

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["FINDINGS", "Finding", "Lengths", "Report"]
+__all__ = ["FINDINGS", "SHOWN", "Finding", "Lengths", "Report"]
 
 FINDINGS = {
     "empty": "empty on both sides",

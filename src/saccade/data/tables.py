@@ -16,7 +16,7 @@ from typing import Any, Never
 from saccade.data.lines import read_lines
 from saccade.errors import FileError, OptionError
 
-__all__ = ["read_columns"]
+__all__ = ["Column", "read_columns"]
 
 Column = str | int
 Row = tuple[int, list[str]]  # line number, cells

@@ -15,7 +15,7 @@ from saccade.models.encoders import locked_dropout
 from saccade.models.layers import WordEmbedding
 from saccade.recurrent import Recurrent
 
-__all__ = ["UNKNOWN_WORD", "CharacterReader", "ReaderConfig", "WordReader"]
+__all__ = ["UNKNOWN_WORD", "CharacterReader", "ReaderConfig", "WordReader", "mean_of_pieces"]
 
 #: The id of all words that have none of their own; 0 is padding.
 UNKNOWN_WORD = 1

@@ -26,7 +26,7 @@ from saccade.tasks.text_settings import TokenSettings
 from saccade.tasks.translation import text_scores
 from saccade.text import END, MASK, START, Tokenizer, pad, plan_batches
 
-__all__ = ["ImageMedium", "Medium", "NoisyText", "TextMedium"]
+__all__ = ["EncodedLine", "ImageMedium", "Medium", "NoisyText", "TextMedium"]
 
 #: Examples whose codes are computed at once.
 AT_ONCE = 128

@@ -29,7 +29,15 @@ from saccade.tasks.text_settings import TokenSettings
 from saccade.tasks.translation import text_scores
 from saccade.text import END, SPECIAL_TOKENS, START, Tokenizer, pad, plan_batches
 
-__all__ = ["CaptionBatch", "CaptionOptions", "Captions", "EncodedCaption", "describe_images", "watched_caption"]
+__all__ = [
+    "AT_ONCE",
+    "CaptionBatch",
+    "CaptionOptions",
+    "Captions",
+    "EncodedCaption",
+    "describe_images",
+    "watched_caption",
+]
 
 #: Images that are described at once.
 AT_ONCE = 128

@@ -32,7 +32,7 @@ from saccade.tasks.task import Batch, Evaluation, Loss, Network, Probe, ReadFile
 from saccade.tasks.text_settings import TokenKind, TokenSettings
 from saccade.text import KINDS, MASK, PAD, UNKNOWN, Tokenizer, pad, plan_batches
 
-__all__ = ["Classification", "ClassificationBatch", "ClassificationText", "EncodedText"]
+__all__ = ["BATCH_TOKENS", "Classification", "ClassificationBatch", "ClassificationText", "EncodedText"]
 
 #: Padded tokens that are read at once.
 BATCH_TOKENS = 8192

@@ -20,10 +20,12 @@ from saccade.text import END, SPECIAL_TOKENS, UNKNOWN, Tokenizer
 __all__ = [
     "GenerationOptions",
     "LanguageNetwork",
+    "Prompt",
     "Written",
     "generate",
     "known_positions",
     "log_probabilities",
+    "mean_log_probability",
     "write",
 ]
 

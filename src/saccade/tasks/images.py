@@ -26,7 +26,20 @@ from saccade.tasks.label_report import confusion_figure, confusion_lines, label_
 from saccade.tasks.label_scores import accuracy, confusion, label_scores, macro_f1
 from saccade.tasks.task import Batch, Evaluation, Loss, Network, Probe, ReadFile, Splits, Task, Tick, device_of
 
-__all__ = ["EncodedImage", "ImageBatch", "Images", "as_tensor", "build_vision", "patch_flow", "patch_names", "watched"]
+__all__ = [
+    "CLASS_TOKEN",
+    "EncodedImage",
+    "ImageBatch",
+    "Images",
+    "as_tensor",
+    "build_vision",
+    "check_image_size",
+    "check_shape",
+    "patch_flow",
+    "patch_names",
+    "spread",
+    "watched",
+]
 
 #: Images that are answered at once.
 AT_ONCE = 256

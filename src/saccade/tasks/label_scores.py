@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Int
 
 __all__ = [
+    "BINS",
     "Bin",
     "LabelScore",
     "Span",

@@ -15,7 +15,7 @@ from saccade.errors import OptionError
 from saccade.models import Config
 from saccade.tasks.task import Splits
 
-__all__ = ["LabelledData", "file_table", "read_parts"]
+__all__ = ["BUILTIN_HELD_OUT", "LabelledData", "file_table", "read_parts"]
 
 #: Sentences of the built-in grammar that are held out, for each of validation and test.
 BUILTIN_HELD_OUT = 1000

@@ -28,7 +28,7 @@ from saccade.tasks.masked_language_model import MaskedLanguageModel
 from saccade.tasks.predictor import Predictor
 from saccade.text import MASK, SPECIAL_TOKENS, Tokenizer
 
-__all__ = ["Candidate", "FillOptions", "Filled", "Filler", "masked_tokens"]
+__all__ = ["HOLE", "Candidate", "FillOptions", "Filled", "Filler", "masked_tokens"]
 
 #: How a hidden token is written.
 HOLE = "[MASK]"

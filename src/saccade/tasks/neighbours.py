@@ -16,7 +16,7 @@ from torch import Tensor
 from saccade.data.images import Pixels
 from saccade.errors import FileError
 
-__all__ = ["MOST_BYTES", "MOST_KEPT", "Kept", "Neighbour"]
+__all__ = ["MOST_BYTES", "MOST_KEPT", "Kept", "Neighbour", "evenly"]
 
 #: The most examples that are kept,
 MOST_KEPT = 1000

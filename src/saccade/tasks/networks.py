@@ -20,7 +20,7 @@ from saccade.models import (
 )
 from saccade.tasks.task import Network, Task
 
-__all__ = ["SEQ2SEQ", "Seq2Seq", "read_network"]
+__all__ = ["SEQ2SEQ", "Output", "Seq2Seq", "read_network"]
 
 
 class Output(Protocol):

@@ -28,7 +28,7 @@ from saccade.tasks.task import Batch, Evaluation, Loss, Network, Probe, ReadFile
 from saccade.tasks.word_ids import TaggingText, WordIds, Words
 from saccade.text import Tokenizer, Vocabulary, pad, plan_batches
 
-__all__ = ["EncodedSentence", "Tagging", "TaggingBatch"]
+__all__ = ["BATCH_WORDS", "EncodedSentence", "Tagging", "TaggingBatch"]
 
 #: Padded words that are tagged at once.
 BATCH_WORDS = 4096

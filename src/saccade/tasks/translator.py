@@ -34,7 +34,7 @@ from saccade.tasks.translation import EncodedPair
 from saccade.tasks.workers import BATCH_TOKENS
 from saccade.text import END, SPECIAL_TOKENS, START, UNKNOWN, Encoding, Tokenizer
 
-__all__ = ["Attention", "Translated", "Translator"]
+__all__ = ["Attention", "Translated", "Translator", "as_written"]
 
 #: Texts that are answered between two signs of progress.
 PIECE = 250
