@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from copy import copy
 from pathlib import Path
 from typing import Any, ClassVar, Self, cast
 
@@ -136,11 +137,13 @@ class Autoencoder(Task):
         return dict.fromkeys(("source", "target"), self.medium.tokenizer) if isinstance(self.medium, TextMedium) else {}
 
     def with_settings(self, settings: Mapping[str, Any], training: Any) -> Self:
-        if isinstance(self.medium, TextMedium):
-            self.medium.noise = settings["text"]
-        elif isinstance(self.medium, ImageMedium):
-            self.medium.changes = settings["images"]
-        return self
+        chosen = copy(self)
+        chosen.medium = copy(self.medium)
+        if isinstance(chosen.medium, TextMedium):
+            chosen.medium.noise = settings["text"]
+        elif isinstance(chosen.medium, ImageMedium):
+            chosen.medium.changes = settings["images"]
+        return chosen
 
     def build(self, kind: str, config: Config) -> nn.Module:
         if kind not in self.medium.kinds:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self, cast
@@ -167,8 +168,9 @@ class Captions(Task):
         return {"target": self.tokenizer}
 
     def with_settings(self, settings: Mapping[str, Any], training: Any) -> Self:
-        self.changes = settings["images"]
-        return self
+        chosen = copy(self)
+        chosen.changes = settings["images"]
+        return chosen
 
     # --- training ---
 

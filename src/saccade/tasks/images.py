@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -158,8 +159,9 @@ class Images(Task):
         return {}
 
     def with_settings(self, settings: Mapping[str, Any], training: Any) -> Self:
-        self.changes = settings["images"]
-        return self
+        chosen = copy(self)
+        chosen.changes = settings["images"]
+        return chosen
 
     # --- training ---
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from copy import copy
 from itertools import groupby
 from pathlib import Path
 from typing import Any, ClassVar, Self, cast
@@ -170,8 +171,9 @@ class LanguageModel(Task):
         return {"tokenizer": self.tokenizer}
 
     def with_settings(self, settings: Mapping[str, Any], training: Any) -> Self:
-        self.context = settings["text"].context
-        return self
+        chosen = copy(self)
+        chosen.context = settings["text"].context
+        return chosen
 
     def facts(self) -> list[str]:
         return [

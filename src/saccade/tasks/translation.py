@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self, cast
@@ -157,8 +158,9 @@ class Translation(Task):
         return cls(tokenizers[0], tokenizers[-1], metric=description["metric"], alignment=alignment)
 
     def with_settings(self, settings: Mapping[str, Any], training: Any) -> Self:
-        self.guided_alignment = training.guided_alignment
-        return self
+        chosen = copy(self)
+        chosen.guided_alignment = training.guided_alignment
+        return chosen
 
     @property
     def shared(self) -> bool:
