@@ -9,7 +9,7 @@ endif
 # Two processes with a thread each: faster than one with two, and the same bits on a machine with more cores.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadscope
 
-.PHONY: demo test test-slow check setup browser clean
+.PHONY: demo test test-slow check types setup browser clean
 
 demo: setup
 	$(BIN)/saccade demo
@@ -21,11 +21,16 @@ test-slow: setup browser
 	$(PYTEST) -m slow --timeout 3600
 
 # Style, types and who may import whom.
-check: setup
+check: setup types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# The studio's modules are plain JavaScript with types in comments; they run as they are, the compiler only checks.
+types:
+	if command -v npm >/dev/null; then test -d node_modules || npm ci --no-audit --no-fund --silent; \
+	  node_modules/.bin/tsc -p tsconfig.json; else echo 'There is no node: THE TYPES OF THE STUDIO ARE NOT CHECKED.'; fi
 
 setup: .venv/ready
 
@@ -42,4 +47,4 @@ browser:
 	  chromium chromium-driver >/dev/null 2>&1; } || echo 'There is no Chromium: the tests of pages are skipped.'
 
 clean:
-	rm -rf .venv build dist
+	rm -rf .venv build dist node_modules
