@@ -40,7 +40,13 @@ def open_studio(browser: Browser, running: Running) -> Iterator[OpenStudio]:
     contexts = []
 
     def opened(
-        address: str, *, width: int = 1200, dark: bool = False, url: str | None = None, may_refuse: bool = False
+        address: str,
+        *,
+        width: int = 1200,
+        dark: bool = False,
+        url: str | None = None,
+        may_refuse: bool = False,
+        until: str = "html[data-ready]",
     ) -> Page:
         base = url or running.url
         context = browser.new_context(
@@ -66,7 +72,7 @@ def open_studio(browser: Browser, running: Running) -> Iterator[OpenStudio]:
         page.on("console", lambda message: listen(message.type, message.text))
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.goto(base + address)
-        page.wait_for_selector("html[data-ready]")
+        page.wait_for_selector(until)
         return page
 
     yield opened

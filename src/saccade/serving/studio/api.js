@@ -1,9 +1,13 @@
 // Everything that is asked of the server. What goes wrong is a sentence for the page.
 
+import { heldKey, replaceKey } from "./key.js";
+
 /**
  * @typedef {import("./types.js").Look} Look
  * @typedef {import("./types.js").Matrix} Matrix
  */
+
+const WANTS_KEY = 401;
 
 /** An error that a person can read. */
 export class Refused extends Error {
@@ -21,15 +25,25 @@ export function isStopped(error) {
 
 /** @param {string} path @param {RequestInit} options @returns {Promise<Response>} */
 async function ask(path, options) {
-  let answer;
+  for (;;) {
+    const key = heldKey();
+    const answer = await send(path, options, key);
+    if (answer.ok) return answer;
+    if (answer.status !== WANTS_KEY) throw new Refused(await sentence(answer), answer.status);
+    if (!(await replaceKey(key))) throw new Refused("This server answers only with its API key; reload the page to give it.", WANTS_KEY);
+  }
+}
+
+/** @param {string} path @param {RequestInit} options @param {string | null} key */
+async function send(path, options, key) {
+  const headers = new Headers(options.headers);
+  if (key !== null) headers.set("authorization", `Bearer ${key}`);
   try {
-    answer = await fetch(path, options);
+    return await fetch(path, { ...options, headers });
   } catch (error) {
     if (isStopped(error)) throw error;
     throw new Refused("The server does not answer. Is `saccade serve` still running?", 0);
   }
-  if (answer.ok) return answer;
-  throw new Refused(await sentence(answer), answer.status);
 }
 
 /** @param {Response} answer */
@@ -59,6 +73,16 @@ function posted(path, content, signal) {
 /** @param {string} path @param {unknown} content @param {AbortSignal} [signal] @returns {Promise<any>} */
 export async function post(path, content, signal) {
   return (await posted(path, content, signal)).json();
+}
+
+/**
+ * A file, with the name that the server gives it.
+ * @param {string} path
+ */
+export async function file(path) {
+  const answer = await ask(path, {});
+  const name = /filename="([^"]+)"/.exec(answer.headers.get("content-disposition") ?? "")?.[1] ?? "";
+  return { name, content: await answer.blob() };
 }
 
 /** @param {string} text One part of a path. */

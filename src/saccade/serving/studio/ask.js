@@ -46,7 +46,7 @@ class AskPage {
     this.view = choice("View", "view", [["picture", "picture"], ["map", "map"], ["arcs", "arcs"]], (value) => this.change({ v: value }));
     this.heads = new HeadGrid((name, head) => this.change({ a: name, h: String(head) }, "push"), (name, head) => this.edits.toggle(`${name}:${head}`, this.state));
     this.edits = new Edits((parts, how) => this.change(parts, how));
-    this.saving = new Saving();
+    this.saving = new Saving(studio.status);
     const controls = make("div", { class: "controls row" }, this.view, this.together, this.unit);
     this.stage = make("div", { class: "figures" }, ...this.sentences.flatMap((one) => [make("div", {}, one.figure.element, one.nothing)]));
     this.aside = make("aside", { "aria-label": "Heads and changes" }, make("h2", {}, "Every head"), this.heads.element, this.edits.element);

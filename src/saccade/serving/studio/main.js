@@ -127,7 +127,7 @@ function showKeys() {
 /** @param {KeyboardEvent} event */
 function onKey(event) {
   const target = /** @type {Element} */ (event.target);
-  if (event.ctrlKey || event.metaKey || event.altKey || dialog.open) return;
+  if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
   if (target.matches("select, textarea, input:not([type=radio], [type=checkbox], [type=range])")) return;
   const found = view?.keys?.[event.key];
   const page = Object.keys(LOADERS)[Number(event.key) - 1];
