@@ -29,6 +29,8 @@ W_value = [[0, 2, 0], [0, 3, 0], [1, 0, 3], [1, 1, 0]]
 W_output = [[1], [0], [0]]
 score = "dot"
 """
+CHANGED = "inputs = [[1]]\nchanged = [{ "
+SUM = {"step": "sum", "place": [0, 0], "value": 1}
 
 
 def cells(line: str) -> list[str]:
@@ -95,6 +97,15 @@ def test_a_toml_file_is_explained_with_its_words(capsys: Capture, tmp_path: Path
     rows = [cells(line) for line in out.splitlines()]
     assert ["Action", "1.9366"] in [row[-2:] for row in rows]  # the first column of the sum, picked by W_output
     assert "  output = sum @ W_output" in out.splitlines()
+
+
+def test_changed_weights_are_said_in_their_query(capsys: Capture, tmp_path: Path) -> None:
+    file = tmp_path / "changed.toml"
+    file.write_text(GOOD_TOML + 'changed = [{ step = "weights", place = [1, 0], value = 2 }]\nmask = "causal"\n')
+    _, out, _ = run(capsys, "explain", file)
+    said = [line for line in out.splitlines() if line.startswith("The weights of this query")]
+    assert said == ["The weights of this query were changed: they sum to 3, not to 1."]  # softmax gives its own key 1
+    assert "; weights[1, 0] = 2.0" in out
 
 
 def test_the_file_in_the_documentation_is_explained(capsys: Capture, tmp_path: Path) -> None:
@@ -171,6 +182,25 @@ def test_numbers_are_written_as_short_as_they_are(
         ("token.toml", 'inputs = [[1]]\ntokens = [""]', "tokens[0] is empty"),
         ("long.json", json.dumps({"inputs": [[1]] * 65}), "inputs is too long; the limit is 64"),
         ("wide.json", json.dumps({"inputs": [[1], [1] * 65]}), "inputs[1] is too long; the limit is 64"),
+        ("step.toml", CHANGED + 'step = "score", place = [0, 0], value = 1 }]', "There is no computed step 'score'"),
+        ("given.toml", CHANGED + 'step = "inputs", place = [0, 0], value = 1 }]', "inputs is given, not computed"),
+        ("place.toml", CHANGED + 'step = "sum", place = [0, 1], value = 1 }]', "There is no sum[0][1] to change"),
+        ("below.toml", CHANGED + 'step = "sum", place = [0, -1], value = 1 }]', "changed[0].place[1] is -1; expected"),
+        (
+            "half.toml",
+            CHANGED + 'step = "sum", place = [0, 0.5], value = 1 }]',
+            "changed[0].place[1] is 0.5; expected a whole",
+        ),
+        (
+            "nan2.toml",
+            CHANGED + 'step = "sum", place = [0, 0], value = nan }]',
+            "changed[0].value is nan; expected a finite",
+        ),
+        ("short.toml", CHANGED + 'step = "sum", place = [0, 0] }]', "changed[0].value is missing"),
+        ("stop.toml", CHANGED + 'stop = "sum", place = [0, 0], value = 1 }]', "did you mean 'step'?"),
+        ("plain.toml", "inputs = [[1]]\nchanged = [1]", "changed[0] is 1; expected step, place and value"),
+        ("many.json", json.dumps({"inputs": [[1]], "changed": [SUM] * 257}), "changed is too long; the limit is 256"),
+        ("again.json", json.dumps({"inputs": [[1]], "changed": [SUM] * 2}), "sum[0][0] is changed twice"),
         ("list.json", "[1]", "not a list"),
         ("empty.json", "", "the file is empty"),
         ("empty.toml", "\n", "the file is empty"),

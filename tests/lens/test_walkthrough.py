@@ -279,6 +279,7 @@ def test_to_dict_is_json() -> None:
     assert content["steps"][-1]["values"] == walk["sum"].values.tolist()
     assert set(content["steps"][0]) == {
         "name", "title", "equation", "code", "values", "row_labels", "column_labels", "block_labels",
+        "changed", "row_notes",
     }  # fmt: skip
 
 

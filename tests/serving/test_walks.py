@@ -43,6 +43,31 @@ def test_an_edited_number_changes_the_same_cells(
     assert not {"queries", "values", "inputs"} & set(changed)
 
 
+@pytest.mark.parametrize(
+    ("step", "place"),
+    [
+        ("queries", [0, 1]),
+        ("keys", [2, 0]),
+        ("values", [1, 1]),
+        ("scores", [2, 1]),
+        ("weights", [0, 2]),
+        ("weighted", [2, 0, 1]),
+        ("sum", [1, 2]),
+    ],
+)
+def test_a_changed_computed_number_changes_the_same_cells(
+    step: str, place: list[int], client: httpx.Client, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    document = client.get("/api/walkthroughs").json()["projection"]
+    before = post(client, "/api/walkthrough", **document)
+    document["changed"] = [{"step": step, "place": place, "value": 0.75}]
+    after = post(client, "/api/walkthrough", **document)
+    assert after == explained(document, tmp_path, capsys)
+    changed = [old["name"] for old, new in zip(before["steps"], after["steps"], strict=True) if old != new]
+    assert (changed[0], changed[-1]) == (step, "sum")
+    assert next(one["changed"] for one in after["steps"] if one["name"] == step) == [place]
+
+
 HEADS = [
     ("tiny", "encoder.0.self"),
     ("tiny", "decoder.0.cross"),
@@ -94,6 +119,14 @@ def test_what_cannot_be_walked_through_is_said(client: httpx.Client) -> None:
     ):
         answer = client.post(path, json=body)
         assert answer.status_code in (400, 413)
+        assert said in answer.json()["error"]
+    for change, said in (
+        ({"step": "scaled", "place": [0, 0], "value": 1}, "There is no computed step 'scaled'"),
+        ({"step": "sum", "place": [0, 1], "value": 1}, "There is no sum[0][1]"),
+        ({"step": "sum", "place": [0], "value": 1}, "changed.0.place"),
+    ):
+        answer = client.post("/api/walkthrough", json={"inputs": [[1]], "score": "dot", "changed": [change]})
+        assert answer.status_code == 400
         assert said in answer.json()["error"]
     nan = client.post(
         "/api/walkthrough", content=b'{"inputs": [[NaN, 1]]}', headers={"content-type": "application/json"}

@@ -20,22 +20,33 @@ from pydantic import (
     Field,
     StrictBool,
     StrictFloat,
+    StrictInt,
     StrictStr,
     Tag,
     ValidationError,
 )
 from pydantic_core import ErrorDetails
 
-from saccade.errors import FileError, SaccadeError
+from saccade.errors import FileError, OptionError, SaccadeError
 from saccade.lens.walkthrough import Walkthrough, walkthrough
 
-__all__ = ["MAX_BYTES", "MAX_OUTPUT", "MAX_POSITIONS", "MAX_WIDTH", "Document", "read_document"]
+__all__ = [
+    "MAX_BYTES",
+    "MAX_CHANGES",
+    "MAX_OUTPUT",
+    "MAX_POSITIONS",
+    "MAX_WIDTH",
+    "Change",
+    "Document",
+    "read_document",
+]
 
 MAX_BYTES = 1_000_000
 MAX_POSITIONS = 64
 MAX_WIDTH = 64
 MAX_OUTPUT = 1024
 MAX_LABEL = 32
+MAX_CHANGES = 256
 
 _Finite = Annotated[StrictFloat, Field(allow_inf_nan=False)]
 _Matrix = Annotated[
@@ -61,6 +72,18 @@ def _kind_of_mask(given: object) -> str:
     return "matrix" if isinstance(given, list | tuple) else "name"
 
 
+class Change(BaseModel):
+    """A number that replaces a computed one: of the step "scores", say, the one at the place [row, column]."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    step: Annotated[StrictStr, Field(min_length=1, max_length=MAX_LABEL)]
+    place: Annotated[
+        tuple[Annotated[StrictInt, Field(ge=0, lt=MAX_OUTPUT)], ...], Field(min_length=2, max_length=3)
+    ]  # counted from 0; of the weighted values [query, row, column]
+    value: _Finite
+
+
 class Document(BaseModel):
     """What to walk through, and how: the keys of an explain file and of the page's request."""
 
@@ -84,9 +107,22 @@ class Document(BaseModel):
     score: StrictStr = "scaled_dot"
     weights: StrictStr = "softmax"
     scale: StrictBool | None = None
+    changed: Annotated[tuple[Change, ...], Field(max_length=MAX_CHANGES)] | None = None
 
     def walkthrough(self) -> Walkthrough:
-        return walkthrough(**{name: getattr(self, name) for name in type(self).model_fields})
+        arguments = {name: getattr(self, name) for name in type(self).model_fields}
+        return walkthrough(**arguments | {"changed": _by_step(self.changed or ())})
+
+
+def _by_step(changes: tuple[Change, ...]) -> dict[str, dict[tuple[int, ...], float]]:
+    changed: dict[str, dict[tuple[int, ...], float]] = {}
+    for change in changes:
+        cells = changed.setdefault(change.step, {})
+        if change.place in cells:
+            entry = change.step + "".join(f"[{index}]" for index in change.place)
+            raise OptionError(f"{entry} is changed twice, to {cells[change.place]} and to {change.value}.")
+        cells[change.place] = change.value
+    return changed
 
 
 def read_document(path: Path) -> Document:
@@ -147,13 +183,18 @@ def _refuse_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _sentence(errors: list[ErrorDetails]) -> str:
     """The first error as one sentence; a misspelt key comes first, because it explains the others."""
     error = min(errors, key=lambda one: one["type"] != "extra_forbidden")
-    field = str(error["loc"][0]) + "".join(f"[{part}]" for part in error["loc"][1:] if isinstance(part, int))
+    first, *parts = error["loc"]
+    if first == "mask":
+        parts = [part for part in parts if isinstance(part, int)]  # without the tag of its kind
+    field = str(first) + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts)
     context = error.get("ctx", {})
     if error["type"] == "extra_forbidden":
-        allowed = list(Document.model_fields)
-        near = difflib.get_close_matches(field, allowed, n=1, cutoff=0.5)
+        allowed = list(Change.model_fields if parts else Document.model_fields)
+        near = difflib.get_close_matches(str(error["loc"][-1]), allowed, n=1, cutoff=0.5)
         hint = f"did you mean {near[0]!r}?" if near else f"allowed: {', '.join(allowed)}."
         return f"there is no key {_short(field)}; {hint}"
+    if error["type"] == "missing":
+        return f"{field} is missing."
     if error["type"] in ("too_long", "string_too_long"):
         return f"{field} is too long; the limit is {context['max_length']} entries."
     if error["type"] in ("too_short", "string_too_short"):
@@ -164,6 +205,10 @@ def _sentence(errors: list[ErrorDetails]) -> str:
         "bool_type": "true or false",
         "string_type": "a string",
         "tuple_type": "a list",
+        "int_type": "a whole number",
+        "greater_than_equal": "a place, counted from 0",
+        "less_than": f"a place below {MAX_OUTPUT}",
+        "model_type": "step, place and value",
     }
     return f"{field} is {_short(error['input'])}; expected {expected.get(error['type'], error['msg'])}."
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from saccade.errors import OptionError, ShapeError
 
-__all__ = ["Numbers", "boolean_matrix", "matrix", "refuse_other_size", "require_finite"]
+__all__ = ["Numbers", "boolean_matrix", "matrix", "refuse_other_size", "require_finite", "to_float"]
 
 Numbers = Tensor | Sequence[Sequence[float]]
 
@@ -67,11 +67,12 @@ def _from_rows(name: str, given: Sequence[Sequence[float]]) -> Tensor:
         for column, entry in enumerate(entries):
             if not isinstance(entry, int | float):
                 raise OptionError(f"{name}[{row}][{column}] is {entry!r}; expected a number.")
-    return torch.tensor([[_float(entry) for entry in entries] for entries in given], dtype=torch.float64)
+    return torch.tensor([[to_float(entry) for entry in entries] for entries in given], dtype=torch.float64)
 
 
-def _float(entry: float) -> float:
+def to_float(entry: float) -> float:
+    """As a float; a whole number past 1e308 is infinite."""
     try:
         return float(entry)
-    except OverflowError:  # a whole number past 1e308
+    except OverflowError:
         return math.inf

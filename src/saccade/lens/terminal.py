@@ -57,6 +57,8 @@ def print_walkthrough(walk: Walkthrough, console: Console, row: int | None = Non
         console.print(Text.assemble((f"Query {query + 1}", "bold"), f": {_label(walk.query_labels[query])}"))
         for table in _fold(_labels(walk.key_labels, "word"), _query_columns(walk, query, width), width):
             console.print(table)
+        if query in walk["weights"].row_notes:
+            console.print(Text(f"The weights of this query were {walk['weights'].row_notes[query]}."), soft_wrap=True)
     _print_beside(console, [table for name in after for table in _matrix_tables(walk[name], width)], width)
     console.print(Text("The same in Python", style="bold"))
     for step in walk:

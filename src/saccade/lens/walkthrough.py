@@ -8,9 +8,8 @@ and keys, E width of values.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -18,44 +17,18 @@ from jaxtyping import Float
 from torch import Tensor
 
 from saccade.attention import SCORES, Dot, Mask, ScaledDot, Score, Weights, causal, dense, window
-from saccade.attention.equation import Call, normalise
+from saccade.attention.equation import Call
 from saccade.attention.scores import resolve_score
 from saccade.attention.weights import resolve_weights
 from saccade.errors import OptionError, ShapeError, TooLargeError, UnknownNameError
-from saccade.lens.lines import Line, mask_line, score_line, weights_line
 from saccade.lens.matrices import Numbers, boolean_matrix, matrix, refuse_other_size, require_finite
+from saccade.lens.step import Changed, Changes, Step
+from saccade.lens.walk_steps import projection_steps, sum_steps, weight_steps
 
 __all__ = ["Step", "Walkthrough", "walkthrough"]
 
 #: The most numbers of the weighted values (Q · K · E): a walk is for reading.
 WEIGHTED_LIMIT = 1 << 22
-
-
-@dataclass(frozen=True, eq=False)
-class Step:
-    """One matrix of the walk, and how it came about."""
-
-    name: str  # the variable of its line of code: inputs, W_query, scores, ...
-    title: str
-    equation: str  # as the lectures write it
-    code: str  # the line of Python that computes it from the steps before; ``given`` holds the arguments
-    values: Float[Tensor, "rows columns"] | Float[Tensor, "blocks rows columns"]  # -inf where masked
-    row_labels: tuple[str, ...]
-    column_labels: tuple[str, ...]
-    block_labels: tuple[str, ...] = ()  # of the weighted values only: one block of rows for each query
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain lists and strings; a masked score, which JSON cannot write as a number, is None."""
-        return {
-            "name": self.name,
-            "title": self.title,
-            "equation": self.equation,
-            "code": self.code,
-            "values": _without_infinity(self.values.tolist()),
-            "row_labels": list(self.row_labels),
-            "column_labels": list(self.column_labels),
-            "block_labels": list(self.block_labels),
-        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,6 +90,7 @@ def walkthrough(
     score: str | Score = "scaled_dot",
     weights: str | Weights = "softmax",
     scale: bool | None = None,
+    changed: Changed | None = None,
 ) -> Walkthrough:
     """Attention step by step, from ``inputs`` or from ``queries``, ``keys`` and ``values``.
 
@@ -129,6 +103,7 @@ def walkthrough(
         bias: a matrix (Q, K) that is added to the scores, such as ALiBi's.
         score, weights: as ``attend`` takes them.
         scale: True divides a dot product by √D, False does not; None leaves it to the score.
+        changed: numbers that replace computed ones, and that the steps below then use: {"scores": {(0, 1): 6.5}}.
     """
     rows: dict[str, Numbers | None] = {"inputs": inputs, "source": source, "W_query": W_query, "W_key": W_key}
     rows |= {"W_value": W_value, "queries": queries, "keys": keys, "values": values, "W_output": W_output}
@@ -150,11 +125,13 @@ def walkthrough(
     if added is not None:
         size = (len(query), len(key))
         refuse_other_size("bias", added.shape[2:], size, "a row for each query, a column for each key")
+    changes = Changes(changed)
+    steps = projection_steps(given, query, key, value, query_labels, key_labels, changes)
+    query, key, value = (step.values for step in steps[-3:])
     call = Call(query[None, None], key[None, None], compared, resolve_weights(weights), rule, added)
-
-    steps = _projection_steps(given, query, key, value, query_labels, key_labels)
-    steps += _weight_steps(call, mask_name, query_labels, key_labels)
-    steps += _sum_steps(steps[-1].values, value, given.get("W_output"), query_labels, key_labels)
+    steps += weight_steps(call, mask_name, query_labels, key_labels, changes)
+    steps += sum_steps(steps[-1].values, value, given.get("W_output"), query_labels, key_labels, changes)
+    changes.refuse_others(steps)
     for step in steps:
         if step.name != "masked":
             require_finite(step.name, step.values, "the numbers given are too large to multiply")
@@ -276,124 +253,3 @@ def _name(choice: Score | Weights) -> str:
     """The name by which ``attend`` knows it; else that of its class."""
     known: dict[type, str] = {type(score): name for name, score in SCORES.items()}
     return known.get(type(choice), type(choice).__name__.lower())
-
-
-# --- the steps ---------------------------------------------------------------------------------------------
-
-
-def _projection_steps(
-    given: dict[str, Tensor],
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    query_labels: tuple[str, ...],
-    key_labels: tuple[str, ...],
-) -> list[Step]:
-    """What is given, in the order of the lectures, then queries, keys and values."""
-    steps = []
-    titles = {"inputs": ("Inputs", "X"), "source": ("Source", "S")}
-    titles |= {"W_query": ("Query matrix", "W_Q"), "W_key": ("Key matrix", "W_K"), "W_value": ("Value matrix", "W_V")}
-    for name, (title, symbol) in titles.items():
-        if name in given:
-            labels = {"inputs": query_labels, "source": key_labels}.get(name)
-            steps.append(_given(name, title, symbol, given[name], labels))
-    source = ("source", "S") if "source" in given else ("inputs", "X")
-    for name, title, symbol, values, labels, (origin, origin_symbol) in (
-        ("queries", "Queries", "Q", query, query_labels, ("inputs", "X")),
-        ("keys", "Keys", "K", key, key_labels, source),
-        ("values", "Values", "V", value, key_labels, source),
-    ):
-        if name in given:
-            steps.append(_given(name, title, symbol, values, labels))
-            continue
-        weight = {"queries": "W_query", "keys": "W_key", "values": "W_value"}[name]
-        line = Line(f"{symbol} = {origin_symbol}", f"{name} = {origin}")
-        if weight in given:
-            line = Line(f"{line.equation} W_{symbol}", f"{line.code} @ {weight}")
-        steps.append(_matrix_step(name, title, line, values, labels))
-    return steps
-
-
-def _given(name: str, title: str, symbol: str, values: Tensor, labels: tuple[str, ...] | None) -> Step:
-    code = f'{name} = torch.tensor(given["{name}"], dtype=torch.float64)'
-    return _matrix_step(name, title, Line(symbol, code), values, labels or _components(len(values)))
-
-
-def _matrix_step(name: str, title: str, line: Line, values: Tensor, labels: tuple[str, ...]) -> Step:
-    return Step(name, title, line.equation, line.code, values, labels, _components(values.shape[1]))
-
-
-def _components(width: int) -> tuple[str, ...]:
-    return tuple(str(number) for number in range(1, width + 1))
-
-
-def _weight_steps(call: Call, mask_name: str, query_labels: tuple[str, ...], key_labels: tuple[str, ...]) -> list[Step]:
-    """Scores, scaled, masked, weights: each of them is what ``attend`` would compute with the rules so far."""
-    rows, columns = range(len(query_labels)), range(len(key_labels))
-    plain = replace(call, mask=None, bias=None)
-    stages: list[tuple[str, str, Line, Call]] = []
-    if isinstance(call.score, ScaledDot):
-        stages.append(("scores", "Scores", score_line(Dot()), replace(plain, score=Dot())))
-        stages.append(("scaled", *_scaling(call.score, call.query.shape[-1]), plain))
-    else:
-        stages.append(("scores", "Scores", score_line(call.score), plain))
-    if isinstance(call.bias, Tensor):
-        code = f"biased = {stages[-1][0]} + bias"
-        stages.append(("biased", "Biased scores", Line("E + B", code), replace(call, mask=None)))
-    if call.mask is not None:
-        line = mask_line(mask_name, stages[-1][0], len(rows), len(columns))
-        stages.append(("masked", "Masked scores", line, call))
-    steps = [
-        Step(name, title, line.equation, line.code, stage.scores(rows, columns)[0, 0], query_labels, key_labels)
-        for name, title, line, stage in stages
-    ]
-    if isinstance(call.bias, Tensor):
-        given = _given("bias", "Bias", "B", call.bias[0, 0], query_labels)
-        place = [step.name for step in steps].index("biased")
-        steps.insert(place, replace(given, column_labels=key_labels))
-    scores = steps[-1].values
-    weights = normalise(scores[None, None], call.weights, call.has_rules)[0][0, 0]
-    empty_rows = bool((scores == -math.inf).all(dim=-1).any())
-    line = weights_line(call.weights, steps[-1].name, len(columns), empty_rows)
-    steps.append(Step("weights", "Weights", line.equation, line.code, weights, query_labels, key_labels))
-    return steps
-
-
-def _scaling(score: ScaledDot, width: int) -> tuple[str, Line]:
-    """Title and line of the scaled scores."""
-    if score.scale is None:
-        line = Line(f"E = Q Kᵀ / √D, D = {width}", f"scaled = scores / math.sqrt({width})")
-        return f"Score / √{width}", line
-    return f"Score · {score.scale:g}", Line(f"E = {score.scale:g} · Q Kᵀ", f"scaled = scores * {score.scale!r}")
-
-
-def _sum_steps(
-    weights: Float[Tensor, "Q K"],
-    value: Float[Tensor, "K E"],
-    W_output: Tensor | None,
-    query_labels: tuple[str, ...],
-    key_labels: tuple[str, ...],
-) -> list[Step]:
-    weighted = weights.unsqueeze(-1) * value  # (Q, K, E)
-    total = weighted.sum(dim=1)
-    line = Line("A_ij v_j", "weighted = weights.unsqueeze(-1) * values")
-    components = _components(value.shape[1])
-    steps = [
-        Step("weighted", "Weighted values", line.equation, line.code, weighted, key_labels, components, query_labels),
-        _matrix_step("sum", "Sum", Line("z_i = Σ_j A_ij v_j", "sum = weighted.sum(dim=1)"), total, query_labels),
-    ]
-    if W_output is not None:
-        if len(W_output) != total.shape[1]:
-            raise ShapeError(
-                f"W_output has length {len(W_output)}; expected {total.shape[1]}, a row for each column of the values."
-            )
-        steps.append(_given("W_output", "Output matrix", "W_O", W_output, None))
-        line = Line("O = Z W_O", "output = sum @ W_output")
-        steps.append(_matrix_step("output", "Output", line, total @ W_output, query_labels))
-    return steps
-
-
-def _without_infinity(values: Any) -> Any:
-    if isinstance(values, list):
-        return [_without_infinity(entry) for entry in values]
-    return None if values == -math.inf else values

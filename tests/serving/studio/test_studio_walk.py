@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from servers import Running, numbers, post
 from studio_pages import OpenStudio, parts_of
 
 from saccade.lens import EXAMPLES
+from saccade.lens.document import Change
 
 READ = """() => Object.fromEntries([...document.querySelectorAll('.step')].map(step => [step.dataset.step,
   [...step.querySelectorAll('tbody tr')].map(row =>
@@ -71,6 +73,45 @@ def test_an_edited_number_glows_down_the_page(open_studio: OpenStudio) -> None:
     page.get_by_role("button", name="As it was").click()
     expect(page.get_by_label("Inputs, row input 1, column 2")).to_have_value("0")
     assert_same(page, before)
+
+
+def test_a_computed_number_is_changed_and_put_back(open_studio: OpenStudio) -> None:
+    page = open_studio("/walk")
+    score = Change(step="scores", place=(0, 1), value=3.25)
+    page.get_by_label("Scores, row input 1, column input 2").fill("3.25")
+    page.wait_for_selector("[data-step=sum] [data-glow]")
+    assert_same(page, explained({"changed": (score,)}))
+    assert page.evaluate(GLOWING.replace("data-glow", "data-changed")) == [["scores", 0, 1]]
+    page.get_by_label("Weights, row input 1, column input 3").fill("0.9")
+    weight = Change(step="weights", place=(0, 2), value=0.9)
+    note = page.locator("[data-step=weights] .row-note").first
+    expect(note).to_contain_text("not to 1")
+    assert_same(page, explained({"changed": (score, weight)}))
+    page.get_by_role("combobox", name="The query whose weighted values are shown").select_option("2")
+    page.get_by_label("Weighted values, row input 2, column 1").fill("-7")
+    expect(page.get_by_label("Sum, row input 3, column 1")).to_have_value(re.compile("^−"))
+    assert parts_of(page)["e"] == "scores:0:1:3.25,weights:0:2:0.9,weighted:2:1:0:-7"
+    page.reload()
+    page.wait_for_selector("[data-step=weights] [data-changed]")
+    weighted = Change(step="weighted", place=(2, 1, 0), value=-7)
+    assert_same(page, explained({"changed": (score, weight, weighted)}))
+    page.get_by_role("button", name="Put back row input 1, column input 3 of Weights").click()
+    expect(note).to_have_text("")
+    assert_same(page, explained({"changed": (score, weighted)}))
+    assert parts_of(page)["e"] == "scores:0:1:3.25,weighted:2:1:0:-7"
+    page.get_by_role("button", name="As it was").click()
+    expect(page.locator("[data-changed]")).to_have_count(0)
+    assert_same(page, explained())
+
+
+def test_another_score_forgets_the_scaled_numbers(open_studio: OpenStudio) -> None:
+    page = open_studio("/walk?x=retrieval&e=scaled:0:0:2,scores:1:1:4")
+    page.wait_for_selector("[data-step=scaled] [data-changed]")
+    page.get_by_role("combobox", name="score", exact=True).select_option("dot")
+    expect(page.locator("[data-step=scaled]")).to_have_count(0)
+    assert_same(
+        page, explained({"score": "dot", "changed": (Change(step="scores", place=(1, 1), value=4),)}, "retrieval")
+    )
 
 
 def test_by_arrow_keys_and_by_dragging(open_studio: OpenStudio) -> None:

@@ -54,6 +54,8 @@
  * @property {string[]} row_labels
  * @property {string[]} column_labels
  * @property {string[]} block_labels
+ * @property {number[][]} changed
+ * @property {Record<string, string>} row_notes  by the number of the row
  * @typedef {{steps: Step[], score: string, weights: string, mask: string, query_labels: string[], key_labels: string[]}} Walkthrough
  * @typedef {Record<string, any>} WalkDocument  the keys of `saccade explain`'s file
  *

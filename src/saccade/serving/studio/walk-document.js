@@ -3,37 +3,50 @@
 /**
  * @typedef {import("./types.js").WalkDocument} WalkDocument
  * @typedef {import("./types.js").Parts} Parts
- * @typedef {{name: string, row: number, column: number, value: number}} Edit
+ * @typedef {{name: string, place: number[], value: number}} Edit  the place is [row, column]; of weighted values [query, row, column]
  */
 
-const MATRICES = ["inputs", "source", "W_query", "W_key", "W_value", "queries", "keys", "values", "W_output"];
+const MATRICES = ["inputs", "source", "W_query", "W_key", "W_value", "queries", "keys", "values", "bias", "W_output"];
+const COMPUTED = ["queries", "keys", "values", "scores", "scaled", "biased", "weights", "weighted", "sum", "output"];
+const NAMES = new Set([...MATRICES, ...COMPUTED]);
 
 /** The numbers that were changed: "inputs:0:2:1.5" joined by commas. @param {Parts} parts @returns {Edit[]} */
 export function readEdits(parts) {
   return (parts.e ?? "").split(",").flatMap((text) => {
-    const found = /^(\w+):(\d+):(\d+):(-?[\d.e+-]+)$/.exec(text);
-    const value = found ? Number(found[4]) : NaN;
-    return found && MATRICES.includes(found[1]) && Number.isFinite(value)
-      ? [{ name: found[1], row: Number(found[2]), column: Number(found[3]), value }]
-      : [];
+    const found = /^(\w+):(\d+(?::\d+){1,2}):(-?[\d.e+-]+)$/.exec(text);
+    const value = found ? Number(found[3]) : NaN;
+    return found && NAMES.has(found[1]) && Number.isFinite(value) ? [{ name: found[1], place: found[2].split(":").map(Number), value }] : [];
   });
 }
 
 /** @param {Edit[]} edits @param {Edit} next @returns {string} the part of the address with one number changed further */
 export function withEdit(edits, next) {
-  const others = edits.filter(({ name, row, column }) => name !== next.name || row !== next.row || column !== next.column);
-  return [...others, next].map(({ name, row, column, value }) => `${name}:${row}:${column}:${value}`).join(",");
+  return writeEdits([...edits.filter((one) => !isAt(one, next.name, next.place)), next]);
+}
+
+/** @param {Edit[]} edits @returns {string} the part of the address */
+export function writeEdits(edits) {
+  return edits.map(({ name, place, value }) => [name, ...place, value].join(":")).join(",");
+}
+
+/** @param {Edit} edit @param {string} name @param {number[]} place */
+export function isAt(edit, name, place) {
+  return edit.name === name && edit.place.join() === place.join();
 }
 
 /**
- * The document with everything that the address changes.
+ * The document with everything that the address changes: a given number where it is given, a computed one under `changed`.
  * @param {WalkDocument} base @param {Parts} parts @returns {WalkDocument}
  */
 export function edited(base, parts) {
   const made = structuredClone(base);
-  for (const { name, row, column, value } of readEdits(parts)) {
-    if (made[name]?.[row]?.[column] !== undefined) made[name][row][column] = value;
+  const changed = [];
+  for (const { name, place, value } of readEdits(parts)) {
+    const [row, column] = place;
+    if (!Array.isArray(made[name])) changed.push({ step: name, place, value });
+    else if (made[name][row]?.[column] !== undefined) made[name][row][column] = value;
   }
+  if (changed.length) made.changed = changed;
   if (parts.score) {
     made.score = parts.score;
     delete made.scale;

@@ -1,20 +1,23 @@
 // One step of the walk: its equation, its numbers, its line of code.
 
 import { make, named, number } from "./dom.js";
+import { isAt } from "./walk-document.js";
 import { colourOf, isDarkInk } from "./ramp.js";
 
 /**
  * @typedef {import("./types.js").Step} Step
+ * @typedef {import("./walk-document.js").Edit} Edit
  *
  * @typedef {object} StepListener
- * @property {(name: string, row: number, column: number, value: number) => void} edited
+ * @property {(name: string, place: number[], value: number) => void} edited
+ * @property {(name: string, place: number[]) => void} returned a number is put back
  * @property {(row: number, column: number) => void} masked a cell of the mask is clicked
  * @property {(name: string, row: number, column: number) => void} pointed
  * @property {() => void} left
  * @property {(block: number) => void} block another query's weighted values
  */
 
-const GIVEN = ["inputs", "source", "W_query", "W_key", "W_value", "W_output"];
+const GIVEN = ["inputs", "source", "W_query", "W_key", "W_value", "bias", "W_output"];
 const DIRECT = ["queries", "keys", "values"];
 const SYMBOLS = new Set([...GIVEN, ...DIRECT]);
 const DRAG = 6; // pixels a tenth
@@ -46,23 +49,28 @@ export class StepView {
     /** @type {(number | null)[][]} */
     this.before = []; // as they were shown last
     this.name = "";
-    this.decimals = 0; // of given numbers, while they are not edited
+    this.decimals = 0; // of numbers while they are not edited
+    /** @type {number | null} */
+    this.block = null; // the query, where each has its own numbers
+    /** @type {HTMLElement[]} */
+    this.notes = []; // at the ends of the rows
     this.table.addEventListener("pointerover", (event) => this.onPointer(event));
     this.table.addEventListener("pointerleave", () => listener.left());
     this.table.addEventListener("focusin", (event) => this.onPointer(event));
   }
 
-  /** @param {Step} step @param {number} block @param {boolean} mayGlow */
-  show(step, block, mayGlow) {
+  /** @param {Step} step @param {number} block @param {Edit[]} edits @param {boolean} mayGlow */
+  show(step, block, edits, mayGlow) {
     const isBlocked = step.block_labels.length > 0;
     const values = /** @type {(number | null)[][]} */ (isBlocked ? step.values[block] : step.values);
     this.name = step.name;
+    this.block = isBlocked ? block : null;
     this.element.dataset.step = step.name;
     this.title.textContent = step.title;
     this.equation.replaceChildren(...subscripts(step.equation));
     this.code.textContent = step.code;
     this.scroll.setAttribute("aria-label", `${step.title}, ${values.length} by ${values[0]?.length ?? 0} numbers`);
-    const hint = isGiven(step) ? " · type, drag, or ↑ ↓" : step.name === "masked" ? " · click a number to forbid or allow it" : "";
+    const hint = step.name === "masked" ? " · click a number to forbid or allow it" : " · type, drag, or ↑ ↓";
     this.note.textContent = `${values.length} × ${values[0]?.length ?? 0}${hint}`;
     this.chooser.toggleAttribute("hidden", !isBlocked);
     if (isBlocked) {
@@ -73,7 +81,9 @@ export class StepView {
     const isNew = shape !== this.shape;
     if (isNew) this.build(step, values);
     this.shape = shape;
+    this.decimals = decimalsOf(step, values);
     this.fill(step, values, mayGlow && !isNew);
+    this.mark(step, edits);
     this.values = values;
     this.before = structuredClone(values);
   }
@@ -82,9 +92,10 @@ export class StepView {
   build(step, values) {
     const head = make("tr", {}, make("td", {}), ...step.column_labels.map((label) => make("th", { scope: "col" }, make("bdi", {}, named(label)))));
     this.cells = values.map((row, at) => row.map((_, place) => this.cell(step, at, place)));
+    this.notes = values.map(() => make("td", { class: "row-note" }));
     const rows = this.cells.map((cells, row) => {
       const entries = cells.map((cell, column) => make("td", { "data-row": row, "data-column": column }, cell));
-      return make("tr", {}, make("th", { scope: "row" }, make("bdi", {}, named(step.row_labels[row] ?? ""))), ...entries);
+      return make("tr", {}, make("th", { scope: "row" }, make("bdi", {}, named(step.row_labels[row] ?? ""))), ...entries, ...(step.name === "weights" ? [this.notes[row]] : []));
     });
     this.table.replaceChildren(make("caption", { class: "unseen" }, step.title), make("thead", {}, head), make("tbody", {}, ...rows));
   }
@@ -92,16 +103,18 @@ export class StepView {
   /** @param {Step} step @param {number} row @param {number} column @returns {HTMLElement} */
   cell(step, row, column) {
     const label = `${step.title}, row ${step.row_labels[row]}, column ${step.column_labels[column]}`;
-    if (isGiven(step)) {
-      const input = make("input", { type: "text", inputmode: "decimal", class: "given mono", "aria-label": label, size: 5 });
+    if (step.name !== "masked") {
+      const input = make("input", { type: "text", inputmode: "decimal", class: `${isGiven(step) ? "given" : "computed"} mono`, "aria-label": label, size: 5 });
       input.addEventListener("input", () => this.typed(input, row, column));
-      input.addEventListener("focus", () => (input.value = String(this.values[row][column])));
-      input.addEventListener("blur", () => (input.value = (this.values[row][column] ?? 0).toFixed(this.decimals)));
+      input.addEventListener("focus", () => {
+        input.value = String(this.values[row][column]);
+        input.select(); // so that typing replaces all of its digits
+      });
+      input.addEventListener("blur", () => (input.value = number(this.values[row][column] ?? 0, this.decimals)));
       input.addEventListener("keydown", (event) => this.stepped(event, input, row, column));
-      drag(input, (value) => this.set(input, row, column, value));
+      drag(input, () => this.values[row][column] ?? 0, (value) => this.set(input, row, column, value));
       return input;
     }
-    if (step.name !== "masked") return make("span", { class: "mono" });
     const button = make("button", { type: "button", class: "mono", onclick: () => this.listener.masked(row, column) });
     button.dataset.label = label;
     return button;
@@ -114,7 +127,7 @@ export class StepView {
     input.toggleAttribute("data-wrong", !isNumber);
     if (!isNumber) return;
     this.values[row][column] = value;
-    this.listener.edited(this.name, row, column, value);
+    this.listener.edited(this.name, this.place(row, column), value);
   }
 
   /** @param {KeyboardEvent} event @param {HTMLInputElement} input @param {number} row @param {number} column */
@@ -130,21 +143,49 @@ export class StepView {
     const next = Number(value.toFixed(6)); // sums of tenths have long tails
     input.value = String(next);
     this.values[row][column] = next;
-    this.listener.edited(this.name, row, column, next);
+    this.listener.edited(this.name, this.place(row, column), next);
+  }
+
+  /** @param {number} row @param {number} column */
+  place(row, column) {
+    return this.block === null ? [row, column] : [this.block, row, column];
+  }
+
+  /** Shows which numbers were changed, each with a way back, and what follows for its row. @param {Step} step @param {Edit[]} edits */
+  mark(step, edits) {
+    this.notes.forEach((note, row) => (note.textContent = step.row_notes[row] ?? ""));
+    this.cells.forEach((cells, row) =>
+      cells.forEach((cell, column) => {
+        const frame = /** @type {HTMLElement} */ (cell.parentElement);
+        const isChanged = edits.some((edit) => isAt(edit, step.name, this.place(row, column)));
+        if (isChanged === frame.hasAttribute("data-changed")) return;
+        frame.toggleAttribute("data-changed", isChanged);
+        if (isChanged) frame.append(this.backButton(step, row, column, cell));
+        else frame.querySelector(".back")?.remove();
+      }),
+    );
+  }
+
+  /** @param {Step} step @param {number} row @param {number} column @param {HTMLElement} cell */
+  backButton(step, row, column, cell) {
+    const label = `Put back row ${step.row_labels[row]}, column ${step.column_labels[column]} of ${step.title}`;
+    const back = () => {
+      cell.focus(); // the button goes
+      this.listener.returned(this.name, this.place(row, column));
+    };
+    return make("button", { type: "button", class: "back", "aria-label": label, title: "Put back", onclick: back }, "↺");
   }
 
   /** @param {Step} step @param {(number | null)[][]} values @param {boolean} mayGlow */
   fill(step, values, mayGlow) {
-    const decimals = values.flat().every((value) => value === null || Number.isInteger(value)) ? 0 : DECIMALS;
-    this.decimals = decimalsOf(values);
     values.forEach((row, at) =>
       row.forEach((value, place) => {
         const cell = this.cells[at][place];
         const frame = /** @type {HTMLElement} */ (cell.parentElement);
         if (cell instanceof HTMLInputElement) {
-          if (document.activeElement !== cell || Number(cell.value) !== value) cell.value = (value ?? 0).toFixed(this.decimals);
+          if (document.activeElement !== cell || Number(cell.value) !== value) cell.value = number(value ?? 0, this.decimals);
           cell.removeAttribute("data-wrong");
-        } else cell.textContent = value === null ? "−∞" : number(value, decimals);
+        } else cell.textContent = value === null ? "−∞" : number(value, this.decimals);
         if (cell.dataset.label) cell.setAttribute("aria-label", `${cell.dataset.label}: ${cell.textContent}`);
         frame.title = value === null ? "masked" : String(value);
         if (step.name === "weights" && value !== null) {
@@ -177,8 +218,10 @@ export class StepView {
   }
 }
 
-/** Digits after the point that numbers need, as far as they fit into their cells. @param {(number | null)[][]} values */
-function decimalsOf(values) {
+/** Digits after the point that numbers need, as far as they fit into their cells. @param {Step} step @param {(number | null)[][]} values */
+function decimalsOf(step, values) {
+  const isWhole = values.flat().every((value) => value === null || Number.isInteger(value));
+  if (!isGiven(step)) return isWhole ? 0 : DECIMALS;
   const needed = values.flat().map((value) => String(Number((value ?? 0).toFixed(DECIMALS))).split(".")[1]?.length ?? 0);
   return Math.max(0, ...needed);
 }
@@ -195,13 +238,16 @@ function glow(frame) {
   frame.setAttribute("data-glow", "");
 }
 
-/** A number that is drawn to the right grows. @param {HTMLInputElement} input @param {(value: number) => void} moved */
-function drag(input, moved) {
+/**
+ * A number that is drawn to the right grows.
+ * @param {HTMLInputElement} input @param {() => number} current @param {(value: number) => void} moved
+ */
+function drag(input, current, moved) {
   /** @type {{x: number, value: number} | null} */
   let start = null;
   input.addEventListener("pointerdown", (event) => {
     if (document.activeElement === input) return;
-    start = { x: event.clientX, value: Number(input.value) || 0 };
+    start = { x: event.clientX, value: current() };
     input.setPointerCapture(event.pointerId);
   });
   input.addEventListener("pointermove", (event) => {

@@ -1,8 +1,8 @@
-// Walk: self-attention number by number, every given number to be changed, and everything below follows.
+// Walk: self-attention number by number, every number to be changed, and everything below follows.
 
 import { get, inPath, post } from "./api.js";
 import { make, reveal, visible } from "./dom.js";
-import { edited, readEdits, withEdit, writeMask } from "./walk-document.js";
+import { edited, isAt, readEdits, withEdit, writeEdits, writeMask } from "./walk-document.js";
 import { madeOf } from "./walk-links.js";
 import { StepView } from "./walk-step.js";
 
@@ -69,8 +69,8 @@ class WalkPage {
     this.origin = "";
     this.block = 0;
     this.keys = {
-      "↑ ↓": { does: "a tenth more or less (with Shift: one), in a given number", run: () => undefined },
-      Tab: { does: "the next given number", run: () => undefined },
+      "↑ ↓": { does: "a tenth more or less (with Shift: one), in a number", run: () => undefined },
+      Tab: { does: "the next number", run: () => undefined },
       r: { does: "all numbers as they were", run: () => this.change(NO_EDITS, "push") },
     };
   }
@@ -86,6 +86,7 @@ class WalkPage {
     await this.studio.status.during("Walking", async (signal) => {
       this.presets ??= await get("/api/walkthroughs", signal);
       const isOther = await this.start(parts, signal);
+      reveal(this.reset, Boolean(parts.e || parts.mask || parts.score || parts.weights)); // the way out of a refusal too
       const walk = await post("/api/walkthrough", edited(this.base, parts), signal);
       this.draw(walk, parts, !isOther);
     });
@@ -122,13 +123,13 @@ class WalkPage {
     reveal(this.source, isModel);
     this.showPresets(isModel ? FROM_MODEL : (parts.x ?? "projection"));
     this.showChoices(walk);
-    reveal(this.reset, Boolean(parts.e || parts.mask || parts.score || parts.weights));
     this.walk = walk;
     this.block = Math.min(this.block, walk.query_labels.length - 1);
     const names = walk.steps.map((step) => step.name);
     const known = new Map(this.views.map((view) => [view.name, view]));
     this.views = names.map((name) => known.get(name) ?? this.stepView());
-    walk.steps.forEach((step, place) => this.views[place].show(step, this.block, mayGlow));
+    const edits = readEdits(parts);
+    walk.steps.forEach((step, place) => this.views[place].show(step, this.block, edits, mayGlow));
     const shown = [...this.steps.children];
     if (this.views.some((view, place) => shown[place] !== view.element) || shown.length !== this.views.length) {
       this.steps.replaceChildren(...this.views.map((view) => view.element));
@@ -137,12 +138,22 @@ class WalkPage {
 
   stepView() {
     return new StepView({
-      edited: (name, row, column, value) => this.change({ e: withEdit(readEdits(this.studio.parts()), { name, row, column, value }) }),
+      edited: (name, place, value) => this.change({ e: withEdit(this.edits(), { name, place, value }) }),
+      returned: (name, place) => this.keepEdits((one) => !isAt(one, name, place)),
       masked: (row, column) => this.toggleMask(row, column),
       pointed: (name, row, column) => this.light(name, row, column),
       left: () => this.dim(),
       block: (block) => this.chooseBlock(block),
     });
+  }
+
+  edits() {
+    return readEdits(this.studio.parts());
+  }
+
+  /** @param {(edit: import("./walk-document.js").Edit) => boolean} isKept */
+  keepEdits(isKept) {
+    this.change({ e: writeEdits(this.edits().filter(isKept)) || null });
   }
 
   /** @param {string} chosen */
@@ -177,14 +188,16 @@ class WalkPage {
 
   /** @param {string} name @param {string} value */
   choose(name, value) {
-    if (name !== "mask" || value !== "by hand") this.change({ [name]: value }, "push");
+    const lost = name === "score" && value !== "scaled_dot" ? "scaled" : ""; // a step that is no longer there
+    const e = writeEdits(this.edits().filter((one) => one.name !== lost)) || null;
+    if (name !== "mask" || value !== "by hand") this.change({ [name]: value, e }, "push");
     else this.change({ mask: writeMask(this.allowed()) }, "push");
   }
 
   /** @param {number} block */
   chooseBlock(block) {
     this.block = block;
-    if (this.walk) this.walk.steps.forEach((step, place) => this.views[place].show(step, block, false));
+    if (this.walk) this.walk.steps.forEach((step, place) => this.views[place].show(step, block, this.edits(), false));
   }
 
   /** The mask as it is now. @returns {boolean[][]} */

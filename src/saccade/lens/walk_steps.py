@@ -1,0 +1,148 @@
+"""The steps of the walk in their order: each is computed from the one before, with its changed numbers.
+
+Shapes: Q queries, K keys, D width of queries and keys, E width of values.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from jaxtyping import Float
+from torch import Tensor
+
+from saccade.attention import Dot, ScaledDot
+from saccade.attention.equation import Call, normalise
+from saccade.errors import ShapeError
+from saccade.lens.lines import Line, mask_line, score_line, weights_line
+from saccade.lens.step import Changes, Step
+
+__all__ = ["projection_steps", "sum_steps", "weight_steps"]
+
+
+def projection_steps(
+    given: dict[str, Tensor],
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    query_labels: tuple[str, ...],
+    key_labels: tuple[str, ...],
+    changes: Changes,
+) -> list[Step]:
+    """What is given, in the order of the lectures, then queries, keys and values."""
+    steps = []
+    titles = {"inputs": ("Inputs", "X"), "source": ("Source", "S")}
+    titles |= {"W_query": ("Query matrix", "W_Q"), "W_key": ("Key matrix", "W_K"), "W_value": ("Value matrix", "W_V")}
+    for name, (title, symbol) in titles.items():
+        if name in given:
+            labels = {"inputs": query_labels, "source": key_labels}.get(name)
+            steps.append(_given(name, title, symbol, given[name], labels))
+    source = ("source", "S") if "source" in given else ("inputs", "X")
+    for name, title, symbol, values, labels, (origin, origin_symbol) in (
+        ("queries", "Queries", "Q", query, query_labels, ("inputs", "X")),
+        ("keys", "Keys", "K", key, key_labels, source),
+        ("values", "Values", "V", value, key_labels, source),
+    ):
+        if name in given:
+            steps.append(_given(name, title, symbol, values, labels))
+            continue
+        weight = {"queries": "W_query", "keys": "W_key", "values": "W_value"}[name]
+        line = Line(f"{symbol} = {origin_symbol}", f"{name} = {origin}")
+        if weight in given:
+            line = Line(f"{line.equation} W_{symbol}", f"{line.code} @ {weight}")
+        elif name in changes:
+            line = Line(line.equation, f"{line.code}.clone()")  # what they are taken from stays as it is
+        steps.append(changes.applied(_matrix_step(name, title, line, values, labels)))
+    return steps
+
+
+def _given(name: str, title: str, symbol: str, values: Tensor, labels: tuple[str, ...] | None) -> Step:
+    code = f'{name} = torch.tensor(given["{name}"], dtype=torch.float64)'
+    return _matrix_step(name, title, Line(symbol, code), values, labels or _components(len(values)))
+
+
+def _matrix_step(name: str, title: str, line: Line, values: Tensor, labels: tuple[str, ...]) -> Step:
+    return Step(name, title, line.equation, line.code, values, labels, _components(values.shape[1]))
+
+
+def _components(width: int) -> tuple[str, ...]:
+    return tuple(str(number) for number in range(1, width + 1))
+
+
+def weight_steps(
+    call: Call, mask_name: str, query_labels: tuple[str, ...], key_labels: tuple[str, ...], changes: Changes
+) -> list[Step]:
+    """Scores, scaled, masked, weights: each of them is what ``attend`` would compute with the rules so far."""
+    rows, columns = range(len(query_labels)), range(len(key_labels))
+    steps: list[Step] = []
+
+    def add(name: str, title: str, line: Line, values: Float[Tensor, "Q K"]) -> Tensor:
+        steps.append(changes.applied(Step(name, title, line.equation, line.code, values, query_labels, key_labels)))
+        return steps[-1].values
+
+    compared = Dot() if isinstance(call.score, ScaledDot) else call.score
+    plain = replace(call, score=compared, mask=None, bias=None)
+    scores = add("scores", "Scores", score_line(compared), plain.scores(rows, columns)[0, 0])
+    if isinstance(call.score, ScaledDot):
+        title, line = _scaling(call.score, call.query.shape[-1])
+        scores = add("scaled", title, line, scores * call.score.as_product(call.query, call.key).scale)
+    if isinstance(call.bias, Tensor):
+        line = Line("E + B", f"biased = {steps[-1].name} + bias")
+        bias = _given("bias", "Bias", "B", call.bias[0, 0], query_labels)
+        steps.append(replace(bias, column_labels=key_labels))
+        scores = add("biased", "Biased scores", line, scores + bias.values)
+    if call.mask is not None:
+        line = mask_line(mask_name, steps[-1].name, len(rows), len(columns))
+        forbidding = replace(call, bias=None).added(rows, columns, scores.dtype)
+        assert forbidding is not None
+        scores = add("masked", "Masked scores", line, scores + forbidding[0, 0])
+    empty_rows = bool((scores == -math.inf).all(dim=-1).any())
+    line = weights_line(call.weights, steps[-1].name, len(columns), empty_rows)
+    add("weights", "Weights", line, normalise(scores[None, None], call.weights, call.has_rules)[0][0, 0])
+    return [*steps[:-1], _with_sums(steps[-1])]
+
+
+def _with_sums(weights: Step) -> Step:
+    """What the rows with a changed weight sum to: no longer 1 by rule."""
+    notes = {}
+    for row in sorted({row for row, _ in weights.changed}):
+        total = weights.values[row].sum().item()
+        notes[row] = f"changed: they sum to {total:.4g}" + ("" if math.isclose(total, 1) else ", not to 1")
+    return replace(weights, row_notes=notes)
+
+
+def _scaling(score: ScaledDot, width: int) -> tuple[str, Line]:
+    """Title and line of the scaled scores."""
+    if score.scale is None:
+        line = Line(f"E = Q Kᵀ / √D, D = {width}", f"scaled = scores / math.sqrt({width})")
+        return f"Score / √{width}", line
+    return f"Score · {score.scale:g}", Line(f"E = {score.scale:g} · Q Kᵀ", f"scaled = scores * {score.scale!r}")
+
+
+def sum_steps(
+    weights: Float[Tensor, "Q K"],
+    value: Float[Tensor, "K E"],
+    W_output: Tensor | None,
+    query_labels: tuple[str, ...],
+    key_labels: tuple[str, ...],
+    changes: Changes,
+) -> list[Step]:
+    """Weight times value, their sum, and the sum times W_O."""
+    values = weights.unsqueeze(-1) * value  # (Q, K, E)
+    line = Line("A_ij v_j", "weighted = weights.unsqueeze(-1) * values")
+    components = _components(value.shape[1])
+    weighted = changes.applied(
+        Step("weighted", "Weighted values", line.equation, line.code, values, key_labels, components, query_labels)
+    )
+    line = Line("z_i = Σ_j A_ij v_j", "sum = weighted.sum(dim=1)")
+    total = changes.applied(_matrix_step("sum", "Sum", line, weighted.values.sum(dim=1), query_labels))
+    steps = [weighted, total]
+    if W_output is not None:
+        if len(W_output) != value.shape[1]:
+            raise ShapeError(
+                f"W_output has length {len(W_output)}; expected {value.shape[1]}, a row for each column of the values."
+            )
+        steps.append(_given("W_output", "Output matrix", "W_O", W_output, None))
+        line = Line("O = Z W_O", "output = sum @ W_output")
+        steps.append(changes.applied(_matrix_step("output", "Output", line, total.values @ W_output, query_labels)))
+    return steps
