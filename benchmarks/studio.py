@@ -1,0 +1,251 @@
+"""The studio and its server under a stop-watch, beside what they aim at.
+
+    python benchmarks/studio.py runs/demo
+
+Starts ``saccade serve`` on a free port of this machine, uses its page in Chromium, asks it as programs do, ends it, and
+prints a table. Times are those of a person or a client: what the page waits for, and HTTP, are in them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+import httpx
+from playwright.sync_api import Page, sync_playwright
+
+from saccade.data.grammar import generate
+
+SENTENCES = [example.source_text for example in generate(400, 7, "test")]
+PREDICT = "/api/models/model/predict"
+JSON = {"content-type": "application/json"}
+HOSTILE = {
+    "10 MB": b'{"inputs": ["' + b"a" * 10_000_000 + b'"]}',
+    "deep nesting": b'{"inputs": ' + b"[" * 200_000 + b"}",
+    "broken UTF-8": b'{"inputs": ["\xff"]}',
+    "NaN": b'{"inputs": ["a"], "options": {"length_penalty": NaN}}',
+}
+FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
+#: Notes when a person last typed, and when the server last told how far it has read a text (a short one: that it has).
+WATCH = """
+  addEventListener('input', () => { window.typed = performance.now(); }, true);
+  const asked = window.fetch;
+  window.fetch = async (path, options) => {
+    const answer = await asked(path, options);
+    if (String(path).endsWith('/maps')) void follow(answer.clone());
+    return answer;
+  };
+  async function follow(answer) {
+    for (const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();;) {
+      const { value, done } = await reader.read();
+      if (done) return;
+      if (window.read === undefined || value.includes('"progress"')) window.read = performance.now();
+    }
+  }
+"""
+ANSWERED = """expected => {
+  const shown = document.querySelector('.sentence .answer')?.innerText ?? '';
+  return shown.split(/\\s+/).join(' ') === expected && performance.now() - window.typed;
+}"""
+PICTURED = "() => document.querySelector('.map[data-ready=yes]') && performance.now() - window.read"
+COUNT_FRAMES = """() => {
+  [window.longest, window.last] = [0, performance.now()];
+  const frame = () => {
+    const now = performance.now();
+    [window.longest, window.last] = [Math.max(window.longest, now - window.last), now];
+    window.counting = requestAnimationFrame(frame);
+  };
+  window.counting = requestAnimationFrame(frame);
+}"""
+STOP_COUNTING = "() => { cancelAnimationFrame(window.counting); return window.longest; }"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model", type=Path)
+    parser.add_argument("--words", type=int, default=14_500, help="of the text that is mapped; 16k tokens of runs/demo")
+    parser.add_argument("--clients", type=int, default=32)
+    options = parser.parse_args()
+    command = [sys.executable, "-m", "saccade.cli", "serve", f"model={options.model}", "--port", "0", "--no-browser"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            url = process.stdout.readline().split()[3].rstrip("/")
+            many = httpx.Limits(max_connections=None)
+            with httpx.Client(base_url=url, timeout=600, trust_env=False, limits=many) as client:
+                tell("", "measured", "aim")
+                in_the_page(url, client, options.words)
+                batches(client, options.clients)
+                refusals(client)
+                overload(client, process.pid)
+        finally:
+            process.send_signal(signal.SIGTERM)
+
+
+def tell(what: str, measured: str, aim: str = "") -> None:
+    print(f"{what:<58} {measured:>24}  {aim}", flush=True)
+
+
+def timed(work: Callable[[], Any]) -> tuple[float, Any]:
+    """Milliseconds, and what came of it."""
+    began = time.perf_counter()
+    result = work()
+    return 1000 * (time.perf_counter() - began), result
+
+
+def spread(times: list[float]) -> str:
+    return f"{statistics.median(times):.0f} ms, worst {max(times):.0f} ms"
+
+
+def in_the_page(url: str, client: httpx.Client, words: int) -> None:
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
+        page = browser.new_page(viewport={"width": 1600, "height": 900})
+        page.add_init_script(WATCH)
+        page.set_default_timeout(150_000)
+        page.goto(f"{url}/ask?m=model")
+        answers(page, client)
+        tile, count = first_picture(page, f"{url}/map?m=model&words={words}")
+        panning(page)
+        browser.close()
+    tiles(client, tile, count)
+
+
+def answers(page: Page, client: httpx.Client) -> None:
+    """From the last key to the answer on the screen; the page's own pause, to see whether more is typed, is in it."""
+    best = {"beam": 5, "n_best": 5}  # what the page asks for
+    found = client.post(PREDICT, json={"inputs": SENTENCES[:24], "options": best}).raise_for_status().json()
+    expected = [" ".join(one["text"].split()) for one in found["answers"]]
+    times = []
+    for place in range(1, len(expected)):
+        if expected[place] == expected[place - 1]:  # nothing would be seen to change
+            continue
+        page.get_by_label("Your text").fill(SENTENCES[place])
+        times.append(page.wait_for_function(ANSWERED, arg=expected[place]).json_value())
+    tell("answer in the page after the last key, median", spread(times), "≤ 300 ms")
+
+
+def first_picture(page: Page, address: str) -> tuple[str, int]:
+    """From the end of the forward pass until all tiles in sight are drawn; gives the address of one, and the tokens."""
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url) if "/overview?" in request.url else None)
+    page.goto(address)
+    milliseconds = page.wait_for_function(PICTURED).json_value()
+    size = page.locator(".map-frame p.quiet").inner_text()
+    tell(f"first picture of {size}", f"{milliseconds / 1000:.2f} s", "≤ 3 s")
+    return asked[0], int(size.split()[0].replace(",", ""))
+
+
+def panning(page: Page) -> None:
+    """The map dragged about at three scales, from all of it to exact weights."""
+    box = page.locator(".map").bounding_box()
+    assert box is not None
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    for closer in (2, 2, 3):  # each time so often twice as large
+        for _ in range(closer):
+            page.get_by_role("button", name="Larger").click()
+        page.mouse.move(x, y)
+        page.evaluate(COUNT_FRAMES)
+        page.mouse.down()
+        for across, down in ((-300, -150), (250, 100), (-100, 150), (0, 0)):
+            page.mouse.move(x + across, y + down, steps=30)
+        page.mouse.up()
+        longest = page.evaluate(STOP_COUNTING)
+        level = page.locator(".map").get_attribute("data-level")
+        tell(f"longest frame while panning, cells of {level}×{level} weights", f"{longest:.0f} ms", "≤ 100 ms")
+
+
+def tiles(client: httpx.Client, address: str, count: int) -> None:
+    """Exact weights and cells of the map that the page has read."""
+    path, given = urlsplit(address).path.rpartition("/")[0], dict(parse_qsl(urlsplit(address).query))
+
+    def part(kind: str, first: int, size: int, **query: Any) -> float:
+        span = f"{first}:{first + size}"
+        asked = {"name": given["name"], "head": given["head"], "rows": span, "columns": span, **query}
+        milliseconds, found = timed(lambda: client.get(f"{path}/{kind}", params=asked))
+        found.raise_for_status()
+        return milliseconds
+
+    exact = [part("tile", at, 256) for at in range(0, count - 256, count // 24)]
+    tell("tile of 256×256 exact weights, median", spread(exact), "≤ 20 ms")
+    for cell in (2, 4, 8):
+        size = 256 * cell
+        pooled = [part("overview", at, size, cell=cell, pool="max") for at in range(0, count - size, size)]
+        tell(f"tile of 256×256 cells of {cell}×{cell} weights, median", spread(pooled), "≤ 20 ms")
+
+
+def ask(client: httpx.Client, sentences: list[str]) -> httpx.Response:
+    return client.post(PREDICT, json={"inputs": sentences})
+
+
+def batches(client: httpx.Client, clients: int) -> None:
+    some = SENTENCES[:192]
+    alone, _ = timed(lambda: [ask(client, [sentence]).raise_for_status() for sentence in some])
+
+    def each(number: int) -> None:
+        for sentence in some[number::clients]:
+            ask(client, [sentence]).raise_for_status()
+
+    together, _ = timed(lambda: at_once(each, clients))
+    whole, _ = timed(lambda: ask(client, some[:64]).raise_for_status())
+    tell("one by one", f"{1000 * len(some) / alone:.1f} sentences/s")
+    tell(f"{clients} clients at once", f"{alone / together:.1f} times one by one", "≥ 3 times")
+    tell("64 sentences in one request", f"{alone / len(some) * 64 / whole:.1f} times one by one", "≥ 3 times")
+
+
+def at_once(work: Callable[[int], None], count: int) -> None:
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def refusals(client: httpx.Client) -> None:
+    def post(body: bytes, path: str = PREDICT) -> httpx.Response:
+        return client.post(path, content=body, headers=JSON)
+
+    for name, content in HOSTILE.items():
+        milliseconds, answer = timed(lambda body=content: post(body))
+        tell(f"refusal of {name}: {answer.status_code}", f"{milliseconds:.0f} ms", "≤ 100 ms")
+    path = "/api/models/..%2F..%2Fetc%2Fpasswd/predict"
+    milliseconds, answer = timed(lambda: post(b'{"inputs": ["a"]}', path))
+    tell(f"refusal of a path as a name: {answer.status_code}", f"{milliseconds:.0f} ms", "≤ 100 ms")
+
+
+def overload(client: httpx.Client, process: int) -> None:
+    """Ten times as many clients as may wait, for some seconds."""
+    before, statuses, stop = memory(process), Counter[int](), time.monotonic() + 8
+
+    def each(number: int) -> None:
+        while time.monotonic() < stop:
+            statuses[ask(client, [SENTENCES[number % 400]]).status_code] += 1
+
+    at_once(each, 640)
+    counts = ", ".join(f"{count} × {status}" for status, count in sorted(statuses.items()))
+    tell("640 clients for 8 s", counts, "200 and 429 alone")
+    tell("memory before and after", f"{before} MB, {memory(process)} MB", "bounded")
+
+
+def memory(process: int) -> int:
+    """Resident megabytes."""
+    found = re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{process}/status").read_text())
+    assert found is not None
+    return int(found[1]) // 1024
+
+
+if __name__ == "__main__":
+    main()
