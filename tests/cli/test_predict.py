@@ -134,7 +134,7 @@ def test_links_are_within_the_words_of_both_texts(capsys: Capture, tiny_run: Pat
 def test_options_that_would_do_nothing_are_refused(capsys: Capture, tiny_run: Path) -> None:
     assert_refused(run(capsys, "predict", tiny_run, TEXT, "--tries", "3"), "--tries", "--sample")
     assert_refused(run(capsys, "predict", tiny_run, TEXT, "--top-p", "0.5"), "--top-p", "--sample")
-    assert_refused(run(capsys, "predict", tiny_run, TEXT, "--sample", "--n-best", "2"), "--n-best", "--sample")
+    assert_refused(run(capsys, "predict", tiny_run, TEXT, "--sample", "--n-best", "2"), "--n-best", "--no-sample")
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ import re
 import pytest
 from commands import Capture, run, succeed
 
-COMMANDS = ["demo", "new", "train", "predict", "look", "evaluate", "score", "compare", "explain", "data", "serve"]
+COMMANDS = ["demo", "new", "train", "predict", "look", "words", "evaluate", "score", "compare", "explain", "data"]
+COMMANDS.append("serve")
 
 
 def test_alone_it_shows_where_to_start(capsys: Capture) -> None:

@@ -297,3 +297,18 @@ def test_init_that_a_run_did_not_begin_from_is_refused(
 
 def test_a_key_without_its_table_is_told_its_place(capsys: Capture, tmp_path: Path, files: list[str]) -> None:
     assert_refused(run(capsys, "train", *files, "-o", tmp_path / "run", "--set", "steps=3"), "training.steps")
+
+
+def test_another_kind_of_network_has_sizes_of_its_own(capsys: Capture, tmp_path: Path, files: list[str]) -> None:
+    wanted = ["model.kind=recurrent", "model.width=8", "model.embedding_width=8", "model.attention_width=8"]
+    wanted += ["training.steps=2", "training.warmup=1", "training.validate_every=2", "training.validation_sentences=2"]
+    changes = [word for one in wanted for word in ("--set", one)]
+    code, _, err = run(capsys, "train", *files, "-o", tmp_path / "run", *changes)
+    assert (code, err) == (0, "")
+    assert "embedding_width = 8" in (tmp_path / "run" / "recipe.toml").read_text()
+
+
+def test_a_folder_of_another_task_is_left_alone(capsys: Capture, tmp_path: Path, tiny_run: Path) -> None:
+    data = write_lines(tmp_path / "a.txt", ["word TAG", "", "other TAG"])
+    refused = run(capsys, "train", "--task", "tagging", "--data", data, "-o", tiny_run)
+    assert_refused(refused, "holds a run of translation")

@@ -69,7 +69,7 @@ def predict(
     refuse_unknown(options, opened)
     if "sample" in opened.options.model_fields:
         _refuse_idle(searching, drawing, opened.chosen(options).sample)
-    if opened.streams and not many and not as_json and opened.chosen(options).tries == 1:
+    if opened.streams and not many and not as_json and not alignments and not {"tries", "n_best"} & set(options):
         for piece in opened.stream(inputs[0], **options):
             print(piece, end="", flush=True)
         print()
@@ -84,7 +84,7 @@ def _refuse_idle(searching: dict[str, Any], drawing: dict[str, Any], sample: boo
     """An option that would change nothing is refused: who gives it expects something of it."""
     for name in searching if sample else drawing:
         option = f"--{name.replace('_', '-')}"
-        said = "is of a search, and --sample draws instead" if sample else "is of draws; give --sample as well"
+        said = "is of a search; give --no-sample as well" if sample else "is of draws; give --sample as well"
         raise OptionError(f"{option} {said}.")
 
 

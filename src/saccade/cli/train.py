@@ -84,8 +84,14 @@ def _recipe_of(task: str, table: dict[str, Any], folder: Path, overrides: Sequen
         tables = fitted_tables(task, given)
         if init is not None:
             tables |= _tables_of(task, bundle_recipe(init))
+        kinds = {text.partition("=")[2].strip(" \"'") for text in overrides if text.startswith("model.kind=")}
+        if kinds - {tables["model"].get("kind")}:
+            tables["model"] = {}  # the sizes that were fitted are of another kind of network
         return read_tables(tables, where, overrides)
-    tables = read_recipe(kept).tables()  # what differs from it, data or settings, is named when the run is opened
+    tables = read_recipe(kept).tables()
+    if tables["task"] != task:
+        raise OptionError(f"{folder} holds a run of {tables['task']}; give another folder with -o.")
+    # what differs from it, data or settings, is named when the run is opened
     return read_tables({**tables, "task": task, "data": given}, where, overrides)
 
 

@@ -49,6 +49,7 @@ def test_one_sentence_over_the_checkpoints(open_studio: OpenStudio, followed: tu
     probes = sorted((run / "probes").glob("*.json"))
     last, first = (json.loads(probes[place].read_text()) for place in (-1, 0))
     expect(page.locator(".probe-text")).to_have_text(last["text"])
+    expect(page.locator(".probe .mono").first).to_contain_text(f"{len(probes)} of {len(probes)}")
     page.get_by_label("Checkpoint", exact=True).press("Home")
     expect(page.locator(".probe-text")).to_have_text(first["text"])
     expect(page.locator(".probe .mono").first).to_contain_text(f"1 of {len(probes)}")
