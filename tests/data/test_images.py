@@ -127,6 +127,13 @@ def test_npz_files_that_are_not_right(tmp_path, arrays, said):
         read_images(tmp_path / "set.npz")
 
 
+def test_a_missing_array_is_all_that_is_said(tmp_path):
+    np.savez(tmp_path / "set.npz", images=PIXELS)
+    with pytest.raises(FileError) as raised:
+        read_images(tmp_path / "set.npz")
+    assert str(raised.value) == f"{tmp_path / 'set.npz'} has no array 'labels'; it has: images."
+
+
 def test_what_is_no_npz(tmp_path):
     with pytest.raises(FileError, match=r"is no \.npz of plain arrays"):
         read_images(written(tmp_path, "set.npz", b"something else"))

@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 from rich.console import Console
 
@@ -13,9 +14,14 @@ from saccade.cli.main import main
 from saccade.data.captions import read_captions
 from saccade.data.digits import captioned_digits, read_digits
 from saccade.errors import FileError, OptionError
+from saccade.models import Config
+from saccade.tasks.bundle import Bundle
 from saccade.tasks.captions import CaptionOptions, Captions
+from saccade.tasks.captions_answer import Describer
 from saccade.tasks.captions_data import CaptionData, data_table
 from saccade.tasks.registry import TASKS
+from saccade.tasks.translation import text_scores
+from saccade.text import Tokenizer
 
 NAMES = ("left", "middle", "right")
 SETTINGS = {
@@ -129,7 +135,13 @@ def test_a_beam_has_as_many_places_as_texts():
             r"line 3 has an image of 2×3 pixels, grey; expected 4×5 pixels",
         ),
         ("image\ttext\none.png\t \n", r"line 2 has an empty text; expected what the image shows"),
-        ("image\ttext\nthree.png\ta cat\n", r"There is no file .*three\.png"),
+        (
+            "image\ttext\none.png\ta cat\nthree.png\ta cat\n",
+            r"table\.tsv, line 3: there is no picture .*three\.png'; expected .* the columns image .* and text",
+        ),
+        ("picture\tcaption\none.png\ta cat\n", r"line 1: there is no picture .*picture'; .* --columns, or data\.image"),
+        ("image\ttext\n\n", r"line 2: there is no picture"),
+        (f"image\ttext\n{'x' * 5000}\ta cat\n", r"line 2: there is no picture"),
         ("", "There is no image in"),
     ],
 )
@@ -163,6 +175,21 @@ def test_no_digit_of_a_test_image_is_in_a_training_image():
     assert all(halves)
     assert not halves[0] & halves[1]
     assert not halves[0] & halves[2]
+
+
+def test_built_in_images_of_a_caption_model_are_those_of_its_test():
+    tested = Captions.read(CaptionData(builtin="digits", count=300), seed=1).test
+    task = Captions(Tokenizer.train([tested[0].text], kind="word", vocabulary_size=20), (8, 16, 1), (0.5, 0.5))
+    describer = Describer(Bundle(task, "transformer", Config(), torch.nn.Identity(), CaptionOptions()))
+    assert np.array_equal(describer.parse("digits:17").pixels, tested[16].pixels)
+    with pytest.raises(OptionError, match="there are 1,000 images"):
+        describer.parse("digits:1001")
+
+
+def test_texts_with_a_period_apart_give_no_warning(caplog):
+    texts = ["the black cat sat on the mat ."] * 101  # sacrebleu warns at 100
+    assert text_scores(texts, texts)["bleu"] == pytest.approx(100)
+    assert not caplog.records
 
 
 def test_no_digit_is_held_out_for_a_test_that_is_not_wanted():

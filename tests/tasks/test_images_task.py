@@ -212,8 +212,11 @@ def test_files_of_the_command_line(tmp_path):
     assert data_table([tmp_path / "i", tmp_path / "l"], None)["labels"] == str(tmp_path / "l")
     three = data_table([tmp_path / f"{part}.npz" for part in ("a", "b", "c")], None)
     assert list(three) == ["images", "validation_images", "test_images"]
+    (tmp_path / "i").touch()
     with pytest.raises(OptionError, match="3 files were given"):
         data_table([tmp_path / "i"] * 3, None)
+    with pytest.raises(FileError, match=r"There is no file or folder .*nowhere\."):
+        data_table([tmp_path / "nowhere"], None)
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os.path
 from pathlib import Path
 
 from saccade.data.digits import Captioned
-from saccade.data.images import describe_shape, read_npz_arrays, read_picture
+from saccade.data.images import Pixels, describe_shape, read_npz_arrays, read_picture
 from saccade.data.tables import Column, read_columns
 from saccade.errors import FileError
 
@@ -23,8 +24,8 @@ def read_captions(path: Path, image: Column = "image", text: Column = "text") ->
     else:
         _, rows = read_columns(path, (image, text))
         found = [
-            Captioned(read_picture(path.parent / cells[0].strip()), _one_line(cells[1]), line, f"{path}, line {line}")
-            for line, cells in rows
+            Captioned(_picture(path, line, name.strip(), image, text), _one_line(said), line, f"{path}, line {line}")
+            for line, (name, said) in rows
         ]
     if not found:
         raise FileError(f"There is no image in {path}.")
@@ -37,6 +38,18 @@ def read_captions(path: Path, image: Column = "image", text: Column = "text") ->
                 f"{describe_shape(found[0].pixels.shape)}, as the first has."
             )
     return found
+
+
+def _picture(table: Path, line: int, name: str, image: Column, text: Column) -> Pixels:
+    """The picture that a row names; a name that is none may be a header whose columns are called otherwise."""
+    file = table.parent / name
+    if not os.path.isfile(file):  # unlike Path.is_file, it takes any text for a name
+        raise FileError(
+            f"{table}, line {line}: there is no picture {str(file)!r}; expected a table with the columns {image} (a "
+            f"path seen from the table's folder) and {text}; others are chosen by --columns, or data.image_column and "
+            "data.text_column."
+        )
+    return read_picture(file)
 
 
 def describe_captions(pairs: list[Captioned], files: str, what: str) -> list[tuple[str, str]]:

@@ -155,6 +155,8 @@ def read_npz_arrays(path: Path, labels: str | None) -> tuple[UInt8[np.ndarray, "
                     raise FileError(f"{path} has no array {name!r}; it has: {', '.join(arrays) or 'none'}.")
             images = arrays["images"]
             values = None if labels is None else arrays[labels]
+    except FileError:  # ours, and a ValueError: it says what is wrong already
+        raise
     except OSError as error:
         raise unreadable(path, error) from error
     except (zipfile.BadZipFile, ValueError, EOFError, KeyError) as error:

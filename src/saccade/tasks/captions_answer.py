@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from rich.console import RenderableType
 from rich.text import Text
 
+from saccade.data.images import Pixels
 from saccade.decoding import Hypothesis, token_log_probabilities
 from saccade.lens.image_terminal import TerminalImages
 from saccade.lens.overlays import Overlay, overlays
@@ -19,6 +20,7 @@ from saccade.lens.view import View
 from saccade.models.captioner import Captioner, CaptionerConfig
 from saccade.tasks.answer import Answer
 from saccade.tasks.captions import AT_ONCE, CaptionOptions, EncodedCaption, watched_caption
+from saccade.tasks.captions_data import CaptionData, read_given
 from saccade.tasks.images_answer import GivenImage, ImagePredictor, shown_pixels
 from saccade.text import END, SPECIAL_TOKENS
 
@@ -97,6 +99,10 @@ class Describer(ImagePredictor):
             if progress is not None:
                 progress(len(answers))
         return answers
+
+    def _builtin(self) -> Sequence[Pixels]:
+        """The test images of ``recipes/digit-captions.toml``; they do not depend on how many are trained on."""
+        return [pair.pixels for pair in read_given(CaptionData(builtin="digits", count=100))]
 
     def _answer(self, image: GivenImage, hypotheses: Sequence[Hypothesis]) -> Described:
         tokenizer = self.task.tokenizer

@@ -108,11 +108,15 @@ class ImagePredictor(Predictor):
 
     def _many(self, file: str) -> Sequence[Pixels]:
         if file == _BUILTIN:
-            return [image.pixels for image in read_digits()]
+            return self._builtin()
         path = resolve_path(file)
         if path.suffix.lower() == ".npz":
             return list(read_npz_arrays(path, None)[0])
         return list(read_idx_array(path, IDX_IMAGES, "images")[..., None])
+
+    def _builtin(self) -> Sequence[Pixels]:
+        """The images that ``digits:1`` counts."""
+        return [image.pixels for image in read_digits()]
 
 
 def shown_pixels(pixels: Pixels) -> Any:

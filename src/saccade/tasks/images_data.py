@@ -59,6 +59,9 @@ def data_table(files: Sequence[Path], columns: str | None) -> dict[str, Any]:
     whats = ("images",) if have_labels else ("images", "labels")
     keys = [f"{part}{what}" for part in ("", "validation_", "test_") for what in whats]
     if not files or len(files) % len(whats) or len(files) > len(keys):
+        for file in files:
+            if not file.exists():
+                raise FileError(f"There is no file or folder {file}.")
         raise OptionError(
             f"Give folders, .npz files, or idx images each followed by its labels, for training, validation and test; "
             f"{len(files)} files were given."

@@ -335,10 +335,8 @@ class Translation(Task):
 
 def text_scores(texts: Sequence[str], references: Sequence[str]) -> dict[str, float]:
     """BLEU and chrF as sacrebleu computes them on raw text, and the share of texts that are exactly right."""
-    scores = {
-        name.lower(): make().corpus_score(list(texts), [list(references)]).score
-        for name, make in METRIC_CLASSES.items()
-    }
+    metrics = {"bleu": BLEU(force=True), "chrf": CHRF()}  # forced: no warning of texts that end in " ."
+    scores = {name: metric.corpus_score(list(texts), [list(references)]).score for name, metric in metrics.items()}
     return scores | {"exact": 100.0 * exact_share(texts, references)}
 
 
