@@ -15,7 +15,7 @@ from saccade.tasks.generation import GenerationOptions, Prompt, Written, generat
 from saccade.tasks.language_model import LanguageModel
 from saccade.tasks.language_model_writer import Continued, Writer
 from saccade.tasks.task import Bundle
-from saccade.text import END, Tokenizer
+from saccade.text import END, SPECIAL_TOKENS, UNKNOWN, Tokenizer
 
 TEXTS = ["abc abd", "abd é"]
 
@@ -121,6 +121,31 @@ def test_log_probabilities_of_what_is_written_are_those_of_a_forced_pass(name: s
     means = [sum(one.log_probabilities) / len(one.log_probabilities) for one in found]
     assert means == sorted(means, reverse=True)
     assert len({tuple(one.ids) for one in found}) > 1
+
+
+@pytest.mark.parametrize("can_end", [True, False])
+@pytest.mark.parametrize("how", [{"tries": 9}, {"sample": False}, {"sample": False, "beam": 3, "n_best": 3}])
+def test_special_tokens_are_never_written(how: dict[str, Any], can_end: bool) -> None:
+    """Also by a model that finds them by far the likeliest, whose log-probabilities stay its own."""
+    loving: Any = model()
+    special = [30.0 if id != END else 0.0 for id in range(len(SPECIAL_TOKENS))]  # else every text would end at once
+    others = [0.0] * (CHARACTERS.vocabulary_size - len(special))
+    loving.output.words.bias = nn.Parameter(torch.tensor(special + others))
+    written = generate(loving, CHARACTERS, PROMPT._replace(can_end=can_end), GenerationOptions(max_tokens=5, **how))
+    drawn = {id for one in written for id in one.ids}
+    assert drawn & set(range(len(SPECIAL_TOKENS))) <= ({END} if can_end else set())
+    for one in written:
+        forced = log_probabilities(loving, [*PROMPT.ids, *one.ids], len(one.ids))
+        assert one.log_probabilities == pytest.approx(forced, abs=1e-3)
+
+
+def test_a_vocabulary_of_nothing_but_special_tokens_writes_unknown_ones() -> None:
+    nothing = Tokenizer.train(["a b c"], "word", min_frequency=2)
+    assert nothing.vocabulary_size == len(SPECIAL_TOKENS)
+    config = TransformerConfig(width=12, num_heads=3, decoder_layers=1, feedforward_width=10, position="rotary")
+    made = DecoderOnly(config, nothing.vocabulary_size).eval()
+    (written,) = generate(made, nothing, Prompt([UNKNOWN], can_end=False), GenerationOptions(max_tokens=3))
+    assert written.ids == [UNKNOWN] * 3
 
 
 @pytest.mark.parametrize("name", NETWORKS)

@@ -7,7 +7,7 @@ Shapes: B rows asked for, A rows that have not ended, T tokens of a prompt, V vo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
 import torch
@@ -85,15 +85,17 @@ def draws(
     generator: torch.Generator | None = None,
     device: torch.device | str | None = None,
     ends: Callable[[int, int], bool] | None = None,
+    barred: Sequence[int] = (),
 ) -> Iterator[Draw]:
     """The draws of `sample`, step by step, each with its log-probability; a step is computed when it is asked for.
 
     `ends(row, token)` is asked once for each drawn token; where it says True the row ends with it, as with
-    `end_token`. Wrong options raise here, not at the first token.
+    `end_token`. Tokens that are `barred` are never drawn; the log-probabilities of the others stay the model's own.
+    Wrong options raise here, not at the first token.
     """
     _check(temperature, top_k, top_p, max_length)
     prompt = first_tokens(start_token, batch_size, device)
-    return _draws(stepper, state, prompt, end_token, max_length, (temperature, top_k, top_p), generator, ends)
+    return _draws(stepper, state, prompt, end_token, max_length, (temperature, top_k, top_p), generator, ends, barred)
 
 
 def filter_logits(
@@ -147,7 +149,9 @@ def _draws(
     filters: tuple[float, int | None, float | None],
     generator: torch.Generator | None,
     ends: Callable[[int, int], bool] | None = None,
+    barred: Sequence[int] = (),
 ) -> Iterator[Draw]:
+    never = torch.tensor(barred, dtype=torch.long, device=prompt.device)
     rows = torch.arange(len(prompt), device=prompt.device)
     for tokens in prompt[:, :-1].unbind(1):
         _, state = stepper.step(tokens, state)
@@ -157,10 +161,11 @@ def _draws(
             return
         logits, state = stepper.step(tokens, state)
         logits = logits if logits.dtype == torch.float64 else logits.float()
+        allowed = logits.index_fill(1, never, -torch.inf)
         if filters[0] == 0:  # nothing is drawn: the best, of equal ones the first
-            tokens = logits.argmax(dim=1)
+            tokens = allowed.argmax(dim=1)
         else:
-            probabilities = filter_logits(logits, *filters).softmax(dim=1)
+            probabilities = filter_logits(allowed, *filters).softmax(dim=1)
             tokens = probabilities.multinomial(1, generator=generator).squeeze(1)
         yield Draw(rows, tokens, logits.log_softmax(dim=1).gather(1, tokens.unsqueeze(1)).squeeze(1))
         going = tokens != (-1 if end_token is None else end_token)

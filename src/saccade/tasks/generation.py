@@ -163,6 +163,7 @@ def write(
         top_p=options.top_p,
         generator=torch.Generator(device).manual_seed(options.seed),
         ends=(lambda row, _: tries[row].finished) if options.stop else None,
+        barred=_barred(tokenizer, prompt),
     )
     for one in drawn:
         for row, token, term in zip(*(part.tolist() for part in one), strict=True):
@@ -191,7 +192,7 @@ def _searched(model: nn.Module, tokenizer: Tokenizer, prompt: Prompt, options: G
     rows = torch.tensor([prompt.ids], device=device_of(model))
     network, state = _started(model, rows, options.max_tokens)
     (found,) = beam_search(
-        network if prompt.can_end else _Endless(network),
+        _Barring(network, _barred(tokenizer, prompt)),
         state,
         batch_size=1,
         start_token=rows[:, -1],
@@ -214,16 +215,28 @@ def _searched(model: nn.Module, tokenizer: Tokenizer, prompt: Prompt, options: G
     return texts
 
 
-class _Endless:
-    """A stepper of a model that has learned one long text: it never ends it."""
+def _barred(tokenizer: Tokenizer, prompt: Prompt) -> list[int]:
+    """What is never written: the special tokens, which stand for no text; END only where a text has no end.
 
-    def __init__(self, stepper: Any) -> None:
+    A tokenizer that knows nothing else, because every word was too rare, leaves UNKNOWN.
+    """
+    kept = {END} if prompt.can_end else set()
+    if tokenizer.vocabulary_size == len(SPECIAL_TOKENS):
+        kept.add(UNKNOWN)
+    return [id for id in range(len(SPECIAL_TOKENS)) if id not in kept]
+
+
+class _Barring:
+    """A stepper that finds some tokens impossible."""
+
+    def __init__(self, stepper: Any, barred: Sequence[int]) -> None:
         self.stepper = stepper
+        self.barred = barred
         self.reorder = stepper.reorder
 
     def step(self, tokens: Int[Tensor, " B"], state: Any) -> tuple[Float[Tensor, "B V"], Any]:
         logits, state = self.stepper.step(tokens, state)
-        return logits.index_fill(1, torch.tensor([END], device=logits.device), -torch.inf), state
+        return logits.index_fill(1, torch.tensor(self.barred, device=logits.device), -torch.inf), state
 
 
 @torch.inference_mode()
