@@ -44,7 +44,7 @@ def test_a_file_without_text_is_refused(tmp_path: Path, unit: str) -> None:
 
 
 def test_an_empty_document_is_named_by_its_line(tmp_path: Path) -> None:
-    with pytest.raises(FileError, match=r'a.txt, line 2: an empty document; .* documents = "paragraph"'):
+    with pytest.raises(FileError, match=r"a.txt, line 2: an empty document; .* --set data.documents=paragraph"):
         read_documents(write(tmp_path / "a.txt", "one\n\ntwo\n"), "line")
     with pytest.raises(FileError, match=r"a.csv, line 3: an empty document; expected text in column 'text'"):
         read_text_column(write(tmp_path / "a.csv", "label,text\n1,good\n0,\n"), "text")

@@ -161,6 +161,15 @@ def test_bits_are_of_characters_whatever_a_token_is(tmp_path: Path) -> None:
     assert scores["bits"] == pytest.approx(2 * 39 / 19)  # 39 bytes of 2 bits; the first character is not predicted
 
 
+def test_unknown_tokens_are_said_to_spoil_bits(tmp_path: Path) -> None:
+    task, _ = prepared(tmp_path)
+    for text, share in (("abcda", None), ("aXbYa", "50%"), ("Xabcd", None)):  # the first is not predicted
+        found = task.evaluate(Uniform(8), task.encode([Document(text, 1)]), None, tick=lambda: None)
+        assert len(found.lines) == (1 if share is None else 2)
+        if share is not None:
+            assert found.lines[1].startswith(f"{share} of the tokens are unknown: bits a character then says little")
+
+
 def test_documents_have_ends_and_prompts_begin_after_one(tmp_path: Path) -> None:
     task, splits = prepared(tmp_path, "abc\nabd\nabc\nabd\n" * 5, context=4, documents="line")
     assert len(splits.train) == 18

@@ -170,6 +170,19 @@ def test_what_cannot_be_built_is_refused(tmp_path: Path) -> None:
         MaskedLanguageModel.read(MaskedData(text=str(tmp_path / "bad.txt")), seed=1)
 
 
+def test_a_book_of_the_command_line_is_read_in_paragraphs(tmp_path: Path) -> None:
+    book, lines = tmp_path / "book.txt", tmp_path / "lines.txt"
+    book.write_text("\nIt was\ndark.\n\n\nA dog\n" + "\nbarked.\n" * 18)
+    lines.write_text("one\ntwo\n")
+    assert MaskedLanguageModel.data_table([lines], None) == {"text": str(lines)}
+    table = MaskedLanguageModel.data_table([book], None)
+    assert table == {"text": str(book), "documents": "paragraph"}
+    splits = MaskedLanguageModel.read(MaskedData.read(table, "here"), seed=1)
+    assert [document.text for document in splits.train[:2]] == ["It was\ndark.", "A dog"]
+    assert (len(splits.train), len(splits.validation)) == (18, 2)
+    assert ("a document is", "the lines up to a blank one") in splits.rows
+
+
 def test_a_task_is_the_same_after_it_was_kept(tmp_path: Path) -> None:
     task, splits = prepared(tmp_path, share=0.25)
     again = MaskedLanguageModel.load(task.description(), lambda name: task.files()[name], "here")

@@ -17,7 +17,7 @@ from saccade.data.report import Lengths
 from saccade.data.tables import read_columns
 from saccade.errors import FileError, OptionError
 
-__all__ = ["Document", "Unit", "document_rows", "read_documents", "read_text_column", "split_end"]
+__all__ = ["Document", "Unit", "document_rows", "has_blank_line", "read_documents", "read_text_column", "split_end"]
 
 #: What a document is: the whole file, a line, or lines up to a blank one.
 Unit = Literal["file", "line", "paragraph"]
@@ -53,9 +53,13 @@ def read_documents(path: str | Path, unit: Unit, *, labelled: bool = False) -> l
         if not document.text.strip():
             raise FileError(
                 f"{path}, line {document.line}: an empty document; expected text on every line "
-                '(documents with blank lines between them are documents = "paragraph").'
+                "(where blank lines stand between documents: --set data.documents=paragraph)."
             )
     return found
+
+
+def has_blank_line(path: str | Path) -> bool:
+    return any(not text.strip() for _, text in read_lines(path))
 
 
 def read_text_column(path: str | Path, column: str | int) -> list[Document]:

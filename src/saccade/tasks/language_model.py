@@ -27,7 +27,7 @@ from saccade.tasks.language_model_data import TextData, read_text, read_text_spl
 from saccade.tasks.language_model_streams import LanguageModelBatch, Window, make_stream
 from saccade.tasks.task import Evaluation, Loss, Network, Probe, ReadFile, Splits, Task, Tick, device_of
 from saccade.tasks.text_settings import TokenKind, TokenSettings
-from saccade.text import END, Tokenizer
+from saccade.text import END, UNKNOWN, Tokenizer
 
 __all__ = ["LanguageModel", "LanguageModelText"]
 
@@ -227,7 +227,14 @@ class LanguageModel(Task):
     def evaluate(self, model: nn.Module, examples: Sequence[Window], options: Any, *, tick: Tick) -> Evaluation:
         scores = self.validate(model, examples, limit=0, batch_tokens=EVALUATION_TOKENS, tick=tick)
         predicted = sum(window.length for window in examples)
-        return Evaluation(scores, lines=[f"{predicted:,} tokens predicted, in consecutive windows of {self.context}"])
+        lines = [f"{predicted:,} tokens predicted, in consecutive windows of {self.context}"]
+        unknown = float((examples[0].stream.tokens[1:] == UNKNOWN).float().mean())
+        if unknown > 0:  # one guess stands for any characters, so that the more is unknown, the fewer bits there are
+            lines.append(
+                f"{100 * unknown:.2g}% of the tokens are unknown: bits a character then says little, and compares with "
+                "no other model"
+            )
+        return Evaluation(scores, lines=lines)
 
     @torch.inference_mode()
     def probe(self, model: nn.Module, example: Window) -> Probe:

@@ -17,6 +17,8 @@ from saccade.tasks.task import Splits
 __all__ = ["TextData", "read_text", "read_text_splits", "text_table"]
 
 TABLES = (".tsv", ".csv", ".jsonl")
+#: How a report says what a document is.
+UNITS: dict[Unit, str] = {"file": "the whole file", "line": "a line", "paragraph": "the lines up to a blank one"}
 
 
 class TextData(Config):
@@ -69,6 +71,8 @@ def read_text_splits(data: TextData) -> Splits[Document]:
     """The end of the text, or files of their own, are held out."""
     path, documents = _read(data, "")
     rows = document_rows(path, documents)
+    if data.text is not None:
+        rows.append(("a document is", UNITS[data.documents]))
     held_out: dict[str, list[Document]] = {}
     for part in ("validation", "test"):
         if getattr(data, f"{part}_text") is not None or getattr(data, f"{part}_table") is not None:

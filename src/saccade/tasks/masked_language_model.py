@@ -20,7 +20,8 @@ from jaxtyping import Bool, Float, Int
 from pydantic import Field
 from torch import Tensor, nn
 
-from saccade.data.documents import Document, Unit
+from saccade.data.documents import Document, Unit, has_blank_line
+from saccade.data.paths import resolve_path
 from saccade.errors import OptionError
 from saccade.models import Config, EncoderOnly, TransformerConfig
 from saccade.tasks.language_model_data import TextData, read_text, read_text_splits, text_table
@@ -125,7 +126,12 @@ class MaskedLanguageModel(Task):
 
     @classmethod
     def data_table(cls, files: Sequence[Path], columns: str | None) -> dict[str, Any]:
-        return text_table(files, columns)
+        """A text with blank lines in it, such as a book, is read in paragraphs; one without, line by line."""
+        table = text_table(files, columns)
+        texts = [path for key, path in table.items() if key.endswith("text")]
+        if any(has_blank_line(resolve_path(path)) for path in texts):
+            table["documents"] = "paragraph"
+        return table
 
     @classmethod
     def read(cls, data: MaskedData, seed: int) -> Splits[Document]:
