@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from saccade.data.labelled import LabelledText, read_labelled
+from saccade.data.labelled import LabelledText, read_labelled, read_unlabelled
 from saccade.errors import FileError
 
 
@@ -38,6 +38,26 @@ def test_the_same_texts_from_every_form(
     ]
     assert report.labels == {"1": 1, "0": 1}
     assert report.lengths.longest == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.csv", 'label,text\n1,"so\ngood"\n,bad\n'),
+        ("a.tsv", "text\tid\nso good\t7\nbad\t8\n"),
+        ("a.tsv", "so good\nbad\n"),
+        ("a.jsonl", '{"text": "so good", "label": 1.5}\n{"text": "bad"}\n'),
+    ],
+)
+def test_texts_are_read_without_labels(tmp_path: Path, name: str, text: str) -> None:
+    assert read_unlabelled(write(tmp_path / name, text)) == ["so good", "bad"]
+
+
+@pytest.mark.parametrize("prose", ["un café naïve", "café"])
+def test_a_few_western_letters_are_not_taken_for_a_code_page_of_dos(tmp_path: Path, prose: str) -> None:
+    texts, report = read_labelled(write(tmp_path / "a.csv", f"text,label\n{prose},pos\n".encode("latin-1")))
+    assert texts[0].text == prose
+    assert "it was read as cp1252" in report.notes[0]
 
 
 def test_json_truth_values_are_labels_and_no_texts(tmp_path: Path) -> None:

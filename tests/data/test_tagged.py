@@ -60,6 +60,11 @@ def test_any_column_of_conllu_can_be_the_label(tmp_path: Path, column: str, labe
         ("a.txt", "The  DET \r\ncat\u00a0NOUN\r\n\r\n\r\nGo VERB", {}),
         ("a.tsv", "The\tx\tDET\ncat\ty\tNOUN\n\nGo\tz\tVERB\n", {}),
         ("a.conll", "-DOCSTART- -X- O\n\nThe x DET\ncat y NOUN\n\nGo z VERB\n", {}),
+        (
+            "a.csv",
+            "word,pos\n-DOCSTART-,O\nThe,DET\ncat,NOUN\n-DOCSTART-\nGo,VERB\n",
+            {"word_column": "word", "label_column": "pos"},
+        ),
         ("a.txt", "x|DET|The\ny|NOUN|cat\n\nz|VERB|Go\n", {"separator": "|", "word_column": "2", "label_column": "1"}),
         ("a.csv", 'pos,word\nDET,The\nNOUN,"cat"\n\nVERB,Go\n', {"word_column": "word", "label_column": "pos"}),
     ],
@@ -124,6 +129,7 @@ LINE = "{file}, line "
             {},
             LINE + "2: 1 columns; expected 2, as in line 1, or a blank line between sentences.",
         ),
+        ("a.txt", "\na\nb\n", {}, LINE + "2: one column, separated by white space; expected a word and a label."),
         ("a.tsv", "a\tX\nb\t\n", {}, LINE + "2: no label; expected a word and its label."),
         (
             "a.txt",

@@ -143,6 +143,18 @@ def test_an_answer_has_a_label_and_the_probability_of_each(classifier: TextClass
     assert classifier.token_scores(TEXT, bad)[0] == pytest.approx(math.log(bad.score), abs=1e-5)
 
 
+def test_a_table_is_asked_for_its_texts_and_any_other_file_for_its_lines(
+    classifier: TextClassifier, tmp_path: Path
+) -> None:
+    for name in ("a.csv", "a.txt"):
+        (tmp_path / name).write_text("label,text\nbad,great film\n")
+    assert classifier.read_file(tmp_path / "a.csv") == ["great film"]
+    assert classifier.read_file(tmp_path / "a.txt") == ["label,text", "bad,great film"]
+    (tmp_path / "a.csv").write_text("y,review\nbad,great film\n")
+    with pytest.raises(FileError, match=r"line 1: there is no column named 'text'; the line has: 'y', 'review'\."):
+        classifier.read_file(tmp_path / "a.csv")
+
+
 def test_the_words_that_decided_are_seen(classifier: TextClassifier) -> None:
     (answer,) = classifier.predict([TEXT])
     words, weights = zip(*answer.deciding, strict=True)

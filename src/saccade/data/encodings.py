@@ -16,6 +16,8 @@ __all__ = ["choose_encoding"]
 _BLOCK = 1 << 20
 #: Bytes that a guess is made from, beginning shortly before the first that is not UTF-8.
 _SAMPLE = 1 << 17
+#: What most files that are not UTF-8 are in, and how much more like a language another guess must read.
+_WESTERN, _MARGIN = "cp1252", 0.1
 _MARKS = {
     codecs.BOM_UTF32_LE: "utf-32",  # before UTF-16, whose mark it begins with
     codecs.BOM_UTF32_BE: "utf-32",
@@ -44,11 +46,30 @@ def choose_encoding(path: str | Path, given: str | None = None) -> tuple[str, tu
             return name, (f"{path} is {name.upper()}, by the mark at its beginning",)
     if sample is None:
         return "utf-8", ()
-    # What reads most like some language: ranked by odd characters alone, French would be taken for Baltic.
-    best = max(charset_normalizer.from_bytes(sample), key=lambda match: match.coherence, default=None)
-    if best is None:
+    guess = _guess(sample)
+    if guess is None:
         raise FileError(f"{path} is not UTF-8, and no other encoding fits it; say which it is: data.encoding.")
-    return best.encoding, (f"{path} is not UTF-8; it was read as {best.encoding} (data.encoding says another)",)
+    return guess, (f"{path} is not UTF-8; it was read as {guess} (data.encoding says another)",)
+
+
+def _guess(sample: bytes) -> str | None:
+    """What reads most like some language: ranked by odd characters alone, French would be taken for Baltic.
+
+    A few lines hardly tell encodings apart, so where the western one fits, another must be clearly better; code pages
+    of DOS, which few files are in, never are.
+    """
+    matches = list(charset_normalizer.from_bytes(sample))
+    best = max(matches, key=lambda match: match.coherence, default=None)
+    if best is None:
+        return None
+    western = max((one.coherence for one in matches if _WESTERN in one.could_be_from_charset), default=-1.0)
+    near = western >= 0 and (best.coherence - western <= _MARGIN or _of_dos(best.encoding))
+    return _WESTERN if near else best.encoding
+
+
+def _of_dos(encoding: str) -> bool:
+    """cp437, cp720 to cp869; the three digits of others (cp932, cp949) are of East Asia."""
+    return encoding in ("cp437", "cp1125") or (encoding[:3] in ("cp7", "cp8") and len(encoding) == 5)
 
 
 def _checked(given: str) -> str:

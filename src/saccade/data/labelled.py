@@ -12,9 +12,10 @@ from saccade.data.lines import read_lines
 from saccade.data.tables import read_columns
 from saccade.errors import FileError
 
-__all__ = ["LabelledText", "read_labelled"]
+__all__ = ["TABLES", "LabelledText", "read_labelled", "read_unlabelled"]
 
-_TABLES = (".csv", ".tsv", ".jsonl")
+#: The suffixes of files whose texts are a column.
+TABLES = (".csv", ".tsv", ".jsonl")
 
 
 @dataclass(frozen=True)
@@ -57,13 +58,19 @@ def read_labelled(
     a label without a text is refused, and so is a text without a label.
     """
     name, notes = choose_encoding(path, encoding)
-    if Path(path).suffix.lower() in _TABLES:
+    if Path(path).suffix.lower() in TABLES:
         columns = (label_column, text_column)
         said, rows = read_columns(path, columns, header=header, encoding=name, numbers=(label_column,))
         notes = (*notes, *said)
     else:
         rows = _label_and_text(path, name)
     return collect(str(path), _texts(str(path), rows), unit="texts", notes=notes)
+
+
+def read_unlabelled(path: str | Path, text_column: str | int = "text") -> list[str]:
+    """One column of a table, a text a row; that of a blank line is empty."""
+    _, rows = read_columns(path, (text_column,))
+    return [" ".join(text.split()) for _, (text,) in rows]
 
 
 def _label_and_text(path: str | Path, encoding: str) -> Iterator[tuple[int, list[str]]]:

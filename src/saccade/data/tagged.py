@@ -130,11 +130,15 @@ def _column_words(
     path: str | Path, lines: Iterator[Line], word: str, label: str, separator: str | None
 ) -> tuple[Iterator[Word | None], tuple[str, ...]]:
     """The words, and notes on the choices made."""
+    # A new document ends a sentence like a blank line, whether or not one follows.
+    lines = ((number, "" if text.startswith(DOCUMENT_START) else text) for number, text in lines)
     first = next(((number, text) for number, text in lines if text.strip()), None)
     if first is None:
         return iter(()), ()
     cut, separated = _cutter(path, first[1], separator)
     cells = cut(first[1])
+    if len(cells) == 1:
+        raise FileError(f"{path}, line {first[0]}: one column, separated by {separated}; expected a word and a label.")
     if not _is_number(word) or not _is_number(label):
         names = [cell.strip() for cell in cells]
         places = [_named(path, first[0], names, column) for column in (word, label)]

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -14,7 +15,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from saccade.attention import Trace, watch
-from saccade.data.labelled import LabelledText
+from saccade.data.labelled import TABLES, LabelledText, read_unlabelled
 from saccade.errors import OptionError
 from saccade.lens.axis import Axis
 from saccade.lens.bars import bars
@@ -101,6 +102,10 @@ class TextClassifier(Predictor):
     """An opened model that labels texts."""
 
     task: Classification
+
+    def read_file(self, path: Path) -> list[str]:
+        """A text a line; of a table its column ``text``."""
+        return read_unlabelled(path) if path.suffix.lower() in TABLES else super().read_file(path)
 
     def predict(
         self, inputs: Sequence[str], *, progress: Callable[[int], None] | None = None, **options: Any
