@@ -7,17 +7,19 @@ on say which, so the rule asks them.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Container
+
+from saccade.text.vocabulary import Vocabulary
 
 __all__ = ["split_words"]
 
 _APOSTROPHES = "'’"
 
 
-def split_words(text: str, known: Container[str]) -> list[str]:
-    """The words of a text, given the words of a corpus.
+def split_words(text: str, known: Vocabulary) -> list[str]:
+    """The words of a text, given the words of a corpus, the most frequent first.
 
-    White space separates words. What then is a known word stays as it is ("U.S."). Of anything else the signs of
+    White space separates words. What then is a known word stays as it is ("U.S."), but for one at whose apostrophe
+    two more frequent words meet: some "it's" is left whole even in a corpus that cuts it. Of anything else the signs of
     punctuation around it are words of their own, from the outside in ("(hello)," -> ( hello ) ,), and it is cut at an
     apostrophe, or one letter before it, if what follows is a known word ("don't" -> do n't, "Ann's" -> Ann 's).
     Text that is already cut by that rule, with spaces between all words, comes back as it was.
@@ -25,8 +27,8 @@ def split_words(text: str, known: Container[str]) -> list[str]:
     return [word for chunk in text.split() for word in _split(chunk, known)]
 
 
-def _split(chunk: str, known: Container[str]) -> list[str]:
-    if len(chunk) == 1 or chunk in known:
+def _split(chunk: str, known: Vocabulary) -> list[str]:
+    if len(chunk) == 1 or (chunk in known and not _left_whole(chunk, known)):
         return [chunk]
     if not _is_mark(chunk[0]) and not _is_mark(chunk[-1]):
         return _cut_at_apostrophe(chunk, known)
@@ -36,7 +38,17 @@ def _split(chunk: str, known: Container[str]) -> list[str]:
     return [chunk[0], *_split(chunk[1:], known)]
 
 
-def _cut_at_apostrophe(word: str, known: Container[str]) -> list[str]:
+def _left_whole(word: str, known: Vocabulary) -> bool:
+    """Whether a known word is a slip of the corpus: both its parts at an apostrophe are known, and more frequent."""
+    places = [place for place, character in enumerate(word) if character in _APOSTROPHES]
+    starts = [start for place in places for start in (place - 1, place) if start > 0]
+    return any(
+        all(part in known and known.id(part) < known.id(word) for part in (word[:start], word[start:]))
+        for start in starts
+    )
+
+
+def _cut_at_apostrophe(word: str, known: Vocabulary) -> list[str]:
     for place, character in enumerate(word):
         if character in _APOSTROPHES:
             for start in (place - 1, place):  # n't before 't
