@@ -9,7 +9,7 @@ from saccade.text.vocabulary import Vocabulary
 from saccade.text.words import split_words
 
 #: The most frequent first.
-KNOWN = ["is", "'s", "It", "do", "isn't", "n't", "U.S.", "...", "’ll", "Mr.", "It's"]
+KNOWN = ["is", "'s", "It", "do", "isn't", "n't", "U.S.", "...", "’ll", "Mr.", "It's", "'", "''"]
 
 
 @pytest.mark.parametrize(
@@ -24,6 +24,7 @@ KNOWN = ["is", "'s", "It", "do", "isn't", "n't", "U.S.", "...", "’ll", "Mr.", 
         ("state-of-the-art, 3.5", "state-of-the-art , 3.5"),
         ("$5 #tag @you", "$ 5 #tag @you"),
         ("can't", "can't"),  # here without "n't"
+        ("so'' ''", "so ' ' ''"),
         ("!?", "! ?"),
         ("'s", "'s"),
         ("", ""),

@@ -40,6 +40,8 @@ def _split(chunk: str, known: Vocabulary) -> list[str]:
 
 def _left_whole(word: str, known: Vocabulary) -> bool:
     """Whether a known word is a slip of the corpus: both its parts at an apostrophe are known, and more frequent."""
+    if _is_mark(word[0]):  # '' is a sign of its own
+        return False
     places = [place for place, character in enumerate(word) if character in _APOSTROPHES]
     starts = [start for place in places for start in (place - 1, place) if start > 0]
     return any(
