@@ -98,8 +98,9 @@ def examples_of(
     """The examples that these options name: as they are, nothing dropped; read as the model's own data was."""
     recipe = bundle_recipe(Path(model))
     task = task_named(recipe["task"]).task
-    table = {key: value for key, value in recipe["data"].items() if key in task.read_as}
-    table |= data_table(task, source, target, data, columns)
+    as_trained = {key: value for key, value in recipe["data"].items() if key in task.read_as}
+    given = data_table(task, source, target, data, columns)
+    table = given | as_trained if columns is None else as_trained | given
     return task.read_given(task.settings["data"].read(table, "the options"))
 
 
