@@ -143,7 +143,6 @@ def test_a_file_is_read_as_one_text_of_any_length(capsys: Capture, tmp_path: Pat
     assert_refused(run(capsys, "look", tiny_run, "--file", book, "--target", "le"), "does not go with --target")
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="signals")
 def test_ctrl_c_ends_a_long_look_cleanly(tmp_path: Path, tiny_run: Path) -> None:
     """Of 130,000 tokens the attention alone would take minutes."""
     book, picture = tmp_path / "book.txt", tmp_path / "map.png"

@@ -345,8 +345,10 @@ def test_guided_alignment_draws_attention_to_the_links(kind: str) -> None:
 
 def test_guided_alignment_validates_pairs_without_links() -> None:
     trainer = linked_trainer("transformer", 1.0)
-    trainer.run(lambda: None, Notes(trainer))  # the validation pairs have none
-    trainer.task.probe(trainer.model, trainer.train[0])  # an output of another length has none either
+    notes = Notes(trainer)
+    trainer.run(lambda: None, notes)  # the validation pairs have none
+    assert notes.validated_at[-1] == trainer.settings.steps
+    assert trainer.task.probe(trainer.model, trainer.train[0]).inputs  # an output of another length has none either
 
 
 def test_guided_alignment_refuses_pairs_without_links() -> None:
