@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import ipaddress
 import logging
@@ -93,17 +94,32 @@ class _Exchange:
         self.began = time.monotonic()
         self.status = 0
         self._scope, self._receive, self._send = scope, receive, send
+        self._state = state
         self._limit = state.limits.body_bytes
         self._received = 0
+        self._has_all = False
 
     async def receive(self) -> Message:
         length = Headers(scope=self._scope).get("content-length", "0")
         if not length.isdecimal() or int(length) > self._limit:
             raise self._too_large()
-        message = await self._receive()
+        message = await self._received_in_time()
         self._received += len(message.get("body", b""))
         if self._received > self._limit:
             raise self._too_large()
+        return message
+
+    async def _received_in_time(self) -> Message:
+        """The next part of the request; once it is whole, what is awaited is only that the client leaves."""
+        if self._has_all:
+            return await self._receive()
+        seconds = self._state.limits.client_seconds
+        try:
+            async with asyncio.timeout(self.began + seconds - time.monotonic()):
+                message = await self._receive()
+        except TimeoutError:
+            raise Refused(408, f"The request did not come within {seconds:g} seconds.") from None
+        self._has_all = not message.get("more_body", False)
         return message
 
     async def send(self, message: Message) -> None:
@@ -112,6 +128,8 @@ class _Exchange:
             headers = MutableHeaders(scope=message)
             for name, value in SECURITY_HEADERS.items():
                 headers.setdefault(name, value)
+            if self._state.draining:  # else a client would send its next request to a connection that is closed
+                headers["Connection"] = "close"
         await self._send(message)
 
     async def refuse(self, error: Refused) -> None:

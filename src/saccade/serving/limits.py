@@ -39,6 +39,7 @@ class Limits:
     batch: int = 64  # texts that are answered together
     seconds: float = 60.0  # that a request may wait, and then that it may compute
     map_seconds: float = 600.0  # that reading a long text may take
+    client_seconds: float = 60.0  # that a client may take to send a request, or without taking up its answer
     looks: int = 64  # that are kept, the least recently used go first
     look_bytes: int = 1 << 30  # of all of them together
 

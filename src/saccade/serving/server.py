@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import uvicorn
 
 from saccade.errors import StorageError
+from saccade.serving.connections import KEPT_OPEN, Connection
 from saccade.serving.guard import Guard
 
 __all__ = ["listen", "make_server", "serve"]
@@ -71,13 +72,18 @@ def listen(host: str, port: int) -> socket.socket:
 
 def make_server(app: Guard) -> uvicorn.Server:
     """What runs the application; setting ``should_exit`` ends it."""
+
+    class _Connection(Connection):
+        seconds = app.state.limits.client_seconds
+
     config = uvicorn.Config(
         app,
         log_level="warning",
         lifespan="off",
         ws="none",
         loop="asyncio",  # these two whatever else is installed: what is refused, and how, stays the same
-        http="h11",
+        http=_Connection,
+        timeout_keep_alive=KEPT_OPEN,
         timeout_graceful_shutdown=DRAIN,
         server_header=False,
         backlog=BACKLOG,
