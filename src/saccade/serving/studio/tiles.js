@@ -89,7 +89,8 @@ export class Tiles {
       }
     }
     const [middleRow, middleColumn] = [(top + bottom) / 2 / span - 0.5, (left + right) / 2 / span - 0.5];
-    const distance = (/** @type {{row: number, column: number}} */ one) => Math.hypot(one.row - middleRow, one.column - middleColumn);
+    const distance = (/** @type {{row: number, column: number}} */ one) =>
+      Math.hypot(one.row - middleRow, one.column - middleColumn);
     return found.sort((one, other) => distance(one) - distance(other));
   }
 
@@ -127,7 +128,8 @@ export class Tiles {
     const { name, head, pool } = this.source;
     const part = { name, head, rows: `${top}:${bottom}`, columns: `${left}:${right}` };
     const base = `/api/looks/${inPath(this.look)}`;
-    const path = level === 1 ? `${base}/tile?${query(part)}` : `${base}/overview?${query({ ...part, pool, cell: level })}`;
+    const path =
+      level === 1 ? `${base}/tile?${query(part)}` : `${base}/overview?${query({ ...part, pool, cell: level })}`;
     try {
       const found = await numbers(path, controller.signal);
       const matrix = { rows: found.rows, columns: found.columns, values: found.values };
@@ -158,7 +160,8 @@ export class Tiles {
   drawable(level, part) {
     const prefix = `${this.source.name} ${this.source.head} ${this.source.pool} `;
     const inSight = [...this.kept.values()].filter((tile) => {
-      const isHere = tile.top < part.bottom && tile.bottom > part.top && tile.left < part.right && tile.right > part.left;
+      const isHere =
+        tile.top < part.bottom && tile.bottom > part.top && tile.left < part.right && tile.right > part.left;
       return isHere && tile.level >= level && tile.key.startsWith(prefix);
     });
     return inSight.sort((one, other) => other.level - one.level);
@@ -170,13 +173,19 @@ export class Tiles {
     return tile.picture;
   }
 
-  /** The value at a row and column as finely as it is known. @param {number} row @param {number} column @param {number} level no finer */
+  /**
+   * The value at a row and column as finely as it is known.
+   * @param {number} row @param {number} column @param {number} level no finer
+   */
   valueAt(row, column, level) {
     for (let coarser = level; coarser <= COARSEST; coarser *= 2) {
       const span = spanOf(coarser);
       const tile = this.kept.get(this.keyOf(coarser, Math.floor(row / span), Math.floor(column / span)));
       if (!tile) continue;
-      const [down, across] = [Math.floor((row - tile.top) / tile.cell[0]), Math.floor((column - tile.left) / tile.cell[1])];
+      const [down, across] = [
+        Math.floor((row - tile.top) / tile.cell[0]),
+        Math.floor((column - tile.left) / tile.cell[1]),
+      ];
       return { value: tile.matrix.values[down * tile.matrix.columns + across], cell: tile.cell };
     }
     return null;
