@@ -11,10 +11,11 @@ const WANTS_KEY = 401;
 
 /** An error that a person can read. */
 export class Refused extends Error {
-  /** @param {string} message @param {number} status */
-  constructor(message, status) {
+  /** @param {string} message @param {number} status @param {number} [pause] seconds after which to ask again */
+  constructor(message, status, pause = 0) {
     super(message);
     this.status = status;
+    this.pause = pause;
   }
 }
 
@@ -29,7 +30,10 @@ async function ask(path, options) {
     const key = heldKey();
     const answer = await send(path, options, key);
     if (answer.ok) return answer;
-    if (answer.status !== WANTS_KEY) throw new Refused(await sentence(answer), answer.status);
+    if (answer.status !== WANTS_KEY) {
+      const pause = Number(answer.headers.get("retry-after")) || 0;
+      throw new Refused(await sentence(answer), answer.status, pause);
+    }
     if (!(await replaceKey(key)))
       throw new Refused("This server answers only with its API key; reload the page to give it.", WANTS_KEY);
   }

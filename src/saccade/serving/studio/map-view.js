@@ -216,7 +216,7 @@ export class MapView {
     const context = sized(this.canvas, width, height);
     context.clearRect(0, 0, width, height);
     const { level, part } = this;
-    const { ready, all } = this.tiles.want(level, part);
+    const { ready, refused, all } = this.tiles.want(level, part);
     context.save();
     context.beginPath();
     context.rect(LEFT, TOP, width - LEFT, height - TOP);
@@ -227,8 +227,9 @@ export class MapView {
     context.restore();
     this.drawLabels(context, part, width, height);
     const said = level === 1 ? "exact weights" : `${this.tiles.source.pool} of ${level}×${level} weights`;
-    this.label.textContent = ready < all ? `${said} · ${ready} of ${all} tiles${this.waited()}` : said;
-    if (ready === all) this.waitingSince = 0;
+    const isWaiting = ready + refused < all;
+    if (!isWaiting) this.waitingSince = 0;
+    this.label.textContent = ready < all ? `${said} · ${ready} of ${all} tiles${isWaiting ? this.waited() : ""}` : said;
     if (this.pointed) this.told(this.readOut(this.pointed.row, this.pointed.column));
     this.element.dataset.ready = ready < all ? "no" : "yes";
     this.element.dataset.level = String(level);

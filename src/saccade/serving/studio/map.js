@@ -2,7 +2,7 @@
 
 import { wholeNumber } from "./address.js";
 import { Refused, events, inPath } from "./api.js";
-import { afterwards, choice, make, reveal, setChoice } from "./dom.js";
+import { afterwards, choice, make, reveal, setChoice, within } from "./dom.js";
 import { Legend } from "./legend.js";
 import { MapView } from "./map-view.js";
 import { keepText, keptText, madeText } from "./map-text.js";
@@ -112,6 +112,7 @@ class MapPage {
     /** @type {Tiles | null} */
     this.tiles = null;
     this.read = "";
+    this.hasFailed = false; // a sentence about a tile is told
     this.inked = { key: "", ink: 1 };
     this.guess = afterwards(() => this.guessInk(), 150);
     this.keys = {
@@ -151,7 +152,7 @@ class MapPage {
   textOf(parts) {
     if (parts.t !== undefined) return parts.t;
     if (parts.k !== undefined) return keptText(parts.k);
-    return madeText(this.studio.model()?.examples ?? [], wholeNumber(parts.words, MADE[0]));
+    return madeText(this.studio.model()?.examples ?? [], wordsOf(parts));
   }
 
   /** @param {string} name @param {string} text @param {string} key */
@@ -208,11 +209,12 @@ class MapPage {
   /** @param {Parts} parts */
   showTexts(parts) {
     const isOwn = parts.t !== undefined || parts.k !== undefined || parts.words === "own";
-    const options = MADE.map((count) =>
+    const counts = [...new Set([...MADE, wordsOf(parts)])].sort((one, other) => one - other);
+    const options = counts.map((count) =>
       make("option", { value: count }, `${count.toLocaleString("en")} words of examples`),
     );
     this.made.replaceChildren(...options, make("option", { value: "own" }, "your own text …"));
-    this.made.value = isOwn ? "own" : String(wholeNumber(parts.words, MADE[0]));
+    this.made.value = isOwn ? "own" : String(wordsOf(parts));
     reveal(this.paste, isOwn);
     if (isOwn && !this.area.value) this.area.value = parts.t ?? (parts.k ? (keptText(parts.k) ?? "") : "");
   }
@@ -272,6 +274,8 @@ class MapPage {
   }
 
   arrived() {
+    if (this.hasFailed) this.studio.status.say(null);
+    this.hasFailed = false;
     this.view.redraw();
     this.guess();
   }
@@ -279,7 +283,9 @@ class MapPage {
   /** @param {unknown} error */
   failed(error) {
     const isGone = error instanceof Refused && error.status === 404;
-    if (!isGone || !this.read) return this.studio.status.fail(error);
+    this.hasFailed = true;
+    if (!isGone) return this.studio.status.fail(error);
+    this.tiles?.end();
     this.read = ""; // the server keeps looks for a while only: the text is read again
     return void this.show(this.studio.parts());
   }
@@ -323,4 +329,9 @@ class MapPage {
     this.legend.draw();
     this.view.redraw();
   }
+}
+
+/** How many words a text of examples has. @param {Parts} parts */
+function wordsOf(parts) {
+  return within(wholeNumber(parts.words, MADE[0]), 1, Math.max(...MADE));
 }

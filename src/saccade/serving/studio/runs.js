@@ -93,22 +93,23 @@ class RunsPage {
 
   /** @param {Parts} parts */
   async show(parts) {
-    await this.studio.status.during("Reading the trainings", async (signal) => {
+    const count = await this.studio.status.during("Reading the trainings", async (signal) => {
       /** @type {Run[]} */
       const runs = await get("/api/runs", signal);
       this.showList(runs, parts.run ?? runs[0]?.name);
       const chosen = runs.find((one) => one.name === parts.run) ?? runs[0];
       reveal(this.details, Boolean(chosen));
-      if (!chosen) return this.studio.status.say("There is no training here yet; begin one with `saccade train`.");
+      if (!chosen) return 0;
       if (this.run?.name !== chosen.name) {
         this.run = await get(`/api/runs/${inPath(chosen.name)}`, signal);
         this.drawn.clear();
         this.watch();
       }
       this.draw();
-      await this.showProbe(parts);
-      return undefined;
+      await this.showProbe(this.studio.parts()); // a checkpoint may have been chosen while the run was read
+      return runs.length;
     });
+    if (count === 0) this.studio.status.say("There is no training here yet; begin one with `saccade train`.");
   }
 
   /** @param {Run[]} runs @param {string | undefined} chosen */

@@ -1,6 +1,6 @@
 // The tiles of a large matrix: fetched when they come into sight, nearest first, kept while there is room.
 
-import { inPath, isStopped, numbers, query } from "./api.js";
+import { Refused, inPath, isStopped, numbers, query } from "./api.js";
 import { picture } from "./ramp.js";
 
 /**
@@ -22,6 +22,9 @@ const CELLS = 256; // along a tile
 export const COARSEST = 256;
 const MOST_KEPT = 700;
 const AT_ONCE = 2; // the server computes the tiles of a look one after the other
+const FIRST_PAUSE = 2; // seconds; twice as long after each failure that follows
+const LONGEST_PAUSE = 60;
+const PASSING = [0, 429, 500, 502, 503, 504]; // no answer, or one that may be another the next time
 
 /** The tokens along a tile of a level. @param {number} level */
 export function spanOf(level) {
@@ -47,6 +50,9 @@ export class Tiles {
     this.running = new Map();
     /** @type {{level: number, row: number, column: number}[]} */
     this.wanted = [];
+    this.refused = new Set(); // keys of tiles that will not come
+    this.failures = 0; // one after the other
+    this.resumes = 0; // when the server is asked again
     this.ink = 1;
     this.isEnded = false;
   }
@@ -97,20 +103,21 @@ export class Tiles {
   /**
    * Asks for what is in sight; what is no longer in sight is not waited for.
    * @param {number} level @param {{top: number, left: number, bottom: number, right: number}} part
-   * @returns {{ready: number, all: number}}
+   * @returns {{ready: number, refused: number, all: number}}
    */
   want(level, part) {
     const places = this.places(level, part);
     const missing = places.filter(({ row, column }) => !this.kept.has(this.keyOf(level, row, column)));
-    this.wanted = missing;
-    const keys = new Set(missing.map(({ row, column }) => this.keyOf(level, row, column)));
+    this.wanted = missing.filter(({ row, column }) => !this.refused.has(this.keyOf(level, row, column)));
+    const keys = new Set(this.wanted.map(({ row, column }) => this.keyOf(level, row, column)));
     for (const [key, controller] of this.running) if (!keys.has(key)) controller.abort();
     this.fetchMore();
-    return { ready: places.length - missing.length, all: places.length };
+    const refused = missing.length - this.wanted.length;
+    return { ready: places.length - missing.length, refused, all: places.length };
   }
 
   fetchMore() {
-    while (this.running.size < AT_ONCE && !this.isEnded) {
+    while (this.running.size < AT_ONCE && !this.isEnded && performance.now() >= this.resumes) {
       const next = this.wanted.find(({ level, row, column }) => !this.running.has(this.keyOf(level, row, column)));
       if (!next) return;
       void this.fetch(next.level, next.row, next.column);
@@ -134,16 +141,27 @@ export class Tiles {
       const found = await numbers(path, controller.signal);
       const matrix = { rows: found.rows, columns: found.columns, values: found.values };
       this.keep({ key, level, top, left, bottom, right, cell: found.cell, matrix, picture: null });
+      this.failures = 0;
+      if (!this.isEnded) this.arrived();
     } catch (error) {
-      this.wanted = this.wanted.filter((one) => this.keyOf(one.level, one.row, one.column) !== key);
-      if (!isStopped(error)) this.failed(error);
+      if (!isStopped(error) && !this.isEnded) this.fail(key, error);
     } finally {
       this.running.delete(key);
-      if (!this.isEnded) {
-        this.arrived();
-        this.fetchMore();
-      }
+      this.fetchMore();
     }
+  }
+
+  /** Asks no more for a tile that is refused; where the server has too much to do, for none before a pause is over. */
+  fail(/** @type {string} */ key, /** @type {unknown} */ error) {
+    if (error instanceof Refused && PASSING.includes(error.status)) {
+      const pause = error.pause || Math.min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** this.failures);
+      this.failures += 1;
+      this.resumes = performance.now() + 1000 * pause;
+    } else {
+      this.refused.add(key);
+      this.wanted = this.wanted.filter((one) => this.keyOf(one.level, one.row, one.column) !== key);
+    }
+    this.failed(error);
   }
 
   /** @param {Tile} tile */
