@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 from servers import Running, numbers, post
-from studio_pages import OpenStudio, answer, number, parts_of, place_of, readout
+from studio_pages import OpenStudio, answer, held, number, parts_of, place_of, readout
 
 SENTENCE = "the black cat sees the dog."
 ADDRESS = "/ask?m=tiny&t=the+black+cat+sees+the+dog."
@@ -317,3 +317,48 @@ def test_a_text_too_long_for_the_map_of_this_page(open_studio: OpenStudio) -> No
     page = open_studio("/ask?m=filler&t=" + "+".join(["the cat sees [MASK]".replace(" ", "+")] + ["dog"] * 1200))
     expect(page.locator("#status .error")).to_contain_text("The page Map shows texts of any length.")
     assert page.locator(".bars li").count() == 5  # the answer is there all the same
+
+
+def test_a_head_off_while_answers_are_drawn(open_studio: OpenStudio, running: Running) -> None:
+    page = open_studio(f"{ADDRESS}&a={CROSS}&h=1&how=draw&seed=3&off={CROSS}:1")
+    asked = {"input": SENTENCE, "options": {"sample": True, "tries": 5, "seed": 3}}
+    before = post(running.client, "/api/models/tiny/looks", **asked)
+    after = post(running.client, "/api/models/tiny/looks", **asked, without_heads=[f"{CROSS}:1"])
+    names = ["drawn before", "drawn after", "likeliest before", "likeliest after"]
+    assert page.locator(".outcome dt").all_inner_texts() == names
+    said = [text.strip() for text in page.locator(".outcome dd").all_inner_texts()]
+    assert said[0] == before["answer"]["text"] == answer(page)
+    assert said[1] in (after["answer"]["text"], "the same answer")
+    assert said[2] == after["change"]["before"]["text"]
+
+
+def test_a_later_view_is_not_dimmed_by_an_earlier_one(open_studio: OpenStudio) -> None:
+    page = open_studio(f"{ADDRESS}&a={CROSS}&h=1")
+    waiting = held(page, "**/api/looks/*/heads?*")
+    page.get_by_label("Your text").fill("the dog sleeps.")
+    page.wait_for_function("() => document.querySelector('.heads:not([data-ready])')")
+    page.locator(".heatmap:visible").focus()
+    page.keyboard.press("w")
+    expect(page.locator(".figure:visible h2")).to_have_text(f"{CROSS}, head 1 · pieces")
+    for route in waiting:
+        route.continue_()
+    page.unroute("**/api/looks/*/heads?*")
+    page.wait_for_selector(".heads[data-ready]")
+    page.wait_for_function("() => !document.querySelector('.working:not([hidden])')")
+    assert page.locator(".ask[data-old]").count() == 0
+
+
+def test_a_text_that_is_cleared_has_no_answer(open_studio: OpenStudio) -> None:
+    page = open_studio(ADDRESS)
+    held(page, "**/looks")
+    with page.expect_request("**/looks"):
+        page.get_by_label("Your text").fill("the dog sleeps.")
+    with page.expect_event("requestfailed"):  # the answer is not waited for
+        page.get_by_label("Your text").fill("")
+    expect(page.locator(".answer")).to_have_count(0)
+    expect(page.locator(".stage")).to_be_hidden()
+    page.unroute("**/looks")
+    page.get_by_label("Your text").fill(SENTENCE)
+    page.wait_for_selector(".answer")
+    expect(page.locator(".stage")).to_be_visible()
+    assert page.locator(".ask[data-old]").count() == 0

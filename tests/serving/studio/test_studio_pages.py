@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Page, expect
+from servers import Running
 from studio_pages import OpenStudio, violations
 
 from saccade.lens.ramp import difference_ramp, ramp
@@ -27,17 +28,25 @@ def settled(page: Page) -> None:
     page.wait_for_function("() => !document.querySelector('.heads') || document.querySelector('.heads[data-ready]')")
 
 
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("name", PAGES)
-def test_everyone_can_use_it_at_every_width(open_studio: OpenStudio, name: str) -> None:
-    page = open_studio(PAGES[name], width=1600, dark=False)
-    settled(page)
-    assert violations(page) == []
-    assert page.evaluate("() => document.documentElement.scrollWidth") <= 1600
-    page.set_viewport_size({"width": 400, "height": 800})
+def test_everyone_can_use_it_at_every_width(open_studio: OpenStudio, name: str, dark: bool) -> None:
+    page = open_studio(PAGES[name], width=1600, dark=dark)
+    for width in (1600, 400):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.wait_for_function("width => document.documentElement.scrollWidth <= width", arg=width)
+        settled(page)
+        assert violations(page) == []
+
+
+def test_other_colours_are_chosen_and_stay(open_studio: OpenStudio) -> None:
+    page = open_studio("/walk")
     page.get_by_role("button", name="Dark colours").click()
     page.wait_for_selector("html[data-theme=dark]")
-    page.wait_for_function("() => document.documentElement.scrollWidth <= 400")
-    assert violations(page) == []
+    page.reload()
+    page.wait_for_selector("html[data-theme=dark]")
+    page.get_by_role("button", name="Light colours").click()
+    page.wait_for_selector("html[data-theme=light]")
 
 
 def test_the_ramp_is_that_of_the_lens(open_studio: OpenStudio) -> None:
@@ -55,6 +64,13 @@ def test_the_ramp_is_that_of_the_lens(open_studio: OpenStudio) -> None:
         np.testing.assert_allclose(found, 255 * difference_ramp(differences, dark=dark), atol=2.6)
 
 
-def test_a_page_that_is_not_there_is_refused(open_studio: OpenStudio) -> None:
-    page = open_studio("/ask?m=nobody")  # a name that no model has: the first model answers
-    assert page.locator("#model option").count() == 7
+def test_what_is_not_there_is_refused(open_studio: OpenStudio, running: Running) -> None:
+    assert running.client.get("/asks").status_code == 404
+    page = open_studio("/ask?m=nobody")
+    expect(page.locator("#status .error")).to_have_text("There is no model «nobody» here; choose one at the top.")
+    assert page.locator("main *").count() == 0
+    page.get_by_label("model").select_option("tagger")
+    page.wait_for_selector("textarea")
+    expect(page.locator("#status .error")).to_be_hidden()
+    page.go_back()
+    expect(page.locator("#status .error")).to_be_visible()

@@ -60,6 +60,17 @@ def test_a_text_streams(open_studio: OpenStudio, running: Running) -> None:
     expect(page.locator(".answer")).to_have_text(f"the cat{again['text']}")
 
 
+def test_a_head_off_while_a_text_is_drawn(open_studio: OpenStudio, running: Running) -> None:
+    off = "decoder.0.self:1"
+    page = open_studio(f"/ask?m=writer&t=the+cat&a=decoder.0.self&h=1&off={off}")
+    asked = {"input": "the cat", "options": {"seed": 1, "max_tokens": 40}}
+    after = post(running.client, "/api/models/writer/looks", **asked, without_heads=[off])
+    said = page.locator(".outcome dd").all_text_contents()
+    assert f"the cat{said[0]}" == page.locator(".answer").text_content()
+    assert page.locator(".outcome dt").nth(2).inner_text() == "likeliest before"
+    assert said[2] == after["change"]["before"]["text"]
+
+
 def test_a_drawing(open_studio: OpenStudio, running: Running) -> None:
     page = open_studio("/ask?m=shapes")
     box = page.locator(".pad").bounding_box()

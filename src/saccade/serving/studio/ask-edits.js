@@ -8,6 +8,11 @@ import { choice, make, number, reveal, setChoice, visible } from "./dom.js";
  * @typedef {import("./types.js").Look} Look
  * @typedef {import("./ask-state.js").AskState} AskState
  * @typedef {import("./ask-state.js").Settled} Settled
+ *
+ * @typedef {object} Outcome
+ * @property {Look} before
+ * @property {Look} after
+ * @property {boolean} isDrawn  the answers are drawn; the server compares the likeliest ones, which nobody has seen yet
  */
 
 export class Edits {
@@ -72,10 +77,10 @@ export class Edits {
   }
 
   /**
-   * @param {Look} look the one that is shown @param {Look | null} after with the changes @param {Settled} settled
+   * @param {Look} look the one that is shown @param {Outcome | null} outcome of the changes @param {Settled} settled
    * @param {AskState} state @param {string | null} text
    */
-  show(look, after, settled, state, text) {
+  show(look, outcome, settled, state, text) {
     this.given = { look, settled, state };
     const key = this.headKey();
     reveal(this.head, key !== null);
@@ -90,7 +95,7 @@ export class Edits {
     this.point(this.cell.row, this.cell.column);
     reveal(this.result, isEdited(state));
     this.showChips(state);
-    this.showOutcome(after);
+    this.showOutcome(outcome);
     setChoice(this.weights, state.shown);
   }
 
@@ -172,17 +177,15 @@ export class Edits {
     );
   }
 
-  /** @param {Look | null} after */
-  showOutcome(after) {
-    const change = after?.change;
-    if (!change) return this.outcome.replaceChildren();
-    const said = change.same ? ["the same answer"] : differing(change.before.text, change.after.text);
-    const lines = [
-      make("dt", {}, "before"),
-      make("dd", { dir: "auto" }, change.before.text),
-      make("dt", {}, "after"),
-      make("dd", { dir: "auto", class: change.same ? "quiet" : "changed" }, ...said),
-    ];
+  /** @param {Outcome | null} outcome */
+  showOutcome(outcome) {
+    const change = outcome?.after.change;
+    if (!outcome || !change) return this.outcome.replaceChildren();
+    const { before, after, isDrawn } = outcome;
+    const [one, other] = [String(before.answer.text), String(after.answer.text)];
+    const drawn = isDrawn ? twoAnswers("drawn ", one, other, one === other) : [];
+    const kind = isDrawn ? "likeliest " : "";
+    const lines = [...drawn, ...twoAnswers(kind, change.before.text, change.after.text, change.same)];
     const rows = change.before.tokens.map((token, place) => {
       const [one, other] = [Math.exp(change.before.before[place]), Math.exp(change.before.after[place])];
       const cells = [number(one, 4), number(other, 4)].map((text) => make("td", { class: "mono" }, text));
@@ -211,8 +214,24 @@ export class Edits {
       head,
       make("tbody", {}, ...rows),
     );
-    const details = make("details", {}, make("summary", {}, "how probable each token of the old answer is"), table);
+    const details = make(
+      "details",
+      {},
+      make("summary", {}, `how probable each token of the ${kind}old answer is`),
+      table,
+    );
     this.outcome.replaceChildren(make("dl", {}, ...lines), details);
     return undefined;
   }
+}
+
+/** @param {string} kind @param {string} before @param {string} after @param {boolean} isSame */
+function twoAnswers(kind, before, after, isSame) {
+  const said = isSame ? ["the same answer"] : differing(before, after);
+  return [
+    make("dt", {}, `${kind}before`),
+    make("dd", { dir: "auto" }, before),
+    make("dt", {}, `${kind}after`),
+    make("dd", { dir: "auto", class: isSame ? "quiet" : "changed" }, ...said),
+  ];
 }

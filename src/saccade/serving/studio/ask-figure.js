@@ -65,7 +65,7 @@ export class Figure {
   /**
    * @param {Look} look @param {Settled} settled @param {AskState} state
    * @param {Look | null} before of a difference, the other
-   * @param {{m: string, t: string} | null} walked what the Walk page would start from
+   * @param {import("./types.js").Parts | null} walked what the Walk page would start from
    */
   async show(look, settled, state, before, walked) {
     this.asked += 1;

@@ -4,7 +4,7 @@ import { alternativesElement, answerElement } from "./answers.js";
 import { events, inPath, post } from "./api.js";
 import { Figure, isWritten } from "./ask-figure.js";
 import { ImageInput, TextInput } from "./ask-input.js";
-import { isEdited, settle } from "./ask-state.js";
+import { answerParts, editsOf, isEdited, optionsOf, settle } from "./ask-state.js";
 import { make, number, reveal } from "./dom.js";
 
 /**
@@ -21,8 +21,6 @@ import { make, number, reveal } from "./dom.js";
  */
 
 const MOST_KEPT = 24; // looks
-const ANSWERS = 5;
-const WRITTEN_TOKENS = 40;
 
 export class Sentence {
   /** @param {Listener} listener @param {string} label */
@@ -63,13 +61,11 @@ export class Sentence {
   use(model) {
     if (this.model === model) return;
     this.model = model;
-    [this.look, this.changed] = [null, null];
+    this.clear();
     this.input = model.image
       ? new ImageInput(model, (image) => this.listener.asked(image, true))
       : new TextInput(this.label, (text, isFinal) => this.listener.asked(text, isFinal));
     this.inputPlace.replaceChildren(this.input.element);
-    this.answer.replaceChildren();
-    this.others.replaceChildren();
   }
 
   /** What is asked where nothing is given: of an image model without samples, the empty pad. */
@@ -96,8 +92,8 @@ export class Sentence {
     const isNew = !this.kept.has(JSON.stringify([model.name, request]));
     if (isNew && model.streams && !state.isDrawn && state.which === 0) await this.stream(model, request, signal);
     const look = await this.lookAt(model, request, signal);
-    const edits = { without_heads: state.off, without_links: state.cut, replace: state.swap };
-    const changed = isEdited(state) ? await this.lookAt(model, { ...request, which: 0, ...edits }, signal) : null;
+    const edited = { ...request, which: 0, ...editsOf(state) };
+    const changed = isEdited(state) ? await this.lookAt(model, edited, signal) : null;
     [this.look, this.changed] = [look, changed];
     if (this.input instanceof ImageInput && look.image && typeof given === "object" && "sample" in given)
       this.input.showPixels(look.image);
@@ -127,6 +123,16 @@ export class Sentence {
     return look;
   }
 
+  /** Nothing is asked: nothing is answered. */
+  clear() {
+    [this.look, this.changed] = [null, null];
+    this.answer.replaceChildren();
+    this.others.replaceChildren();
+    reveal(this.steps, false);
+    reveal(this.figure.element, false);
+    reveal(this.nothing, false);
+  }
+
   /** What the server no longer keeps is asked for again. */
   forget() {
     this.kept.clear();
@@ -149,7 +155,9 @@ export class Sentence {
     if (!settled) this.nothing.textContent = shown.why ?? "This model looks at nothing.";
     if (!settled) return;
     const seen = { ...state, step: this.rowsWritten(look, state, settled) };
-    const walked = typeof this.given === "string" && state.which === 0 ? { m: model.name, t: this.given } : null;
+    const { given } = this;
+    const its = answerParts(state, shown === this.changed);
+    const walked = typeof given === "string" ? { m: model.name, t: given, ...its } : null;
     await this.figure.show(shown, settled, seen, state.shown === "difference" && this.changed ? look : null, walked);
   }
 
@@ -252,16 +260,4 @@ function lastWords(labels, text) {
     else last -= 1;
   }
   return { words: labels.slice(first, last).map((label) => label.trim() || label), first };
-}
-
-/** @param {Model} model @param {AskState} state */
-export function optionsOf(model, state) {
-  /** @type {Record<string, unknown>} */
-  const options = {};
-  const has = (/** @type {string} */ name) => name in model.options;
-  if (state.isDrawn && has("tries")) Object.assign(options, { sample: true, tries: ANSWERS, seed: state.seed });
-  else if (has("beam") && !model.streams) Object.assign(options, { beam: ANSWERS, n_best: ANSWERS });
-  else if (has("seed")) options.seed = state.seed;
-  if (has("max_tokens")) options.max_tokens = WRITTEN_TOKENS;
-  return options;
 }

@@ -3,8 +3,12 @@
 import { wholeNumber } from "./address.js";
 import { stackOf } from "./api.js";
 
+const ANSWERS = 5;
+const WRITTEN_TOKENS = 40;
+
 /**
  * @typedef {import("./types.js").Look} Look
+ * @typedef {import("./types.js").Model} Model
  * @typedef {import("./types.js").Parts} Parts
  * @typedef {import("./types.js").Attention} Attention
  *
@@ -70,6 +74,58 @@ export function writeLinks(links) {
 /** @param {AskState} state */
 export function isEdited(state) {
   return state.off.length > 0 || state.cut.length > 0 || state.swap !== null;
+}
+
+/** What is changed, as the server takes it. @param {AskState} state */
+export function editsOf(state) {
+  return { without_heads: state.off, without_links: state.cut, replace: state.swap };
+}
+
+/** @param {Model} model @param {AskState} state */
+export function optionsOf(model, state) {
+  /** @type {Record<string, unknown>} */
+  const options = {};
+  const has = (/** @type {string} */ name) => name in model.options;
+  if (state.isDrawn && has("tries")) Object.assign(options, { sample: true, tries: ANSWERS, seed: state.seed });
+  else if (has("beam") && !model.streams) Object.assign(options, { beam: ANSWERS, n_best: ANSWERS });
+  else if (has("seed")) options.seed = state.seed;
+  if (has("max_tokens")) options.max_tokens = WRITTEN_TOKENS;
+  return options;
+}
+
+/** Whether the answer is drawn at random, not searched for. @param {Model} model @param {AskState} state */
+export function isDrawnAnswer(model, state) {
+  return Boolean(optionsOf(model, state).sample ?? model.defaults?.sample);
+}
+
+/**
+ * The parts of an address that lead to this answer again: of all answers which, or what is changed.
+ * @param {AskState} state @param {boolean} isChanged the answer after the changes
+ * @returns {Parts}
+ */
+export function answerParts(state, isChanged) {
+  const { off, which, swap } = state;
+  /** @type {Record<string, string | null>} */
+  const parts = {
+    how: state.isDrawn ? "draw" : null,
+    seed: state.seed === 1 ? null : String(state.seed),
+    n: which && !isChanged ? String(which) : null,
+    off: isChanged && off.length ? off.join(",") : null,
+    cut: isChanged ? writeLinks(state.cut) : null,
+    swap: isChanged && swap ? swap.join("→") : null,
+  };
+  return /** @type {Parts} */ (Object.fromEntries(Object.entries(parts).filter(([, value]) => value !== null)));
+}
+
+/** The same in words. @param {AskState} state @returns {string[]} */
+export function answerNames(state) {
+  return [
+    ...(state.isDrawn ? [`drawn answers, seed ${state.seed}`] : []),
+    ...(state.which ? [`answer ${state.which + 1}`] : []),
+    ...state.off.map((head) => `without head ${head}`),
+    ...state.cut.map((link) => `without link ${link.join(":")}`),
+    ...(state.swap ? [`«${state.swap[1]}» for «${state.swap[0]}»`] : []),
+  ];
 }
 
 /** @param {AskState} state @param {Look} look @returns {Settled | null} null: there is nothing to look at */

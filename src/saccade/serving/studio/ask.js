@@ -4,7 +4,7 @@ import { Refused, stackOf } from "./api.js";
 import { Edits } from "./ask-edits.js";
 import { Saving } from "./ask-saving.js";
 import { Sentence } from "./ask-sentence.js";
-import { isOfPatches, readState, settle } from "./ask-state.js";
+import { isDrawnAnswer, isOfPatches, readState, settle } from "./ask-state.js";
 import { choice, make, reveal, setChoice } from "./dom.js";
 import { HeadGrid } from "./heads.js";
 
@@ -115,6 +115,7 @@ class AskPage {
     this.element = make("div", { class: "ask" }, make("h1", { class: "unseen" }, "Ask"), this.texts, tools, this.seen);
     /** @type {AskState} */
     this.state = readState({});
+    this.shows = 0;
     this.keys = this.makeKeys();
   }
 
@@ -164,6 +165,8 @@ class AskPage {
   async show(parts) {
     const model = this.studio.model();
     if (!model) return this.studio.status.say("There is no model here; start one with `saccade serve RUN`.");
+    this.shows += 1;
+    const mine = this.shows;
     this.state = readState(parts);
     const isTwo = parts.t2 !== undefined && !model.image;
     this.showTools(model, isTwo);
@@ -174,7 +177,7 @@ class AskPage {
       sentence.showInput(its);
       return its;
     });
-    if (given[0] === "") return void reveal(this.seen, false); // no examples: waits for a text
+    if (isEmpty(given[0])) return this.waitForText();
     const asked = await this.studio.status.during("Asking the model", async (signal) => {
       try {
         await this.askAll(used, given, signal);
@@ -185,17 +188,28 @@ class AskPage {
       }
       return true;
     });
-    this.element.toggleAttribute("data-old", !asked);
+    if (mine === this.shows) this.element.toggleAttribute("data-old", !asked);
     return undefined;
+  }
+
+  /** Nothing is asked, and what was asked before is not waited for. */
+  waitForText() {
+    this.studio.status.stop();
+    this.studio.status.say(null);
+    for (const one of this.sentences) one.clear();
+    reveal(this.seen, false);
+    this.element.toggleAttribute("data-old", false);
   }
 
   /** @param {Sentence[]} used @param {Given[]} given @param {AbortSignal} signal */
   async askAll(used, given, signal) {
+    const states = used.map((_, place) => (place ? { ...this.state, cut: [], swap: null, which: 0 } : this.state));
     for (const [place, sentence] of used.entries()) {
-      const state = place ? { ...this.state, cut: [], swap: null, which: 0 } : this.state;
-      await sentence.ask(given[place], state, signal);
+      if (isEmpty(given[place])) sentence.clear();
+      else await sentence.ask(given[place], states[place], signal);
     }
-    await Promise.all([...used.map((one) => one.draw(this.state)), this.drawControls()]);
+    signal.throwIfAborted();
+    await Promise.all([...used.map((one, place) => one.draw(states[place])), this.drawControls()]);
   }
 
   /** @param {Model} model @param {boolean} isTwo */
@@ -235,9 +249,16 @@ class AskPage {
         ? first.look.answer.source
         : givenOf(this.studio.model(), this.studio.parts(), "t");
     this.edits.point(first.figure.row, first.figure.column);
-    this.edits.show(look, first.changed, settled, this.state, typeof text === "string" ? text : null);
+    this.edits.show(look, this.outcome(first), settled, this.state, typeof text === "string" ? text : null);
     await this.heads.show(look, settled.attention.name, settled.head, this.state.off);
     this.edits.point(first.figure.row, first.figure.column);
+  }
+
+  /** @param {Sentence} sentence @returns {import("./ask-edits.js").Outcome | null} */
+  outcome({ model, look, changed }) {
+    return model && look && changed
+      ? { before: look, after: changed, isDrawn: isDrawnAnswer(model, this.state) }
+      : null;
   }
 
   /** Shows only what this model has. @param {Look} look @param {import("./ask-state.js").Settled} settled */
@@ -341,4 +362,9 @@ function givenOf(model, parts, key) {
   if (parts.png) return { png: parts.png };
   const sample = Number(parts.image ?? model.examples[0]?.sample);
   return sample > 0 ? { sample } : null;
+}
+
+/** @param {Given} given */
+function isEmpty(given) {
+  return typeof given === "string" && given.trim() === "";
 }
