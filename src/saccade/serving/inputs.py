@@ -16,6 +16,7 @@ from saccade.serving.limits import Limits
 from saccade.serving.models import Served
 from saccade.serving.refusals import Refused
 from saccade.tasks.images_answer import GivenImage, ImagePredictor
+from saccade.text import Tokenizer
 
 __all__ = ["count_tokens", "read_input", "read_inputs", "read_text"]
 
@@ -34,7 +35,7 @@ def read_inputs(served: Served, given: Sequence[Any], limits: Limits) -> list[An
 
 def read_input(served: Served, given: Any, limits: Limits) -> Any:
     """One input, as the model's ``predict`` takes it."""
-    if served.takes_images:
+    if served.predictor.takes_images:
         return _image(served, given)
     return read_text(served, given, limits.characters, limits.tokens)
 
@@ -52,9 +53,9 @@ def read_text(served: Served, given: Any, characters: int, tokens: int) -> str:
 
 def count_tokens(served: Served, text: str) -> int:
     """How many tokens the model reads, where it has a tokenizer of its own for texts; else the words."""
-    task = served.predictor.task
-    tokenizer = getattr(task, "source", None) or getattr(task, "tokenizer", None)
-    return len(text.split()) if tokenizer is None else len(tokenizer.encode_ids([text])[0])
+    known = served.predictor.task.vocabularies()
+    tokenizer = known.get("source") or known.get("tokenizer")
+    return len(tokenizer.encode_ids([text])[0]) if isinstance(tokenizer, Tokenizer) else len(text.split())
 
 
 # --- images ---

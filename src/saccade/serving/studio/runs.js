@@ -105,8 +105,7 @@ class RunsPage {
   async follow(run, signal) {
     while (!signal.aborted && !run.finished) {
       try {
-        const after = run.metrics.at(-1)?.step ?? 0;
-        for await (const told of events(`/api/runs/${inPath(run.name)}/events?${query({ after })}`, undefined, signal)) {
+        for await (const told of events(`/api/runs/${inPath(run.name)}/events?${query({ after: run.place })}`, undefined, signal)) {
           if (told.finished) run.finished = true;
           if (told.metric) run.metrics.push(told.metric);
           if (told.metric?.validation) await this.readProbes(run);

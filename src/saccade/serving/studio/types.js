@@ -61,7 +61,7 @@
  *
  * @typedef {{name: string, task: string, step: number, steps: number | null, finished: boolean, metric: string | null, scores: Record<string, number> | null}} Run
  * @typedef {{step: number, loss?: number, rate?: number, seconds?: number, validation?: Record<string, number>}} Metric
- * @typedef {Run & {metrics: Metric[], probes: number[]}} RunDetails
+ * @typedef {Run & {metrics: Metric[], place: number, probes: number[]}} RunDetails
  * @typedef {{inputs: string[], outputs: string[], text: string, weights: number[][]}} Probe
  *
  * @typedef {Record<string, string>} Parts  the parameters of an address
