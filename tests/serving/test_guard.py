@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import json
 import socket
 import threading
@@ -10,6 +12,7 @@ from typing import Any
 
 import httpx
 import pytest
+from PIL import Image
 from servers import Runner, Running, post
 
 from saccade.serving import Limits, Models, is_loopback, listen
@@ -139,6 +142,23 @@ def test_an_image_is_never_a_path(client: httpx.Client, tmp_path: Path) -> None:
     sizes: list[Any] = [[[]], [[0.5], [0.5, 0.5]], [[2.0]], "x", [["a"]], [[True]], []]
     for pixels in sizes:
         assert client.post("/api/models/shapes/predict", json={"inputs": [{"pixels": pixels}]}).status_code == 400
+
+
+def encoded_png(width: int, height: int) -> str:
+    file = io.BytesIO()
+    Image.new("1", (width, height)).save(file, "png")
+    return base64.b64encode(file.getvalue()).decode()
+
+
+def test_few_bytes_of_many_pixels_are_refused(client: httpx.Client) -> None:
+    def status(*pictures: str) -> int:
+        body = {"inputs": [{"png": one} for one in pictures]}
+        return client.post("/api/models/shapes/predict", json=body).status_code
+
+    large = encoded_png(4096, 4096)
+    assert status(encoded_png(7, 5), large) == 200
+    assert status(*[large] * 5) == 413
+    assert status(encoded_png(4097, 1)) == 413
 
 
 def test_markup_stays_text(client: httpx.Client) -> None:

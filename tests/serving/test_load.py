@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import resource
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -202,3 +203,16 @@ def test_a_server_that_is_told_to_end_answers_what_it_took(folders: dict[str, Pa
     assert process.returncode == 0
     assert set(seen) == {"200", "ConnectError"}
     assert f"Ended; {seen['200']:,} requests were answered." in said
+
+
+def test_a_request_that_is_not_whole_does_not_keep_the_server(folders: dict[str, Path]) -> None:
+    command = [sys.executable, "-m", "saccade.cli", "serve", str(folders["tiny"]), "--port", "0", "--no-browser"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        url = httpx.URL(process.stdout.readline().split()[3])
+        with socket.create_connection((url.host, url.port)) as client, client.makefile("rb") as answer:
+            client.sendall(b"POST /api/models/tiny/predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n")
+            client.sendall(b"Expect: 100-continue\r\n\r\n")
+            assert answer.readline() == b"HTTP/1.1 100 Continue\r\n"  # the server waits for the rest
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(30) == 0

@@ -22,6 +22,8 @@ __all__ = ["count_tokens", "read_input", "read_inputs", "read_text"]
 
 #: Pixels along a side of a picture that is sent; it is made as small as the model's images.
 MOST_SIDE = 4096
+#: Pixels of all pictures of one request: a file of few bytes can hold many.
+MOST_PIXELS = 4 * MOST_SIDE**2
 
 
 def read_inputs(served: Served, given: Sequence[Any], limits: Limits) -> list[Any]:
@@ -30,6 +32,8 @@ def read_inputs(served: Served, given: Sequence[Any], limits: Limits) -> list[An
         raise Refused(400, "There is no input; give at least one.")
     if len(given) > limits.texts:
         raise Refused(413, f"There are {len(given)} inputs; {limits.texts} are taken at once.")
+    if served.predictor.takes_images and sum(map(_pixels, given)) > MOST_PIXELS:
+        raise Refused(413, f"The pictures have more than {MOST_PIXELS:,} pixels, which are taken at once.")
     return [read_input(served, one, limits) for one in given]
 
 
@@ -91,12 +95,28 @@ def _decoded(value: Any) -> bytes:
         raise Refused(400, "The png is not in base64.") from None
 
 
-def _picture(content: bytes) -> Image.Image:
+def _pixels(given: Any) -> int:
+    """How many the head of a picture promises; 0 where nothing is to be decoded."""
+    if not isinstance(given, dict) or "png" not in given:
+        return 0
+    width, height = _opened(_decoded(given["png"])).size
+    return width * height
+
+
+def _opened(content: bytes) -> Image.Image:
+    """A picture of which the head was read."""
     try:
         picture = Image.open(io.BytesIO(content), formats=("PNG", "JPEG"))
-        if max(picture.size) > MOST_SIDE:
-            raise Refused(413, f"A side of the picture has {max(picture.size)} pixels; at most {MOST_SIDE} are taken.")
-        return picture.convert("RGB")
+    except (UnidentifiedImageError, Image.DecompressionBombError, OSError, SyntaxError, ValueError) as error:
+        raise Refused(400, "The picture cannot be read; it is a PNG or JPEG file in base64.") from error
+    if max(picture.size) > MOST_SIDE:
+        raise Refused(413, f"A side of the picture has {max(picture.size)} pixels; at most {MOST_SIDE} are taken.")
+    return picture
+
+
+def _picture(content: bytes) -> Image.Image:
+    try:
+        return _opened(content).convert("RGB")
     except (UnidentifiedImageError, Image.DecompressionBombError, OSError, SyntaxError, ValueError) as error:
         raise Refused(400, "The picture cannot be read; it is a PNG or JPEG file in base64.") from error
 
