@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,13 +19,21 @@ ASK = "/ask?m=tiny&t=the+black+cat+sees+the+dog."
 
 
 @pytest.fixture(scope="module")
-def locked(folders: dict[str, Path]) -> Iterator[Running]:
+def runs(tiny_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a run that is not finished."""
+    folder = tmp_path_factory.mktemp("runs")
+    shutil.copytree(tiny_run, folder / "growing", ignore=shutil.ignore_patterns("result.json"))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def locked(folders: dict[str, Path], runs: Path) -> Iterator[Running]:
     """A server that answers only with its key."""
     models = Models()
     for name in ("tiny", "filler"):
         models.add(folders[name])
     made = Runner()
-    yield made.start(models, api_key=KEY)
+    yield made.start(models, api_key=KEY, runs=runs)
     made.close()
 
 
@@ -73,3 +83,13 @@ def test_who_has_no_key_is_told_why_nothing_comes(open_studio: OpenStudio, locke
     page.keyboard.press("Escape")
     expect(form).to_be_hidden()
     expect(page.locator("#status .error")).to_contain_text("only with its API key")
+
+
+def test_a_training_is_followed_with_the_key(open_studio: OpenStudio, locked: Running, runs: Path) -> None:
+    page, form = opened(open_studio, locked, "/runs?run=growing")
+    give(form, KEY)
+    curve = page.locator(".curve", has_text="training loss").locator(".mono")
+    expect(curve).to_contain_text("at step")
+    with (runs / "growing" / "metrics.jsonl").open("a") as file:
+        file.write(json.dumps({"step": 12_345, "loss": 0.5, "rate": 0.1, "seconds": 9.0}) + "\n")
+    expect(curve).to_contain_text("at step 12,345")

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 from servers import Running, events, numbers
 from studio_pages import OpenStudio, number, parts_of
 
@@ -103,3 +103,53 @@ def test_the_wheel_zooms_where_the_pointer_is_and_dragging_moves(open_studio: Op
     moved = parts_of(page)
     assert float(moved["x"]) - float(before["x"]) == pytest.approx(100 / float(before["z"]), abs=0.2)
     assert moved["y"] == before["y"]
+
+
+def test_a_busy_server_is_asked_again_after_the_pause_that_it_wants(open_studio: OpenStudio) -> None:
+    page = open_studio("/map?m=filler&t=the+cat", may_refuse=True)
+    asked: list[str] = []
+
+    def refuse(route: Route) -> None:
+        asked.append(route.request.url)
+        route.fulfill(status=429, headers={"Retry-After": "2"}, json={"error": "Too much to do."})
+
+    page.route("**/api/looks/*/tile?*", refuse)
+    page.get_by_label("layer").select_option(LAYER)
+    expect(page.locator("#status .error")).to_have_text("Too much to do.")
+    expect(page.locator(".map-label")).to_have_text("exact weights · 0 of 1 tiles · 1 s")  # many frames later
+    assert len(asked) == 1
+    page.unroute("**/api/looks/*/tile?*")
+    page.wait_for_selector(".map[data-ready=yes]")
+    expect(page.locator("#status .error")).to_be_hidden()
+
+
+def test_a_tile_that_is_refused_is_not_asked_for_again(open_studio: OpenStudio) -> None:
+    page = open_studio("/map?m=filler&t=the+cat", may_refuse=True)
+    asked: list[str] = []
+
+    def refuse(route: Route) -> None:
+        asked.append(route.request.url)
+        route.fulfill(status=413, json={"error": "Too large."})
+
+    page.route("**/api/looks/*/tile?*", refuse)
+    page.get_by_label("layer").select_option(LAYER)
+    expect(page.locator("#status .error")).to_have_text("Too large.")
+    for key in ("+", "-", "ArrowRight"):
+        page.locator(".map").press(key)
+    expect(page.locator(".map-label")).to_have_text("exact weights · 0 of 1 tiles")
+    assert len(asked) == 1
+
+
+def test_a_text_that_the_server_no_longer_keeps_is_read_again(open_studio: OpenStudio) -> None:
+    page = open_studio("/map?m=filler&t=the+cat", may_refuse=True)
+    gone = {"error": "This look is no longer kept; ask for it again."}
+    page.route("**/api/looks/*/tile?*", lambda route: route.fulfill(status=404, json=gone), times=1)
+    with page.expect_response("**/maps"):
+        page.get_by_label("layer").select_option(LAYER)
+    page.wait_for_selector(".map[data-ready=yes]")
+    expect(page.locator("#status .error")).to_be_hidden()
+
+
+def test_no_more_words_are_made_up_than_can_be_chosen(open_studio: OpenStudio) -> None:
+    page = open_studio("/map?m=filler&words=999999999&t=the+cat")  # the text is given: only the choice is made
+    assert page.locator("select[aria-label='The text'] option").all_inner_texts()[-2] == "60,000 words of examples"

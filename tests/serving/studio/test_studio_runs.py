@@ -64,6 +64,16 @@ def test_one_sentence_over_the_checkpoints(open_studio: OpenStudio, followed: tu
     expect(page.locator(".probe-text")).to_have_text(first["text"])
 
 
+def test_without_a_training_the_page_says_how_to_begin_one(
+    open_studio: OpenStudio, runner: Runner, tmp_path: Path
+) -> None:
+    page = open_studio("/runs", url=runner.start(Models(Limits()), runs=tmp_path).url)
+    expect(page.locator("#status .error")).to_have_text(
+        "There is no training here yet; begin one with `saccade train`."
+    )
+    assert page.locator(".run").is_hidden()
+
+
 def test_words_and_their_neighbours(open_studio: OpenStudio, running: Running) -> None:
     page = open_studio("/words?m=tiny")
     page.get_by_label("A word").fill("cat")
@@ -85,3 +95,15 @@ def test_words_and_their_neighbours(open_studio: OpenStudio, running: Running) -
 def test_an_unknown_word_is_a_sentence(open_studio: OpenStudio) -> None:
     page = open_studio("/words?m=back&word=zebra", may_refuse=True)
     expect(page.locator("#status .error")).to_have_text("The word 'zebra' is not in the vocabulary of this model.")
+
+
+def test_words_begins_with_a_model_that_has_words(
+    open_studio: OpenStudio, runner: Runner, folders: dict[str, Path]
+) -> None:
+    models = Models(Limits())
+    for name in ("shapes", "back"):
+        models.add(folders[name])
+    page = open_studio("/words", url=runner.start(models).url)
+    page.wait_for_selector(".bars li")
+    assert page.locator("#model option").count() == 1
+    assert page.locator("#model").input_value() == "back"

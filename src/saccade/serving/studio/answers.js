@@ -7,6 +7,12 @@ import { colourOf, isDarkInk } from "./ramp.js";
  * @typedef {import("./types.js").Look} Look
  * @typedef {import("./types.js").Model} Model
  * @typedef {import("./types.js").AnswerRecord} AnswerRecord
+ *
+ * @typedef {object} Writing  the words of a text that is written, which can be chosen
+ * @property {string[]} words
+ * @property {number | null} step  so many are written; null: all
+ * @property {((word: number) => void) | null} chosen
+ * @property {number | null} pinned
  */
 
 const TAG_COLOURS = 8; // in the style sheet: tag-0 ... tag-7
@@ -15,8 +21,7 @@ const SURE = 0.9;
 
 /**
  * @param {Model} model @param {AnswerRecord} answer @param {Look | null} look what there is to see of it
- * @param {{words: string[], step: number | null, chosen: ((word: number) => void) | null, pinned: number | null}} writing
- *   the words of a text that is written, which can be chosen
+ * @param {Writing} writing
  * @returns {HTMLElement}
  */
 export function answerElement(model, answer, look, writing) {
@@ -31,7 +36,8 @@ export function answerElement(model, answer, look, writing) {
 
 /**
  * A text with each of its words as a button.
- * @param {string} text @param {{words: string[], step: number | null, chosen: ((word: number) => void) | null, pinned: number | null}} writing
+ * @param {string} text
+ * @param {Writing} writing
  */
 function words(text, { words: labels, step, chosen, pinned }) {
   /** @type {(Node | string)[]} */
@@ -43,7 +49,16 @@ function words(text, { words: labels, step, chosen, pinned }) {
     if (start > from) parts.push(text.slice(from, start));
     const isLater = step !== null && place >= step;
     parts.push(
-      make("button", { type: "button", class: isLater ? "word later" : "word", "aria-pressed": String(place === pinned), onclick: () => chosen?.(place) }, word),
+      make(
+        "button",
+        {
+          type: "button",
+          class: isLater ? "word later" : "word",
+          "aria-pressed": String(place === pinned),
+          onclick: () => chosen?.(place),
+        },
+        word,
+      ),
     );
     from = start + word.length;
   });
@@ -84,21 +99,43 @@ function decided(deciding) {
   const most = Math.max(...deciding.map(({ weight }) => weight), 1e-9);
   const parts = deciding.flatMap(({ word, weight }) => {
     const shade = weight / most;
-    const mark = make("span", { class: isDarkInk(shade) ? "decided on-ink" : "decided", title: `share ${number(weight, 3)}` }, visible(word));
+    const mark = make(
+      "span",
+      { class: isDarkInk(shade) ? "decided on-ink" : "decided", title: `share ${number(weight, 3)}` },
+      visible(word),
+    );
     mark.style.backgroundColor = colourOf(shade * 0.9);
     return [mark, " "];
   });
-  return make("p", { class: "deciding" }, make("small", {}, "the words that decided: "), ...parts, make("small", {}, `darkest: share ${number(most)}`));
+  return make(
+    "p",
+    { class: "deciding" },
+    make("small", {}, "the words that decided: "),
+    ...parts,
+    make("small", {}, `darkest: share ${number(most)}`),
+  );
 }
 
 /** @param {AnswerRecord} answer */
 function holes(answer) {
-  const lists = answer.masks.map((/** @type {{token: string, probability: number}[]} */ some, /** @type {number} */ place) => {
-    const name = answer.masks.length > 1 ? `hole ${place + 1}` : "the hole";
-    const bars = some.slice(0, MOST_SHOWN).map(({ token, probability }) => bar(visible(token), probability));
-    return make("div", {}, make("h3", {}, name), make("ol", { class: "bars", "aria-label": `Candidates for ${name}` }, ...bars));
-  });
-  return make("div", { class: "answer" }, make("p", { dir: "auto" }, answer.text), make("div", { class: "holes" }, ...lists));
+  const lists = answer.masks.map(
+    (/** @type {{token: string, probability: number}[]} */ some, /** @type {number} */ place) => {
+      const name = answer.masks.length > 1 ? `hole ${place + 1}` : "the hole";
+      const bars = some.slice(0, MOST_SHOWN).map(({ token, probability }) => bar(visible(token), probability));
+      return make(
+        "div",
+        {},
+        make("h3", {}, name),
+        make("ol", { class: "bars", "aria-label": `Candidates for ${name}` }, ...bars),
+      );
+    },
+  );
+  return make(
+    "div",
+    { class: "answer" },
+    make("p", { dir: "auto" }, answer.text),
+    make("div", { class: "holes" }, ...lists),
+  );
 }
 
 /** @param {string} name @param {number} probability */
@@ -116,10 +153,20 @@ export function alternativesElement(answers, which, chosen) {
   if (answers.length < 2) return null;
   const items = answers.map((one, place) => {
     const score = typeof one.score === "number" ? make("span", { class: "mono" }, number(one.score, 3)) : null;
-    const button = make("button", { type: "button", "aria-pressed": String(place === which), onclick: () => chosen(place) }, make("bdi", {}, String(one.text)), score);
+    const button = make(
+      "button",
+      { type: "button", "aria-pressed": String(place === which), onclick: () => chosen(place) },
+      make("bdi", {}, String(one.text)),
+      score,
+    );
     return make("li", {}, button);
   });
-  const more = make("details", { class: "others" }, make("summary", {}, `${answers.length - 1} more`), make("ol", {}, ...items));
+  const more = make(
+    "details",
+    { class: "others" },
+    make("summary", {}, `${answers.length - 1} more`),
+    make("ol", {}, ...items),
+  );
   more.open = which > 0;
   return more;
 }
@@ -135,7 +182,9 @@ export function differing(before, after) {
   for (let row = one.length - 1; row >= 0; row -= 1) {
     for (let column = other.length - 1; column >= 0; column -= 1) {
       const isSame = one[row] === other[column];
-      common[row][column] = isSame ? common[row + 1][column + 1] + 1 : Math.max(common[row + 1][column], common[row][column + 1]);
+      common[row][column] = isSame
+        ? common[row + 1][column + 1] + 1
+        : Math.max(common[row + 1][column], common[row][column + 1]);
     }
   }
   /** @type {(Node | string)[]} */

@@ -11,10 +11,11 @@ const WANTS_KEY = 401;
 
 /** An error that a person can read. */
 export class Refused extends Error {
-  /** @param {string} message @param {number} status */
-  constructor(message, status) {
+  /** @param {string} message @param {number} status @param {number} [pause] seconds after which to ask again */
+  constructor(message, status, pause = 0) {
     super(message);
     this.status = status;
+    this.pause = pause;
   }
 }
 
@@ -29,8 +30,12 @@ async function ask(path, options) {
     const key = heldKey();
     const answer = await send(path, options, key);
     if (answer.ok) return answer;
-    if (answer.status !== WANTS_KEY) throw new Refused(await sentence(answer), answer.status);
-    if (!(await replaceKey(key))) throw new Refused("This server answers only with its API key; reload the page to give it.", WANTS_KEY);
+    if (answer.status !== WANTS_KEY) {
+      const pause = Number(answer.headers.get("retry-after")) || 0;
+      throw new Refused(await sentence(answer), answer.status, pause);
+    }
+    if (!(await replaceKey(key)))
+      throw new Refused("This server answers only with its API key; reload the page to give it.", WANTS_KEY);
   }
 }
 
@@ -108,7 +113,8 @@ export async function numbers(path, signal) {
     rows: header("X-Rows"),
     columns: header("X-Columns"),
     heads: header("X-Heads"),
-    cell: /** @type {[number, number]} */ ((answer.headers.get("X-Cell") ?? "1x1").split("x").map(Number)), // queries, keys
+    // along queries and along keys
+    cell: /** @type {[number, number]} */ ((answer.headers.get("X-Cell") ?? "1x1").split("x").map(Number)),
     pool: answer.headers.get("X-Pool") ?? "",
     values: new Float32Array(bytes), // little endian, as every machine with a browser is
   };
@@ -133,7 +139,10 @@ export async function* events(path, content, signal) {
       const parts = text.split("\n\n");
       text = parts.pop() ?? "";
       for (const part of parts) {
-        const data = part.split("\n").filter((line) => line.startsWith("data:")).map((line) => line.slice(5).trim());
+        const data = part
+          .split("\n")
+          .filter((line) => line.startsWith("data:"))
+          .map((line) => line.slice(5).trim());
         if (!data.length) continue;
         const told = JSON.parse(data.join("\n"));
         if (typeof told.error === "string") throw new Refused(told.error, 200);

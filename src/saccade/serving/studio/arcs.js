@@ -38,23 +38,31 @@ export class Arcs {
     new ResizeObserver(() => this.redraw()).observe(this.frame);
   }
 
-  /** @param {{head: number, matrix: Matrix}[]} heads @param {string[]} rows @param {string[]} columns @param {number} row */
+  /**
+   * @param {{head: number, matrix: Matrix}[]} heads @param {string[]} rows @param {string[]} columns
+   * @param {number} row
+   */
   show(heads, rows, columns, row) {
     this.drawn = { heads, rows, columns, row };
     const first = Math.max(0, row - AROUND);
     const hadFocus = this.from.contains(document.activeElement);
-    this.from.replaceChildren(...rows.slice(first, row + AROUND + 1).map((label, place) => this.fromItem(label, first + place)));
+    this.from.replaceChildren(
+      ...rows.slice(first, row + AROUND + 1).map((label, place) => this.fromItem(label, first + place)),
+    );
     this.listed = columns.map((_, column) => column);
     const isCut = columns.length > MOST_LINKED;
     if (isCut) {
-      const most = this.listed.map((column) => Math.max(...heads.map(({ matrix }) => matrix.values[row * matrix.columns + column])));
+      const most = this.listed.map((column) =>
+        Math.max(...heads.map(({ matrix }) => matrix.values[row * matrix.columns + column])),
+      );
       const linked = this.listed.filter((column) => most[column] >= SMALLEST_LINK);
       linked.sort((one, other) => most[other] - most[one]);
       this.listed = linked.slice(0, MOST_LINKED).sort((one, other) => one - other);
     }
     this.to.replaceChildren(...this.listed.map((column) => make("li", {}, make("bdi", {}, visible(columns[column])))));
     const cut = isCut ? ` Of ${columns.length} words, the ${this.listed.length} that get most are listed.` : "";
-    this.note.textContent = `Lines are links of ${SMALLEST_LINK} and more${heads.length > 1 ? ", a colour a head" : ""}.${cut}`;
+    const colours = heads.length > 1 ? ", a colour a head" : "";
+    this.note.textContent = `Lines are links of ${SMALLEST_LINK} and more${colours}.${cut}`;
     if (hadFocus) /** @type {HTMLElement | null} */ (this.from.querySelector('[aria-pressed="true"]'))?.focus();
     this.redraw();
   }
@@ -62,7 +70,17 @@ export class Arcs {
   /** @param {string} label @param {number} row */
   fromItem(label, row) {
     const isChosen = row === this.drawn?.row;
-    const button = make("button", { type: "button", class: "word", tabindex: isChosen ? "0" : "-1", "aria-pressed": String(isChosen), onclick: () => this.chosen(row) }, visible(label));
+    const button = make(
+      "button",
+      {
+        type: "button",
+        class: "word",
+        tabindex: isChosen ? "0" : "-1",
+        "aria-pressed": String(isChosen),
+        onclick: () => this.chosen(row),
+      },
+      visible(label),
+    );
     return make("li", {}, button);
   }
 
@@ -93,7 +111,10 @@ export class Arcs {
   }
 }
 
-/** @param {CanvasRenderingContext2D} context @param {{x: number, y: number}} start @param {{x: number, y: number}} end @param {number} weight @param {string} colour */
+/**
+ * @param {CanvasRenderingContext2D} context @param {{x: number, y: number}} start @param {{x: number, y: number}} end
+ * @param {number} weight @param {string} colour
+ */
 function drawLink(context, start, end, weight, colour) {
   const bend = (end.x - start.x) / 2;
   context.strokeStyle = colour;

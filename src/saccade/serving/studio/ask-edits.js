@@ -18,23 +18,63 @@ export class Edits {
     this.link = make("button", { type: "button", class: "small", onclick: () => this.toggleLink() });
     this.hint = make("p", { class: "quiet" }, "Open a head to switch it off or to cut one of its links.");
     this.old = make("select", { "aria-label": "The word that is swapped" });
-    this.fresh = make("input", { type: "text", size: 10, "aria-label": "The word in its place", placeholder: "another word" });
-    this.swapForm = make("form", { class: "row swap" }, "swap ", this.old, " for ", this.fresh, make("button", { class: "small" }, "Swap"));
+    this.fresh = make("input", {
+      type: "text",
+      size: 10,
+      "aria-label": "The word in its place",
+      placeholder: "another word",
+    });
+    this.swapForm = make(
+      "form",
+      { class: "row swap" },
+      "swap ",
+      this.old,
+      " for ",
+      this.fresh,
+      make("button", { class: "small" }, "Swap"),
+    );
     this.swapForm.addEventListener("submit", (event) => {
       event.preventDefault();
-      if (this.old.value && this.fresh.value.trim()) changed({ swap: `${this.old.value}→${this.fresh.value.trim()}`, n: null }, "push");
+      if (this.old.value && this.fresh.value.trim())
+        changed({ swap: `${this.old.value}→${this.fresh.value.trim()}`, n: null }, "push");
     });
     this.chips = make("ul", { class: "chips", "aria-label": "What is changed" });
     this.outcome = make("div", { class: "outcome", "aria-live": "polite" });
-    this.weights = choice("Weights", "weights", [["after", "after"], ["before", "before"], ["difference", "difference"]], (value) => changed({ show: value === "after" ? null : value }));
-    this.result = make("div", { hidden: true }, this.chips, this.outcome, make("div", { class: "row" }, make("span", { class: "quiet" }, "the map shows weights"), this.weights));
-    this.element = make("section", { class: "edits", "aria-label": "Change something" }, make("h2", {}, "Change something"), this.hint, make("div", { class: "row" }, this.head, this.link), this.swapForm, this.result);
+    this.weights = choice(
+      "Weights",
+      "weights",
+      [
+        ["after", "after"],
+        ["before", "before"],
+        ["difference", "difference"],
+      ],
+      (value) => changed({ show: value === "after" ? null : value }),
+    );
+    this.result = make(
+      "div",
+      { hidden: true },
+      this.chips,
+      this.outcome,
+      make("div", { class: "row" }, make("span", { class: "quiet" }, "the map shows weights"), this.weights),
+    );
+    this.element = make(
+      "section",
+      { class: "edits", "aria-label": "Change something" },
+      make("h2", {}, "Change something"),
+      this.hint,
+      make("div", { class: "row" }, this.head, this.link),
+      this.swapForm,
+      this.result,
+    );
     /** @type {{look: Look, settled: Settled, state: AskState} | null} */
     this.given = null;
     this.cell = { row: 0, column: 0 };
   }
 
-  /** @param {Look} look the one that is shown @param {Look | null} after with the changes @param {Settled} settled @param {AskState} state @param {string | null} text */
+  /**
+   * @param {Look} look the one that is shown @param {Look | null} after with the changes @param {Settled} settled
+   * @param {AskState} state @param {string | null} text
+   */
   show(look, after, settled, state, text) {
     this.given = { look, settled, state };
     const key = this.headKey();
@@ -107,15 +147,28 @@ export class Edits {
   /** @param {AskState} state */
   showChips(state) {
     const chip = (/** @type {string} */ text, /** @type {Record<string, string | null>} */ parts) => {
-      return make("li", {}, make("button", { type: "button", class: "small", "aria-label": `Undo: ${text}`, onclick: () => this.changed(parts, "push") }, text, " ×"));
+      return make(
+        "li",
+        {},
+        make(
+          "button",
+          { type: "button", class: "small", "aria-label": `Undo: ${text}`, onclick: () => this.changed(parts, "push") },
+          text,
+          " ×",
+        ),
+      );
     };
     const { off, cut, swap } = state;
     const without = (/** @type {string[]} */ some) => (some.length ? some.join(",") : null);
     this.chips.replaceChildren(
       ...off.map((head) => chip(`without head ${head}`, { off: without(off.filter((one) => one !== head)) })),
-      ...cut.map((link) => chip(`without link ${link.join(":")}`, { cut: writeLinks(cut.filter((one) => one !== link)) })),
+      ...cut.map((link) =>
+        chip(`without link ${link.join(":")}`, { cut: writeLinks(cut.filter((one) => one !== link)) }),
+      ),
       ...(swap ? [chip(`«${swap[1]}» for «${swap[0]}»`, { swap: null })] : []),
-      ...(off.length + cut.length + Number(swap !== null) > 1 ? [chip("everything as it was", { off: null, cut: null, swap: null })] : []),
+      ...(off.length + cut.length + Number(swap !== null) > 1
+        ? [chip("everything as it was", { off: null, cut: null, swap: null })]
+        : []),
     );
   }
 
@@ -124,14 +177,40 @@ export class Edits {
     const change = after?.change;
     if (!change) return this.outcome.replaceChildren();
     const said = change.same ? ["the same answer"] : differing(change.before.text, change.after.text);
-    const lines = [make("dt", {}, "before"), make("dd", { dir: "auto" }, change.before.text), make("dt", {}, "after"), make("dd", { dir: "auto", class: change.same ? "quiet" : "changed" }, ...said)];
+    const lines = [
+      make("dt", {}, "before"),
+      make("dd", { dir: "auto" }, change.before.text),
+      make("dt", {}, "after"),
+      make("dd", { dir: "auto", class: change.same ? "quiet" : "changed" }, ...said),
+    ];
     const rows = change.before.tokens.map((token, place) => {
       const [one, other] = [Math.exp(change.before.before[place]), Math.exp(change.before.after[place])];
       const cells = [number(one, 4), number(other, 4)].map((text) => make("td", { class: "mono" }, text));
-      return make("tr", Math.abs(one - other) > 0.05 ? { class: "moved" } : {}, make("th", { scope: "row" }, make("bdi", {}, visible(token))), ...cells);
+      return make(
+        "tr",
+        Math.abs(one - other) > 0.05 ? { class: "moved" } : {},
+        make("th", { scope: "row" }, make("bdi", {}, visible(token))),
+        ...cells,
+      );
     });
-    const head = make("thead", {}, make("tr", {}, make("th", { scope: "col" }, "token"), make("th", { scope: "col" }, "before"), make("th", { scope: "col" }, "after")));
-    const table = make("table", {}, make("caption", { class: "unseen" }, "Probability of each token of the answer before"), head, make("tbody", {}, ...rows));
+    const head = make(
+      "thead",
+      {},
+      make(
+        "tr",
+        {},
+        make("th", { scope: "col" }, "token"),
+        make("th", { scope: "col" }, "before"),
+        make("th", { scope: "col" }, "after"),
+      ),
+    );
+    const table = make(
+      "table",
+      {},
+      make("caption", { class: "unseen" }, "Probability of each token of the answer before"),
+      head,
+      make("tbody", {}, ...rows),
+    );
     const details = make("details", {}, make("summary", {}, "how probable each token of the old answer is"), table);
     this.outcome.replaceChildren(make("dl", {}, ...lines), details);
     return undefined;

@@ -40,7 +40,16 @@ export class Figure {
     });
     this.arcs = new Arcs((row) => pinned(row, this.column));
     this.overlay = new Overlay((row, column) => this.onPatch(row, column));
-    this.element = make("section", { class: "figure", "aria-label": "Attention" }, make("div", { class: "figure-head" }, this.title, this.walk), this.overlay.element, this.map.element, this.arcs.element, this.readout.element, this.legend.element);
+    this.element = make(
+      "section",
+      { class: "figure", "aria-label": "Attention" },
+      make("div", { class: "figure-head" }, this.title, this.walk),
+      this.overlay.element,
+      this.map.element,
+      this.arcs.element,
+      this.readout.element,
+      this.legend.element,
+    );
     /** @type {Matrix | null} */
     this.matrix = null;
     /** @type {Settled | null} */
@@ -54,7 +63,8 @@ export class Figure {
   }
 
   /**
-   * @param {Look} look @param {Settled} settled @param {AskState} state @param {Look | null} before of a difference, the other
+   * @param {Look} look @param {Settled} settled @param {AskState} state
+   * @param {Look | null} before of a difference, the other
    * @param {{m: string, t: string} | null} walked what the Walk page would start from
    */
   async show(look, settled, state, before, walked) {
@@ -67,16 +77,25 @@ export class Figure {
     const heads = settled.view === "arcs" ? await this.headsOf(look, settled, matrix) : [];
     if (mine !== this.asked) return;
     this.isDifference = other !== null && other.rows === matrix.rows && other.columns === matrix.columns;
-    if (other && this.isDifference) matrix = { ...matrix, values: matrix.values.map((weight, place) => weight - other.values[place]) };
+    if (other && this.isDifference)
+      matrix = { ...matrix, values: matrix.values.map((weight, place) => weight - other.values[place]) };
     [this.matrix, this.settled, this.look] = [matrix, settled, look];
-    const first = look.image?.class_token && settled.view === "picture" ? { row: 0, column: bestColumn(matrix, 0) } : strongestCell(matrix);
-    const place = state.row === null ? first : { row: state.row, column: state.column ?? bestColumn(matrix, state.row) };
+    const first =
+      look.image?.class_token && settled.view === "picture"
+        ? { row: 0, column: bestColumn(matrix, 0) }
+        : strongestCell(matrix);
+    const place =
+      state.row === null ? first : { row: state.row, column: state.column ?? bestColumn(matrix, state.row) };
     this.row = within(place.row, 0, matrix.rows - 1);
     this.column = within(place.column, 0, matrix.columns - 1);
     this.title.textContent = titleOf(name, head, words, this.isDifference);
     reveal(this.walk, walked !== null && /^\d+$/.test(head));
     this.walk.href = addressOf("walk", { from: "model", ...walked, a: name, h: head });
-    for (const [view, element] of /** @type {[string, HTMLElement][]} */ ([["map", this.map.element], ["arcs", this.arcs.element], ["picture", this.overlay.element]])) {
+    for (const [view, element] of /** @type {[string, HTMLElement][]} */ ([
+      ["map", this.map.element],
+      ["arcs", this.arcs.element],
+      ["picture", this.overlay.element],
+    ])) {
       reveal(element, settled.view === view);
     }
     reveal(this.legend.element, settled.view === "map");
@@ -85,7 +104,14 @@ export class Figure {
       const cut = cutCells(look, settled, state);
       const upTo = state.step === null || !isWritten(look, settled) ? Infinity : state.step;
       const pinned = state.isPinned ? this.row : null;
-      this.map.show(matrix, settled.rows.map(visible), settled.columns.map(visible), { isDifference: this.isDifference, upTo, row: this.row, column: this.column, pinned, cut });
+      this.map.show(matrix, settled.rows.map(visible), settled.columns.map(visible), {
+        isDifference: this.isDifference,
+        upTo,
+        row: this.row,
+        column: this.column,
+        pinned,
+        cut,
+      });
     } else if (settled.view === "arcs") this.arcs.show(heads, settled.rows, settled.columns, this.row);
     else if (look.image) this.overlay.show(look.image, matrix, this.row, this.column);
     this.read();
@@ -94,7 +120,9 @@ export class Figure {
   /** @param {Look} look @param {Settled} settled @param {Matrix} matrix */
   async headsOf(look, { attention, head, words }, matrix) {
     if (head !== "mean" && head !== "max") return [{ head: Number(head) || 0, matrix }];
-    const every = Array.from({ length: attention.heads }, (_, one) => weightsOf(look, attention.name, String(one), words));
+    const every = Array.from({ length: attention.heads }, (_, one) =>
+      weightsOf(look, attention.name, String(one), words),
+    );
     return (await Promise.all(every)).map((its, one) => ({ head: one, matrix: its }));
   }
 
@@ -128,7 +156,10 @@ export class Figure {
   read() {
     if (!this.matrix || !this.settled || !this.look) return;
     const note = writesNote(this.look, this.settled, this.row);
-    this.readout.show(this.matrix, this.settled.rows, this.settled.columns, this.row, this.column, { isDifference: this.isDifference, note });
+    this.readout.show(this.matrix, this.settled.rows, this.settled.columns, this.row, this.column, {
+      isDifference: this.isDifference,
+      note,
+    });
   }
 
   recolour() {
@@ -143,7 +174,11 @@ export class Figure {
 async function matrixOf(look, { attention, head, words }) {
   const longest = Math.max(look.axes[attention.rows].tokens.length, look.axes[attention.columns].tokens.length);
   if (longest > MOST_TOKENS) {
-    throw new Refused(`The text has ${longest} tokens here; this page draws up to ${MOST_TOKENS}. The page Map shows texts of any length.`, 413);
+    throw new Refused(
+      `The text has ${longest} tokens here; this page draws up to ${MOST_TOKENS}. ` +
+        "The page Map shows texts of any length.",
+      413,
+    );
   }
   if (head !== "alignment" || !look.alignment) return weightsOf(look, attention.name, head, words);
   const { rows, columns, values } = look.alignment;
@@ -152,9 +187,14 @@ async function matrixOf(look, { attention, head, words }) {
 
 /** @param {string} name @param {string} head @param {boolean} words @param {boolean} isDifference */
 function titleOf(name, head, words, isDifference) {
-  const unit = words ? "words" : "pieces";
-  const what = { alignment: "alignment of words", mean: `${name}, mean of heads`, max: `${name}, maximum of heads`, rollout: "rollout over the layers" }[head];
-  return `${what ?? `${name}, head ${head}`}${head === "alignment" ? "" : ` · ${unit}`}${isDifference ? " · after less before" : ""}`;
+  const unit = head === "alignment" ? "" : ` · ${words ? "words" : "pieces"}`;
+  const what = {
+    alignment: "alignment of words",
+    mean: `${name}, mean of heads`,
+    max: `${name}, maximum of heads`,
+    rollout: "rollout over the layers",
+  }[head];
+  return `${what ?? `${name}, head ${head}`}${unit}${isDifference ? " · after less before" : ""}`;
 }
 
 /** Whether the rows are what is written, step by step. @param {Look} look @param {Settled} settled */
@@ -184,13 +224,15 @@ function cutCells(look, { attention, head, words }, state) {
 /** @param {Matrix} matrix */
 function strongestCell({ values, columns }) {
   let best = 0;
-  for (let place = 1; place < values.length; place += 1) if (Math.abs(values[place]) > Math.abs(values[best])) best = place;
+  for (let place = 1; place < values.length; place += 1)
+    if (Math.abs(values[place]) > Math.abs(values[best])) best = place;
   return { row: Math.floor(best / columns), column: best % columns };
 }
 
 /** @param {Matrix} matrix @param {number} row */
 function bestColumn({ values, columns }, row) {
   let best = 0;
-  for (let column = 1; column < columns; column += 1) if (values[row * columns + column] > values[row * columns + best]) best = column;
+  for (let column = 1; column < columns; column += 1)
+    if (values[row * columns + column] > values[row * columns + best]) best = column;
   return best;
 }

@@ -14,7 +14,14 @@ export class TextInput {
    */
   constructor(label, changed) {
     const later = afterwards((/** @type {string} */ text) => changed(text, false), PAUSE);
-    this.area = make("textarea", { rows: 1, class: "text", "aria-label": label, placeholder: "Type a sentence", spellcheck: "false", dir: "auto" });
+    this.area = make("textarea", {
+      rows: 1,
+      class: "text",
+      "aria-label": label,
+      placeholder: "Type a sentence",
+      spellcheck: "false",
+      dir: "auto",
+    });
     this.area.addEventListener("input", () => {
       this.grow();
       later(this.area.value);
@@ -45,11 +52,28 @@ export class ImageInput {
   constructor(model, changed) {
     this.changed = changed;
     this.size = model.image ?? { height: 28, width: 28 };
-    this.pad = make("canvas", { class: "pad", width: this.size.width, height: this.size.height, tabindex: "0", role: "img", "aria-label": "Draw here" });
+    this.pad = make("canvas", {
+      class: "pad",
+      width: this.size.width,
+      height: this.size.height,
+      tabindex: "0",
+      role: "img",
+      "aria-label": "Draw here",
+    });
     const samples = model.examples.filter((one) => typeof one === "object" && one !== null && "sample" in one);
     const options = samples.map((one) => make("option", { value: one.sample }, `sample ${one.sample}`));
-    this.samples = make("select", { "aria-label": "A sample image", onchange: () => changed({ sample: Number(this.samples.value) }) }, ...options);
-    const file = make("input", { type: "file", accept: "image/png,image/jpeg", class: "unseen", "aria-label": "Upload an image", onchange: () => void this.upload(file) });
+    this.samples = make(
+      "select",
+      { "aria-label": "A sample image", onchange: () => changed({ sample: Number(this.samples.value) }) },
+      ...options,
+    );
+    const file = make("input", {
+      type: "file",
+      accept: "image/png,image/jpeg",
+      class: "unseen",
+      "aria-label": "Upload an image",
+      onchange: () => void this.upload(file),
+    });
     const upload = make("button", { type: "button", onclick: () => file.click() }, "Upload …");
     const clear = make("button", { type: "button", onclick: () => this.wipe() }, "Clear");
     this.samples.hidden = !samples.length;
@@ -87,7 +111,8 @@ export class ImageInput {
   /** @param {PointerEvent} event @returns {[number, number]} */
   place(event) {
     const frame = this.pad.getBoundingClientRect();
-    const share = (/** @type {number} */ at, /** @type {number} */ start, /** @type {number} */ size) => within((at - start) / size, 0, 1);
+    const share = (/** @type {number} */ at, /** @type {number} */ start, /** @type {number} */ size) =>
+      within((at - start) / size, 0, 1);
     return [
       this.pad.width * share(event.clientX, frame.left, frame.width),
       this.pad.height * share(event.clientY, frame.top, frame.height),
@@ -126,7 +151,13 @@ export class ImageInput {
     const scale = Math.min(width / image.width, height / image.height);
     this.wipe(false);
     this.context.imageSmoothingQuality = "high";
-    this.context.drawImage(image, (width - image.width * scale) / 2, (height - image.height * scale) / 2, image.width * scale, image.height * scale);
+    this.context.drawImage(
+      image,
+      (width - image.width * scale) / 2,
+      (height - image.height * scale) / 2,
+      image.width * scale,
+      image.height * scale,
+    );
     this.changed({ png: this.png() });
   }
 

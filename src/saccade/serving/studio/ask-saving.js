@@ -10,7 +10,12 @@ import { currentTheme } from "./ramp.js";
  * @typedef {import("./ask-state.js").Settled} Settled
  */
 
-const FORMATS = /** @type {[string, string][]} */ ([["png", "PNG"], ["svg", "SVG"], ["html", "HTML"], ["npy", "numbers"]]);
+const FORMATS = /** @type {[string, string][]} */ ([
+  ["png", "PNG"],
+  ["svg", "SVG"],
+  ["html", "HTML"],
+  ["npy", "numbers"],
+]);
 const KEPT = 60_000; // milliseconds that the browser has to write a file
 
 export class Saving {
@@ -18,11 +23,30 @@ export class Saving {
   constructor(status) {
     this.status = status;
     this.links = FORMATS.map(([format, title]) => {
-      return make("a", { class: "button small", "data-format": format, onclick: (/** @type {MouseEvent} */ event) => void this.save(event) }, title);
+      return make(
+        "a",
+        {
+          class: "button small",
+          "data-format": format,
+          onclick: (/** @type {MouseEvent} */ event) => void this.save(event),
+        },
+        title,
+      );
     });
     this.note = make("small", {});
-    this.copy = make("button", { type: "button", class: "small", onclick: () => void this.copyAddress() }, "Copy the link to this view");
-    this.element = make("div", { class: "saving row", role: "group", "aria-label": "Save" }, make("span", { class: "quiet" }, "save:"), ...this.links, this.note, this.copy);
+    this.copy = make(
+      "button",
+      { type: "button", class: "small", onclick: () => void this.copyAddress() },
+      "Copy the link to this view",
+    );
+    this.element = make(
+      "div",
+      { class: "saving row", role: "group", "aria-label": "Save" },
+      make("span", { class: "quiet" }, "save:"),
+      ...this.links,
+      this.note,
+      this.copy,
+    );
   }
 
   /** @param {Look | null} look @param {Settled | null} settled */
@@ -34,7 +58,8 @@ export class Saving {
     const name = settled.head === "alignment" ? look.layer : settled.attention.name;
     const base = `/api/looks/${inPath(look.id)}/export`;
     for (const link of this.links) {
-      link.href = `${base}?${query({ format: link.dataset.format, name, head, words: settled.words ? 1 : 0, theme: currentTheme() })}`;
+      const { format } = link.dataset;
+      link.href = `${base}?${query({ format, name, head, words: settled.words ? 1 : 0, theme: currentTheme() })}`;
     }
     this.note.textContent = isOne ? "" : `(of ${name}, mean of heads)`;
     this.update();
@@ -44,7 +69,10 @@ export class Saving {
     this.copy.textContent = "Copy the link to this view";
   }
 
-  /** Fetched rather than followed: a link carries no key, and a refusal is to be a sentence here. @param {MouseEvent} event */
+  /**
+   * Fetched rather than followed: a link carries no key, and a refusal is to be a sentence here.
+   * @param {MouseEvent} event
+   */
   async save(event) {
     event.preventDefault();
     const { href } = /** @type {HTMLAnchorElement} */ (event.currentTarget);

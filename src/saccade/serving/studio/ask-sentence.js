@@ -32,10 +32,16 @@ export class Sentence {
     this.inputPlace = make("div", { class: "input" });
     this.answer = make("div", { class: "answer-place", "aria-live": "polite" });
     this.others = make("div", {});
-    this.steps = make("div", { class: "steps row", role: "group", "aria-label": "Step through the output", hidden: true });
+    this.steps = make("div", {
+      class: "steps row",
+      role: "group",
+      "aria-label": "Step through the output",
+      hidden: true,
+    });
     this.figure = new Figure(
       (row, column) => listener.moved(row, column),
-      (row, column) => listener.changed(row === null ? { pin: null } : { row: String(row), col: String(column), pin: "1" }),
+      (row, column) =>
+        listener.changed(row === null ? { pin: null } : { row: String(row), col: String(column), pin: "1" }),
     );
     this.nothing = make("p", { class: "quiet", hidden: true });
     this.element = make("div", { class: "sentence" }, this.inputPlace, this.answer, this.others, this.steps);
@@ -93,14 +99,17 @@ export class Sentence {
     const edits = { without_heads: state.off, without_links: state.cut, replace: state.swap };
     const changed = isEdited(state) ? await this.lookAt(model, { ...request, which: 0, ...edits }, signal) : null;
     [this.look, this.changed] = [look, changed];
-    if (this.input instanceof ImageInput && look.image && typeof given === "object" && "sample" in given) this.input.showPixels(look.image);
+    if (this.input instanceof ImageInput && look.image && typeof given === "object" && "sample" in given)
+      this.input.showPixels(look.image);
   }
 
   /** @param {Model} model @param {{input: Given, options: object}} request @param {AbortSignal} signal */
   async stream(model, { input, options }, signal) {
     const text = make("span", {});
     const cursor = make("span", { class: "cursor" }, "▍");
-    this.answer.replaceChildren(make("p", { class: "answer", dir: "auto" }, make("span", { class: "prompt" }, String(input)), text, cursor));
+    this.answer.replaceChildren(
+      make("p", { class: "answer", dir: "auto" }, make("span", { class: "prompt" }, String(input)), text, cursor),
+    );
     for await (const { piece } of events(`/api/models/${inPath(model.name)}/stream`, { input, options }, signal)) {
       if (typeof piece === "string") text.textContent += piece;
     }
@@ -147,7 +156,8 @@ export class Sentence {
   /** @param {Model} model @param {Look} look @param {AskState} state @param {Settled | null} settled */
   drawAnswer(model, look, state, settled) {
     const { words, first } = writtenWords(look);
-    const start = first + (settled?.head === "alignment" || !look.alignment ? 0 : 1); // a decoder's first row is the start
+    // a decoder's first row is the start
+    const start = first + (settled?.head === "alignment" || !look.alignment ? 0 : 1);
     const isOfWords = settled !== null && settled.words && isWritten(look, settled);
     const pinned = isOfWords && state.isPinned && state.row !== null ? state.row - start : null;
     const pin = (/** @type {number} */ word) => {
@@ -158,9 +168,14 @@ export class Sentence {
     const isSpelt = words.every((word) => word.length === 1); // buttons of single letters help nobody
     const chosen = !isSpelt && (isOfWords || (settled && look.alignment)) ? pin : null;
     const answer = answerElement(model, look.answer, look, { words, step: state.step, chosen, pinned });
-    const score = typeof look.answer.score === "number" && look.answer.tokens ? make("small", { class: "mono score", title: "log-probability a token" }, number(look.answer.score)) : null;
+    const score =
+      typeof look.answer.score === "number" && look.answer.tokens
+        ? make("small", { class: "mono score", title: "log-probability a token" }, number(look.answer.score))
+        : null;
     this.answer.replaceChildren(answer, ...(score ? [score] : []));
-    const others = alternativesElement(look.alternatives ?? [], state.which, (which) => this.listener.changed({ n: which ? String(which) : null, pin: null, step: null }, "push"));
+    const others = alternativesElement(look.alternatives ?? [], state.which, (which) =>
+      this.listener.changed({ n: which ? String(which) : null, pin: null, step: null }, "push"),
+    );
     this.others.replaceChildren(...(others ? [others] : []));
     this.drawSteps(words.length, state);
   }
@@ -169,11 +184,17 @@ export class Sentence {
   drawSteps(count, state) {
     reveal(this.steps, count > 1);
     const step = Math.min(state.step ?? count, count);
-    const go = (/** @type {number} */ next) => this.listener.changed({ step: next >= count ? null : String(Math.max(1, next)) });
+    const go = (/** @type {number} */ next) =>
+      this.listener.changed({ step: next >= count ? null : String(Math.max(1, next)) });
     let slider = /** @type {HTMLInputElement | null} */ (this.steps.querySelector("input"));
     if (!slider) {
       slider = make("input", { type: "range", min: 1, "aria-label": "Words written so far" });
-      this.steps.replaceChildren(make("button", { type: "button", class: "small", "aria-label": "One word back" }, "◀"), slider, make("button", { type: "button", class: "small", "aria-label": "One word on" }, "▶"), make("span", { class: "quiet mono" }));
+      this.steps.replaceChildren(
+        make("button", { type: "button", class: "small", "aria-label": "One word back" }, "◀"),
+        slider,
+        make("button", { type: "button", class: "small", "aria-label": "One word on" }, "▶"),
+        make("span", { class: "quiet mono" }),
+      );
     }
     slider.max = String(count);
     slider.value = String(step);
@@ -187,7 +208,10 @@ export class Sentence {
     if (said) said.textContent = `word ${step} of ${count}`;
   }
 
-  /** The rows of the map that are written when so many words are. @param {Look} look @param {AskState} state @param {Settled} settled */
+  /**
+   * The rows of the map that are written when so many words are.
+   * @param {Look} look @param {AskState} state @param {Settled} settled
+   */
   rowsWritten(look, state, settled) {
     if (state.step === null) return null;
     const words = state.step + writtenWords(look).first;

@@ -1,11 +1,10 @@
 // Ask: type, read the answer, see what it rests on, change something.
 
-import { Refused } from "./api.js";
+import { Refused, stackOf } from "./api.js";
 import { Edits } from "./ask-edits.js";
 import { Saving } from "./ask-saving.js";
 import { Sentence } from "./ask-sentence.js";
 import { isOfPatches, readState, settle } from "./ask-state.js";
-import { stackOf } from "./api.js";
 import { choice, make, reveal, setChoice } from "./dom.js";
 import { HeadGrid } from "./heads.js";
 
@@ -35,21 +34,81 @@ class AskPage {
   constructor(studio) {
     this.studio = studio;
     this.sentences = [this.sentence("t", "Your text"), this.sentence("t2", "The second text")];
-    this.two = make("input", { type: "checkbox", onchange: () => this.change({ t2: this.two.checked ? this.secondText() : null }, "push") });
+    this.two = make("input", {
+      type: "checkbox",
+      onchange: () => this.change({ t2: this.two.checked ? this.secondText() : null }, "push"),
+    });
     this.twoLabel = make("label", { class: "check" }, this.two, "two texts");
     this.examples = make("select", { "aria-label": "An example", onchange: () => this.tryExample() });
-    this.how = choice("Answers", "how", [["best", "best answers"], ["draw", "drawn answers"]], (value) => this.change({ how: value === "draw" ? "draw" : null, n: null, pin: null, step: null }, "push"));
-    this.again = make("button", { type: "button", class: "small", onclick: () => this.change({ seed: String(this.state.seed + 1), n: null, pin: null }, "push") }, "Draw again");
+    this.how = choice(
+      "Answers",
+      "how",
+      [
+        ["best", "best answers"],
+        ["draw", "drawn answers"],
+      ],
+      (value) => this.change({ how: value === "draw" ? "draw" : null, n: null, pin: null, step: null }, "push"),
+    );
+    this.again = make(
+      "button",
+      {
+        type: "button",
+        class: "small",
+        onclick: () => this.change({ seed: String(this.state.seed + 1), n: null, pin: null }, "push"),
+      },
+      "Draw again",
+    );
     this.texts = make("div", { class: "texts" }, ...this.sentences.map((one) => one.element));
-    this.together = choice("Heads", "together", [["alignment", "alignment"], ["head", "head"], ["mean", "mean"], ["max", "max"], ["rollout", "rollout"]], (value) => this.chooseTogether(value));
-    this.unit = choice("Unit", "unit", [["1", "words"], ["0", "pieces"]], (value) => this.change({ w: value === "0" ? "0" : null, row: null, col: null, pin: null }));
-    this.view = choice("View", "view", [["picture", "picture"], ["map", "map"], ["arcs", "arcs"]], (value) => this.change({ v: value }));
-    this.heads = new HeadGrid((name, head) => this.change({ a: name, h: String(head) }, "push"), (name, head) => this.edits.toggle(`${name}:${head}`, this.state));
+    this.together = choice(
+      "Heads",
+      "together",
+      [
+        ["alignment", "alignment"],
+        ["head", "head"],
+        ["mean", "mean"],
+        ["max", "max"],
+        ["rollout", "rollout"],
+      ],
+      (value) => this.chooseTogether(value),
+    );
+    this.unit = choice(
+      "Unit",
+      "unit",
+      [
+        ["1", "words"],
+        ["0", "pieces"],
+      ],
+      (value) => this.change({ w: value === "0" ? "0" : null, row: null, col: null, pin: null }),
+    );
+    this.view = choice(
+      "View",
+      "view",
+      [
+        ["picture", "picture"],
+        ["map", "map"],
+        ["arcs", "arcs"],
+      ],
+      (value) => this.change({ v: value }),
+    );
+    this.heads = new HeadGrid(
+      (name, head) => this.change({ a: name, h: String(head) }, "push"),
+      (name, head) => this.edits.toggle(`${name}:${head}`, this.state),
+    );
     this.edits = new Edits((parts, how) => this.change(parts, how));
     this.saving = new Saving(studio.status);
     const controls = make("div", { class: "controls row" }, this.view, this.together, this.unit);
-    this.stage = make("div", { class: "figures" }, ...this.sentences.flatMap((one) => [make("div", {}, one.figure.element, one.nothing)]));
-    this.aside = make("aside", { "aria-label": "Heads and changes" }, make("h2", {}, "Every head"), this.heads.element, this.edits.element);
+    this.stage = make(
+      "div",
+      { class: "figures" },
+      ...this.sentences.flatMap((one) => [make("div", {}, one.figure.element, one.nothing)]),
+    );
+    this.aside = make(
+      "aside",
+      { "aria-label": "Heads and changes" },
+      make("h2", {}, "Every head"),
+      this.heads.element,
+      this.edits.element,
+    );
     this.seen = make("div", { class: "stage" }, make("div", {}, controls, this.stage, this.saving.element), this.aside);
     const tools = make("div", { class: "row ask-tools" }, this.examples, this.how, this.again, this.twoLabel);
     reveal(this.seen, false);
@@ -81,7 +140,10 @@ class AskPage {
       "]": { does: "head after", run: () => turn(1) },
       ",": { does: "layer before", run: () => this.turnLayer(-1) },
       ".": { does: "layer after", run: () => this.turnLayer(1) },
-      w: { does: "words or pieces", run: () => this.change({ w: this.state.words ? "0" : null, row: null, col: null, pin: null }) },
+      w: {
+        does: "words or pieces",
+        run: () => this.change({ w: this.state.words ? "0" : null, row: null, col: null, pin: null }),
+      },
       m: { does: "map", run: () => this.change({ v: "map" }) },
       a: { does: "arcs", run: () => this.change({ v: "arcs" }) },
       x: { does: "switch the open head off or on", run: () => this.edits.toggleHead() },
@@ -146,7 +208,10 @@ class AskPage {
     reveal(/** @type {HTMLElement} */ (this.sentences[1].figure.element.parentElement), isTwo);
     const examples = model.examples.filter((one) => typeof one === "string");
     reveal(this.examples, examples.length > 0);
-    this.examples.replaceChildren(make("option", { value: "" }, "try another text …"), ...examples.map((one) => make("option", { value: one }, one)));
+    this.examples.replaceChildren(
+      make("option", { value: "" }, "try another text …"),
+      ...examples.map((one) => make("option", { value: one }, one)),
+    );
     reveal(this.how, "tries" in model.options);
     reveal(this.again, "tries" in model.options && (this.state.isDrawn || model.streams));
     setChoice(this.how, this.state.isDrawn ? "draw" : "best");
@@ -165,7 +230,10 @@ class AskPage {
     setChoice(this.unit, this.state.words ? "1" : "0");
     setChoice(this.view, settled.view);
     this.enable(look, settled);
-    const text = first.look && typeof first.look.answer.source === "string" ? first.look.answer.source : givenOf(this.studio.model(), this.studio.parts(), "t");
+    const text =
+      first.look && typeof first.look.answer.source === "string"
+        ? first.look.answer.source
+        : givenOf(this.studio.model(), this.studio.parts(), "t");
     this.edits.point(first.figure.row, first.figure.column);
     this.edits.show(look, first.changed, settled, this.state, typeof text === "string" ? text : null);
     await this.heads.show(look, settled.attention.name, settled.head, this.state.off);
@@ -181,7 +249,11 @@ class AskPage {
     offer(this.together, "rollout", Boolean(stackOf(look, settled.attention.name)));
     offer(this.view, "picture", isOfPatches(look, settled.attention));
     const { rows, columns } = settled.attention;
-    const hasPieces = [rows, columns].some((axis) => look.axes[axis].labels.length < look.axes[axis].tokens.length || look.axes[axis].labels.some((label, place) => label !== look.axes[axis].tokens[place]));
+    const hasPieces = [rows, columns].some(
+      (axis) =>
+        look.axes[axis].labels.length < look.axes[axis].tokens.length ||
+        look.axes[axis].labels.some((label, place) => label !== look.axes[axis].tokens[place]),
+    );
     reveal(this.unit, hasPieces && settled.head !== "alignment");
   }
 
@@ -190,7 +262,12 @@ class AskPage {
   /** @param {string} key @param {Given} given @param {boolean} isFinal */
   ask(key, given, isFinal) {
     /** @type {Record<string, string | null>} */
-    const parts = typeof given === "string" ? { [key]: given } : "sample" in given ? { image: String(given.sample), png: null } : { png: given.png, image: null };
+    const parts =
+      typeof given === "string"
+        ? { [key]: given }
+        : "sample" in given
+          ? { image: String(given.sample), png: null }
+          : { png: given.png, image: null };
     this.change({ ...parts, ...(key === "t" ? OF_ONE_TEXT : {}) }, isFinal ? "push" : "replace");
   }
 
@@ -242,7 +319,13 @@ class AskPage {
     if (!look || !settled) return;
     const count = look.attentions.length;
     const next = look.attentions[(look.attentions.indexOf(settled.attention) + by + count) % count];
-    this.change({ a: next.name, h: settled.head === "alignment" ? "mean" : settled.head, row: null, col: null, pin: null });
+    this.change({
+      a: next.name,
+      h: settled.head === "alignment" ? "mean" : settled.head,
+      row: null,
+      col: null,
+      pin: null,
+    });
   }
 
   redraw() {

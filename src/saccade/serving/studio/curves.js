@@ -17,7 +17,12 @@ export class Curve {
     this.title = make("h3", {}, name);
     this.last = make("span", { class: "mono" });
     this.canvas = make("canvas", { role: "img" });
-    this.element = make("figure", { class: "curve" }, make("figcaption", { class: "row" }, this.title, this.last), this.canvas);
+    this.element = make(
+      "figure",
+      { class: "curve" },
+      make("figcaption", { class: "row" }, this.title, this.last),
+      this.canvas,
+    );
     /** @type {Point[]} */
     this.points = [];
     this.marked = 0;
@@ -29,7 +34,10 @@ export class Curve {
     new ResizeObserver(() => this.draw()).observe(this.element);
   }
 
-  /** @param {Point[]} points @param {number} end the last step of the training @param {number} marked the step of the probe */
+  /**
+   * @param {Point[]} points @param {number} end the last step of the training
+   * @param {number} marked the step of the probe
+   */
   show(points, end, marked) {
     this.points = points;
     this.end = Math.max(end, points.at(-1)?.step ?? 1);
@@ -41,7 +49,12 @@ export class Curve {
   point(event) {
     const frame = this.canvas.getBoundingClientRect();
     const step = event ? ((event.clientX - frame.left - LEFT) / (frame.width - LEFT - RIGHT)) * (this.end ?? 1) : NaN;
-    this.pointed = event ? this.points.reduce((best, one) => (Math.abs(one.step - step) < Math.abs(best.step - step) ? one : best), this.points[0]) : null;
+    this.pointed = event
+      ? this.points.reduce(
+          (best, one) => (Math.abs(one.step - step) < Math.abs(best.step - step) ? one : best),
+          this.points[0],
+        )
+      : null;
     this.draw();
   }
 
@@ -62,7 +75,9 @@ export class Curve {
     context.strokeStyle = context.fillStyle = styleColour("up");
     context.lineWidth = 2;
     context.beginPath();
-    this.points.forEach(({ step, value }, place) => (place ? context.lineTo(x(step), y(value)) : context.moveTo(x(step), y(value))));
+    this.points.forEach(({ step, value }, place) =>
+      place ? context.lineTo(x(step), y(value)) : context.moveTo(x(step), y(value)),
+    );
     context.stroke();
     if (this.points.length < 40) for (const { step, value } of this.points) dot(context, x(step), y(value), 2.5);
     const shown = this.pointed ?? this.points[this.points.length - 1];
@@ -84,7 +99,10 @@ function decimalsOf(low, high) {
   return Math.max(0, Math.min(6, 2 - Math.floor(Math.log10(high - low))));
 }
 
-/** @param {CanvasRenderingContext2D} context @param {number} width @param {number} low @param {number} high @param {number} end @param {(step: number) => number} x @param {(value: number) => number} y */
+/**
+ * @param {CanvasRenderingContext2D} context @param {number} width @param {number} low @param {number} high
+ * @param {number} end @param {(step: number) => number} x @param {(value: number) => number} y
+ */
 function drawAxes(context, width, low, high, end, x, y) {
   context.font = FONT;
   context.strokeStyle = styleColour("grid");

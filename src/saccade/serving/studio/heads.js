@@ -18,7 +18,11 @@ export class HeadGrid {
     this.chosen = chosen;
     this.switched = switched;
     this.note = make("p", { class: "quiet" });
-    this.groups = make("div", { class: "heads", role: "group", "aria-label": "Every head; arrow keys move, Enter opens one" });
+    this.groups = make("div", {
+      class: "heads",
+      role: "group",
+      "aria-label": "Every head; arrow keys move, Enter opens one",
+    });
     this.groups.addEventListener("keydown", (event) => this.onKey(event));
     this.element = make("section", { "aria-label": "Heads" }, this.groups, this.note);
     /** @type {Look | null} */
@@ -44,7 +48,12 @@ export class HeadGrid {
       ...look.attentions.map((attention) => {
         const buttons = Array.from({ length: attention.heads }, (_, head) => this.cell(attention, head));
         const label = make("h3", {}, ...breakable(attention.name));
-        return make("div", { role: "group", "aria-label": attention.name, "data-attention": attention.name }, label, make("div", { class: "maps" }, ...buttons));
+        return make(
+          "div",
+          { role: "group", "aria-label": attention.name, "data-attention": attention.name },
+          label,
+          make("div", { class: "maps" }, ...buttons),
+        );
       }),
     );
   }
@@ -53,9 +62,33 @@ export class HeadGrid {
   cell({ name }, head) {
     const label = `${name}, head ${head}`;
     const canvas = make("canvas", { width: 1, height: 1 });
-    const open = make("button", { type: "button", class: "head", "aria-label": label, title: label, tabindex: "-1", onclick: () => this.chosen(name, head) }, canvas);
+    const open = make(
+      "button",
+      {
+        type: "button",
+        class: "head",
+        "aria-label": label,
+        title: label,
+        tabindex: "-1",
+        onclick: () => this.chosen(name, head),
+      },
+      canvas,
+    );
     open.dataset.key = `${name}:${head}`;
-    const off = this.switched && make("button", { type: "button", class: "switch", tabindex: "-1", "aria-label": `Switch ${label} off`, title: "Switch this head off", onclick: () => this.switched?.(name, head) }, "×");
+    const off =
+      this.switched &&
+      make(
+        "button",
+        {
+          type: "button",
+          class: "switch",
+          tabindex: "-1",
+          "aria-label": `Switch ${label} off`,
+          title: "Switch this head off",
+          onclick: () => this.switched?.(name, head),
+        },
+        "×",
+      );
     return make("div", { class: "cell" }, open, off);
   }
 

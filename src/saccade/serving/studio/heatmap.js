@@ -43,7 +43,7 @@ export class HeatMap {
 
   /**
    * @param {Matrix} matrix @param {string[]} rows @param {string[]} columns
-   * @param {{isDifference?: boolean, upTo?: number, row?: number, column?: number, pinned?: number | null, cut?: Set<string>}} [options]
+   * @param {Partial<Pick<Drawn, "isDifference" | "upTo" | "row" | "column" | "pinned" | "cut">>} [options]
    */
   show(matrix, rows, columns, options = {}) {
     const { isDifference = false, upTo = Infinity, pinned = null, cut = new Set() } = options;

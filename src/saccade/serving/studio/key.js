@@ -31,11 +31,15 @@ function askPerson(wasWrong) {
   dialog.returnValue = "";
   dialog.showModal();
   return new Promise((resolve) => {
-    dialog.addEventListener("close", () => {
-      const isGiven = dialog.returnValue === "given";
-      if (isGiven) sessionStorage.setItem(KEPT_AS, input.value.trim());
-      input.value = "";
-      resolve(isGiven);
-    }, { once: true });
+    dialog.addEventListener(
+      "close",
+      () => {
+        const isGiven = dialog.returnValue === "given";
+        if (isGiven) sessionStorage.setItem(KEPT_AS, input.value.trim());
+        input.value = "";
+        resolve(isGiven);
+      },
+      { once: true },
+    );
   });
 }

@@ -47,7 +47,7 @@ const studio = {
 /** The models that a page has a use for. @param {string} page */
 function usable(page) {
   if (page === "map") return studio.models.filter((one) => one.reads !== false && one.has_attention);
-  if (page === "words") return studio.models.filter((one) => one.words !== false);
+  if (page === "words") return studio.models.filter((one) => one.words.length > 0);
   return studio.models;
 }
 
@@ -171,7 +171,10 @@ async function readModels() {
     }
     const { name, progress, steps } = waiting;
     const far = steps ? `: step ${progress} of ${steps}, ${Math.floor((100 * progress) / steps)} %` : "";
-    studio.status.wait(`The model ${name} is being trained${far}. The page Runs shows how it learns.`, progress / (steps ?? 1));
+    studio.status.wait(
+      `The model ${name} is being trained${far}. The page Runs shows how it learns.`,
+      progress / (steps ?? 1),
+    );
     await new Promise((resume) => setTimeout(resume, PAUSE));
   }
 }

@@ -4,7 +4,11 @@ const IN_ADDRESS = 1500; // characters
 
 /** A text of so many words, of examples one after the other. @param {any[]} examples @param {number} count */
 export function madeText(examples, count) {
-  const words = examples.filter((one) => typeof one === "string").join(" ").split(/\s+/).filter(Boolean);
+  const words = examples
+    .filter((one) => typeof one === "string")
+    .join(" ")
+    .split(/\s+/)
+    .filter(Boolean);
   if (!words.length) return "";
   return Array.from({ length: count }, (_, place) => words[place % words.length]).join(" ");
 }
@@ -40,6 +44,7 @@ export function keptText(key) {
 /** A short name that another text hardly has: FNV-1a. @param {string} text */
 function nameOf(text) {
   let hash = 0x811c9dc5;
-  for (let place = 0; place < text.length; place += 1) hash = Math.imul(hash ^ text.charCodeAt(place), 0x01000193) >>> 0;
+  for (let place = 0; place < text.length; place += 1)
+    hash = Math.imul(hash ^ text.charCodeAt(place), 0x01000193) >>> 0;
   return `${text.length}-${hash.toString(36)}`;
 }

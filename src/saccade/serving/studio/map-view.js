@@ -24,7 +24,12 @@ export class MapView {
     this.moved = moved;
     this.told = told;
     this.canvas = make("canvas", { "aria-hidden": "true" });
-    const role = { role: "application", "aria-roledescription": "map", "aria-describedby": "map-readout", "aria-label": "The whole matrix; arrow keys move, + and − zoom" };
+    const role = {
+      role: "application",
+      "aria-roledescription": "map",
+      "aria-describedby": "map-readout",
+      "aria-label": "The whole matrix; arrow keys move, + and − zoom",
+    };
     this.label = make("div", { class: "map-label" });
     this.element = make("div", { class: "map", tabindex: "0", ...role }, this.canvas, this.label);
     /** @type {Tiles | null} */
@@ -50,14 +55,17 @@ export class MapView {
     const { canvas } = this;
     canvas.addEventListener("pointerdown", (event) => this.onDown(event));
     canvas.addEventListener("pointermove", (event) => this.onMove(event));
-    for (const kind of ["pointerup", "pointercancel"]) canvas.addEventListener(kind, (event) => this.pointers.delete(/** @type {PointerEvent} */ (event).pointerId));
+    for (const kind of ["pointerup", "pointercancel"])
+      canvas.addEventListener(kind, (event) => this.pointers.delete(/** @type {PointerEvent} */ (event).pointerId));
     canvas.addEventListener("dblclick", (event) => this.zoomAt(2, event));
     this.element.addEventListener("wheel", (event) => this.onWheel(event), { passive: false });
     this.element.addEventListener("keydown", (event) => this.onKey(event));
     new ResizeObserver(() => this.redraw()).observe(this.element);
   }
 
-  /** @param {Tiles} tiles @param {string[]} rows @param {string[]} columns @param {Place | null} place null: all of it */
+  /**
+   * @param {Tiles} tiles @param {string[]} rows @param {string[]} columns @param {Place | null} place null: all of it
+   */
   show(tiles, rows, columns, place) {
     [this.tiles, this.rows, this.columns] = [tiles, rows, columns];
     this.place = place ?? this.whole();
@@ -66,7 +74,10 @@ export class MapView {
 
   /** The pixels that cells have. */
   get room() {
-    return { width: Math.max(50, this.element.clientWidth - LEFT), height: Math.max(50, this.element.clientHeight - TOP) };
+    return {
+      width: Math.max(50, this.element.clientWidth - LEFT),
+      height: Math.max(50, this.element.clientHeight - TOP),
+    };
   }
 
   /** @returns {Place} */
@@ -85,7 +96,12 @@ export class MapView {
   get part() {
     const { width, height } = this.room;
     const { x, y, scale } = this.place;
-    return { left: x - width / scale / 2, right: x + width / scale / 2, top: y - height / scale / 2, bottom: y + height / scale / 2 };
+    return {
+      left: x - width / scale / 2,
+      right: x + width / scale / 2,
+      top: y - height / scale / 2,
+      bottom: y + height / scale / 2,
+    };
   }
 
   /** @param {Place} place */
@@ -93,7 +109,10 @@ export class MapView {
     const smallest = Math.min(this.whole().scale, 1);
     const scale = within(place.scale, smallest * 0.8, LARGEST);
     const { width, height } = this.room; // what is smaller than the room lies at its left and top
-    const [right, bottom] = [Math.max(this.columns.length, width / scale / 2), Math.max(this.rows.length, height / scale / 2)];
+    const [right, bottom] = [
+      Math.max(this.columns.length, width / scale / 2),
+      Math.max(this.rows.length, height / scale / 2),
+    ];
     this.place = { x: within(place.x, 0, right), y: within(place.y, 0, bottom), scale };
     this.redraw();
     this.moved(this.place);
@@ -103,7 +122,9 @@ export class MapView {
   zoomAt(factor, at = null) {
     const frame = this.canvas.getBoundingClientRect();
     const { width, height } = this.room;
-    const [dx, dy] = at ? [at.clientX - frame.left - LEFT - width / 2, at.clientY - frame.top - TOP - height / 2] : [0, 0];
+    const [dx, dy] = at
+      ? [at.clientX - frame.left - LEFT - width / 2, at.clientY - frame.top - TOP - height / 2]
+      : [0, 0];
     const { x, y, scale } = this.place;
     const next = within(scale * factor, Math.min(this.whole().scale, 1) * 0.8, LARGEST);
     this.go({ x: x + dx / scale - dx / next, y: y + dy / scale - dy / next, scale: next });
@@ -182,7 +203,8 @@ export class MapView {
     event.preventDefault();
     event.stopPropagation();
     run();
-    const last = (/** @type {string[]} */ labels, /** @type {number} */ at) => Math.min(labels.length - 1, Math.floor(at));
+    const last = (/** @type {string[]} */ labels, /** @type {number} */ at) =>
+      Math.min(labels.length - 1, Math.floor(at));
     this.pointAt(last(this.rows, this.place.y), last(this.columns, this.place.x));
   }
 
@@ -194,7 +216,7 @@ export class MapView {
     const context = sized(this.canvas, width, height);
     context.clearRect(0, 0, width, height);
     const { level, part } = this;
-    const { ready, all } = this.tiles.want(level, part);
+    const { ready, refused, all } = this.tiles.want(level, part);
     context.save();
     context.beginPath();
     context.rect(LEFT, TOP, width - LEFT, height - TOP);
@@ -205,8 +227,9 @@ export class MapView {
     context.restore();
     this.drawLabels(context, part, width, height);
     const said = level === 1 ? "exact weights" : `${this.tiles.source.pool} of ${level}×${level} weights`;
-    this.label.textContent = ready < all ? `${said} · ${ready} of ${all} tiles${this.waited()}` : said;
-    if (ready === all) this.waitingSince = 0;
+    const isWaiting = ready + refused < all;
+    if (!isWaiting) this.waitingSince = 0;
+    this.label.textContent = ready < all ? `${said} · ${ready} of ${all} tiles${isWaiting ? this.waited() : ""}` : said;
     if (this.pointed) this.told(this.readOut(this.pointed.row, this.pointed.column));
     this.element.dataset.ready = ready < all ? "no" : "yes";
     this.element.dataset.level = String(level);
@@ -227,7 +250,8 @@ export class MapView {
   }
 
   /**
-   * @param {CanvasRenderingContext2D} context @param {number} level @param {{top: number, left: number, bottom: number, right: number}} part
+   * @param {CanvasRenderingContext2D} context @param {number} level
+   * @param {{top: number, left: number, bottom: number, right: number}} part
    * @param {boolean} isReady where all tiles of the level are there, the coarser ones below them are not seen
    */
   drawTiles(context, level, part, isReady) {
@@ -239,11 +263,23 @@ export class MapView {
       // The last cells of a tile may stand for fewer weights than the others.
       const across = (tile.right - tile.left) / tile.cell[1];
       const down = (tile.bottom - tile.top) / tile.cell[0];
-      context.drawImage(picture, 0, 0, across, down, x, y, (tile.right - tile.left) * this.place.scale, (tile.bottom - tile.top) * this.place.scale);
+      context.drawImage(
+        picture,
+        0,
+        0,
+        across,
+        down,
+        x,
+        y,
+        (tile.right - tile.left) * this.place.scale,
+        (tile.bottom - tile.top) * this.place.scale,
+      );
     }
   }
 
-  /** @param {CanvasRenderingContext2D} context @param {{top: number, left: number, bottom: number, right: number}} part */
+  /**
+   * @param {CanvasRenderingContext2D} context @param {{top: number, left: number, bottom: number, right: number}} part
+   */
   drawNumbers(context, part) {
     const decimals = (this.tiles?.ink ?? 1) < 0.05 ? 4 : 3;
     context.font = MONO;
@@ -251,16 +287,27 @@ export class MapView {
     context.textBaseline = "middle";
     const [ink, text] = [styleColour("background"), styleColour("text")];
     for (let row = Math.max(0, Math.floor(part.top)); row < Math.min(this.rows.length, part.bottom); row += 1) {
-      for (let column = Math.max(0, Math.floor(part.left)); column < Math.min(this.columns.length, part.right); column += 1) {
+      for (
+        let column = Math.max(0, Math.floor(part.left));
+        column < Math.min(this.columns.length, part.right);
+        column += 1
+      ) {
         const found = this.tiles?.valueAt(row, column, 1);
         if (!found || found.cell[0] > 1 || found.value < 0.5 * 10 ** -decimals) continue;
         context.fillStyle = isDarkInk(found.value / /** @type {Tiles} */ (this.tiles).ink) ? ink : text;
-        context.fillText(number(found.value, decimals), this.toPixels(column + 0.5, part.left, LEFT), this.toPixels(row + 0.5, part.top, TOP));
+        context.fillText(
+          number(found.value, decimals),
+          this.toPixels(column + 0.5, part.left, LEFT),
+          this.toPixels(row + 0.5, part.top, TOP),
+        );
       }
     }
   }
 
-  /** The edge of the matrix, and the cell that is pointed at. @param {CanvasRenderingContext2D} context @param {{top: number, left: number}} part */
+  /**
+   * The edge of the matrix, and the cell that is pointed at.
+   * @param {CanvasRenderingContext2D} context @param {{top: number, left: number}} part
+   */
   drawFrame(context, part) {
     const { scale } = this.place;
     context.strokeStyle = styleColour("line");
@@ -272,10 +319,19 @@ export class MapView {
     const middle = (/** @type {number} */ at) => at + scale / 2 - size / 2;
     context.strokeStyle = styleColour("accent");
     context.lineWidth = 2;
-    context.strokeRect(middle(this.toPixels(this.pointed.column, part.left, LEFT)), middle(this.toPixels(this.pointed.row, part.top, TOP)), size, size);
+    context.strokeRect(
+      middle(this.toPixels(this.pointed.column, part.left, LEFT)),
+      middle(this.toPixels(this.pointed.row, part.top, TOP)),
+      size,
+      size,
+    );
   }
 
-  /** Tokens where there is room for them, else positions. @param {CanvasRenderingContext2D} context @param {{top: number, left: number, bottom: number, right: number}} part @param {number} width @param {number} height */
+  /**
+   * Tokens where there is room for them, else positions.
+   * @param {CanvasRenderingContext2D} context @param {{top: number, left: number, bottom: number, right: number}} part
+   * @param {number} width @param {number} height
+   */
   drawLabels(context, part, width, height) {
     const hasTokens = this.place.scale >= WITH_TOKENS;
     const every = hasTokens ? 1 : niceStep(70 / this.place.scale);
@@ -288,7 +344,11 @@ export class MapView {
     context.textBaseline = "middle";
     this.eachLabel(part.top, part.bottom, this.rows, every, (place, text) => {
       this.styleLabel(context, place === this.pointed?.row);
-      context.fillText(fitted(context, text, LEFT - 14), LEFT - 8, this.toPixels(place + (hasTokens ? 0.5 : 0), part.top, TOP));
+      context.fillText(
+        fitted(context, text, LEFT - 14),
+        LEFT - 8,
+        this.toPixels(place + (hasTokens ? 0.5 : 0), part.top, TOP),
+      );
     });
     context.restore();
     context.save();
@@ -307,7 +367,10 @@ export class MapView {
     context.restore();
   }
 
-  /** @param {number} from @param {number} to @param {string[]} labels @param {number} every @param {(place: number, text: string) => void} run */
+  /**
+   * @param {number} from @param {number} to @param {string[]} labels @param {number} every
+   * @param {(place: number, text: string) => void} run
+   */
   eachLabel(from, to, labels, every, run) {
     const first = Math.max(0, Math.ceil(Math.floor(from) / every) * every);
     for (let place = first; place < Math.min(labels.length, to); place += every) {

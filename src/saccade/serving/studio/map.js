@@ -2,7 +2,7 @@
 
 import { wholeNumber } from "./address.js";
 import { Refused, events, inPath } from "./api.js";
-import { afterwards, choice, make, reveal, setChoice } from "./dom.js";
+import { afterwards, choice, make, reveal, setChoice, within } from "./dom.js";
 import { Legend } from "./legend.js";
 import { MapView } from "./map-view.js";
 import { keepText, keptText, madeText } from "./map-text.js";
@@ -33,28 +33,86 @@ class MapPage {
   constructor(studio) {
     this.studio = studio;
     this.readout = make("p", { id: "map-readout", class: "readout", role: "status", "aria-live": "polite" });
-    this.view = new MapView((place) => this.moved(place), (text) => this.tell(text));
+    this.view = new MapView(
+      (place) => this.moved(place),
+      (text) => this.tell(text),
+    );
     this.made = make("select", { "aria-label": "The text", onchange: () => this.chooseText() });
-    this.area = make("textarea", { rows: 6, "aria-label": "Your long text", placeholder: "Paste a long text, up to 64k tokens" });
-    const file = make("input", { type: "file", accept: ".txt,text/plain", class: "unseen", "aria-label": "A text file", onchange: () => void this.readFile(file) });
-    this.paste = make("div", { class: "paste", hidden: true }, this.area, make("div", { class: "row" }, make("button", { type: "button", onclick: () => this.readText(this.area.value) }, "Read this text"), make("button", { type: "button", class: "small", onclick: () => file.click() }, "from a file …"), file));
+    this.area = make("textarea", {
+      rows: 6,
+      "aria-label": "Your long text",
+      placeholder: "Paste a long text, up to 64k tokens",
+    });
+    const file = make("input", {
+      type: "file",
+      accept: ".txt,text/plain",
+      class: "unseen",
+      "aria-label": "A text file",
+      onchange: () => void this.readFile(file),
+    });
+    this.paste = make(
+      "div",
+      { class: "paste", hidden: true },
+      this.area,
+      make(
+        "div",
+        { class: "row" },
+        make("button", { type: "button", onclick: () => this.readText(this.area.value) }, "Read this text"),
+        make("button", { type: "button", class: "small", onclick: () => file.click() }, "from a file …"),
+        file,
+      ),
+    );
     this.layer = make("select", { onchange: () => this.change({ a: this.layer.value, h: null }, "push") });
     this.head = make("select", { onchange: () => this.change({ h: this.head.value }, "push") });
-    this.pool = choice("A cell shows the", "pool", [["max", "max"], ["mean", "mean"]], (value) => this.change({ pool: value === "mean" ? "mean" : null }));
-    this.ink = make("select", { onchange: () => this.change({ ink: this.ink.value === "auto" ? null : this.ink.value }) });
+    this.pool = choice(
+      "A cell shows the",
+      "pool",
+      [
+        ["max", "max"],
+        ["mean", "mean"],
+      ],
+      (value) => this.change({ pool: value === "mean" ? "mean" : null }),
+    );
+    this.ink = make("select", {
+      onchange: () => this.change({ ink: this.ink.value === "auto" ? null : this.ink.value }),
+    });
     this.legend = new Legend();
     this.summary = make("p", { class: "quiet" });
-    const zoom = make("div", { class: "row", role: "group", "aria-label": "Zoom" }, this.button("−", "Smaller", () => this.view.zoomAt(0.5)), this.button("All", "All of it", () => this.view.go(this.view.whole())), this.button("+", "Larger", () => this.view.zoomAt(2)));
-    const labelled = (/** @type {string} */ name, /** @type {HTMLElement} */ one) => make("label", { class: "check quiet" }, name, one);
-    const choices = make("div", { class: "row" }, this.made, labelled("layer", this.layer), labelled("head", this.head), this.pool, labelled("ink at", this.ink), zoom);
+    const zoom = make(
+      "div",
+      { class: "row", role: "group", "aria-label": "Zoom" },
+      this.button("−", "Smaller", () => this.view.zoomAt(0.5)),
+      this.button("All", "All of it", () => this.view.go(this.view.whole())),
+      this.button("+", "Larger", () => this.view.zoomAt(2)),
+    );
+    const labelled = (/** @type {string} */ name, /** @type {HTMLElement} */ one) =>
+      make("label", { class: "check quiet" }, name, one);
+    const choices = make(
+      "div",
+      { class: "row" },
+      this.made,
+      labelled("layer", this.layer),
+      labelled("head", this.head),
+      this.pool,
+      labelled("ink at", this.ink),
+      zoom,
+    );
     const legend = make("div", { class: "row" }, this.legend.element, this.summary);
     this.frame = make("div", { class: "map-frame" }, this.readout, this.view.element, legend);
-    this.element = make("div", { class: "map-page" }, make("h1", { class: "unseen" }, "Map"), choices, this.paste, this.frame);
+    this.element = make(
+      "div",
+      { class: "map-page" },
+      make("h1", { class: "unseen" }, "Map"),
+      choices,
+      this.paste,
+      this.frame,
+    );
     /** @type {Look | null} */
     this.look = null;
     /** @type {Tiles | null} */
     this.tiles = null;
     this.read = "";
+    this.hasFailed = false; // a sentence about a tile is told
     this.inked = { key: "", ink: 1 };
     this.guess = afterwards(() => this.guessInk(), 150);
     this.keys = {
@@ -78,10 +136,12 @@ class MapPage {
   /** @param {Parts} parts */
   async show(parts) {
     const model = this.studio.model();
-    if (!model) return this.studio.status.say("No model here reads long texts; start one with attention: `saccade serve RUN`.");
+    if (!model)
+      return this.studio.status.say("No model here reads long texts; start one with attention: `saccade serve RUN`.");
     const text = this.textOf(parts);
     this.showTexts(parts);
-    if (text === null) return this.studio.status.say("The text of this address was pasted in another browser; paste it again.");
+    if (text === null)
+      return this.studio.status.say("The text of this address was pasted in another browser; paste it again.");
     const key = JSON.stringify([model.name, text]);
     if (key !== this.read && !(await this.readLook(model.name, text, key))) return undefined;
     this.draw(parts);
@@ -92,7 +152,7 @@ class MapPage {
   textOf(parts) {
     if (parts.t !== undefined) return parts.t;
     if (parts.k !== undefined) return keptText(parts.k);
-    return madeText(this.studio.model()?.examples ?? [], wholeNumber(parts.words, MADE[0]));
+    return madeText(this.studio.model()?.examples ?? [], wordsOf(parts));
   }
 
   /** @param {string} name @param {string} text @param {string} key */
@@ -116,15 +176,24 @@ class MapPage {
   /** @param {Parts} parts */
   draw(parts) {
     const { look } = this;
-    const attention = look?.attentions.find((one) => one.name === parts.a) ?? look?.attentions.find((one) => one.name === look.layer);
+    const attention =
+      look?.attentions.find((one) => one.name === parts.a) ?? look?.attentions.find((one) => one.name === look.layer);
     if (!look?.id || !attention) return this.studio.status.say(look?.why ?? "This model looks at nothing.");
     const [rows, columns] = [look.axes[attention.rows].tokens, look.axes[attention.columns].tokens];
-    const head = ["mean", "max"].includes(parts.h) ? parts.h : String(Math.min(wholeNumber(parts.h, Number(look.head ?? 0)), attention.heads - 1));
+    const head = ["mean", "max"].includes(parts.h)
+      ? parts.h
+      : String(Math.min(wholeNumber(parts.h, Number(look.head ?? 0)), attention.heads - 1));
     const pool = head === "mean" || (head !== "max" && parts.pool === "mean") ? "mean" : "max";
     const isOther = !this.tiles || this.tiles.rows !== rows.length || this.tiles.columns !== columns.length;
     if (isOther) {
       this.tiles?.end();
-      this.tiles = new Tiles(look.id, rows.length, columns.length, () => this.arrived(), (error) => this.failed(error));
+      this.tiles = new Tiles(
+        look.id,
+        rows.length,
+        columns.length,
+        () => this.arrived(),
+        (error) => this.failed(error),
+      );
     }
     const tiles = /** @type {Tiles} */ (this.tiles);
     tiles.use({ name: attention.name, head, pool });
@@ -140,23 +209,35 @@ class MapPage {
   /** @param {Parts} parts */
   showTexts(parts) {
     const isOwn = parts.t !== undefined || parts.k !== undefined || parts.words === "own";
-    const options = MADE.map((count) => make("option", { value: count }, `${count.toLocaleString("en")} words of examples`));
+    const counts = [...new Set([...MADE, wordsOf(parts)])].sort((one, other) => one - other);
+    const options = counts.map((count) =>
+      make("option", { value: count }, `${count.toLocaleString("en")} words of examples`),
+    );
     this.made.replaceChildren(...options, make("option", { value: "own" }, "your own text …"));
-    this.made.value = isOwn ? "own" : String(wholeNumber(parts.words, MADE[0]));
+    this.made.value = isOwn ? "own" : String(wordsOf(parts));
     reveal(this.paste, isOwn);
     if (isOwn && !this.area.value) this.area.value = parts.t ?? (parts.k ? (keptText(parts.k) ?? "") : "");
   }
 
   /** @param {Parts} parts @param {string} name @param {string} head @param {string} pool @param {number} heads */
   showChoices(parts, name, head, pool, heads) {
-    this.layer.replaceChildren(...(this.look?.attentions ?? []).map((one) => make("option", { value: one.name }, one.name)));
+    this.layer.replaceChildren(
+      ...(this.look?.attentions ?? []).map((one) => make("option", { value: one.name }, one.name)),
+    );
     this.layer.value = name;
     const numbers = Array.from({ length: heads }, (_, one) => make("option", { value: one }, String(one)));
-    this.head.replaceChildren(...numbers, make("option", { value: "max" }, "max of heads"), make("option", { value: "mean" }, "mean of heads"));
+    this.head.replaceChildren(
+      ...numbers,
+      make("option", { value: "max" }, "max of heads"),
+      make("option", { value: "mean" }, "mean of heads"),
+    );
     this.head.value = head;
     setChoice(this.pool, pool);
     for (const input of this.pool.querySelectorAll("input")) input.disabled = head === "mean" || head === "max";
-    this.ink.replaceChildren(make("option", { value: "auto" }, "auto"), ...INKS.map((ink) => make("option", { value: ink }, ink)));
+    this.ink.replaceChildren(
+      make("option", { value: "auto" }, "auto"),
+      ...INKS.map((ink) => make("option", { value: ink }, ink)),
+    );
     this.ink.value = INKS.includes(parts.ink) ? parts.ink : "auto";
   }
 
@@ -193,6 +274,8 @@ class MapPage {
   }
 
   arrived() {
+    if (this.hasFailed) this.studio.status.say(null);
+    this.hasFailed = false;
     this.view.redraw();
     this.guess();
   }
@@ -200,7 +283,9 @@ class MapPage {
   /** @param {unknown} error */
   failed(error) {
     const isGone = error instanceof Refused && error.status === 404;
-    if (!isGone || !this.read) return this.studio.status.fail(error);
+    this.hasFailed = true;
+    if (!isGone) return this.studio.status.fail(error);
+    this.tiles?.end();
     this.read = ""; // the server keeps looks for a while only: the text is read again
     return void this.show(this.studio.parts());
   }
@@ -244,4 +329,9 @@ class MapPage {
     this.legend.draw();
     this.view.redraw();
   }
+}
+
+/** How many words a text of examples has. @param {Parts} parts */
+function wordsOf(parts) {
+  return within(wholeNumber(parts.words, MADE[0]), 1, Math.max(...MADE));
 }

@@ -52,7 +52,10 @@ export function layOut(context, rows, columns, width, zoom) {
   context.font = `${FONT}px ${SANS}`;
   const longest = Math.max(56, Math.min(160, width * 0.28));
   const widest = (/** @type {string[]} */ some) => {
-    return some.reduce((most, label) => Math.max(most, Math.min(longest, context.measureText(label.slice(0, 80)).width)), 12);
+    return some.reduce(
+      (most, label) => Math.max(most, Math.min(longest, context.measureText(label.slice(0, 80)).width)),
+      12,
+    );
   };
   const left = Math.ceil(widest(rows)) + 2 * GAP;
   const columnWidth = widest(columns);
@@ -99,7 +102,10 @@ export function draw(context, layout, drawn, frame) {
   drawLabels(context, layout, drawn, frame, rows, columns);
 }
 
-/** @param {number} scroll @param {number} room @param {number} cell @param {number} count @returns {[number, number]} */
+/**
+ * @param {number} scroll @param {number} room @param {number} cell @param {number} count
+ * @returns {[number, number]}
+ */
 function inSight(scroll, room, cell, count) {
   const first = Math.max(0, Math.min(count - 1, Math.floor(scroll / cell)));
   return [first, Math.min(count, Math.ceil((scroll + room) / cell) + 1)];
@@ -121,7 +127,10 @@ function drawRaster(context, cell, rows, columns) {
   context.stroke();
 }
 
-/** @param {CanvasRenderingContext2D} context @param {number} cell @param {Drawn} drawn @param {number[]} rows @param {number[]} columns */
+/**
+ * @param {CanvasRenderingContext2D} context @param {number} cell @param {Drawn} drawn @param {number[]} rows
+ * @param {number[]} columns
+ */
 function drawNumbers(context, cell, drawn, rows, columns) {
   const [ink, text] = [styleColour("background"), styleColour("text")];
   context.font = `12px ${MONO}`;
@@ -137,7 +146,10 @@ function drawNumbers(context, cell, drawn, rows, columns) {
   }
 }
 
-/** Links that are off, the frame, the pinned row, and the cell that is read out. @param {CanvasRenderingContext2D} context @param {number} cell @param {Drawn} drawn */
+/**
+ * Links that are off, the frame, the pinned row, and the cell that is read out.
+ * @param {CanvasRenderingContext2D} context @param {number} cell @param {Drawn} drawn
+ */
 function drawMarks(context, cell, drawn) {
   const { matrix, row, column, pinned } = drawn;
   const [across, down] = [matrix.columns * cell, matrix.rows * cell];
@@ -178,7 +190,8 @@ function drawCut(context, cell, [row, column]) {
 /**
  * The labels that have room, and always the two of the cell that is read out.
  * @param {CanvasRenderingContext2D} context @param {Layout} layout @param {Drawn} drawn
- * @param {{width: number, height: number, scrollX: number, scrollY: number}} frame @param {number[]} rows @param {number[]} columns
+ * @param {{width: number, height: number, scrollX: number, scrollY: number}} frame @param {number[]} rows
+ * @param {number[]} columns
  */
 function drawLabels(context, layout, drawn, frame, rows, columns) {
   const { cell, left, top, every, longest, angle } = layout;
@@ -230,7 +243,8 @@ export function fitted(context, label, width) {
   const letters = [...new Intl.Segmenter().segment(label)].map((part) => part.segment);
   let kept = Math.min(letters.length - 1, 60);
   const cut = () => {
-    return `${letters.slice(0, Math.ceil(kept / 2)).join("")}…${letters.slice(letters.length - Math.floor(kept / 2)).join("")}`;
+    const [first, last] = [Math.ceil(kept / 2), Math.floor(kept / 2)];
+    return `${letters.slice(0, first).join("")}…${letters.slice(letters.length - last).join("")}`;
   };
   while (kept > 1 && context.measureText(cut()).width > width) kept -= 1;
   return cut();

@@ -4,7 +4,18 @@ import { make, number } from "./dom.js";
 import { sized } from "./matrix.js";
 import { styleColour } from "./ramp.js";
 
-/** @typedef {import("./types.js").Matrix} Matrix */
+/**
+ * @typedef {import("./types.js").Matrix} Matrix
+ * @typedef {import("./types.js").ShownImage} ShownImage
+ *
+ * @typedef {object} DrawnImage
+ * @property {ShownImage} image
+ * @property {Matrix} matrix
+ * @property {number} row
+ * @property {number} column
+ * @property {number} first  the column of the first patch
+ * @property {boolean} isSelf  whether the rows are patches too
+ */
 
 const SIDE = 420; // pixels at most
 const MARKER = "255 128 0";
@@ -13,17 +24,23 @@ export class Overlay {
   /** @param {(row: number | null, column: number) => void} chosen a patch is pointed at; with a row: it is clicked */
   constructor(chosen) {
     this.chosen = chosen;
-    this.canvas = make("canvas", { class: "overlay", role: "img", "aria-label": "The image; coloured patches are looked at most" });
+    this.canvas = make("canvas", {
+      class: "overlay",
+      role: "img",
+      "aria-label": "The image; coloured patches are looked at most",
+    });
     this.caption = make("p", { class: "quiet" });
     this.element = make("div", { class: "picture" }, this.canvas, this.caption);
     this.canvas.addEventListener("pointermove", (event) => this.onPointer(event, false));
     this.canvas.addEventListener("click", (event) => this.onPointer(event, true));
-    /** @type {{image: import("./types.js").ShownImage, matrix: Matrix, row: number, column: number, first: number, isSelf: boolean} | null} */
+    /** @type {DrawnImage | null} */
     this.drawn = null;
     new ResizeObserver(() => this.redraw()).observe(this.element);
   }
 
-  /** @param {import("./types.js").ShownImage} image @param {Matrix} matrix @param {number} row @param {number} column */
+  /**
+   * @param {ShownImage} image @param {Matrix} matrix @param {number} row @param {number} column
+   */
   show(image, matrix, row, column) {
     const first = matrix.columns - image.grid[0] * image.grid[1]; // before the patches stands the class token
     this.drawn = { image, matrix, row, column, first, isSelf: matrix.rows === matrix.columns };
@@ -39,7 +56,10 @@ export class Overlay {
     context.imageSmoothingEnabled = false;
     context.drawImage(imagePicture(image), 0, 0, width, height);
     const [down, across] = image.grid;
-    const weights = Array.from({ length: down * across }, (_, patch) => matrix.values[row * matrix.columns + first + patch]);
+    const weights = Array.from(
+      { length: down * across },
+      (_, patch) => matrix.values[row * matrix.columns + first + patch],
+    );
     const most = Math.max(...weights, 1e-9);
     const [cellX, cellY] = [width / across, height / down];
     weights.forEach((weight, patch) => {
@@ -58,7 +78,8 @@ export class Overlay {
       outline(column - first);
       context.setLineDash([]);
     }
-    this.caption.textContent = `Coloured patches are looked at most; the strongest has weight ${number(most, 3)}.` +
+    this.caption.textContent =
+      `Coloured patches are looked at most; the strongest has weight ${number(most, 3)}.` +
       (this.drawn.isSelf ? " Click a patch to see what it looks at." : "");
   }
 
@@ -75,7 +96,7 @@ export class Overlay {
   }
 }
 
-/** An image as it is, a pixel a pixel. @param {import("./types.js").ShownImage} image */
+/** An image as it is, a pixel a pixel. @param {ShownImage} image */
 export function imagePicture(image) {
   const data = new ImageData(image.width, image.height);
   const flat = image.pixels.flat();

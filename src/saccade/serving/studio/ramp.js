@@ -48,7 +48,10 @@ function toLab(hex) {
 
 /** @param {number[]} lab Bytes of red, green and blue. */
 function fromLab(lab) {
-  const linear = times(FROM_CONES, times(FROM_LAB, lab).map((root) => root ** 3));
+  const linear = times(
+    FROM_CONES,
+    times(FROM_LAB, lab).map((root) => root ** 3),
+  );
   return linear.map((part) => {
     const kept = Math.max(0, Math.min(1, part));
     return Math.round(255 * (kept <= 0.0031308 ? kept * 12.92 : 1.055 * kept ** (1 / 2.4) - 0.055));

@@ -34,14 +34,50 @@ class RunsPage {
     this.title = make("h2", { class: "run-title" });
     this.said = make("p", { class: "quiet" });
     this.curves = make("div", { class: "curves" });
-    this.slider = make("input", { type: "range", min: 0, "aria-label": "Checkpoint", oninput: () => this.choose(Number(this.slider.value)) });
-    this.back = make("button", { type: "button", class: "small", "aria-label": "Checkpoint before", onclick: () => this.choose(Number(this.slider.value) - 1) }, "◀");
-    this.on = make("button", { type: "button", class: "small", "aria-label": "Checkpoint after", onclick: () => this.choose(Number(this.slider.value) + 1) }, "▶");
+    this.slider = make("input", {
+      type: "range",
+      min: 0,
+      "aria-label": "Checkpoint",
+      oninput: () => this.choose(Number(this.slider.value)),
+    });
+    this.back = make(
+      "button",
+      {
+        type: "button",
+        class: "small",
+        "aria-label": "Checkpoint before",
+        onclick: () => this.choose(Number(this.slider.value) - 1),
+      },
+      "◀",
+    );
+    this.on = make(
+      "button",
+      {
+        type: "button",
+        class: "small",
+        "aria-label": "Checkpoint after",
+        onclick: () => this.choose(Number(this.slider.value) + 1),
+      },
+      "▶",
+    );
     this.step = make("span", { class: "mono" });
     this.readout = new Readout("probe-readout");
-    this.map = new HeatMap({ label: "Alignment at this checkpoint", described: "probe-readout", moved: () => this.read(), pinned: () => undefined });
+    this.map = new HeatMap({
+      label: "Alignment at this checkpoint",
+      described: "probe-readout",
+      moved: () => this.read(),
+      pinned: () => undefined,
+    });
     this.sentence = make("p", { class: "probe-text" });
-    this.probe = make("section", { class: "probe", "aria-label": "One sentence over the training" }, make("h2", {}, "One sentence, as it forms"), make("div", { class: "row" }, this.back, this.slider, this.on, this.step), this.sentence, this.map.element, this.readout.element);
+    this.probe = make(
+      "section",
+      { class: "probe", "aria-label": "One sentence over the training" },
+      make("h2", {}, "One sentence, as it forms"),
+      make("div", { class: "row" }, this.back, this.slider, this.on, this.step),
+      this.sentence,
+      this.map.element,
+      this.readout.element,
+    );
     this.details = make("div", { class: "run" }, make("div", {}, this.title, this.said, this.curves), this.probe);
     this.element = make("div", { class: "runs" }, make("h1", { class: "unseen" }, "Runs"), this.list, this.details);
     /** @type {RunDetails | null} */
@@ -57,31 +93,40 @@ class RunsPage {
 
   /** @param {Parts} parts */
   async show(parts) {
-    await this.studio.status.during("Reading the trainings", async (signal) => {
+    const count = await this.studio.status.during("Reading the trainings", async (signal) => {
       /** @type {Run[]} */
       const runs = await get("/api/runs", signal);
       this.showList(runs, parts.run ?? runs[0]?.name);
       const chosen = runs.find((one) => one.name === parts.run) ?? runs[0];
       reveal(this.details, Boolean(chosen));
-      if (!chosen) return this.studio.status.say("There is no training here yet; begin one with `saccade train`.");
+      if (!chosen) return 0;
       if (this.run?.name !== chosen.name) {
         this.run = await get(`/api/runs/${inPath(chosen.name)}`, signal);
         this.drawn.clear();
         this.watch();
       }
       this.draw();
-      await this.showProbe(parts);
-      return undefined;
+      await this.showProbe(this.studio.parts()); // a checkpoint may have been chosen while the run was read
+      return runs.length;
     });
+    if (count === 0) this.studio.status.say("There is no training here yet; begin one with `saccade train`.");
   }
 
   /** @param {Run[]} runs @param {string | undefined} chosen */
   showList(runs, chosen) {
     this.list.replaceChildren(
       ...runs.map((run) => {
-        const state = run.finished ? "finished" : `step ${run.step.toLocaleString("en")}${run.steps ? ` of ${run.steps.toLocaleString("en")}` : ""}`;
-        const score = run.metric && run.scores?.[run.metric] !== undefined ? ` · ${run.metric} ${number(run.scores[run.metric], 1)}` : "";
-        const button = make("button", { type: "button", "aria-pressed": String(run.name === chosen), onclick: () => this.open(run.name) }, make("b", {}, visible(run.name)), make("small", {}, `${run.task} · ${state}${score}`));
+        const state = run.finished ? "finished" : stepOf(run.step, run.steps);
+        const score =
+          run.metric && run.scores?.[run.metric] !== undefined
+            ? ` · ${run.metric} ${number(run.scores[run.metric], 1)}`
+            : "";
+        const button = make(
+          "button",
+          { type: "button", "aria-pressed": String(run.name === chosen), onclick: () => this.open(run.name) },
+          make("b", {}, visible(run.name)),
+          make("small", {}, `${run.task} · ${state}${score}`),
+        );
         return make("li", {}, button);
       }),
     );
@@ -105,7 +150,11 @@ class RunsPage {
   async follow(run, signal) {
     while (!signal.aborted && !run.finished) {
       try {
-        for await (const told of events(`/api/runs/${inPath(run.name)}/events?${query({ after: run.place })}`, undefined, signal)) {
+        for await (const told of events(
+          `/api/runs/${inPath(run.name)}/events?${query({ after: run.place })}`,
+          undefined,
+          signal,
+        )) {
           if (told.finished) run.finished = true;
           if (told.metric) run.metrics.push(told.metric);
           if (told.metric?.validation) await this.readProbes(run);
@@ -131,7 +180,8 @@ class RunsPage {
     const last = run.metrics.at(-1);
     this.title.textContent = run.name;
     const minutes = last?.seconds ? ` · ${number(last.seconds / 60, 1)} minutes` : "";
-    this.said.textContent = `${run.task} · ${run.finished ? "finished" : "running"} · step ${(last?.step ?? 0).toLocaleString("en")}${run.steps ? ` of ${run.steps.toLocaleString("en")}` : ""}${minutes}`;
+    const state = run.finished ? "finished" : "running";
+    this.said.textContent = `${run.task} · ${state} · ${stepOf(last?.step ?? 0, run.steps)}${minutes}`;
     const marked = run.probes[this.probeIndex(this.studio.parts())] ?? 0;
     for (const [name, points] of seriesOf(run.metrics)) {
       let curve = this.drawn.get(name);
@@ -142,7 +192,11 @@ class RunsPage {
       curve.show(points, run.steps ?? 0, marked);
     }
     const shown = [...this.drawn.values()].map((curve) => curve.element);
-    if (shown.some((element, place) => this.curves.children[place] !== element) || this.curves.children.length !== shown.length) this.curves.replaceChildren(...shown);
+    if (
+      shown.some((element, place) => this.curves.children[place] !== element) ||
+      this.curves.children.length !== shown.length
+    )
+      this.curves.replaceChildren(...shown);
   }
 
   // --- the sentence over the checkpoints ---
@@ -158,7 +212,10 @@ class RunsPage {
   /** @param {number} step */
   chooseNear(step) {
     const probes = this.run?.probes ?? [];
-    const near = probes.reduce((best, one, place) => (Math.abs(one - step) < Math.abs(probes[best] - step) ? place : best), 0);
+    const near = probes.reduce(
+      (best, one, place) => (Math.abs(one - step) < Math.abs(probes[best] - step) ? place : best),
+      0,
+    );
     this.choose(near);
   }
 
@@ -200,7 +257,10 @@ class RunsPage {
     if (!weights.length) return;
     const matrix = { rows: weights.length, columns: weights[0].length, values: Float64Array.from(weights.flat()) };
     const before = this.map.drawn;
-    this.map.show(matrix, rows.map(visible), columns.map(visible), { row: before?.row ?? 0, column: before?.column ?? 0 });
+    this.map.show(matrix, rows.map(visible), columns.map(visible), {
+      row: before?.row ?? 0,
+      column: before?.column ?? 0,
+    });
     this.read();
   }
 
@@ -218,6 +278,11 @@ class RunsPage {
     this.map.recolour();
     for (const curve of this.drawn.values()) curve.draw();
   }
+}
+
+/** @param {number} step @param {number | null} steps how many there will be, where that is known */
+function stepOf(step, steps) {
+  return `step ${step.toLocaleString("en")}${steps ? ` of ${steps.toLocaleString("en")}` : ""}`;
 }
 
 /** Each measure with its points. @param {Metric[]} metrics @returns {Map<string, import("./curves.js").Point[]>} */

@@ -13,7 +13,10 @@ const FONT = '13px system-ui, -apple-system, "Segoe UI", "Noto Sans", sans-serif
 export class Scatter {
   /** @param {(word: string) => void} chosen */
   constructor(chosen) {
-    this.canvas = make("canvas", { role: "img", "aria-label": "Words on a plane; the list beside says which are near" });
+    this.canvas = make("canvas", {
+      role: "img",
+      "aria-label": "Words on a plane; the list beside says which are near",
+    });
     this.element = make("div", { class: "scatter" }, this.canvas);
     /** @type {WordPoint[]} */
     this.points = [];
@@ -63,7 +66,8 @@ export class Scatter {
     const place = this.places();
     /** @type {{left: number, right: number, top: number, bottom: number}[]} */
     const taken = [];
-    const isFirst = (/** @type {WordPoint} */ point) => Number(point.word === this.chosen) * 4 + Number(point === this.pointed) * 2 + Number(this.marked.has(point.word));
+    const isFirst = (/** @type {WordPoint} */ point) =>
+      Number(point.word === this.chosen) * 4 + Number(point === this.pointed) * 2 + Number(this.marked.has(point.word));
     for (const point of [...this.points].sort((one, other) => isFirst(other) - isFirst(one))) {
       const [x, y] = place(point);
       const rank = isFirst(point);
@@ -73,7 +77,9 @@ export class Scatter {
       context.fill();
       const half = context.measureText(visible(point.word)).width / 2;
       const box = { left: x - half - 2, right: x + half + 2, top: y - 20, bottom: y - 5 };
-      const isFree = taken.every((other) => box.left > other.right || box.right < other.left || box.top > other.bottom || box.bottom < other.top);
+      const isFree = taken.every(
+        (other) => box.left > other.right || box.right < other.left || box.top > other.bottom || box.bottom < other.top,
+      );
       if (!isFree && rank < 2) continue; // its point stays; its name would cover another's
       taken.push(box);
       context.fillStyle = styleColour(rank >= 2 ? "accent" : rank ? "up" : "quiet");

@@ -66,7 +66,10 @@ export class Status {
     }
   }
 
-  /** Tells of something that goes on elsewhere and cannot be stopped here. @param {string | null} what null: it is done @param {number} [share] */
+  /**
+   * Tells of something that goes on elsewhere and cannot be stopped here.
+   * @param {string | null} what null: it is done @param {number} [share]
+   */
   wait(what, share = 0) {
     reveal(this.working, what !== null);
     reveal(this.stopButton, what === null);

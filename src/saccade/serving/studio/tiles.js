@@ -1,6 +1,6 @@
 // The tiles of a large matrix: fetched when they come into sight, nearest first, kept while there is room.
 
-import { inPath, isStopped, numbers, query } from "./api.js";
+import { Refused, inPath, isStopped, numbers, query } from "./api.js";
 import { picture } from "./ramp.js";
 
 /**
@@ -22,6 +22,9 @@ const CELLS = 256; // along a tile
 export const COARSEST = 256;
 const MOST_KEPT = 700;
 const AT_ONCE = 2; // the server computes the tiles of a look one after the other
+const FIRST_PAUSE = 2; // seconds; twice as long after each failure that follows
+const LONGEST_PAUSE = 60;
+const PASSING = [0, 429, 500, 502, 503, 504]; // no answer, or one that may be another the next time
 
 /** The tokens along a tile of a level. @param {number} level */
 export function spanOf(level) {
@@ -47,6 +50,9 @@ export class Tiles {
     this.running = new Map();
     /** @type {{level: number, row: number, column: number}[]} */
     this.wanted = [];
+    this.refused = new Set(); // keys of tiles that will not come
+    this.failures = 0; // one after the other
+    this.resumes = 0; // when the server is asked again
     this.ink = 1;
     this.isEnded = false;
   }
@@ -89,27 +95,29 @@ export class Tiles {
       }
     }
     const [middleRow, middleColumn] = [(top + bottom) / 2 / span - 0.5, (left + right) / 2 / span - 0.5];
-    const distance = (/** @type {{row: number, column: number}} */ one) => Math.hypot(one.row - middleRow, one.column - middleColumn);
+    const distance = (/** @type {{row: number, column: number}} */ one) =>
+      Math.hypot(one.row - middleRow, one.column - middleColumn);
     return found.sort((one, other) => distance(one) - distance(other));
   }
 
   /**
    * Asks for what is in sight; what is no longer in sight is not waited for.
    * @param {number} level @param {{top: number, left: number, bottom: number, right: number}} part
-   * @returns {{ready: number, all: number}}
+   * @returns {{ready: number, refused: number, all: number}}
    */
   want(level, part) {
     const places = this.places(level, part);
     const missing = places.filter(({ row, column }) => !this.kept.has(this.keyOf(level, row, column)));
-    this.wanted = missing;
-    const keys = new Set(missing.map(({ row, column }) => this.keyOf(level, row, column)));
+    this.wanted = missing.filter(({ row, column }) => !this.refused.has(this.keyOf(level, row, column)));
+    const keys = new Set(this.wanted.map(({ row, column }) => this.keyOf(level, row, column)));
     for (const [key, controller] of this.running) if (!keys.has(key)) controller.abort();
     this.fetchMore();
-    return { ready: places.length - missing.length, all: places.length };
+    const refused = missing.length - this.wanted.length;
+    return { ready: places.length - missing.length, refused, all: places.length };
   }
 
   fetchMore() {
-    while (this.running.size < AT_ONCE && !this.isEnded) {
+    while (this.running.size < AT_ONCE && !this.isEnded && performance.now() >= this.resumes) {
       const next = this.wanted.find(({ level, row, column }) => !this.running.has(this.keyOf(level, row, column)));
       if (!next) return;
       void this.fetch(next.level, next.row, next.column);
@@ -127,21 +135,33 @@ export class Tiles {
     const { name, head, pool } = this.source;
     const part = { name, head, rows: `${top}:${bottom}`, columns: `${left}:${right}` };
     const base = `/api/looks/${inPath(this.look)}`;
-    const path = level === 1 ? `${base}/tile?${query(part)}` : `${base}/overview?${query({ ...part, pool, cell: level })}`;
+    const path =
+      level === 1 ? `${base}/tile?${query(part)}` : `${base}/overview?${query({ ...part, pool, cell: level })}`;
     try {
       const found = await numbers(path, controller.signal);
       const matrix = { rows: found.rows, columns: found.columns, values: found.values };
       this.keep({ key, level, top, left, bottom, right, cell: found.cell, matrix, picture: null });
+      this.failures = 0;
+      if (!this.isEnded) this.arrived();
     } catch (error) {
-      this.wanted = this.wanted.filter((one) => this.keyOf(one.level, one.row, one.column) !== key);
-      if (!isStopped(error)) this.failed(error);
+      if (!isStopped(error) && !this.isEnded) this.fail(key, error);
     } finally {
       this.running.delete(key);
-      if (!this.isEnded) {
-        this.arrived();
-        this.fetchMore();
-      }
+      this.fetchMore();
     }
+  }
+
+  /** Asks no more for a tile that is refused; where the server has too much to do, for none before a pause is over. */
+  fail(/** @type {string} */ key, /** @type {unknown} */ error) {
+    if (error instanceof Refused && PASSING.includes(error.status)) {
+      const pause = error.pause || Math.min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** this.failures);
+      this.failures += 1;
+      this.resumes = performance.now() + 1000 * pause;
+    } else {
+      this.refused.add(key);
+      this.wanted = this.wanted.filter((one) => this.keyOf(one.level, one.row, one.column) !== key);
+    }
+    this.failed(error);
   }
 
   /** @param {Tile} tile */
@@ -158,7 +178,8 @@ export class Tiles {
   drawable(level, part) {
     const prefix = `${this.source.name} ${this.source.head} ${this.source.pool} `;
     const inSight = [...this.kept.values()].filter((tile) => {
-      const isHere = tile.top < part.bottom && tile.bottom > part.top && tile.left < part.right && tile.right > part.left;
+      const isHere =
+        tile.top < part.bottom && tile.bottom > part.top && tile.left < part.right && tile.right > part.left;
       return isHere && tile.level >= level && tile.key.startsWith(prefix);
     });
     return inSight.sort((one, other) => other.level - one.level);
@@ -170,13 +191,19 @@ export class Tiles {
     return tile.picture;
   }
 
-  /** The value at a row and column as finely as it is known. @param {number} row @param {number} column @param {number} level no finer */
+  /**
+   * The value at a row and column as finely as it is known.
+   * @param {number} row @param {number} column @param {number} level no finer
+   */
   valueAt(row, column, level) {
     for (let coarser = level; coarser <= COARSEST; coarser *= 2) {
       const span = spanOf(coarser);
       const tile = this.kept.get(this.keyOf(coarser, Math.floor(row / span), Math.floor(column / span)));
       if (!tile) continue;
-      const [down, across] = [Math.floor((row - tile.top) / tile.cell[0]), Math.floor((column - tile.left) / tile.cell[1])];
+      const [down, across] = [
+        Math.floor((row - tile.top) / tile.cell[0]),
+        Math.floor((column - tile.left) / tile.cell[1]),
+      ];
       return { value: tile.matrix.values[down * tile.matrix.columns + across], cell: tile.cell };
     }
     return null;

@@ -35,15 +35,19 @@
  * @property {boolean} has_attention
  * @property {Record<string, any>} options
  * @property {{height: number, width: number, channels?: number}} [image]
- * @property {number} [samples]
- * @property {number | null} [longest]
  * @property {boolean} [reads]  whether it reads long texts without answering: what Map needs
  * @property {Record<string, any>} [defaults]
  * @property {{source: string, target: string}} [languages]
- * @property {boolean} [words]
+ * @property {string[]} words  the vocabularies whose words it has learned something of
  *
  * @typedef {{rows: number, columns: number, values: Float32Array | Float64Array}} Matrix  row by row
- * @typedef {{heads: number, rows: number, columns: number, values: Float32Array, pool: string, cell: [number, number]}} HeadPictures
+ * @typedef {object} HeadPictures
+ * @property {number} heads
+ * @property {number} rows
+ * @property {number} columns
+ * @property {Float32Array} values
+ * @property {string} pool
+ * @property {[number, number]} cell
  *
  * @typedef {object} Step
  * @property {string} name
@@ -56,10 +60,23 @@
  * @property {string[]} block_labels
  * @property {number[][]} changed
  * @property {Record<string, string>} row_notes  by the number of the row
- * @typedef {{steps: Step[], score: string, weights: string, mask: string, query_labels: string[], key_labels: string[]}} Walkthrough
+ * @typedef {object} Walkthrough
+ * @property {Step[]} steps
+ * @property {string} score
+ * @property {string} weights
+ * @property {string} mask
+ * @property {string[]} query_labels
+ * @property {string[]} key_labels
  * @typedef {Record<string, any>} WalkDocument  the keys of `saccade explain`'s file
  *
- * @typedef {{name: string, task: string, step: number, steps: number | null, finished: boolean, metric: string | null, scores: Record<string, number> | null}} Run
+ * @typedef {object} Run
+ * @property {string} name
+ * @property {string} task
+ * @property {number} step
+ * @property {number | null} steps
+ * @property {boolean} finished
+ * @property {string | null} metric
+ * @property {Record<string, number> | null} scores
  * @typedef {{step: number, loss?: number, rate?: number, seconds?: number, validation?: Record<string, number>}} Metric
  * @typedef {Run & {metrics: Metric[], place: number, probes: number[]}} RunDetails
  * @typedef {{inputs: string[], outputs: string[], text: string, weights: number[][]}} Probe
@@ -70,7 +87,7 @@
  * @property {Model[]} models
  * @property {() => Model | null} model  the chosen one
  * @property {import("./status.js").Status} status
- * @property {(parts: Record<string, string | null>, how?: "push" | "replace") => void} go  changes the address of this page
+ * @property {(parts: Record<string, string | null>, how?: "push" | "replace") => void} go  changes this page's address
  * @property {(page: string, parts: Parts) => void} open  goes to another page
  * @property {() => Parts} parts
  *

@@ -1,9 +1,13 @@
-// What the Walk page starts from, as the address says it: an example or a head of a model, and the numbers that were changed.
+// What the Walk page starts from, as the address says it: an example or a head of a model, and the numbers that were
+// changed.
 
 /**
  * @typedef {import("./types.js").WalkDocument} WalkDocument
  * @typedef {import("./types.js").Parts} Parts
- * @typedef {{name: string, place: number[], value: number}} Edit  the place is [row, column]; of weighted values [query, row, column]
+ * @typedef {object} Edit
+ * @property {string} name
+ * @property {number[]} place  [row, column]; of weighted values [query, row, column]
+ * @property {number} value
  */
 
 const MATRICES = ["inputs", "source", "W_query", "W_key", "W_value", "queries", "keys", "values", "bias", "W_output"];
@@ -15,11 +19,16 @@ export function readEdits(parts) {
   return (parts.e ?? "").split(",").flatMap((text) => {
     const found = /^(\w+):(\d+(?::\d+){1,2}):(-?[\d.e+-]+)$/.exec(text);
     const value = found ? Number(found[3]) : NaN;
-    return found && NAMES.has(found[1]) && Number.isFinite(value) ? [{ name: found[1], place: found[2].split(":").map(Number), value }] : [];
+    return found && NAMES.has(found[1]) && Number.isFinite(value)
+      ? [{ name: found[1], place: found[2].split(":").map(Number), value }]
+      : [];
   });
 }
 
-/** @param {Edit[]} edits @param {Edit} next @returns {string} the part of the address with one number changed further */
+/**
+ * @param {Edit[]} edits @param {Edit} next
+ * @returns {string} the part of the address with one number changed further
+ */
 export function withEdit(edits, next) {
   return writeEdits([...edits.filter((one) => !isAt(one, next.name, next.place)), next]);
 }
@@ -35,7 +44,8 @@ export function isAt(edit, name, place) {
 }
 
 /**
- * The document with everything that the address changes: a given number where it is given, a computed one under `changed`.
+ * The document with everything that the address changes: a given number where it is given, a computed one under
+ * `changed`.
  * @param {WalkDocument} base @param {Parts} parts @returns {WalkDocument}
  */
 export function edited(base, parts) {

@@ -6,7 +6,8 @@
  */
 
 /**
- * @param {Step[]} steps @param {string} name @param {number} row @param {number} column @param {number} block the query whose
+ * @param {Step[]} steps @param {string} name @param {number} row @param {number} column
+ * @param {number} block the query whose
  *   weighted values are shown
  * @returns {Part[]}
  */
@@ -16,7 +17,12 @@ export function madeOf(steps, name, row, column, block) {
   const source = has("source") ? "source" : "inputs";
   const projected = (/** @type {string} */ from, /** @type {string} */ matrix) => {
     if (!has(from)) return [];
-    return has(matrix) ? [{ name: from, row, column: null }, { name: matrix, row: null, column }] : [{ name: from, row, column }];
+    return has(matrix)
+      ? [
+          { name: from, row, column: null },
+          { name: matrix, row: null, column },
+        ]
+      : [{ name: from, row, column }];
   };
   switch (name) {
     case "queries":
@@ -26,16 +32,27 @@ export function madeOf(steps, name, row, column, block) {
     case "values":
       return projected(source, "W_value");
     case "scores":
-      return [{ name: "queries", row, column: null }, { name: "keys", row: column, column: null }];
+      return [
+        { name: "queries", row, column: null },
+        { name: "keys", row: column, column: null },
+      ];
     case "scaled":
     case "masked":
       return [{ name: before, row, column }];
     case "weights":
       return [{ name: before, row, column: null }];
     case "weighted":
-      return [{ name: "weights", row: block, column: row }, { name: "values", row, column }];
+      return [
+        { name: "weights", row: block, column: row },
+        { name: "values", row, column },
+      ];
     case "sum":
-      return row === block ? [{ name: "weighted", row: null, column }] : [{ name: "weights", row, column: null }, { name: "values", row: null, column }];
+      return row === block
+        ? [{ name: "weighted", row: null, column }]
+        : [
+            { name: "weights", row, column: null },
+            { name: "values", row: null, column },
+          ];
     case "output":
       return projected("sum", "W_output");
     default:

@@ -37,10 +37,20 @@ export class StepView {
     this.equation = make("p", { class: "equation" });
     this.code = make("code", { class: "code" });
     this.table = make("table", { class: "numbers" });
-    this.chooser = make("select", { "aria-label": "The query whose weighted values are shown", hidden: true, onchange: () => listener.block(Number(this.chooser.value)) });
+    this.chooser = make("select", {
+      "aria-label": "The query whose weighted values are shown",
+      hidden: true,
+      onchange: () => listener.block(Number(this.chooser.value)),
+    });
     this.scroll = make("div", { class: "scroll", tabindex: "0", role: "region" }, this.table);
     this.note = make("small", {});
-    this.element = make("section", { class: "step" }, make("div", { class: "said" }, this.title, this.equation, this.note), make("div", { class: "held" }, this.chooser, this.scroll), this.code);
+    this.element = make(
+      "section",
+      { class: "step" },
+      make("div", { class: "said" }, this.title, this.equation, this.note),
+      make("div", { class: "held" }, this.chooser, this.scroll),
+      this.code,
+    );
     this.shape = "";
     /** @type {HTMLElement[][]} */
     this.cells = [];
@@ -74,7 +84,9 @@ export class StepView {
     this.note.textContent = `${values.length} × ${values[0]?.length ?? 0}${hint}`;
     this.chooser.toggleAttribute("hidden", !isBlocked);
     if (isBlocked) {
-      this.chooser.replaceChildren(...step.block_labels.map((label, place) => make("option", { value: place }, `of the query «${named(label)}»`)));
+      this.chooser.replaceChildren(
+        ...step.block_labels.map((label, place) => make("option", { value: place }, `of the query «${named(label)}»`)),
+      );
       this.chooser.value = String(block);
     }
     const shape = JSON.stringify([step.name, isGiven(step), step.row_labels, step.column_labels]);
@@ -90,21 +102,42 @@ export class StepView {
 
   /** @param {Step} step @param {(number | null)[][]} values */
   build(step, values) {
-    const head = make("tr", {}, make("td", {}), ...step.column_labels.map((label) => make("th", { scope: "col" }, make("bdi", {}, named(label)))));
+    const head = make(
+      "tr",
+      {},
+      make("td", {}),
+      ...step.column_labels.map((label) => make("th", { scope: "col" }, make("bdi", {}, named(label)))),
+    );
     this.cells = values.map((row, at) => row.map((_, place) => this.cell(step, at, place)));
     this.notes = values.map(() => make("td", { class: "row-note" }));
     const rows = this.cells.map((cells, row) => {
       const entries = cells.map((cell, column) => make("td", { "data-row": row, "data-column": column }, cell));
-      return make("tr", {}, make("th", { scope: "row" }, make("bdi", {}, named(step.row_labels[row] ?? ""))), ...entries, ...(step.name === "weights" ? [this.notes[row]] : []));
+      return make(
+        "tr",
+        {},
+        make("th", { scope: "row" }, make("bdi", {}, named(step.row_labels[row] ?? ""))),
+        ...entries,
+        ...(step.name === "weights" ? [this.notes[row]] : []),
+      );
     });
-    this.table.replaceChildren(make("caption", { class: "unseen" }, step.title), make("thead", {}, head), make("tbody", {}, ...rows));
+    this.table.replaceChildren(
+      make("caption", { class: "unseen" }, step.title),
+      make("thead", {}, head),
+      make("tbody", {}, ...rows),
+    );
   }
 
   /** @param {Step} step @param {number} row @param {number} column @returns {HTMLElement} */
   cell(step, row, column) {
     const label = `${step.title}, row ${step.row_labels[row]}, column ${step.column_labels[column]}`;
     if (step.name !== "masked") {
-      const input = make("input", { type: "text", inputmode: "decimal", class: `${isGiven(step) ? "given" : "computed"} mono`, "aria-label": label, size: 5 });
+      const input = make("input", {
+        type: "text",
+        inputmode: "decimal",
+        class: `${isGiven(step) ? "given" : "computed"} mono`,
+        "aria-label": label,
+        size: 5,
+      });
       input.addEventListener("input", () => this.typed(input, row, column));
       input.addEventListener("focus", () => {
         input.value = String(this.values[row][column]);
@@ -112,7 +145,11 @@ export class StepView {
       });
       input.addEventListener("blur", () => (input.value = number(this.values[row][column] ?? 0, this.decimals)));
       input.addEventListener("keydown", (event) => this.stepped(event, input, row, column));
-      drag(input, () => this.values[row][column] ?? 0, (value) => this.set(input, row, column, value));
+      drag(
+        input,
+        () => this.values[row][column] ?? 0,
+        (value) => this.set(input, row, column, value),
+      );
       return input;
     }
     const button = make("button", { type: "button", class: "mono", onclick: () => this.listener.masked(row, column) });
@@ -151,7 +188,10 @@ export class StepView {
     return this.block === null ? [row, column] : [this.block, row, column];
   }
 
-  /** Shows which numbers were changed, each with a way back, and what follows for its row. @param {Step} step @param {Edit[]} edits */
+  /**
+   * Shows which numbers were changed, each with a way back, and what follows for its row.
+   * @param {Step} step @param {Edit[]} edits
+   */
   mark(step, edits) {
     this.notes.forEach((note, row) => (note.textContent = step.row_notes[row] ?? ""));
     this.cells.forEach((cells, row) =>
@@ -173,7 +213,11 @@ export class StepView {
       cell.focus(); // the button goes
       this.listener.returned(this.name, this.place(row, column));
     };
-    return make("button", { type: "button", class: "back", "aria-label": label, title: "Put back", onclick: back }, "↺");
+    return make(
+      "button",
+      { type: "button", class: "back", "aria-label": label, title: "Put back", onclick: back },
+      "↺",
+    );
   }
 
   /** @param {Step} step @param {(number | null)[][]} values @param {boolean} mayGlow */
@@ -183,7 +227,8 @@ export class StepView {
         const cell = this.cells[at][place];
         const frame = /** @type {HTMLElement} */ (cell.parentElement);
         if (cell instanceof HTMLInputElement) {
-          if (document.activeElement !== cell || Number(cell.value) !== value) cell.value = number(value ?? 0, this.decimals);
+          if (document.activeElement !== cell || Number(cell.value) !== value)
+            cell.value = number(value ?? 0, this.decimals);
           cell.removeAttribute("data-wrong");
         } else cell.textContent = value === null ? "−∞" : number(value, this.decimals);
         if (cell.dataset.label) cell.setAttribute("aria-label", `${cell.dataset.label}: ${cell.textContent}`);
@@ -200,7 +245,8 @@ export class StepView {
   /** @param {Event} event */
   onPointer(event) {
     const frame = /** @type {Element} */ (event.target).closest("td[data-row]");
-    if (frame instanceof HTMLElement) this.listener.pointed(this.name, Number(frame.dataset.row), Number(frame.dataset.column));
+    if (frame instanceof HTMLElement)
+      this.listener.pointed(this.name, Number(frame.dataset.row), Number(frame.dataset.column));
   }
 
   /** @param {number | null} row @param {number | null} column */
@@ -218,11 +264,16 @@ export class StepView {
   }
 }
 
-/** Digits after the point that numbers need, as far as they fit into their cells. @param {Step} step @param {(number | null)[][]} values */
+/**
+ * Digits after the point that numbers need, as far as they fit into their cells.
+ * @param {Step} step @param {(number | null)[][]} values
+ */
 function decimalsOf(step, values) {
   const isWhole = values.flat().every((value) => value === null || Number.isInteger(value));
   if (!isGiven(step)) return isWhole ? 0 : DECIMALS;
-  const needed = values.flat().map((value) => String(Number((value ?? 0).toFixed(DECIMALS))).split(".")[1]?.length ?? 0);
+  const needed = values
+    .flat()
+    .map((value) => String(Number((value ?? 0).toFixed(DECIMALS))).split(".")[1]?.length ?? 0);
   return Math.max(0, ...needed);
 }
 

@@ -43,21 +43,59 @@ class WalkPage {
     this.preset = make("select", { onchange: () => this.choosePreset() });
     this.selects = Object.entries(CHOICES).map(([name, values]) => {
       const options = values.map((value) => make("option", { value }, value.replaceAll("_", " ")));
-      return make("select", { "data-name": name, "aria-label": name, onchange: (/** @type {Event} */ event) => this.choose(name, /** @type {HTMLSelectElement} */ (event.target).value) }, ...options);
+      return make(
+        "select",
+        {
+          "data-name": name,
+          "aria-label": name,
+          onchange: (/** @type {Event} */ event) =>
+            this.choose(name, /** @type {HTMLSelectElement} */ (event.target).value),
+        },
+        ...options,
+      );
     });
-    this.reset = make("button", { type: "button", class: "small", onclick: () => this.change(NO_EDITS, "push") }, "As it was");
+    this.reset = make(
+      "button",
+      { type: "button", class: "small", onclick: () => this.change(NO_EDITS, "push") },
+      "As it was",
+    );
     const labelled = this.selects.map((select) => make("label", { class: "check" }, select.dataset.name ?? "", select));
     this.text = make("input", { type: "text", size: 40, "aria-label": "The text that the model reads" });
     this.head = make("select", { "aria-label": "The head", onchange: () => this.chooseHead() });
-    this.source = make("form", { class: "row from-model", hidden: true }, make("label", { class: "check" }, "text", this.text), make("button", { class: "small" }, "Read"), make("label", { class: "check" }, "head", this.head));
+    this.source = make(
+      "form",
+      { class: "row from-model", hidden: true },
+      make("label", { class: "check" }, "text", this.text),
+      make("button", { class: "small" }, "Read"),
+      make("label", { class: "check" }, "head", this.head),
+    );
     this.source.addEventListener("submit", (event) => {
       event.preventDefault();
       this.change({ ...NO_EDITS, t: this.text.value, a: null, h: null }, "push");
     });
-    const intro = make("p", { class: "quiet intro" }, "Every word asks with its query, answers to its key, and gives its value. Change a number and watch how far its effect reaches.");
-    const choices = make("div", { class: "row walk-choices" }, make("label", { class: "check" }, "start", this.preset), ...labelled, this.reset);
+    const intro = make(
+      "p",
+      { class: "quiet intro" },
+      "Every word asks with its query, answers to its key, and gives its value. " +
+        "Change a number and watch how far its effect reaches.",
+    );
+    const choices = make(
+      "div",
+      { class: "row walk-choices" },
+      make("label", { class: "check" }, "start", this.preset),
+      ...labelled,
+      this.reset,
+    );
     this.steps = make("div", { class: "steps-list" });
-    this.element = make("div", { class: "walk" }, make("h1", {}, "Attention, number by number"), intro, choices, this.source, this.steps);
+    this.element = make(
+      "div",
+      { class: "walk" },
+      make("h1", {}, "Attention, number by number"),
+      intro,
+      choices,
+      this.source,
+      this.steps,
+    );
     /** @type {StepView[]} */
     this.views = [];
     /** @type {Record<string, WalkDocument> | null} */
@@ -86,7 +124,8 @@ class WalkPage {
     await this.studio.status.during("Walking", async (signal) => {
       this.presets ??= await get("/api/walkthroughs", signal);
       const isOther = await this.start(parts, signal);
-      reveal(this.reset, Boolean(parts.e || parts.mask || parts.score || parts.weights)); // the way out of a refusal too
+      // the way out of a refusal too
+      reveal(this.reset, Boolean(parts.e || parts.mask || parts.score || parts.weights));
       const walk = await post("/api/walkthrough", edited(this.base, parts), signal);
       this.draw(walk, parts, !isOther);
     });
@@ -97,7 +136,10 @@ class WalkPage {
     const isModel = parts.from === FROM_MODEL;
     const origin = isModel ? JSON.stringify([parts.m, parts.t, parts.a, parts.h]) : (parts.x ?? "projection");
     const isOther = origin !== this.origin;
-    if (isOther) this.base = isModel ? await this.takeFromModel(parts, signal) : (this.presets?.[origin] ?? this.presets?.projection ?? {});
+    if (isOther)
+      this.base = isModel
+        ? await this.takeFromModel(parts, signal)
+        : (this.presets?.[origin] ?? this.presets?.projection ?? {});
     this.origin = origin;
     return isOther;
   }
@@ -111,7 +153,9 @@ class WalkPage {
     const look = await post(`/api/models/${inPath(model.name)}/looks`, { input, options: {} }, signal);
     const [name, head] = [parts.a ?? look.layer, Number(parts.h ?? look.head ?? 0)];
     this.text.value = String(input);
-    const heads = look.attentions.flatMap((one) => Array.from({ length: one.heads }, (_, number) => `${one.name}:${number}`));
+    const heads = look.attentions.flatMap((one) =>
+      Array.from({ length: one.heads }, (_, number) => `${one.name}:${number}`),
+    );
     this.head.replaceChildren(...heads.map((key) => make("option", { value: key }, key)));
     this.head.value = `${name}:${head}`;
     return post(`/api/looks/${inPath(look.id ?? "")}/walk`, { name, head }, signal);
@@ -158,9 +202,14 @@ class WalkPage {
 
   /** @param {string} chosen */
   showPresets(chosen) {
-    const options = Object.keys(this.presets ?? {}).map((name) => make("option", { value: name }, TITLES[name] ?? name));
+    const options = Object.keys(this.presets ?? {}).map((name) =>
+      make("option", { value: name }, TITLES[name] ?? name),
+    );
     const model = this.studio.model();
-    if (model && !model.image) options.push(make("option", { value: FROM_MODEL }, `From the model ${visible(model.name)}: the real numbers of a head`));
+    if (model && !model.image)
+      options.push(
+        make("option", { value: FROM_MODEL }, `From the model ${visible(model.name)}: the real numbers of a head`),
+      );
     this.preset.replaceChildren(...options);
     this.preset.value = chosen;
   }
@@ -183,7 +232,10 @@ class WalkPage {
 
   chooseHead() {
     const place = this.head.value.lastIndexOf(":");
-    this.change({ ...NO_EDITS, a: this.head.value.slice(0, place), h: this.head.value.slice(place + 1), t: this.text.value }, "push");
+    this.change(
+      { ...NO_EDITS, a: this.head.value.slice(0, place), h: this.head.value.slice(place + 1), t: this.text.value },
+      "push",
+    );
   }
 
   /** @param {string} name @param {string} value */
@@ -204,7 +256,9 @@ class WalkPage {
   allowed() {
     const masked = this.walk?.steps.find((step) => step.name === "masked");
     const weights = this.walk?.steps.find((step) => step.name === "weights");
-    return (masked ?? weights)?.values.map((row) => row.map((/** @type {number | null} */ value) => value !== null)) ?? [];
+    return (
+      (masked ?? weights)?.values.map((row) => row.map((/** @type {number | null} */ value) => value !== null)) ?? []
+    );
   }
 
   /** @param {number} row @param {number} column */

@@ -29,21 +29,55 @@ class WordsPage {
   constructor(studio) {
     this.studio = studio;
     this.word = make("input", { type: "text", "aria-label": "A word", spellcheck: "false" });
-    this.other = make("input", { type: "text", "aria-label": "Another word", placeholder: "another word", spellcheck: "false" });
+    this.other = make("input", {
+      type: "text",
+      "aria-label": "Another word",
+      placeholder: "another word",
+      spellcheck: "false",
+    });
     this.side = make("select", { onchange: () => this.change({ side: this.side.value, word: null, other: null }) });
     this.sideLabel = make("label", { class: "check quiet" }, "of the", this.side);
-    this.form = make("form", { class: "row words-form" }, make("label", { class: "check" }, "word", this.word), make("label", { class: "check" }, "compared with", this.other), make("button", {}, "Show"), this.sideLabel);
+    this.form = make(
+      "form",
+      { class: "row words-form" },
+      make("label", { class: "check" }, "word", this.word),
+      make("label", { class: "check" }, "compared with", this.other),
+      make("button", {}, "Show"),
+      this.sideLabel,
+    );
     this.form.addEventListener("submit", (event) => {
       event.preventDefault();
       this.change({ word: this.word.value.trim() || null, other: this.other.value.trim() || null });
     });
     this.neighbours = make("ol", { class: "bars" });
-    this.near = make("section", { "aria-label": "Neighbours" }, make("h2", {}, "Nearest words"), make("p", { class: "quiet" }, "cosine of the angle between what was learned of two words: 1 where they point the same way"), this.neighbours);
+    this.near = make(
+      "section",
+      { "aria-label": "Neighbours" },
+      make("h2", {}, "Nearest words"),
+      make(
+        "p",
+        { class: "quiet" },
+        "cosine of the angle between what was learned of two words: 1 where they point the same way",
+      ),
+      this.neighbours,
+    );
     this.pair = make("section", { class: "pair", "aria-label": "Two words" });
     this.scatter = new Scatter((word) => this.change({ word }));
     this.note = make("p", { class: "quiet" });
-    this.map = make("section", { class: "word-map", "aria-label": "A map of words" }, make("h2", {}, "Words on a plane"), this.scatter.element, this.note);
-    this.element = make("div", { class: "words" }, make("h1", { class: "unseen" }, "Words"), this.form, make("div", { class: "word-columns" }, make("div", {}, this.pair, this.near), this.map));
+    this.map = make(
+      "section",
+      { class: "word-map", "aria-label": "A map of words" },
+      make("h2", {}, "Words on a plane"),
+      this.scatter.element,
+      this.note,
+    );
+    this.element = make(
+      "div",
+      { class: "words" },
+      make("h1", { class: "unseen" }, "Words"),
+      this.form,
+      make("div", { class: "word-columns" }, make("div", {}, this.pair, this.near), this.map),
+    );
     this.mapOf = "";
     /** @type {string[]} */
     this.frequent = [];
@@ -72,7 +106,10 @@ class WordsPage {
       this.word.value = word;
       this.other.value = parts.other ?? "";
       /** @type {Found} */
-      const found = await get(`${base}?${query({ word, other: parts.other, side: parts.side, neighbours: 12 })}`, signal);
+      const found = await get(
+        `${base}?${query({ word, other: parts.other, side: parts.side, neighbours: 12 })}`,
+        signal,
+      );
       const words = [word, ...(parts.other ? [parts.other] : [])].join(",");
       this.drawPlane(await get(`${base}/map?${query({ side: parts.side, words, others: OTHERS })}`, signal));
       this.draw(found, parts);
@@ -83,7 +120,9 @@ class WordsPage {
   /** @param {Plane} plane */
   drawPlane({ words, share }) {
     this.scatter.show(words);
-    this.note.textContent = `The two directions in which these words differ most; they keep ${number(100 * share, 0)} % of the differences, so words that are near here may be far apart in the others.`;
+    this.note.textContent =
+      `The two directions in which these words differ most; they keep ${number(100 * share, 0)} % of the differences, ` +
+      "so words that are near here may be far apart in the others.";
   }
 
   /** @param {Found} found @param {Parts} parts */
@@ -93,12 +132,24 @@ class WordsPage {
     this.side.value = parts.side ?? found.sides[0];
     this.neighbours.replaceChildren(
       ...found.neighbours.map(({ word, cosine }) => {
-        const item = make("li", {}, make("button", { type: "button", class: "word", onclick: () => this.change({ word }) }, visible(word)), make("span", { class: "mono" }, number(cosine, 3)));
+        const item = make(
+          "li",
+          {},
+          make(
+            "button",
+            { type: "button", class: "word", onclick: () => this.change({ word }) },
+            visible(word),
+          ),
+          make("span", { class: "mono" }, number(cosine, 3)),
+        );
         item.style.setProperty("--share", String(Math.max(0, cosine)));
         return item;
       }),
     );
-    this.scatter.mark([found.word, ...(found.other ? [found.other.word] : []), ...found.neighbours.map(({ word }) => word)], found.word);
+    this.scatter.mark(
+      [found.word, ...(found.other ? [found.other.word] : []), ...found.neighbours.map(({ word }) => word)],
+      found.word,
+    );
     reveal(this.pair, Boolean(found.other));
     if (!found.other) return;
     const { word, cosine, correlation } = found.other;
@@ -107,8 +158,10 @@ class WordsPage {
       make(
         "dl",
         { class: "two" },
-        ...[make("dt", {}, "correlation"), make("dd", { class: "mono" }, number(correlation, 4))],
-        ...[make("dt", {}, "cosine"), make("dd", { class: "mono" }, number(cosine, 4))],
+        make("dt", {}, "correlation"),
+        make("dd", { class: "mono" }, number(correlation, 4)),
+        make("dt", {}, "cosine"),
+        make("dd", { class: "mono" }, number(cosine, 4)),
       ),
     );
   }
