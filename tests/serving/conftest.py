@@ -25,6 +25,9 @@ def folders(tiny_run: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[st
         "tagger": untrained.tagger(root / "tagger"),
         "sorter": untrained.sorter(root / "sorter"),
         "shapes": untrained.image_classifier(root / "shapes"),
+        "teller": untrained.captioner(root / "teller"),
+        "echo": untrained.text_rebuilder(root / "echo"),
+        "mirror": untrained.image_rebuilder(root / "mirror"),
     }
     assert all(path.name == name for name, path in made.items())
     return made

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import json
 import socket
+import threading
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from PIL import Image
 from servers import Runner, Running, post
 
 from saccade.serving import Limits, Models, is_loopback, listen
 from saccade.serving.looks import Look, Looks
+from saccade.serving.refusals import Refused
 
 JSON = {"content-type": "application/json"}
 
@@ -32,7 +37,7 @@ def test_pages_of_others_are_refused(client: httpx.Client) -> None:
         assert client.get("/health", headers={"Host": host}).status_code == 200
     own = str(client.base_url).rstrip("/")
     assert client.get("/health", headers={"Origin": own}).status_code == 200
-    for origin in ("http://evil.example", "null", "http://127.0.0.1:1"):
+    for origin in ("http://evil.example", "null", "http://127.0.0.1:1", "http://[", ""):
         assert client.get("/health", headers={"Origin": origin}).status_code == 403
 
 
@@ -139,6 +144,23 @@ def test_an_image_is_never_a_path(client: httpx.Client, tmp_path: Path) -> None:
         assert client.post("/api/models/shapes/predict", json={"inputs": [{"pixels": pixels}]}).status_code == 400
 
 
+def encoded_png(width: int, height: int) -> str:
+    file = io.BytesIO()
+    Image.new("1", (width, height)).save(file, "png")
+    return base64.b64encode(file.getvalue()).decode()
+
+
+def test_few_bytes_of_many_pixels_are_refused(client: httpx.Client) -> None:
+    def status(*pictures: str) -> int:
+        body = {"inputs": [{"png": one} for one in pictures]}
+        return client.post("/api/models/shapes/predict", json=body).status_code
+
+    large = encoded_png(4096, 4096)
+    assert status(encoded_png(7, 5), large) == 200
+    assert status(*[large] * 5) == 413
+    assert status(encoded_png(4097, 1)) == 413
+
+
 def test_markup_stays_text(client: httpx.Client) -> None:
     text = "<script>alert(1)</script> <img src=x onerror=alert(1)>"
     look = post(client, "/api/models/tiny/looks", input=text)
@@ -164,6 +186,43 @@ def test_looks_are_bounded(running: Running) -> None:
     small.add(Look(kept.served, kept.given, kept.view))
     small.add(Look(kept.served, kept.given, kept.view))
     assert (len(small), small.nbytes) == (1, kept.nbytes)
+
+
+def test_looks_that_grow_make_others_go(running: Running) -> None:
+    look = post(running.client, "/api/models/tiny/looks", input="the cat sees the dog.")
+    kept = running.app.state.looks[look["id"]]
+    looks = Looks(Limits(look_bytes=2 * kept.nbytes + 100))
+    first, second = (looks.add(Look(kept.served, kept.given, kept.view)).id for _ in range(2))
+    assert len(looks) == 2
+    looks.draw(second, lambda one: one.pyramid.whole(look["layer"], 0, 64, "max")).result()
+    assert looks[second].id == second
+    with pytest.raises(Refused, match="no longer kept"):
+        looks[first]
+
+
+def test_pictures_are_bounded_in_number_and_time(running: Running) -> None:
+    look = post(running.client, "/api/models/tiny/looks", input="the cat sees the dog.")
+    kept = running.app.state.looks[look["id"]]
+    looks = Looks(Limits(queue=2, seconds=1e-6))
+    ids = [looks.add(Look(kept.served, kept.given, kept.view)).id for _ in range(7)]
+    with pytest.raises(Refused, match="takes too long") as late:
+        looks.draw(ids[0], lambda one: one.pyramid.whole(look["layer"], 0, 64, "max")).result()
+    assert late.value.status == 503
+    hold, begun = threading.Event(), threading.Event()
+    first = looks.draw(ids[0], lambda _: (begun.set(), hold.wait()))
+    begun.wait()
+    with pytest.raises(Refused, match="Other pictures") as same:
+        looks.draw(ids[0], lambda _: None).result()
+    others = [looks.draw(id, lambda _: hold.wait()) for id in ids[1:6]]
+    with pytest.raises(Refused, match="6 pictures are being made") as many:
+        looks.draw(ids[6], lambda _: None)
+    assert same.value.status == many.value.status == 429
+    others[-1].abandon()  # who leaves makes room
+    last = looks.draw(ids[6], lambda _: None)
+    hold.set()
+    for asked in (first, *others[:-1], last):
+        asked.exception()
+    assert others[-1].cancelled()
 
 
 def test_what_watches_the_server_is_told(client: httpx.Client) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import resource
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -14,7 +16,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from servers import Runner
+from servers import Runner, post
 
 from saccade.errors import OptionError
 from saccade.serving import Limits, Models
@@ -80,6 +82,49 @@ def test_a_long_computation_ends_at_its_limit(folders: dict[str, Path]) -> None:
     worker.close()
 
 
+def test_who_is_asked_together_with_something_long_is_answered(folders: dict[str, Path]) -> None:
+    """Together they take too long; then each is asked alone, with the whole time for itself."""
+    worker = Worker(open_model(folders["writer"]), Limits(seconds=0.5, batch=200))
+    hold, begun = threading.Event(), threading.Event()
+    worker.run(lambda: (begun.set(), hold.wait()))
+    begun.wait()
+    options = {"max_tokens": 60, "sample": False}
+    long, short = worker.predict(["the"] * 100, options), worker.predict(["the"], options)
+    hold.set()
+    assert short.result()
+    with pytest.raises(Refused, match="more than"):
+        long.result()
+    worker.close()
+
+
+def test_what_nobody_waits_for_is_not_computed(folders: dict[str, Path]) -> None:
+    predictor = open_model(folders["writer"])
+    worker = Worker(predictor, Limits())
+    begun = threading.Event()
+    endless = worker.run(lambda: [(predictor.predict(["the"], max_tokens=9), begun.set()) for _ in itertools.count()])
+    waiting = worker.predict(["the"], {})
+    begun.wait()
+    waiting.abandon()
+    endless.abandon()
+    assert worker.predict(["the"], {"max_tokens": 2}).result()
+    with pytest.raises(Refused, match="left"):
+        endless.result()
+    assert waiting.cancelled()
+    assert worker.answered == 1
+    worker.close()
+
+
+def test_a_client_that_leaves_frees_the_model(folders: dict[str, Path], runner: Runner) -> None:
+    models = Models()
+    models.add(folders["writer"])
+    running = runner.start(models)
+    body = {"inputs": ["the"] * 128, "options": {"max_tokens": 2048}}
+    with pytest.raises(httpx.ReadTimeout):
+        running.client.post("/api/models/writer/predict", json=body, timeout=httpx.Timeout(60, read=0.3))
+    assert post(running.client, "/api/models/writer/predict", inputs=["the"], options={"max_tokens": 2})
+    assert 'predict",status="499"} 1' in running.client.get("/metrics").text
+
+
 def test_a_stream_that_nobody_reads_is_stopped(folders: dict[str, Path]) -> None:
     worker = Worker(open_model(folders["tiny"]), Limits())
 
@@ -105,7 +150,7 @@ def test_overload_gives_answers_and_429_only(folders: dict[str, Path], runner: R
     running = runner.start(models)
     barrier = threading.Barrier(40)  # ten times the queue at once
 
-    def ask(number: int) -> tuple[int, bool]:
+    def ask(number: int) -> Counter[int]:
         with httpx.Client(base_url=running.url, timeout=120, trust_env=False) as client:
             barrier.wait()
             statuses = []
@@ -115,12 +160,15 @@ def test_overload_gives_answers_and_429_only(folders: dict[str, Path], runner: R
                 statuses.append(answer.status_code)
                 assert answer.status_code != 429 or int(answer.headers["Retry-After"]) >= 1
                 assert models["tiny"].worker.waiting <= limits.queue
-        return Counter(statuses)  # type: ignore[return-value]
+        return Counter(statuses)
 
     with ThreadPoolExecutor(40) as pool:
-        total = sum(pool.map(ask, range(40)), Counter())  # type: ignore[call-overload]
+        total: Counter[int] = sum(pool.map(ask, range(40)), Counter())
+        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        total += sum(pool.map(ask, range(40)), Counter())
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < most + 30_000  # kilobytes: a second wave needs no more
     assert set(total) == {200, 429}
-    assert total.total() == 120
+    assert total.total() == 240
     assert total[200] >= 3 * limits.queue
     assert running.client.get("/ready").status_code == 200
 
@@ -155,3 +203,16 @@ def test_a_server_that_is_told_to_end_answers_what_it_took(folders: dict[str, Pa
     assert process.returncode == 0
     assert set(seen) == {"200", "ConnectError"}
     assert f"Ended; {seen['200']:,} requests were answered." in said
+
+
+def test_a_request_that_is_not_whole_does_not_keep_the_server(folders: dict[str, Path]) -> None:
+    command = [sys.executable, "-m", "saccade.cli", "serve", str(folders["tiny"]), "--port", "0", "--no-browser"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        url = httpx.URL(process.stdout.readline().split()[3])
+        with socket.create_connection((url.host, url.port)) as client, client.makefile("rb") as answer:
+            client.sendall(b"POST /api/models/tiny/predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n")
+            client.sendall(b"Expect: 100-continue\r\n\r\n")
+            assert answer.readline() == b"HTTP/1.1 100 Continue\r\n"  # the server waits for the rest
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(30) == 0

@@ -19,6 +19,9 @@ INPUTS = {
     "tagger": SENTENCE,
     "sorter": SENTENCE,
     "shapes": IMAGE,
+    "teller": IMAGE,
+    "echo": SENTENCE,
+    "mirror": IMAGE,
 }
 
 
@@ -39,7 +42,7 @@ def test_answers_are_those_of_the_library(name: str, running: Running) -> None:
     (answer,) = post(running.client, f"/api/models/{name}/predict", inputs=[INPUTS[name]])["answers"]
     served = running.models[name]
     given: Any = INPUTS[name]
-    if name == "shapes":
+    if given is IMAGE:
         given = np.round(np.array(IMAGE["pixels"]) * 255).astype(np.uint8)
     (expected,) = served.predictor.predict([given])
     assert answer["text"] == expected.text
@@ -59,6 +62,17 @@ def test_every_model_can_be_looked_at(name: str, running: Running) -> None:
         exact = view.tile(one["name"], last, slice(None), slice(None)).numpy()
         np.testing.assert_array_equal(tile, exact)
     assert look["layer"] in view.names
+
+
+def test_samples_are_images_of_the_data(running: Running) -> None:
+    samples = running.models["shapes"].samples
+    described = {one["name"]: one for one in running.client.get("/api/models").json()}
+    assert described["shapes"]["examples"] == [{"sample": number + 1} for number in range(len(samples))]
+    assert samples
+    (answer,) = post(running.client, "/api/models/shapes/predict", inputs=[{"sample": 1}])["answers"]
+    assert answer["score"] == running.models["shapes"].predictor.predict([samples[0]])[0].score
+    wrong = running.client.post("/api/models/shapes/predict", json={"inputs": [{"sample": len(samples) + 1}]})
+    assert (wrong.status_code, "counted from 1" in wrong.json()["error"]) == (400, True)
 
 
 def test_parts_of_a_look_are_those_of_its_view(running: Running) -> None:

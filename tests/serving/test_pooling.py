@@ -10,7 +10,7 @@ from saccade.attention import MultiHead
 from saccade.errors import OptionError, TooLargeError
 from saccade.lens.view import View
 from saccade.serving import pooling
-from saccade.serving.pooling import Pyramid, pooled_heads
+from saccade.serving.pooling import Pyramid
 
 LENGTH = 75
 
@@ -76,8 +76,8 @@ def test_what_would_take_too_long_is_refused(long_view: View) -> None:
 
 
 def test_small_pictures_of_long_heads_are_previews(long_view: View, monkeypatch: pytest.MonkeyPatch) -> None:
-    every, exact = pooled_heads(long_view, long_view.names[0], 5)
+    every, exact = Pyramid(long_view).heads(long_view.names[0], 5)
     assert (tuple(every.shape), exact.exact) == ((3, 5, 5), True)
     monkeypatch.setattr(pooling, "LONG", 50)
-    every, preview = pooled_heads(long_view, long_view.names[0], 5)
+    every, preview = Pyramid(long_view).heads(long_view.names[0], 5)
     assert (tuple(every.shape), preview.exact) == ((3, 5, 5), False)

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import math
 from pathlib import Path
 
 import pytest
-import torch
 from servers import Runner, Running
 
 from saccade.serving import Models
 from saccade.serving.runs import find_runs, read_metrics
-from saccade.serving.words import WordVectors
-from saccade.text import Tokenizer
+from saccade.tasks.words import word_vectors
 
 
 @pytest.fixture
@@ -57,12 +54,13 @@ def test_probes_show_one_example_as_the_model_learned(watched: Running, tiny_run
 
 
 def test_what_is_measured_is_told_as_it_comes(watched: Running, tmp_path: Path) -> None:
-    with watched.client.stream("GET", "/api/runs/going/events?after=10") as answer:
+    place = watched.client.get("/api/runs/going").json()["place"]  # the whole lines up to here are known
+    with watched.client.stream("GET", f"/api/runs/going/events?after={place}") as answer:
         lines = (json.loads(line.removeprefix("data: ")) for line in answer.iter_lines() if line.startswith("data:"))
-        assert next(lines) == {"metric": {"step": 20, "loss": 1.5}}
         with (tmp_path / "going" / "metrics.jsonl").open("a") as log:
-            log.write('ss": 1.25}\n')
+            log.write('ss": 1.25}\n{"step": 30, "validation": {"loss": 2.5}}\n')
         assert next(lines) == {"metric": {"step": 30, "loss": 1.25}}
+        assert next(lines) == {"metric": {"step": 30, "validation": {"loss": 2.5}}}
         (tmp_path / "going" / "result.json").write_text("{}")
         assert next(lines) == {"finished": True}
 
@@ -78,38 +76,30 @@ def test_a_log_is_read_by_whole_lines(tmp_path: Path) -> None:
     assert find_runs([tmp_path], []) == {}
 
 
-def test_related_words_are_those_whose_numbers_go_together(running: Running) -> None:
-    answer = running.client.get(
-        "/api/models/tiny/words", params={"word": "cat", "other": "dog", "neighbours": 3}
-    ).json()
-    vectors = running.models["tiny"].vectors["source"]
-    cat, dog = (vectors.find(word)[1].double() for word in ("cat", "dog"))
-    expected = torch.corrcoef(torch.stack([cat, dog]))[0, 1]
-    assert answer["other"]["correlation"] == pytest.approx(float(expected), abs=1e-5)
-    assert len(answer["neighbours"]) == 3
-    assert answer["pieces"] == ["▁cat"]
-    assert running.client.get("/api/models/tiny/words", params={"word": "zebra"}).status_code == 404
-    assert running.client.get("/api/models/shapes/words", params={"word": "cat"}).status_code == 400
+def test_words_are_those_of_the_command(running: Running) -> None:
+    asked = {"word": "cat", "other": "dog", "neighbours": 3}
+    answer = running.client.get("/api/models/tiny/words", params=asked).json()
+    vectors = word_vectors(running.models["tiny"].predictor.bundle)
+    assert answer["neighbours"] == [one._asdict() for one in vectors.neighbours("cat", 3)]
+    assert answer["other"]["correlation"] == vectors.correlation("cat", "dog")
+    assert answer["other"]["cosine"] == vectors.cosine("cat", "dog")
+    assert (answer["pieces"], answer["sides"]) == (1, ["source"])  # both languages share it
 
 
-def test_neighbours_and_places_by_hand() -> None:
-    tokenizer = Tokenizer.train(["aa bb cc"], "word")
-    vectors = torch.zeros(tokenizer.vocabulary_size, 4)
-    for word, numbers in {"aa": [1, 0, 0, -1], "bb": [3, 1, 1, -1], "cc": [-1, 0, 0, 1]}.items():
-        vectors[tokenizer.encode_ids([word])[0][0]] = torch.tensor(numbers, dtype=torch.float)
-    known = WordVectors(tokenizer, vectors)
-    # bb less its mean is (2, 0, 0, -2): the direction of aa; cc is its opposite.
-    assert [one["word"] for one in known.neighbours("aa", 2)] == ["▁bb", "▁cc"]
-    assert known.correlation("aa", "bb") == pytest.approx(1)
-    assert known.correlation("aa", "cc") == pytest.approx(-1)
-    places = known.place(["aa", "bb", "cc"])
-    assert math.fsum(places["explained"]) == pytest.approx(1)  # three points lie in a plane
-    spots = {one["word"]: (one["x"], one["y"]) for one in places["words"]}
-    assert math.dist(spots["aa"], spots["cc"]) == pytest.approx(math.sqrt(8), abs=1e-5)
+@pytest.mark.parametrize(("model", "word"), [("tiny", "zebra"), ("shapes", "cat")])
+def test_words_that_are_not_known_are_refused(running: Running, model: str, word: str) -> None:
+    answer = running.client.get(f"/api/models/{model}/words", params={"word": word})
+    assert answer.status_code == 400
+    assert word in answer.json()["error"] or model in answer.json()["error"]
 
 
 def test_a_map_of_words(running: Running) -> None:
-    chosen = running.client.get("/api/models/tiny/words/map", params={"words": "cat, dog,cat"}).json()
-    assert [one["word"] for one in chosen["words"]] == ["cat", "dog"]
+    asked = {"words": "cat, dog,cat", "others": 5}
+    chosen = running.client.get("/api/models/tiny/words/map", params=asked).json()
+    expected = word_vectors(running.models["tiny"].predictor.bundle).map(["cat", "dog"], 5)
+    assert [one["word"] for one in chosen["words"]] == expected.words
+    assert expected.words[:2] == ["cat", "dog"]
+    assert [[one["x"], one["y"]] for one in chosen["words"]] == expected.points.tolist()
+    assert chosen["share"] == expected.share
     frequent = running.client.get("/api/models/tiny/words/map").json()
     assert len(frequent["words"]) > 5

@@ -137,3 +137,12 @@ def test_many_texts_are_one_request(folders: dict[str, Path], runner: Runner) ->
     running = runner.start(models)
     answer = running.client.post("/translate", json={"q": [ENGLISH, "", ENGLISH] * 40, "source": "en", "target": "fr"})
     assert answer.json() == {"translatedText": [FRENCH, "", FRENCH] * 40}
+
+
+@pytest.mark.parametrize(
+    "text", [f"a{' ' * 20_000}b", f"a.{' ' * 20_000}b", "\n" * 20_000, '."' * 10_000, ". " * 10_000]
+)
+def test_a_text_of_blanks_is_cut_as_quickly_as_another(text: str) -> None:
+    """A pattern that tries each blank as a beginning would take minutes for these, and nobody else be answered."""
+    for cut in (segment_text(text * 40), segment_html(text)):
+        assert cut.join(cut.sentences).startswith(text)

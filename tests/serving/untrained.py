@@ -5,11 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from saccade.data.labelled import LabelledText
 from saccade.data.tagged import TaggedSentence
+from saccade.tasks.autoencoder import Autoencoder
+from saccade.tasks.autoencoder_answer import NeighbourOptions
+from saccade.tasks.autoencoder_media import ImageMedium, TextMedium
 from saccade.tasks.bundle import read_bundle, write_bundle
+from saccade.tasks.captions import CaptionOptions, Captions
 from saccade.tasks.classification import Classification, ClassificationText
 from saccade.tasks.classification_data import ClassificationData
 from saccade.tasks.generation import GenerationOptions
@@ -32,11 +37,13 @@ PAIRS = toy_pairs(60, seed=3)
 ENGLISH, FRENCH = ([pair[side] for pair in PAIRS] for side in (0, 1))
 
 
-def write_untrained(folder: Path, task: Task, options: Any, *, recipe: str = "", **fields: Any) -> Path:
-    """A folder of a Transformer for this task."""
+def write_untrained(
+    folder: Path, task: Task, options: Any, *, recipe: str = "", kind: str = "transformer", **fields: Any
+) -> Path:
+    """A folder of a network for this task."""
     torch.manual_seed(3)
-    config = task.networks["transformer"].config.read(SIZES | fields, "the model")
-    bundle = Bundle(task, "transformer", config, task.build("transformer", config).eval(), options)
+    config = task.networks[kind].config.read(SIZES | fields, "the model")
+    bundle = Bundle(task, kind, config, task.build(kind, config).eval(), options)
     write_bundle(folder, bundle, recipe=f'task = "{task.name}"\n{recipe}', readme="")
     return folder
 
@@ -81,5 +88,24 @@ def sorter(folder: Path) -> Path:
 
 
 def image_classifier(folder: Path) -> Path:
+    """With its data beside it, of which samples are offered."""
+    data = folder.with_suffix(".npz")
+    np.savez(data, images=np.arange(20 * 8 * 6).astype(np.uint8).reshape(20, 8, 6), labels=[*("round", "square")] * 10)
     task = Images(["round", "square"], (8, 6, 1), (0.5, 0.3))
-    return write_untrained(folder, task, NoOptions(), image_size=[8, 6], patch=2)
+    recipe = f'[data]\nimages = "{data}"\n'
+    return write_untrained(folder, task, NoOptions(), recipe=recipe, image_size=[8, 6], patch=2)
+
+
+def captioner(folder: Path) -> Path:
+    task = Captions(Tokenizer.train(ENGLISH, "word"), (8, 6, 1), (0.5, 0.3))
+    return write_untrained(folder, task, CaptionOptions(), image_size=[8, 6], patch=2)
+
+
+def text_rebuilder(folder: Path) -> Path:
+    task = Autoencoder(TextMedium(Tokenizer.train(ENGLISH, "word")))
+    return write_untrained(folder, task, NeighbourOptions(), code_width=5)
+
+
+def image_rebuilder(folder: Path) -> Path:
+    task = Autoencoder(ImageMedium((8, 6, 1), (0.5, 0.3)))
+    return write_untrained(folder, task, NeighbourOptions(), kind="patches", image_size=[8, 6], patch=2, code_width=5)

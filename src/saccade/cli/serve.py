@@ -22,29 +22,35 @@ KEY_VARIABLE = "SACCADE_API_KEY"
 DEMO = Path("runs/demo")
 
 
+ModelFolders = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[MODEL...]", help="Model folders, or folders of runs; NAME=FOLDER names one."),
+]
+Port = Annotated[int, typer.Option(help="0 takes a free one.", min=0, max=65535)]
+Host = Annotated[str, typer.Option(help="The address to listen at; beyond this machine a key is needed.")]
+HostNames = Annotated[list[str] | None, typer.Option(help="A further name that the server is reached by. Repeatable.")]
+ApiKey = Annotated[
+    str | None,
+    typer.Option(envvar=KEY_VARIABLE, help="What requests must give as Authorization: Bearer KEY.", show_default=False),
+]
+NoApiKey = Annotated[bool, typer.Option("--no-api-key", help="Let anyone ask who can reach the server.")]
+Runs = Annotated[Path, typer.Option(help="The folder whose runs are shown.")]
+Queue = Annotated[int, typer.Option(help="Requests that may wait for one model.", min=1)]
+Seconds = Annotated[float, typer.Option(help="That one request may compute.", min=0.1)]
+Browser = Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page.")]
+
+
 def serve_models(
-    models: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[MODEL...]", help="Model folders, or folders of runs; NAME=FOLDER names one."),
-    ] = None,
-    port: Annotated[int, typer.Option(help="0 takes a free one.", min=0, max=65535)] = 8420,
-    host: Annotated[
-        str, typer.Option(help="The address to listen at; beyond this machine a key is needed.")
-    ] = "127.0.0.1",
-    allow_host: Annotated[
-        list[str] | None, typer.Option(help="A further name that the server is reached by. Repeatable.")
-    ] = None,
-    api_key: Annotated[
-        str | None,
-        typer.Option(
-            envvar=KEY_VARIABLE, help="What requests must give as Authorization: Bearer KEY.", show_default=False
-        ),
-    ] = None,
-    no_api_key: Annotated[bool, typer.Option("--no-api-key", help="Let anyone ask who can reach the server.")] = False,
-    runs: Annotated[Path, typer.Option(help="The folder whose runs are shown.")] = Path("runs"),
-    queue: Annotated[int, typer.Option(help="Requests that may wait for one model.", min=1)] = 64,
-    seconds: Annotated[float, typer.Option(help="That one request may compute.", min=0.1)] = 60.0,
-    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page.")] = True,
+    models: ModelFolders = None,
+    port: Port = 8420,
+    host: Host = "127.0.0.1",
+    allow_host: HostNames = None,
+    api_key: ApiKey = None,
+    no_api_key: NoApiKey = False,
+    runs: Runs = Path("runs"),
+    queue: Queue = 64,
+    seconds: Seconds = 60.0,
+    browser: Browser = True,
     device: Device = "auto",
 ) -> None:
     """Open the studio: ask a model, see why it answers so, and take the numbers apart.
@@ -56,21 +62,9 @@ def serve_models(
       saccade serve
       saccade serve en-fr=runs/multi30k-en-fr runs/demo --port 9000 --no-browser
     """
-    from saccade.serving import (
-        Limits,
-        Models,
-        create_app,
-        is_loopback,
-        listen,
-        serve,
-    )  # slow: other commands go without
+    from saccade.serving import Limits, Models, create_app, listen, serve  # slow: other commands go without
 
-    if no_api_key and api_key:
-        raise OptionError("--no-api-key and --api-key are given; choose one.")
-    if not is_loopback(host) and not (api_key or no_api_key):
-        raise OptionError(
-            f"Others can reach {host}: give --api-key or {KEY_VARIABLE}, or --no-api-key to let anyone ask."
-        )
+    _check_key(host, api_key, no_api_key)
     served = Models(Limits(queue=queue, seconds=seconds), resolve_device(device))
     for given in models or []:
         name, equals, folder = given.partition("=")
@@ -86,6 +80,18 @@ def serve_models(
     app = create_app(served, runs=runs, api_key=api_key, hosts=(host, *(allow_host or [])))
     serve(app, listening)
     console().print(f"Ended; {app.state.metrics.accepted:,} requests were answered.", markup=False)
+
+
+def _check_key(host: str, api_key: str | None, no_api_key: bool) -> None:
+    """Beyond this machine nobody is let in by oversight."""
+    from saccade.serving import is_loopback
+
+    if no_api_key and api_key:
+        raise OptionError("--no-api-key and --api-key are given; choose one.")
+    if not is_loopback(host) and not (api_key or no_api_key):
+        raise OptionError(
+            f"Others can reach {host}: give --api-key or {KEY_VARIABLE}, or --no-api-key to let anyone ask."
+        )
 
 
 def _add_demo(models: Models, device: str) -> None:

@@ -11,13 +11,13 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from torch import nn
 
 from saccade.errors import SaccadeError
+from saccade.serving.asked import Asked
 from saccade.serving.limits import Limits
 from saccade.serving.refusals import Refused
 from saccade.tasks.answer import Answer
@@ -38,7 +38,7 @@ class _Job:
     inputs: Sequence[Any] = ()
     options: dict[str, Any] = field(default_factory=dict)
     key: Hashable = None  # jobs with the same key are answered together; None: alone
-    future: Future[Any] = field(default_factory=Future)
+    asked: Asked[Any] = field(default_factory=Asked)
 
 
 class Worker:
@@ -53,7 +53,8 @@ class Worker:
         self._waiting: deque[_Job] = deque()
         self._changed = threading.Condition()
         self._closing = False
-        self._deadline = float("inf")
+        self._current: list[_Job] = []  # what is being computed,
+        self._deadline = float("inf")  # and when it must be done
         for module in predictor.model.modules():
             if isinstance(module, nn.Linear):  # called at least once in each step of every network
                 module.register_forward_pre_hook(self._check_time)
@@ -64,13 +65,12 @@ class Worker:
     def waiting(self) -> int:
         return len(self._waiting)
 
-    def predict(self, inputs: Sequence[Any], options: dict[str, Any]) -> Future[list[Answer]]:
+    def predict(self, inputs: Sequence[Any], options: dict[str, Any]) -> Asked[list[Answer]]:
         """The answers to inputs that were checked; with those of others, if their options are the same."""
-        chosen = self.predictor.chosen(options)
-        key = None if getattr(chosen, "sample", False) else repr(sorted(options.items()))
+        key = None if self.predictor.is_drawn(options) else repr(sorted(options.items()))
         return self._put(_Job(self._expiry(), inputs=inputs, options=options, key=key))
 
-    def run(self, function: Callable[[], Result]) -> Future[Result]:
+    def run(self, function: Callable[[], Result]) -> Asked[Result]:
         """Something else that needs the model."""
         return self._put(_Job(self._expiry(), function))
 
@@ -86,13 +86,13 @@ class Worker:
     def _expiry(self) -> float:
         return time.monotonic() + self.limits.seconds
 
-    def _put(self, job: _Job) -> Future[Any]:
+    def _put(self, job: _Job) -> Asked[Any]:
         with self._changed:
             if len(self._waiting) >= self.limits.queue:
                 raise _busy(f"{len(self._waiting)} requests are waiting for this model already", self._patience())
             self._waiting.append(job)
             self._changed.notify()
-        return job.future
+        return job.asked
 
     def _patience(self) -> float:
         """Seconds until what is waiting will be done, as it has been so far."""
@@ -103,11 +103,9 @@ class Worker:
     def _work(self) -> None:
         while jobs := self._take():
             started = time.monotonic()
-            self._deadline = started + self.limits.seconds
             self.batches += 1
             self.answered += sum(len(job.inputs) for job in jobs)
             self._answer(jobs)
-            self._deadline = float("inf")
             self.busy_seconds += time.monotonic() - started
 
     def _take(self) -> list[_Job]:
@@ -118,11 +116,11 @@ class Worker:
                 if not self._waiting:
                     return []
                 jobs = self._joined(self._waiting.popleft())
-                alive = [job for job in jobs if job.future.set_running_or_notify_cancel()]
+                alive = [job for job in jobs if job.asked.set_running_or_notify_cancel()]
                 late = [job for job in alive if job.expires < time.monotonic()]
                 for job in late:
                     said = f"The request waited for {self.limits.seconds:g} seconds"
-                    job.future.set_exception(_busy(said, self._patience()))
+                    job.asked.set_exception(_busy(said, self._patience()))
                 if len(late) < len(alive):
                     return [job for job in alive if job not in late]
 
@@ -137,17 +135,18 @@ class Worker:
         return jobs
 
     def _answer(self, jobs: list[_Job]) -> None:
+        self._current, self._deadline = jobs, time.monotonic() + self.limits.seconds
         try:
             results = self._results(jobs)
         except BaseException as error:
             if len(jobs) == 1:
-                jobs[0].future.set_exception(self._told(error))
+                jobs[0].asked.set_exception(self._told(error))
             else:  # what is wrong with one of them is not the others' fault
                 for job in jobs:
                     self._answer([job])
         else:
             for job, result in zip(jobs, results, strict=True):
-                job.future.set_result(result)
+                job.asked.set_result(result)
 
     def _results(self, jobs: list[_Job]) -> list[Any]:
         first = jobs[0]
@@ -168,8 +167,12 @@ class Worker:
         return error
 
     def _check_time(self, *_: Any) -> None:
-        """Asked before each linear layer: a computation that takes too long ends here."""
-        if time.monotonic() > self._deadline and threading.current_thread() is self._thread:
+        """Asked before each linear layer: a computation that takes too long, or that nobody waits for, ends here."""
+        if threading.current_thread() is not self._thread:
+            return
+        if all(job.asked.is_abandoned for job in self._current):
+            raise Refused(499, "The client has left.")
+        if time.monotonic() > self._deadline:
             raise Refused(503, f"This takes the model more than {self.limits.seconds:g} seconds; ask for less.")
 
 

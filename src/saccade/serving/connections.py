@@ -45,6 +45,11 @@ class Connection(H11Protocol):
         for what in list(self._timers):
             self._has_come(what)
 
+    def end_unsent(self) -> None:
+        """The server ends: a request that is not there as a whole by now is not waited for."""
+        if self.cycle is not None and self.cycle.more_body and not self.cycle.response_complete:
+            self._give_up()
+
     def _await(self, what: str) -> None:
         if what not in self._timers:
             self._timers[what] = self.loop.call_later(self.seconds, self._give_up)

@@ -47,8 +47,8 @@ def event_stream(
         with contextlib.suppress(_GoneError):
             work(send)
 
-    future = worker.run(run)
-    future.add_done_callback(lambda done: loop.call_soon_threadsafe(sent.put_nowait, done))
+    asked = worker.run(run)
+    asked.add_done_callback(lambda done: loop.call_soon_threadsafe(sent.put_nowait, done))
 
     async def pieces() -> AsyncIterator[bytes]:
         nonlocal gone
@@ -60,6 +60,6 @@ def event_stream(
                 yield event({"error": sentence_of(error), "status": status_of(error)})
         finally:
             gone = True
-            future.cancel()
+            asked.abandon()
 
     return StreamingResponse(pieces(), media_type="text/event-stream", headers={"Cache-Control": "no-store"})

@@ -8,7 +8,6 @@ import ipaddress
 import logging
 import time
 from collections.abc import Collection
-from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -16,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from saccade.serving.refusals import Refused, refusal
 from saccade.serving.state import State
 
-__all__ = ["SECURITY_HEADERS", "Guard", "is_loopback"]
+__all__ = ["SECURITY_HEADERS", "Guard", "is_loopback", "same_key"]
 
 _log = logging.getLogger(__name__)
 
@@ -31,11 +30,13 @@ SECURITY_HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
-#: Answered without a key: the page itself, and what watches the server.
-OPEN = ("/health", "/ready", "/static/")
+#: Answered however many ask: what watches the server.
+ALWAYS = ("/health", "/ready", "/metrics")
+#: Answered without a key: the page itself, and what programs ask before they have one.
+OPEN = ("/health", "/ready", "/languages", "/static/")
 PAGES = ("/", "/ask", "/walk", "/map", "/runs", "/words")
 #: These take the key in the request itself, too, and check it there.
-KEY_IN_BODY = ("/translate", "/detect", "/languages")
+KEY_IN_BODY = ("/translate", "/detect")
 
 
 class Guard:
@@ -72,9 +73,9 @@ class Guard:
         if not (host in self.hosts or _is_address(host)):
             raise Refused(400, "The Host of this request is not a name of this server; start it with --allow-host.")
         origin = headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc.lower() != headers.get("host", "").lower():
+        if origin is not None and origin.partition("://")[2].lower() != headers.get("host", "").lower():
             raise Refused(403, "This server answers its own page only, not other pages.")
-        if self.state.metrics.in_flight > self.state.limits.requests and scope["path"] not in OPEN:
+        if self.state.metrics.in_flight > self.state.limits.requests and not scope["path"].startswith(ALWAYS):
             raise Refused(429, "The server has too many requests at once; try again in a moment.", retry_after=1)
         self._check_key(scope["path"], headers)
 

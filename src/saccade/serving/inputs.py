@@ -16,11 +16,14 @@ from saccade.serving.limits import Limits
 from saccade.serving.models import Served
 from saccade.serving.refusals import Refused
 from saccade.tasks.images_answer import GivenImage, ImagePredictor
+from saccade.text import Tokenizer
 
 __all__ = ["count_tokens", "read_input", "read_inputs", "read_text"]
 
 #: Pixels along a side of a picture that is sent; it is made as small as the model's images.
 MOST_SIDE = 4096
+#: Pixels of all pictures of one request: a file of few bytes can hold many.
+MOST_PIXELS = 4 * MOST_SIDE**2
 
 
 def read_inputs(served: Served, given: Sequence[Any], limits: Limits) -> list[Any]:
@@ -29,12 +32,14 @@ def read_inputs(served: Served, given: Sequence[Any], limits: Limits) -> list[An
         raise Refused(400, "There is no input; give at least one.")
     if len(given) > limits.texts:
         raise Refused(413, f"There are {len(given)} inputs; {limits.texts} are taken at once.")
+    if served.predictor.takes_images and sum(map(_pixels, given)) > MOST_PIXELS:
+        raise Refused(413, f"The pictures have more than {MOST_PIXELS:,} pixels, which are taken at once.")
     return [read_input(served, one, limits) for one in given]
 
 
 def read_input(served: Served, given: Any, limits: Limits) -> Any:
     """One input, as the model's ``predict`` takes it."""
-    if served.takes_images:
+    if served.predictor.takes_images:
         return _image(served, given)
     return read_text(served, given, limits.characters, limits.tokens)
 
@@ -52,9 +57,9 @@ def read_text(served: Served, given: Any, characters: int, tokens: int) -> str:
 
 def count_tokens(served: Served, text: str) -> int:
     """How many tokens the model reads, where it has a tokenizer of its own for texts; else the words."""
-    task = served.predictor.task
-    tokenizer = getattr(task, "source", None) or getattr(task, "tokenizer", None)
-    return len(text.split()) if tokenizer is None else len(tokenizer.encode_ids([text])[0])
+    known = served.predictor.task.vocabularies()
+    tokenizer = known.get("source") or known.get("tokenizer")
+    return len(tokenizer.encode_ids([text])[0]) if isinstance(tokenizer, Tokenizer) else len(text.split())
 
 
 # --- images ---
@@ -90,12 +95,28 @@ def _decoded(value: Any) -> bytes:
         raise Refused(400, "The png is not in base64.") from None
 
 
-def _picture(content: bytes) -> Image.Image:
+def _pixels(given: Any) -> int:
+    """How many the head of a picture promises; 0 where nothing is to be decoded."""
+    if not isinstance(given, dict) or "png" not in given:
+        return 0
+    width, height = _opened(_decoded(given["png"])).size
+    return width * height
+
+
+def _opened(content: bytes) -> Image.Image:
+    """A picture of which the head was read."""
     try:
         picture = Image.open(io.BytesIO(content), formats=("PNG", "JPEG"))
-        if max(picture.size) > MOST_SIDE:
-            raise Refused(413, f"A side of the picture has {max(picture.size)} pixels; at most {MOST_SIDE} are taken.")
-        return picture.convert("RGB")
+    except (UnidentifiedImageError, Image.DecompressionBombError, OSError, SyntaxError, ValueError) as error:
+        raise Refused(400, "The picture cannot be read; it is a PNG or JPEG file in base64.") from error
+    if max(picture.size) > MOST_SIDE:
+        raise Refused(413, f"A side of the picture has {max(picture.size)} pixels; at most {MOST_SIDE} are taken.")
+    return picture
+
+
+def _picture(content: bytes) -> Image.Image:
+    try:
+        return _opened(content).convert("RGB")
     except (UnidentifiedImageError, Image.DecompressionBombError, OSError, SyntaxError, ValueError) as error:
         raise Refused(400, "The picture cannot be read; it is a PNG or JPEG file in base64.") from error
 

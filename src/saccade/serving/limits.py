@@ -30,6 +30,7 @@ class Limits:
 
     body_bytes: int = 4 << 20  # of one request
     texts: int = 128  # in one request
+    sentences: int = 1024  # in one request for a translation
     characters: int = 20_000  # of one text
     tokens: int = 4096  # of one text
     map_characters: int = 1_000_000  # of a text that is only read

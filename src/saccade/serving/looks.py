@@ -9,25 +9,31 @@ from __future__ import annotations
 import math
 import secrets
 import threading
+import time
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from saccade.errors import OptionError
 from saccade.lens.axis import Axis
 from saccade.lens.view import View
+from saccade.serving.asked import Asked
 from saccade.serving.limits import Limits
 from saccade.serving.models import Served
 from saccade.serving.pooling import Pyramid
 from saccade.serving.refusals import Refused
 from saccade.tasks.answer import Answer
-from saccade.tasks.images_answer import GivenImage
+from saccade.tasks.images_answer import GivenImage, ImagePredictor
 from saccade.tasks.text_classifier import Classified
 from saccade.tasks.translator import Translated
 
 __all__ = ["Edits", "Look", "Looks", "answer_record", "finite", "no_attention", "plain_record"]
 
+Result = TypeVar("Result")
+#: Pictures that are made at once.
+THREADS = 4
 #: Where the surest head of a layer is looked for: rows times columns.
 SMALL = 1 << 16
 
@@ -56,13 +62,34 @@ class Look:
     id: str = field(default_factory=lambda: secrets.token_urlsafe(12))
     lock: threading.RLock = field(default_factory=threading.RLock)  # reading a trace keeps what it computes
     pyramid: Pyramid = field(init=False)
+    _asked: Asked[Any] | None = field(default=None, init=False)  # who is drawn for now,
+    _deadline: float = field(default=float("inf"), init=False)  # and until when
 
     def __post_init__(self) -> None:
-        self.pyramid = Pyramid(self.view)
+        self.pyramid = Pyramid(self.view, self._check_time)
 
     @property
     def nbytes(self) -> int:
+        """What it keeps: more, the more of it was drawn."""
         return self.pyramid.nbytes + sum(trace.nbytes for trace in self.view.traces.values())
+
+    def draw(self, asked: Asked[Result], work: Callable[[Look], Result], seconds: float) -> Result:
+        """In a thread of its own: a part of what was looked at, one at a time, and none for too long."""
+        if not self.lock.acquire(timeout=seconds):
+            raise Refused(429, "Other pictures of this look are being made; try again in a moment.", retry_after=1)
+        try:
+            self._asked, self._deadline = asked, time.monotonic() + seconds
+            return work(self)
+        finally:
+            self._asked, self._deadline = None, float("inf")
+            self.lock.release()
+
+    def _check_time(self, share: float) -> None:
+        """Asked after each part of a picture of many weights."""
+        if self._asked is not None and self._asked.is_abandoned:
+            raise Refused(499, "The client has left.")
+        if time.monotonic() > self._deadline:
+            raise Refused(503, f"This picture takes too long; {100 * share:.0f} % of it was done.")
 
     def describe(self) -> dict[str, Any]:
         """The tokens and attentions that can be asked for, and what is shown first."""
@@ -105,7 +132,10 @@ class Looks:
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
         self._kept: OrderedDict[str, Look] = OrderedDict()
+        self._sizes: dict[str, int] = {}
         self._lock = threading.Lock()
+        self._drawing = 0  # pictures that are being made or wait for it
+        self._threads = ThreadPoolExecutor(THREADS, "look")
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -113,18 +143,50 @@ class Looks:
     @property
     def nbytes(self) -> int:
         with self._lock:
-            return sum(look.nbytes for look in self._kept.values())
+            return sum(self._sizes.values())
 
     def add(self, look: Look) -> Look:
         with self._lock:
             self._kept[look.id] = look
-            sizes = {key: kept.nbytes for key, kept in self._kept.items()}
-            while len(self._kept) > 1 and (
-                len(self._kept) > self.limits.looks or sum(sizes.values()) > self.limits.look_bytes
-            ):
-                oldest, _ = self._kept.popitem(last=False)
-                del sizes[oldest]
+            self._trim(look)
         return look
+
+    def draw(self, id: str, work: Callable[[Look], Result]) -> Asked[Result]:
+        """Something that is made from a look, in a thread of its own."""
+        look, asked = self[id], Asked[Result]()
+        with self._lock:
+            if self._drawing >= self.limits.queue + THREADS:
+                raise Refused(429, f"{self._drawing} pictures are being made; try again in a moment.", retry_after=1)
+            self._drawing += 1
+        asked.add_done_callback(self._drawn)
+        self._threads.submit(self._draw, look, asked, work)
+        return asked
+
+    def _draw(self, look: Look, asked: Asked[Result], work: Callable[[Look], Result]) -> None:
+        if not asked.set_running_or_notify_cancel():
+            return
+        try:
+            found = look.draw(asked, work, self.limits.seconds)
+        except BaseException as error:
+            asked.set_exception(error)
+        else:
+            with self._lock:
+                self._trim(look)  # what was drawn may have made it larger
+            asked.set_result(found)
+
+    def _drawn(self, _: object) -> None:
+        with self._lock:
+            self._drawing -= 1
+
+    def _trim(self, changed: Look) -> None:
+        """Forget the least recently used while there are too many, or too large ones."""
+        if changed.id in self._kept:
+            self._sizes[changed.id] = changed.nbytes
+        while len(self._kept) > 1 and (
+            len(self._kept) > self.limits.looks or sum(self._sizes.values()) > self.limits.look_bytes
+        ):
+            oldest, _ = self._kept.popitem(last=False)
+            del self._sizes[oldest]
 
     def __getitem__(self, id: str) -> Look:
         with self._lock:
@@ -180,7 +242,7 @@ def _surest_head(view: View, name: str) -> int | str:
 
 def _described_image(look: Look) -> dict[str, Any]:
     """The image, and how its patches lie."""
-    config: Any = getattr(look.served.predictor.model, "config", None)
+    patches = cast(ImagePredictor, look.served.predictor).patches
     pixels = look.given.pixels
     height, width, channels = pixels.shape
     return {
@@ -188,8 +250,8 @@ def _described_image(look: Look) -> dict[str, Any]:
         "width": width,
         "channels": channels,
         "pixels": (pixels[..., 0] if channels == 1 else pixels).tolist(),
-        "grid": list(getattr(config, "grid", (1, 1))),
-        "class_token": getattr(config, "pooling", None) == "class",
+        "grid": [1, 1] if patches is None else list(patches.grid),
+        "class_token": patches is not None and patches.pooling == "class",
     }
 
 

@@ -19,12 +19,12 @@ from saccade.serving.examples import examples_of, samples_of
 from saccade.serving.limits import Limits, described_options
 from saccade.serving.refusals import Refused
 from saccade.serving.runs import Run
-from saccade.serving.words import WordVectors, word_vectors
 from saccade.tasks.bundle import bundle_recipe, open_model
 from saccade.tasks.images_answer import ImagePredictor
 from saccade.tasks.language_model_writer import Writer
 from saccade.tasks.predictor import Predictor
 from saccade.tasks.translator import Translator
+from saccade.tasks.words import WordVectors, all_word_vectors
 
 __all__ = ["Models", "Served", "name_of_folder"]
 
@@ -71,25 +71,21 @@ class Served:
     @property
     def reads(self) -> bool:
         """Whether it can look at a long text without answering."""
-        return type(self.predictor).reading is not Predictor.reading and not self.takes_images
-
-    @property
-    def takes_images(self) -> bool:
-        return isinstance(self.predictor, ImagePredictor) and not getattr(self.predictor, "is_text", False)
+        return self.predictor.reads
 
     @cached_property
     def vectors(self) -> dict[str, WordVectors]:
         """What it learned of words, by the vocabulary that they are in."""
-        return word_vectors(self.predictor)
+        return all_word_vectors(self.predictor.model, self.predictor.task)
 
     @cached_property
     def samples(self) -> list[Pixels]:
         """Images of its own data; none where it takes texts, or where its data is not here."""
-        return samples_of(cast(ImagePredictor, self.predictor), self.recipe) if self.takes_images else []
+        return samples_of(cast(ImagePredictor, self.predictor), self.recipe) if self.predictor.takes_images else []
 
     @cached_property
     def examples(self) -> list[Any]:
-        if self.takes_images:
+        if self.predictor.takes_images:
             return [{"sample": number} for number in range(1, len(self.samples) + 1)]
         return examples_of(self.predictor, self.folder, self.recipe)
 
@@ -112,7 +108,7 @@ class Served:
         }
         if self.languages is not None:
             described["languages"] = {"source": self.languages[0], "target": self.languages[1]}
-        if self.takes_images:
+        if self.predictor.takes_images:
             height, width, channels = cast(ImagePredictor, predictor).shape
             described["image"] = {"height": height, "width": width, "channels": channels}
         return described

@@ -16,11 +16,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from saccade.attention import Overview
-from saccade.attention.overview import Reduce
+from saccade.attention.overview import Progress, Reduce
 from saccade.errors import OptionError, TooLargeError
 from saccade.lens.view import Head, View
 
-__all__ = ["Picture", "Pyramid", "pooled_heads"]
+__all__ = ["Picture", "Pyramid", "pool"]
 
 #: The most weights that are looked at for one picture of a part.
 WEIGHTS = 1 << 24
@@ -44,8 +44,9 @@ class Picture(NamedTuple):
 class Pyramid:
     """Pictures of any part of the attentions of one view, at any scale."""
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: View, progress: Progress | None = None) -> None:
         self.view = view
+        self.progress = progress  # told how much of a picture is done
         self._wholes: OrderedDict[tuple[str, Head, Reduce], Overview] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -79,8 +80,18 @@ class Pyramid:
         rows, columns = range(num_rows), range(num_columns)
         if _fits(rows, columns, cell, found.cell):
             return Picture(_coarser(found, (num_rows, num_columns), rows, columns, cell), cell)
-        made = self.view.overview(name, head, cells, reduce)
+        made = self.view.overview(name, head, cells, reduce, self.progress)
         return Picture(made.values, made.cell)
+
+    def heads(self, name: str, cells: int) -> tuple[Float[Tensor, "H R C"], Overview]:
+        """All heads of one attention as small pictures of their largest weights; of a long one, of some of its rows."""
+        num_heads, trace = self.view.heads(name), self.view.traces[name]
+        preview = trace.shape[2] > LONG
+        parts = [
+            trace.overview(cells, "max", head=head, batch=self.view.batch, preview=preview, progress=self.progress)
+            for head in range(num_heads)
+        ]
+        return torch.stack([part.values for part in parts]), parts[0]
 
     def _shape(self, name: str) -> tuple[int, int]:
         rows, columns = self.view.axes(name)
@@ -99,22 +110,12 @@ class Pyramid:
         side = 1
         while longest > BASE * side:
             side *= 2
-        made = self.view.overview(name, head, -(-longest // side), reduce)
+        made = self.view.overview(name, head, -(-longest // side), reduce, self.progress)
         with self._lock:
             self._wholes[key] = made
             while len(self._wholes) > KEPT:
                 self._wholes.popitem(last=False)
         return made
-
-
-def pooled_heads(view: View, name: str, cells: int) -> tuple[Float[Tensor, "H R C"], Overview]:
-    """All heads of one attention as small pictures of their largest weights; of a long one, of some of its rows."""
-    trace = view.traces[name]
-    preview = trace.shape[2] > LONG
-    parts = [
-        trace.overview(cells, "max", head=head, batch=view.batch, preview=preview) for head in range(view.heads(name))
-    ]
-    return torch.stack([part.values for part in parts]), parts[0]
 
 
 def pool(tile: Float[Tensor, "Q K"], cell: tuple[int, int], reduce: Reduce) -> Float[Tensor, "R C"]:

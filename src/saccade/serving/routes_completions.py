@@ -12,6 +12,7 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr
 from starlette.responses import JSONResponse, Response
 
+from saccade.serving.asked import answered
 from saccade.serving.events import Send, event_stream
 from saccade.serving.inputs import count_tokens, read_text
 from saccade.serving.limits import check_options
@@ -120,7 +121,7 @@ async def complete(request: Request, body: CompletionBody) -> Response:
     served.predictor.chosen(options)
     if body.stream:
         return event_stream(served.worker, _streaming(served, prompts, options, body), _encoded)
-    answers = await asyncio.wrap_future(served.worker.predict(prompts, options))
+    answers = await answered(request, served.worker.predict(prompts, options))
     found = [cast(Continued, one) for answer in answers for one in (answer, *answer.alternatives)]
     choices = [_choice(number, one, body) for number, one in enumerate(found)]
     written = sum(len(one.ids) for one in found)

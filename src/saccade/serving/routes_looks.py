@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import tempfile
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -18,7 +19,8 @@ from torch import Tensor
 
 from saccade.errors import TooLargeError
 from saccade.lens.view import Head, View
-from saccade.serving.pooling import pooled_heads
+from saccade.serving.asked import answered
+from saccade.serving.looks import Look
 from saccade.serving.refusals import Refused
 from saccade.serving.state import state_of
 
@@ -36,7 +38,7 @@ _MEDIA = {
 }
 
 #: One figure at a time: matplotlib keeps fonts that threads may not share.
-_drawing = threading.Lock()
+_figures = threading.Lock()
 
 Name = Annotated[str, Query(max_length=200, description="An attention, such as encoder.0.self.")]
 HeadName = Annotated[str, Query(pattern=r"^(\d{1,6}|mean|max)$", description="A number, mean or max.")]
@@ -48,28 +50,32 @@ _BINARY: dict[int | str, dict[str, Any]] = {
 
 
 @router.get("/{id}/tile", responses=_BINARY, response_class=Response)
-def tile(
+async def tile(
     request: Request, id: str, name: Name, head: HeadName = "mean", rows: Part = None, columns: Part = None
 ) -> Any:
     """The exact weights of a part, at most 1024 by 1024."""
-    look = state_of(request).looks[id]
-    with look.lock:
+
+    def draw(look: Look) -> Response:
         row_part, column_part = _parts(look.view, name, rows, columns)
         _check_size(len(row_part), len(column_part))
         return _numbers(look.view.tile(name, _head(head), row_part, column_part))
 
+    return await _drawn(request, id, draw)
+
 
 @router.get("/{id}/matrix", responses=_BINARY, response_class=Response)
-def matrix(request: Request, id: str, name: Name, head: HeadName = "mean", words: bool = False) -> Any:
+async def matrix(request: Request, id: str, name: Name, head: HeadName = "mean", words: bool = False) -> Any:
     """All the weights of one head, or of all heads together, between tokens or words."""
-    look = state_of(request).looks[id]
-    with look.lock:
+
+    def draw(look: Look) -> Response:
         _check_size(*(len(axis) for axis in look.view.axes(name)))
         return _numbers(look.view.matrix(name, _head(head), words=words))
 
+    return await _drawn(request, id, draw)
+
 
 @router.get("/{id}/rollout", responses=_BINARY, response_class=Response)
-def rollout(
+async def rollout(
     request: Request,
     id: str,
     stack: Annotated[str | None, Query(max_length=200)] = None,
@@ -77,29 +83,32 @@ def rollout(
     words: bool = False,
 ) -> Any:
     """How much of each token reaches each output of a stack of self-attentions."""
-    look = state_of(request).looks[id]
-    with look.lock:
+
+    def draw(look: Look) -> Response:
         names = look.view.stacks.get(stack or next(iter(look.view.stacks), ""), [])
         for name in names:
             _check_size(*(len(axis) for axis in look.view.axes(name)))
         return _numbers(look.view.rollout(stack, heads, words=words))
 
+    return await _drawn(request, id, draw)
+
 
 @router.get("/{id}/heads", responses=_BINARY, response_class=Response)
-def heads(request: Request, id: str, name: Name, cells: Annotated[int, Query(ge=1, le=128)] = 32) -> Any:
+async def heads(request: Request, id: str, name: Name, cells: Annotated[int, Query(ge=1, le=128)] = 32) -> Any:
     """A small picture of every head: the largest weight of each cell."""
-    look = state_of(request).looks[id]
-    with look.lock:
-        look.view.heads(name)  # refuses what is not there
-        values, first = pooled_heads(look.view, name, cells)
+
+    def draw(look: Look) -> Response:
+        values, first = look.pyramid.heads(name, cells)
         count, height, width = values.shape
         said = {"X-Heads": str(count), "X-Pool": "max" if first.exact else "max of one query a cell"}
         said |= {"X-Cell": f"{first.cell[0]}x{first.cell[1]}"}
         return _numbers(values.reshape(count * height, width), said | {"X-Rows": str(height)})
 
+    return await _drawn(request, id, draw)
+
 
 @router.get("/{id}/overview", responses=_BINARY, response_class=Response)
-def overview(
+async def overview(
     request: Request,
     id: str,
     name: Name,
@@ -111,8 +120,8 @@ def overview(
     cell: Annotated[int | None, Query(ge=1, le=4096, description="Weights along a cell, instead of cells.")] = None,
 ) -> Any:
     """A part as at most cells by cells numbers, each the maximum or mean of its weights."""
-    look = state_of(request).looks[id]
-    with look.lock:
+
+    def draw(look: Look) -> Response:
         row_part, column_part = _parts(look.view, name, rows, columns)
         if rows is None and columns is None and cell is None:
             found = look.pyramid.whole(name, _head(head), cells, pool)
@@ -122,9 +131,11 @@ def overview(
             found = look.pyramid.picture(name, _head(head), row_part, column_part, side, pool)
         return _numbers(found.values, {"X-Pool": pool, "X-Cell": f"{found.cell[0]}x{found.cell[1]}"})
 
+    return await _drawn(request, id, draw)
+
 
 @router.get("/{id}/export", responses={200: {"content": {media: {} for media in _MEDIA.values()}}})
-def export(
+async def export(
     request: Request,
     id: str,
     name: Name,
@@ -134,20 +145,28 @@ def export(
     theme: Literal["light", "dark"] = "light",
 ) -> Response:
     """The picture, the interactive page, or the numbers, as a file."""
-    look = state_of(request).looks[id]
-    with look.lock, _drawing, tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / f"attention.{format}"
-        if format == "npy":
-            _check_size(*(len(axis) for axis in look.view.axes(name)))
-            look.view.save_numbers(path, name, _head(head))
-        elif format == "html":
-            look.view.save(path, names=[name])
-        else:
-            look.view.save(path, "heatmap", name=name, head=_head(head), words=words, theme=theme)
-        content = path.read_bytes()
-    stem = re.sub(r"[^\w.-]", "-", f"{name}-{head}")
-    headers = {"Content-Disposition": f'attachment; filename="{stem}.{format}"'}
-    return Response(content, media_type=_MEDIA[format], headers=headers)
+
+    def draw(look: Look) -> Response:
+        with _figures, tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / f"attention.{format}"
+            if format in ("npy", "html"):
+                _check_size(*(len(axis) for axis in look.view.axes(name)))
+            if format == "npy":
+                look.view.save_numbers(path, name, _head(head))
+            elif format == "html":
+                look.view.save(path, names=[name])
+            else:
+                look.view.save(path, "heatmap", name=name, head=_head(head), words=words, theme=theme)
+            content = path.read_bytes()
+        stem = re.sub(r"[^\w.-]", "-", f"{name}-{head}")
+        headers = {"Content-Disposition": f'attachment; filename="{stem}.{format}"'}
+        return Response(content, media_type=_MEDIA[format], headers=headers)
+
+    return await _drawn(request, id, draw)
+
+
+async def _drawn(request: Request, id: str, draw: Callable[[Look], Response]) -> Response:
+    return await answered(request, state_of(request).looks.draw(id, draw))
 
 
 def _head(given: str) -> Head:

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr
 
 from saccade.attention import edit, editable
 from saccade.errors import OptionError
+from saccade.serving.asked import answered
 from saccade.serving.events import event_stream
 from saccade.serving.inputs import read_input, read_inputs, read_text
 from saccade.serving.limits import check_options
@@ -80,7 +81,7 @@ async def predict(request: Request, name: str, body: PredictBody) -> dict[str, A
     served = state.models[name]
     check_options(body.options)
     inputs = await asyncio.to_thread(read_inputs, served, body.inputs, state.limits)
-    answers = await asyncio.wrap_future(served.worker.predict(inputs, body.options))
+    answers = await answered(request, served.worker.predict(inputs, body.options))
     return {"answers": [answer_record(answer) for answer in answers]}
 
 
@@ -108,7 +109,7 @@ async def look(request: Request, name: str, body: LookBody) -> dict[str, Any]:
     served = state.models[name]
     check_options(body.options)
     given = await asyncio.to_thread(read_input, served, body.input, state.limits)
-    return await asyncio.wrap_future(served.worker.run(lambda: _look(state, served, given, body)))
+    return await answered(request, served.worker.run(lambda: _look(state, served, given, body)))
 
 
 @router.post("/{name}/maps")

@@ -39,7 +39,7 @@ async def ready(request: Request) -> JSONResponse:
     """Whether it can answer: a model is there, and it is not about to end."""
     state = state_of(request)
     is_ready = bool(state.models) and not state.draining
-    return JSONResponse({"ready": is_ready, "models": list(state.models)}, 200 if is_ready else 503)
+    return JSONResponse({"ready": is_ready}, 200 if is_ready else 503)
 
 
 @router.get("/metrics", tags=["server"], response_class=PlainTextResponse)

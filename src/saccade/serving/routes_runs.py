@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Request
+from fastapi import APIRouter, Path, Query, Request
 from starlette.responses import StreamingResponse
 
 from saccade.serving.events import event
@@ -32,7 +32,8 @@ def list_runs(request: Request) -> list[dict[str, Any]]:
 def one_run(request: Request, name: str) -> dict[str, Any]:
     """All that was measured, and after how many updates one example was looked at."""
     run = _run(state_of(request), name)
-    return run.describe() | {"metrics": run.metrics(), "probes": run.probes()}
+    metrics, place = run.metrics()
+    return run.describe() | {"metrics": metrics, "place": place, "probes": run.probes()}
 
 
 @router.get("/{name}/probes/{step}")
@@ -42,19 +43,20 @@ def one_probe(request: Request, name: str, step: Annotated[int, Path(ge=0, le=10
 
 
 @router.get("/{name}/events", response_class=StreamingResponse, responses={200: {"content": {"text/event-stream": {}}}})
-async def run_events(request: Request, name: str, after: int = 0) -> StreamingResponse:
-    """What is measured from now on, or from an update on: events {"metric": ...}, then {"finished": true}."""
+async def run_events(
+    request: Request, name: str, after: Annotated[int, Query(ge=0, le=10**12)] = 0
+) -> StreamingResponse:
+    """What is measured after a place in the log, which /api/runs/{name} gives: events, {"finished": true} the last."""
     state = state_of(request)
     run = _run(state, name)
 
     async def pieces() -> AsyncIterator[bytes]:
-        place = 0
+        place = after
         while not state.draining:
             finished = run.finished  # asked first: what is written before the end is then read below
             lines, place = await asyncio.to_thread(read_metrics, run.folder / "metrics.jsonl", place)
             for line in lines:
-                if line["step"] > after:
-                    yield event({"metric": line})
+                yield event({"metric": line})
             if finished:
                 yield event({"finished": True})
                 return
@@ -66,7 +68,7 @@ async def run_events(request: Request, name: str, after: int = 0) -> StreamingRe
 
 def _runs(state: State) -> dict[str, Run]:
     folders = [(name, served.folder) for name, served in state.models.items()]
-    folders += [(name, one.folder) for name, one in state.models.pending.items()]
+    folders += [(name, one.folder) for name, one in list(state.models.pending.items())]
     return find_runs([] if state.runs is None else [state.runs], folders)
 
 

@@ -12,9 +12,10 @@ from urllib.parse import parse_qsl
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field, StrictStr, ValidationError
 
+from saccade.serving.asked import answered
 from saccade.serving.guard import same_key
 from saccade.serving.inputs import read_text
-from saccade.serving.languages import language_name
+from saccade.serving.languages import Detected, language_name
 from saccade.serving.models import Served
 from saccade.serving.refusals import Refused
 from saccade.serving.segments import Segmented, segment_html, segment_text
@@ -67,10 +68,12 @@ async def translate(request: Request) -> dict[str, Any]:
     texts = [body.q] if isinstance(body.q, str) else body.q
     if len(texts) > state.limits.texts:
         raise Refused(413, f"There are {len(texts)} texts; {state.limits.texts} are taken at once.")
-    found = [state.detector.detect(text)[:1] if body.source == AUTO else [] for text in texts]
+    for text in texts:
+        _check_length(state, text)
+    found = await asyncio.to_thread(_detected, state, texts) if body.source == AUTO else [[] for _ in texts]
     sources = [one[0].language if one else body.source for one in found]
     routes = [_model(state, source, body.target) for source in sources]
-    results = await _translated(state, routes, texts, body)
+    results = await _translated(request, routes, texts, body)
     answer: dict[str, list[Any]] = {"translatedText": [first for first, _ in results]}
     if body.source == AUTO:
         answer["detectedLanguage"] = [one[0]._asdict() if one else None for one in found]
@@ -85,9 +88,8 @@ async def detect(request: Request) -> list[dict[str, Any]]:
     state = state_of(request)
     body = _checked(DetectBody, await _given(request))
     _check_key(state, request, body.api_key)
-    if len(body.q) > state.limits.characters:
-        raise Refused(413, f"The text has {len(body.q):,} characters; {state.limits.characters:,} are taken.")
-    return [one._asdict() for one in state.detector.detect(body.q)]
+    _check_length(state, body.q)
+    return [one._asdict() for one in await asyncio.to_thread(state.detector.detect, body.q)]
 
 
 @router.get("/languages")
@@ -163,6 +165,16 @@ def _check_key(state: State, request: Request, given: str | None) -> None:
         raise Refused(403, "Invalid API key.")
 
 
+def _check_length(state: State, text: str) -> None:
+    if len(text) > state.limits.characters:
+        raise Refused(413, f"The text has {len(text):,} characters; {state.limits.characters:,} are taken.")
+
+
+def _detected(state: State, texts: list[str]) -> list[list[Detected]]:
+    """The likeliest language of each text; none where nothing can be told."""
+    return [state.detector.detect(text)[:1] for text in texts]
+
+
 def _model(state: State, source: str, target: str) -> Served | None:
     """The model from one language to another; None where there is nothing to do."""
     pairs = state.models.translators()
@@ -178,10 +190,10 @@ def _model(state: State, source: str, target: str) -> Served | None:
 
 
 async def _translated(
-    state: State, routes: list[Served | None], texts: list[str], body: TranslateBody
+    request: Request, routes: list[Served | None], texts: list[str], body: TranslateBody
 ) -> list[tuple[str, list[str]]]:
     """The best translation of each text, and others. All that goes to one model is asked for at once."""
-    cut = await asyncio.to_thread(_segmented, state, routes, texts, body.format)
+    cut = await asyncio.to_thread(_segmented, state_of(request), routes, texts, body.format)
     models = {served.name: served for served in routes if served is not None}
     asked: dict[str, list[str]] = {name: [] for name in models}
     for served, segmented in zip(routes, cut, strict=True):
@@ -193,8 +205,8 @@ async def _translated(
         if sentences
     }
     found: dict[str, Iterator[Answer]] = {}
-    for name, future in answers.items():
-        done: list[Answer] = await asyncio.wrap_future(future)
+    for name, asked_of in answers.items():
+        done = await answered(request, asked_of)
         found[name] = iter(done)
     results: list[tuple[str, list[str]]] = []
     for served, text, segmented in zip(routes, texts, cut, strict=True):
@@ -212,9 +224,9 @@ def _segmented(state: State, routes: list[Served | None], texts: list[str], form
     """The sentences of each text, none of them too long."""
     limits, cut = state.limits, []
     for served, text in zip(routes, texts, strict=True):
-        if len(text) > limits.characters:
-            raise Refused(413, f"A text has {len(text):,} characters; {limits.characters:,} are taken.")
         cut.append(segment_html(text) if format == "html" else segment_text(text))
+        if sum(len(one.sentences) for one in cut) > limits.sentences:
+            raise Refused(413, f"The texts have more than {limits.sentences:,} sentences, which are taken at once.")
         if served is not None:
             for sentence in cut[-1].sentences:
                 read_text(served, sentence, limits.characters, limits.tokens)
@@ -225,8 +237,7 @@ def _options(served: Served, count: int) -> dict[str, Any]:
     """How a model is asked for so many translations of each sentence."""
     if count == 1:
         return {"sample": False}
-    beam = getattr(served.predictor.bundle.decoding, "beam", 1)
-    return {"sample": False, "n_best": count, "beam": max(count, beam)}
+    return {"sample": False, "n_best": count, "beam": max(count, served.predictor.chosen({}).beam)}
 
 
 def _nth(segmented: Segmented, every: list[list[str]], number: int) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr
 
 from saccade.lens import EXAMPLES, Document
+from saccade.serving.asked import answered
 from saccade.serving.refusals import Refused
 from saccade.serving.state import state_of
 from saccade.serving.strict import StrictRoute
@@ -39,9 +39,8 @@ def presets() -> dict[str, Any]:
 
 
 @router.post("/walkthrough")
-def walk(request: Request, document: Document) -> dict[str, Any]:
+def walk(document: Document) -> dict[str, Any]:
     """Every step of attention with these numbers: the form of ``saccade explain --json``."""
-    state_of(request)
     return document.walkthrough().to_dict()
 
 
@@ -56,4 +55,4 @@ async def take_head(request: Request, id: str, body: HeadBody) -> dict[str, Any]
     if rows is not None and not rows:
         raise Refused(400, f"rows = {list(body.rows or ())}: there are {count}, counted from 0.")
     found = look.served.worker.run(lambda: head_document(look, body.name, body.head, rows))
-    return (await asyncio.wrap_future(found)).model_dump(mode="json", exclude_none=True)
+    return (await answered(request, found)).model_dump(mode="json", exclude_none=True)

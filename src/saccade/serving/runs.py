@@ -32,7 +32,7 @@ class Run:
     def describe(self) -> dict[str, Any]:
         """What it learns, how far it is, and how good."""
         recipe, result = self._recipe(), _json(self.folder / "result.json")
-        metrics = self.metrics()
+        metrics, _ = self.metrics()
         validated = [line["validation"] for line in metrics if isinstance(line.get("validation"), dict)]
         return {
             "name": self.name,
@@ -44,8 +44,9 @@ class Run:
             "scores": result.get("scores") or (validated[-1] if validated else {}),
         }
 
-    def metrics(self) -> list[dict[str, Any]]:
-        return read_metrics(self.folder / "metrics.jsonl")[0]
+    def metrics(self) -> tuple[list[dict[str, Any]], int]:
+        """All lines of the log, and the place after the last."""
+        return read_metrics(self.folder / "metrics.jsonl")
 
     def probes(self) -> list[int]:
         """The updates after which one example was looked at."""

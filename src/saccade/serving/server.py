@@ -8,6 +8,7 @@ import signal
 import socket
 import threading
 from collections.abc import Iterator
+from typing import cast
 
 import uvicorn
 
@@ -19,8 +20,6 @@ __all__ = ["listen", "make_server", "serve"]
 
 #: Seconds after the last new connection in which a request that is on its way may still arrive.
 GRACE = 0.3
-#: Seconds that requests may take once the server was told to end.
-DRAIN = 120
 BACKLOG = 1024
 #: Bytes of the first line and the headers of a request; of longer ones the connection is closed.
 LONGEST_HEAD = 1 << 19
@@ -47,12 +46,32 @@ class _Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._app.state.draining = True
+        waiting = [connection for one in sockets or [] for connection in _waiting(one)]
         for server in self.servers:
             server.close()
         for one in sockets or []:
             one.close()
-        await asyncio.sleep(GRACE)  # connections that were accepted may have sent a request that is not read yet
+        loop = asyncio.get_running_loop()
+        for connection in waiting:
+            await loop.connect_accepted_socket(self._connection, connection)
+        await asyncio.sleep(GRACE)  # a request that was sent may not have been read yet
+        for open_one in list(self.server_state.connections):
+            if isinstance(open_one, Connection):
+                open_one.end_unsent()
         await super().shutdown(sockets)
+
+    def _connection(self) -> Connection:
+        config = self.config
+        return cast(type[Connection], config.http_protocol_class)(config, self.server_state, self.lifespan.state)
+
+
+def _waiting(listening: socket.socket) -> Iterator[socket.socket]:
+    """The connections that the system has taken for us: they would be reset with the socket."""
+    with contextlib.suppress(OSError):  # no more, or closed already
+        while True:
+            connection, _ = listening.accept()
+            connection.setblocking(False)
+            yield connection
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -73,8 +92,10 @@ def listen(host: str, port: int) -> socket.socket:
 def make_server(app: Guard) -> uvicorn.Server:
     """What runs the application; setting ``should_exit`` ends it."""
 
+    limits = app.state.limits
+
     class _Connection(Connection):
-        seconds = app.state.limits.client_seconds
+        seconds = limits.client_seconds
 
     config = uvicorn.Config(
         app,
@@ -84,7 +105,7 @@ def make_server(app: Guard) -> uvicorn.Server:
         loop="asyncio",  # these two whatever else is installed: what is refused, and how, stays the same
         http=_Connection,
         timeout_keep_alive=KEPT_OPEN,
-        timeout_graceful_shutdown=DRAIN,
+        timeout_graceful_shutdown=int(limits.seconds + limits.map_seconds),  # whatever was taken is answered
         server_header=False,
         backlog=BACKLOG,
         h11_max_incomplete_event_size=LONGEST_HEAD,

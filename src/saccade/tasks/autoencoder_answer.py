@@ -129,6 +129,10 @@ class Rebuilder(ImagePredictor):
     def is_text(self) -> bool:
         return isinstance(self.task.medium, TextMedium)
 
+    @property
+    def takes_images(self) -> bool:
+        return not self.is_text
+
     def parse(self, given: str) -> Any:
         return given if self.is_text else super().parse(given)
 

@@ -55,10 +55,20 @@ class ImagePredictor(Predictor):
     """What all models that look at images take: pictures, and images of idx and .npz files by their number."""
 
     @property
+    def takes_images(self) -> bool:
+        return True
+
+    @property
     def shape(self) -> tuple[int, int, int]:
         """Height, width and channels of the images that the model takes."""
         shape: tuple[int, int, int] = self.task.shape
         return shape
+
+    @property
+    def patches(self) -> VisionConfig | None:
+        """How the model cuts an image into patches; None where it does not."""
+        config = self.model.config
+        return config if isinstance(config, VisionConfig) else None
 
     def parse(self, given: str) -> GivenImage:
         """``picture.png``, or one of many: ``images.npz:17``, ``t10k-images-idx3-ubyte.gz:17``, ``digits:17``,

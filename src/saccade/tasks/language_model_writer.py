@@ -100,6 +100,7 @@ class Writer(Predictor):
     """
 
     options = GenerationOptions
+    reads = True
     streams = True
     task: LanguageModel
 

@@ -121,6 +121,7 @@ class Filler(Predictor):
     """An opened masked language model. A mask is one token: where tokens are pieces of words, one piece."""
 
     options = FillOptions
+    reads = True
     task: MaskedLanguageModel
 
     def predict(

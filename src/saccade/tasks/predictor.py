@@ -33,6 +33,7 @@ class Predictor(ABC):
     options: ClassVar[type[Config]] = NoOptions  # what ``predict`` takes beside the inputs
     takes_workers: ClassVar[bool] = False  # whether several processes can share out the inputs
     streams: ClassVar[bool] = False  # whether an answer can be shown while it is made
+    reads: ClassVar[bool] = False  # whether it can look at a text of any length without an answer
 
     def __init__(
         self, bundle: Bundle, device: str = "cpu", precision: str = "fp32", workers: Workers | None = None
@@ -56,6 +57,11 @@ class Predictor(ABC):
 
     # --- inputs ---
 
+    @property
+    def takes_images(self) -> bool:
+        """Whether an input is an image; else it is a text."""
+        return False
+
     def parse(self, given: str) -> Any:
         """The input that an argument of the command line stands for: the text itself."""
         return given
@@ -69,6 +75,10 @@ class Predictor(ABC):
     def chosen(self, options: dict[str, Any]) -> Any:
         """The options in force: those given, over those that the model was trained with."""
         return self.options.read(self.bundle.decoding.model_dump() | options, "the options")
+
+    def is_drawn(self, options: dict[str, Any]) -> bool:
+        """Whether chance has a part in the answer: then who is asked together matters to it."""
+        return bool(self.chosen(options).model_dump().get("sample", False))
 
     @abstractmethod
     def predict(

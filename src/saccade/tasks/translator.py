@@ -150,6 +150,7 @@ class Translator(Predictor):
     """An opened model that turns one text into another."""
 
     options = SearchOptions
+    reads = True
     takes_workers = True
 
     def predict(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import torch
@@ -26,7 +27,7 @@ from saccade.tasks.task import Bundle, Task
 from saccade.text import SPECIAL_TOKENS, UNKNOWN, Tokenizer
 from saccade.text.vocabulary import Vocabulary
 
-__all__ = ["Neighbour", "WordMap", "WordVectors", "word_vectors"]
+__all__ = ["Neighbour", "WordMap", "WordVectors", "all_word_vectors", "word_vectors"]
 
 SPACE = "▁"
 #: Words on a map where none are named: the most frequent.
@@ -79,7 +80,7 @@ class WordVectors:
     one_hot: bool
     lowercase: bool = False  # words are looked up in lower case
 
-    @property
+    @cached_property
     def tokens(self) -> list[str]:
         """Every entry as it is shown: without the mark of the space before it."""
         if isinstance(self.vocabulary, Vocabulary):
@@ -87,7 +88,7 @@ class WordVectors:
         every = [self.vocabulary.token(id) for id in range(self.vocabulary.vocabulary_size)]
         return [token.removeprefix(SPACE) or token for token in every]
 
-    @property
+    @cached_property
     def candidates(self) -> list[int]:
         """The entries that are words: no special token, and of pieces those that begin a word."""
         if isinstance(self.vocabulary, Vocabulary):
@@ -126,46 +127,41 @@ class WordVectors:
         """The words whose vectors point most nearly the same way."""
         if count < 1:
             raise OptionError(f"At least 1 neighbour is looked for; not {count}.")
+        return [Neighbour(self.tokens[id], cosine) for id, cosine in self._nearest(word, count)]
+
+    def _nearest(self, word: str, count: int) -> list[tuple[int, float]]:
         own = set(self.ids(word))
         ids = [id for id in self.candidates if id not in own]
         cosines = F.cosine_similarity(self.vectors[ids], self.vector(word).unsqueeze(0))
         best = cosines.sort(descending=True, stable=True)
-        shown = self.tokens
-        return [
-            Neighbour(shown[ids[place]], value)
-            for place, value in zip(best.indices[:count].tolist(), best.values[:count].tolist(), strict=True)
-        ]
+        places = best.indices[:count].tolist()
+        return [(ids[place], float(cosines[place])) for place in places]
 
-    def map(self, words: Sequence[str] = ()) -> WordMap:
-        """Principal components of these words and their neighbours, or of the most frequent words."""
-        if words:
-            near = [one.word for word in words for one in self.neighbours(word, MAP_NEIGHBOURS)]
-            chosen = list(dict.fromkeys([*words, *near]))
-            vectors = torch.stack([self._shown_vector(word) for word in chosen])
-        else:
-            ids = self.candidates[:MAP_WORDS]
-            shown = self.tokens
-            chosen, vectors = [shown[id] for id in ids], self.vectors[ids]
+    def map(self, words: Sequence[str] = (), others: int = 0) -> WordMap:
+        """Principal components of these words, their neighbours and so many others, the most frequent ones.
+
+        Without any word or number: of the 100 most frequent.
+        """
+        placed = {word: self.vector(word) for word in words}
+        near = [id for word in words for id, _ in self._nearest(word, MAP_NEIGHBOURS)]
+        frequent = self.candidates[: others if words or others else MAP_WORDS]
+        for id in (*near, *frequent):
+            placed.setdefault(self.tokens[id], self.vectors[id])
+        chosen = list(placed)
         if len(chosen) < 3:
             raise OptionError(f"A map needs at least 3 words; the {self.name} vocabulary gives {len(chosen)}.")
-        centred = vectors.double() - vectors.double().mean(dim=0)
+        vectors = torch.stack(list(placed.values())).double()
+        centred = vectors - vectors.mean(dim=0)
         left, sizes, _ = torch.linalg.svd(centred, full_matrices=False)
         points = left[:, :2] * sizes[:2]
         largest = points.gather(0, points.abs().argmax(dim=0, keepdim=True))
         points = points * torch.where(largest < 0, -1.0, 1.0)  # the sign of a component is free: fix it
         return WordMap(chosen, points.float(), float((sizes[:2] ** 2).sum() / (sizes**2).sum()))
 
-    def _shown_vector(self, word: str) -> Float[Tensor, " D"]:
-        """Of a word as ``tokens`` shows it, or as it was asked for."""
-        try:
-            return self.vector(word)
-        except OptionError:
-            return self.vectors[self.tokens.index(word)]
-
 
 def word_vectors(bundle: Bundle, name: str | None = None) -> WordVectors:
     """An embedding of a model: the one of this name, or the first: source, target, input, words or pieces."""
-    found = {vectors.name: vectors for vectors in _all(bundle.model, bundle.task)}
+    found = all_word_vectors(bundle.model, bundle.task)
     if not found:
         raise OptionError(f"A model for {bundle.task.name} has no embedding of words.")
     if name is not None and name not in found:
@@ -173,10 +169,11 @@ def word_vectors(bundle: Bundle, name: str | None = None) -> WordVectors:
     return found[name] if name is not None else next(iter(found.values()))
 
 
-def _all(model: nn.Module, task: Task) -> list[WordVectors]:
+def all_word_vectors(model: nn.Module, task: Task) -> dict[str, WordVectors]:
+    """Every embedding of a model by its name; none where it has no words."""
     known = task.vocabularies()
     lowercase = isinstance(task, Tagging) and task.words.lowercase
-    found = []
+    found: dict[str, WordVectors] = {}
     for path, module in model.named_modules():
         if not isinstance(module, WordEmbedding | OneHot):
             continue
@@ -190,7 +187,7 @@ def _all(model: nn.Module, task: Task) -> list[WordVectors]:
             vectors = (
                 torch.eye(_size(vocabulary)) if isinstance(module, OneHot) else module.weight.detach().float().cpu()
             )
-            found.append(WordVectors(shown, vocabulary, vectors, one_hot, lowercase))
+            found[shown] = WordVectors(shown, vocabulary, vectors, one_hot, lowercase)
             break
     return found
 

@@ -150,9 +150,8 @@ class RunsPage {
   async follow(run, signal) {
     while (!signal.aborted && !run.finished) {
       try {
-        const after = run.metrics.at(-1)?.step ?? 0;
         for await (const told of events(
-          `/api/runs/${inPath(run.name)}/events?${query({ after })}`,
+          `/api/runs/${inPath(run.name)}/events?${query({ after: run.place })}`,
           undefined,
           signal,
         )) {

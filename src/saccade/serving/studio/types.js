@@ -78,7 +78,7 @@
  * @property {string | null} metric
  * @property {Record<string, number> | null} scores
  * @typedef {{step: number, loss?: number, rate?: number, seconds?: number, validation?: Record<string, number>}} Metric
- * @typedef {Run & {metrics: Metric[], probes: number[]}} RunDetails
+ * @typedef {Run & {metrics: Metric[], place: number, probes: number[]}} RunDetails
  * @typedef {{inputs: string[], outputs: string[], text: string, weights: number[][]}} Probe
  *
  * @typedef {Record<string, string>} Parts  the parameters of an address

@@ -8,10 +8,14 @@ import { Scatter } from "./scatter.js";
  * @typedef {import("./types.js").Studio} Studio
  * @typedef {import("./types.js").Parts} Parts
  * @typedef {import("./types.js").PageView} PageView
- * @typedef {{word: string, correlation: number}} Related
- * @typedef {{word: string, pieces: string[], sides: string[], neighbours: Related[], other?: Related}} Found
- * @typedef {{words: import("./scatter.js").WordPoint[], explained: number[]}} Plane
+ * @typedef {{word: string, cosine: number}} Near
+ * @typedef {{word: string, cosine: number, correlation: number}} Related
+ * @typedef {{word: string, pieces: number, sides: string[], neighbours: Near[], other?: Related}} Found
+ * @typedef {{words: import("./scatter.js").WordPoint[], share: number}} Plane
  */
+
+// Frequent words that are on the map beside those that are asked for.
+const OTHERS = 100;
 
 /** @param {HTMLElement} place @param {Studio} studio @returns {PageView} */
 export function open(place, studio) {
@@ -53,7 +57,7 @@ class WordsPage {
       make(
         "p",
         { class: "quiet" },
-        "correlation of what was learned of two words: 1 where their numbers rise and fall together",
+        "cosine of the angle between what was learned of two words: 1 where they point the same way",
       ),
       this.neighbours,
     );
@@ -106,20 +110,18 @@ class WordsPage {
         `${base}?${query({ word, other: parts.other, side: parts.side, neighbours: 12 })}`,
         signal,
       );
-      const near = found.neighbours.map((one) => plain(one.word)).filter((one) => /^\p{L}+$/u.test(one));
-      const words = [...new Set([word, ...(parts.other ? [parts.other] : []), ...near, ...this.frequent])].join(",");
-      this.drawPlane(await get(`${base}/map?${query({ side: parts.side, words })}`, signal));
+      const words = [word, ...(parts.other ? [parts.other] : [])].join(",");
+      this.drawPlane(await get(`${base}/map?${query({ side: parts.side, words, others: OTHERS })}`, signal));
       this.draw(found, parts);
     });
     return undefined;
   }
 
   /** @param {Plane} plane */
-  drawPlane({ words, explained }) {
+  drawPlane({ words, share }) {
     this.scatter.show(words);
-    const kept = explained.reduce((sum, share) => sum + share, 0);
     this.note.textContent =
-      `The two directions in which these words differ most; they keep ${number(100 * kept, 0)} % of the differences, ` +
+      `The two directions in which these words differ most; they keep ${number(100 * share, 0)} % of the differences, ` +
       "so words that are near here may be far apart in the others.";
   }
 
@@ -129,28 +131,28 @@ class WordsPage {
     this.side.replaceChildren(...found.sides.map((side) => make("option", { value: side }, side)));
     this.side.value = parts.side ?? found.sides[0];
     this.neighbours.replaceChildren(
-      ...found.neighbours.map(({ word, correlation }) => {
+      ...found.neighbours.map(({ word, cosine }) => {
         const item = make(
           "li",
           {},
           make(
             "button",
-            { type: "button", class: "word", onclick: () => this.change({ word: plain(word) }) },
+            { type: "button", class: "word", onclick: () => this.change({ word }) },
             visible(word),
           ),
-          make("span", { class: "mono" }, number(correlation, 3)),
+          make("span", { class: "mono" }, number(cosine, 3)),
         );
-        item.style.setProperty("--share", String(Math.max(0, correlation)));
+        item.style.setProperty("--share", String(Math.max(0, cosine)));
         return item;
       }),
     );
     this.scatter.mark(
-      [found.word, ...(found.other ? [found.other.word] : []), ...found.neighbours.map(({ word }) => plain(word))],
+      [found.word, ...(found.other ? [found.other.word] : []), ...found.neighbours.map(({ word }) => word)],
       found.word,
     );
     reveal(this.pair, Boolean(found.other));
     if (!found.other) return;
-    const { word, correlation } = found.other;
+    const { word, cosine, correlation } = found.other;
     this.pair.replaceChildren(
       make("h2", {}, `${visible(found.word)} and ${visible(word)}`),
       make(
@@ -158,6 +160,8 @@ class WordsPage {
         { class: "two" },
         make("dt", {}, "correlation"),
         make("dd", { class: "mono" }, number(correlation, 4)),
+        make("dt", {}, "cosine"),
+        make("dd", { class: "mono" }, number(cosine, 4)),
       ),
     );
   }
@@ -165,9 +169,4 @@ class WordsPage {
   redraw() {
     this.scatter.draw();
   }
-}
-
-/** A word without the mark of where it begins. @param {string} token */
-function plain(token) {
-  return token.replace(/^▁/, "");
 }
