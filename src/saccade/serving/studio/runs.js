@@ -150,16 +150,14 @@ class RunsPage {
   async follow(run, signal) {
     while (!signal.aborted && !run.finished) {
       try {
-        for await (const told of events(
-          `/api/runs/${inPath(run.name)}/events?${query({ after: run.place })}`,
-          undefined,
-          signal,
-        )) {
+        const path = `/api/runs/${inPath(run.name)}/events?${query({ after: run.place })}`;
+        for await (const told of events(path, undefined, signal)) {
           if (told.finished) run.finished = true;
           if (told.metric) run.metrics.push(told.metric);
           if (told.metric?.validation) await this.readProbes(run);
           this.draw();
         }
+        if (!run.finished) Object.assign(run, await get(`/api/runs/${inPath(run.name)}`, signal)); // it broke off
       } catch (error) {
         if (isStopped(error)) return;
       }

@@ -121,7 +121,8 @@ class WordsPage {
   drawPlane({ words, share }) {
     this.scatter.show(words);
     this.note.textContent =
-      `The two directions in which these words differ most; they keep ${number(100 * share, 0)} % of the differences, ` +
+      "The two directions in which these words differ most; " +
+      `they keep ${number(100 * share, 0)} % of the differences, ` +
       "so words that are near here may be far apart in the others.";
   }
 
