@@ -94,7 +94,7 @@ def test_words_and_their_neighbours(open_studio: OpenStudio, running: Running) -
 
 def test_an_unknown_word_is_a_sentence(open_studio: OpenStudio) -> None:
     page = open_studio("/words?m=back&word=zebra", may_refuse=True)
-    expect(page.locator("#status .error")).to_have_text("The word 'zebra' is not in the vocabulary of this model.")
+    expect(page.locator("#status .error")).to_have_text("The model does not know the word 'zebra' (source vocabulary).")
 
 
 def test_words_begins_with_a_model_that_has_words(

@@ -48,9 +48,13 @@ export class TextInput {
 }
 
 export class ImageInput {
-  /** @param {Model} model @param {(image: {sample: number} | {png: string}) => void} changed */
-  constructor(model, changed) {
+  /**
+   * @param {Model} model @param {(image: {sample: number} | {png: string}) => void} changed
+   * @param {(sentence: string) => void} told what is wrong with a file
+   */
+  constructor(model, changed, told) {
     this.changed = changed;
+    this.told = told;
     this.size = model.image ?? { height: 28, width: 28 };
     this.pad = make("canvas", {
       class: "pad",
@@ -146,7 +150,9 @@ export class ImageInput {
   async upload(file) {
     const chosen = file.files?.[0];
     if (!chosen) return;
-    const image = await createImageBitmap(chosen);
+    file.value = ""; // so that the same file can be chosen again
+    const image = await createImageBitmap(chosen).catch(() => null);
+    if (!image) return this.told(`The file ${chosen.name} is no picture that can be read; choose a PNG or a JPEG.`);
     const { width, height } = this.pad;
     const scale = Math.min(width / image.width, height / image.height);
     this.wipe(false);
@@ -158,7 +164,7 @@ export class ImageInput {
       image.width * scale,
       image.height * scale,
     );
-    this.changed({ png: this.png() });
+    return this.changed({ png: this.png() });
   }
 
   /** The image that was looked at, to be drawn on. @param {import("./types.js").ShownImage} image */

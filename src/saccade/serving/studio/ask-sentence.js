@@ -1,10 +1,10 @@
 // One sentence (or image): what is asked, what is answered, and what was looked at.
 
 import { alternativesElement, answerElement } from "./answers.js";
-import { events, inPath, post } from "./api.js";
+import { Refused, events, inPath, post } from "./api.js";
 import { Figure, isWritten } from "./ask-figure.js";
 import { ImageInput, TextInput } from "./ask-input.js";
-import { answerParts, editsOf, isEdited, optionsOf, settle } from "./ask-state.js";
+import { ANSWERS, answerParts, editsOf, isComparable, isEdited, optionsOf, settle } from "./ask-state.js";
 import { make, number, reveal } from "./dom.js";
 
 /**
@@ -18,6 +18,7 @@ import { make, number, reveal } from "./dom.js";
  * @property {(given: Given, isFinal: boolean) => void} asked
  * @property {(parts: Record<string, string | null>, how?: "push" | "replace") => void} changed
  * @property {(row: number, column: number) => void} moved
+ * @property {(sentence: string) => void} told
  */
 
 const MOST_KEPT = 24; // looks
@@ -53,6 +54,7 @@ export class Sentence {
     this.changed = null;
     /** @type {Given} */
     this.given = "";
+    this.isSpelt = false; // written letter by letter
     /** @type {Map<string, Look>} */
     this.kept = new Map();
   }
@@ -63,7 +65,7 @@ export class Sentence {
     this.model = model;
     this.clear();
     this.input = model.image
-      ? new ImageInput(model, (image) => this.listener.asked(image, true))
+      ? new ImageInput(model, (image) => this.listener.asked(image, true), this.listener.told)
       : new TextInput(this.label, (text, isFinal) => this.listener.asked(text, isFinal));
     this.inputPlace.replaceChildren(this.input.element);
   }
@@ -87,6 +89,9 @@ export class Sentence {
     const { model } = this;
     if (!model) return;
     this.given = given;
+    if (state.which >= ANSWERS) {
+      throw new Refused(`The address asks for answer ${state.which + 1}; there are at most ${ANSWERS} here.`, 400);
+    }
     const options = optionsOf(model, state);
     const request = { input: given, options, which: state.which };
     const isNew = !this.kept.has(JSON.stringify([model.name, request]));
@@ -143,8 +148,8 @@ export class Sentence {
     return this.changed && state.shown !== "before" ? this.changed : this.look;
   }
 
-  /** @param {AskState} state */
-  async draw(state) {
+  /** @param {AskState} state @param {Sentence | null} first another one that this one is compared with */
+  async draw(state, first = null) {
     const { model, look } = this;
     const shown = this.shown(state);
     if (!model || !look || !shown) return;
@@ -158,7 +163,22 @@ export class Sentence {
     const { given } = this;
     const its = answerParts(state, shown === this.changed);
     const walked = typeof given === "string" ? { m: model.name, t: given, ...its } : null;
-    await this.figure.show(shown, settled, seen, state.shown === "difference" && this.changed ? look : null, walked);
+    await this.figure.show(shown, settled, seen, this.compared(state, first?.shown(state) ?? null), walked);
+  }
+
+  /**
+   * What the weights are compared with, and how the picture says so.
+   * @param {AskState} state @param {Look | null} first
+   */
+  compared(state, first) {
+    const { look, changed } = this;
+    const shown = this.shown(state);
+    if (first && shown && isComparable(state, first, shown, false))
+      return { label: "second less first", before: first };
+    if (!look || !changed) return { label: "", before: null };
+    if (shown === look) return { label: "before", before: null };
+    const isDifference = state.shown === "difference" && isComparable(state, look, changed, !state.swap);
+    return isDifference ? { label: "after less before", before: look } : { label: "after", before: null };
   }
 
   /** @param {Model} model @param {Look} look @param {AskState} state @param {Settled | null} settled */
@@ -173,8 +193,8 @@ export class Sentence {
       else if (isOfWords) this.listener.changed({ row: String(word + start), col: null, pin: "1" });
       else this.listener.changed({ h: "alignment", row: String(word), col: null, pin: "1" }, "push");
     };
-    const isSpelt = words.every((word) => word.length === 1); // buttons of single letters help nobody
-    const chosen = !isSpelt && (isOfWords || (settled && look.alignment)) ? pin : null;
+    this.isSpelt = words.every((word) => word.length === 1); // buttons of single letters help nobody
+    const chosen = !this.isSpelt && (isOfWords || (settled && look.alignment)) ? pin : null;
     const answer = answerElement(model, look.answer, look, { words, step: state.step, chosen, pinned });
     const score =
       typeof look.answer.score === "number" && look.answer.tokens
@@ -213,7 +233,7 @@ export class Sentence {
     back.disabled = step <= 1;
     on.disabled = step >= count;
     const said = this.steps.querySelector("span");
-    if (said) said.textContent = `word ${step} of ${count}`;
+    if (said) said.textContent = `${this.isSpelt ? "letter" : "word"} ${step} of ${count}`;
   }
 
   /**

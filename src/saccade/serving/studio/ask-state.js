@@ -3,7 +3,7 @@
 import { wholeNumber } from "./address.js";
 import { stackOf } from "./api.js";
 
-const ANSWERS = 5;
+export const ANSWERS = 5;
 const WRITTEN_TOKENS = 40;
 
 /**
@@ -27,6 +27,7 @@ const WRITTEN_TOKENS = 40;
  * @property {string[]} off  heads that are switched off
  * @property {[string, number, number][]} cut  links that are cut
  * @property {[string, string] | null} swap
+ * @property {boolean} isDifference  of two texts, the second less the first
  * @property {string} shown  weights "after" a change, "before" it, or their "difference"
  *
  * @typedef {object} Settled  the same for one look: nothing is left open
@@ -56,6 +57,7 @@ export function readState(parts) {
     off: (parts.off ?? "").split(",").filter(Boolean),
     cut: (parts.cut ?? "").split(",").flatMap((link) => readLink(link)),
     swap: swap.length === 2 && swap[0] ? [swap[0], swap[1]] : null,
+    isDifference: parts.d === "1",
     shown: ["before", "difference"].includes(parts.show) ? parts.show : "after",
   };
 }
@@ -91,6 +93,18 @@ export function optionsOf(model, state) {
   else if (has("seed")) options.seed = state.seed;
   if (has("max_tokens")) options.max_tokens = WRITTEN_TOKENS;
   return options;
+}
+
+/**
+ * Whether the weights of one look can be taken from those of the other, cell by cell.
+ * @param {AskState} state @param {Look} before @param {Look} after
+ * @param {boolean} isSameText whether rows have to agree
+ */
+export function isComparable(state, before, after, isSameText) {
+  const [one, other] = [before, after].map((look) => (look.id === null ? null : settle(state, look)));
+  if (!one || !other || one.attention.name !== other.attention.name || one.head !== other.head) return false;
+  if (one.rows.length !== other.rows.length || one.columns.length !== other.columns.length) return false;
+  return !isSameText || one.rows.join("\n") === other.rows.join("\n");
 }
 
 /** Whether the answer is drawn at random, not searched for. @param {Model} model @param {AskState} state */
@@ -134,7 +148,7 @@ export function settle(state, look) {
   const attention = named ?? look.attentions.find((one) => one.name === look.layer) ?? look.attentions.at(-1);
   if (!attention) return null;
   const head = settledHead(state, look, attention, Boolean(named));
-  const view = settledView(state, look, attention, head);
+  const view = settledView(state, look, attention);
   if (head === "alignment" && look.alignment) {
     const { rows, columns } = look.alignment;
     return { attention, head, words: true, view, rows, columns };
@@ -156,11 +170,11 @@ function settledHead(state, look, attention, isNamed) {
   return "0";
 }
 
-/** @param {AskState} state @param {Look} look @param {Attention} attention @param {string} head */
-function settledView(state, look, attention, head) {
+/** @param {AskState} state @param {Look} look @param {Attention} attention */
+function settledView(state, look, attention) {
   const hasPicture = Boolean(look.image) && isOfPatches(look, attention);
   if (state.view === "picture") return hasPicture ? "picture" : "map";
-  if (state.view === "map" || (state.view === "arcs" && head !== "rollout")) return state.view;
+  if (state.view === "map" || state.view === "arcs") return state.view;
   return hasPicture ? "picture" : "map";
 }
 

@@ -4,7 +4,7 @@ import { Refused, stackOf } from "./api.js";
 import { Edits } from "./ask-edits.js";
 import { Saving } from "./ask-saving.js";
 import { Sentence } from "./ask-sentence.js";
-import { isDrawnAnswer, isOfPatches, readState, settle } from "./ask-state.js";
+import { isComparable, isDrawnAnswer, isOfPatches, readState, settle } from "./ask-state.js";
 import { choice, make, reveal, setChoice } from "./dom.js";
 import { HeadGrid } from "./heads.js";
 
@@ -39,6 +39,11 @@ class AskPage {
       onchange: () => this.change({ t2: this.two.checked ? this.secondText() : null }, "push"),
     });
     this.twoLabel = make("label", { class: "check" }, this.two, "two texts");
+    this.difference = make("input", {
+      type: "checkbox",
+      onchange: () => this.change({ d: this.difference.checked ? "1" : null }, "push"),
+    });
+    this.differenceLabel = make("label", { class: "check", hidden: true }, this.difference, "second less first");
     this.examples = make("select", { "aria-label": "An example", onchange: () => this.tryExample() });
     this.how = choice(
       "Answers",
@@ -110,7 +115,15 @@ class AskPage {
       this.edits.element,
     );
     this.seen = make("div", { class: "stage" }, make("div", {}, controls, this.stage, this.saving.element), this.aside);
-    const tools = make("div", { class: "row ask-tools" }, this.examples, this.how, this.again, this.twoLabel);
+    const tools = make(
+      "div",
+      { class: "row ask-tools" },
+      this.examples,
+      this.how,
+      this.again,
+      this.twoLabel,
+      this.differenceLabel,
+    );
     reveal(this.seen, false);
     this.element = make("div", { class: "ask" }, make("h1", { class: "unseen" }, "Ask"), this.texts, tools, this.seen);
     /** @type {AskState} */
@@ -126,6 +139,7 @@ class AskPage {
         asked: (given, isFinal) => this.ask(key, given, isFinal),
         changed: (parts, how) => this.change(parts, how),
         moved: (row, column) => this.moved(row, column),
+        told: (sentence) => this.studio.status.say(sentence),
       },
       label,
     );
@@ -209,12 +223,26 @@ class AskPage {
       else await sentence.ask(given[place], states[place], signal);
     }
     signal.throwIfAborted();
-    await Promise.all([...used.map((one, place) => one.draw(states[place])), this.drawControls()]);
+    this.showDifference(used.length === 2);
+    const first = this.state.isDifference ? used[0] : null;
+    const drawn = used.map((one, place) => one.draw(states[place], place ? first : null));
+    await Promise.all([...drawn, this.drawControls()]);
+  }
+
+  /** Offers the difference of two texts where their maps have the same shape. @param {boolean} isTwo */
+  showDifference(isTwo) {
+    const [one, other] = this.sentences.map((sentence) => sentence.shown(this.state));
+    const isThere = one !== null && other !== null && isComparable(this.state, one, other, false);
+    reveal(this.differenceLabel, isTwo);
+    this.difference.disabled = !isThere;
+    this.difference.checked = this.state.isDifference && isThere;
+    this.differenceLabel.title = isThere ? "" : "The two maps have different numbers of rows or columns.";
   }
 
   /** @param {Model} model @param {boolean} isTwo */
   showTools(model, isTwo) {
     this.two.checked = isTwo;
+    reveal(this.differenceLabel, isTwo);
     reveal(this.twoLabel, !model.image);
     this.texts.toggleAttribute("data-two", isTwo);
     this.stage.toggleAttribute("data-two", isTwo);
@@ -256,9 +284,10 @@ class AskPage {
 
   /** @param {Sentence} sentence @returns {import("./ask-edits.js").Outcome | null} */
   outcome({ model, look, changed }) {
-    return model && look && changed
-      ? { before: look, after: changed, isDrawn: isDrawnAnswer(model, this.state) }
-      : null;
+    if (!model || !look || !changed) return null;
+    const { state } = this;
+    const isSame = isComparable(state, look, changed, !state.swap);
+    return { before: look, after: changed, isComparable: isSame, isDrawn: isDrawnAnswer(model, state) };
   }
 
   /** Shows only what this model has. @param {Look} look @param {import("./ask-state.js").Settled} settled */

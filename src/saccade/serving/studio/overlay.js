@@ -96,7 +96,7 @@ export class Overlay {
   }
 }
 
-/** An image as it is, a pixel a pixel. @param {ShownImage} image */
+/** An image as it is, a pixel a pixel. @param {Pick<ShownImage, "height" | "width" | "pixels">} image */
 export function imagePicture(image) {
   const data = new ImageData(image.width, image.height);
   const flat = image.pixels.flat();

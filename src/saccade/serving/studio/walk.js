@@ -121,11 +121,17 @@ class WalkPage {
   /** @param {Record<string, string | null>} parts @param {"push" | "replace"} [how] */
   change(parts, how = "replace") {
     this.studio.go(parts, how);
-    void this.show(this.studio.parts());
+    void this.follow(this.studio.parts());
   }
 
   /** @param {Parts} parts */
   async show(parts) {
+    for (const view of this.views) view.edited = ""; // whoever went back begins a new change
+    await this.follow(parts);
+  }
+
+  /** @param {Parts} parts */
+  async follow(parts) {
     await this.studio.status.during("Walking", async (signal) => {
       this.presets ??= await get("/api/walkthroughs", signal);
       this.showSource(parts); // also where the numbers are refused
@@ -184,7 +190,9 @@ class WalkPage {
 
   stepView() {
     return new StepView({
-      edited: (name, place, value) => this.change({ e: withEdit(this.edits(), { name, place, value }) }),
+      edited: (name, place, value, isFirst) => {
+        this.change({ e: withEdit(this.edits(), { name, place, value }) }, isFirst ? "push" : "replace");
+      },
       returned: (name, place) => this.keepEdits((one) => !isAt(one, name, place)),
       masked: (row, column) => this.toggleMask(row, column),
       pointed: (name, row, column) => this.light(name, row, column),
