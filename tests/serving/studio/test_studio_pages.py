@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
-from servers import Running
-from studio_pages import OpenStudio, violations
+from servers import Runner, Running
+from studio_pages import OpenStudio, held, violations
 
 from saccade.lens.ramp import difference_ramp, ramp
+from saccade.serving import Limits, Models
 
 TEXT = "the+black+cat+sees+the+dog."
 PAGES = {
@@ -74,3 +81,37 @@ def test_what_is_not_there_is_refused(open_studio: OpenStudio, running: Running)
     expect(page.locator("#status .error")).to_be_hidden()
     page.go_back()
     expect(page.locator("#status .error")).to_be_visible()
+
+
+UNTIL = "import pathlib, sys, time\nwhile not pathlib.Path(sys.argv[1]).exists(): time.sleep(0.05)"
+
+
+def test_while_the_first_model_is_trained_the_page_shows_how(
+    open_studio: OpenStudio, runner: Runner, tiny_run: Path, tmp_path: Path
+) -> None:
+    run, end = tmp_path / "late", tmp_path / "end"
+    shutil.copytree(tiny_run, run, ignore=shutil.ignore_patterns("result.json"))
+    models = Models(Limits())
+    models.expect("late", run, subprocess.Popen([sys.executable, "-c", UNTIL, end], stderr=subprocess.PIPE))
+    page = open_studio("/ask", url=runner.start(models).url, until=".training")
+    expect(page.get_by_role("heading", name="The model late is being trained")).to_be_visible()
+    expect(page.locator("#model option")).to_have_text("late · being trained")
+    expect(page.locator(".training canvas")).to_have_attribute("aria-label", re.compile("^training loss: .* points$"))
+    assert violations(page) == []
+    page.get_by_role("link", name="The page Runs").click()
+    expect(page.locator(".run-title")).to_have_text("late")
+    page.go_back()
+    page.wait_for_selector(".training")
+    end.touch()
+    page.wait_for_selector("textarea")
+    expect(page.locator(".training")).to_have_count(0)
+
+
+def test_opening_many_models_is_told(open_studio: OpenStudio, running: Running) -> None:
+    page = open_studio("/runs")
+    waiting = held(page, "**/api/models")
+    page.goto(f"{running.url}/ask?m=tiny&t={TEXT}")
+    expect(page.locator(".working span")).to_have_text("Opening the models …")
+    waiting[0].continue_()
+    page.wait_for_selector(".answer")
+    expect(page.locator(".working")).to_be_hidden()

@@ -4,6 +4,7 @@ import { address, addressOf, changeAddress, goTo, whenReturned } from "./address
 import { get } from "./api.js";
 import { byId, make, reveal, visible } from "./dom.js";
 import { Status } from "./status.js";
+import { TrainingView } from "./training.js";
 
 /**
  * @typedef {import("./types.js").Model} Model
@@ -20,6 +21,7 @@ const LOADERS = {
   words: () => import("./words.js"),
 };
 const PAUSE = 700; // milliseconds between two looks at a model that is being trained
+const SILENT = 200; // milliseconds: what takes longer says so
 const WITH_MODEL = ["ask", "map", "words"];
 /** @type {Record<string, string>} */
 const TITLES = { ask: "Ask", walk: "Walk", map: "Map", runs: "Runs", words: "Words" };
@@ -30,6 +32,8 @@ const dialog = /** @type {HTMLDialogElement} */ (byId("keys"));
 /** @type {PageView | null} */
 let view = null;
 let shownPage = "";
+/** @type {TrainingView | null} */
+let training = null;
 
 /** @type {Studio} */
 const studio = {
@@ -202,25 +206,40 @@ function listen() {
   });
 }
 
-/** Reads which models there are; while the first is still being trained, says how far it is. */
+/** Reads which models there are; while the first is still being trained, shows how it learns. */
 async function readModels() {
+  const opening = setTimeout(() => studio.status.wait("Opening the models …"), SILENT);
+  let isOpening = true;
+  const opened = () => {
+    clearTimeout(opening);
+    if (isOpening) studio.status.wait(null);
+    isOpening = false;
+  };
   for (;;) {
     /** @type {(Model & {ready: boolean, progress: number, steps: number | null, failure: string | null})[]} */
-    const found = await get("/api/models");
+    const found = await get("/api/models").finally(opened);
     studio.models = found.filter((one) => one.ready !== false);
     const waiting = found.find((one) => one.ready === false);
     if (studio.models.length || !waiting || waiting.failure) {
-      studio.status.wait(null);
+      training?.element.remove();
       return studio.status.say(studio.models.length ? null : (waiting?.failure ?? null));
     }
-    const { name, progress, steps } = waiting;
-    const far = steps ? `: step ${progress} of ${steps}, ${Math.floor((100 * progress) / steps)} %` : "";
-    studio.status.wait(
-      `The model ${name} is being trained${far}. The page Runs shows how it learns.`,
-      progress / (steps ?? 1),
-    );
+    await showTraining(waiting);
     await new Promise((resume) => setTimeout(resume, PAUSE));
   }
+}
+
+/** In the place of a page that needs the model. @param {import("./training.js").Training} waiting */
+async function showTraining(waiting) {
+  const { page, parts } = address();
+  chooser.replaceChildren(make("option", {}, `${waiting.name} · being trained`));
+  reveal(byId("model-choice"), WITH_MODEL.includes(page));
+  training ??= new TrainingView();
+  if (needsModel(page, parts) && !training.element.isConnected) {
+    leavePage(null);
+    content.replaceChildren(training.element);
+  }
+  await training.show(waiting).catch(() => undefined); // its log may not be there yet
 }
 
 /** Walk needs no model, but offers one as soon as it is there. */
