@@ -20,7 +20,7 @@ FLAGS = [
 ]
 PATIENCE = 30_000  # milliseconds: a machine may be busy with other things
 #: What Chromium writes when the server refuses something, which a test may want to see.
-REFUSED = re.compile(r"Failed to load resource: the server responded with a status of 4\d\d")
+REFUSED = re.compile(r"Failed to load resource: the server responded with a status of (4\d\d|503)")
 
 
 @pytest.fixture(scope="module")

@@ -170,7 +170,25 @@ def test_a_wrong_number_waits(open_studio: OpenStudio) -> None:
     cell = page.get_by_label("Inputs, row input 1, column 1")
     cell.fill("one")
     expect(cell).to_have_attribute("data-wrong", "")
+    note = page.locator("[data-step=inputs] small")
+    expect(note).to_have_text("«one» is no number; Esc puts the old one back")
     assert_same(page, explained())
+    cell.press("Escape")
+    expect(cell).to_have_value("1")
+    expect(note).to_contain_text("3 × 4")
+
+
+def test_back_undoes_a_number(open_studio: OpenStudio) -> None:
+    page = open_studio("/walk")
+    cell = page.get_by_label("Inputs, row input 1, column 2")
+    cell.fill("2.5")
+    page.get_by_label("Inputs, row input 2, column 1").fill("7")
+    page.wait_for_function("() => new URL(location.href).searchParams.get('e') === 'inputs:0:1:2.5,inputs:1:0:7'")
+    page.go_back()
+    page.wait_for_function("() => new URL(location.href).searchParams.get('e') === 'inputs:0:1:2.5'")
+    page.go_back()
+    expect(cell).to_have_value("0")
+    assert "e" not in parts_of(page)
 
 
 def test_the_real_numbers_of_a_head(open_studio: OpenStudio, running: Running) -> None:

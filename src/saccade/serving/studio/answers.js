@@ -19,6 +19,7 @@ import { colourOf, isDarkInk } from "./ramp.js";
 const TAG_COLOURS = 8; // in the style sheet: tag-0 ... tag-7
 const MOST_SHOWN = 5;
 const SURE = 0.9;
+const LONGEST = 200; // letters of a word with a tag
 
 /**
  * @param {Model} model @param {AnswerRecord} answer @param {Look | null} look what there is to see of it
@@ -80,7 +81,7 @@ function tags(answer) {
     return make(
       "li",
       { class: kind },
-      make("bdi", { title: word }, shortened(visible(word))),
+      make("bdi", { title: word }, shortened(visible(word), LONGEST)),
       make("span", { class: "tag-name" }, tag, doubt),
     );
   });

@@ -41,7 +41,7 @@ export class Figure {
       pinned: (row) => pinned(row, this.column),
     });
     this.arcs = new Arcs((row) => pinned(row, this.column));
-    this.overlay = new Overlay((row, column) => this.onPatch(row, column));
+    this.overlay = new Overlay((row, column) => this.onPatch(row, column), id);
     this.element = make(
       "section",
       { class: "figure", "aria-label": "Attention" },

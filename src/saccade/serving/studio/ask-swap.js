@@ -10,6 +10,7 @@ import { make, reveal, shortened } from "./dom.js";
  * @property {string} after
  */
 
+const MOST_AROUND = 12; // words: what is not told apart by so many is not offered
 const WORD = /[\p{L}\p{N}'’-]+/gu;
 
 export class Swap {
@@ -54,27 +55,28 @@ function placesOf(text) {
   const words = [...text.matchAll(WORD)].map((found) => {
     return { word: found[0], start: found.index, end: found.index + found[0].length };
   });
-  return words.map(({ word, start, end }, place) => {
+  return words.flatMap(({ word, start, end }, place) => {
     let [first, last] = [place, place];
     const phrase = () => text.slice(words[first].start, words[last].end);
-    while (timesIn(text, phrase()) > 1 && (first > 0 || last < words.length - 1)) {
+    while (!isOnce(text, phrase()) && last - first < MOST_AROUND && (first > 0 || last < words.length - 1)) {
       if (first > 0) first -= 1;
       else last += 1;
     }
+    if (!isOnce(text, phrase())) return [];
     const same = words.filter((one) => one.word === word);
     const which = same.length > 1 ? ` (${same.findIndex((one) => one.start === start) + 1} of ${same.length})` : "";
     const [before, after] = [text.slice(words[first].start, start), text.slice(end, words[last].end)];
-    return { label: shortened(word) + which, phrase: phrase(), before, after };
+    return [{ label: shortened(word) + which, phrase: phrase(), before, after }];
   });
 }
 
-/** How often a phrase stands in a text between ends of words. @param {string} text @param {string} phrase */
-function timesIn(text, phrase) {
+/** Whether a phrase stands once in a text, between ends of words. @param {string} text @param {string} phrase */
+function isOnce(text, phrase) {
   const isPart = (/** @type {string} */ two) => /^[\p{L}\p{N}]{2}$/u.test(two);
   let count = 0;
-  for (let at = text.indexOf(phrase); at >= 0; at = text.indexOf(phrase, at + 1)) {
+  for (let at = text.indexOf(phrase); at >= 0 && count < 2; at = text.indexOf(phrase, at + 1)) {
     const end = at + phrase.length;
     if (!isPart(text.slice(Math.max(0, at - 1), at + 1)) && !isPart(text.slice(end - 1, end + 1))) count += 1;
   }
-  return count;
+  return count === 1;
 }

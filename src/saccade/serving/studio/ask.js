@@ -5,6 +5,7 @@ import { Edits } from "./ask-edits.js";
 import { Saving } from "./ask-saving.js";
 import { Sentence } from "./ask-sentence.js";
 import { isComparable, isDrawnAnswer, isOfPatches, readState, settle } from "./ask-state.js";
+import { Tools } from "./ask-tools.js";
 import { choice, make, reveal, setChoice } from "./dom.js";
 import { HeadGrid } from "./heads.js";
 
@@ -34,47 +35,14 @@ class AskPage {
   constructor(studio) {
     this.studio = studio;
     this.sentences = [this.sentence("t", "Your text"), this.sentence("t2", "The second text")];
-    this.two = make("input", {
-      type: "checkbox",
-      onchange: () => this.change({ t2: this.two.checked ? this.secondText() : null }, "push"),
+    this.tools = new Tools({
+      changed: (parts) => this.change(parts, "push"),
+      tried: (example) => this.ask("t", example, true),
+      second: () => this.secondText(),
     });
-    this.twoLabel = make("label", { class: "check" }, this.two, "two texts");
-    this.difference = make("input", {
-      type: "checkbox",
-      onchange: () => this.change({ d: this.difference.checked ? "1" : null }, "push"),
-    });
-    this.differenceLabel = make("label", { class: "check", hidden: true }, this.difference, "second less first");
-    this.examples = make("select", { "aria-label": "An example", onchange: () => this.tryExample() });
-    this.how = choice(
-      "Answers",
-      "how",
-      [
-        ["best", "best answers"],
-        ["draw", "drawn answers"],
-      ],
-      (value) => this.change({ how: value === "draw" ? "draw" : null, n: null, pin: null, step: null }, "push"),
-    );
-    this.again = make(
-      "button",
-      {
-        type: "button",
-        class: "small",
-        onclick: () => this.change({ seed: String(this.state.seed + 1), n: null, pin: null }, "push"),
-      },
-      "Draw again",
-    );
     this.texts = make("div", { class: "texts" }, ...this.sentences.map((one) => one.element));
-    this.together = choice(
-      "Heads",
-      "together",
-      [
-        ["alignment", "alignment"],
-        ["head", "head"],
-        ["mean", "mean"],
-        ["max", "max"],
-        ["rollout", "rollout"],
-      ],
-      (value) => this.chooseTogether(value),
+    this.together = choice("Heads", "together", named(["alignment", "head", "mean", "max", "rollout"]), (value) =>
+      this.chooseTogether(value),
     );
     this.unit = choice(
       "Unit",
@@ -85,16 +53,7 @@ class AskPage {
       ],
       (value) => this.change({ w: value === "0" ? "0" : null, row: null, col: null, pin: null }),
     );
-    this.view = choice(
-      "View",
-      "view",
-      [
-        ["picture", "picture"],
-        ["map", "map"],
-        ["arcs", "arcs"],
-      ],
-      (value) => this.change({ v: value }),
-    );
+    this.view = choice("View", "view", named(["picture", "map", "arcs"]), (value) => this.change({ v: value }));
     this.heads = new HeadGrid(
       (name, head) => this.change({ a: name, h: String(head) }, "push"),
       (name, head) => this.edits.toggle(`${name}:${head}`, this.state),
@@ -115,17 +74,15 @@ class AskPage {
       this.edits.element,
     );
     this.seen = make("div", { class: "stage" }, make("div", {}, controls, this.stage, this.saving.element), this.aside);
-    const tools = make(
-      "div",
-      { class: "row ask-tools" },
-      this.examples,
-      this.how,
-      this.again,
-      this.twoLabel,
-      this.differenceLabel,
-    );
     reveal(this.seen, false);
-    this.element = make("div", { class: "ask" }, make("h1", { class: "unseen" }, "Ask"), this.texts, tools, this.seen);
+    this.element = make(
+      "div",
+      { class: "ask" },
+      make("h1", { class: "unseen" }, "Ask"),
+      this.texts,
+      this.tools.element,
+      this.seen,
+    );
     /** @type {AskState} */
     this.state = readState({});
     this.shows = 0;
@@ -183,7 +140,8 @@ class AskPage {
     const mine = this.shows;
     this.state = readState(parts);
     const isTwo = parts.t2 !== undefined && !model.image;
-    this.showTools(model, isTwo);
+    this.tools.show(model, this.state, isTwo);
+    this.showTwo(isTwo);
     const used = this.sentences.slice(0, isTwo ? 2 : 1);
     const given = used.map((sentence, place) => {
       sentence.use(model);
@@ -223,50 +181,36 @@ class AskPage {
       else await sentence.ask(given[place], states[place], signal);
     }
     signal.throwIfAborted();
-    this.showDifference(used.length === 2);
+    this.tools.offerDifference(this.areComparable(), this.state.isDifference);
     const first = this.state.isDifference ? used[0] : null;
     const drawn = used.map((one, place) => one.draw(states[place], place ? first : null));
-    await Promise.all([...drawn, this.drawControls()]);
+    await Promise.all([...drawn, this.drawControls(used.length === 2)]);
   }
 
-  /** Offers the difference of two texts where their maps have the same shape. @param {boolean} isTwo */
-  showDifference(isTwo) {
-    const [one, other] = this.sentences.map((sentence) => sentence.shown(this.state));
-    const isThere = one !== null && other !== null && isComparable(this.state, one, other, false);
-    reveal(this.differenceLabel, isTwo);
-    this.difference.disabled = !isThere;
-    this.difference.checked = this.state.isDifference && isThere;
-    this.differenceLabel.title = isThere ? "" : "The two maps have different numbers of rows or columns.";
-  }
-
-  /** @param {Model} model @param {boolean} isTwo */
-  showTools(model, isTwo) {
-    this.two.checked = isTwo;
-    reveal(this.differenceLabel, isTwo);
-    reveal(this.twoLabel, !model.image);
+  /** @param {boolean} isTwo */
+  showTwo(isTwo) {
     this.texts.toggleAttribute("data-two", isTwo);
     this.stage.toggleAttribute("data-two", isTwo);
     reveal(this.sentences[1].element, isTwo);
     reveal(/** @type {HTMLElement} */ (this.sentences[1].figure.element.parentElement), isTwo);
-    const examples = model.examples.filter((one) => typeof one === "string");
-    reveal(this.examples, examples.length > 0);
-    this.examples.replaceChildren(
-      make("option", { value: "" }, "try another text …"),
-      ...examples.map((one) => make("option", { value: one }, one)),
-    );
-    reveal(this.how, "tries" in model.options);
-    reveal(this.again, "tries" in model.options && (this.state.isDrawn || model.streams));
-    setChoice(this.how, this.state.isDrawn ? "draw" : "best");
   }
 
-  async drawControls() {
+  /** Whether the maps of the two texts have the same shape. */
+  areComparable() {
+    const [one, other] = this.sentences.map((sentence) => sentence.shown(this.state));
+    return one !== null && other !== null && isComparable(this.state, one, other, false);
+  }
+
+  /** @param {boolean} isTwo */
+  async drawControls(isTwo) {
     const [first] = this.sentences;
     const look = first.shown(this.state);
     const settled = look && look.id !== null ? settle(this.state, look) : null;
     reveal(this.seen, look !== null);
     reveal(this.aside, settled !== null);
     this.element.querySelector(".controls")?.toggleAttribute("hidden", settled === null);
-    this.saving.show(look, settled);
+    const figures = this.sentences.filter((one) => one.look !== null).map((one) => one.figure);
+    this.saving.show(look, settled, isTwo ? figures : [first.figure]);
     if (!look || !settled) return;
     setChoice(this.together, HEADS_TOGETHER.includes(settled.head) ? settled.head : "head");
     setChoice(this.unit, this.state.words ? "1" : "0");
@@ -319,11 +263,6 @@ class AskPage {
           ? { image: String(given.sample), png: null }
           : { png: given.png, image: null };
     this.change({ ...parts, ...(key === "t" ? OF_ONE_TEXT : {}) }, isFinal ? "push" : "replace");
-  }
-
-  tryExample() {
-    const { value } = this.examples;
-    if (value) this.ask("t", value, true);
   }
 
   secondText() {
@@ -396,4 +335,9 @@ function givenOf(model, parts, key) {
 /** @param {Given} given */
 function isEmpty(given) {
   return typeof given === "string" && given.trim() === "";
+}
+
+/** Choices that are called what they are. @param {string[]} values @returns {[string, string][]} */
+function named(values) {
+  return values.map((value) => [value, value]);
 }

@@ -37,7 +37,7 @@ export class Readout {
     const word = (/** @type {string} */ label) => make("bdi", { title: label }, `«${shortened(visible(label))}»`);
     const place = make("small", {}, `row ${row}, column ${column}${note ? ` · ${note}` : ""}`);
     const value = make("b", { class: "mono" }, number(weight, 6));
-    const link = isDifference ? " changed by " : " ";
+    const link = isDifference ? " differs by " : " ";
     this.cell.replaceChildren(word(rows[row] ?? ""), " → ", word(columns[column] ?? ""), link, value, " ", place);
     const listed = strongest(matrix, row).flatMap(({ column: other, weight: its }) => {
       const item = [
