@@ -82,7 +82,7 @@ function tags(answer) {
       "li",
       { class: kind },
       make("bdi", { title: word }, shortened(visible(word), LONGEST)),
-      make("span", { class: "tag-name" }, tag, doubt),
+      make("span", { class: "tag-name", dir: "ltr" }, tag, doubt),
     );
   });
   return make("ol", { class: "answer tags", dir, "aria-label": "Each word with its tag" }, ...each);
