@@ -109,7 +109,7 @@ function decided(deciding) {
   const sizeOf = (/** @type {import("./types.js").Deciding} */ one) => one.effect ?? one.weight ?? 0;
   const most = Math.max(...deciding.map((one) => Math.abs(sizeOf(one))), 1e-9);
   const parts = deciding.flatMap((one) => {
-    const shade = (0.9 * sizeOf(one)) / most;
+    const shade = ((isEffect ? 0.4 : 0.9) * sizeOf(one)) / most; // on both arms of a difference text is to be read
     const title = `${isEffect ? "effect" : "share"} ${number(sizeOf(one), 3)}`;
     const kind = isDarkInk(Math.abs(shade)) ? "decided on-ink" : "decided";
     const mark = make("span", { class: kind, title }, shortened(visible(one.word)));
@@ -117,7 +117,7 @@ function decided(deciding) {
     return [mark, " "];
   });
   const said = isEffect ? "how much surer the label is because of each word: " : "the words that decided: ";
-  const scale = isEffect ? `darkest: log-probability ${number(most)}` : `darkest: share ${number(most)}`;
+  const scale = isEffect ? `darkest: ${number(most)} of log-odds` : `darkest: share ${number(most)}`;
   return make("p", { class: "deciding" }, make("small", {}, said), ...parts, make("small", {}, scale));
 }
 
