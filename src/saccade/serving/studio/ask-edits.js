@@ -169,39 +169,11 @@ export class Edits {
     const drawn = isDrawn ? twoAnswers("drawn ", one, other, one === other) : [];
     const kind = isDrawn ? "likeliest " : "";
     const lines = [...drawn, ...twoAnswers(kind, change.before.text, change.after.text, change.same)];
-    const rows = change.before.tokens.map((token, place) => {
-      const [one, other] = [Math.exp(change.before.before[place]), Math.exp(change.before.after[place])];
-      const cells = [number(one, 4), number(other, 4)].map((text) => make("td", { class: "mono" }, text));
-      return make(
-        "tr",
-        Math.abs(one - other) > 0.05 ? { class: "moved" } : {},
-        make("th", { scope: "row" }, make("bdi", {}, visible(token))),
-        ...cells,
-      );
-    });
-    const head = make(
-      "thead",
-      {},
-      make(
-        "tr",
-        {},
-        make("th", { scope: "col" }, "token"),
-        make("th", { scope: "col" }, "before"),
-        make("th", { scope: "col" }, "after"),
-      ),
-    );
-    const table = make(
-      "table",
-      {},
-      make("caption", { class: "unseen" }, "Probability of each token of the answer before"),
-      head,
-      make("tbody", {}, ...rows),
-    );
     const details = make(
       "details",
       {},
       make("summary", {}, `how probable each token of the ${kind}old answer is`),
-      table,
+      probabilities(change.before),
     );
     this.outcome.replaceChildren(make("dl", {}, ...lines), details);
     return undefined;
@@ -217,4 +189,17 @@ function twoAnswers(kind, before, after, isSame) {
     make("dt", {}, `${kind}after`),
     make("dd", { dir: "auto", class: isSame ? "quiet" : "changed" }, ...said),
   ];
+}
+
+/** How probable each token of an answer is before and after a change. @param {import("./types.js").Scored} scored */
+function probabilities({ tokens, before, after }) {
+  const rows = tokens.map((token, place) => {
+    const [one, other] = [Math.exp(before[place]), Math.exp(after[place])];
+    const cells = [one, other].map((probability) => make("td", { class: "mono" }, number(probability, 4)));
+    const name = make("th", { scope: "row" }, make("bdi", {}, visible(token)));
+    return make("tr", Math.abs(one - other) > 0.05 ? { class: "moved" } : {}, name, ...cells);
+  });
+  const head = ["token", "before", "after"].map((title) => make("th", { scope: "col" }, title));
+  const caption = make("caption", { class: "unseen" }, "Probability of each token of the answer before");
+  return make("table", {}, caption, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...rows));
 }

@@ -15,6 +15,12 @@ import { Readout } from "./readout.js";
  * @typedef {import("./types.js").Matrix} Matrix
  * @typedef {import("./ask-state.js").AskState} AskState
  * @typedef {import("./ask-state.js").Settled} Settled
+ *
+ * @typedef {object} Seen
+ * @property {string} label  what else the title says
+ * @property {Look | null} before  of a difference, the other look
+ * @property {number | null} written  rows that are written so far; null: all
+ * @property {import("./types.js").Parts | null} walked  what the Walk page would start from
  */
 
 const MOST_TOKENS = 1024; // that the server sends at once
@@ -67,10 +73,9 @@ export class Figure {
 
   /**
    * @param {Look} look @param {Settled} settled @param {AskState} state
-   * @param {{label: string, before: Look | null}} compared what else the title says; of a difference, the other look
-   * @param {import("./types.js").Parts | null} walked what the Walk page would start from
+   * @param {Seen} seen
    */
-  async show(look, settled, state, { label, before }, walked) {
+  async show(look, settled, state, { label, before, written, walked }) {
     this.asked += 1;
     const mine = this.asked;
     let matrix = await matrixOf(look, settled);
@@ -89,7 +94,7 @@ export class Figure {
     for (const view of this.views()) reveal(view.element, settled.view === view.name);
     reveal(this.legend.element, settled.view === "map");
     this.legend.show(1, this.isDifference);
-    if (settled.view === "map") this.showMap(look, settled, state, matrix);
+    if (settled.view === "map") this.showMap(look, settled, state, matrix, written);
     else if (settled.view === "arcs") this.arcs.show(heads, settled.rows, settled.columns, this.row);
     else if (look.image) this.overlay.show(look.image, matrix, this.row, this.column);
     this.read();
@@ -115,11 +120,14 @@ export class Figure {
     [this.row, this.column] = [row, within(column, 0, matrix.columns - 1)];
   }
 
-  /** @param {Look} look @param {Settled} settled @param {AskState} state @param {Matrix} matrix */
-  showMap(look, settled, state, matrix) {
+  /**
+   * @param {Look} look @param {Settled} settled @param {AskState} state @param {Matrix} matrix
+   * @param {number | null} written
+   */
+  showMap(look, settled, state, matrix, written) {
     this.map.show(matrix, settled.rows.map(visible), settled.columns.map(visible), {
       isDifference: this.isDifference,
-      upTo: state.step === null || !isWritten(look, settled) ? Infinity : state.step,
+      upTo: written === null || !isWritten(look, settled) ? Infinity : written,
       row: this.row,
       column: this.column,
       pinned: state.isPinned ? this.row : null,

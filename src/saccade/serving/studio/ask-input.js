@@ -74,15 +74,6 @@ export class ImageInput {
       { "aria-label": "A sample image", onchange: () => changed({ sample: Number(this.samples.value) }) },
       ...options,
     );
-    const file = make("input", {
-      type: "file",
-      accept: "image/png,image/jpeg",
-      class: "unseen",
-      "aria-label": "Upload an image",
-      onchange: () => void this.upload(file),
-    });
-    const upload = make("button", { type: "button", onclick: () => file.click() }, "Upload …");
-    const clear = make("button", { type: "button", onclick: () => this.wipe() }, "Clear");
     this.samples.hidden = !samples.length;
     this.element = make(
       "div",
@@ -93,17 +84,33 @@ export class ImageInput {
         make("div", { class: "pad-frame" }, this.pad, this.mark),
         make("p", { class: "quiet" }, "draw with the pointer, or with arrows and space"),
       ),
-      make("div", { class: "row" }, this.samples, upload, file, clear),
+      make("div", { class: "row" }, this.samples, ...this.buttons()),
     );
     /** @type {[number, number] | null} */
     this.last = null;
     this.send = afterwards(() => changed({ png: this.png() }), PAUSE);
+    this.listen();
+    this.showCursor();
+    this.wipe(false);
+  }
+
+  buttons() {
+    const file = make("input", {
+      type: "file",
+      accept: "image/png,image/jpeg",
+      class: "unseen",
+      "aria-label": "Upload an image",
+      onchange: () => void this.upload(file),
+    });
+    const upload = make("button", { type: "button", onclick: () => file.click() }, "Upload …");
+    return [upload, file, make("button", { type: "button", onclick: () => this.wipe() }, "Clear")];
+  }
+
+  listen() {
     this.pad.addEventListener("pointerdown", (event) => this.begin(event));
     this.pad.addEventListener("pointermove", (event) => this.stroke(event));
     this.pad.addEventListener("pointerup", () => (this.last = null));
     this.pad.addEventListener("keydown", (event) => this.onKey(event));
-    this.showCursor();
-    this.wipe(false);
   }
 
   /** @returns {CanvasRenderingContext2D} */

@@ -48,7 +48,7 @@ export class Saving {
     if (!look?.id || !settled) return;
     const { name } = settled.attention;
     const head = /^(\d+|mean|max)$/.test(settled.head) ? settled.head : undefined;
-    const parts = { format: "html", name, head, theme: currentTheme() };
+    const parts = { format: "html", name, head, words: settled.words ? 1 : 0, theme: currentTheme() };
     this.page = `/api/looks/${inPath(look.id)}/export?${query(parts)}`;
     this.note.textContent = `HTML: every head of ${name}`;
     this.update();

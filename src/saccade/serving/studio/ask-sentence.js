@@ -159,11 +159,12 @@ export class Sentence {
     reveal(this.figure.element, settled !== null);
     if (!settled) this.nothing.textContent = shown.why ?? "This model looks at nothing.";
     if (!settled) return;
-    const seen = { ...state, step: this.rowsWritten(look, state, settled) };
     const { given } = this;
     const its = answerParts(state, shown === this.changed);
     const walked = typeof given === "string" ? { m: model.name, t: given, ...its } : null;
-    await this.figure.show(shown, settled, seen, this.compared(state, first?.shown(state) ?? null), walked);
+    const compared = this.compared(state, first?.shown(state) ?? null);
+    const seen = { ...compared, written: this.rowsWritten(look, state, settled), walked };
+    await this.figure.show(shown, settled, state, seen);
   }
 
   /**

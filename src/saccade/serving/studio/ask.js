@@ -19,6 +19,13 @@ import { HeadGrid } from "./heads.js";
  * @typedef {import("./ask-sentence.js").Given} Given
  */
 
+/** @type {[string, string][]} */
+const UNITS = [
+  ["1", "words"],
+  ["0", "pieces"],
+];
+/** What is only true of words, or of pieces. */
+const OF_ONE_UNIT = { row: null, col: null, pin: null };
 const HEADS_TOGETHER = ["alignment", "mean", "max", "rollout"];
 /** What is only true of one text or one answer. */
 const OF_ONE_TEXT = { row: null, col: null, pin: null, n: null, step: null, cut: null, swap: null, show: null };
@@ -44,14 +51,8 @@ class AskPage {
     this.together = choice("Heads", "together", named(["alignment", "head", "mean", "max", "rollout"]), (value) =>
       this.chooseTogether(value),
     );
-    this.unit = choice(
-      "Unit",
-      "unit",
-      [
-        ["1", "words"],
-        ["0", "pieces"],
-      ],
-      (value) => this.change({ w: value === "0" ? "0" : null, row: null, col: null, pin: null }),
+    this.unit = choice("Unit", "unit", UNITS, (value) =>
+      this.change({ ...OF_ONE_UNIT, w: value === "0" ? "0" : null }),
     );
     this.view = choice("View", "view", named(["picture", "map", "arcs"]), (value) => this.change({ v: value }));
     this.heads = new HeadGrid(
@@ -60,29 +61,18 @@ class AskPage {
     );
     this.edits = new Edits((parts, how) => this.change(parts, how));
     this.saving = new Saving(studio.status);
-    const controls = make("div", { class: "controls row" }, this.view, this.together, this.unit);
     this.stage = make(
       "div",
       { class: "figures" },
       ...this.sentences.flatMap((one) => [make("div", {}, one.figure.element, one.nothing)]),
     );
-    this.aside = make(
-      "aside",
-      { "aria-label": "Heads and changes" },
-      make("h2", {}, "Every head"),
-      this.heads.element,
-      this.edits.element,
-    );
+    const aside = [make("h2", {}, "Every head"), this.heads.element, this.edits.element];
+    this.aside = make("aside", { "aria-label": "Heads and changes" }, ...aside);
+    const controls = make("div", { class: "controls row" }, this.view, this.together, this.unit);
     this.seen = make("div", { class: "stage" }, make("div", {}, controls, this.stage, this.saving.element), this.aside);
     reveal(this.seen, false);
-    this.element = make(
-      "div",
-      { class: "ask" },
-      make("h1", { class: "unseen" }, "Ask"),
-      this.texts,
-      this.tools.element,
-      this.seen,
-    );
+    const title = make("h1", { class: "unseen" }, "Ask");
+    this.element = make("div", { class: "ask" }, title, this.texts, this.tools.element, this.seen);
     /** @type {AskState} */
     this.state = readState({});
     this.shows = 0;
@@ -114,7 +104,7 @@ class AskPage {
       ".": { does: "layer after", run: () => this.turnLayer(1) },
       w: {
         does: "words or pieces",
-        run: () => this.change({ w: this.state.words ? "0" : null, row: null, col: null, pin: null }),
+        run: () => this.change({ ...OF_ONE_UNIT, w: this.state.words ? "0" : null }),
       },
       m: { does: "map", run: () => this.change({ v: "map" }) },
       a: { does: "arcs", run: () => this.change({ v: "arcs" }) },

@@ -40,26 +40,8 @@ class RunsPage {
       "aria-label": "Checkpoint",
       oninput: () => this.choose(Number(this.slider.value)),
     });
-    this.back = make(
-      "button",
-      {
-        type: "button",
-        class: "small",
-        "aria-label": "Checkpoint before",
-        onclick: () => this.choose(Number(this.slider.value) - 1),
-      },
-      "◀",
-    );
-    this.on = make(
-      "button",
-      {
-        type: "button",
-        class: "small",
-        "aria-label": "Checkpoint after",
-        onclick: () => this.choose(Number(this.slider.value) + 1),
-      },
-      "▶",
-    );
+    this.back = this.turner("◀", "Checkpoint before", -1);
+    this.on = this.turner("▶", "Checkpoint after", 1);
     this.step = make("span", { class: "mono" });
     this.readout = new Readout("probe-readout");
     this.map = new HeatMap({
@@ -69,15 +51,7 @@ class RunsPage {
       pinned: () => undefined,
     });
     this.sentence = make("p", { class: "probe-text" });
-    this.probe = make(
-      "section",
-      { class: "probe", "aria-label": "One sentence over the training" },
-      make("h2", {}, "One sentence, as it forms"),
-      make("div", { class: "row" }, this.back, this.slider, this.on, this.step),
-      this.sentence,
-      this.map.element,
-      this.readout.element,
-    );
+    this.probe = this.probeSection();
     this.details = make("div", { class: "run" }, make("div", {}, this.title, this.said, this.curves), this.probe);
     this.element = make("div", { class: "runs" }, make("h1", { class: "unseen" }, "Runs"), this.list, this.details);
     /** @type {RunDetails | null} */
@@ -92,6 +66,24 @@ class RunsPage {
     this.isLost = false; // the server does not answer
     this.timer = window.setInterval(() => void this.listAgain(), PAUSE);
     this.keys = { "← →": { does: "checkpoint before, after (on the slider)", run: () => undefined } };
+  }
+
+  probeSection() {
+    return make(
+      "section",
+      { class: "probe", "aria-label": "One sentence over the training" },
+      make("h2", {}, "One sentence, as it forms"),
+      make("div", { class: "row" }, this.back, this.slider, this.on, this.step),
+      this.sentence,
+      this.map.element,
+      this.readout.element,
+    );
+  }
+
+  /** @param {string} sign @param {string} label @param {number} by */
+  turner(sign, label, by) {
+    const turn = () => this.choose(Number(this.slider.value) + by);
+    return make("button", { type: "button", class: "small", "aria-label": label, onclick: turn }, sign);
   }
 
   /** @param {Parts} parts */

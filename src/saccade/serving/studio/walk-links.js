@@ -5,10 +5,24 @@
  * @typedef {{name: string, row: number | null, column: number | null}} Part  null: all of them
  */
 
+/** @param {string} name @param {number} row @param {number} column @returns {Part} */
+function cell(name, row, column) {
+  return { name, row, column };
+}
+
+/** @param {string} name @param {number} row @returns {Part} */
+function wholeRow(name, row) {
+  return { name, row, column: null };
+}
+
+/** @param {string} name @param {number} column @returns {Part} */
+function wholeColumn(name, column) {
+  return { name, row: null, column };
+}
+
 /**
  * @param {Step[]} steps @param {string} name @param {number} row @param {number} column
- * @param {number} block the query whose
- *   weighted values are shown
+ * @param {number} block the query whose weighted values are shown
  * @returns {Part[]}
  */
 export function madeOf(steps, name, row, column, block) {
@@ -17,45 +31,22 @@ export function madeOf(steps, name, row, column, block) {
   const source = has("source") ? "source" : "inputs";
   const projected = (/** @type {string} */ from, /** @type {string} */ matrix) => {
     if (!has(from)) return [];
-    return has(matrix)
-      ? [
-          { name: from, row, column: null },
-          { name: matrix, row: null, column },
-        ]
-      : [{ name: from, row, column }];
+    return has(matrix) ? [wholeRow(from, row), wholeColumn(matrix, column)] : [cell(from, row, column)];
   };
-  switch (name) {
-    case "queries":
-      return projected("inputs", "W_query");
-    case "keys":
-      return projected(source, "W_key");
-    case "values":
-      return projected(source, "W_value");
-    case "scores":
-      return [
-        { name: "queries", row, column: null },
-        { name: "keys", row: column, column: null },
-      ];
-    case "scaled":
-    case "masked":
-      return [{ name: before, row, column }];
-    case "weights":
-      return [{ name: before, row, column: null }];
-    case "weighted":
-      return [
-        { name: "weights", row: block, column: row },
-        { name: "values", row, column },
-      ];
-    case "sum":
-      return row === block
-        ? [{ name: "weighted", row: null, column }]
-        : [
-            { name: "weights", row, column: null },
-            { name: "values", row: null, column },
-          ];
-    case "output":
-      return projected("sum", "W_output");
-    default:
-      return [];
-  }
+  /** @type {Record<string, () => Part[]>} */
+  const makers = {
+    queries: () => projected("inputs", "W_query"),
+    keys: () => projected(source, "W_key"),
+    values: () => projected(source, "W_value"),
+    scores: () => [wholeRow("queries", row), wholeRow("keys", column)],
+    scaled: () => [cell("scores", row, column)],
+    biased: () => [cell(has("scaled") ? "scaled" : "scores", row, column), cell("bias", row, column)],
+    masked: () => [cell(before, row, column)],
+    weights: () => [wholeRow(before, row)],
+    weighted: () => [cell("weights", block, row), cell("values", row, column)],
+    sum: () =>
+      row === block ? [wholeColumn("weighted", column)] : [wholeRow("weights", row), wholeColumn("values", column)],
+    output: () => projected("sum", "W_output"),
+  };
+  return makers[name]?.() ?? [];
 }

@@ -22,6 +22,9 @@ const TITLES = {
   retrieval: "From queries, keys and values: three tokens",
   retrieval4: "The same with a fourth token",
 };
+const INTRO =
+  "Every word asks with its query, answers to its key, and gives its value. " +
+  "Change a number and watch how far its effect reaches.";
 const FROM_MODEL = "model";
 const CHOICES = {
   score: ["dot", "scaled_dot", "cosine"],
@@ -44,19 +47,7 @@ class WalkPage {
   constructor(studio) {
     this.studio = studio;
     this.preset = make("select", { onchange: () => this.choosePreset() });
-    this.selects = Object.entries(CHOICES).map(([name, values]) => {
-      const options = values.map((value) => make("option", { value }, value.replaceAll("_", " ")));
-      return make(
-        "select",
-        {
-          "data-name": name,
-          "aria-label": name,
-          onchange: (/** @type {Event} */ event) =>
-            this.choose(name, /** @type {HTMLSelectElement} */ (event.target).value),
-        },
-        ...options,
-      );
-    });
+    this.selects = Object.entries(CHOICES).map(([name, values]) => this.select(name, values));
     this.reset = make(
       "button",
       { type: "button", class: "small", onclick: () => this.change(NO_EDITS, "push") },
@@ -66,24 +57,8 @@ class WalkPage {
     this.text = make("input", { type: "text", size: 40, "aria-label": "The text that the model reads" });
     this.changes = make("span", { class: "quiet" });
     this.head = make("select", { "aria-label": "The head", onchange: () => this.chooseHead() });
-    this.source = make(
-      "form",
-      { class: "row from-model", hidden: true },
-      make("label", { class: "check" }, "text", this.text),
-      make("button", { class: "small" }, "Read"),
-      make("label", { class: "check" }, "head", this.head),
-      this.changes,
-    );
-    this.source.addEventListener("submit", (event) => {
-      event.preventDefault();
-      this.change({ ...NO_EDITS, ...NO_CHANGES, t: this.text.value, a: null, h: null }, "push");
-    });
-    const intro = make(
-      "p",
-      { class: "quiet intro" },
-      "Every word asks with its query, answers to its key, and gives its value. " +
-        "Change a number and watch how far its effect reaches.",
-    );
+    this.source = this.makeSource();
+    const intro = make("p", { class: "quiet intro" }, INTRO);
     const choices = make(
       "div",
       { class: "row walk-choices" },
@@ -116,6 +91,30 @@ class WalkPage {
       Tab: { does: "the next number", run: () => undefined },
       r: { does: "all numbers as they were", run: () => this.change(NO_EDITS, "push") },
     };
+  }
+
+  /** @param {string} name @param {string[]} values */
+  select(name, values) {
+    const options = values.map((value) => make("option", { value }, value.replaceAll("_", " ")));
+    const select = make("select", { "data-name": name, "aria-label": name }, ...options);
+    select.addEventListener("change", () => this.choose(name, select.value));
+    return select;
+  }
+
+  makeSource() {
+    const form = make(
+      "form",
+      { class: "row from-model", hidden: true },
+      make("label", { class: "check" }, "text", this.text),
+      make("button", { class: "small" }, "Read"),
+      make("label", { class: "check" }, "head", this.head),
+      this.changes,
+    );
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.change({ ...NO_EDITS, ...NO_CHANGES, t: this.text.value, a: null, h: null }, "push");
+    });
+    return form;
   }
 
   /** @param {Record<string, string | null>} parts @param {"push" | "replace"} [how] */

@@ -37,30 +37,11 @@ class WordsPage {
     });
     this.side = make("select", { onchange: () => this.change({ side: this.side.value, word: null, other: null }) });
     this.sideLabel = make("label", { class: "check quiet" }, "of the", this.side);
-    this.form = make(
-      "form",
-      { class: "row words-form" },
-      make("label", { class: "check" }, "word", this.word),
-      make("label", { class: "check" }, "compared with", this.other),
-      make("button", {}, "Show"),
-      this.sideLabel,
-    );
-    this.form.addEventListener("submit", (event) => {
-      event.preventDefault();
-      this.change({ word: this.word.value.trim() || null, other: this.other.value.trim() || null });
-    });
+    this.form = this.makeForm();
     this.neighbours = make("ol", { class: "bars" });
-    this.near = make(
-      "section",
-      { "aria-label": "Neighbours" },
-      make("h2", {}, "Nearest words"),
-      make(
-        "p",
-        { class: "quiet" },
-        "cosine of the angle between what was learned of two words: 1 where they point the same way",
-      ),
-      this.neighbours,
-    );
+    const measure = "cosine of the angle between what was learned of two words: 1 where they point the same way";
+    const about = [make("h2", {}, "Nearest words"), make("p", { class: "quiet" }, measure)];
+    this.near = make("section", { "aria-label": "Neighbours" }, ...about, this.neighbours);
     this.pair = make("section", { class: "pair", "aria-label": "Two words" });
     this.scatter = new Scatter((word) => this.change({ word }));
     this.note = make("p", { class: "quiet" });
@@ -82,6 +63,22 @@ class WordsPage {
     /** @type {string[]} */
     this.frequent = [];
     this.keys = { "/": { does: "type a word", run: () => this.word.focus() } };
+  }
+
+  makeForm() {
+    const form = make(
+      "form",
+      { class: "row words-form" },
+      make("label", { class: "check" }, "word", this.word),
+      make("label", { class: "check" }, "compared with", this.other),
+      make("button", {}, "Show"),
+      this.sideLabel,
+    );
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.change({ word: this.word.value.trim() || null, other: this.other.value.trim() || null });
+    });
+    return form;
   }
 
   /** @param {Record<string, string | null>} parts */
