@@ -24,6 +24,7 @@ def folders(tiny_run: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[st
         "filler": untrained.filler(root / "filler"),
         "tagger": untrained.tagger(root / "tagger"),
         "sorter": untrained.sorter(root / "sorter"),
+        "judge": untrained.sorter(root / "judge", pooling="mean"),
         "shapes": untrained.image_classifier(root / "shapes"),
         "teller": untrained.captioner(root / "teller"),
         "echo": untrained.text_rebuilder(root / "echo"),

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from servers import Running, events, numbers, post
 
+from saccade.attention import edit
+
 SENTENCE = "the black cat sees the dog."
 IMAGE = {"pixels": [[0.0, 0.2, 0.4, 0.6, 0.8, 1.0]] * 8}
 INPUTS = {
@@ -18,6 +20,7 @@ INPUTS = {
     "filler": "the [MASK] sees the dog.",
     "tagger": SENTENCE,
     "sorter": SENTENCE,
+    "judge": SENTENCE,
     "shapes": IMAGE,
     "teller": IMAGE,
     "echo": SENTENCE,
@@ -120,6 +123,20 @@ def test_a_change_is_told_and_seen(running: Running) -> None:
     assert "oiseau" in swapped["answer"]["text"]
     wrong = client.post("/api/models/tiny/looks", json={"input": SENTENCE, "without_heads": ["encoder.9.self:0"]})
     assert (wrong.status_code, "encoder.9.self" in wrong.json()["error"]) == (400, True)
+
+
+def test_the_words_that_decided_are_those_of_the_changed_model(running: Running) -> None:
+    predictor = running.models["judge"].predictor
+    off = [f"encoder.{layer}.self:{head}" for layer in range(2) for head in range(2)]
+    found = []
+    for heads in ([], off):
+        look = post(running.client, "/api/models/judge/looks", input=SENTENCE, without_heads=heads)
+        with edit(predictor.model, without_heads=heads):
+            expected = predictor.predict([SENTENCE])[0].deciding  # type: ignore[attr-defined]
+        assert [one["word"] for one in look["deciding"]] == [word for word, _ in expected]
+        found.append([one["effect"] for one in look["deciding"]])
+        assert found[-1] == pytest.approx([value for _, value in expected], abs=1e-5)
+    assert found[0] != pytest.approx(found[1], abs=1e-4)
 
 
 def test_text_streams_as_it_is_written(client: httpx.Client) -> None:

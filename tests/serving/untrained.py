@@ -81,10 +81,11 @@ def tagger(folder: Path) -> Path:
     return write_untrained(folder, task, NoOptions())
 
 
-def sorter(folder: Path) -> Path:
+def sorter(folder: Path, pooling: str = "attention") -> Path:
     settings = {"text": ClassificationText(min_frequency=1), "data": ClassificationData(file="x")}
     texts = [LabelledText(text, ("good", "bad")[number % 2], number, "toy") for number, text in enumerate(ENGLISH)]
-    return write_untrained(folder, Classification.prepare(settings, texts, "accuracy"), NoOptions())
+    task = Classification.prepare(settings, texts, "accuracy")
+    return write_untrained(folder, task, NoOptions(), pooling=pooling)
 
 
 def image_classifier(folder: Path) -> Path:

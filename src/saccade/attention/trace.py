@@ -28,7 +28,7 @@ WEIGHTS_LIMIT = 1 << 26
 #: The most scores that are held at once while statistics are computed (4 MB in float64).
 STATISTIC_LIMIT = 1 << 19
 #: Columns at a time, where the statistic of a row can be merged from parts.
-STATISTIC_COLUMNS = 4096
+STATISTIC_COLUMNS = 2048
 
 
 class Link(NamedTuple):

@@ -155,7 +155,8 @@ def _look(state: State, served: Served, given: Any, body: LookBody) -> dict[str,
             view = answer.view
         except OptionError as error:
             return found | no_attention(error)
-    return found | state.looks.add(Look(served, asked, view, answer, edits)).describe()
+        # Still under the edits: which words decided is found by asking the model as it is now.
+        return found | state.looks.add(Look(served, asked, view, answer, edits)).describe()
 
 
 def _chosen(first: Answer, which: int) -> Answer:
