@@ -96,6 +96,8 @@ def _print(found: Evaluation, losses: Sequence[str], pictures: Path | None) -> N
     for line in found.lines:
         print(line)
     if pictures is not None:
+        if not found.figures:
+            raise OptionError("--pictures: there are none of these scores, which are numbers.")
         pictures.mkdir(parents=True, exist_ok=True)
         for name, draw in found.figures.items():
             path = pictures / f"{name}.png"

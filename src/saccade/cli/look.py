@@ -9,7 +9,16 @@ import typer
 
 from saccade.attention import editable
 from saccade.cli.looking import Wanted, check_view, read_head, read_part, show_difference, show_view
-from saccade.cli.options import Device, Model, console, progress, read_inputs, resolve_device
+from saccade.cli.options import (
+    Device,
+    Model,
+    console,
+    given_only,
+    progress,
+    read_inputs,
+    refuse_unknown,
+    resolve_device,
+)
 from saccade.data.lines import read_lines
 from saccade.errors import OptionError
 from saccade.lens.pictures import save
@@ -71,6 +80,7 @@ def look(
     replace: Annotated[
         str | None, typer.Option(metavar="WORD=OTHER", help="Put another word in its place.", show_default=False)
     ] = None,
+    max_tokens: Annotated[int | None, typer.Option(help="Of a continuation, at most.", show_default=False)] = None,
     png: Output = None,
     svg: Output = None,
     pdf: Output = None,
@@ -115,6 +125,8 @@ def look(
     links = [_link(given) for given in without_link or []]
     replaced = None if replace is None else _replacement(replace)
     opened = open_model(model, resolve_device(device))
+    options = given_only(max_tokens=max_tokens)
+    refuse_unknown(options, opened)
     if file is not None:
         seen = _read(opened, " ".join(line.strip() for _, line in read_lines(file)))
         show_view(seen, wanted, seen.names[-1])
@@ -122,12 +134,13 @@ def look(
     assert text is not None
     given = _input(opened, text)
     if without_head or links or replaced:
-        change = opened.compare(given, without_heads=without_head or [], without_links=links, replace=replaced)
+        heads = without_head or []
+        change = opened.compare(given, without_heads=heads, without_links=links, replace=replaced, **options)
         console().print(change)
         return
-    answer = opened.predict([given])[0] if target is None else _given(opened, text, target)
+    answer = opened.predict([given], **options)[0] if target is None else _given(opened, text, target)
     if against is not None:
-        _show_both(answer, opened.predict([_input(opened, against)])[0], wanted)
+        _show_both(answer, opened.predict([_input(opened, against)], **options)[0], wanted)
     elif chosen is None or (chosen == "alignment" and layer is None and head is None):
         show(answer, pictures, dark=dark)
         if html is not None:
