@@ -21,6 +21,7 @@ def long_view(monkeypatch: pytest.MonkeyPatch) -> View:
     monkeypatch.setattr(pooling, "BASE", 20)
     monkeypatch.setattr(pooling, "SMALL", 300)
     monkeypatch.setattr(pooling, "WEIGHTS", 900)
+    monkeypatch.setattr(pooling, "BAND", 200)
     layer = MultiHead(6, 3, head_width=2).eval()
     with saccade.watch(layer) as seen, torch.inference_mode():
         layer(torch.randn(1, LENGTH, 6, generator=torch.Generator().manual_seed(2)))
@@ -112,3 +113,10 @@ def test_a_preview_of_what_is_not_there_is_refused(long_view: View) -> None:
         pyramid.preview("decoder", 0, 5, "max")
     with pytest.raises(ShapeError, match="no head 3"):
         pyramid.preview(long_view.names[0], 3, 5, "max")
+
+
+def test_a_picture_from_weights_tells_how_far_it_is(long_view: View) -> None:
+    told: list[float] = []
+    pyramid = Pyramid(long_view, lambda share: told.append(pyramid.share))
+    pyramid.picture(long_view.names[0], 1, range(2, 22), range(40), (3, 3), "max")
+    assert told == [3 / 20, 6 / 20, 9 / 20, 12 / 20, 15 / 20, 18 / 20, 1.0]  # 200 weights are 5 rows: one of cells

@@ -28,6 +28,8 @@ __all__ = ["Picture", "Pyramid", "pool"]
 WEIGHTS = 1 << 24
 #: Parts of no more weights than these are always made from the weights themselves.
 SMALL = 1 << 20
+#: Weights after which it is asked whether to go on.
+BAND = 1 << 19
 #: Cells along a side of what is kept of a whole attention (16 MB).
 BASE = 2048
 #: Wholes that are kept of one look.
@@ -48,9 +50,15 @@ class Pyramid:
 
     def __init__(self, view: View, progress: Progress | None = None) -> None:
         self.view = view
-        self.progress = progress  # told how much of a picture is done
+        self.share = 1.0  # of the picture that is being made
+        self._progress = progress  # told how much of a picture is done
         self._wholes: OrderedDict[tuple[str, Head, Reduce], Overview] = OrderedDict()
         self._lock = threading.Lock()
+
+    def progress(self, share: float) -> None:
+        self.share = share
+        if self._progress is not None:
+            self._progress(share)
 
     @property
     def nbytes(self) -> int:
@@ -73,7 +81,7 @@ class Pyramid:
                     f"{len(rows):,} by {len(columns):,} weights in cells of {cell[0]} by {cell[1]} are too many; cells "
                     f"of multiples of {max(side)}, beginning at such multiples, are taken of any part."
                 )
-        return Picture(pool(self.view.tile(name, head, rows, columns), cell, reduce), cell)
+        return Picture(self._from_weights(name, head, rows, columns, cell, reduce), cell)
 
     def whole(self, name: str, head: Head, cells: int, reduce: Reduce) -> Picture:
         """All of an attention in at most cells by cells."""
@@ -110,6 +118,18 @@ class Pyramid:
         rows, columns = self.view.axes(name)
         return len(rows), len(columns)
 
+    def _from_weights(
+        self, name: str, head: Head, rows: range, columns: range, cell: tuple[int, int], reduce: Reduce
+    ) -> Float[Tensor, "R C"]:
+        """Some rows of cells at a time, so that it ends soon where nobody waits for it any more."""
+        tall = cell[0] * max(1, BAND // (cell[0] * len(columns)))
+        parts = []
+        for first in range(rows.start, rows.stop, tall):
+            band = range(first, min(first + tall, rows.stop))
+            parts.append(pool(self.view.tile(name, head, band, columns), cell, reduce))
+            self.progress((band.stop - rows.start) / len(rows))
+        return torch.cat(parts)
+
     def _cells(self, name: str) -> int:
         """Along the whole of an attention, where the side of a cell is the least power of 2 that leaves ``BASE``."""
         longest = max(self._shape(name))
@@ -132,6 +152,7 @@ class Pyramid:
             if key in self._wholes:
                 self._wholes.move_to_end(key)
                 return self._wholes[key]
+        self.progress(0.0)
         made = self.view.overview(name, head, self._cells(name), reduce, self.progress)
         with self._lock:
             self._wholes[key] = made

@@ -139,6 +139,12 @@ async def overview(
     return await _drawn(request, id, draw)
 
 
+@router.get("/{id}/progress")
+def progress(request: Request, id: str) -> dict[str, float]:
+    """How much of the picture that is being made of this look is done, from 0 to 1."""
+    return {"progress": state_of(request).looks[id].pyramid.share}
+
+
 @router.get("/{id}/export", responses={200: {"content": {media: {} for media in _MEDIA.values()}}})
 async def export(
     request: Request,
