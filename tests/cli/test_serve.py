@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import pytest
@@ -50,6 +51,8 @@ def test_without_a_model_the_demonstration_is_trained_and_shown(tmp_path: Path) 
         url = process.stdout.readline().split()[3]
         (demo,) = listed(url)
         assert (demo["name"], demo["ready"], demo["failure"]) == ("demo", False, None)
+        with pytest.raises(HTTPError, match="503"):
+            urlopen(f"{url}translate", b"q=a&source=en&target=fr", timeout=30)
         while (demo := listed(url)[0])["steps"] is None:  # until the run has its recipe
             with pytest.raises(subprocess.TimeoutExpired):  # it goes on
                 process.wait(0.5)

@@ -148,6 +148,15 @@ def test_words(open_page: Callable[..., Page], translated: View) -> None:
     assert "didn't" in page.evaluate("() => [...document.querySelectorAll('#top bdi')].map(e => e.textContent)")
 
 
+def test_a_page_opens_on_what_was_shown(open_page: Callable[..., Page], translated: View) -> None:
+    chosen = page_of(translated, title="A", names=["encoder.0.self"], head="max", words=True)
+    page = open_page(chosen, "")
+    exact = translated.matrix("encoder.0.self", "max", words=True).numpy()
+    np.testing.assert_allclose(walk(page, 6, 6), exact, atol=5.1e-7)
+    page.uncheck("#words")
+    assert "words=no" in page.url
+
+
 def test_the_links_of_a_row_and_the_measures(open_page: Callable[..., Page], translated: View) -> None:
     page = open_page(page_of(translated, title="A"), "#attention=encoder.0.self&head=1&row=3&column=0")
     row = translated.matrix("encoder.0.self", 1)[3]

@@ -21,7 +21,7 @@ def test_models_are_listed(asked: openai.OpenAI) -> None:
 
 
 def test_a_completion_is_that_of_the_library(asked: openai.OpenAI, running: Running) -> None:
-    answer = asked.completions.create(model="writer", prompt="the cat", max_tokens=9, seed=4, logprobs=0)
+    answer = asked.completions.create(model="writer", prompt="the cat", max_tokens=9, seed=4, logprobs=3)
     (expected,) = running.models["writer"].predictor.predict(["the cat"], max_tokens=9, seed=4)
     choice = answer.choices[0]
     assert choice.text == expected.text
@@ -29,7 +29,20 @@ def test_a_completion_is_that_of_the_library(asked: openai.OpenAI, running: Runn
     assert answer.usage is not None
     assert (answer.usage.prompt_tokens, answer.usage.completion_tokens) == (7, len(expected.tokens))
     assert choice.logprobs is not None
-    assert choice.logprobs.tokens == expected.tokens
+    assert "".join(choice.logprobs.tokens or []).strip() == expected.text.strip()
+    count = len(choice.logprobs.tokens or [])
+    assert choice.logprobs.token_logprobs == expected.record()["log_probabilities"][:count]
+    starts = [choice.text.lstrip()[place:] for place in choice.logprobs.text_offset or []]
+    assert all(rest.startswith(token) for rest, token in zip(starts, choice.logprobs.tokens or [], strict=True))
+    for token, value, most in zip(
+        choice.logprobs.tokens or [],
+        choice.logprobs.token_logprobs or [],
+        choice.logprobs.top_logprobs or [],
+        strict=True,
+    ):
+        assert len(most) == 3
+        assert max(most.values()) >= value - 1e-5
+        assert most.get(token, value) == pytest.approx(value, abs=1e-4)
 
 
 def test_a_stream_is_the_same_text_in_pieces(asked: openai.OpenAI) -> None:
@@ -60,5 +73,13 @@ def test_what_is_wrong_is_said_as_the_client_expects(asked: openai.OpenAI) -> No
         asked.completions.create(model="tiny", prompt="a")
     with pytest.raises(openai.BadRequestError, match="suffix is not supported"):
         asked.completions.create(model="writer", prompt="a", suffix="b")
+    with pytest.raises(openai.BadRequestError, match="echo with logprobs is not supported"):
+        asked.completions.create(model="writer", prompt="a", echo=True, logprobs=1)
+    with pytest.raises(openai.BadRequestError, match="n = 1000000: Input should be less than or equal to 32"):
+        asked.completions.create(model="writer", prompt="a", n=10**6)
+    with pytest.raises(openai.BadRequestError, match="prompt = "):
+        asked.completions.create(model="writer", prompt=[])
+    with pytest.raises(openai.BadRequestError, match="invented"):
+        asked.completions.create(model="writer", prompt="a", extra_body={"invented": 1})
     with pytest.raises(openai.BadRequestError, match="max_tokens is at most 2048"):
         asked.completions.create(model="writer", prompt="a", max_tokens=10**9)

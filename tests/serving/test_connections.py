@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import select
 import socket
+import threading
 from pathlib import Path
 
 import httpx
@@ -59,3 +60,28 @@ def test_an_answer_that_is_not_read_is_given_up(hasty: Running) -> None:
         waiting.register(client, select.POLLERR)  # until the connection is reset
         assert waiting.poll(60_000)
     assert hasty.client.get("/ready").status_code == 200
+
+
+def test_who_leaves_in_the_middle_of_a_request_is_no_fault(hasty: Running, caplog: pytest.LogCaptureFixture) -> None:
+    with connected(hasty) as client, client.makefile("rb") as answer:
+        client.sendall(HEAD + b"Content-Length: 100\r\nExpect: 100-continue\r\n\r\n")
+        assert answer.readline() == b"HTTP/1.1 100 Continue\r\n"  # the body is waited for
+    while hasty.app.state.metrics.in_flight:
+        threading.Event().wait(0.01)
+    assert not caplog.records
+
+
+def test_a_fault_of_the_server_is_said_and_the_connection_stays(
+    hasty: Running, caplog: pytest.LogCaptureFixture
+) -> None:
+    worker = hasty.models["tiny"].worker
+    worker.predictor.predict = lambda *_, **__: 1 / 0  # type: ignore[method-assign, assignment]
+    with connected(hasty) as client:
+        for _ in range(2):
+            client.sendall(HEAD + b'Content-Length: 17\r\n\r\n{"inputs": ["a"]}')
+            answer = b""
+            while not answer.endswith(b"}"):
+                answer += client.recv(10_000)
+            assert answer.startswith(b"HTTP/1.1 500")
+            assert b'{"error":"The server failed to answer this; its log says why."}' in answer
+    assert "ZeroDivisionError" in caplog.text  # and the log says why

@@ -79,6 +79,7 @@ BODIES: dict[str, tuple[bytes, int]] = {
     "no object": (b"3", 400),
     "nothing": (b"", 400),
     "no input": (b'{"inputs": []}', 400),
+    "a temperature beyond numbers": (b'{"inputs": ["a"], "options": {"sample": true, "temperature": 1e39}}', 400),
     "another kind": (b'{"inputs": [{"png": "x"}]}', 400),
     "unknown option": (b'{"inputs": ["a"], "options": {"beams": 3}}', 400),
     "unknown key": (b'{"inputs": ["a"], "path": "/etc/passwd"}', 400),
@@ -214,7 +215,7 @@ def test_pictures_are_bounded_in_number_and_time(running: Running) -> None:
     with pytest.raises(Refused, match="Other pictures") as same:
         looks.draw(ids[0], lambda _: None).result()
     others = [looks.draw(id, lambda _: hold.wait()) for id in ids[1:6]]
-    with pytest.raises(Refused, match="6 pictures are being made") as many:
+    with pytest.raises(Refused, match="6 requests are being computed") as many:
         looks.draw(ids[6], lambda _: None)
     assert same.value.status == many.value.status == 429
     others[-1].abandon()  # who leaves makes room

@@ -138,7 +138,7 @@ def test_a_long_text_is_read_once(running: Running) -> None:
     assert len(look["axes"][look["attentions"][0]["rows"]]["tokens"]) == 40 * 8 + 1
     tile = numbers(running.client, f"/api/looks/{look['id']}/tile", name="encoder.0.self", head=0, rows="100:103")
     np.testing.assert_allclose(tile.sum(axis=1), 1, rtol=1e-5)
-    assert running.client.post("/api/models/tagger/maps", json={"text": text}).status_code == 400
+    assert running.client.post("/api/models/shapes/maps", json={"text": text}).status_code == 400
 
 
 @pytest.mark.parametrize("format", ["png", "svg", "html", "npy"])

@@ -183,11 +183,24 @@ def test_an_empty_text_has_no_label_and_harms_no_other(classifier: TextClassifie
         _ = empty.view
 
 
-def test_without_attention_it_is_said_what_would_show_more() -> None:
+def test_without_a_pooling_attention_words_are_left_out_to_see_what_decided() -> None:
     train = toy_texts(40, seed=1)
-    mean = TextClassifier(trained(classification(train), "window", {**SMALL, "pooling": "mean"}, train, steps=1))
+    mean = TextClassifier(trained(classification(train), "window", {**SMALL, "pooling": "mean"}, train, steps=30))
     (answer,) = mean.predict([TEXT])
-    assert "A window network has attention with model.pooling" in _printed(answer)[-1]
+    words = TEXT.split()
+    assert [word for word, _ in answer.deciding] == words
+    for place, (_, effect) in enumerate(answer.deciding):
+        (without,) = mean.predict([" ".join(words[:place] + words[place + 1 :])])
+        odds = [math.log(one.probabilities["bad"] / one.probabilities["good"]) for one in (answer, without)]
+        assert effect == pytest.approx(odds[0] - odds[1], abs=1e-3)
+    assert answer.text == "bad"
+    assert "log-odds" in _printed(answer)[-1]
+    assert answer.figure(dark=False).axes
+    (alone,) = mean.predict(["awful"])  # without it nothing is left, and every label as likely
+    odds_alone = math.log(alone.probabilities["bad"] / alone.probabilities["good"])
+    assert alone.deciding == [("awful", pytest.approx(odds_alone, abs=1e-3))]
+    with pytest.raises(OptionError, match="201 words"):
+        _ = mean.predict(["awful " * 201])[0].deciding
 
 
 def test_a_transformer_shows_its_own_attention_beside_the_pooling() -> None:

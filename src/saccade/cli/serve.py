@@ -24,7 +24,7 @@ DEMO = Path("runs/demo")
 
 ModelFolders = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[MODEL...]", help="Model folders, or folders of runs; NAME=FOLDER names one."),
+    typer.Argument(metavar="[MODEL...]", help="Folders of models, or of trainings; NAME=FOLDER names one."),
 ]
 Port = Annotated[int, typer.Option(help="0 takes a free one.", min=0, max=65535)]
 Host = Annotated[str, typer.Option(help="The address to listen at; beyond this machine a key is needed.")]
@@ -68,6 +68,8 @@ def serve_models(
     served = Models(Limits(queue=queue, seconds=seconds), resolve_device(device))
     for given in models or []:
         name, equals, folder = given.partition("=")
+        if equals and not folder:
+            raise OptionError(f"{given}: no folder follows the name; give NAME=FOLDER.")
         served.add(Path(folder if equals else given), name if equals else None)
     listening = listen(host, port)
     if not models:
@@ -75,6 +77,8 @@ def serve_models(
     shown = f"[{host}]" if ":" in host else host
     address = f"http://{shown}:{listening.getsockname()[1]}/"
     console().print(f"Saccade answers at {address}  (Ctrl-C ends it)", markup=False)
+    if served.pending:
+        console().print("The model of `saccade demo` is trained first, for some minutes; the page shows its progress.")
     if browser:  # the socket listens already, so the page waits until it is answered
         webbrowser.open(address)
     app = create_app(served, runs=runs, api_key=api_key, hosts=(host, *(allow_host or [])))

@@ -21,6 +21,7 @@ from saccade.serving import (
     routes_walk,
     routes_words,
 )
+from saccade.serving.docs import openapi_document
 from saccade.serving.guard import Guard
 from saccade.serving.models import Models
 from saccade.serving.refusals import Refused, answer_error, answer_http_error, answer_invalid
@@ -58,6 +59,7 @@ def inner_app(state: State) -> FastAPI:
         redoc_url=None,
     )
     app.state.saccade = state
+    app.openapi = lambda: openapi_document(app)  # type: ignore[method-assign]
     for module in ROUTERS:
         app.include_router(module.router)
     for kind in (SaccadeError, Refused, Exception):

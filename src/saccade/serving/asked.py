@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from concurrent.futures import Future
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
 from starlette.requests import Request
 
 from saccade.serving.refusals import Refused
 
-__all__ = ["Asked", "answered"]
+__all__ = ["Asked", "Pool", "answered"]
 
 Result = TypeVar("Result")
+#: Requests of a pool that compute at once.
+THREADS = 4
 
 
 class Asked(Future[Result]):
@@ -24,6 +28,38 @@ class Asked(Future[Result]):
         """Nobody waits any more: what has not begun never will, and what has begun ends at its next check."""
         self.is_abandoned = True
         self.cancel()
+
+
+class Pool:
+    """Threads for what needs no model: so many compute at once, so many may wait."""
+
+    def __init__(self, waiting: int) -> None:
+        self._most = THREADS + waiting
+        self._count = 0  # that compute or wait
+        self._lock = threading.Lock()
+        self._threads = ThreadPoolExecutor(THREADS, "pool")
+
+    def run(self, work: Callable[[Asked[Result]], Result]) -> Asked[Result]:
+        """Something to compute; it is told of who asked, to see whether they still wait."""
+        asked = Asked[Result]()
+        with self._lock:
+            if self._count >= self._most:
+                raise Refused(429, f"{self._count} requests are being computed; try again in a moment.", retry_after=1)
+            self._count += 1
+        asked.add_done_callback(self._done)
+        self._threads.submit(self._run, work, asked)
+        return asked
+
+    def _run(self, work: Callable[[Asked[Result]], Result], asked: Asked[Result]) -> None:
+        if asked.set_running_or_notify_cancel():
+            try:
+                asked.set_result(work(asked))
+            except BaseException as error:
+                asked.set_exception(error)
+
+    def _done(self, _: object) -> None:
+        with self._lock:
+            self._count -= 1
 
 
 async def answered(request: Request, asked: Asked[Result]) -> Result:

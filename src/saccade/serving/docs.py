@@ -1,4 +1,4 @@
-"""The OpenAPI document as a plain page: no script, nothing from elsewhere."""
+"""The OpenAPI document, and the same as a plain page: no script, nothing from elsewhere."""
 
 from __future__ import annotations
 
@@ -6,7 +6,44 @@ from collections.abc import Mapping
 from html import escape
 from typing import Any
 
-__all__ = ["docs_page"]
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+
+__all__ = ["docs_page", "openapi_document"]
+
+#: What any request may be refused with.
+_REFUSALS = {
+    "400": "Something in the request is wrong.",
+    "401": "The server asks for its key.",
+    "403": "Another page asks, or the key is not right.",
+    "404": "There is nothing of this name.",
+    "413": "It is more than is taken at once.",
+    "429": "Too many ask; Retry-After says when to come again.",
+    "503": "It takes too long, or the model is still being trained.",
+}
+_SENTENCE = {"type": "object", "required": ["error"], "properties": {"error": {"type": "string"}}}
+_OPENAI = {
+    "type": "object",
+    "required": ["error"],
+    "properties": {"error": {"type": "object", "properties": {"message": {"type": "string"}}}},
+}
+
+
+def openapi_document(app: FastAPI) -> dict[str, Any]:
+    """What the framework knows of the addresses, with what they are refused with, in the form that it has here."""
+    if app.openapi_schema is None:
+        document = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
+        for path, methods in document["paths"].items():
+            content = {"application/json": {"schema": _OPENAI if path.startswith("/v1/") else _SENTENCE}}
+            for operation in methods.values():
+                responses = operation["responses"]
+                responses.pop("422", None)
+                for status, about in _REFUSALS.items():
+                    responses.setdefault(status, {"description": about, "content": content})
+        for name in ("HTTPValidationError", "ValidationError"):
+            document["components"]["schemas"].pop(name, None)
+        app.openapi_schema = document
+    return app.openapi_schema
 
 
 def docs_page(document: Mapping[str, Any]) -> str:
@@ -14,8 +51,9 @@ def docs_page(document: Mapping[str, Any]) -> str:
     title = escape(str(document["info"]["title"]))
     parts = [
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}: the interface</title>',
-        '<meta name="viewport" content="width=device-width"><link rel="stylesheet" href="/static/style.css"></head>',
-        f"<body><main><h1>{title}: the interface</h1>",
+        '<meta name="viewport" content="width=device-width"><link rel="stylesheet" href="/static/style.css">',
+        '<link rel="stylesheet" href="/static/docs.css"><link rel="icon" href="/static/icon.svg"></head>',
+        f"<body><main class=docs><h1>{title}: the interface</h1>",
         '<p>The same for programs: <a href="/openapi.json">/openapi.json</a>. ',
         'The page for people: <a href="/">/</a>.</p>',
     ]
@@ -52,8 +90,9 @@ def _resolved(schema: Mapping[str, Any], document: Mapping[str, Any]) -> Mapping
 
 def _row(name: str, place: str, schema: Mapping[str, Any], required: bool) -> str:
     kinds = [schema, *schema.get("anyOf", [])]
-    said = " or ".join(str(one["type"]) for one in kinds if "type" in one) or "anything"
-    if "default" in schema:
+    said = " or ".join(str(one["type"]) for one in kinds if "type" in one and one["type"] != "null") or "anything"
+    if schema.get("default") is not None:
         said += f", {schema['default']!r} if not given"
     said += ", needed" if required else ""
+    said += f": {schema['description']}" if "description" in schema else ""
     return f"<tr><td><code>{escape(name)}</code></td><td>{escape(place)}</td><td>{escape(said)}</td></tr>"

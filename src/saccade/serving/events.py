@@ -13,9 +13,11 @@ from starlette.responses import StreamingResponse
 from saccade.serving.batching import Worker
 from saccade.serving.refusals import sentence_of, status_of
 
-__all__ = ["Send", "event", "event_stream"]
+__all__ = ["EVENTS", "Send", "event", "event_stream"]
 
 Send = Callable[[Any], None]
+#: For the OpenAPI document.
+EVENTS: dict[int | str, dict[str, Any]] = {200: {"content": {"text/event-stream": {}}}}
 
 
 class _GoneError(Exception):

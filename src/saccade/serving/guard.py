@@ -10,6 +10,7 @@ import time
 from collections.abc import Collection
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from saccade.serving.refusals import Refused, refusal
@@ -33,7 +34,7 @@ SECURITY_HEADERS = {
 #: Answered however many ask: what watches the server.
 ALWAYS = ("/health", "/ready", "/metrics")
 #: Answered without a key: the page itself, and what programs ask before they have one.
-OPEN = ("/health", "/ready", "/languages", "/static/")
+OPEN = ("/health", "/ready", "/languages", "/docs", "/openapi.json", "/static/")
 PAGES = ("/", "/ask", "/walk", "/map", "/runs", "/words")
 #: These take the key in the request itself, too, and check it there.
 KEY_IN_BODY = ("/translate", "/detect")
@@ -59,11 +60,14 @@ class Guard:
             await self.app(scope, exchange.receive, exchange.send)
         except Refused as error:
             await exchange.refuse(error)
+        except (ClientDisconnect, asyncio.CancelledError):
+            pass  # nobody waits for an answer any more
         except Exception:
-            if exchange.status:  # too late to say anything
-                raise
             _log.exception("a request failed")
-            await exchange.refuse(Refused(500, "The server failed to answer this; its log says why."))
+            if not exchange.status:
+                await exchange.refuse(Refused(500, "The server failed to answer this; its log says why."))
+            elif not exchange.is_answered:
+                raise  # in the middle of an answer: the connection ends
         finally:
             metrics.end(_route(scope), exchange.status or 499, time.monotonic() - exchange.began)
 
@@ -85,7 +89,7 @@ class Guard:
             return
         kind, _, given = headers.get("authorization", "").partition(" ")
         if kind.lower() != "bearer" or not same_key(given.strip(), key):
-            raise Refused(401, "This server asks for its API key: Authorization: Bearer KEY.")
+            raise Refused(401, "This server asks for its API key: Authorization: Bearer KEY.", asks_for="Bearer")
 
 
 class _Exchange:
@@ -94,6 +98,7 @@ class _Exchange:
     def __init__(self, scope: Scope, receive: Receive, send: Send, state: State) -> None:
         self.began = time.monotonic()
         self.status = 0
+        self.is_answered = False
         self._scope, self._receive, self._send = scope, receive, send
         self._state = state
         self._limit = state.limits.body_bytes
@@ -132,6 +137,7 @@ class _Exchange:
             if self._state.draining:  # else a client would send its next request to a connection that is closed
                 headers["Connection"] = "close"
         await self._send(message)
+        self.is_answered = message["type"] == "http.response.body" and not message.get("more_body", False)
 
     async def refuse(self, error: Refused) -> None:
         await refusal(self._scope["path"], error.status, str(error), error.headers)(

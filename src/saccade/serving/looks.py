@@ -6,20 +6,20 @@ are many numbers, so only the most recently used looks are kept.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import secrets
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
 from saccade.errors import OptionError
 from saccade.lens.axis import Axis
 from saccade.lens.view import View
-from saccade.serving.asked import Asked
+from saccade.serving.asked import Asked, Pool
 from saccade.serving.limits import Limits
 from saccade.serving.models import Served
 from saccade.serving.pooling import Pyramid
@@ -32,8 +32,6 @@ from saccade.tasks.translator import Translated
 __all__ = ["Edits", "Look", "Looks", "answer_record", "finite", "no_attention", "plain_record"]
 
 Result = TypeVar("Result")
-#: Pictures that are made at once.
-THREADS = 4
 #: Where the surest head of a layer is looked for: rows times columns.
 SMALL = 1 << 16
 
@@ -121,21 +119,20 @@ class Look:
             rows, columns = self.answer.attention.words
             values = self.answer.attention.alignment.float().tolist()
             return {"alignment": {"rows": rows, "columns": columns, "values": values}}
-        if isinstance(self.answer, Classified) and "pooling" in self.view.names:
-            return {"deciding": [{"word": word, "weight": weight} for word, weight in self.answer.deciding]}
+        if isinstance(self.answer, Classified):
+            return {"deciding": deciding_words(self.answer)}
         return {"image": _described_image(self)} if isinstance(self.given, GivenImage) else {}
 
 
 class Looks:
     """The looks that are kept: so many, and together no more than so many bytes."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, pool: Pool | None = None) -> None:
         self.limits = limits
+        self.pool = pool or Pool(limits.queue)
         self._kept: OrderedDict[str, Look] = OrderedDict()
         self._sizes: dict[str, int] = {}
         self._lock = threading.Lock()
-        self._drawing = 0  # pictures that are being made or wait for it
-        self._threads = ThreadPoolExecutor(THREADS, "look")
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -152,31 +149,16 @@ class Looks:
         return look
 
     def draw(self, id: str, work: Callable[[Look], Result]) -> Asked[Result]:
-        """Something that is made from a look, in a thread of its own."""
-        look, asked = self[id], Asked[Result]()
-        with self._lock:
-            if self._drawing >= self.limits.queue + THREADS:
-                raise Refused(429, f"{self._drawing} pictures are being made; try again in a moment.", retry_after=1)
-            self._drawing += 1
-        asked.add_done_callback(self._drawn)
-        self._threads.submit(self._draw, look, asked, work)
-        return asked
+        """Something that is made from a look."""
+        look = self[id]
 
-    def _draw(self, look: Look, asked: Asked[Result], work: Callable[[Look], Result]) -> None:
-        if not asked.set_running_or_notify_cancel():
-            return
-        try:
+        def run(asked: Asked[Result]) -> Result:
             found = look.draw(asked, work, self.limits.seconds)
-        except BaseException as error:
-            asked.set_exception(error)
-        else:
             with self._lock:
                 self._trim(look)  # what was drawn may have made it larger
-            asked.set_result(found)
+            return found
 
-    def _drawn(self, _: object) -> None:
-        with self._lock:
-            self._drawing -= 1
+        return self.pool.run(run)
 
     def _trim(self, changed: Look) -> None:
         """Forget the least recently used while there are too many, or too large ones."""
@@ -253,6 +235,14 @@ def _described_image(look: Look) -> dict[str, Any]:
         "grid": [1, 1] if patches is None else list(patches.grid),
         "class_token": patches is not None and patches.pooling == "class",
     }
+
+
+def deciding_words(answer: Classified) -> list[dict[str, Any]]:
+    """Words with their weight, or their effect where no attention pools them; none of a text that is too long."""
+    measure = "weight" if answer.pools else "effect"
+    with contextlib.suppress(OptionError):
+        return [{"word": word, measure: value} for word, value in answer.deciding]
+    return []
 
 
 def no_attention(error: OptionError) -> dict[str, Any]:

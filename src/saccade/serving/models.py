@@ -71,7 +71,7 @@ class Served:
     @property
     def reads(self) -> bool:
         """Whether it can look at a long text without answering."""
-        return self.predictor.reads
+        return self.predictor.reads and self._has_attention
 
     @cached_property
     def vectors(self) -> dict[str, WordVectors]:
@@ -160,6 +160,8 @@ class Models(Mapping[str, Served]):
         with self._changed:
             self._served = {**self._served, chosen: served}
             self.pending.pop(chosen, None)
+        # What the page asks first is made ready while nobody waits for it: samples and word vectors.
+        threading.Thread(target=served.describe, daemon=True).start()
         return served
 
     def expect(self, name: str, folder: Path, process: subprocess.Popen[bytes]) -> None:
@@ -182,7 +184,10 @@ class Models(Mapping[str, Served]):
         if name in self._served:
             return self._served[name]
         if name in self.pending:
-            raise Refused(404, self.pending[name].failure or f"The model {name!r} is still being trained.")
+            failure = self.pending[name].failure
+            if failure:
+                raise Refused(404, failure)
+            raise Refused(503, f"The model {name!r} is still being trained; try again in a minute.", retry_after=30)
         known = ", ".join(self._served) or "none yet"
         raise Refused(404, f"There is no model of this name here; there are: {known}.")
 

@@ -15,17 +15,29 @@ from saccade.errors import SaccadeError, TooLargeError
 __all__ = ["Refused", "refusal", "sentence_of", "status_of"]
 
 
+#: Parts of the place of what is wrong that are no names of fields: where it stood, and which kind was tried.
+_NO_NAMES = ("body", "query", "path", "header", "str", "list[str]", "list[constrained-str]")
+
+
 class Refused(Exception):
     """A request that is not done, with its status and the reason in one sentence."""
 
-    def __init__(self, status: int, sentence: str, *, retry_after: float | None = None) -> None:
+    def __init__(
+        self, status: int, sentence: str, *, retry_after: float | None = None, asks_for: str | None = None
+    ) -> None:
         super().__init__(sentence)
         self.status = status
         self.retry_after = retry_after
+        self.asks_for = asks_for
 
     @property
     def headers(self) -> dict[str, str]:
-        return {} if self.retry_after is None else {"Retry-After": str(max(1, math.ceil(self.retry_after)))}
+        found = {}
+        if self.retry_after is not None:
+            found["Retry-After"] = str(max(1, math.ceil(self.retry_after)))
+        if self.asks_for is not None:
+            found["WWW-Authenticate"] = self.asks_for
+        return found
 
 
 def status_of(error: Exception) -> int:
@@ -68,7 +80,7 @@ async def answer_invalid(request: Request, error: Exception) -> JSONResponse:
     """The first thing that is wrong with a request, by the name of the field."""
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
-    place = ".".join(str(part) for part in first["loc"] if part not in ("body", "query", "path", "header"))
+    place = ".".join(str(part) for part in first["loc"] if part not in _NO_NAMES)
     given = repr(jsonable_encoder(first.get("input"), custom_encoder={float: str}))
     shown = given if len(given) <= 60 else f"{given[:57]}..."
     what = f"{place} = {shown}: " if place else "The request: "

@@ -6,6 +6,7 @@ import asyncio
 import json
 import secrets
 import time
+from itertools import accumulate
 from typing import Annotated, Any, cast
 
 from fastapi import APIRouter, Request
@@ -15,13 +16,14 @@ from starlette.responses import JSONResponse, Response
 from saccade.serving.asked import answered
 from saccade.serving.events import Send, event_stream
 from saccade.serving.inputs import count_tokens, read_text
-from saccade.serving.limits import check_options
+from saccade.serving.limits import CEILINGS, check_options
 from saccade.serving.models import Served
 from saccade.serving.refusals import Refused
 from saccade.serving.state import State, state_of
 from saccade.serving.strict import StrictRoute
 from saccade.tasks.generation import Written, write
 from saccade.tasks.language_model_writer import Continued, Writer
+from saccade.text import END
 
 __all__ = ["router"]
 
@@ -29,6 +31,7 @@ router = APIRouter(prefix="/v1", route_class=StrictRoute, tags=["OpenAI"])
 
 Number = Annotated[float, Field(allow_inf_nan=False)]
 DONE = "[DONE]"
+SPACE = "▁"
 
 
 class StreamOptions(BaseModel):
@@ -40,14 +43,14 @@ class StreamOptions(BaseModel):
 class CompletionBody(BaseModel):
     """A prompt, or several, and how they are to be continued. What is not supported is refused, not ignored."""
 
-    model_config = ConfigDict(extra="ignore")
+    model_config = ConfigDict(extra="forbid")
 
     model: StrictStr
     prompt: StrictStr | Annotated[list[StrictStr], Field(min_length=1)]
     max_tokens: Annotated[StrictInt, Field(ge=1)] | None = 16
     temperature: Annotated[Number, Field(ge=0, le=2)] | None = 1.0
     top_p: Annotated[Number, Field(gt=0, le=1)] | None = 1.0
-    n: Annotated[StrictInt, Field(ge=1)] | None = 1
+    n: Annotated[StrictInt, Field(ge=1, le=int(CEILINGS["tries"]))] | None = 1
     stream: StrictBool | None = False
     stream_options: StreamOptions | None = None
     stop: StrictStr | list[StrictStr] | None = None
@@ -88,6 +91,7 @@ class CompletionBody(BaseModel):
             "presence_penalty": bool(self.presence_penalty),
             "frequency_penalty": bool(self.frequency_penalty),
             "logit_bias": bool(self.logit_bias),
+            "echo with logprobs": bool(self.echo) and self.logprobs is not None,
         }
         for name, is_given in given.items():
             if is_given:
@@ -123,7 +127,11 @@ async def complete(request: Request, body: CompletionBody) -> Response:
         return event_stream(served.worker, _streaming(served, prompts, options, body), _encoded)
     answers = await answered(request, served.worker.predict(prompts, options))
     found = [cast(Continued, one) for answer in answers for one in (answer, *answer.alternatives)]
-    choices = [_choice(number, one, body) for number, one in enumerate(found)]
+    logprobs: list[Any] = [None] * len(found)
+    if body.logprobs is not None:
+        number = body.logprobs
+        logprobs = await answered(request, served.worker.run(lambda: [_logprobs(served, one, number) for one in found]))
+    choices = [_choice(number, one, body, logprobs[number]) for number, one in enumerate(found)]
     written = sum(len(one.ids) for one in found)
     return JSONResponse(_frame(served.name) | {"choices": choices, "usage": _usage(served, prompts, written)})
 
@@ -150,10 +158,25 @@ def _usage(served: Served, prompts: list[str], written: int) -> dict[str, int]:
     return {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
 
 
-def _choice(number: int, answer: Continued, body: CompletionBody) -> dict[str, Any]:
-    logprobs = None
-    if body.logprobs is not None:
-        logprobs = {"tokens": answer.tokens, "token_logprobs": answer.log_probabilities}
+def _logprobs(served: Served, answer: Continued, number: int) -> dict[str, Any]:
+    """In the model's thread: each token with its log-probability, and the likeliest in its place."""
+    count = len(answer.ids) - (answer.ids[-1:] == [END])  # the end is no part of the text
+    tokens = [_written(token) for token in answer.tokens[:count]]
+    most = cast(Writer, served.predictor).likeliest(answer, number)[:count] if number and tokens else None
+    return {
+        "tokens": tokens,
+        "token_logprobs": answer.log_probabilities[:count],
+        "top_logprobs": most and [{_written(token): value for token, value in place} for place in most],
+        "text_offset": list(accumulate((len(token) for token in tokens[:-1]), initial=0)) if tokens else [],
+    }
+
+
+def _written(token: str) -> str:
+    """A token as it stands in the text, with its space before it."""
+    return token.replace(SPACE, " ")
+
+
+def _choice(number: int, answer: Continued, body: CompletionBody, logprobs: Any) -> dict[str, Any]:
     text = answer.prompt + answer.text if body.echo else answer.text
     return _piece(number, text, "stop" if answer.finished else "length", logprobs)
 

@@ -165,7 +165,7 @@ async def export(
             if format == "npy":
                 look.view.save_numbers(path, name, _head(head))
             elif format == "html":
-                look.view.save(path, names=[name])
+                look.view.save(path, names=[name], head=_head(head), words=words)
             else:
                 look.view.save(path, "heatmap", name=name, head=_head(head), words=words, theme=theme)
             content = path.read_bytes()

@@ -12,8 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr
 from saccade.attention import edit, editable
 from saccade.errors import OptionError
 from saccade.serving.asked import answered
-from saccade.serving.events import event_stream
-from saccade.serving.inputs import read_input, read_inputs, read_text
+from saccade.serving.events import EVENTS, event_stream
+from saccade.serving.inputs import count_tokens, read_input, read_inputs, read_text
 from saccade.serving.limits import check_options
 from saccade.serving.looks import Edits, Look, answer_record, finite, no_attention, plain_record
 from saccade.serving.models import Served
@@ -85,7 +85,7 @@ async def predict(request: Request, name: str, body: PredictBody) -> dict[str, A
     return {"answers": [answer_record(answer) for answer in answers]}
 
 
-@router.post("/{name}/stream")
+@router.post("/{name}/stream", response_class=StreamingResponse, responses=EVENTS)
 async def stream(request: Request, name: str, body: StreamBody) -> StreamingResponse:
     """One answer as it comes: events {"piece": text}, then {"done": true}."""
     state = state_of(request)
@@ -112,9 +112,9 @@ async def look(request: Request, name: str, body: LookBody) -> dict[str, Any]:
     return await answered(request, served.worker.run(lambda: _look(state, served, given, body)))
 
 
-@router.post("/{name}/maps")
+@router.post("/{name}/maps", response_class=StreamingResponse, responses=EVENTS)
 async def read_map(request: Request, name: str, body: MapBody) -> StreamingResponse:
-    """Read a long text once: events {"progress": 0..1, "name": attention}, then {"look": ...}."""
+    """Read a long text once: events {"progress": 0..1, "name": attention}, then {"look", "tokens"}."""
     state = state_of(request)
     served = state.models[name]
     if not served.reads:
@@ -132,7 +132,7 @@ async def read_map(request: Request, name: str, body: MapBody) -> StreamingRespo
 
         view = served.predictor.reading(text, progress)
         kept = state.looks.add(Look(served, text, view))
-        send({"look": kept.describe()})
+        send({"look": kept.describe(), "tokens": count_tokens(served, text)})
 
     return event_stream(served.reader, read)
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Query, Request
 from starlette.responses import StreamingResponse
 
-from saccade.serving.events import event
+from saccade.serving.events import EVENTS, event
 from saccade.serving.refusals import Refused
 from saccade.serving.runs import Run, find_runs, read_metrics
 from saccade.serving.state import State, state_of
@@ -42,7 +42,7 @@ def one_probe(request: Request, name: str, step: Annotated[int, Path(ge=0, le=10
     return _run(state_of(request), name).probe(step)
 
 
-@router.get("/{name}/events", response_class=StreamingResponse, responses={200: {"content": {"text/event-stream": {}}}})
+@router.get("/{name}/events", response_class=StreamingResponse, responses=EVENTS)
 async def run_events(
     request: Request, name: str, after: Annotated[int, Query(ge=0, le=10**12)] = 0
 ) -> StreamingResponse:

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictStr, ValidationError
 
 from saccade.serving.asked import answered
 from saccade.serving.guard import same_key
-from saccade.serving.inputs import read_text
+from saccade.serving.inputs import count_tokens
 from saccade.serving.languages import Detected, language_name
 from saccade.serving.models import Served
 from saccade.serving.refusals import Refused
@@ -56,7 +56,8 @@ def _documented(body: type[BaseModel]) -> dict[str, Any]:
     """The body is read by hand, because it comes in three forms; this tells the OpenAPI document of it."""
     schema = body.model_json_schema()
     content = {kind: {"schema": schema} for kind in ("application/json", "application/x-www-form-urlencoded")}
-    return {"requestBody": {"content": content, "required": True}}
+    parameters = [{"name": name, "in": "query", "schema": one} for name, one in schema["properties"].items()]
+    return {"requestBody": {"content": content}, "parameters": parameters}
 
 
 @router.post("/translate", openapi_extra=_documented(TranslateBody))
@@ -67,7 +68,7 @@ async def translate(request: Request) -> dict[str, Any]:
     _check_key(state, request, body.api_key)
     texts = [body.q] if isinstance(body.q, str) else body.q
     if len(texts) > state.limits.texts:
-        raise Refused(413, f"There are {len(texts)} texts; {state.limits.texts} are taken at once.")
+        raise Refused(400, f"There are {len(texts)} texts; {state.limits.texts} are taken at once.")
     for text in texts:
         _check_length(state, text)
     found = await asyncio.to_thread(_detected, state, texts) if body.source == AUTO else [[] for _ in texts]
@@ -167,7 +168,7 @@ def _check_key(state: State, request: Request, given: str | None) -> None:
 
 def _check_length(state: State, text: str) -> None:
     if len(text) > state.limits.characters:
-        raise Refused(413, f"The text has {len(text):,} characters; {state.limits.characters:,} are taken.")
+        raise Refused(400, f"The text has {len(text):,} characters; {state.limits.characters:,} are taken.")
 
 
 def _detected(state: State, texts: list[str]) -> list[list[Detected]]:
@@ -179,6 +180,8 @@ def _model(state: State, source: str, target: str) -> Served | None:
     """The model from one language to another; None where there is nothing to do."""
     pairs = state.models.translators()
     known = {code for pair in pairs for code in pair}
+    if not known and state.models.pending:
+        raise Refused(503, "The model is still being trained; try again in a minute.", retry_after=30)
     for code in (source, target):
         if code not in known:
             raise Refused(400, f"{code[:40]} is not supported; there are: {', '.join(sorted(known)) or 'none'}.")
@@ -226,11 +229,17 @@ def _segmented(state: State, routes: list[Served | None], texts: list[str], form
     for served, text in zip(routes, texts, strict=True):
         cut.append(segment_html(text) if format == "html" else segment_text(text))
         if sum(len(one.sentences) for one in cut) > limits.sentences:
-            raise Refused(413, f"The texts have more than {limits.sentences:,} sentences, which are taken at once.")
+            raise Refused(400, f"The texts have more than {limits.sentences:,} sentences, which are taken at once.")
         if served is not None:
             for sentence in cut[-1].sentences:
-                read_text(served, sentence, limits.characters, limits.tokens)
+                _check_tokens(served, sentence, limits.tokens)
     return cut
+
+
+def _check_tokens(served: Served, sentence: str, most: int) -> None:
+    found = count_tokens(served, sentence)
+    if found > most:
+        raise Refused(400, f"A sentence has {found:,} tokens; {most:,} are taken.")
 
 
 def _options(served: Served, count: int) -> dict[str, Any]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr
+from starlette.responses import Response
 
 from saccade.lens import EXAMPLES, Document
-from saccade.serving.asked import answered
+from saccade.serving.asked import Asked, answered
 from saccade.serving.refusals import Refused
 from saccade.serving.state import state_of
 from saccade.serving.strict import StrictRoute
@@ -39,9 +41,13 @@ def presets() -> dict[str, Any]:
 
 
 @router.post("/walkthrough")
-def walk(document: Document) -> dict[str, Any]:
+async def walk(request: Request, document: Document) -> Response:
     """Every step of attention with these numbers: the form of ``saccade explain --json``."""
-    return document.walkthrough().to_dict()
+
+    def compute(_: Asked[bytes]) -> bytes:
+        return json.dumps(document.walkthrough().to_dict(), ensure_ascii=False, allow_nan=False).encode()
+
+    return Response(await answered(request, state_of(request).pool.run(compute)), media_type="application/json")
 
 
 @router.post("/looks/{id}/walk")

@@ -56,7 +56,10 @@ class Run:
     def probe(self, step: int) -> dict[str, Any]:
         if step not in self.probes():
             raise Refused(404, f"There is no probe of {self.name} after {step} updates.")
-        return _json(self.folder / "probes" / f"step-{step:08d}.json")
+        found = _json(self.folder / "probes" / f"step-{step:08d}.json")
+        if not found:
+            raise Refused(404, f"The probe of {self.name} after {step} updates cannot be read.")
+        return found
 
     @property
     def finished(self) -> bool:

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from starlette.requests import HTTPConnection
 
+from saccade.serving.asked import Pool
 from saccade.serving.languages import Detector
 from saccade.serving.limits import Limits
 from saccade.serving.looks import Looks
@@ -25,12 +26,14 @@ class State:
     runs: Path | None = None  # a folder of runs that the Runs page shows, beside those of the models
     api_key: str | None = None
     looks: Looks = field(init=False)
+    pool: Pool = field(init=False)
     metrics: Metrics = field(default_factory=Metrics)
     draining: bool = False
     _detector: Detector | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        self.looks = Looks(self.limits)
+        self.pool = Pool(self.limits.queue)
+        self.looks = Looks(self.limits, self.pool)
 
     @property
     def limits(self) -> Limits:

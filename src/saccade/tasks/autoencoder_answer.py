@@ -104,7 +104,9 @@ class RebuiltImage(Rebuilt):
 
     def record(self) -> dict[str, Any]:
         near = [{"line": one.line, "distance": one.distance} for one in self.neighbours]
-        return {"image": self.given.where, "score": self.score, "code": self.code, "neighbours": near}
+        again = shown_pixels(self.pixels).tolist()
+        shown = {"image": self.given.where, "score": self.score, "code": self.code, "neighbours": near}
+        return shown | {"pixels": again}
 
     def terminal(self) -> list[RenderableType]:
         return [Text(self.text), self._numbers(), TerminalImages(self._images())]

@@ -24,6 +24,7 @@ __all__ = [
     "Written",
     "generate",
     "known_positions",
+    "likeliest",
     "log_probabilities",
     "mean_log_probability",
     "write",
@@ -41,7 +42,7 @@ class GenerationOptions(Config):
     max_tokens: int = Field(200, ge=1)  # the longest text that is added
     sample: bool = True  # draw; false: search for the likeliest text
     tries: int = Field(1, ge=1, le=1000)  # texts drawn for each prompt
-    temperature: float = Field(1.0, ge=0)  # below 1: surer draws; above: bolder ones
+    temperature: float = Field(1.0, ge=0, le=1000)  # below 1: surer draws; above: bolder ones
     top_k: int | None = Field(None, ge=1)  # draw from the k likeliest tokens only
     top_p: float | None = Field(None, gt=0, le=1)  # draw from the likeliest tokens that make up this share
     seed: int = Field(1, ge=0, lt=2**32)  # of the draws
@@ -242,18 +243,35 @@ class _Barring:
 @torch.inference_mode()
 def log_probabilities(model: nn.Module, tokens: Sequence[int], count: int) -> list[float]:
     """Of each of the last ``count`` tokens, in the light of those before: by forced passes, as they were written."""
+    output = cast(LanguageNetwork, model).output
+    found = [token_log_probabilities(output, *pair).flatten() for pair in _forced(model, tokens)]
+    terms: list[float] = torch.cat(found)[len(tokens) - 1 - count :].tolist()
+    return terms
+
+
+@torch.inference_mode()
+def likeliest(model: nn.Module, tokens: Sequence[int], count: int, number: int) -> list[list[tuple[int, float]]]:
+    """In the place of each of the last ``count`` tokens: the likeliest ones with their log-probabilities."""
+    output = cast(LanguageNetwork, model).output
+    places: list[list[tuple[int, float]]] = []
+    for features, _ in _forced(model, tokens):
+        best = output(features).flatten(0, 1).float().log_softmax(dim=-1).topk(number)
+        for ids, values in zip(best.indices.tolist(), best.values.tolist(), strict=True):
+            places.append(list(zip(ids, values, strict=True)))
+    return places[len(tokens) - 1 - count :]
+
+
+def _forced(model: nn.Module, tokens: Sequence[int]) -> Iterator[tuple[Float[Tensor, "B T D"], Int[Tensor, "B T"]]]:
+    """Features and the tokens that follow them, in the order of the text, one sequence or one token a row."""
     network = cast(LanguageNetwork, model)
     rows = torch.tensor([list(tokens)], device=device_of(model))
     read, predicted = rows[:, :-1], rows[:, 1:]
     limit = known_positions(model) or read.shape[1]
-    found = [token_log_probabilities(network.output, network.features(read[:, :limit]), predicted[:, :limit])[0]]
+    yield network.features(read[:, :limit]), predicted[:, :limit]
     if limit < read.shape[1]:  # each further token has the last ``limit`` before it, and no others
         windows, targets = read[0].unfold(0, limit, 1)[1:], predicted[0, limit:]
         for some, wanted in zip(torch.split(windows, WINDOWS), torch.split(targets, WINDOWS), strict=True):
-            last = network.features(some)[:, -1:]
-            found.append(token_log_probabilities(network.output, last, wanted.unsqueeze(1))[:, 0])
-    terms: list[float] = torch.cat(found)[read.shape[1] - count :].tolist()
-    return terms
+            yield network.features(some)[:, -1:], wanted.unsqueeze(1)
 
 
 def _started(model: nn.Module, rows: Int[Tensor, "B T"], max_tokens: int) -> tuple[Any, Any]:

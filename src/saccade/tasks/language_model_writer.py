@@ -25,6 +25,7 @@ from saccade.tasks.generation import (
     Written,
     generate,
     known_positions,
+    likeliest,
     log_probabilities,
     mean_log_probability,
     write,
@@ -139,6 +140,13 @@ class Writer(Predictor):
     def token_scores(self, given: str, answer: Answer) -> list[float]:
         assert isinstance(answer, Continued)
         return log_probabilities(self.model, [*self.task.prompt(given).ids, *answer.ids], len(answer.ids))
+
+    def likeliest(self, answer: Continued, number: int) -> list[list[tuple[str, float]]]:
+        """In the place of each token of an answer: the likeliest tokens with their log-probabilities."""
+        every = [*self.task.prompt(answer.prompt).ids, *answer.ids]
+        token = self.task.tokenizer.token
+        found = likeliest(self.model, every, len(answer.ids), number)
+        return [[(token(id), value) for id, value in place] for place in found]
 
     def view_of(self, given: str, answer: Answer) -> View:
         assert isinstance(answer, Continued)

@@ -29,7 +29,7 @@ class SearchOptions(Config):
     max_ratio: float = Field(2.0, gt=0)  # longest output: max_ratio · source + 20 tokens
     sample: bool = False  # draw instead of searching
     tries: int = Field(1, ge=1, le=1000)  # outputs drawn for each source
-    temperature: float = Field(1.0, ge=0)  # below 1: surer draws; above: bolder ones
+    temperature: float = Field(1.0, ge=0, le=1000)  # below 1: surer draws; above: bolder ones
     top_k: int | None = Field(None, ge=1)  # draw from the k likeliest tokens only
     top_p: float | None = Field(None, gt=0, le=1)  # draw from the likeliest tokens that make up this share
     seed: int = Field(1, ge=0, lt=2**32)  # of the draws

@@ -15,6 +15,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from saccade.attention import Trace, watch
+from saccade.attention.watch import Rows
 from saccade.data.labelled import TABLES, LabelledText, read_unlabelled
 from saccade.errors import OptionError
 from saccade.lens.axis import Axis
@@ -33,6 +34,9 @@ __all__ = ["Classified", "TextClassifier"]
 PIECE = 500
 #: The attention of a classifier that pools by attention: one row over all tokens.
 POOLING = "pooling"
+#: Words of a text that are left out one by one, at most.
+LONGEST_LEFT_OUT = 200
+LEFT_OUT = "log-odds that the label loses without the word"
 #: Of the words that decided: how many are named, and how many are drawn.
 NAMED, DRAWN = 3, 40
 
@@ -46,6 +50,7 @@ class Classified(Answer):
     score: float
     probabilities: dict[str, float]  # of each label, the likeliest first
     look: Callable[[], View] = field(repr=False)
+    leave_out: Callable[[], list[tuple[str, float]]] = field(repr=False)
 
     @property
     def tokens(self) -> list[str]:  # type: ignore[override]
@@ -64,13 +69,22 @@ class Classified(Answer):
         names = self.view.names
         return POOLING if POOLING in names else names[-1]
 
-    @property
+    @cached_property
+    def pools(self) -> bool:
+        """Whether an attention takes the words together, so that its weights are their shares in the decision."""
+        try:
+            return POOLING in self.view.names
+        except OptionError:
+            return False
+
+    @cached_property
     def deciding(self) -> list[tuple[str, float]]:
-        """Each word in its order, with its share in the decision; refused where no attention pools the text."""
-        if POOLING not in self.view.names:
-            raise OptionError(
-                'The words that decided are seen with model.pooling = "attention"; this model takes another.'
-            )
+        """Each word in its order, with its share in the decision.
+
+        Where no attention pools the text: with how much the log-odds of the label fall when the word is left out.
+        """
+        if not self.pools:
+            return self.leave_out()
         weights = self.view.matrix(POOLING, "mean", words=True)[0].tolist()
         return list(zip(self.view.columns[POOLING].joined, weights, strict=True))
 
@@ -87,7 +101,8 @@ class Classified(Answer):
             return
         yield _marked(words)
         strongest = sorted(words, key=lambda pair: -pair[1])[:NAMED]
-        yield Text("decided most: " + ", ".join(f"{visible(word)} {weight:.2f}" for word, weight in strongest))
+        named = ", ".join(f"{visible(word)} {weight:.2f}" for word, weight in strongest)
+        yield Text(f"decided most: {named}" + ("" if self.pools else f" ({LEFT_OUT})"))
 
     def figure(self, dark: bool) -> Figure:
         """The words that decided as bars, in their order; of a long text the strongest."""
@@ -95,12 +110,16 @@ class Classified(Answer):
         least = sorted((weight for _, weight in words), reverse=True)[:DRAWN][-1]
         shown = [(word, weight) for word, weight in words if weight >= least][:DRAWN]
         title = f"{self.text}, {100 * self.score:.1f}%: what decided"
-        return bars([word for word, _ in shown], [weight for _, weight in shown], title=title, dark=dark)
+        most = 1.0 if self.pools else max(1e-9, *(weight for _, weight in shown), 0.0)
+        values = [max(0.0, weight) / most for _, weight in shown]
+        caption = None if self.pools else f"1 is {most:.2f}: {LEFT_OUT}"
+        return bars([word for word, _ in shown], values, title=title, caption=caption, dark=dark)
 
 
 class TextClassifier(Predictor):
     """An opened model that labels texts."""
 
+    reads = True
     task: Classification
 
     def read_file(self, path: Path) -> list[str]:
@@ -127,6 +146,9 @@ class TextClassifier(Predictor):
     def view_of(self, given: str, answer: Answer) -> View:
         return self._look(self._encoded([given])[0])
 
+    def reading(self, given: str, progress: Rows | None = None) -> View:
+        return self._look(self._encoded([given])[0], progress)
+
     def _encoded(self, texts: Sequence[str]) -> list[EncodedText]:
         asked = [LabelledText(text, "", number, "the texts") for number, text in enumerate(texts, start=1)]
         found = self.task.encoded(asked, [-1] * len(asked))
@@ -136,17 +158,34 @@ class TextClassifier(Predictor):
     def _answer(self, encoded: EncodedText, scores: Sequence[float]) -> Classified:
         look = partial(self._look, encoded)
         if not encoded.tokens:
-            return Classified(encoded.text.text, "", 0.0, {}, look)
+            return Classified(encoded.text.text, "", 0.0, {}, look, list)
         each = {name: math.exp(score) for name, score in zip(self.task.labels, scores, strict=True)}
         ordered = dict(sorted(each.items(), key=lambda item: -item[1]))
         best = next(iter(ordered))
-        return Classified(encoded.text.text, best, ordered[best], ordered, look)
+        leave_out = partial(self._leave_out, encoded.text.text, best)
+        return Classified(encoded.text.text, best, ordered[best], ordered, look, leave_out)
+
+    def _leave_out(self, text: str, label: str) -> list[tuple[str, float]]:
+        """Each word with the log-odds of the label, less what they are when it is left out."""
+        words = text.split()
+        if len(words) > LONGEST_LEFT_OUT:
+            raise OptionError(
+                f"The text has {len(words):,} words; which of them decided is found by leaving each out, for at most "
+                f"{LONGEST_LEFT_OUT:,}."
+            )
+        texts = [text, *(" ".join(words[:place] + words[place + 1 :]) for place in range(len(words)))]
+        found = self.task.probabilities(self.model, self._encoded(texts), BATCH_TOKENS, lambda: None).double()
+        found = found.nan_to_num(nan=-math.log(found.shape[1]))  # of no words every label is as likely
+        every = self.task.labels.index(label)
+        others = torch.arange(found.shape[1]) != every
+        odds = found[:, every] - found[:, others].logsumexp(dim=1)
+        return list(zip(words, (odds[0] - odds[1:]).tolist(), strict=True))
 
     @torch.inference_mode()
-    def _look(self, encoded: EncodedText) -> View:
+    def _look(self, encoded: EncodedText, progress: Rows | None = None) -> View:
         if not encoded.tokens:
             raise OptionError("The text is empty, so there is nothing to view.")
-        with watch(self.model) as seen:
+        with watch(self.model, progress=progress) as seen:
             self.task.logits(self.model, self.task.whole([encoded]).to(self.device))
         if not seen:
             raise OptionError(
@@ -176,7 +215,7 @@ def _marked(words: Sequence[tuple[str, float]]) -> Text:
     highest = max(weight for _, weight in words)
     text = Text()
     for word, weight in words:
-        share = 0.75 * weight / highest if highest else 0.0
+        share = 0.75 * max(0.0, weight) / highest if highest > 0 else 0.0
         red, green, blue = (round(255 * part) for part in ramp(share).tolist())
         ink = theme().background if share > 0.4 else theme().text
         style = f"{ink} on rgb({red},{green},{blue})" + (" underline bold" if weight == highest else "")

@@ -17,6 +17,7 @@ from rich.text import Text
 from torch import Tensor
 
 from saccade.attention import watch
+from saccade.attention.watch import Rows
 from saccade.data.tagged import CONLLU, TaggedSentence, read_tagged
 from saccade.errors import OptionError
 from saccade.lens import view_terminal
@@ -112,6 +113,7 @@ class WordTagger(Predictor):
     A text is cut into words as ``saccade.text.words.split_words`` does; who has words already gives a list of them.
     """
 
+    reads = True
     task: Tagging
 
     def read_file(self, path: Path) -> list[Given]:
@@ -146,6 +148,9 @@ class WordTagger(Predictor):
     def view_of(self, given: Given, answer: Answer) -> View:
         return self._look(self._encoded(given))
 
+    def reading(self, given: Given, progress: Rows | None = None) -> View:
+        return self._look(self._encoded(given), progress)
+
     def _encoded(self, given: Given) -> EncodedSentence:
         words = split_words(given, self.task.words.known) if isinstance(given, str) else list(given)
         sentence = TaggedSentence(tuple(words), (), (1,) * len(words), "the text")
@@ -164,11 +169,11 @@ class WordTagger(Predictor):
         )
 
     @torch.inference_mode()
-    def _look(self, encoded: EncodedSentence) -> View:
+    def _look(self, encoded: EncodedSentence, progress: Rows | None = None) -> View:
         """Every attention, between words, or between pieces where those attend."""
         if not encoded.words:
             raise OptionError("There are no words, so there is nothing to view.")
-        with watch(self.model) as seen:
+        with watch(self.model, progress=progress) as seen:
             self.task.logits(self.model, self.task.batch([encoded]).to(self.device))
         if not seen:
             raise OptionError(f"A {self.bundle.kind} network has no attention, so there is nothing to view.")

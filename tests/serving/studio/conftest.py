@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Page, Route, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Route, expect, sync_playwright
 from servers import Running
 from studio_pages import OpenStudio
 
@@ -19,7 +20,7 @@ FLAGS = [
 ]
 PATIENCE = 30_000  # milliseconds: a machine may be busy with other things
 #: What Chromium writes when the server refuses something, which a test may want to see.
-REFUSED = re.compile(r"Failed to load resource: the server responded with a status of 4\d\d")
+REFUSED = re.compile(r"Failed to load resource: the server responded with a status of (4\d\d|503)")
 
 
 @pytest.fixture(scope="module")
@@ -33,13 +34,17 @@ def browser() -> Iterator[Browser]:
         launched.close()
 
 
-@pytest.fixture
-def open_studio(browser: Browser, running: Running) -> Iterator[OpenStudio]:
-    """Opens an address; at the end no error was told, and nothing was asked of another machine."""
-    complaints: list[str] = []
-    contexts = []
+@dataclass
+class Studio:
+    """Opens pages, and remembers what they should not have done."""
 
-    def opened(
+    browser: Browser
+    url: str
+    complaints: list[str] = field(default_factory=list)
+    contexts: list[BrowserContext] = field(default_factory=list)
+
+    def open(
+        self,
         address: str,
         *,
         width: int = 1200,
@@ -48,34 +53,38 @@ def open_studio(browser: Browser, running: Running) -> Iterator[OpenStudio]:
         may_refuse: bool = False,
         until: str = "html[data-ready]",
     ) -> Page:
-        base = url or running.url
-        context = browser.new_context(
+        """The page at an address, once it is ready; its server may refuse something only if that is expected."""
+        base = url or self.url
+        context = self.browser.new_context(
             viewport={"width": width, "height": 900}, color_scheme="dark" if dark else "light", accept_downloads=True
         )
-        contexts.append(context)
+        self.contexts.append(context)
         context.set_default_timeout(PATIENCE)
-
-        def guard(route: Route) -> None:
-            if urlsplit(route.request.url).netloc == urlsplit(base).netloc:
-                route.fallback()
-            else:
-                complaints.append(f"asked for {route.request.url}")
-                route.abort()
-
-        context.route("**/*", guard)
+        context.route("**/*", lambda route: self._guard(route, urlsplit(base).netloc))
         page = context.new_page()
-
-        def listen(kind: str, text: str) -> None:
-            if kind in ("error", "warning") and not (may_refuse and REFUSED.match(text)):
-                complaints.append(text)
-
-        page.on("console", lambda message: listen(message.type, message.text))
-        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("console", lambda message: self._hear(message, may_refuse))
+        page.on("pageerror", lambda error: self.complaints.append(str(error)))
         page.goto(base + address)
         page.wait_for_selector(until)
         return page
 
-    yield opened
-    for context in contexts:
+    def _guard(self, route: Route, allowed: str) -> None:
+        if urlsplit(route.request.url).netloc == allowed:
+            route.fallback()
+        else:
+            self.complaints.append(f"asked for {route.request.url}")
+            route.abort()
+
+    def _hear(self, message: ConsoleMessage, may_refuse: bool) -> None:
+        if message.type in ("error", "warning") and not (may_refuse and REFUSED.match(message.text)):
+            self.complaints.append(message.text)
+
+
+@pytest.fixture
+def open_studio(browser: Browser, running: Running) -> Iterator[OpenStudio]:
+    """Opens an address; at the end no error was told, and nothing was asked of another machine."""
+    studio = Studio(browser, running.url)
+    yield studio.open
+    for context in studio.contexts:
         context.close()
-    assert complaints == []
+    assert studio.complaints == []

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 OpenStudio = Callable[..., Page]
 AXE = Path(__file__).parents[3] / "node_modules" / "axe-core" / "axe.min.js"
@@ -41,6 +41,13 @@ def number(text: str) -> float:
 
 def answer(page: Page) -> str:
     return page.locator(".sentence:visible .answer").first.inner_text()
+
+
+def held(page: Page, pattern: str) -> list[Route]:
+    """Requests that are not answered until the test lets them go on."""
+    waiting: list[Route] = []
+    page.route(pattern, lambda route: waiting.append(route))
+    return waiting
 
 
 def violations(page: Page) -> list[dict[str, Any]]:

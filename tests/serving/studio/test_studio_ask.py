@@ -6,12 +6,14 @@ import io
 import itertools
 import re
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from PIL import Image
 from playwright.sync_api import Page, expect
 from servers import Running, numbers, post
-from studio_pages import OpenStudio, answer, number, parts_of, place_of, readout
+from studio_pages import OpenStudio, answer, held, number, parts_of, place_of, readout
 
 SENTENCE = "the black cat sees the dog."
 ADDRESS = "/ask?m=tiny&t=the+black+cat+sees+the+dog."
@@ -230,15 +232,37 @@ def test_arcs(open_studio: OpenStudio, look: dict[str, Any]) -> None:
     expect(page.locator(".from button[aria-pressed=true]:visible")).to_have_text(words[2])
 
 
+def saved(page: Page, name: str) -> bytes:
+    with page.expect_download() as download:
+        page.get_by_role("button", name=name, exact=True).click()
+    return download.value.path().read_bytes()
+
+
 def test_files_to_keep(open_studio: OpenStudio, running: Running, look: dict[str, Any]) -> None:
     page = open_studio(f"{ADDRESS}&a={CROSS}&h=1")
-    kinds = {"PNG": b"\x89PNG", "SVG": b"<?xml", "HTML": b"<!doctype html>", "numbers": b"\x93NUMPY"}
-    for name, start in kinds.items():
-        with page.expect_download() as download:
-            page.get_by_role("link", name=name, exact=True).click()
-        content = download.value.path().read_bytes()
-        assert content.startswith(start)
-    np.testing.assert_array_equal(np.load(io.BytesIO(content)), matrix(running, look, name=CROSS, head=1))
+    drawn = ElementTree.fromstring(saved(page, "SVG"))
+    labels = [one.text for one in drawn.iter("{http://www.w3.org/2000/svg}text")]
+    attention = next(one for one in look["attentions"] if one["name"] == CROSS)
+    rows, columns = (look["axes"][attention[side]]["labels"] for side in ("rows", "columns"))
+    assert labels[: 1 + len(rows) + len(columns)] == [f"{CROSS}, head 1 · words · ".rstrip(" ·"), *rows, *columns]
+    picture = Image.open(io.BytesIO(saved(page, "PNG")))
+    assert picture.size == (2 * int(drawn.attrib["width"]), 2 * int(drawn.attrib["height"]))
+    assert len(picture.convert("RGB").getcolors(1 << 24) or []) > 10  # something is drawn
+    exact = matrix(running, look, name=CROSS, head=1, words=True)
+    np.testing.assert_array_equal(np.load(io.BytesIO(saved(page, "numbers"))), exact)
+    assert saved(page, "HTML").startswith(b"<!doctype html>")
+
+
+def test_the_numbers_are_those_that_are_seen(open_studio: OpenStudio, look: dict[str, Any]) -> None:
+    page = open_studio(ADDRESS)
+    numbers = np.load(io.BytesIO(saved(page, "numbers")))
+    np.testing.assert_allclose(numbers, look["alignment"]["values"], atol=1e-7)
+    page.get_by_role("radio", name="arcs").check(force=True)
+    page.wait_for_selector(".arcs:visible")
+    drawn = ElementTree.fromstring(saved(page, "SVG"))
+    labels = [one.text for one in drawn.iter("{http://www.w3.org/2000/svg}text")]
+    assert labels == ["alignment of words", *look["alignment"]["rows"], *look["alignment"]["columns"]]
+    assert len(list(drawn.iter("{http://www.w3.org/2000/svg}path"))) > 0
 
 
 HOSTILE = "<img src=x onerror='window.hacked=1'></script><script>window.hacked=1</script> \u202ecat"
@@ -317,3 +341,111 @@ def test_a_text_too_long_for_the_map_of_this_page(open_studio: OpenStudio) -> No
     page = open_studio("/ask?m=filler&t=" + "+".join(["the cat sees [MASK]".replace(" ", "+")] + ["dog"] * 1200))
     expect(page.locator("#status .error")).to_contain_text("The page Map shows texts of any length.")
     assert page.locator(".bars li").count() == 5  # the answer is there all the same
+
+
+def test_a_head_off_while_answers_are_drawn(open_studio: OpenStudio, running: Running) -> None:
+    page = open_studio(f"{ADDRESS}&a={CROSS}&h=1&how=draw&seed=3&off={CROSS}:1")
+    asked = {"input": SENTENCE, "options": {"sample": True, "tries": 5, "seed": 3}}
+    before = post(running.client, "/api/models/tiny/looks", **asked)
+    after = post(running.client, "/api/models/tiny/looks", **asked, without_heads=[f"{CROSS}:1"])
+    names = ["drawn before", "drawn after", "likeliest before", "likeliest after"]
+    assert page.locator(".outcome dt").all_inner_texts() == names
+    said = [text.strip() for text in page.locator(".outcome dd").all_inner_texts()]
+    assert said[0] == before["answer"]["text"] == answer(page)
+    assert said[1] in (after["answer"]["text"], "the same answer")
+    assert said[2] == after["change"]["before"]["text"]
+
+
+def test_a_later_view_is_not_dimmed_by_an_earlier_one(open_studio: OpenStudio) -> None:
+    page = open_studio(f"{ADDRESS}&a={CROSS}&h=1")
+    waiting = held(page, "**/api/looks/*/heads?*")
+    page.get_by_label("Your text").fill("the dog sleeps.")
+    page.wait_for_function("() => document.querySelector('.heads:not([data-ready])')")
+    page.locator(".heatmap:visible").focus()
+    page.keyboard.press("w")
+    expect(page.locator(".figure:visible h2")).to_have_text(f"{CROSS}, head 1 · pieces")
+    for route in waiting:
+        route.continue_()
+    page.unroute("**/api/looks/*/heads?*")
+    page.wait_for_selector(".heads[data-ready]")
+    page.wait_for_function("() => !document.querySelector('.working:not([hidden])')")
+    assert page.locator(".ask[data-old]").count() == 0
+
+
+def test_a_text_that_is_cleared_has_no_answer(open_studio: OpenStudio) -> None:
+    page = open_studio(ADDRESS)
+    held(page, "**/looks")
+    with page.expect_request("**/looks"):
+        page.get_by_label("Your text").fill("the dog sleeps.")
+    with page.expect_event("requestfailed"):  # the answer is not waited for
+        page.get_by_label("Your text").fill("")
+    expect(page.locator(".answer")).to_have_count(0)
+    expect(page.locator(".stage")).to_be_hidden()
+    page.unroute("**/looks")
+    page.get_by_label("Your text").fill(SENTENCE)
+    page.wait_for_selector(".answer")
+    expect(page.locator(".stage")).to_be_visible()
+    assert page.locator(".ask[data-old]").count() == 0
+
+
+def test_a_difference_only_of_the_same_words(open_studio: OpenStudio, running: Running, look: dict[str, Any]) -> None:
+    page = open_studio(f"{ADDRESS}&a=encoder.0.self&h=1&w=0&off=encoder.0.self:0&show=difference&row=0&col=0")
+    expect(page.locator(".figure:visible h2")).to_have_text("encoder.0.self, head 1 · pieces · after less before")
+    assert readout(page, 0, 0) == 0  # a head of the first layer does not see that another one is off
+    every = ",".join(f"{one['name']}:{head}" for one in look["attentions"] for head in range(one["heads"]))
+    changed = post(
+        running.client, "/api/models/tiny/looks", input=SENTENCE, options=OPTIONS, without_heads=every.split(",")
+    )
+    assert changed["alignment"]["rows"] != look["alignment"]["rows"]
+    page = open_studio(f"{ADDRESS}&a={CROSS}&h=1&off={every}&show=difference")
+    expect(page.locator(".figure:visible h2")).to_have_text(f"{CROSS}, head 1 · words · after")
+    expect(page.get_by_role("radio", name="difference")).to_be_disabled()
+    expect(page.get_by_role("radio", name="after")).to_be_checked()
+    expect(page.locator(".edits")).to_contain_text("there is no difference")
+
+
+def test_the_difference_of_two_texts(open_studio: OpenStudio, running: Running, look: dict[str, Any]) -> None:
+    other = "the white dog sees the cat."
+    page = open_studio(f"{ADDRESS}&t2={other.replace(' ', '+')}&a=encoder.0.self&h=1&w=0&row=1&col=2")
+    page.get_by_label("second less first").check()
+    expect(page.locator(".figure h2").nth(1)).to_have_text("encoder.0.self, head 1 · pieces · second less first")
+    second = post(running.client, "/api/models/tiny/looks", input=other, options=OPTIONS)
+    one, two = (matrix(running, which, name="encoder.0.self", head=1) for which in (look, second))
+    shown = number(page.locator(".figure .readout b").nth(1).inner_text())
+    assert shown == pytest.approx(two[1, 2] - one[1, 2], abs=1.01e-6)
+    assert parts_of(page)["d"] == "1"
+    page.get_by_label("The second text").fill("the dog sleeps.")
+    expect(page.get_by_label("second less first")).to_be_disabled()
+
+
+def test_a_word_that_stands_twice_is_swapped_by_itself(open_studio: OpenStudio, running: Running) -> None:
+    page = open_studio("/ask?m=tiny&t=the+cat+sees+the+cat.")
+    page.get_by_label("The word that is swapped").select_option(label="cat (2 of 2)")
+    page.get_by_label("The word in its place").fill("dog")
+    page.get_by_role("button", name="Swap", exact=True).click()
+    page.wait_for_selector(".outcome dd")
+    (expected,) = post(running.client, "/api/models/tiny/predict", inputs=["the cat sees the dog."], options=OPTIONS)[
+        "answers"
+    ]
+    assert page.locator(".outcome dd").nth(1).inner_text().strip() == expected["text"]
+    page.reload()
+    page.wait_for_selector(".outcome dd")
+    assert page.get_by_label("The word in its place").input_value() == "dog"
+
+
+def test_spaces_are_no_text(open_studio: OpenStudio) -> None:
+    page = open_studio(ADDRESS)
+    page.get_by_label("Your text").fill("   ")
+    expect(page.locator(".answer")).to_have_count(0)
+    expect(page.locator("#status .error")).to_be_hidden()
+
+
+def test_a_very_long_word_does_not_widen_the_page(open_studio: OpenStudio) -> None:
+    page = open_studio(f"/ask?m=tagger&t={'a' * 3000}", width=400)
+    page.wait_for_selector(".tag")
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= 400
+
+
+def test_an_answer_that_is_not_there(open_studio: OpenStudio) -> None:
+    page = open_studio(f"{ADDRESS}&n=77")
+    expect(page.locator("#status .error")).to_have_text("The address asks for answer 78; there are at most 5 here.")

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
-from playwright.sync_api import Page
-from studio_pages import OpenStudio, violations
+from playwright.sync_api import Page, expect
+from servers import Runner, Running
+from studio_pages import OpenStudio, held, violations
 
 from saccade.lens.ramp import difference_ramp, ramp
+from saccade.serving import Limits, Models
 
 TEXT = "the+black+cat+sees+the+dog."
 PAGES = {
@@ -27,17 +35,25 @@ def settled(page: Page) -> None:
     page.wait_for_function("() => !document.querySelector('.heads') || document.querySelector('.heads[data-ready]')")
 
 
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("name", PAGES)
-def test_everyone_can_use_it_at_every_width(open_studio: OpenStudio, name: str) -> None:
-    page = open_studio(PAGES[name], width=1600, dark=False)
-    settled(page)
-    assert violations(page) == []
-    assert page.evaluate("() => document.documentElement.scrollWidth") <= 1600
-    page.set_viewport_size({"width": 400, "height": 800})
+def test_everyone_can_use_it_at_every_width(open_studio: OpenStudio, name: str, dark: bool) -> None:
+    page = open_studio(PAGES[name], width=1600, dark=dark)
+    for width in (1600, 400):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.wait_for_function("width => document.documentElement.scrollWidth <= width", arg=width)
+        settled(page)
+        assert violations(page) == []
+
+
+def test_other_colours_are_chosen_and_stay(open_studio: OpenStudio) -> None:
+    page = open_studio("/walk")
     page.get_by_role("button", name="Dark colours").click()
     page.wait_for_selector("html[data-theme=dark]")
-    page.wait_for_function("() => document.documentElement.scrollWidth <= 400")
-    assert violations(page) == []
+    page.reload()
+    page.wait_for_selector("html[data-theme=dark]")
+    page.get_by_role("button", name="Light colours").click()
+    page.wait_for_selector("html[data-theme=light]")
 
 
 def test_the_ramp_is_that_of_the_lens(open_studio: OpenStudio) -> None:
@@ -55,6 +71,47 @@ def test_the_ramp_is_that_of_the_lens(open_studio: OpenStudio) -> None:
         np.testing.assert_allclose(found, 255 * difference_ramp(differences, dark=dark), atol=2.6)
 
 
-def test_a_page_that_is_not_there_is_refused(open_studio: OpenStudio) -> None:
-    page = open_studio("/ask?m=nobody")  # a name that no model has: the first model answers
-    assert page.locator("#model option").count() == 7
+def test_what_is_not_there_is_refused(open_studio: OpenStudio, running: Running) -> None:
+    assert running.client.get("/asks").status_code == 404
+    page = open_studio("/ask?m=nobody")
+    expect(page.locator("#status .error")).to_have_text("There is no model «nobody» here; choose one at the top.")
+    assert page.locator("main *").count() == 0
+    page.get_by_label("model").select_option("tagger")
+    page.wait_for_selector("textarea")
+    expect(page.locator("#status .error")).to_be_hidden()
+    page.go_back()
+    expect(page.locator("#status .error")).to_be_visible()
+
+
+UNTIL = "import pathlib, sys, time\nwhile not pathlib.Path(sys.argv[1]).exists(): time.sleep(0.05)"
+
+
+def test_while_the_first_model_is_trained_the_page_shows_how(
+    open_studio: OpenStudio, runner: Runner, tiny_run: Path, tmp_path: Path
+) -> None:
+    run, end = tmp_path / "late", tmp_path / "end"
+    shutil.copytree(tiny_run, run, ignore=shutil.ignore_patterns("result.json"))
+    models = Models(Limits())
+    models.expect("late", run, subprocess.Popen([sys.executable, "-c", UNTIL, end], stderr=subprocess.PIPE))
+    page = open_studio("/ask", url=runner.start(models).url, until=".training")
+    expect(page.get_by_role("heading", name="The model late is being trained")).to_be_visible()
+    expect(page.locator("#model option")).to_have_text("late · being trained")
+    expect(page.locator(".training canvas")).to_have_attribute("aria-label", re.compile("^training loss: .* points$"))
+    assert violations(page) == []
+    page.get_by_role("link", name="The page Runs").click()
+    expect(page.locator(".run-title")).to_have_text("late")
+    page.go_back()
+    page.wait_for_selector(".training")
+    end.touch()
+    page.wait_for_selector("textarea")
+    expect(page.locator(".training")).to_have_count(0)
+
+
+def test_opening_many_models_is_told(open_studio: OpenStudio, running: Running) -> None:
+    page = open_studio("/runs")
+    waiting = held(page, "**/api/models")
+    page.goto(f"{running.url}/ask?m=tiny&t={TEXT}")
+    expect(page.locator(".working span")).to_have_text("Opening the models …")
+    waiting[0].continue_()
+    page.wait_for_selector(".answer")
+    expect(page.locator(".working")).to_be_hidden()

@@ -64,6 +64,17 @@ def test_one_sentence_over_the_checkpoints(open_studio: OpenStudio, followed: tu
     expect(page.locator(".probe-text")).to_have_text(first["text"])
 
 
+def test_a_training_that_begins_is_listed_and_a_server_that_ends_is_told(
+    open_studio: OpenStudio, tiny_run: Path, tmp_path: Path, runner: Runner
+) -> None:
+    page = open_studio("/runs", url=runner.start(Models(Limits()), runs=tmp_path).url, may_refuse=True)
+    shutil.copytree(tiny_run, tmp_path / "later")
+    expect(page.locator(".run-title")).to_have_text("later")
+    expect(page.locator("#status .error")).to_be_hidden()
+    page.route("**/api/runs", lambda route: route.fulfill(status=503, json={"error": "The server is about to end."}))
+    expect(page.locator("#status .error")).to_have_text("The server is about to end.")
+
+
 def test_without_a_training_the_page_says_how_to_begin_one(
     open_studio: OpenStudio, runner: Runner, tmp_path: Path
 ) -> None:
@@ -94,7 +105,7 @@ def test_words_and_their_neighbours(open_studio: OpenStudio, running: Running) -
 
 def test_an_unknown_word_is_a_sentence(open_studio: OpenStudio) -> None:
     page = open_studio("/words?m=back&word=zebra", may_refuse=True)
-    expect(page.locator("#status .error")).to_have_text("The word 'zebra' is not in the vocabulary of this model.")
+    expect(page.locator("#status .error")).to_have_text("The model does not know the word 'zebra' (source vocabulary).")
 
 
 def test_words_begins_with_a_model_that_has_words(

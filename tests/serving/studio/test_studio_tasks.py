@@ -60,6 +60,17 @@ def test_a_text_streams(open_studio: OpenStudio, running: Running) -> None:
     expect(page.locator(".answer")).to_have_text(f"the cat{again['text']}")
 
 
+def test_a_head_off_while_a_text_is_drawn(open_studio: OpenStudio, running: Running) -> None:
+    off = "decoder.0.self:1"
+    page = open_studio(f"/ask?m=writer&t=the+cat&a=decoder.0.self&h=1&off={off}")
+    asked = {"input": "the cat", "options": {"seed": 1, "max_tokens": 40}}
+    after = post(running.client, "/api/models/writer/looks", **asked, without_heads=[off])
+    said = page.locator(".outcome dd").all_text_contents()
+    assert f"the cat{said[0]}" == page.locator(".answer").text_content()
+    assert page.locator(".outcome dt").nth(2).inner_text() == "likeliest before"
+    assert said[2] == after["change"]["before"]["text"]
+
+
 def test_a_drawing(open_studio: OpenStudio, running: Running) -> None:
     page = open_studio("/ask?m=shapes")
     box = page.locator(".pad").bounding_box()
@@ -103,3 +114,38 @@ def test_an_image_is_uploaded_and_its_patches_are_read_out(open_studio: OpenStud
     exact = running.app.state.looks[look["id"]].view.matrix(look["layer"], int(look["head"]))
     shown = number(page.locator(".readout b").first.inner_text())
     assert shown == pytest.approx(float(exact[first + count - 1, first + count - 1]), abs=5.01e-7)
+
+
+def test_a_file_that_is_no_picture(open_studio: OpenStudio) -> None:
+    page = open_studio("/ask?m=shapes")
+    page.locator("input[type=file]").set_input_files(
+        {"name": "notes.png", "mimeType": "image/png", "buffer": b"no picture"}
+    )
+    expect(page.locator("#status .error")).to_have_text(
+        "The file notes.png is no picture that can be read; choose a PNG or a JPEG."
+    )
+
+
+def test_an_image_by_keyboard(open_studio: OpenStudio) -> None:
+    page = open_studio("/ask?m=shapes")
+    page.locator(".pad").focus()
+    before = page.evaluate("() => document.querySelector('.pad').toDataURL()")
+    for key in ("ArrowLeft", "ArrowUp", "Space"):
+        page.keyboard.press(key)
+    page.wait_for_function("() => new URL(location.href).searchParams.has('png')")
+    assert page.evaluate("() => document.querySelector('.pad').toDataURL()") != before
+    page.locator(".overlay:visible").focus()
+    for _ in range(3):
+        page.keyboard.press("ArrowLeft")  # as far as the first column of patches
+        page.keyboard.press("ArrowUp")
+    page.keyboard.press("ArrowDown")
+    first, across = 1, 3  # after the class token; 6 pixels are 3 patches
+    expect(page.locator(".readout small").first).to_have_text(re.compile(rf"column {first + across}$"))
+    page.keyboard.press("Enter")
+    expect(page.locator(".readout small").first).to_have_text(f"row {first + across}, column {first + across}")
+
+
+def test_tags_of_a_language_from_right_to_left(open_studio: OpenStudio) -> None:
+    page = open_studio("/ask?m=tagger&t=שלום+עולם")
+    left = page.evaluate("() => [...document.querySelectorAll('.tag')].map(one => one.getBoundingClientRect().left)")
+    assert left[0] > left[1]

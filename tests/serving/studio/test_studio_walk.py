@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
-from servers import Running, numbers, post
-from studio_pages import OpenStudio, parts_of
+from servers import Runner, Running, numbers, post
+from studio_pages import OpenStudio, held, parts_of
 
 from saccade.lens import EXAMPLES
 from saccade.lens.document import Change
+from saccade.serving import Limits, Models
 
 READ = """() => Object.fromEntries([...document.querySelectorAll('.step')].map(step => [step.dataset.step,
   [...step.querySelectorAll('tbody tr')].map(row =>
@@ -169,7 +170,25 @@ def test_a_wrong_number_waits(open_studio: OpenStudio) -> None:
     cell = page.get_by_label("Inputs, row input 1, column 1")
     cell.fill("one")
     expect(cell).to_have_attribute("data-wrong", "")
+    note = page.locator("[data-step=inputs] small")
+    expect(note).to_have_text("«one» is no number; Esc puts the old one back")
     assert_same(page, explained())
+    cell.press("Escape")
+    expect(cell).to_have_value("1")
+    expect(note).to_contain_text("3 × 4")
+
+
+def test_back_undoes_a_number(open_studio: OpenStudio) -> None:
+    page = open_studio("/walk")
+    cell = page.get_by_label("Inputs, row input 1, column 2")
+    cell.fill("2.5")
+    page.get_by_label("Inputs, row input 2, column 1").fill("7")
+    page.wait_for_function("() => new URL(location.href).searchParams.get('e') === 'inputs:0:1:2.5,inputs:1:0:7'")
+    page.go_back()
+    page.wait_for_function("() => new URL(location.href).searchParams.get('e') === 'inputs:0:1:2.5'")
+    page.go_back()
+    expect(cell).to_have_value("0")
+    assert "e" not in parts_of(page)
 
 
 def test_the_real_numbers_of_a_head(open_studio: OpenStudio, running: Running) -> None:
@@ -177,7 +196,8 @@ def test_the_real_numbers_of_a_head(open_studio: OpenStudio, running: Running) -
     page = open_studio("/ask?m=tiny&t=the+black+cat+sees+the+dog.&a=decoder.0.cross&h=1")
     page.get_by_role("link", name="Take this head apart").click()
     page.wait_for_selector(".step[data-step=output]")
-    look = post(running.client, "/api/models/tiny/looks", input=sentence)
+    options = {"beam": 5, "n_best": 5}  # what the page Ask asks for
+    look = post(running.client, "/api/models/tiny/looks", input=sentence, options=options)
     document = post(running.client, f"/api/looks/{look['id']}/walk", name="decoder.0.cross", head=1)
     walk = post(running.client, "/api/walkthrough", **document)
     expected = {step["name"]: np.array(step["values"], dtype=float) for step in walk["steps"]}
@@ -187,3 +207,56 @@ def test_the_real_numbers_of_a_head(open_studio: OpenStudio, running: Running) -
     np.testing.assert_allclose(shown(page)["weights"], exact, atol=1e-6)
     page.get_by_label("The head").select_option("encoder.0.self:0")
     page.wait_for_function("() => new URL(location.href).searchParams.get('a') === 'encoder.0.self'")
+
+
+def weights_of(running: Running, name: str, head: int, **asked: Any) -> np.ndarray:
+    look = post(running.client, "/api/models/tiny/looks", **asked)
+    return numbers(running.client, f"/api/looks/{look['id']}/matrix", name=name, head=head)
+
+
+def test_an_address_that_leads_to_a_head_waits_for_the_model(open_studio: OpenStudio, running: Running) -> None:
+    page = open_studio("/runs")
+    waiting = held(page, "**/api/models")
+    page.goto(f"{running.url}/walk?from=model&m=tiny&t=the+dog+sleeps.&a=encoder.0.self&h=1")
+    page.wait_for_function("() => document.title.startsWith('Walk')")
+    assert page.locator(".step").count() == 0
+    waiting[0].continue_()
+    page.wait_for_selector(".step[data-step=weights]")
+    expect(page.get_by_label("The text that the model reads")).to_have_value("the dog sleeps.")
+    exact = weights_of(running, "encoder.0.self", 1, input="the dog sleeps.")
+    np.testing.assert_allclose(shown(page)["weights"], exact, atol=1e-6)
+
+
+def test_a_model_that_comes_late_is_offered(open_studio: OpenStudio) -> None:
+    page = open_studio("/runs")
+    waiting = held(page, "**/api/models")
+    page.goto(f"{page.url.removesuffix('/runs')}/walk")
+    page.wait_for_selector(".step[data-step=sum]")
+    options = page.get_by_label("start").locator("option")
+    expect(options).to_have_count(len(EXAMPLES))
+    waiting[0].continue_()
+    expect(options).to_have_count(len(EXAMPLES) + 1)
+
+
+def test_a_head_of_the_answer_that_is_seen(open_studio: OpenStudio, running: Running) -> None:
+    """Drawn answers, the third of them, and a head that is switched off: Walk takes the same."""
+    sentence, options = "the black cat sees the dog.", {"sample": True, "tries": 5, "seed": 4}
+    ask = "/ask?m=tiny&t=the+black+cat+sees+the+dog.&a=decoder.0.cross&h=1&how=draw&seed=4"
+    for part, asked in {
+        "&n=2": {"which": 2},
+        "&off=decoder.0.cross:0": {"without_heads": ["decoder.0.cross:0"]},
+    }.items():
+        page = open_studio(ask + part)
+        page.get_by_role("link", name="Take this head apart").click()
+        page.wait_for_selector(".step[data-step=weights]")
+        exact = weights_of(running, "decoder.0.cross", 1, input=sentence, options=options, **asked)
+        np.testing.assert_allclose(shown(page)["weights"], exact, atol=1e-6)
+        expect(page.locator(".from-model .quiet")).to_contain_text("drawn answers, seed 4 · ")
+
+
+def test_without_a_model_there_is_a_way_back(open_studio: OpenStudio, runner: Runner) -> None:
+    page = open_studio("/walk?from=model", url=runner.start(Models(Limits())).url)
+    expect(page.locator("#status .error")).to_contain_text("There is no model here")
+    page.get_by_label("start").select_option("retrieval")
+    page.wait_for_selector(".step[data-step=sum]")
+    expect(page.locator("#status .error")).to_be_hidden()

@@ -27,7 +27,7 @@ from saccade.lens.ramp import ramp, theme
 from saccade.lens.words import visible, visible_text
 
 if TYPE_CHECKING:
-    from saccade.lens.view import View
+    from saccade.lens.view import Head, View
 
 __all__ = ["LIMIT", "MOST_WEIGHTS", "fragment_of", "page_of"]
 
@@ -49,8 +49,13 @@ def page_of(
     title: str,
     names: Sequence[str] | None = None,
     heads: Sequence[int] | None = None,
+    head: Head | None = None,
+    words: bool = False,
 ) -> str:
-    """The whole document, for a file that opens from disk. ``names`` and ``heads`` choose a part of the view."""
+    """The whole document, for a file that opens from disk. ``names`` and ``heads`` choose a part of the view.
+
+    It opens on ``head``, or on the first there is, with words in the place of tokens if asked for.
+    """
     chosen = _chosen(view, names, heads)
     count = sum(len(numbers) * _size(view.traces[name]) for name, numbers in chosen.items())
     if count > MOST_WEIGHTS:
@@ -63,6 +68,7 @@ def page_of(
     limit = LIMIT * max(1.0, num_heads / _HEADS_WITHIN_LIMIT, count / _WEIGHTS_WITHIN_LIMIT)
     overhead = len(_document(title, content, []).encode()) + 100 * len(matrices)
     packed = pack(matrices, int(limit) - overhead)
+    content["opens"] = {"head": head, "words": words}
     content["step"] = packed.step
     content["stored"] = _index(packed)
     return _document(title, content, packed.texts)

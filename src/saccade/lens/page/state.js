@@ -4,11 +4,11 @@ const HEADS_TOGETHER = ["mean", "max", "rollout"];
 
 const state = {
   attention: 0,
-  head: content.attentions[0].heads[0].number,
+  head: content.opens.head ?? content.attentions[0].heads[0].number,
   view: "map",
   row: 0,
   column: 0,
-  words: false,
+  words: content.opens.words,
   gold: true,
   stretch: false, // whether the strongest weight of a matrix has the ink, not weight 1
   zoom: "auto", // "auto", "fit", or the width of a cell in pixels
@@ -61,7 +61,7 @@ function writeAddress() {
     row: state.row,
     column: state.column,
   });
-  if (state.words) parts.set("words", "yes");
+  if (state.words !== content.opens.words) parts.set("words", state.words ? "yes" : "no");
   if (!state.gold) parts.set("gold", "no");
   if (state.stretch) parts.set("stretch", "yes");
   if (state.zoom !== "auto") parts.set("zoom", state.zoom);

@@ -1,6 +1,7 @@
 // The answer, as each task gives it: a text, coloured tags, a label with the words that decided, holes filled in.
 
-import { make, named, number, visible } from "./dom.js";
+import { directionOf, make, named, number, shortened, visible } from "./dom.js";
+import { imagePicture } from "./overlay.js";
 import { colourOf, isDarkInk } from "./ramp.js";
 
 /**
@@ -18,6 +19,7 @@ import { colourOf, isDarkInk } from "./ramp.js";
 const TAG_COLOURS = 8; // in the style sheet: tag-0 ... tag-7
 const MOST_SHOWN = 5;
 const SURE = 0.9;
+const LONGEST = 200; // letters of a word with a tag
 
 /**
  * @param {Model} model @param {AnswerRecord} answer @param {Look | null} look what there is to see of it
@@ -28,6 +30,7 @@ export function answerElement(model, answer, look, writing) {
   if (Array.isArray(answer.labels) && Array.isArray(answer.words)) return tags(answer);
   if (Array.isArray(answer.masks)) return holes(answer);
   if (answer.probabilities && typeof answer.label === "string") return label(answer, look);
+  if (Array.isArray(answer.pixels)) return rebuilt(answer);
   const text = String(answer.text ?? "");
   const written = writing.chosen && writing.words.length ? words(text, writing) : [text];
   const prompt = typeof answer.prompt === "string" ? make("span", { class: "prompt" }, answer.prompt) : null;
@@ -69,14 +72,20 @@ function words(text, { words: labels, step, chosen, pinned }) {
 /** @param {AnswerRecord} answer */
 function tags(answer) {
   const names = [...new Set(answer.labels)].sort();
+  const dir = directionOf(answer.words.join(" "));
   const each = answer.words.map((/** @type {string} */ word, /** @type {number} */ place) => {
     const tag = answer.labels[place];
     const probability = answer.probabilities?.[place] ?? 1;
     const doubt = probability < SURE ? make("small", { class: "mono" }, ` ${Math.round(100 * probability)} %`) : null;
     const kind = `tag tag-${names.indexOf(tag) % TAG_COLOURS}`;
-    return make("li", { class: kind }, make("bdi", {}, visible(word)), make("span", { class: "tag-name" }, tag, doubt));
+    return make(
+      "li",
+      { class: kind },
+      make("bdi", { title: word }, shortened(visible(word), LONGEST)),
+      make("span", { class: "tag-name", dir: "ltr" }, tag, doubt),
+    );
   });
-  return make("ol", { class: "answer tags", "aria-label": "Each word with its tag" }, ...each);
+  return make("ol", { class: "answer tags", dir, "aria-label": "Each word with its tag" }, ...each);
 }
 
 /** @param {AnswerRecord} answer @param {Look | null} look */
@@ -94,25 +103,35 @@ function label(answer, look) {
   );
 }
 
-/** @param {{word: string, weight: number}[]} deciding */
+/** @param {import("./types.js").Deciding[]} deciding by what share of the attention, or by what effect on the label */
 function decided(deciding) {
-  const most = Math.max(...deciding.map(({ weight }) => weight), 1e-9);
-  const parts = deciding.flatMap(({ word, weight }) => {
-    const shade = weight / most;
-    const mark = make(
-      "span",
-      { class: isDarkInk(shade) ? "decided on-ink" : "decided", title: `share ${number(weight, 3)}` },
-      visible(word),
-    );
-    mark.style.backgroundColor = colourOf(shade * 0.9);
+  const isEffect = deciding.some(({ effect }) => effect !== undefined);
+  const sizeOf = (/** @type {import("./types.js").Deciding} */ one) => one.effect ?? one.weight ?? 0;
+  const most = Math.max(...deciding.map((one) => Math.abs(sizeOf(one))), 1e-9);
+  const parts = deciding.flatMap((one) => {
+    const shade = (0.9 * sizeOf(one)) / most;
+    const title = `${isEffect ? "effect" : "share"} ${number(sizeOf(one), 3)}`;
+    const kind = isDarkInk(Math.abs(shade)) ? "decided on-ink" : "decided";
+    const mark = make("span", { class: kind, title }, shortened(visible(one.word)));
+    mark.style.backgroundColor = colourOf(shade, isEffect);
     return [mark, " "];
   });
+  const said = isEffect ? "how much surer the label is because of each word: " : "the words that decided: ";
+  const scale = isEffect ? `darkest: log-probability ${number(most)}` : `darkest: share ${number(most)}`;
+  return make("p", { class: "deciding" }, make("small", {}, said), ...parts, make("small", {}, scale));
+}
+
+/** The image that an autoencoder made of the given one. @param {AnswerRecord} answer */
+function rebuilt({ pixels, text }) {
+  const picture = imagePicture({ height: pixels.length, width: pixels[0]?.length ?? 0, pixels });
+  picture.setAttribute("role", "img");
+  picture.setAttribute("aria-label", "The image as it was built again");
+  picture.className = "pad again";
   return make(
-    "p",
-    { class: "deciding" },
-    make("small", {}, "the words that decided: "),
-    ...parts,
-    make("small", {}, `darkest: share ${number(most)}`),
+    "figure",
+    { class: "answer rebuilt" },
+    picture,
+    make("figcaption", { class: "quiet" }, text ?? "built again"),
   );
 }
 

@@ -92,6 +92,24 @@ export class Arcs {
     this.chosen(within(this.drawn.row + step, 0, this.drawn.rows.length - 1));
   }
 
+  /** What is drawn: the words on both sides, the place of the chosen one, and its links to places on the other side. */
+  linked() {
+    if (!this.drawn) return { from: [], to: [], links: [], row: 0 };
+    const { heads, rows, columns, row } = this.drawn;
+    const first = Math.max(0, row - AROUND);
+    const links = heads.flatMap(({ head, matrix }) => {
+      return this.listed.map((column, place) => {
+        return { head, place, weight: Math.min(1, matrix.values[row * matrix.columns + column]) };
+      });
+    });
+    return {
+      from: rows.slice(first, row + AROUND + 1),
+      to: this.listed.map((column) => columns[column]),
+      links: links.filter(({ weight }) => weight >= SMALLEST_LINK),
+      row: row - first,
+    };
+  }
+
   redraw() {
     const chosen = this.from.querySelector('[aria-pressed="true"]');
     const frame = this.frame.getBoundingClientRect();

@@ -2,12 +2,19 @@
 
 import { differing } from "./answers.js";
 import { isEdited, tokensOf, writeLinks } from "./ask-state.js";
-import { choice, make, number, reveal, setChoice, visible } from "./dom.js";
+import { Swap } from "./ask-swap.js";
+import { choice, make, number, reveal, setChoice, shortened, visible } from "./dom.js";
 
 /**
  * @typedef {import("./types.js").Look} Look
  * @typedef {import("./ask-state.js").AskState} AskState
  * @typedef {import("./ask-state.js").Settled} Settled
+ *
+ * @typedef {object} Outcome
+ * @property {Look} before
+ * @property {Look} after
+ * @property {boolean} isComparable  whether weights before and after are of the same words
+ * @property {boolean} isDrawn  the answers are drawn; the server compares the likeliest ones, which nobody has seen yet
  */
 
 export class Edits {
@@ -17,27 +24,7 @@ export class Edits {
     this.head = make("button", { type: "button", class: "small", onclick: () => this.toggleHead() });
     this.link = make("button", { type: "button", class: "small", onclick: () => this.toggleLink() });
     this.hint = make("p", { class: "quiet" }, "Open a head to switch it off or to cut one of its links.");
-    this.old = make("select", { "aria-label": "The word that is swapped" });
-    this.fresh = make("input", {
-      type: "text",
-      size: 10,
-      "aria-label": "The word in its place",
-      placeholder: "another word",
-    });
-    this.swapForm = make(
-      "form",
-      { class: "row swap" },
-      "swap ",
-      this.old,
-      " for ",
-      this.fresh,
-      make("button", { class: "small" }, "Swap"),
-    );
-    this.swapForm.addEventListener("submit", (event) => {
-      event.preventDefault();
-      if (this.old.value && this.fresh.value.trim())
-        changed({ swap: `${this.old.value}→${this.fresh.value.trim()}`, n: null }, "push");
-    });
+    this.swap = new Swap((swap) => changed({ swap, n: null }, "push"));
     this.chips = make("ul", { class: "chips", "aria-label": "What is changed" });
     this.outcome = make("div", { class: "outcome", "aria-live": "polite" });
     this.weights = choice(
@@ -50,12 +37,14 @@ export class Edits {
       ],
       (value) => changed({ show: value === "after" ? null : value }),
     );
+    this.apart = make("p", { class: "quiet" }, "The rows are other words after the change: there is no difference.");
     this.result = make(
       "div",
       { hidden: true },
       this.chips,
       this.outcome,
       make("div", { class: "row" }, make("span", { class: "quiet" }, "the map shows weights"), this.weights),
+      this.apart,
     );
     this.element = make(
       "section",
@@ -63,7 +52,7 @@ export class Edits {
       make("h2", {}, "Change something"),
       this.hint,
       make("div", { class: "row" }, this.head, this.link),
-      this.swapForm,
+      this.swap.element,
       this.result,
     );
     /** @type {{look: Look, settled: Settled, state: AskState} | null} */
@@ -72,26 +61,25 @@ export class Edits {
   }
 
   /**
-   * @param {Look} look the one that is shown @param {Look | null} after with the changes @param {Settled} settled
+   * @param {Look} look the one that is shown @param {Outcome | null} outcome of the changes @param {Settled} settled
    * @param {AskState} state @param {string | null} text
    */
-  show(look, after, settled, state, text) {
+  show(look, outcome, settled, state, text) {
     this.given = { look, settled, state };
     const key = this.headKey();
     reveal(this.head, key !== null);
     reveal(this.hint, key === null);
     this.head.textContent = key && state.off.includes(key) ? "Switch this head on" : "Switch this head off";
-    const words = text === null ? [] : [...new Set(text.match(/[\p{L}\p{N}'’-]+/gu) ?? [])];
-    reveal(this.swapForm, words.length > 0);
-    const chosen = state.swap?.[0] ?? this.old.value;
-    this.old.replaceChildren(...words.map((word) => make("option", { value: word }, word)));
-    this.old.value = words.includes(chosen) ? chosen : (words[0] ?? "");
-    if (state.swap && document.activeElement !== this.fresh) this.fresh.value = state.swap[1];
+    this.swap.show(text, state.swap);
     this.point(this.cell.row, this.cell.column);
     reveal(this.result, isEdited(state));
     this.showChips(state);
-    this.showOutcome(after);
-    setChoice(this.weights, state.shown);
+    this.showOutcome(outcome);
+    const isComparable = outcome?.isComparable ?? false;
+    const difference = /** @type {HTMLInputElement} */ (this.weights.querySelector("[value=difference]"));
+    difference.disabled = !isComparable;
+    reveal(this.apart, !isComparable);
+    setChoice(this.weights, state.shown === "difference" && !isComparable ? "after" : state.shown);
   }
 
   /** The cell that a link is cut at. @param {number} row @param {number} column */
@@ -101,7 +89,7 @@ export class Edits {
     reveal(this.link, isCell);
     if (!this.given || !isCell) return;
     const { rows, columns } = this.given.settled;
-    const name = `«${visible(rows[row] ?? "")}» → «${visible(columns[column] ?? "")}»`;
+    const name = `«${shortened(visible(rows[row] ?? ""))}» → «${shortened(visible(columns[column] ?? ""))}»`;
     this.link.textContent = `${this.cutHere().length ? "Restore" : "Cut"} the link ${name}`;
   }
 
@@ -165,24 +153,22 @@ export class Edits {
       ...cut.map((link) =>
         chip(`without link ${link.join(":")}`, { cut: writeLinks(cut.filter((one) => one !== link)) }),
       ),
-      ...(swap ? [chip(`«${swap[1]}» for «${swap[0]}»`, { swap: null })] : []),
+      ...(swap ? [chip(`«${shortened(swap[1])}» for «${shortened(swap[0])}»`, { swap: null })] : []),
       ...(off.length + cut.length + Number(swap !== null) > 1
         ? [chip("everything as it was", { off: null, cut: null, swap: null })]
         : []),
     );
   }
 
-  /** @param {Look | null} after */
-  showOutcome(after) {
-    const change = after?.change;
-    if (!change) return this.outcome.replaceChildren();
-    const said = change.same ? ["the same answer"] : differing(change.before.text, change.after.text);
-    const lines = [
-      make("dt", {}, "before"),
-      make("dd", { dir: "auto" }, change.before.text),
-      make("dt", {}, "after"),
-      make("dd", { dir: "auto", class: change.same ? "quiet" : "changed" }, ...said),
-    ];
+  /** @param {Outcome | null} outcome */
+  showOutcome(outcome) {
+    const change = outcome?.after.change;
+    if (!outcome || !change) return this.outcome.replaceChildren();
+    const { before, after, isDrawn } = outcome;
+    const [one, other] = [String(before.answer.text), String(after.answer.text)];
+    const drawn = isDrawn ? twoAnswers("drawn ", one, other, one === other) : [];
+    const kind = isDrawn ? "likeliest " : "";
+    const lines = [...drawn, ...twoAnswers(kind, change.before.text, change.after.text, change.same)];
     const rows = change.before.tokens.map((token, place) => {
       const [one, other] = [Math.exp(change.before.before[place]), Math.exp(change.before.after[place])];
       const cells = [number(one, 4), number(other, 4)].map((text) => make("td", { class: "mono" }, text));
@@ -211,8 +197,24 @@ export class Edits {
       head,
       make("tbody", {}, ...rows),
     );
-    const details = make("details", {}, make("summary", {}, "how probable each token of the old answer is"), table);
+    const details = make(
+      "details",
+      {},
+      make("summary", {}, `how probable each token of the ${kind}old answer is`),
+      table,
+    );
     this.outcome.replaceChildren(make("dl", {}, ...lines), details);
     return undefined;
   }
+}
+
+/** @param {string} kind @param {string} before @param {string} after @param {boolean} isSame */
+function twoAnswers(kind, before, after, isSame) {
+  const said = isSame ? ["the same answer"] : differing(before, after);
+  return [
+    make("dt", {}, `${kind}before`),
+    make("dd", { dir: "auto" }, before),
+    make("dt", {}, `${kind}after`),
+    make("dd", { dir: "auto", class: isSame ? "quiet" : "changed" }, ...said),
+  ];
 }

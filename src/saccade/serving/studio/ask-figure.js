@@ -3,7 +3,8 @@
 import { addressOf } from "./address.js";
 import { Refused, weightsOf } from "./api.js";
 import { Arcs } from "./arcs.js";
-import { make, reveal, visible, within } from "./dom.js";
+import { isOfPatches } from "./ask-state.js";
+import { make, reveal, shortened, visible, within } from "./dom.js";
 import { HeatMap } from "./heatmap.js";
 import { Legend } from "./legend.js";
 import { Overlay } from "./overlay.js";
@@ -31,6 +32,7 @@ export class Figure {
     this.readout = new Readout(id);
     this.legend = new Legend();
     this.title = make("h2", {});
+    this.hint = make("p", { class: "quiet" });
     this.walk = make("a", { class: "button small", "data-page": "walk" }, "Take this head apart");
     this.map = new HeatMap({
       label: "Weights; arrow keys move, Enter pins a row",
@@ -39,11 +41,12 @@ export class Figure {
       pinned: (row) => pinned(row, this.column),
     });
     this.arcs = new Arcs((row) => pinned(row, this.column));
-    this.overlay = new Overlay((row, column) => this.onPatch(row, column));
+    this.overlay = new Overlay((row, column) => this.onPatch(row, column), id);
     this.element = make(
       "section",
       { class: "figure", "aria-label": "Attention" },
       make("div", { class: "figure-head" }, this.title, this.walk),
+      this.hint,
       this.overlay.element,
       this.map.element,
       this.arcs.element,
@@ -64,57 +67,64 @@ export class Figure {
 
   /**
    * @param {Look} look @param {Settled} settled @param {AskState} state
-   * @param {Look | null} before of a difference, the other
-   * @param {{m: string, t: string} | null} walked what the Walk page would start from
+   * @param {{label: string, before: Look | null}} compared what else the title says; of a difference, the other look
+   * @param {import("./types.js").Parts | null} walked what the Walk page would start from
    */
-  async show(look, settled, state, before, walked) {
+  async show(look, settled, state, { label, before }, walked) {
     this.asked += 1;
     const mine = this.asked;
-    const { head, words } = settled;
-    const name = settled.attention.name;
     let matrix = await matrixOf(look, settled);
     const other = before && (await matrixOf(before, settled));
     const heads = settled.view === "arcs" ? await this.headsOf(look, settled, matrix) : [];
     if (mine !== this.asked) return;
-    this.isDifference = other !== null && other.rows === matrix.rows && other.columns === matrix.columns;
-    if (other && this.isDifference)
-      matrix = { ...matrix, values: matrix.values.map((weight, place) => weight - other.values[place]) };
+    this.isDifference = other !== null;
+    if (other) matrix = { ...matrix, values: matrix.values.map((weight, place) => weight - other.values[place]) };
     [this.matrix, this.settled, this.look] = [matrix, settled, look];
-    const first =
-      look.image?.class_token && settled.view === "picture"
-        ? { row: 0, column: bestColumn(matrix, 0) }
-        : strongestCell(matrix);
-    const place =
-      state.row === null ? first : { row: state.row, column: state.column ?? bestColumn(matrix, state.row) };
-    this.row = within(place.row, 0, matrix.rows - 1);
-    this.column = within(place.column, 0, matrix.columns - 1);
-    this.title.textContent = titleOf(name, head, words, this.isDifference);
+    this.place(look, settled, state, matrix);
+    const { head, attention } = settled;
+    this.title.textContent = titleOf(look, settled) + (label && ` · ${label}`);
+    this.hint.textContent = hintOf(look, settled);
     reveal(this.walk, walked !== null && /^\d+$/.test(head));
-    this.walk.href = addressOf("walk", { from: "model", ...walked, a: name, h: head });
-    for (const [view, element] of /** @type {[string, HTMLElement][]} */ ([
-      ["map", this.map.element],
-      ["arcs", this.arcs.element],
-      ["picture", this.overlay.element],
-    ])) {
-      reveal(element, settled.view === view);
-    }
+    this.walk.href = addressOf("walk", { from: "model", ...walked, a: attention.name, h: head });
+    for (const view of this.views()) reveal(view.element, settled.view === view.name);
     reveal(this.legend.element, settled.view === "map");
     this.legend.show(1, this.isDifference);
-    if (settled.view === "map") {
-      const cut = cutCells(look, settled, state);
-      const upTo = state.step === null || !isWritten(look, settled) ? Infinity : state.step;
-      const pinned = state.isPinned ? this.row : null;
-      this.map.show(matrix, settled.rows.map(visible), settled.columns.map(visible), {
-        isDifference: this.isDifference,
-        upTo,
-        row: this.row,
-        column: this.column,
-        pinned,
-        cut,
-      });
-    } else if (settled.view === "arcs") this.arcs.show(heads, settled.rows, settled.columns, this.row);
+    if (settled.view === "map") this.showMap(look, settled, state, matrix);
+    else if (settled.view === "arcs") this.arcs.show(heads, settled.rows, settled.columns, this.row);
     else if (look.image) this.overlay.show(look.image, matrix, this.row, this.column);
     this.read();
+  }
+
+  views() {
+    return [
+      { name: "map", element: this.map.element },
+      { name: "arcs", element: this.arcs.element },
+      { name: "picture", element: this.overlay.element },
+    ];
+  }
+
+  /**
+   * The cell that is read out.
+   * @param {Look} look @param {Settled} settled @param {AskState} state @param {Matrix} matrix
+   */
+  place(look, settled, state, matrix) {
+    const isOfClass = look.image?.class_token && settled.view === "picture";
+    const first = isOfClass ? { row: 0, column: bestColumn(matrix, 0) } : strongestCell(matrix);
+    const row = within(state.row ?? first.row, 0, matrix.rows - 1);
+    const column = state.row === null ? first.column : (state.column ?? bestColumn(matrix, row));
+    [this.row, this.column] = [row, within(column, 0, matrix.columns - 1)];
+  }
+
+  /** @param {Look} look @param {Settled} settled @param {AskState} state @param {Matrix} matrix */
+  showMap(look, settled, state, matrix) {
+    this.map.show(matrix, settled.rows.map(visible), settled.columns.map(visible), {
+      isDifference: this.isDifference,
+      upTo: state.step === null || !isWritten(look, settled) ? Infinity : state.step,
+      row: this.row,
+      column: this.column,
+      pinned: state.isPinned ? this.row : null,
+      cut: cutCells(look, settled, state),
+    });
   }
 
   /** @param {Look} look @param {Settled} settled @param {Matrix} matrix */
@@ -185,16 +195,24 @@ async function matrixOf(look, { attention, head, words }) {
   return { rows: rows.length, columns: columns.length, values: Float64Array.from(values.flat()) };
 }
 
-/** @param {string} name @param {string} head @param {boolean} words @param {boolean} isDifference */
-function titleOf(name, head, words, isDifference) {
-  const unit = head === "alignment" ? "" : ` · ${words ? "words" : "pieces"}`;
-  const what = {
-    alignment: "alignment of words",
+/** @param {Look} look @param {Settled} settled */
+function titleOf(look, { attention, head, words }) {
+  const name = attention.name;
+  if (head === "alignment") return "alignment of words";
+  const unit = isOfPatches(look, attention) ? "patches" : words ? "words" : "pieces";
+  /** @type {Record<string, string>} */
+  const together = {
     mean: `${name}, mean of heads`,
     max: `${name}, maximum of heads`,
     rollout: "rollout over the layers",
-  }[head];
-  return `${what ?? `${name}, head ${head}`}${unit}${isDifference ? " · after less before" : ""}`;
+  };
+  return `${together[head] ?? `${name}, head ${head}`} · ${unit}`;
+}
+
+/** What a row stands for, where that is not plain. @param {Look} look @param {Settled} settled */
+function hintOf(look, settled) {
+  if (settled.head === "alignment") return "A row is a word that is written: what it looked at just before.";
+  return writes(look, settled) ? "A row is what was read last; what it looks at helps to write what comes next." : "";
 }
 
 /** Whether the rows are what is written, step by step. @param {Look} look @param {Settled} settled */
@@ -209,9 +227,9 @@ function writes(look, { attention }) {
 
 /** @param {Look} look @param {Settled} settled @param {number} row */
 function writesNote(look, settled, row) {
-  if (settled.head === "alignment" || settled.words || !writes(look, settled)) return "";
+  if (settled.head === "alignment" || !writes(look, settled)) return "";
   const next = settled.rows[row + 1];
-  return next === undefined ? "" : `read before «${next.replace("▁", "·")}» is written`;
+  return next === undefined ? "" : `read before «${shortened(visible(next))}» is written`;
 }
 
 /** @param {Look} look @param {Settled} settled @param {AskState} state */

@@ -48,18 +48,25 @@ export class TextInput {
 }
 
 export class ImageInput {
-  /** @param {Model} model @param {(image: {sample: number} | {png: string}) => void} changed */
-  constructor(model, changed) {
+  /**
+   * @param {Model} model @param {(image: {sample: number} | {png: string}) => void} changed
+   * @param {(sentence: string) => void} told what is wrong with a file
+   */
+  constructor(model, changed, told) {
     this.changed = changed;
+    this.told = told;
     this.size = model.image ?? { height: 28, width: 28 };
     this.pad = make("canvas", {
       class: "pad",
       width: this.size.width,
       height: this.size.height,
       tabindex: "0",
-      role: "img",
-      "aria-label": "Draw here",
+      role: "application",
+      "aria-roledescription": "drawing pad",
+      "aria-label": "Draw here; arrow keys move, space paints",
     });
+    this.cursor = { x: Math.floor(this.size.width / 2), y: Math.floor(this.size.height / 2) };
+    this.mark = make("div", { class: "pad-cursor", "aria-hidden": "true" });
     const samples = model.examples.filter((one) => typeof one === "object" && one !== null && "sample" in one);
     const options = samples.map((one) => make("option", { value: one.sample }, `sample ${one.sample}`));
     this.samples = make(
@@ -80,7 +87,12 @@ export class ImageInput {
     this.element = make(
       "div",
       { class: "image-input" },
-      make("div", {}, this.pad, make("p", { class: "quiet" }, "draw with the pointer")),
+      make(
+        "div",
+        {},
+        make("div", { class: "pad-frame" }, this.pad, this.mark),
+        make("p", { class: "quiet" }, "draw with the pointer, or with arrows and space"),
+      ),
       make("div", { class: "row" }, this.samples, upload, file, clear),
     );
     /** @type {[number, number] | null} */
@@ -89,6 +101,8 @@ export class ImageInput {
     this.pad.addEventListener("pointerdown", (event) => this.begin(event));
     this.pad.addEventListener("pointermove", (event) => this.stroke(event));
     this.pad.addEventListener("pointerup", () => (this.last = null));
+    this.pad.addEventListener("keydown", (event) => this.onKey(event));
+    this.showCursor();
     this.wipe(false);
   }
 
@@ -130,23 +144,53 @@ export class ImageInput {
   stroke(event) {
     if (!this.last) return;
     const next = this.place(event);
+    this.paint(this.last, next);
+    this.last = next;
+  }
+
+  /** @param {[number, number]} from @param {[number, number]} to */
+  paint(from, to) {
     const { context } = this;
     context.strokeStyle = "white";
     context.lineWidth = 2 * BRUSH;
     context.lineCap = "round";
     context.beginPath();
-    context.moveTo(...this.last);
-    context.lineTo(next[0] + 0.01, next[1]);
+    context.moveTo(...from);
+    context.lineTo(to[0] + 0.01, to[1]);
     context.stroke();
-    this.last = next;
     this.send();
+  }
+
+  /** @param {KeyboardEvent} event */
+  onKey(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const { x, y } = this.cursor;
+    /** @type {Record<string, [number, number]>} */
+    const moves = { ArrowUp: [0, -1], ArrowDown: [0, 1], ArrowLeft: [-1, 0], ArrowRight: [1, 0], " ": [0, 0] };
+    const by = moves[event.key];
+    if (!by) return;
+    event.preventDefault();
+    event.stopPropagation();
+    this.cursor = { x: within(x + by[0], 0, this.size.width - 1), y: within(y + by[1], 0, this.size.height - 1) };
+    this.showCursor();
+    if (event.key === " ") this.paint([x + 0.5, y + 0.5], [x + 0.5, y + 0.5]);
+  }
+
+  showCursor() {
+    const { width, height } = this.size;
+    this.mark.style.left = `${(100 * this.cursor.x) / width}%`;
+    this.mark.style.top = `${(100 * this.cursor.y) / height}%`;
+    this.mark.style.width = `${100 / width}%`;
+    this.mark.style.height = `${100 / height}%`;
   }
 
   /** @param {HTMLInputElement} file */
   async upload(file) {
     const chosen = file.files?.[0];
     if (!chosen) return;
-    const image = await createImageBitmap(chosen);
+    file.value = ""; // so that the same file can be chosen again
+    const image = await createImageBitmap(chosen).catch(() => null);
+    if (!image) return this.told(`The file ${chosen.name} is no picture that can be read; choose a PNG or a JPEG.`);
     const { width, height } = this.pad;
     const scale = Math.min(width / image.width, height / image.height);
     this.wipe(false);
@@ -158,7 +202,7 @@ export class ImageInput {
       image.width * scale,
       image.height * scale,
     );
-    this.changed({ png: this.png() });
+    return this.changed({ png: this.png() });
   }
 
   /** The image that was looked at, to be drawn on. @param {import("./types.js").ShownImage} image */

@@ -1,37 +1,26 @@
-// Takes away what is seen: pictures, a page of its own, the numbers, the address.
+// Takes away what is seen: the picture, the numbers, a page of its own, the address.
 
 import { file, inPath, query } from "./api.js";
+import { npyFile, pngFile, svgFile } from "./ask-export.js";
 import { make, reveal } from "./dom.js";
 import { currentTheme } from "./ramp.js";
 
 /**
  * @typedef {import("./types.js").Look} Look
  * @typedef {import("./status.js").Status} Status
+ * @typedef {import("./ask-figure.js").Figure} Figure
  * @typedef {import("./ask-state.js").Settled} Settled
  */
 
-const FORMATS = /** @type {[string, string][]} */ ([
-  ["png", "PNG"],
-  ["svg", "SVG"],
-  ["html", "HTML"],
-  ["npy", "numbers"],
-]);
+const FORMATS = { png: "PNG", svg: "SVG", html: "HTML", npy: "numbers" };
 const KEPT = 60_000; // milliseconds that the browser has to write a file
 
 export class Saving {
   /** @param {Status} status */
   constructor(status) {
     this.status = status;
-    this.links = FORMATS.map(([format, title]) => {
-      return make(
-        "a",
-        {
-          class: "button small",
-          "data-format": format,
-          onclick: (/** @type {MouseEvent} */ event) => void this.save(event),
-        },
-        title,
-      );
+    const buttons = Object.entries(FORMATS).map(([format, title]) => {
+      return make("button", { type: "button", class: "small", onclick: () => void this.save(format) }, title);
     });
     this.note = make("small", {});
     this.copy = make(
@@ -43,25 +32,25 @@ export class Saving {
       "div",
       { class: "saving row", role: "group", "aria-label": "Save" },
       make("span", { class: "quiet" }, "save:"),
-      ...this.links,
+      ...buttons,
       this.note,
       this.copy,
     );
+    /** @type {Figure[]} */
+    this.figures = [];
+    this.page = "";
   }
 
-  /** @param {Look | null} look @param {Settled | null} settled */
-  show(look, settled) {
+  /** @param {Look | null} look @param {Settled | null} settled @param {Figure[]} figures what is seen, side by side */
+  show(look, settled, figures) {
     reveal(this.element, look !== null && settled !== null && look.id !== null);
+    this.figures = figures;
     if (!look?.id || !settled) return;
-    const isOne = settled.head !== "alignment" && settled.head !== "rollout";
-    const head = isOne ? settled.head : "mean";
-    const name = settled.head === "alignment" ? look.layer : settled.attention.name;
-    const base = `/api/looks/${inPath(look.id)}/export`;
-    for (const link of this.links) {
-      const { format } = link.dataset;
-      link.href = `${base}?${query({ format, name, head, words: settled.words ? 1 : 0, theme: currentTheme() })}`;
-    }
-    this.note.textContent = isOne ? "" : `(of ${name}, mean of heads)`;
+    const { name } = settled.attention;
+    const head = /^(\d+|mean|max)$/.test(settled.head) ? settled.head : undefined;
+    const parts = { format: "html", name, head, theme: currentTheme() };
+    this.page = `/api/looks/${inPath(look.id)}/export?${query(parts)}`;
+    this.note.textContent = `HTML: every head of ${name}`;
     this.update();
   }
 
@@ -69,17 +58,12 @@ export class Saving {
     this.copy.textContent = "Copy the link to this view";
   }
 
-  /**
-   * Fetched rather than followed: a link carries no key, and a refusal is to be a sentence here.
-   * @param {MouseEvent} event
-   */
-  async save(event) {
-    event.preventDefault();
-    const { href } = /** @type {HTMLAnchorElement} */ (event.currentTarget);
+  /** @param {string} format */
+  async save(format) {
     const said = this.note.textContent;
     this.note.textContent = "saving …";
     try {
-      const { name, content } = await file(href);
+      const { name, content } = await this.fileOf(format);
       const url = URL.createObjectURL(content);
       make("a", { href: url, download: name }).click();
       setTimeout(() => URL.revokeObjectURL(url), KEPT);
@@ -88,6 +72,18 @@ export class Saving {
     } finally {
       this.note.textContent = said;
     }
+  }
+
+  /** @param {string} format @returns {Promise<{name: string, content: Blob}>} */
+  async fileOf(format) {
+    if (format === "html") return file(this.page); // not followed: a link carries no key
+    const last = /** @type {Figure} */ (this.figures.at(-1));
+    const figure = last.isDifference ? last : this.figures[0]; // numbers are of one map
+    const name = `${(figure.title.textContent ?? "").replace(/[^\p{L}\p{N}.]+/gu, "-")}.${format}`;
+    if (format === "npy" && figure.matrix) return { name, content: npyFile(figure.matrix) };
+    const drawn = svgFile(this.figures);
+    const made = format === "png" ? await pngFile(drawn) : null;
+    return { name, content: made ?? new Blob([drawn], { type: "image/svg+xml" }) };
   }
 
   async copyAddress() {

@@ -1,10 +1,10 @@
 // One sentence (or image): what is asked, what is answered, and what was looked at.
 
 import { alternativesElement, answerElement } from "./answers.js";
-import { events, inPath, post } from "./api.js";
+import { Refused, events, inPath, post } from "./api.js";
 import { Figure, isWritten } from "./ask-figure.js";
 import { ImageInput, TextInput } from "./ask-input.js";
-import { isEdited, settle } from "./ask-state.js";
+import { ANSWERS, answerParts, editsOf, isComparable, isEdited, optionsOf, settle } from "./ask-state.js";
 import { make, number, reveal } from "./dom.js";
 
 /**
@@ -18,11 +18,10 @@ import { make, number, reveal } from "./dom.js";
  * @property {(given: Given, isFinal: boolean) => void} asked
  * @property {(parts: Record<string, string | null>, how?: "push" | "replace") => void} changed
  * @property {(row: number, column: number) => void} moved
+ * @property {(sentence: string) => void} told
  */
 
 const MOST_KEPT = 24; // looks
-const ANSWERS = 5;
-const WRITTEN_TOKENS = 40;
 
 export class Sentence {
   /** @param {Listener} listener @param {string} label */
@@ -55,6 +54,7 @@ export class Sentence {
     this.changed = null;
     /** @type {Given} */
     this.given = "";
+    this.isSpelt = false; // written letter by letter
     /** @type {Map<string, Look>} */
     this.kept = new Map();
   }
@@ -63,13 +63,11 @@ export class Sentence {
   use(model) {
     if (this.model === model) return;
     this.model = model;
-    [this.look, this.changed] = [null, null];
+    this.clear();
     this.input = model.image
-      ? new ImageInput(model, (image) => this.listener.asked(image, true))
+      ? new ImageInput(model, (image) => this.listener.asked(image, true), this.listener.told)
       : new TextInput(this.label, (text, isFinal) => this.listener.asked(text, isFinal));
     this.inputPlace.replaceChildren(this.input.element);
-    this.answer.replaceChildren();
-    this.others.replaceChildren();
   }
 
   /** What is asked where nothing is given: of an image model without samples, the empty pad. */
@@ -91,13 +89,16 @@ export class Sentence {
     const { model } = this;
     if (!model) return;
     this.given = given;
+    if (state.which >= ANSWERS) {
+      throw new Refused(`The address asks for answer ${state.which + 1}; there are at most ${ANSWERS} here.`, 400);
+    }
     const options = optionsOf(model, state);
     const request = { input: given, options, which: state.which };
     const isNew = !this.kept.has(JSON.stringify([model.name, request]));
     if (isNew && model.streams && !state.isDrawn && state.which === 0) await this.stream(model, request, signal);
     const look = await this.lookAt(model, request, signal);
-    const edits = { without_heads: state.off, without_links: state.cut, replace: state.swap };
-    const changed = isEdited(state) ? await this.lookAt(model, { ...request, which: 0, ...edits }, signal) : null;
+    const edited = { ...request, which: 0, ...editsOf(state) };
+    const changed = isEdited(state) ? await this.lookAt(model, edited, signal) : null;
     [this.look, this.changed] = [look, changed];
     if (this.input instanceof ImageInput && look.image && typeof given === "object" && "sample" in given)
       this.input.showPixels(look.image);
@@ -127,6 +128,16 @@ export class Sentence {
     return look;
   }
 
+  /** Nothing is asked: nothing is answered. */
+  clear() {
+    [this.look, this.changed] = [null, null];
+    this.answer.replaceChildren();
+    this.others.replaceChildren();
+    reveal(this.steps, false);
+    reveal(this.figure.element, false);
+    reveal(this.nothing, false);
+  }
+
   /** What the server no longer keeps is asked for again. */
   forget() {
     this.kept.clear();
@@ -137,8 +148,8 @@ export class Sentence {
     return this.changed && state.shown !== "before" ? this.changed : this.look;
   }
 
-  /** @param {AskState} state */
-  async draw(state) {
+  /** @param {AskState} state @param {Sentence | null} first another one that this one is compared with */
+  async draw(state, first = null) {
     const { model, look } = this;
     const shown = this.shown(state);
     if (!model || !look || !shown) return;
@@ -149,8 +160,25 @@ export class Sentence {
     if (!settled) this.nothing.textContent = shown.why ?? "This model looks at nothing.";
     if (!settled) return;
     const seen = { ...state, step: this.rowsWritten(look, state, settled) };
-    const walked = typeof this.given === "string" && state.which === 0 ? { m: model.name, t: this.given } : null;
-    await this.figure.show(shown, settled, seen, state.shown === "difference" && this.changed ? look : null, walked);
+    const { given } = this;
+    const its = answerParts(state, shown === this.changed);
+    const walked = typeof given === "string" ? { m: model.name, t: given, ...its } : null;
+    await this.figure.show(shown, settled, seen, this.compared(state, first?.shown(state) ?? null), walked);
+  }
+
+  /**
+   * What the weights are compared with, and how the picture says so.
+   * @param {AskState} state @param {Look | null} first
+   */
+  compared(state, first) {
+    const { look, changed } = this;
+    const shown = this.shown(state);
+    if (first && shown && isComparable(state, first, shown, false))
+      return { label: "second less first", before: first };
+    if (!look || !changed) return { label: "", before: null };
+    if (shown === look) return { label: "before", before: null };
+    const isDifference = state.shown === "difference" && isComparable(state, look, changed, !state.swap);
+    return isDifference ? { label: "after less before", before: look } : { label: "after", before: null };
   }
 
   /** @param {Model} model @param {Look} look @param {AskState} state @param {Settled | null} settled */
@@ -165,8 +193,8 @@ export class Sentence {
       else if (isOfWords) this.listener.changed({ row: String(word + start), col: null, pin: "1" });
       else this.listener.changed({ h: "alignment", row: String(word), col: null, pin: "1" }, "push");
     };
-    const isSpelt = words.every((word) => word.length === 1); // buttons of single letters help nobody
-    const chosen = !isSpelt && (isOfWords || (settled && look.alignment)) ? pin : null;
+    this.isSpelt = words.every((word) => word.length === 1); // buttons of single letters help nobody
+    const chosen = !this.isSpelt && (isOfWords || (settled && look.alignment)) ? pin : null;
     const answer = answerElement(model, look.answer, look, { words, step: state.step, chosen, pinned });
     const score =
       typeof look.answer.score === "number" && look.answer.tokens
@@ -205,7 +233,7 @@ export class Sentence {
     back.disabled = step <= 1;
     on.disabled = step >= count;
     const said = this.steps.querySelector("span");
-    if (said) said.textContent = `word ${step} of ${count}`;
+    if (said) said.textContent = `${this.isSpelt ? "letter" : "word"} ${step} of ${count}`;
   }
 
   /**
@@ -252,16 +280,4 @@ function lastWords(labels, text) {
     else last -= 1;
   }
   return { words: labels.slice(first, last).map((label) => label.trim() || label), first };
-}
-
-/** @param {Model} model @param {AskState} state */
-export function optionsOf(model, state) {
-  /** @type {Record<string, unknown>} */
-  const options = {};
-  const has = (/** @type {string} */ name) => name in model.options;
-  if (state.isDrawn && has("tries")) Object.assign(options, { sample: true, tries: ANSWERS, seed: state.seed });
-  else if (has("beam") && !model.streams) Object.assign(options, { beam: ANSWERS, n_best: ANSWERS });
-  else if (has("seed")) options.seed = state.seed;
-  if (has("max_tokens")) options.max_tokens = WRITTEN_TOKENS;
-  return options;
 }

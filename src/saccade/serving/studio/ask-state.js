@@ -3,8 +3,12 @@
 import { wholeNumber } from "./address.js";
 import { stackOf } from "./api.js";
 
+export const ANSWERS = 5;
+const WRITTEN_TOKENS = 40;
+
 /**
  * @typedef {import("./types.js").Look} Look
+ * @typedef {import("./types.js").Model} Model
  * @typedef {import("./types.js").Parts} Parts
  * @typedef {import("./types.js").Attention} Attention
  *
@@ -23,6 +27,7 @@ import { stackOf } from "./api.js";
  * @property {string[]} off  heads that are switched off
  * @property {[string, number, number][]} cut  links that are cut
  * @property {[string, string] | null} swap
+ * @property {boolean} isDifference  of two texts, the second less the first
  * @property {string} shown  weights "after" a change, "before" it, or their "difference"
  *
  * @typedef {object} Settled  the same for one look: nothing is left open
@@ -52,6 +57,7 @@ export function readState(parts) {
     off: (parts.off ?? "").split(",").filter(Boolean),
     cut: (parts.cut ?? "").split(",").flatMap((link) => readLink(link)),
     swap: swap.length === 2 && swap[0] ? [swap[0], swap[1]] : null,
+    isDifference: parts.d === "1",
     shown: ["before", "difference"].includes(parts.show) ? parts.show : "after",
   };
 }
@@ -72,13 +78,77 @@ export function isEdited(state) {
   return state.off.length > 0 || state.cut.length > 0 || state.swap !== null;
 }
 
+/** What is changed, as the server takes it. @param {AskState} state */
+export function editsOf(state) {
+  return { without_heads: state.off, without_links: state.cut, replace: state.swap };
+}
+
+/** @param {Model} model @param {AskState} state */
+export function optionsOf(model, state) {
+  /** @type {Record<string, unknown>} */
+  const options = {};
+  const has = (/** @type {string} */ name) => name in model.options;
+  if (state.isDrawn && has("tries")) Object.assign(options, { sample: true, tries: ANSWERS, seed: state.seed });
+  else if (has("beam") && !model.streams) Object.assign(options, { beam: ANSWERS, n_best: ANSWERS });
+  else if (has("seed")) options.seed = state.seed;
+  if (has("max_tokens")) options.max_tokens = WRITTEN_TOKENS;
+  return options;
+}
+
+/**
+ * Whether the weights of one look can be taken from those of the other, cell by cell.
+ * @param {AskState} state @param {Look} before @param {Look} after
+ * @param {boolean} isSameText whether rows have to agree
+ */
+export function isComparable(state, before, after, isSameText) {
+  const [one, other] = [before, after].map((look) => (look.id === null ? null : settle(state, look)));
+  if (!one || !other || one.attention.name !== other.attention.name || one.head !== other.head) return false;
+  if (one.rows.length !== other.rows.length || one.columns.length !== other.columns.length) return false;
+  return !isSameText || one.rows.join("\n") === other.rows.join("\n");
+}
+
+/** Whether the answer is drawn at random, not searched for. @param {Model} model @param {AskState} state */
+export function isDrawnAnswer(model, state) {
+  return Boolean(optionsOf(model, state).sample ?? model.defaults?.sample);
+}
+
+/**
+ * The parts of an address that lead to this answer again: of all answers which, or what is changed.
+ * @param {AskState} state @param {boolean} isChanged the answer after the changes
+ * @returns {Parts}
+ */
+export function answerParts(state, isChanged) {
+  const { off, which, swap } = state;
+  /** @type {Record<string, string | null>} */
+  const parts = {
+    how: state.isDrawn ? "draw" : null,
+    seed: state.seed === 1 ? null : String(state.seed),
+    n: which && !isChanged ? String(which) : null,
+    off: isChanged && off.length ? off.join(",") : null,
+    cut: isChanged ? writeLinks(state.cut) : null,
+    swap: isChanged && swap ? swap.join("→") : null,
+  };
+  return /** @type {Parts} */ (Object.fromEntries(Object.entries(parts).filter(([, value]) => value !== null)));
+}
+
+/** The same in words. @param {AskState} state @returns {string[]} */
+export function answerNames(state) {
+  return [
+    ...(state.isDrawn ? [`drawn answers, seed ${state.seed}`] : []),
+    ...(state.which ? [`answer ${state.which + 1}`] : []),
+    ...state.off.map((head) => `without head ${head}`),
+    ...state.cut.map((link) => `without link ${link.join(":")}`),
+    ...(state.swap ? [`«${state.swap[1]}» for «${state.swap[0]}»`] : []),
+  ];
+}
+
 /** @param {AskState} state @param {Look} look @returns {Settled | null} null: there is nothing to look at */
 export function settle(state, look) {
   const named = look.attentions.find((one) => one.name === state.attention);
   const attention = named ?? look.attentions.find((one) => one.name === look.layer) ?? look.attentions.at(-1);
   if (!attention) return null;
   const head = settledHead(state, look, attention, Boolean(named));
-  const view = settledView(state, look, attention, head);
+  const view = settledView(state, look, attention);
   if (head === "alignment" && look.alignment) {
     const { rows, columns } = look.alignment;
     return { attention, head, words: true, view, rows, columns };
@@ -100,11 +170,11 @@ function settledHead(state, look, attention, isNamed) {
   return "0";
 }
 
-/** @param {AskState} state @param {Look} look @param {Attention} attention @param {string} head */
-function settledView(state, look, attention, head) {
+/** @param {AskState} state @param {Look} look @param {Attention} attention */
+function settledView(state, look, attention) {
   const hasPicture = Boolean(look.image) && isOfPatches(look, attention);
   if (state.view === "picture") return hasPicture ? "picture" : "map";
-  if (state.view === "map" || (state.view === "arcs" && head !== "rollout")) return state.view;
+  if (state.view === "map" || state.view === "arcs") return state.view;
   return hasPicture ? "picture" : "map";
 }
 

@@ -4,7 +4,8 @@ import { Refused, stackOf } from "./api.js";
 import { Edits } from "./ask-edits.js";
 import { Saving } from "./ask-saving.js";
 import { Sentence } from "./ask-sentence.js";
-import { isOfPatches, readState, settle } from "./ask-state.js";
+import { isComparable, isDrawnAnswer, isOfPatches, readState, settle } from "./ask-state.js";
+import { Tools } from "./ask-tools.js";
 import { choice, make, reveal, setChoice } from "./dom.js";
 import { HeadGrid } from "./heads.js";
 
@@ -34,42 +35,14 @@ class AskPage {
   constructor(studio) {
     this.studio = studio;
     this.sentences = [this.sentence("t", "Your text"), this.sentence("t2", "The second text")];
-    this.two = make("input", {
-      type: "checkbox",
-      onchange: () => this.change({ t2: this.two.checked ? this.secondText() : null }, "push"),
+    this.tools = new Tools({
+      changed: (parts) => this.change(parts, "push"),
+      tried: (example) => this.ask("t", example, true),
+      second: () => this.secondText(),
     });
-    this.twoLabel = make("label", { class: "check" }, this.two, "two texts");
-    this.examples = make("select", { "aria-label": "An example", onchange: () => this.tryExample() });
-    this.how = choice(
-      "Answers",
-      "how",
-      [
-        ["best", "best answers"],
-        ["draw", "drawn answers"],
-      ],
-      (value) => this.change({ how: value === "draw" ? "draw" : null, n: null, pin: null, step: null }, "push"),
-    );
-    this.again = make(
-      "button",
-      {
-        type: "button",
-        class: "small",
-        onclick: () => this.change({ seed: String(this.state.seed + 1), n: null, pin: null }, "push"),
-      },
-      "Draw again",
-    );
     this.texts = make("div", { class: "texts" }, ...this.sentences.map((one) => one.element));
-    this.together = choice(
-      "Heads",
-      "together",
-      [
-        ["alignment", "alignment"],
-        ["head", "head"],
-        ["mean", "mean"],
-        ["max", "max"],
-        ["rollout", "rollout"],
-      ],
-      (value) => this.chooseTogether(value),
+    this.together = choice("Heads", "together", named(["alignment", "head", "mean", "max", "rollout"]), (value) =>
+      this.chooseTogether(value),
     );
     this.unit = choice(
       "Unit",
@@ -80,16 +53,7 @@ class AskPage {
       ],
       (value) => this.change({ w: value === "0" ? "0" : null, row: null, col: null, pin: null }),
     );
-    this.view = choice(
-      "View",
-      "view",
-      [
-        ["picture", "picture"],
-        ["map", "map"],
-        ["arcs", "arcs"],
-      ],
-      (value) => this.change({ v: value }),
-    );
+    this.view = choice("View", "view", named(["picture", "map", "arcs"]), (value) => this.change({ v: value }));
     this.heads = new HeadGrid(
       (name, head) => this.change({ a: name, h: String(head) }, "push"),
       (name, head) => this.edits.toggle(`${name}:${head}`, this.state),
@@ -110,11 +74,18 @@ class AskPage {
       this.edits.element,
     );
     this.seen = make("div", { class: "stage" }, make("div", {}, controls, this.stage, this.saving.element), this.aside);
-    const tools = make("div", { class: "row ask-tools" }, this.examples, this.how, this.again, this.twoLabel);
     reveal(this.seen, false);
-    this.element = make("div", { class: "ask" }, make("h1", { class: "unseen" }, "Ask"), this.texts, tools, this.seen);
+    this.element = make(
+      "div",
+      { class: "ask" },
+      make("h1", { class: "unseen" }, "Ask"),
+      this.texts,
+      this.tools.element,
+      this.seen,
+    );
     /** @type {AskState} */
     this.state = readState({});
+    this.shows = 0;
     this.keys = this.makeKeys();
   }
 
@@ -125,6 +96,7 @@ class AskPage {
         asked: (given, isFinal) => this.ask(key, given, isFinal),
         changed: (parts, how) => this.change(parts, how),
         moved: (row, column) => this.moved(row, column),
+        told: (sentence) => this.studio.status.say(sentence),
       },
       label,
     );
@@ -164,9 +136,12 @@ class AskPage {
   async show(parts) {
     const model = this.studio.model();
     if (!model) return this.studio.status.say("There is no model here; start one with `saccade serve RUN`.");
+    this.shows += 1;
+    const mine = this.shows;
     this.state = readState(parts);
     const isTwo = parts.t2 !== undefined && !model.image;
-    this.showTools(model, isTwo);
+    this.tools.show(model, this.state, isTwo);
+    this.showTwo(isTwo);
     const used = this.sentences.slice(0, isTwo ? 2 : 1);
     const given = used.map((sentence, place) => {
       sentence.use(model);
@@ -174,7 +149,7 @@ class AskPage {
       sentence.showInput(its);
       return its;
     });
-    if (given[0] === "") return void reveal(this.seen, false); // no examples: waits for a text
+    if (isEmpty(given[0])) return this.waitForText();
     const asked = await this.studio.status.during("Asking the model", async (signal) => {
       try {
         await this.askAll(used, given, signal);
@@ -185,46 +160,57 @@ class AskPage {
       }
       return true;
     });
-    this.element.toggleAttribute("data-old", !asked);
+    if (mine === this.shows) this.element.toggleAttribute("data-old", !asked);
     return undefined;
+  }
+
+  /** Nothing is asked, and what was asked before is not waited for. */
+  waitForText() {
+    this.studio.status.stop();
+    this.studio.status.say(null);
+    for (const one of this.sentences) one.clear();
+    reveal(this.seen, false);
+    this.element.toggleAttribute("data-old", false);
   }
 
   /** @param {Sentence[]} used @param {Given[]} given @param {AbortSignal} signal */
   async askAll(used, given, signal) {
+    const states = used.map((_, place) => (place ? { ...this.state, cut: [], swap: null, which: 0 } : this.state));
     for (const [place, sentence] of used.entries()) {
-      const state = place ? { ...this.state, cut: [], swap: null, which: 0 } : this.state;
-      await sentence.ask(given[place], state, signal);
+      if (isEmpty(given[place])) sentence.clear();
+      else await sentence.ask(given[place], states[place], signal);
     }
-    await Promise.all([...used.map((one) => one.draw(this.state)), this.drawControls()]);
+    signal.throwIfAborted();
+    this.tools.offerDifference(this.areComparable(), this.state.isDifference);
+    const first = this.state.isDifference ? used[0] : null;
+    const drawn = used.map((one, place) => one.draw(states[place], place ? first : null));
+    await Promise.all([...drawn, this.drawControls(used.length === 2)]);
   }
 
-  /** @param {Model} model @param {boolean} isTwo */
-  showTools(model, isTwo) {
-    this.two.checked = isTwo;
-    reveal(this.twoLabel, !model.image);
+  /** @param {boolean} isTwo */
+  showTwo(isTwo) {
     this.texts.toggleAttribute("data-two", isTwo);
     this.stage.toggleAttribute("data-two", isTwo);
     reveal(this.sentences[1].element, isTwo);
     reveal(/** @type {HTMLElement} */ (this.sentences[1].figure.element.parentElement), isTwo);
-    const examples = model.examples.filter((one) => typeof one === "string");
-    reveal(this.examples, examples.length > 0);
-    this.examples.replaceChildren(
-      make("option", { value: "" }, "try another text …"),
-      ...examples.map((one) => make("option", { value: one }, one)),
-    );
-    reveal(this.how, "tries" in model.options);
-    reveal(this.again, "tries" in model.options && (this.state.isDrawn || model.streams));
-    setChoice(this.how, this.state.isDrawn ? "draw" : "best");
   }
 
-  async drawControls() {
+  /** Whether the maps of the two texts have the same shape. */
+  areComparable() {
+    const [one, other] = this.sentences.map((sentence) => sentence.shown(this.state));
+    return one !== null && other !== null && isComparable(this.state, one, other, false);
+  }
+
+  /** @param {boolean} isTwo */
+  async drawControls(isTwo) {
     const [first] = this.sentences;
     const look = first.shown(this.state);
     const settled = look && look.id !== null ? settle(this.state, look) : null;
     reveal(this.seen, look !== null);
     reveal(this.aside, settled !== null);
     this.element.querySelector(".controls")?.toggleAttribute("hidden", settled === null);
-    this.saving.show(look, settled);
+    const figures = this.sentences.filter((one) => one.look !== null).map((one) => one.figure);
+    this.saving.show(look, settled, isTwo ? figures : [first.figure]);
     if (!look || !settled) return;
     setChoice(this.together, HEADS_TOGETHER.includes(settled.head) ? settled.head : "head");
     setChoice(this.unit, this.state.words ? "1" : "0");
@@ -235,9 +221,17 @@ class AskPage {
         ? first.look.answer.source
         : givenOf(this.studio.model(), this.studio.parts(), "t");
     this.edits.point(first.figure.row, first.figure.column);
-    this.edits.show(look, first.changed, settled, this.state, typeof text === "string" ? text : null);
+    this.edits.show(look, this.outcome(first), settled, this.state, typeof text === "string" ? text : null);
     await this.heads.show(look, settled.attention.name, settled.head, this.state.off);
     this.edits.point(first.figure.row, first.figure.column);
+  }
+
+  /** @param {Sentence} sentence @returns {import("./ask-edits.js").Outcome | null} */
+  outcome({ model, look, changed }) {
+    if (!model || !look || !changed) return null;
+    const { state } = this;
+    const isSame = isComparable(state, look, changed, !state.swap);
+    return { before: look, after: changed, isComparable: isSame, isDrawn: isDrawnAnswer(model, state) };
   }
 
   /** Shows only what this model has. @param {Look} look @param {import("./ask-state.js").Settled} settled */
@@ -269,11 +263,6 @@ class AskPage {
           ? { image: String(given.sample), png: null }
           : { png: given.png, image: null };
     this.change({ ...parts, ...(key === "t" ? OF_ONE_TEXT : {}) }, isFinal ? "push" : "replace");
-  }
-
-  tryExample() {
-    const { value } = this.examples;
-    if (value) this.ask("t", value, true);
   }
 
   secondText() {
@@ -341,4 +330,14 @@ function givenOf(model, parts, key) {
   if (parts.png) return { png: parts.png };
   const sample = Number(parts.image ?? model.examples[0]?.sample);
   return sample > 0 ? { sample } : null;
+}
+
+/** @param {Given} given */
+function isEmpty(given) {
+  return typeof given === "string" && given.trim() === "";
+}
+
+/** Choices that are called what they are. @param {string[]} values @returns {[string, string][]} */
+function named(values) {
+  return values.map((value) => [value, value]);
 }

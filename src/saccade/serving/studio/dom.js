@@ -46,9 +46,27 @@ const INVISIBLE = /[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\
 export function visible(token) {
   if (token === "") return "∅";
   const spaced = token.replace(/^\u2581/, "·").replaceAll("\u2581", "·");
-  return spaced.replace(/ /g, "·").replace(INVISIBLE, (sign) => {
-    return `⟨U+${(sign.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0")}⟩`;
-  });
+  return spaced
+    .replace(/ /g, "·")
+    .replaceAll("\n", "↵")
+    .replace(INVISIBLE, (sign) => {
+      return `⟨U+${(sign.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0")}⟩`;
+    });
+}
+
+/**
+ * A long label with … in the place of its middle.
+ * @param {string} label @param {number} [most] letters
+ */
+export function shortened(label, most = 40) {
+  const letters = label.length > most ? [...label] : [];
+  if (letters.length <= most) return label;
+  return `${letters.slice(0, most / 2).join("")}…${letters.slice(-most / 2).join("")}`;
+}
+
+/** From which side a text is read: of its first letter. @param {string} text @returns {"ltr" | "rtl"} */
+export function directionOf(text) {
+  return /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]/.test(/\p{L}/u.exec(text)?.[0] ?? "") ? "rtl" : "ltr";
 }
 
 /**

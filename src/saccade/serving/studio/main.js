@@ -2,8 +2,9 @@
 
 import { address, addressOf, changeAddress, goTo, whenReturned } from "./address.js";
 import { get } from "./api.js";
-import { byId, make, reveal } from "./dom.js";
+import { byId, make, reveal, visible } from "./dom.js";
 import { Status } from "./status.js";
+import { TrainingView } from "./training.js";
 
 /**
  * @typedef {import("./types.js").Model} Model
@@ -20,6 +21,7 @@ const LOADERS = {
   words: () => import("./words.js"),
 };
 const PAUSE = 700; // milliseconds between two looks at a model that is being trained
+const SILENT = 200; // milliseconds: what takes longer says so
 const WITH_MODEL = ["ask", "map", "words"];
 /** @type {Record<string, string>} */
 const TITLES = { ask: "Ask", walk: "Walk", map: "Map", runs: "Runs", words: "Words" };
@@ -30,16 +32,22 @@ const dialog = /** @type {HTMLDialogElement} */ (byId("keys"));
 /** @type {PageView | null} */
 let view = null;
 let shownPage = "";
+/** @type {TrainingView | null} */
+let training = null;
 
 /** @type {Studio} */
 const studio = {
   models: [],
-  model: () => studio.models.find((one) => one.name === address().parts.m) ?? usable(address().page)[0] ?? null,
+  model: () => {
+    const { page, parts } = address();
+    const found = parts.m === undefined ? usable(page)[0] : studio.models.find((one) => one.name === parts.m);
+    return found ?? null;
+  },
   status: new Status(byId("status")),
   go: (parts, how = "replace") => changeAddress(parts, how),
   open: (page, parts) => {
     goTo(page, parts, "push");
-    void showPage();
+    turnPage();
   },
   parts: () => address().parts,
 };
@@ -54,8 +62,12 @@ function usable(page) {
 function showModels() {
   const { page } = address();
   const chosen = studio.model();
-  chooser.replaceChildren(...usable(page).map((one) => make("option", { value: one.name }, modelTitle(one))));
-  if (chosen) chooser.value = chosen.name;
+  const offered = usable(page);
+  const isOffered = chosen !== null && offered.includes(chosen);
+  chooser.replaceChildren(...offered.map((one) => make("option", { value: one.name }, modelTitle(one))));
+  if (!isOffered) chooser.prepend(make("option", { value: "", disabled: true }, "choose a model"));
+  chooser.value = isOffered ? chosen.name : "";
+  showLinks();
   reveal(byId("model-choice"), WITH_MODEL.includes(page) && studio.models.length > 0);
 }
 
@@ -65,25 +77,26 @@ function modelTitle(model) {
   return `${model.name}${languages} · ${model.task.replaceAll("_", " ")}`;
 }
 
-async function showPage() {
-  const { page, parts } = address();
-  document.title = `${TITLES[page]} · Saccade`;
+function showLinks() {
   for (const link of document.querySelectorAll("#pages a")) {
     const name = /** @type {HTMLElement} */ (link).dataset.page ?? "";
-    if (name === page) link.setAttribute("aria-current", "page");
+    if (name === address().page) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
-    const kept = WITH_MODEL.includes(name) && parts.m ? { m: parts.m } : {};
-    link.setAttribute("href", addressOf(name, /** @type {Record<string, string>} */ (kept)));
+    link.setAttribute("href", addressOf(name, keptModel(name)));
   }
-  if (WITH_MODEL.includes(page)) await modelsRead;
+}
+
+async function showPage() {
+  const { page, parts } = address();
+  showLinks();
+  document.title = `${TITLES[page]} · Saccade`;
+  if (needsModel(page, parts)) await modelsRead;
   if (address().page !== page) return;
   showModels();
-  if (page !== shownPage) {
-    view?.leave?.();
-    studio.status.stop();
-    studio.status.say(null);
+  if (isUnknownModel()) leavePage(`There is no model «${visible(parts.m)}» here; choose one at the top.`);
+  else if (page !== shownPage) {
+    leavePage(null);
     shownPage = page;
-    view = null;
     const module = await LOADERS[page]();
     if (shownPage !== page) return;
     content.replaceChildren();
@@ -91,6 +104,42 @@ async function showPage() {
   }
   await view?.show(address().parts);
   document.documentElement.dataset.ready = page;
+}
+
+/** Shows what the address says by now; what goes wrong is told. */
+function turnPage() {
+  showPage().catch((error) => studio.status.fail(error));
+}
+
+/** Nothing is left of the page, unless a sentence why. @param {string | null} sentence */
+function leavePage(sentence) {
+  view?.leave?.();
+  view = null;
+  shownPage = "";
+  studio.status.stop();
+  studio.status.say(sentence);
+  if (sentence !== null) content.replaceChildren();
+}
+
+/** @param {string} page @param {import("./types.js").Parts} parts */
+function needsModel(page, parts) {
+  return WITH_MODEL.includes(page) || (page === "walk" && parts.from === "model");
+}
+
+/** Whether the address names a model that is not here. */
+function isUnknownModel() {
+  const { page, parts } = address();
+  return needsModel(page, parts) && parts.m !== undefined && studio.models.length > 0 && studio.model() === null;
+}
+
+/**
+ * The part of another page's address that names the same model, if that page has a use for it.
+ * @param {string} page @returns {import("./types.js").Parts}
+ */
+function keptModel(page) {
+  const { m } = address().parts;
+  const isOfUse = page !== "runs" && (!studio.models.length || usable(page).some((one) => one.name === m));
+  return m !== undefined && isOfUse ? { m } : {};
 }
 
 /** @param {string} name */
@@ -140,14 +189,13 @@ function onKey(event) {
 
 /** @param {string} page */
 function openPage(page) {
-  const { m } = address().parts;
-  studio.open(page, m && WITH_MODEL.includes(page) ? { m } : {});
+  studio.open(page, keptModel(page));
 }
 
 function listen() {
   document.addEventListener("keydown", onKey);
   byId("help").addEventListener("click", showKeys);
-  whenReturned(() => void showPage());
+  whenReturned(turnPage);
   chooser.addEventListener("change", () => studio.open(address().page, { m: chooser.value }));
   document.addEventListener("click", (event) => {
     const link = /** @type {Element} */ (event.target).closest("a[data-page], a.name");
@@ -158,30 +206,52 @@ function listen() {
   });
 }
 
-/** Reads which models there are; while the first is still being trained, says how far it is. */
+/** Reads which models there are; while the first is still being trained, shows how it learns. */
 async function readModels() {
+  const opening = setTimeout(() => studio.status.wait("Opening the models …"), SILENT);
+  let isOpening = true;
+  const opened = () => {
+    clearTimeout(opening);
+    if (isOpening) studio.status.wait(null);
+    isOpening = false;
+  };
   for (;;) {
     /** @type {(Model & {ready: boolean, progress: number, steps: number | null, failure: string | null})[]} */
-    const found = await get("/api/models");
+    const found = await get("/api/models").finally(opened);
     studio.models = found.filter((one) => one.ready !== false);
     const waiting = found.find((one) => one.ready === false);
     if (studio.models.length || !waiting || waiting.failure) {
-      studio.status.wait(null);
+      training?.element.remove();
       return studio.status.say(studio.models.length ? null : (waiting?.failure ?? null));
     }
-    const { name, progress, steps } = waiting;
-    const far = steps ? `: step ${progress} of ${steps}, ${Math.floor((100 * progress) / steps)} %` : "";
-    studio.status.wait(
-      `The model ${name} is being trained${far}. The page Runs shows how it learns.`,
-      progress / (steps ?? 1),
-    );
+    await showTraining(waiting);
     await new Promise((resume) => setTimeout(resume, PAUSE));
   }
+}
+
+/** In the place of a page that needs the model. @param {import("./training.js").Training} waiting */
+async function showTraining(waiting) {
+  const { page, parts } = address();
+  chooser.replaceChildren(make("option", {}, `${waiting.name} · being trained`));
+  reveal(byId("model-choice"), WITH_MODEL.includes(page));
+  training ??= new TrainingView();
+  if (needsModel(page, parts) && !training.element.isConnected) {
+    leavePage(null);
+    content.replaceChildren(training.element);
+  }
+  await training.show(waiting).catch(() => undefined); // its log may not be there yet
+}
+
+/** Walk needs no model, but offers one as soon as it is there. */
+function modelsCame() {
+  showModels();
+  view?.redraw?.();
 }
 
 startTheme();
 listen();
 const modelsRead = readModels();
+modelsRead.then(modelsCame).catch(() => undefined);
 try {
   await Promise.all([showPage(), modelsRead]);
 } catch (error) {

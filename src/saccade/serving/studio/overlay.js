@@ -1,6 +1,6 @@
 // An image, and over it what one row looks at: patch by patch.
 
-import { make, number } from "./dom.js";
+import { make, number, within } from "./dom.js";
 import { sized } from "./matrix.js";
 import { styleColour } from "./ramp.js";
 
@@ -18,19 +18,30 @@ import { styleColour } from "./ramp.js";
  */
 
 const SIDE = 420; // pixels at most
-const MARKER = "255 128 0";
+export const MARKER = "255 128 0";
 
 export class Overlay {
-  /** @param {(row: number | null, column: number) => void} chosen a patch is pointed at; with a row: it is clicked */
-  constructor(chosen) {
+  /**
+   * @param {(row: number | null, column: number) => void} chosen a patch is pointed at; with a row: it is clicked
+   * @param {string} described the id of what reads the patch out
+   */
+  constructor(chosen, described) {
     this.chosen = chosen;
     this.canvas = make("canvas", {
       class: "overlay",
-      role: "img",
-      "aria-label": "The image; coloured patches are looked at most",
+      tabindex: "0",
+      role: "application",
+      "aria-roledescription": "picture",
+      "aria-describedby": described,
+      "aria-label":
+        "The image; coloured patches are looked at most; arrow keys move, Enter shows what a patch looks at",
     });
+    this.most = make("span", { class: "mono" });
+    const ramp = make("span", { class: "ramp marker", role: "img", "aria-label": "Colours: weight 0 is not coloured" });
+    const legend = make("div", { class: "legend row" }, make("span", { class: "mono" }, "0"), ramp, this.most);
     this.caption = make("p", { class: "quiet" });
-    this.element = make("div", { class: "picture" }, this.canvas, this.caption);
+    this.element = make("div", { class: "picture" }, this.canvas, legend, this.caption);
+    this.canvas.addEventListener("keydown", (event) => this.onKey(event));
     this.canvas.addEventListener("pointermove", (event) => this.onPointer(event, false));
     this.canvas.addEventListener("click", (event) => this.onPointer(event, true));
     /** @type {DrawnImage | null} */
@@ -78,9 +89,25 @@ export class Overlay {
       outline(column - first);
       context.setLineDash([]);
     }
-    this.caption.textContent =
-      `Coloured patches are looked at most; the strongest has weight ${number(most, 3)}.` +
-      (this.drawn.isSelf ? " Click a patch to see what it looks at." : "");
+    this.most.textContent = number(most, 3);
+    this.caption.textContent = this.drawn.isSelf ? "Click a patch to see what it looks at." : "";
+  }
+
+  /** @param {KeyboardEvent} event */
+  onKey(event) {
+    if (!this.drawn || event.ctrlKey || event.metaKey || event.altKey) return;
+    const { image, first, column, isSelf } = this.drawn;
+    const [down, across] = image.grid;
+    const patch = Math.max(0, column - first);
+    const [y, x] = [Math.floor(patch / across), patch % across];
+    /** @type {Record<string, [number, number]>} */
+    const moves = { ArrowUp: [y - 1, x], ArrowDown: [y + 1, x], ArrowLeft: [y, x - 1], ArrowRight: [y, x + 1] };
+    const to = event.key === "Enter" ? [y, x] : moves[event.key];
+    if (!to) return;
+    event.preventDefault();
+    event.stopPropagation();
+    const next = first + within(to[0], 0, down - 1) * across + within(to[1], 0, across - 1);
+    this.chosen(event.key === "Enter" && isSelf ? next : null, next);
   }
 
   /** @param {PointerEvent | MouseEvent} event @param {boolean} isClick */
@@ -96,7 +123,7 @@ export class Overlay {
   }
 }
 
-/** An image as it is, a pixel a pixel. @param {ShownImage} image */
+/** An image as it is, a pixel a pixel. @param {Pick<ShownImage, "height" | "width" | "pixels">} image */
 export function imagePicture(image) {
   const data = new ImageData(image.width, image.height);
   const flat = image.pixels.flat();

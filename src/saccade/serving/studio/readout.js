@@ -1,6 +1,6 @@
 // Reads a cell and its row out in words and numbers.
 
-import { make, number, visible } from "./dom.js";
+import { make, number, shortened, visible } from "./dom.js";
 
 /** @typedef {import("./types.js").Matrix} Matrix */
 
@@ -34,13 +34,17 @@ export class Readout {
    */
   show(matrix, rows, columns, row, column, { isDifference = false, note = "" } = {}) {
     const weight = matrix.values[row * matrix.columns + column];
-    const word = (/** @type {string} */ label) => make("bdi", {}, `«${visible(label)}»`);
+    const word = (/** @type {string} */ label) => make("bdi", { title: label }, `«${shortened(visible(label))}»`);
     const place = make("small", {}, `row ${row}, column ${column}${note ? ` · ${note}` : ""}`);
     const value = make("b", { class: "mono" }, number(weight, 6));
-    const link = isDifference ? " changed by " : " ";
+    const link = isDifference ? " differs by " : " ";
     this.cell.replaceChildren(word(rows[row] ?? ""), " → ", word(columns[column] ?? ""), link, value, " ", place);
     const listed = strongest(matrix, row).flatMap(({ column: other, weight: its }) => {
-      const item = [make("bdi", {}, visible(columns[other] ?? "")), " ", make("span", { class: "mono" }, number(its))];
+      const item = [
+        make("bdi", {}, shortened(visible(columns[other] ?? ""))),
+        " ",
+        make("span", { class: "mono" }, number(its)),
+      ];
       return [make("span", { class: "item" }, ...item), " "];
     });
     this.row.replaceChildren(make("span", { class: "quiet" }, "row ", word(rows[row] ?? ""), " looks at: "), ...listed);

@@ -17,7 +17,7 @@ import { Readout } from "./readout.js";
  * @typedef {import("./types.js").Probe} Probe
  */
 
-const PAUSE = 3000; // milliseconds until a stream that broke off is asked for again
+const PAUSE = 3000; // milliseconds until a stream that broke off, or the list of trainings, is asked for again
 
 /** @param {HTMLElement} place @param {Studio} studio @returns {PageView} */
 export function open(place, studio) {
@@ -88,6 +88,9 @@ class RunsPage {
     this.live = null;
     /** @type {Map<string, Probe>} */
     this.probes = new Map();
+    this.listed = ""; // as it was told last
+    this.isLost = false; // the server does not answer
+    this.timer = window.setInterval(() => void this.listAgain(), PAUSE);
     this.keys = { "← →": { does: "checkpoint before, after (on the slider)", run: () => undefined } };
   }
 
@@ -112,8 +115,27 @@ class RunsPage {
     if (count === 0) this.studio.status.say("There is no training here yet; begin one with `saccade train`.");
   }
 
+  /** A training may have been started, or the server ended, while the page is open. */
+  async listAgain() {
+    if (document.visibilityState !== "visible" || this.studio.status.controller) return;
+    try {
+      /** @type {Run[]} */
+      const runs = await get("/api/runs");
+      if (this.isLost) this.studio.status.say(null);
+      this.isLost = false;
+      if (!this.run && runs.length) await this.show(this.studio.parts());
+      else this.showList(runs, this.run?.name);
+    } catch (error) {
+      this.isLost = true;
+      this.studio.status.fail(error);
+    }
+  }
+
   /** @param {Run[]} runs @param {string | undefined} chosen */
   showList(runs, chosen) {
+    const listed = JSON.stringify([runs, chosen]);
+    if (listed === this.listed) return; // what has the focus keeps it
+    this.listed = listed;
     this.list.replaceChildren(
       ...runs.map((run) => {
         const state = run.finished ? "finished" : stepOf(run.step, run.steps);
@@ -150,16 +172,14 @@ class RunsPage {
   async follow(run, signal) {
     while (!signal.aborted && !run.finished) {
       try {
-        for await (const told of events(
-          `/api/runs/${inPath(run.name)}/events?${query({ after: run.place })}`,
-          undefined,
-          signal,
-        )) {
+        const path = `/api/runs/${inPath(run.name)}/events?${query({ after: run.place })}`;
+        for await (const told of events(path, undefined, signal)) {
           if (told.finished) run.finished = true;
           if (told.metric) run.metrics.push(told.metric);
           if (told.metric?.validation) await this.readProbes(run);
           this.draw();
         }
+        if (!run.finished) Object.assign(run, await get(`/api/runs/${inPath(run.name)}`, signal)); // it broke off
       } catch (error) {
         if (isStopped(error)) return;
       }
@@ -270,6 +290,7 @@ class RunsPage {
   }
 
   leave() {
+    clearInterval(this.timer);
     this.live?.abort();
     this.run = null;
   }

@@ -66,14 +66,11 @@ export class Status {
     }
   }
 
-  /**
-   * Tells of something that goes on elsewhere and cannot be stopped here.
-   * @param {string | null} what null: it is done @param {number} [share]
-   */
-  wait(what, share = 0) {
+  /** Tells of something that cannot be stopped here. @param {string | null} what null: it is done */
+  wait(what) {
     reveal(this.working, what !== null);
     reveal(this.stopButton, what === null);
-    this.bar.value = share;
+    this.bar.removeAttribute("value");
     this.text.textContent = what ?? "";
   }
 

@@ -7,6 +7,7 @@
  * @typedef {{rows: string[], columns: string[], values: number[][]}} Alignment
  * @typedef {{text: string, tokens: string[], before: number[], after: number[]}} Scored
  * @typedef {{changed: string[], same: boolean, before: Scored, after: Scored}} Change
+ * @typedef {{word: string, weight?: number, effect?: number}} Deciding
  * @typedef {Record<string, any>} AnswerRecord  what `saccade predict --json` writes; each task has its own fields
  *
  * @typedef {object} Look
@@ -18,7 +19,7 @@
  * @property {string} layer  the attention that is shown first
  * @property {number | string} [head]  the head of it that is shown first
  * @property {Record<string, string[]>} [stacks]  self-attentions that follow each other: what a rollout is of
- * @property {{word: string, weight: number}[]} [deciding]  of a classifier
+ * @property {Deciding[]} [deciding]  of a classifier
  * @property {Attention[]} attentions
  * @property {Record<string, Axis>} axes
  * @property {Alignment} [alignment]

@@ -9,7 +9,8 @@ import { colourOf, isDarkInk } from "./ramp.js";
  * @typedef {import("./walk-document.js").Edit} Edit
  *
  * @typedef {object} StepListener
- * @property {(name: string, place: number[], value: number) => void} edited
+ * @property {(name: string, place: number[], value: number, isFirst: boolean) => void} edited isFirst: another number
+ *   than the one before
  * @property {(name: string, place: number[]) => void} returned a number is put back
  * @property {(row: number, column: number) => void} masked a cell of the mask is clicked
  * @property {(name: string, row: number, column: number) => void} pointed
@@ -43,7 +44,7 @@ export class StepView {
       onchange: () => listener.block(Number(this.chooser.value)),
     });
     this.scroll = make("div", { class: "scroll", tabindex: "0", role: "region" }, this.table);
-    this.note = make("small", {});
+    this.note = make("small", { role: "status" });
     this.element = make(
       "section",
       { class: "step" },
@@ -64,6 +65,8 @@ export class StepView {
     this.block = null; // the query, where each has its own numbers
     /** @type {HTMLElement[]} */
     this.notes = []; // at the ends of the rows
+    this.edited = ""; // the number that is being edited: row and column
+    this.said = ""; // the note while nothing is wrong
     this.table.addEventListener("pointerover", (event) => this.onPointer(event));
     this.table.addEventListener("pointerleave", () => listener.left());
     this.table.addEventListener("focusin", (event) => this.onPointer(event));
@@ -81,7 +84,8 @@ export class StepView {
     this.code.textContent = step.code;
     this.scroll.setAttribute("aria-label", `${step.title}, ${values.length} by ${values[0]?.length ?? 0} numbers`);
     const hint = step.name === "masked" ? " · click a number to forbid or allow it" : " · type, drag, or ↑ ↓";
-    this.note.textContent = `${values.length} × ${values[0]?.length ?? 0}${hint}`;
+    this.said = `${values.length} × ${values[0]?.length ?? 0}${hint}`;
+    this.note.textContent = this.said;
     this.chooser.toggleAttribute("hidden", !isBlocked);
     if (isBlocked) {
       this.chooser.replaceChildren(
@@ -143,7 +147,7 @@ export class StepView {
         input.value = String(this.values[row][column]);
         input.select(); // so that typing replaces all of its digits
       });
-      input.addEventListener("blur", () => (input.value = number(this.values[row][column] ?? 0, this.decimals)));
+      input.addEventListener("blur", () => this.putBack(input, row, column));
       input.addEventListener("keydown", (event) => this.stepped(event, input, row, column));
       drag(
         input,
@@ -162,13 +166,33 @@ export class StepView {
     const value = Number(input.value.replace("−", "-").replace(",", "."));
     const isNumber = input.value.trim() !== "" && Number.isFinite(value);
     input.toggleAttribute("data-wrong", !isNumber);
-    if (!isNumber) return;
+    this.note.textContent = isNumber ? this.said : `«${input.value}» is no number; Esc puts the old one back`;
+    if (isNumber) this.tell(row, column, value);
+  }
+
+  /** @param {number} row @param {number} column @param {number} value */
+  tell(row, column, value) {
+    const key = `${row} ${column}`;
+    const isFirst = key !== this.edited;
+    this.edited = key;
     this.values[row][column] = value;
-    this.listener.edited(this.name, this.place(row, column), value);
+    this.listener.edited(this.name, this.place(row, column), value, isFirst);
+  }
+
+  /**
+   * The number as it is, in the place of what was typed.
+   * @param {HTMLInputElement} input @param {number} row @param {number} column
+   */
+  putBack(input, row, column) {
+    this.edited = "";
+    input.removeAttribute("data-wrong");
+    this.note.textContent = this.said;
+    input.value = number(this.values[row][column] ?? 0, this.decimals);
   }
 
   /** @param {KeyboardEvent} event @param {HTMLInputElement} input @param {number} row @param {number} column */
   stepped(event, input, row, column) {
+    if (event.key === "Escape") this.putBack(input, row, column);
     const by = { ArrowUp: STEP, ArrowDown: -STEP }[event.key];
     if (by === undefined || event.altKey) return;
     event.preventDefault();
@@ -179,8 +203,7 @@ export class StepView {
   set(input, row, column, value) {
     const next = Number(value.toFixed(6)); // sums of tenths have long tails
     input.value = String(next);
-    this.values[row][column] = next;
-    this.listener.edited(this.name, this.place(row, column), next);
+    this.tell(row, column, next);
   }
 
   /** @param {number} row @param {number} column */

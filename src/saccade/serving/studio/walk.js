@@ -1,6 +1,7 @@
 // Walk: self-attention number by number, every number to be changed, and everything below follows.
 
-import { get, inPath, post } from "./api.js";
+import { Refused, get, inPath, post } from "./api.js";
+import { answerNames, editsOf, optionsOf, readState } from "./ask-state.js";
 import { make, reveal, visible } from "./dom.js";
 import { edited, isAt, readEdits, withEdit, writeEdits, writeMask } from "./walk-document.js";
 import { madeOf } from "./walk-links.js";
@@ -28,6 +29,8 @@ const CHOICES = {
   mask: ["none", "causal", "window:1", "by hand"],
 };
 const NO_EDITS = { e: null, mask: null, score: null, weights: null };
+/** What was changed on the page Ask before a head was taken from there. */
+const NO_CHANGES = { n: null, off: null, cut: null, swap: null };
 
 /** @param {HTMLElement} place @param {Studio} studio @returns {PageView} */
 export function open(place, studio) {
@@ -61,6 +64,7 @@ class WalkPage {
     );
     const labelled = this.selects.map((select) => make("label", { class: "check" }, select.dataset.name ?? "", select));
     this.text = make("input", { type: "text", size: 40, "aria-label": "The text that the model reads" });
+    this.changes = make("span", { class: "quiet" });
     this.head = make("select", { "aria-label": "The head", onchange: () => this.chooseHead() });
     this.source = make(
       "form",
@@ -68,10 +72,11 @@ class WalkPage {
       make("label", { class: "check" }, "text", this.text),
       make("button", { class: "small" }, "Read"),
       make("label", { class: "check" }, "head", this.head),
+      this.changes,
     );
     this.source.addEventListener("submit", (event) => {
       event.preventDefault();
-      this.change({ ...NO_EDITS, t: this.text.value, a: null, h: null }, "push");
+      this.change({ ...NO_EDITS, ...NO_CHANGES, t: this.text.value, a: null, h: null }, "push");
     });
     const intro = make(
       "p",
@@ -116,13 +121,20 @@ class WalkPage {
   /** @param {Record<string, string | null>} parts @param {"push" | "replace"} [how] */
   change(parts, how = "replace") {
     this.studio.go(parts, how);
-    void this.show(this.studio.parts());
+    void this.follow(this.studio.parts());
   }
 
   /** @param {Parts} parts */
   async show(parts) {
+    for (const view of this.views) view.edited = ""; // whoever went back begins a new change
+    await this.follow(parts);
+  }
+
+  /** @param {Parts} parts */
+  async follow(parts) {
     await this.studio.status.during("Walking", async (signal) => {
       this.presets ??= await get("/api/walkthroughs", signal);
+      this.showSource(parts); // also where the numbers are refused
       const isOther = await this.start(parts, signal);
       // the way out of a refusal too
       reveal(this.reset, Boolean(parts.e || parts.mask || parts.score || parts.weights));
@@ -134,7 +146,7 @@ class WalkPage {
   /** Finds the numbers that the walk starts from. @param {Parts} parts @param {AbortSignal} signal */
   async start(parts, signal) {
     const isModel = parts.from === FROM_MODEL;
-    const origin = isModel ? JSON.stringify([parts.m, parts.t, parts.a, parts.h]) : (parts.x ?? "projection");
+    const origin = isModel ? JSON.stringify([this.request(parts), parts.a, parts.h]) : (parts.x ?? "projection");
     const isOther = origin !== this.origin;
     if (isOther)
       this.base = isModel
@@ -146,13 +158,11 @@ class WalkPage {
 
   /** The real numbers of a head. @param {Parts} parts @param {AbortSignal} signal @returns {Promise<WalkDocument>} */
   async takeFromModel(parts, signal) {
-    const model = this.studio.model();
-    if (!model) throw new Error("There is no model.");
-    const input = parts.t ?? model.examples.find((one) => typeof one === "string") ?? "";
+    const request = this.request(parts);
+    if (!request) throw new Refused("There is no model here; start one with `saccade serve RUN`.", 404);
     /** @type {Look} */
-    const look = await post(`/api/models/${inPath(model.name)}/looks`, { input, options: {} }, signal);
+    const look = await post(`/api/models/${inPath(request.model)}/looks`, request.asked, signal);
     const [name, head] = [parts.a ?? look.layer, Number(parts.h ?? look.head ?? 0)];
-    this.text.value = String(input);
     const heads = look.attentions.flatMap((one) =>
       Array.from({ length: one.heads }, (_, number) => `${one.name}:${number}`),
     );
@@ -163,9 +173,7 @@ class WalkPage {
 
   /** @param {Walkthrough} walk @param {Parts} parts @param {boolean} mayGlow */
   draw(walk, parts, mayGlow) {
-    const isModel = parts.from === FROM_MODEL;
-    reveal(this.source, isModel);
-    this.showPresets(isModel ? FROM_MODEL : (parts.x ?? "projection"));
+    this.showSource(parts);
     this.showChoices(walk);
     this.walk = walk;
     this.block = Math.min(this.block, walk.query_labels.length - 1);
@@ -182,7 +190,9 @@ class WalkPage {
 
   stepView() {
     return new StepView({
-      edited: (name, place, value) => this.change({ e: withEdit(this.edits(), { name, place, value }) }),
+      edited: (name, place, value, isFirst) => {
+        this.change({ e: withEdit(this.edits(), { name, place, value }) }, isFirst ? "push" : "replace");
+      },
       returned: (name, place) => this.keepEdits((one) => !isAt(one, name, place)),
       masked: (row, column) => this.toggleMask(row, column),
       pointed: (name, row, column) => this.light(name, row, column),
@@ -198,6 +208,26 @@ class WalkPage {
   /** @param {(edit: import("./walk-document.js").Edit) => boolean} isKept */
   keepEdits(isKept) {
     this.change({ e: writeEdits(this.edits().filter(isKept)) || null });
+  }
+
+  /** Where the numbers come from. @param {Parts} parts */
+  showSource(parts) {
+    const isModel = parts.from === FROM_MODEL;
+    reveal(this.source, isModel);
+    if (isModel && document.activeElement !== this.text)
+      this.text.value = String(this.request(parts)?.asked.input ?? "");
+    this.changes.textContent = isModel ? answerNames(readState(parts)).join(" · ") : "";
+    this.showPresets(isModel ? FROM_MODEL : (parts.x ?? "projection"));
+  }
+
+  /** What the model is asked: the very question of the page Ask. @param {Parts} parts */
+  request(parts) {
+    const model = this.studio.model();
+    if (!model) return null;
+    const state = readState(parts);
+    const input = parts.t ?? model.examples.find((one) => typeof one === "string") ?? "";
+    const asked = { input, options: optionsOf(model, state), which: state.which, ...editsOf(state) };
+    return { model: model.name, asked };
   }
 
   /** @param {string} chosen */
@@ -225,7 +255,17 @@ class WalkPage {
 
   choosePreset() {
     const { value } = this.preset;
-    const nothing = { ...NO_EDITS, x: null, from: null, t: null, a: null, h: null };
+    const nothing = {
+      ...NO_EDITS,
+      ...NO_CHANGES,
+      x: null,
+      from: null,
+      t: null,
+      a: null,
+      h: null,
+      how: null,
+      seed: null,
+    };
     this.block = 0;
     this.change(value === FROM_MODEL ? { ...nothing, from: FROM_MODEL } : { ...nothing, x: value }, "push");
   }

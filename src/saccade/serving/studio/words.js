@@ -102,7 +102,7 @@ class WordsPage {
         const plane = await get(`${base}/map?${query({ side: parts.side })}`, signal);
         [this.mapOf, this.frequent] = [key, plane.words.map((point) => point.word)];
       }
-      const word = parts.word ?? this.frequent.find((one) => one.length > 2) ?? "";
+      const word = parts.word ?? telling(this.frequent);
       this.word.value = word;
       this.other.value = parts.other ?? "";
       /** @type {Found} */
@@ -121,7 +121,8 @@ class WordsPage {
   drawPlane({ words, share }) {
     this.scatter.show(words);
     this.note.textContent =
-      `The two directions in which these words differ most; they keep ${number(100 * share, 0)} % of the differences, ` +
+      "The two directions in which these words differ most; " +
+      `they keep ${number(100 * share, 0)} % of the differences, ` +
       "so words that are near here may be far apart in the others.";
   }
 
@@ -135,11 +136,7 @@ class WordsPage {
         const item = make(
           "li",
           {},
-          make(
-            "button",
-            { type: "button", class: "word", onclick: () => this.change({ word }) },
-            visible(word),
-          ),
+          make("button", { type: "button", class: "word", onclick: () => this.change({ word }) }, visible(word)),
           make("span", { class: "mono" }, number(cosine, 3)),
         );
         item.style.setProperty("--share", String(Math.max(0, cosine)));
@@ -169,4 +166,10 @@ class WordsPage {
   redraw() {
     this.scatter.draw();
   }
+}
+
+/** A word to begin with: rather one with a meaning than one of grammar. @param {string[]} frequent */
+function telling(frequent) {
+  const spelt = frequent.filter((one) => /^\p{L}+$/u.test(one));
+  return [4, 3, 1].flatMap((least) => spelt.find((one) => one.length >= least) ?? [])[0] ?? frequent[0] ?? "";
 }
