@@ -248,7 +248,7 @@ class MapPage {
     return this.tiles;
   }
 
-  /** Says how much of a text is shown that the model cannot read as a whole. @param {Model} model @param {number} shown */
+  /** Says how much of a text is shown that is too long for its model. @param {Model} model @param {number} shown */
   shownOf(model, shown) {
     const tokens = this.reading?.tokens ?? 0;
     const [some, all] = [shown.toLocaleString("en"), tokens.toLocaleString("en")];
