@@ -7,7 +7,7 @@ import torch
 
 import saccade
 from saccade.attention import MultiHead
-from saccade.errors import OptionError, TooLargeError
+from saccade.errors import OptionError, ShapeError, TooLargeError, UnknownNameError
 from saccade.lens.view import View
 from saccade.serving import pooling
 from saccade.serving.pooling import Pyramid
@@ -21,6 +21,7 @@ def long_view(monkeypatch: pytest.MonkeyPatch) -> View:
     monkeypatch.setattr(pooling, "BASE", 20)
     monkeypatch.setattr(pooling, "SMALL", 300)
     monkeypatch.setattr(pooling, "WEIGHTS", 900)
+    monkeypatch.setattr(pooling, "BAND", 200)
     layer = MultiHead(6, 3, head_width=2).eval()
     with saccade.watch(layer) as seen, torch.inference_mode():
         layer(torch.randn(1, LENGTH, 6, generator=torch.Generator().manual_seed(2)))
@@ -81,3 +82,41 @@ def test_small_pictures_of_long_heads_are_previews(long_view: View, monkeypatch:
     monkeypatch.setattr(pooling, "LONG", 50)
     every, preview = Pyramid(long_view).heads(long_view.names[0], 5)
     assert (tuple(every.shape), preview.exact) == ((3, 5, 5), False)
+
+
+@pytest.mark.parametrize("reduce", ["max", "mean"])
+def test_a_preview_looks_at_the_first_row_of_each_row_of_cells(reduce: str, long_view: View) -> None:
+    pyramid, name = Pyramid(long_view), long_view.names[0]
+    found = pyramid.preview(name, 1, 5, reduce)  # type: ignore[arg-type]
+    rows = [expected(long_view, range(row, row + 1), range(LENGTH), 15, reduce) for row in range(0, LENGTH, 15)]
+    assert (found.cell, found.exact) == ((15, 15), False)
+    assert torch.allclose(found.values, torch.cat(rows), atol=1e-6)
+    every = [pyramid.preview(name, head, 5, reduce).values for head in range(3)]  # type: ignore[arg-type]
+    together = pyramid.preview(name, reduce, 5, reduce)  # type: ignore[arg-type]
+    assert torch.allclose(
+        together.values, torch.stack(every).amax(0) if reduce == "max" else torch.stack(every).mean(0)
+    )
+    assert pyramid.nbytes == 0  # the whole was not made for it
+
+
+def test_the_whole_is_not_made_for_what_does_not_follow_from_it(long_view: View) -> None:
+    pyramid = Pyramid(long_view)
+    pyramid.picture(long_view.names[0], 1, range(20), range(40), (3, 3), "max")
+    assert pyramid.nbytes == 0
+    pyramid.picture(long_view.names[0], 1, range(20), range(40), (4, 4), "max")
+    assert pyramid.nbytes > 0
+
+
+def test_a_preview_of_what_is_not_there_is_refused(long_view: View) -> None:
+    pyramid = Pyramid(long_view)
+    with pytest.raises(UnknownNameError, match="decoder"):
+        pyramid.preview("decoder", 0, 5, "max")
+    with pytest.raises(ShapeError, match="no head 3"):
+        pyramid.preview(long_view.names[0], 3, 5, "max")
+
+
+def test_a_picture_from_weights_tells_how_far_it_is(long_view: View) -> None:
+    told: list[float] = []
+    pyramid = Pyramid(long_view, lambda share: told.append(pyramid.share))
+    pyramid.picture(long_view.names[0], 1, range(2, 22), range(40), (3, 3), "max")
+    assert told == [3 / 20, 6 / 20, 9 / 20, 12 / 20, 15 / 20, 18 / 20, 1.0]  # 200 weights are 5 rows: one of cells

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -18,6 +19,7 @@ from torch import Tensor
 from saccade.attention import Overview
 from saccade.attention.overview import Progress, Reduce
 from saccade.errors import OptionError, TooLargeError
+from saccade.lens.measures import reduce_heads
 from saccade.lens.view import Head, View
 
 __all__ = ["Picture", "Pyramid", "pool"]
@@ -26,6 +28,8 @@ __all__ = ["Picture", "Pyramid", "pool"]
 WEIGHTS = 1 << 24
 #: Parts of no more weights than these are always made from the weights themselves.
 SMALL = 1 << 20
+#: Weights after which it is asked whether to go on.
+BAND = 1 << 19
 #: Cells along a side of what is kept of a whole attention (16 MB).
 BASE = 2048
 #: Wholes that are kept of one look.
@@ -46,9 +50,15 @@ class Pyramid:
 
     def __init__(self, view: View, progress: Progress | None = None) -> None:
         self.view = view
-        self.progress = progress  # told how much of a picture is done
+        self.share = 1.0  # of the picture that is being made
+        self._progress = progress  # told how much of a picture is done
         self._wholes: OrderedDict[tuple[str, Head, Reduce], Overview] = OrderedDict()
         self._lock = threading.Lock()
+
+    def progress(self, share: float) -> None:
+        self.share = share
+        if self._progress is not None:
+            self._progress(share)
 
     @property
     def nbytes(self) -> int:
@@ -62,55 +72,88 @@ class Pyramid:
         count = len(rows) * len(columns)
         is_of_weights = count <= WEIGHTS and isinstance(head, str) and head != reduce
         if count > SMALL and not is_of_weights:
-            whole = self._whole(name, head, reduce)
-            if _fits(rows, columns, cell, whole.cell):
+            side = self._side(name)  # the whole takes seconds, so it is made only where it helps
+            if _fits(rows, columns, cell, side):
+                whole = self._whole(name, head, reduce)
                 return Picture(_coarser(whole, self._shape(name), rows, columns, cell), cell)
             if count > WEIGHTS:
                 raise TooLargeError(
                     f"{len(rows):,} by {len(columns):,} weights in cells of {cell[0]} by {cell[1]} are too many; cells "
-                    f"of multiples of {whole.cell[0]}, beginning at such multiples, are taken of any part."
+                    f"of multiples of {max(side)}, beginning at such multiples, are taken of any part."
                 )
-        return Picture(pool(self.view.tile(name, head, rows, columns), cell, reduce), cell)
+        return Picture(self._from_weights(name, head, rows, columns, cell, reduce), cell)
 
     def whole(self, name: str, head: Head, cells: int, reduce: Reduce) -> Picture:
         """All of an attention in at most cells by cells."""
         num_rows, num_columns = self._shape(name)
         cell = -(-num_rows // cells), -(-num_columns // cells)
-        found = self._whole(name, head, reduce)
         rows, columns = range(num_rows), range(num_columns)
-        if _fits(rows, columns, cell, found.cell):
+        _check_pool(head, reduce)
+        if _fits(rows, columns, cell, self._side(name)):
+            found = self._whole(name, head, reduce)
             return Picture(_coarser(found, (num_rows, num_columns), rows, columns, cell), cell)
         made = self.view.overview(name, head, cells, reduce, self.progress)
         return Picture(made.values, made.cell)
 
+    def preview(self, name: str, head: Head, cells: int, reduce: Reduce) -> Overview:
+        """All of an attention, of which one query for each row of cells is looked at: there at once, to begin with."""
+        _check_pool(head, reduce)
+        numbers = [head] if isinstance(head, int) else range(self.view.heads(name))
+        parts = [self._all_of(name, number, cells, reduce, preview=True) for number in numbers]
+        return replace(parts[0], values=reduce_heads((part.values for part in parts), reduce))
+
     def heads(self, name: str, cells: int) -> tuple[Float[Tensor, "H R C"], Overview]:
         """All heads of one attention as small pictures of their largest weights; of a long one, of some of its rows."""
-        num_heads, trace = self.view.heads(name), self.view.traces[name]
-        preview = trace.shape[2] > LONG
-        parts = [
-            trace.overview(cells, "max", head=head, batch=self.view.batch, preview=preview, progress=self.progress)
-            for head in range(num_heads)
-        ]
+        num_heads, is_long = self.view.heads(name), self._shape(name)[0] > LONG
+        parts = [self._all_of(name, head, cells, "max", preview=is_long) for head in range(num_heads)]
         return torch.stack([part.values for part in parts]), parts[0]
+
+    def _all_of(self, name: str, head: int, cells: int, reduce: Reduce, *, preview: bool) -> Overview:
+        self.view.axes(name)  # refuses a name that is not there
+        return self.view.traces[name].overview(
+            cells, reduce, head=head, batch=self.view.batch, preview=preview, progress=self.progress
+        )
 
     def _shape(self, name: str) -> tuple[int, int]:
         rows, columns = self.view.axes(name)
         return len(rows), len(columns)
 
+    def _from_weights(
+        self, name: str, head: Head, rows: range, columns: range, cell: tuple[int, int], reduce: Reduce
+    ) -> Float[Tensor, "R C"]:
+        """Some rows of cells at a time, so that it ends soon where nobody waits for it any more."""
+        tall = cell[0] * max(1, BAND // (cell[0] * len(columns)))
+        parts = []
+        for first in range(rows.start, rows.stop, tall):
+            band = range(first, min(first + tall, rows.stop))
+            parts.append(pool(self.view.tile(name, head, band, columns), cell, reduce))
+            self.progress((band.stop - rows.start) / len(rows))
+        return torch.cat(parts)
+
+    def _cells(self, name: str) -> int:
+        """Along the whole of an attention, where the side of a cell is the least power of 2 that leaves ``BASE``."""
+        longest = max(self._shape(name))
+        side = 1
+        while longest > BASE * side:
+            side *= 2
+        return -(-longest // side)
+
+    def _side(self, name: str) -> tuple[int, int]:
+        """Of the cells of the whole: queries and keys."""
+        num_rows, num_columns = self._shape(name)
+        cells = self._cells(name)
+        return -(-num_rows // cells), -(-num_columns // cells)
+
     def _whole(self, name: str, head: Head, reduce: Reduce) -> Overview:
-        """All of an attention in cells whose side is the least power of 2 that leaves at most ``BASE`` of them."""
-        if isinstance(head, str) and head != reduce:
-            raise OptionError(f"The {head} of all heads has cells that are its {head}; pool = {reduce} is of one head.")
+        """All of an attention in cells from which coarser ones follow, made once."""
+        _check_pool(head, reduce)
         key = (name, head, reduce)
         with self._lock:
             if key in self._wholes:
                 self._wholes.move_to_end(key)
                 return self._wholes[key]
-        longest = max(self._shape(name))
-        side = 1
-        while longest > BASE * side:
-            side *= 2
-        made = self.view.overview(name, head, -(-longest // side), reduce, self.progress)
+        self.progress(0.0)
+        made = self.view.overview(name, head, self._cells(name), reduce, self.progress)
         with self._lock:
             self._wholes[key] = made
             while len(self._wholes) > KEPT:
@@ -123,6 +166,11 @@ def pool(tile: Float[Tensor, "Q K"], cell: tuple[int, int], reduce: Reduce) -> F
     pooling = F.max_pool2d if reduce == "max" else F.avg_pool2d
     pooled: Tensor = pooling(tile[None, None].float(), cell, cell, ceil_mode=True)
     return pooled[0, 0]
+
+
+def _check_pool(head: Head, reduce: Reduce) -> None:
+    if isinstance(head, str) and head != reduce:
+        raise OptionError(f"The {head} of all heads has cells that are its {head}; pool = {reduce} is of one head.")
 
 
 def _fits(rows: range, columns: range, cell: tuple[int, int], base: tuple[int, int]) -> bool:

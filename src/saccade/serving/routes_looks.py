@@ -118,10 +118,15 @@ async def overview(
     columns: Part = None,
     cells: Cells = 256,
     cell: Annotated[int | None, Query(ge=1, le=4096, description="Weights along a cell, instead of cells.")] = None,
+    preview: Annotated[bool, Query(description="All of it at once, from one query a row of cells.")] = False,
 ) -> Any:
     """A part as at most cells by cells numbers, each the maximum or mean of its weights."""
 
     def draw(look: Look) -> Response:
+        if preview:
+            first = look.pyramid.preview(name, _head(head), cells, pool)
+            said = {"X-Pool": f"{pool} of one query a cell", "X-Cell": f"{first.cell[0]}x{first.cell[1]}"}
+            return _numbers(first.values, said)
         row_part, column_part = _parts(look.view, name, rows, columns)
         if rows is None and columns is None and cell is None:
             found = look.pyramid.whole(name, _head(head), cells, pool)
@@ -132,6 +137,12 @@ async def overview(
         return _numbers(found.values, {"X-Pool": pool, "X-Cell": f"{found.cell[0]}x{found.cell[1]}"})
 
     return await _drawn(request, id, draw)
+
+
+@router.get("/{id}/progress")
+def progress(request: Request, id: str) -> dict[str, float]:
+    """How much of the picture that is being made of this look is done, from 0 to 1."""
+    return {"progress": state_of(request).looks[id].pyramid.share}
 
 
 @router.get("/{id}/export", responses={200: {"content": {media: {} for media in _MEDIA.values()}}})

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
+from urllib.parse import urljoin, urlsplit
 
 import numpy as np
 import pytest
@@ -34,7 +36,7 @@ def open_map(open_studio: OpenStudio, width: int = 1200) -> Page:
 def reading(page: Page) -> tuple[int, int, float, str]:
     """Row, column, number and all that is said of the cell."""
     said = page.locator("#map-readout")
-    expect(said).to_have_text(re.compile(r"\d\.\d{6}$"))
+    expect(said).to_have_text(re.compile(r"(\d\.\d{6}|\d\.\d{3}e−\d+)$"))
     text = said.inner_text()
     places = re.findall(r"\((\d+)\)", text)
     return int(places[0]), int(places[1]), number(text.split()[-1]), text
@@ -150,6 +152,199 @@ def test_a_text_that_the_server_no_longer_keeps_is_read_again(open_studio: OpenS
     expect(page.locator("#status .error")).to_be_hidden()
 
 
-def test_no_more_words_are_made_up_than_can_be_chosen(open_studio: OpenStudio) -> None:
-    page = open_studio("/map?m=filler&words=999999999&t=the+cat")  # the text is given: only the choice is made
-    assert page.locator("select[aria-label='The text'] option").all_inner_texts()[-2] == "60,000 words of examples"
+def test_the_ink_follows_the_weights_that_are_seen(open_studio: OpenStudio, running: Running) -> None:
+    text = " ".join(TEXT.split()[:60])
+    look = list(events(running.client, "/api/models/filler/maps", text=text))[-1]["look"]
+    every = numbers(running.client, f"/api/looks/{look['id']}/tile", name=LAYER, head=1)
+    usual, strong = (float(np.quantile(every, share, method="lower")) for share in (0.98, 0.999))
+    inks = [digit * 10.0**-power for power in range(1, 9) for digit in (1, 2, 5)]
+    ink = min(one for one in [1, *inks] if one >= max(usual, strong / 20))
+    assert ink < 1
+    page = open_studio(f"/map?m=filler&t={text}&a={LAYER}&h=1")
+    page.wait_for_selector(".map[data-ready=yes]")
+    expect(page.get_by_label("ink at")).to_have_value("auto")
+    legend = page.locator(".legend .mono").last
+    expect(legend).to_have_text(f"{ink:.3f} and more")
+    expect(page.get_by_label("ink at").locator("option").first).to_have_text(f"auto: {ink:g}")
+    page.get_by_label("ink at").select_option("0.00002")
+    expect(legend).to_have_text("2e−5 and more")
+    assert parts_of(page)["ink"] == "0.00002"
+
+
+def test_however_small_weights_are_told(open_studio: OpenStudio) -> None:
+    page = open_studio("/map?m=filler&t=the+cat")
+    told = page.evaluate(
+        """async () => {
+          const { briefly, exactly } = await import("/static/legend.js");
+          return [0.5, 0.0123, 0.000029, 4.5678e-10, 0].map(one => [briefly(one), exactly(one)]);
+        }"""
+    )
+    assert told == [
+        ["0.500", "0.500000"],
+        ["0.012", "0.012300"],
+        ["2.9e−5", "2.900e−5"],
+        ["5e−10", "4.568e−10"],
+        ["0", "0"],
+    ]
+
+
+def test_an_ink_for_few_strong_weights_and_for_many_weak_ones(open_studio: OpenStudio) -> None:
+    page = open_studio("/map?m=filler&t=the+cat")
+    found = page.evaluate(
+        """async () => {
+          const { settledInk, usualInk } = await import("/static/map-ink.js");
+          const even = Float32Array.from({ length: 1000 }, (_, place) => 1e-5 * (1 + place / 1000));
+          const one = even.map((value, place) => place % 250 ? value : 0.9);
+          const none = new Float32Array(10);
+          return [usualInk(even), usualInk(one), usualInk(none), settledInk(0.01, 0.005), settledInk(0.01, 0.001)];
+        }"""
+    )
+    assert found == [2e-5, 0.05, None, 0.01, 0.001]
+
+
+def test_what_is_read_out_is_under_the_pointer_also_after_the_wheel(open_studio: OpenStudio) -> None:
+    page = open_map(open_studio)
+    box = page.locator(".map canvas").bounding_box()
+    assert box is not None
+    x, y = box["x"] + 300, box["y"] + 250
+    page.mouse.move(x, y)
+    reading(page)
+    page.mouse.wheel(0, 240)  # away: the map is as small as it gets, and lies elsewhere
+    page.mouse.wheel(0, -960)
+    page.wait_for_selector(".map[data-ready=yes]")
+    place = parts_of(page)
+    scale = float(place["z"])
+    left = float(place["x"]) - (box["width"] - 96) / scale / 2
+    top = float(place["y"]) - (box["height"] - 72) / scale / 2
+    row, column, *_ = reading(page)
+    assert column == pytest.approx(left + (x - box["x"] - 96) / scale, abs=1)
+    assert row == pytest.approx(top + (y - box["y"] - 72) / scale, abs=1)
+
+
+def with_examples(open_studio: OpenStudio, address: str) -> Page:
+    """An address, where the model that fills in has examples."""
+    page = open_studio("/runs", may_refuse=True)
+
+    def add(route: Route) -> None:
+        models = route.fetch().json()
+        shown = [
+            one | {"examples": ["the black cat sees the dog"]} if one["name"] == "filler" else one for one in models
+        ]
+        route.fulfill(json=shown)
+
+    page.route("**/api/models", add)
+    page.goto(urljoin(page.url, address))
+    return page
+
+
+def test_where_there_are_no_examples_a_text_is_asked_for(open_studio: OpenStudio) -> None:
+    page = open_studio("/map?m=filler")
+    expect(page.locator(".map-note")).to_have_text("Paste a long text to see its map.")
+    expect(page.get_by_label("Your long text")).to_be_visible()
+    assert texts(page) == ["your own text …"]
+
+
+def texts(page: Page) -> list[str]:
+    return page.locator("select[aria-label='The text'] option").all_inner_texts()
+
+
+def test_as_many_words_are_offered_as_are_taken(open_studio: OpenStudio) -> None:
+    page = with_examples(open_studio, "/map?m=filler&words=500")
+    page.wait_for_selector(".map[data-ready=yes]")
+    most = int(texts(page)[-2].split()[0].replace(",", ""))
+    size = page.locator(".map-frame p.quiet").inner_text().split()[0]
+    tokens = int(size.replace(",", "")) / 500 * most
+    assert 64_000 < tokens <= 65_536
+
+
+def test_a_text_that_is_refused_leaves_no_other_map_in_its_place(open_studio: OpenStudio) -> None:
+    page = open_studio("/map?m=filler&t=the+cat", may_refuse=True)
+    page.wait_for_selector(".map[data-ready=yes]")
+    much = {"error": "The text has 67,778 tokens; 65,536 are taken."}
+    page.route("**/maps", lambda route: route.fulfill(status=413, json=much))
+    page.get_by_label("Your long text").fill(TEXT)
+    page.get_by_role("button", name="Read this text").click()
+    expect(page.locator("#status .error")).to_have_text(much["error"])
+    expect(page.locator(".map-note")).to_have_text("This text was not read, so there is no map of it.")
+    expect(page.locator(".map-frame")).to_be_hidden()
+
+
+def test_a_text_that_was_stopped_has_no_map_until_it_is_read(open_studio: OpenStudio) -> None:
+    page = with_examples(open_studio, "/map?m=filler&t=the+cat")
+    page.wait_for_selector(".map[data-ready=yes]")
+    held: list[Route] = []
+    page.route("**/maps", lambda route: held.append(route))
+    page.get_by_label("The text").select_option("2000")
+    page.get_by_role("button", name="Stop").click()
+    expect(page.locator(".map-note")).to_contain_text("This text was not read, so there is no map of it.")
+    expect(page.locator(".map-frame")).to_be_hidden()
+    expect(page.get_by_label("The text")).to_have_value("2000")
+    page.unroute("**/maps")
+    page.get_by_role("button", name="Read it").click()
+    page.wait_for_selector(".map[data-ready=yes]")
+    expect(page.locator(".map-note")).to_be_hidden()
+    page.go_back()
+    expect(page.get_by_label("The text")).to_have_value("own")
+    expect(page.locator(".map-frame p.quiet")).to_have_text(re.compile(r"^\d × \d weights$"))
+
+
+def test_a_model_that_does_not_read_leads_to_those_that_do(open_studio: OpenStudio, running: Running) -> None:
+    models = running.client.get("/api/models").json()
+    blind = next(one["name"] for one in models if one.get("image"))
+    readers = [one["name"] for one in models if one["reads"] and one["has_attention"]]
+    page = open_studio(f"/map?m={blind}")
+    expect(page.locator(".map-note")).to_contain_text(f"{blind} looks at images. These models read long texts:")
+    assert page.locator(".map-note button").all_inner_texts() == readers
+    page.locator(".map-note button", has_text="filler").click()
+    expect(page.locator(".map-note")).to_have_text("Paste a long text to see its map.")
+    assert parts_of(page)["m"] == "filler"
+
+
+def test_a_text_that_is_cut_is_told(open_studio: OpenStudio) -> None:
+    page = with_examples(open_studio, "/map?m=filler&t=the+cat")
+
+    def cut(route: Route) -> None:
+        answer = route.fetch()
+        *before, last = answer.text().strip().split("\n\n")
+        told = json.loads(last.removeprefix("data: ")) | {"tokens": 2731}
+        route.fulfill(response=answer, body="\n\n".join([*before, f"data: {json.dumps(told)}"]) + "\n\n")
+
+    page.route("**/maps", cut)
+    page.get_by_label("The text").select_option("500")
+    expect(page.locator(".map-note")).to_have_text(
+        re.compile(r"^This is \d+ of the text's 2,731 tokens: the model reads no more at once\.$")
+    )
+
+
+def test_a_pasted_text_is_in_its_address(open_studio: OpenStudio) -> None:
+    page = open_map(open_studio)
+    page.locator(".map").press("+")
+    page.wait_for_function("() => location.hash.startsWith('#text=') && location.search.includes('z=')")
+    link = urlsplit(page.url)
+    other = open_studio(f"{link.path}?{link.query}#{link.fragment}")  # another browser: it keeps nothing of the first
+    expect(other.locator(".map-frame p.quiet")).to_have_text("630 × 630 weights")
+    expect(other.get_by_label("Your long text")).to_have_value(TEXT)
+    assert urlsplit(other.url).fragment == link.fragment
+    for wrong in ("", "#text=AAAA", "#text=***"):
+        lost = open_studio(f"{link.path}?{link.query}{wrong}")
+        expect(lost.locator("#status .error")).to_contain_text("paste it again")
+        expect(lost.locator(".map-frame")).to_be_hidden()
+
+
+def test_a_long_text_is_previewed_until_it_is_pooled(open_studio: OpenStudio) -> None:
+    page = with_examples(open_studio, "/map?m=filler&t=the+cat")
+    held: list[Route] = []
+    page.route(re.compile(r"/overview\?(?!.*preview=1)"), lambda route: held.append(route))
+    page.get_by_label("The text").select_option("8000")
+    label = page.locator(".map-label")
+    expect(label).to_have_text(
+        re.compile(r"^preview: max of 1×\d+ weights, one row in \d+ · being computed: max of 16×16 weights")
+    )
+    expect(label).to_have_text(re.compile(r" \d+ s$"))  # it is waited for, and told how long
+    page.locator(".map").press("ArrowRight")
+    expect(page.locator("#map-readout")).to_contain_text(": preview: max of 1×")
+    page.unroute(re.compile(r"/overview\?(?!.*preview=1)"))
+    for route in held:
+        route.continue_()
+    page.wait_for_selector(".map[data-ready=yes]")
+    expect(label).to_have_text("max of 16×16 weights")

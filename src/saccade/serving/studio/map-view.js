@@ -1,22 +1,20 @@
 // The matrix of a long text as a map: drag to move, turn the wheel to zoom, down to the number itself.
 
-import { eachFrame, make, number, visible, within } from "./dom.js";
-import { fitted, sized } from "./matrix.js";
-import { isDarkInk, styleColour } from "./ramp.js";
+import { eachFrame, make, visible, within } from "./dom.js";
+import { exactly } from "./legend.js";
+import { LEFT, TOP, WITH_TOKENS, drawFrame, drawLabels, drawNumbers } from "./map-drawing.js";
+import { sized } from "./matrix.js";
 import { COARSEST } from "./tiles.js";
 
 /**
  * @typedef {import("./tiles.js").Tiles} Tiles
+ * @typedef {import("./tiles.js").Part} Part
  * @typedef {{x: number, y: number, scale: number}} Place  the token in the middle, and the pixels of a token
  */
 
-const LEFT = 96; // room for the labels of rows
-const TOP = 72;
 const LARGEST = 64; // pixels a token
 const WITH_NUMBERS = 46;
-const WITH_TOKENS = 13;
-const FONT = '13px system-ui, -apple-system, "Segoe UI", "Noto Sans", sans-serif';
-const MONO = '12px ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace';
+const BELOW = 80; // pixels from the matrix to the lower edge of what is said of it
 
 export class MapView {
   /** @param {(place: Place) => void} moved @param {(text: string) => void} told the cell that is read out */
@@ -42,6 +40,8 @@ export class MapView {
     this.place = { x: 0, y: 0, scale: 1 };
     /** @type {{row: number, column: number} | null} */
     this.pointed = null;
+    /** @type {{clientX: number, clientY: number} | null} the mouse, if it is what points */
+    this.pointer = null;
     this.waitingSince = 0;
     /** @type {number | undefined} */
     this.timer = undefined;
@@ -57,6 +57,7 @@ export class MapView {
     canvas.addEventListener("pointermove", (event) => this.onMove(event));
     for (const kind of ["pointerup", "pointercancel"])
       canvas.addEventListener(kind, (event) => this.pointers.delete(/** @type {PointerEvent} */ (event).pointerId));
+    canvas.addEventListener("pointerleave", () => (this.pointer = null));
     canvas.addEventListener("dblclick", (event) => this.zoomAt(2, event));
     this.element.addEventListener("wheel", (event) => this.onWheel(event), { passive: false });
     this.element.addEventListener("keydown", (event) => this.onKey(event));
@@ -67,9 +68,18 @@ export class MapView {
    * @param {Tiles} tiles @param {string[]} rows @param {string[]} columns @param {Place | null} place null: all of it
    */
   show(tiles, rows, columns, place) {
+    if (rows !== this.rows || columns !== this.columns) this.pointed = null;
     [this.tiles, this.rows, this.columns] = [tiles, rows, columns];
     this.place = place ?? this.whole();
     this.redraw();
+  }
+
+  /** Nothing is shown. */
+  clear() {
+    [this.tiles, this.rows, this.columns, this.pointed] = [null, [], [], null];
+    this.canvas.getContext("2d")?.clearRect(0, 0, this.canvas.width, this.canvas.height);
+    this.label.textContent = "";
+    delete this.element.dataset.ready;
   }
 
   /** The pixels that cells have. */
@@ -106,6 +116,7 @@ export class MapView {
 
   /** @param {Place} place */
   go(place) {
+    if (!this.tiles) return;
     const smallest = Math.min(this.whole().scale, 1);
     const scale = within(place.scale, smallest * 0.8, LARGEST);
     const { width, height } = this.room; // what is smaller than the room lies at its left and top
@@ -120,6 +131,7 @@ export class MapView {
 
   /** @param {number} factor @param {{clientX: number, clientY: number} | null} [at] the point that stays where it is */
   zoomAt(factor, at = null) {
+    if (!this.tiles) return;
     const frame = this.canvas.getBoundingClientRect();
     const { width, height } = this.room;
     const [dx, dy] = at
@@ -133,6 +145,7 @@ export class MapView {
   /** @param {WheelEvent} event */
   onWheel(event) {
     event.preventDefault();
+    this.pointer = event;
     this.zoomAt(2 ** (-event.deltaY / (event.deltaMode ? 6 : 240)), event);
   }
 
@@ -145,7 +158,8 @@ export class MapView {
   /** @param {PointerEvent} event */
   onMove(event) {
     const before = this.pointers.get(event.pointerId);
-    if (!before) return this.point(event);
+    this.pointer = event;
+    if (!before) return this.redraw();
     const other = [...this.pointers.entries()].find(([id]) => id !== event.pointerId)?.[1];
     const now = { x: event.clientX, y: event.clientY };
     this.pointers.set(event.pointerId, now);
@@ -155,20 +169,14 @@ export class MapView {
     return this.zoomAt(far(now) / far(before), { clientX: (now.x + other.x) / 2, clientY: (now.y + other.y) / 2 });
   }
 
-  /** @param {PointerEvent} event */
-  point(event) {
+  /** What lies under the mouse: another cell after each movement of the mouse or of the map. @param {Part} part */
+  point({ left, top }) {
+    if (!this.pointer) return;
     const frame = this.canvas.getBoundingClientRect();
-    const { left, top } = this.part;
-    const column = Math.floor(left + (event.clientX - frame.left - LEFT) / this.place.scale);
-    const row = Math.floor(top + (event.clientY - frame.top - TOP) / this.place.scale);
-    this.pointAt(row, column);
-  }
-
-  /** @param {number} row @param {number} column */
-  pointAt(row, column) {
+    const column = Math.floor(left + (this.pointer.clientX - frame.left - LEFT) / this.place.scale);
+    const row = Math.floor(top + (this.pointer.clientY - frame.top - TOP) / this.place.scale);
     const isThere = row >= 0 && column >= 0 && row < this.rows.length && column < this.columns.length;
     this.pointed = isThere ? { row, column } : null;
-    this.redraw();
   }
 
   /** @param {number} row @param {number} column */
@@ -177,14 +185,20 @@ export class MapView {
     const word = (/** @type {string[]} */ labels, /** @type {number} */ place) => `«${visible(labels[place] ?? "")}»`;
     const link = `${word(this.rows, row)} (${row}) → ${word(this.columns, column)} (${column})`;
     if (!found) return `${link}: being computed`;
-    const { value, cell } = found;
-    if (Math.max(...cell) === 1) return `${link}: ${number(value, 6)}`;
-    return `${link}: in a cell whose ${this.tiles?.source.pool} of ${cell.join("×")} weights is ${number(value, 6)}`;
+    const { value, cell, isPreview } = found;
+    if (isPreview) return `${link}: ${this.previewed(cell)}: ${exactly(value)}`;
+    if (Math.max(...cell) === 1) return `${link}: ${exactly(value)}`;
+    return `${link}: in a cell whose ${this.tiles?.source.pool} of ${cell.join("×")} weights is ${exactly(value)}`;
+  }
+
+  /** @param {[number, number]} cell */
+  previewed([rows, columns]) {
+    return `preview: ${this.tiles?.source.pool} of 1×${columns} weights, one row in ${rows}`;
   }
 
   /** @param {KeyboardEvent} event */
   onKey(event) {
-    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.ctrlKey || event.metaKey || event.altKey || !this.tiles) return;
     const { x, y, scale } = this.place;
     const step = scale >= WITH_TOKENS ? 1 : Math.max(1, this.room.width / scale / 8);
     /** @type {Record<string, () => void>} */
@@ -205,7 +219,9 @@ export class MapView {
     run();
     const last = (/** @type {string[]} */ labels, /** @type {number} */ at) =>
       Math.min(labels.length - 1, Math.floor(at));
-    this.pointAt(last(this.rows, this.place.y), last(this.columns, this.place.x));
+    this.pointer = null;
+    this.pointed = { row: last(this.rows, this.place.y), column: last(this.columns, this.place.x) };
+    this.redraw();
   }
 
   // --- drawing ---
@@ -217,22 +233,39 @@ export class MapView {
     context.clearRect(0, 0, width, height);
     const { level, part } = this;
     const { ready, refused, all } = this.tiles.want(level, part);
+    this.point(part);
     context.save();
     context.beginPath();
     context.rect(LEFT, TOP, width - LEFT, height - TOP);
     context.clip();
     this.drawTiles(context, level, part, ready === all);
-    if (this.place.scale >= WITH_NUMBERS) this.drawNumbers(context, part);
-    this.drawFrame(context, part);
+    if (this.place.scale >= WITH_NUMBERS) drawNumbers(context, this, part);
+    drawFrame(context, this, part);
     context.restore();
-    this.drawLabels(context, part, width, height);
-    const said = level === 1 ? "exact weights" : `${this.tiles.source.pool} of ${level}×${level} weights`;
-    const isWaiting = ready + refused < all;
-    if (!isWaiting) this.waitingSince = 0;
-    this.label.textContent = ready < all ? `${said} · ${ready} of ${all} tiles${isWaiting ? this.waited() : ""}` : said;
+    drawLabels(context, this, part, width, height);
+    this.label.textContent = this.described(level, part, ready, refused, all);
+    const below = height - this.toPixels(this.rows.length, part.top, TOP) - BELOW; // where there is room
+    this.label.style.bottom = `${within(below, 10, height - TOP - BELOW)}px`;
     if (this.pointed) this.told(this.readOut(this.pointed.row, this.pointed.column));
     this.element.dataset.ready = ready < all ? "no" : "yes";
     this.element.dataset.level = String(level);
+  }
+
+  /**
+   * What a cell is, and how far the picture is.
+   * @param {number} level @param {Part} part @param {number} ready tiles @param {number} refused @param {number} all
+   */
+  described(level, part, ready, refused, all) {
+    const said = level === 1 ? "exact weights" : `${this.tiles?.source.pool} of ${level}×${level} weights`;
+    const isWaiting = ready + refused < all;
+    if (!isWaiting) this.waitingSince = 0;
+    if (ready === all) return said;
+    const waited = isWaiting ? this.waited() : "";
+    const { preview = null, share = 0 } = this.tiles ?? {};
+    const isAlone = preview && this.tiles?.drawable(level, part).every((tile) => tile === preview);
+    if (!isAlone) return `${said} · ${ready} of ${all} tiles${waited}`;
+    const far = share > 0 && share < 1 ? ` ${Math.floor(100 * share)} %` : "";
+    return `${this.previewed(preview.cell)} · being computed: ${said}${far}${waited}`;
   }
 
   /** How long tiles are waited for: the first picture of a long text takes a while. */
@@ -251,7 +284,7 @@ export class MapView {
 
   /**
    * @param {CanvasRenderingContext2D} context @param {number} level
-   * @param {{top: number, left: number, bottom: number, right: number}} part
+   * @param {Part} part
    * @param {boolean} isReady where all tiles of the level are there, the coarser ones below them are not seen
    */
   drawTiles(context, level, part, isReady) {
@@ -276,116 +309,4 @@ export class MapView {
       );
     }
   }
-
-  /**
-   * @param {CanvasRenderingContext2D} context @param {{top: number, left: number, bottom: number, right: number}} part
-   */
-  drawNumbers(context, part) {
-    const decimals = (this.tiles?.ink ?? 1) < 0.05 ? 4 : 3;
-    context.font = MONO;
-    context.textAlign = "center";
-    context.textBaseline = "middle";
-    const [ink, text] = [styleColour("background"), styleColour("text")];
-    for (let row = Math.max(0, Math.floor(part.top)); row < Math.min(this.rows.length, part.bottom); row += 1) {
-      for (
-        let column = Math.max(0, Math.floor(part.left));
-        column < Math.min(this.columns.length, part.right);
-        column += 1
-      ) {
-        const found = this.tiles?.valueAt(row, column, 1);
-        if (!found || found.cell[0] > 1 || found.value < 0.5 * 10 ** -decimals) continue;
-        context.fillStyle = isDarkInk(found.value / /** @type {Tiles} */ (this.tiles).ink) ? ink : text;
-        context.fillText(
-          number(found.value, decimals),
-          this.toPixels(column + 0.5, part.left, LEFT),
-          this.toPixels(row + 0.5, part.top, TOP),
-        );
-      }
-    }
-  }
-
-  /**
-   * The edge of the matrix, and the cell that is pointed at.
-   * @param {CanvasRenderingContext2D} context @param {{top: number, left: number}} part
-   */
-  drawFrame(context, part) {
-    const { scale } = this.place;
-    context.strokeStyle = styleColour("line");
-    context.lineWidth = 1;
-    const [x, y] = [this.toPixels(0, part.left, LEFT), this.toPixels(0, part.top, TOP)];
-    context.strokeRect(x - 0.5, y - 0.5, this.columns.length * scale + 1, this.rows.length * scale + 1);
-    if (!this.pointed) return;
-    const size = Math.max(scale, 7);
-    const middle = (/** @type {number} */ at) => at + scale / 2 - size / 2;
-    context.strokeStyle = styleColour("accent");
-    context.lineWidth = 2;
-    context.strokeRect(
-      middle(this.toPixels(this.pointed.column, part.left, LEFT)),
-      middle(this.toPixels(this.pointed.row, part.top, TOP)),
-      size,
-      size,
-    );
-  }
-
-  /**
-   * Tokens where there is room for them, else positions.
-   * @param {CanvasRenderingContext2D} context @param {{top: number, left: number, bottom: number, right: number}} part
-   * @param {number} width @param {number} height
-   */
-  drawLabels(context, part, width, height) {
-    const hasTokens = this.place.scale >= WITH_TOKENS;
-    const every = hasTokens ? 1 : niceStep(70 / this.place.scale);
-    context.font = FONT;
-    context.save();
-    context.beginPath();
-    context.rect(0, TOP - 8, LEFT, height - TOP + 8);
-    context.clip();
-    context.textAlign = "right";
-    context.textBaseline = "middle";
-    this.eachLabel(part.top, part.bottom, this.rows, every, (place, text) => {
-      this.styleLabel(context, place === this.pointed?.row);
-      context.fillText(
-        fitted(context, text, LEFT - 14),
-        LEFT - 8,
-        this.toPixels(place + (hasTokens ? 0.5 : 0), part.top, TOP),
-      );
-    });
-    context.restore();
-    context.save();
-    context.beginPath();
-    context.rect(LEFT - 8, 0, width - LEFT + 8, TOP);
-    context.clip();
-    this.eachLabel(part.left, part.right, this.columns, every, (place, text) => {
-      this.styleLabel(context, place === this.pointed?.column);
-      context.save();
-      context.translate(this.toPixels(place + (hasTokens ? 0.5 : 0), part.left, LEFT), TOP - 6);
-      context.rotate(hasTokens ? -Math.PI / 3 : 0);
-      context.textAlign = hasTokens ? "left" : "center";
-      context.fillText(fitted(context, text, TOP), 0, 0);
-      context.restore();
-    });
-    context.restore();
-  }
-
-  /**
-   * @param {number} from @param {number} to @param {string[]} labels @param {number} every
-   * @param {(place: number, text: string) => void} run
-   */
-  eachLabel(from, to, labels, every, run) {
-    const first = Math.max(0, Math.ceil(Math.floor(from) / every) * every);
-    for (let place = first; place < Math.min(labels.length, to); place += every) {
-      run(place, every === 1 && this.place.scale >= WITH_TOKENS ? visible(labels[place]) : place.toLocaleString("en"));
-    }
-  }
-
-  /** @param {CanvasRenderingContext2D} context @param {boolean} isChosen */
-  styleLabel(context, isChosen) {
-    context.fillStyle = styleColour(isChosen ? "accent" : "text");
-  }
-}
-
-/** 1, 2 or 5 times a power of ten, no less than what is given. @param {number} least */
-function niceStep(least) {
-  const power = 10 ** Math.floor(Math.log10(Math.max(1, least)));
-  return [1, 2, 5, 10].map((digit) => digit * power).find((step) => step >= least) ?? 10 * power;
 }

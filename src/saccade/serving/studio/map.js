@@ -2,10 +2,12 @@
 
 import { wholeNumber } from "./address.js";
 import { Refused, events, inPath } from "./api.js";
-import { afterwards, choice, make, reveal, setChoice, within } from "./dom.js";
+import { afterwards, make, reveal, within } from "./dom.js";
 import { Legend } from "./legend.js";
+import { MapChoices } from "./map-choices.js";
+import { INKS, settledInk, usualInk } from "./map-ink.js";
+import { keepText, keptText, madeCounts, madeText, packed } from "./map-text.js";
 import { MapView } from "./map-view.js";
-import { keepText, keptText, madeText } from "./map-text.js";
 import { Tiles } from "./tiles.js";
 
 /**
@@ -13,12 +15,16 @@ import { Tiles } from "./tiles.js";
  * @typedef {import("./types.js").Parts} Parts
  * @typedef {import("./types.js").PageView} PageView
  * @typedef {import("./types.js").Look} Look
+ * @typedef {import("./types.js").Model} Model
  * @typedef {import("./map-view.js").Place} Place
+ * @typedef {{look: Look, tokens: number}} Reading  tokens: of the whole text
  */
 
-const MADE = [500, 2000, 8000, 16000, 60000]; // words
-const INKS = ["1", "0.5", "0.2", "0.1", "0.05", "0.02", "0.01", "0.005", "0.001"];
-const SAMPLED = 7; // one cell in so many is looked at for the ink
+const USUAL = 500; // words
+const MOST = 65_536;
+const PAUSE = 200; // milliseconds: after the address has been written
+const LOST = "The text of this address was pasted in another browser; paste it again.";
+const FINAL = [400, 413]; // refused, and would be again
 const NO_PLACE = { x: null, y: null, z: null };
 
 /** @param {HTMLElement} place @param {Studio} studio @returns {PageView} */
@@ -37,94 +43,46 @@ class MapPage {
       (place) => this.moved(place),
       (text) => this.tell(text),
     );
-    this.made = make("select", { "aria-label": "The text", onchange: () => this.chooseText() });
-    this.area = make("textarea", {
-      rows: 6,
-      "aria-label": "Your long text",
-      placeholder: "Paste a long text, up to 64k tokens",
-    });
-    const file = make("input", {
-      type: "file",
-      accept: ".txt,text/plain",
-      class: "unseen",
-      "aria-label": "A text file",
-      onchange: () => void this.readFile(file),
-    });
-    this.paste = make(
-      "div",
-      { class: "paste", hidden: true },
-      this.area,
-      make(
-        "div",
-        { class: "row" },
-        make("button", { type: "button", onclick: () => this.readText(this.area.value) }, "Read this text"),
-        make("button", { type: "button", class: "small", onclick: () => file.click() }, "from a file …"),
-        file,
-      ),
-    );
-    this.layer = make("select", { onchange: () => this.change({ a: this.layer.value, h: null }, "push") });
-    this.head = make("select", { onchange: () => this.change({ h: this.head.value }, "push") });
-    this.pool = choice(
-      "A cell shows the",
-      "pool",
-      [
-        ["max", "max"],
-        ["mean", "mean"],
-      ],
-      (value) => this.change({ pool: value === "mean" ? "mean" : null }),
-    );
-    this.ink = make("select", {
-      onchange: () => this.change({ ink: this.ink.value === "auto" ? null : this.ink.value }),
+    this.choices = new MapChoices({
+      text: (value) => this.chooseText(value),
+      read: (text) => this.readText(text),
+      parts: (parts, how) => this.change(parts, how),
+      zoom: (factor) => (factor ? this.view.zoomAt(factor) : this.view.go(this.view.whole())),
     });
     this.legend = new Legend();
     this.summary = make("p", { class: "quiet" });
-    const zoom = make(
-      "div",
-      { class: "row", role: "group", "aria-label": "Zoom" },
-      this.button("−", "Smaller", () => this.view.zoomAt(0.5)),
-      this.button("All", "All of it", () => this.view.go(this.view.whole())),
-      this.button("+", "Larger", () => this.view.zoomAt(2)),
-    );
-    const labelled = (/** @type {string} */ name, /** @type {HTMLElement} */ one) =>
-      make("label", { class: "check quiet" }, name, one);
-    const choices = make(
-      "div",
-      { class: "row" },
-      this.made,
-      labelled("layer", this.layer),
-      labelled("head", this.head),
-      this.pool,
-      labelled("ink at", this.ink),
-      zoom,
-    );
+    this.note = make("div", { class: "row map-note", role: "status", hidden: true });
     const legend = make("div", { class: "row" }, this.legend.element, this.summary);
     this.frame = make("div", { class: "map-frame" }, this.readout, this.view.element, legend);
     this.element = make(
       "div",
       { class: "map-page" },
       make("h1", { class: "unseen" }, "Map"),
-      choices,
-      this.paste,
+      this.choices.element,
+      this.choices.paste,
+      this.note,
       this.frame,
     );
-    /** @type {Look | null} */
-    this.look = null;
+    /** @type {Reading | null} */
+    this.reading = null;
     /** @type {Tiles | null} */
     this.tiles = null;
-    this.read = "";
+    this.read = ""; // model and text of what is shown,
+    this.wanted = ""; // and of what is being read
+    this.own = ""; // the text in the field
+    this.turn = 0;
     this.hasFailed = false; // a sentence about a tile is told
     this.inked = { key: "", ink: 1 };
-    this.guess = afterwards(() => this.guessInk(), 150);
+    this.hash = { key: "", text: "" };
+    /** @type {Map<string, number>} tokens a word of a model's examples */
+    this.perWord = new Map();
+    this.guess = afterwards(() => this.chooseInk(), 150);
+    this.keepHash = afterwards(() => this.writeHash(), PAUSE);
     this.keys = {
       "← ↑ → ↓": { does: "move over the map", run: () => undefined },
       "+ −": { does: "closer, further away", run: () => undefined },
       0: { does: "all of it", run: () => this.view.go(this.view.whole()) },
     };
-  }
-
-  /** @param {string} text @param {string} label @param {() => void} run */
-  button(text, label, run) {
-    return make("button", { type: "button", class: "small", "aria-label": label, onclick: run }, text);
   }
 
   /** @param {Record<string, string | null>} parts @param {"push" | "replace"} [how] */
@@ -133,129 +91,176 @@ class MapPage {
     void this.show(this.studio.parts());
   }
 
+  // --- the text ---
+
   /** @param {Parts} parts */
   async show(parts) {
     const model = this.studio.model();
-    if (!model)
-      return this.studio.status.say("No model here reads long texts; start one with attention: `saccade serve RUN`.");
-    const text = this.textOf(parts);
-    this.showTexts(parts);
-    if (text === null)
-      return this.studio.status.say("The text of this address was pasted in another browser; paste it again.");
+    reveal(this.choices.element, Boolean(model && isReader(model)));
+    if (!model || !isReader(model)) return this.offerReaders(model);
+    this.turn += 1;
+    const { turn } = this;
+    const text = await this.textOf(parts, model);
+    if (turn !== this.turn) return undefined; // another one was asked for meanwhile
+    this.showTexts(parts, model, text);
+    if (!text?.trim()) {
+      this.stop(text === null ? "" : "Paste a long text to see its map.");
+      return this.studio.status.say(text === null ? LOST : null);
+    }
     const key = JSON.stringify([model.name, text]);
-    if (key !== this.read && !(await this.readLook(model.name, text, key))) return undefined;
-    this.draw(parts);
-    return undefined;
+    if (key === this.wanted) return undefined; // it is being read
+    if (key !== this.read && !(await this.readLook(model, text, key))) return undefined;
+    this.keepHash();
+    this.showTexts(this.studio.parts(), model, text); // how many words are taken is known now
+    return this.draw(this.studio.parts(), model);
   }
 
-  /** @param {Parts} parts @returns {string | null} */
-  textOf(parts) {
+  /** @param {Parts} parts @param {Model} model @returns {Promise<string | null>} */
+  async textOf(parts, model) {
     if (parts.t !== undefined) return parts.t;
-    if (parts.k !== undefined) return keptText(parts.k);
-    return madeText(this.studio.model()?.examples ?? [], wordsOf(parts));
+    if (parts.k === undefined) return madeText(model.examples, countOf(parts));
+    const text = await keptText(parts.k, location.hash);
+    if (text !== null && this.hash.key !== parts.k) this.hash = { key: parts.k, text: await packed(text) };
+    return text;
   }
 
-  /** @param {string} name @param {string} text @param {string} key */
-  async readLook(name, text, key) {
-    this.frame.toggleAttribute("data-old", true);
-    const look = await this.studio.status.during("Reading the text", async (signal, progress) => {
-      progress(0);
-      for await (const told of events(`/api/models/${inPath(name)}/maps`, { text }, signal)) {
-        if (typeof told.progress === "number") progress(told.progress, `Reading: ${told.name}`);
-        if (told.look) return /** @type {Look} */ (told.look);
-      }
-      throw new Refused("The server stopped before the text was read.", 0);
-    });
-    if (!look) return false;
-    this.frame.toggleAttribute("data-old", false);
-    this.tiles?.end();
-    [this.look, this.tiles, this.read] = [look, null, key];
+  /** @param {Parts} parts @param {Model} model @param {string | null} text */
+  showTexts(parts, model, text) {
+    const counts = madeCounts(model.examples, this.perWord.get(model.name));
+    const isOwn = parts.t !== undefined || parts.k !== undefined || !counts.length;
+    this.choices.showTexts(counts, isOwn ? null : countOf(parts));
+    if (!isOwn || text === null || text === this.own) return;
+    this.own = text;
+    this.choices.area.value = text;
+  }
+
+  /**
+   * Whether the text was read: not where it was stopped, refused, or another one is wanted meanwhile.
+   * @param {Model} model @param {string} text @param {string} key
+   */
+  async readLook(model, text, key) {
+    this.wanted = key;
+    this.clear("Reading the text; its map comes after the last word.");
+    let status = 0;
+    const found = await this.studio.status.during("Reading the text", (signal, progress) =>
+      readAll(model.name, text, signal, progress).catch((error) => {
+        if (error instanceof Refused) ({ status } = error);
+        throw error;
+      }),
+    );
+    if (this.wanted !== key) return false;
+    this.wanted = "";
+    if (!found) {
+      const again = make("button", { type: "button", onclick: () => void this.show(this.studio.parts()) }, "Read it");
+      const ways = FINAL.includes(status) ? [] : [again];
+      this.clear("This text was not read, so there is no map of it.", ...ways);
+      return false;
+    }
+    [this.reading, this.read] = [found, key];
+    this.learn(model, text);
     return true;
   }
 
-  /** @param {Parts} parts */
-  draw(parts) {
-    const { look } = this;
+  /** How many tokens the words of a model's examples have, so that no more are offered than are taken. */
+  learn(/** @type {Model} */ model, /** @type {string} */ text) {
+    const words = text.split(" ").length;
+    const isMade = text === madeText(model.examples, words);
+    const tokens = this.reading?.tokens || longestAxis(this.reading?.look);
+    if (isMade && tokens >= words) this.perWord.set(model.name, tokens / words);
+  }
+
+  /** Reads nothing, and shows no map. @param {string} why @param {...HTMLElement} ways out */
+  stop(why, ...ways) {
+    this.studio.status.stop();
+    this.wanted = "";
+    this.clear(why, ...ways);
+  }
+
+  /** Shows no map, but says why. @param {string} why @param {...HTMLElement} ways out */
+  clear(why, ...ways) {
+    this.tiles?.end();
+    [this.tiles, this.reading, this.read] = [null, null, ""];
+    this.view.clear();
+    this.tell("");
+    this.summary.textContent = "";
+    this.choices.showMap(false);
+    reveal(this.frame, false);
+    this.say(why, ...ways);
+  }
+
+  /** @param {string} sentence @param {...HTMLElement} ways */
+  say(sentence, ...ways) {
+    this.note.replaceChildren(make("span", {}, sentence), ...ways);
+    reveal(this.note, sentence !== "");
+  }
+
+  /** @param {Model | null} model one that cannot be shown here */
+  offerReaders(model) {
+    this.studio.status.say(null);
+    const able = this.studio.models.filter(isReader);
+    const ways = able.map(({ name }) =>
+      make("button", { type: "button", onclick: () => this.studio.open("map", { m: name }) }, name),
+    );
+    const why = model ? `${model.name} ${model.image ? "looks at images" : "does not read long texts"}` : "";
+    const others = able.length ? "These models read long texts:" : "No model here reads long texts.";
+    this.stop([why, others].filter(Boolean).join(". "), ...ways);
+  }
+
+  // --- the map ---
+
+  /** @param {Parts} parts @param {Model} model */
+  draw(parts, model) {
+    const look = this.reading?.look;
     const attention =
       look?.attentions.find((one) => one.name === parts.a) ?? look?.attentions.find((one) => one.name === look.layer);
-    if (!look?.id || !attention) return this.studio.status.say(look?.why ?? "This model looks at nothing.");
+    if (!look?.id || !attention) return this.clear(look?.why ?? "This model looks at nothing.");
     const [rows, columns] = [look.axes[attention.rows].tokens, look.axes[attention.columns].tokens];
     const head = ["mean", "max"].includes(parts.h)
       ? parts.h
       : String(Math.min(wholeNumber(parts.h, Number(look.head ?? 0)), attention.heads - 1));
     const pool = head === "mean" || (head !== "max" && parts.pool === "mean") ? "mean" : "max";
-    const isOther = !this.tiles || this.tiles.rows !== rows.length || this.tiles.columns !== columns.length;
-    if (isOther) {
-      this.tiles?.end();
-      this.tiles = new Tiles(
-        look.id,
-        rows.length,
-        columns.length,
-        () => this.arrived(),
-        (error) => this.failed(error),
-      );
-    }
-    const tiles = /** @type {Tiles} */ (this.tiles);
+    const tiles = this.tilesOf(look.id, rows.length, columns.length);
     tiles.use({ name: attention.name, head, pool });
-    this.showChoices(parts, attention.name, head, pool, attention.heads);
+    this.choices.showLayers(look.attentions, attention, head, pool);
     this.summary.textContent = `${rows.length.toLocaleString("en")} × ${columns.length.toLocaleString("en")} weights`;
+    this.say(this.shownOf(model, columns.length));
+    this.choices.showMap(true);
+    reveal(this.frame, true);
     const z = Number(parts.z);
     const place = parts.x && parts.y && z > 0 ? { x: Number(parts.x) || 0, y: Number(parts.y) || 0, scale: z } : null;
     this.view.show(tiles, rows, columns, place);
-    this.guessInk();
+    this.chooseInk();
     return undefined;
   }
 
-  /** @param {Parts} parts */
-  showTexts(parts) {
-    const isOwn = parts.t !== undefined || parts.k !== undefined || parts.words === "own";
-    const counts = [...new Set([...MADE, wordsOf(parts)])].sort((one, other) => one - other);
-    const options = counts.map((count) =>
-      make("option", { value: count }, `${count.toLocaleString("en")} words of examples`),
+  /** @param {string} id @param {number} rows @param {number} columns */
+  tilesOf(id, rows, columns) {
+    const { tiles } = this;
+    if (tiles?.look === id && tiles.rows === rows && tiles.columns === columns) return tiles;
+    tiles?.end();
+    this.tiles = new Tiles(
+      id,
+      rows,
+      columns,
+      () => this.arrived(),
+      (error) => this.failed(error),
     );
-    this.made.replaceChildren(...options, make("option", { value: "own" }, "your own text …"));
-    this.made.value = isOwn ? "own" : String(wordsOf(parts));
-    reveal(this.paste, isOwn);
-    if (isOwn && !this.area.value) this.area.value = parts.t ?? (parts.k ? (keptText(parts.k) ?? "") : "");
+    return this.tiles;
   }
 
-  /** @param {Parts} parts @param {string} name @param {string} head @param {string} pool @param {number} heads */
-  showChoices(parts, name, head, pool, heads) {
-    this.layer.replaceChildren(
-      ...(this.look?.attentions ?? []).map((one) => make("option", { value: one.name }, one.name)),
-    );
-    this.layer.value = name;
-    const numbers = Array.from({ length: heads }, (_, one) => make("option", { value: one }, String(one)));
-    this.head.replaceChildren(
-      ...numbers,
-      make("option", { value: "max" }, "max of heads"),
-      make("option", { value: "mean" }, "mean of heads"),
-    );
-    this.head.value = head;
-    setChoice(this.pool, pool);
-    for (const input of this.pool.querySelectorAll("input")) input.disabled = head === "mean" || head === "max";
-    this.ink.replaceChildren(
-      make("option", { value: "auto" }, "auto"),
-      ...INKS.map((ink) => make("option", { value: ink }, ink)),
-    );
-    this.ink.value = INKS.includes(parts.ink) ? parts.ink : "auto";
+  /** Says how much of a text is shown that is too long for its model. @param {Model} model @param {number} shown */
+  shownOf(model, shown) {
+    const tokens = this.reading?.tokens ?? 0;
+    const [some, all] = [shown.toLocaleString("en"), tokens.toLocaleString("en")];
+    const last = model.task === "language-model" ? "the last " : "";
+    return tokens > shown ? `This is ${last}${some} of the text's ${all} tokens: the model reads no more at once.` : "";
   }
 
-  chooseText() {
-    const { value } = this.made;
-    if (value !== "own") this.change({ ...NO_PLACE, words: value, t: null, k: null }, "push");
-    else {
-      reveal(this.paste, true);
-      this.area.focus();
-    }
-  }
-
-  /** @param {HTMLInputElement} file */
-  async readFile(file) {
-    const text = await file.files?.[0]?.text();
-    if (text === undefined) return;
-    this.area.value = text;
-    this.readText(text);
+  /** @param {string} value */
+  chooseText(value) {
+    if (value !== "own") return this.change({ ...NO_PLACE, words: value, t: null, k: null }, "push");
+    reveal(this.choices.paste, true);
+    return this.choices.area.focus();
   }
 
   /** @param {string} text */
@@ -271,13 +276,24 @@ class MapPage {
   /** @param {Place} place */
   moved({ x, y, scale }) {
     this.studio.go({ x: x.toFixed(1), y: y.toFixed(1), z: scale.toPrecision(4) });
+    this.keepHash();
+    this.guess();
+  }
+
+  /** The packed text stays behind the address whatever else of it is written. */
+  writeHash() {
+    const { key, text } = this.hash;
+    const isThis = this.element.isConnected && this.studio.parts().k === key && location.search.includes(key);
+    if (isThis && text && location.hash !== text)
+      history.replaceState(history.state, "", location.pathname + location.search + text);
   }
 
   arrived() {
     if (this.hasFailed) this.studio.status.say(null);
     this.hasFailed = false;
     this.view.redraw();
-    this.guess();
+    if (this.inked.key === this.inkKey()) this.guess();
+    else this.chooseInk();
   }
 
   /** @param {unknown} error */
@@ -290,38 +306,37 @@ class MapPage {
     return void this.show(this.studio.parts());
   }
 
-  /** The ink: as it was chosen, or so that one cell in fifty has its colour. */
-  guessInk() {
-    if (!this.tiles) return;
-    const chosen = Number(this.studio.parts().ink);
-    const ink = INKS.includes(String(chosen)) ? chosen : this.settledInk(this.tiles);
-    this.tiles.setInk(ink);
-    this.legend.show(ink, false);
-    this.view.redraw();
+  // --- the ink ---
+
+  inkKey() {
+    return JSON.stringify([this.tiles?.look, this.tiles?.source]);
   }
 
-  /** Once the first picture is there its ink stays: the colours do not change while one moves. @param {Tiles} tiles */
-  settledInk(tiles) {
-    const key = JSON.stringify([this.look?.id, tiles.source]);
-    if (this.inked.key === key) return this.inked.ink;
-    const ink = this.usualInk(tiles);
-    if (this.view.element.dataset.ready === "yes") this.inked = { key, ink };
-    return ink;
+  /** The ink as it was chosen, or after the weights that are seen. */
+  chooseInk() {
+    const { tiles, view } = this;
+    if (!tiles) return;
+    const given = this.studio.parts().ink;
+    const isChosen = INKS.includes(given);
+    const ink = isChosen ? Number(given) : this.seenInk(tiles);
+    tiles.setInk(ink);
+    this.legend.show(ink, false);
+    this.choices.showInk(ink, isChosen);
+    view.redraw();
   }
 
   /** @param {Tiles} tiles */
-  usualInk(tiles) {
-    const first = tiles.drawable(1, { top: 0, left: 0, bottom: Infinity, right: Infinity }).slice(0, 4);
-    const values = first.flatMap((tile) => [...tile.matrix.values.filter((_, place) => place % SAMPLED === 0)]);
-    if (!values.length) return tiles.ink;
-    values.sort((one, other) => one - other);
-    const usual = values[Math.floor(0.98 * values.length)];
-    return Number([...INKS].reverse().find((ink) => Number(ink) >= usual) ?? 1);
+  seenInk(tiles) {
+    const key = this.inkKey();
+    const usual = usualInk(tiles.seen(this.view.level, this.view.part));
+    if (usual === null) return this.inked.ink;
+    this.inked = { key, ink: key === this.inked.key ? settledInk(this.inked.ink, usual) : usual };
+    return this.inked.ink;
   }
 
   leave() {
     this.tiles?.end();
-    this.read = "";
+    [this.read, this.wanted] = ["", ""];
   }
 
   redraw() {
@@ -331,7 +346,30 @@ class MapPage {
   }
 }
 
+/**
+ * @param {string} name the model @param {string} text @param {AbortSignal} signal
+ * @param {(share: number, what?: string) => void} progress @returns {Promise<Reading>}
+ */
+async function readAll(name, text, signal, progress) {
+  progress(0);
+  for await (const told of events(`/api/models/${inPath(name)}/maps`, { text }, signal)) {
+    if (typeof told.progress === "number") progress(told.progress, `Reading: ${told.name}`);
+    if (told.look) return { look: told.look, tokens: told.tokens ?? 0 };
+  }
+  throw new Refused("The server stopped before the text was read.", 0);
+}
+
+/** Whether a map can be made with it. @param {Model} model */
+function isReader(model) {
+  return model.reads !== false && model.has_attention;
+}
+
 /** How many words a text of examples has. @param {Parts} parts */
-function wordsOf(parts) {
-  return within(wholeNumber(parts.words, MADE[0]), 1, Math.max(...MADE));
+function countOf(parts) {
+  return within(wholeNumber(parts.words, USUAL), 1, MOST);
+}
+
+/** @param {Look | undefined} look */
+function longestAxis(look) {
+  return Math.max(0, ...Object.values(look?.axes ?? {}).map(({ tokens }) => tokens.length));
 }
