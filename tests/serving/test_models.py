@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import httpx
 import numpy as np
 import pytest
-from servers import Running, events, numbers, post
+import untrained
+from servers import Runner, Running, events, numbers, post
 
 from saccade.attention import edit
+from saccade.serving import Models
 
 SENTENCE = "the black cat sees the dog."
 IMAGE = {"pixels": [[0.0, 0.2, 0.4, 0.6, 0.8, 1.0]] * 8}
@@ -137,6 +140,16 @@ def test_the_words_that_decided_are_those_of_the_changed_model(running: Running)
         found.append([one["effect"] for one in look["deciding"]])
         assert found[-1] == pytest.approx([value for _, value in expected], abs=1e-5)
     assert found[0] != pytest.approx(found[1], abs=1e-4)
+
+
+def test_where_nothing_is_looked_at_the_words_that_decided_are_told(tmp_path: Path, runner: Runner) -> None:
+    models = Models()
+    predictor = models.add(untrained.sorter(tmp_path / "blind", "mean", "window")).predictor
+    look = post(runner.start(models).client, "/api/models/blind/looks", input=SENTENCE)
+    assert (look["id"], look["attentions"]) == (None, [])
+    assert "has attention with" in look["why"]
+    expected = predictor.predict([SENTENCE])[0].deciding  # type: ignore[attr-defined]
+    assert [(one["word"], one["effect"]) for one in look["deciding"]] == expected
 
 
 def test_text_streams_as_it_is_written(client: httpx.Client) -> None:

@@ -42,7 +42,8 @@ def write_untrained(
 ) -> Path:
     """A folder of a network for this task."""
     torch.manual_seed(3)
-    config = task.networks[kind].config.read(SIZES | fields, "the model")
+    known = task.networks[kind].config
+    config = known.read({key: SIZES[key] for key in SIZES if key in known.model_fields} | fields, "the model")
     bundle = Bundle(task, kind, config, task.build(kind, config).eval(), options)
     write_bundle(folder, bundle, recipe=f'task = "{task.name}"\n{recipe}', readme="")
     return folder
@@ -81,11 +82,11 @@ def tagger(folder: Path) -> Path:
     return write_untrained(folder, task, NoOptions())
 
 
-def sorter(folder: Path, pooling: str = "attention") -> Path:
+def sorter(folder: Path, pooling: str = "attention", kind: str = "transformer") -> Path:
     settings = {"text": ClassificationText(min_frequency=1), "data": ClassificationData(file="x")}
     texts = [LabelledText(text, ("good", "bad")[number % 2], number, "toy") for number, text in enumerate(ENGLISH)]
     task = Classification.prepare(settings, texts, "accuracy")
-    return write_untrained(folder, task, NoOptions(), pooling=pooling)
+    return write_untrained(folder, task, NoOptions(), kind=kind, pooling=pooling)
 
 
 def image_classifier(folder: Path) -> Path:

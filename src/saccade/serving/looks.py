@@ -245,6 +245,7 @@ def deciding_words(answer: Classified) -> list[dict[str, Any]]:
     return []
 
 
-def no_attention(error: OptionError) -> dict[str, Any]:
+def no_attention(answer: Answer, error: OptionError) -> dict[str, Any]:
     """What stands in the place of a look where a model looks at nothing."""
-    return {"id": None, "attentions": [], "axes": {}, "why": str(error)}
+    found: dict[str, Any] = {"id": None, "attentions": [], "axes": {}, "why": str(error)}
+    return found | ({"deciding": deciding_words(answer)} if isinstance(answer, Classified) else {})

@@ -154,7 +154,7 @@ def _look(state: State, served: Served, given: Any, body: LookBody) -> dict[str,
         try:
             view = answer.view
         except OptionError as error:
-            return found | no_attention(error)
+            return found | no_attention(answer, error)
         # Still under the edits: which words decided is found by asking the model as it is now.
         return found | state.looks.add(Look(served, asked, view, answer, edits)).describe()
 
