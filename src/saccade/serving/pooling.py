@@ -30,10 +30,10 @@ WEIGHTS = 1 << 24
 SMALL = 1 << 20
 #: Weights after which it is asked whether to go on.
 BAND = 1 << 19
-#: Cells along a side of what is kept of a whole attention (16 MB).
-BASE = 2048
+#: Cells along a side of what is kept of a whole attention (64 MB).
+BASE = 4096
 #: Wholes that are kept of one look.
-KEPT = 4
+KEPT = 3
 #: Rows of an attention above which small pictures of heads look at some rows only.
 LONG = 2048
 

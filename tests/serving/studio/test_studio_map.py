@@ -301,7 +301,7 @@ def test_a_model_that_does_not_read_leads_to_those_that_do(open_studio: OpenStud
 
 
 def test_a_text_that_is_cut_is_told(open_studio: OpenStudio) -> None:
-    page = with_examples(open_studio, "/map?m=filler&t=the+cat")
+    page = open_studio("/map?m=writer&t=the+cat")
 
     def cut(route: Route) -> None:
         answer = route.fetch()
@@ -310,9 +310,10 @@ def test_a_text_that_is_cut_is_told(open_studio: OpenStudio) -> None:
         route.fulfill(response=answer, body="\n\n".join([*before, f"data: {json.dumps(told)}"]) + "\n\n")
 
     page.route("**/maps", cut)
-    page.get_by_label("The text").select_option("500")
+    page.get_by_label("Your long text").fill("the dog")
+    page.get_by_role("button", name="Read this text").click()
     expect(page.locator(".map-note")).to_have_text(
-        re.compile(r"^This is \d+ of the text's 2,731 tokens: the model reads no more at once\.$")
+        re.compile(r"^This is the last \d+ of the text's 2,731 tokens: the model reads no more at once\.$")
     )
 
 

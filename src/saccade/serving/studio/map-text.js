@@ -7,7 +7,7 @@ const PACKED = "#text=";
 const MADE = [500, 2000, 8000, 16_000]; // words
 const MOST_TOKENS = 65_536; // that the server takes,
 const MOST_CHARACTERS = 1_000_000;
-const SPARE = 100; // of both: marks that a model adds
+const TAKEN = 0.99; // of both: the words of a short text tell only nearly how many tokens a long one has
 
 /** The words of examples. @param {any[]} examples */
 function wordsOf(examples) {
@@ -35,8 +35,8 @@ export function madeCounts(examples, perWord) {
   if (!words.length) return [];
   if (!perWord) return MADE;
   const wide = (words.join(" ").length + 1) / words.length;
-  const most = Math.min((MOST_TOKENS - SPARE) / perWord, (MOST_CHARACTERS - SPARE) / wide);
-  const longest = Math.floor(most / 100) * 100;
+  const most = Math.min(MOST_TOKENS / perWord, MOST_CHARACTERS / wide);
+  const longest = Math.floor((TAKEN * most) / 100) * 100;
   return [...MADE.filter((count) => count < longest), ...(longest > 0 ? [longest] : [])];
 }
 

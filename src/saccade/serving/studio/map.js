@@ -24,6 +24,8 @@ const USUAL = 500; // words
 const MOST = 65_536;
 const PAUSE = 200; // milliseconds: after the address has been written
 const LOST = "The text of this address was pasted in another browser; paste it again.";
+/** @type {Record<string, string>} what is left of a text that is too long */
+const WHICH = { "language-model": "the last ", classification: "the first " };
 const FINAL = [400, 413]; // refused, and would be again
 const NO_PLACE = { x: null, y: null, z: null };
 
@@ -252,8 +254,10 @@ class MapPage {
   shownOf(model, shown) {
     const tokens = this.reading?.tokens ?? 0;
     const [some, all] = [shown.toLocaleString("en"), tokens.toLocaleString("en")];
-    const last = model.task === "language-model" ? "the last " : "";
-    return tokens > shown ? `This is ${last}${some} of the text's ${all} tokens: the model reads no more at once.` : "";
+    const isCut = tokens > shown && model.task !== "masked-language-model"; // it counts the letters of a [MASK] too
+    return isCut
+      ? `This is ${WHICH[model.task] ?? ""}${some} of the text's ${all} tokens: the model reads no more at once.`
+      : "";
   }
 
   /** @param {string} value */
