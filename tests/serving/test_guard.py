@@ -204,7 +204,7 @@ def test_looks_that_grow_make_others_go(running: Running) -> None:
 def test_pictures_are_bounded_in_number_and_time(running: Running) -> None:
     look = post(running.client, "/api/models/tiny/looks", input="the cat sees the dog.")
     kept = running.app.state.looks[look["id"]]
-    looks = Looks(Limits(queue=2, seconds=1e-6))
+    looks = Looks(Limits(queue=2, seconds=1e-6, map_seconds=1e-6))
     ids = [looks.add(Look(kept.served, kept.given, kept.view)).id for _ in range(7)]
     with pytest.raises(Refused, match="takes too long") as late:
         looks.draw(ids[0], lambda one: one.pyramid.whole(look["layer"], 0, 64, "max")).result()

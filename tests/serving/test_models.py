@@ -171,6 +171,14 @@ def test_a_long_text_is_read_once(running: Running) -> None:
     assert running.client.post("/api/models/shapes/maps", json={"text": text}).status_code == 400
 
 
+@pytest.mark.parametrize("name", ["tiny", "writer", "filler", "tagger", "sorter"])
+def test_a_text_of_nothing_is_no_fault(name: str, client: httpx.Client) -> None:
+    for path, body in (("maps", {"text": " "}), ("looks", {"input": ""}), ("predict", {"inputs": [""]})):
+        answer = client.post(f"/api/models/{name}/{path}", json=body)
+        assert answer.status_code < 500
+        assert '"status": 500' not in answer.text
+
+
 @pytest.mark.parametrize("format", ["png", "svg", "html", "npy"])
 def test_what_is_seen_can_be_kept(format: str, client: httpx.Client) -> None:
     look = post(client, "/api/models/tiny/looks", input=SENTENCE)

@@ -71,12 +71,12 @@ class Look:
         """What it keeps: more, the more of it was drawn."""
         return self.pyramid.nbytes + sum(trace.nbytes for trace in self.view.traces.values())
 
-    def draw(self, asked: Asked[Result], work: Callable[[Look], Result], seconds: float) -> Result:
+    def draw(self, asked: Asked[Result], work: Callable[[Look], Result], limits: Limits) -> Result:
         """In a thread of its own: a part of what was looked at, one at a time, and none for too long."""
-        if not self.lock.acquire(timeout=seconds):
+        if not self.lock.acquire(timeout=limits.seconds):
             raise Refused(429, "Other pictures of this look are being made; try again in a moment.", retry_after=1)
         try:
-            self._asked, self._deadline = asked, time.monotonic() + seconds
+            self._asked, self._deadline = asked, time.monotonic() + limits.map_seconds
             return work(self)
         finally:
             self._asked, self._deadline = None, float("inf")
@@ -153,7 +153,7 @@ class Looks:
         look = self[id]
 
         def run(asked: Asked[Result]) -> Result:
-            found = look.draw(asked, work, self.limits.seconds)
+            found = look.draw(asked, work, self.limits)
             with self._lock:
                 self._trim(look)  # what was drawn may have made it larger
             return found

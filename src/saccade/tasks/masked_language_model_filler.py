@@ -192,6 +192,8 @@ class Filler(Predictor):
 
     @torch.inference_mode()
     def _look(self, ids: Sequence[int], progress: Rows | None = None) -> View:
+        if not ids:
+            raise OptionError("The text is empty, so there is nothing to view.")
         tokenizer = self.task.tokenizer
         with watch(self.model, progress=progress) as seen:
             cast(EncoderOnly, self.model).features(torch.tensor([list(ids)], device=self.device))
