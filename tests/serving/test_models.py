@@ -150,6 +150,8 @@ def test_where_nothing_is_looked_at_the_words_that_decided_are_told(tmp_path: Pa
     assert "has attention with" in look["why"]
     expected = predictor.predict([SENTENCE])[0].deciding  # type: ignore[attr-defined]
     assert [(one["word"], one["effect"]) for one in look["deciding"]] == expected
+    long = post(runner.start(models).client, "/api/models/blind/looks", input="cat " * 300)
+    assert (long["deciding"], "300 words" in long["undecided"]) == ([], True)
 
 
 def test_text_streams_as_it_is_written(client: httpx.Client) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 from pathlib import Path
 
@@ -35,12 +36,20 @@ def test_runs_are_listed(watched: Running, tiny_run: Path) -> None:
         "step": 20,
         "steps": 70,
         "finished": False,
+        "running": False,
         "scores": {},
     }
     assert watched.client.get("/api/runs/going").json()["metrics"] == [
         {"step": 10, "loss": None},
         {"step": 20, "loss": 1.5},
     ]
+
+
+def test_a_training_that_goes_on_is_told_from_one_that_was_stopped(watched: Running, tmp_path: Path) -> None:
+    with (tmp_path / "going" / ".lock").open("wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # as a training does
+        assert watched.client.get("/api/runs/going").json()["running"]
+    assert not watched.client.get("/api/runs/going").json()["running"]
 
 
 def test_probes_show_one_example_as_the_model_learned(watched: Running, tiny_run: Path) -> None:

@@ -6,7 +6,6 @@ are many numbers, so only the most recently used looks are kept.
 
 from __future__ import annotations
 
-import contextlib
 import math
 import secrets
 import threading
@@ -120,7 +119,7 @@ class Look:
             values = self.answer.attention.alignment.float().tolist()
             return {"alignment": {"rows": rows, "columns": columns, "values": values}}
         if isinstance(self.answer, Classified):
-            return {"deciding": deciding_words(self.answer)}
+            return deciding_words(self.answer)
         return {"image": _described_image(self)} if isinstance(self.given, GivenImage) else {}
 
 
@@ -237,15 +236,16 @@ def _described_image(look: Look) -> dict[str, Any]:
     }
 
 
-def deciding_words(answer: Classified) -> list[dict[str, Any]]:
-    """Words with their weight, or their effect where no attention pools them; none of a text that is too long."""
+def deciding_words(answer: Classified) -> dict[str, Any]:
+    """Words with their weight, or their effect where no attention pools them; of a long text, why there are none."""
     measure = "weight" if answer.pools else "effect"
-    with contextlib.suppress(OptionError):
-        return [{"word": word, measure: value} for word, value in answer.deciding]
-    return []
+    try:
+        return {"deciding": [{"word": word, measure: value} for word, value in answer.deciding]}
+    except OptionError as error:
+        return {"deciding": [], "undecided": str(error)}
 
 
 def no_attention(answer: Answer, error: OptionError) -> dict[str, Any]:
     """What stands in the place of a look where a model looks at nothing."""
     found: dict[str, Any] = {"id": None, "attentions": [], "axes": {}, "why": str(error)}
-    return found | ({"deciding": deciding_words(answer)} if isinstance(answer, Classified) else {})
+    return found | (deciding_words(answer) if isinstance(answer, Classified) else {})

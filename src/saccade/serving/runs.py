@@ -5,6 +5,7 @@ The folder of a run is where training and serving meet; nothing of the training 
 
 from __future__ import annotations
 
+import fcntl
 import json
 import re
 import tomllib
@@ -41,6 +42,7 @@ class Run:
             "step": metrics[-1]["step"] if metrics else 0,
             "steps": recipe.get("training", {}).get("steps"),
             "finished": bool(result),
+            "running": self.is_running,
             "scores": result.get("scores") or (validated[-1] if validated else {}),
         }
 
@@ -64,6 +66,18 @@ class Run:
     @property
     def finished(self) -> bool:
         return (self.folder / "result.json").exists()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a process trains in the folder: it then holds the lock of the run, which no dead process does."""
+        try:
+            with (self.folder / ".lock").open("rb") as file:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        return False
 
     def _recipe(self) -> dict[str, Any]:
         try:

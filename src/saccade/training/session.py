@@ -19,10 +19,11 @@ import fcntl
 import hashlib
 import json
 import shutil
+import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import torch
 from torch import Tensor, nn
@@ -42,6 +43,9 @@ from saccade.training.recipe import Recipe, read_recipe
 from saccade.training.trainer import Progress, Trainer
 
 __all__ = ["Session"]
+
+#: Fiftieths of a second that the lock of a run is waited for.
+LOCK_TRIES = 10
 
 
 class Session:
@@ -145,12 +149,10 @@ class Session:
         with storage_errors(self.folder):
             file = (self.folder / ".lock").open("ab")
         with file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+            if not _locked(file):
                 raise OptionError(
                     f"Another process is training in {self.folder}; wait for it, or give another folder with -o."
-                ) from None
+                )
             try:
                 yield
             except Stopped:
@@ -332,3 +334,13 @@ def _mean(parts: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
         name: torch.stack([part[name].double() for part in parts]).mean(dim=0).to(parts[0][name].dtype)
         for name in parts[0]
     }
+
+
+def _locked(file: BinaryIO) -> bool:
+    """Whether the run is ours; who only asks whether somebody trains in it holds its lock for a moment."""
+    for _ in range(LOCK_TRIES):
+        with suppress(BlockingIOError):
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        time.sleep(0.02)
+    return False

@@ -100,6 +100,7 @@ function label(answer, look) {
     make("p", { class: "label" }, answer.label),
     make("ol", { class: "bars", "aria-label": "Probabilities" }, ...bars),
     deciding.length > 0 && decided(deciding),
+    look?.undecided ? make("p", { class: "quiet" }, look.undecided) : null,
   );
 }
 

@@ -7,7 +7,7 @@ import { styleColour } from "./ramp.js";
 /** @typedef {{step: number, value: number}} Point */
 
 const HEIGHT = 190;
-const [LEFT, RIGHT, TOP, BOTTOM] = [56, 14, 12, 26];
+const [LEFT, RIGHT, TOP, BOTTOM] = [68, 14, 12, 26];
 const FONT = '12px ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace';
 
 export class Curve {
@@ -91,7 +91,8 @@ export class Curve {
 /** @param {number} low @param {number} high @returns {[number, number]} */
 function padded(low, high) {
   const room = (high - low) * 0.06 || Math.abs(high) * 0.1 || 1;
-  return [low - room, high + room];
+  const isShare = low >= 0 && high <= 100 && high > 1; // of scores that are in percent
+  return [low >= 0 ? Math.max(0, low - room) : low - room, isShare ? Math.min(100, high + room) : high + room];
 }
 
 /** @param {number} low @param {number} high */

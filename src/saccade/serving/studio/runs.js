@@ -130,7 +130,7 @@ class RunsPage {
     this.listed = listed;
     this.list.replaceChildren(
       ...runs.map((run) => {
-        const state = run.finished ? "finished" : stepOf(run.step, run.steps);
+        const state = run.finished ? "finished" : `${stateOf(run)}, ${stepOf(run.step, run.steps)}`;
         const score =
           run.metric && run.scores?.[run.metric] !== undefined
             ? ` · ${run.metric} ${number(run.scores[run.metric], 1)}`
@@ -192,8 +192,7 @@ class RunsPage {
     const last = run.metrics.at(-1);
     this.title.textContent = run.name;
     const minutes = last?.seconds ? ` · ${number(last.seconds / 60, 1)} minutes` : "";
-    const state = run.finished ? "finished" : "running";
-    this.said.textContent = `${run.task} · ${state} · ${stepOf(last?.step ?? 0, run.steps)}${minutes}`;
+    this.said.textContent = `${run.task} · ${stateOf(run)} · ${stepOf(last?.step ?? 0, run.steps)}${minutes}`;
     const marked = run.probes[this.probeIndex(this.studio.parts())] ?? 0;
     for (const [name, points] of seriesOf(run.metrics)) {
       let curve = this.drawn.get(name);
@@ -316,4 +315,9 @@ function seriesOf(metrics) {
   found.delete("learning rate");
   if (rates) found.set("learning rate", rates);
   return found;
+}
+
+/** @param {import("./types.js").Run} run */
+function stateOf(run) {
+  return run.finished ? "finished" : run.running ? "running" : "stopped";
 }

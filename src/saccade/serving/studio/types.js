@@ -20,6 +20,7 @@
  * @property {number | string} [head]  the head of it that is shown first
  * @property {Record<string, string[]>} [stacks]  self-attentions that follow each other: what a rollout is of
  * @property {Deciding[]} [deciding]  of a classifier
+ * @property {string} [undecided]  why no words are told
  * @property {Attention[]} attentions
  * @property {Record<string, Axis>} axes
  * @property {Alignment} [alignment]
@@ -76,6 +77,7 @@
  * @property {number} step
  * @property {number | null} steps
  * @property {boolean} finished
+ * @property {boolean} running  a process trains it now
  * @property {string | null} metric
  * @property {Record<string, number> | null} scores
  * @typedef {{step: number, loss?: number, rate?: number, seconds?: number, validation?: Record<string, number>}} Metric
