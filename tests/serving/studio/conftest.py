@@ -19,8 +19,10 @@ FLAGS = [
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
 ]
 PATIENCE = 30_000  # milliseconds: a machine may be busy with other things
-#: What Chromium writes when the server refuses something, which a test may want to see.
-REFUSED = re.compile(r"Failed to load resource: the server responded with a status of (4\d\d|503)")
+#: What Chromium writes when the server refuses something or is not there, which a test may want to see.
+REFUSED = re.compile(
+    r"Failed to load resource: (the server responded with a status of (4\d\d|503)|net::ERR_CONNECTION_REFUSED)"
+)
 
 
 @pytest.fixture(scope="module")

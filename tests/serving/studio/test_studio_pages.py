@@ -115,3 +115,53 @@ def test_opening_many_models_is_told(open_studio: OpenStudio, running: Running) 
     waiting[0].continue_()
     page.wait_for_selector(".answer")
     expect(page.locator(".working")).to_be_hidden()
+
+
+NO_ANSWER = "The server does not answer. Is `saccade serve` still running?"
+
+
+def test_a_server_that_ends_is_told_and_one_that_is_back_is_asked_again(open_studio: OpenStudio) -> None:
+    page = open_studio(f"/ask?m=tiny&t={TEXT}", may_refuse=True)
+    page.wait_for_selector(".heads[data-ready]")
+    page.route("**/*", lambda route: route.abort("connectionrefused"))
+    page.get_by_role("link", name="Words").click()
+    expect(page.locator("#status .error")).to_have_text(NO_ANSWER)
+    page.get_by_role("link", name="Walk").click()
+    expect(page.locator("#status .error")).to_have_text(NO_ANSWER)
+    expect(page.get_by_role("heading", name="Attention, number by number")).to_be_visible()
+    page.unroute("**/*")
+    page.wait_for_selector(".step[data-step=sum]")
+    expect(page.locator("#status .error")).to_be_hidden()
+
+
+def test_a_server_that_is_back_takes_no_typing_away(open_studio: OpenStudio) -> None:
+    page = open_studio("/ask?m=tiny", may_refuse=True)
+    page.route("**/*", lambda route: route.abort("connectionrefused"))
+    page.get_by_label("Your text").fill("the dog sleeps.")
+    expect(page.locator("#status .error")).to_have_text(NO_ANSWER)
+    page.unroute("**/*")
+    page.wait_for_selector(".answer")
+    expect(page.locator("#status .error")).to_be_hidden()
+    expect(page.get_by_label("Your text")).to_be_focused()
+    expect(page.get_by_label("Your text")).to_have_value("the dog sleeps.")
+
+
+def test_the_links_lead_to_what_was_seen_last(open_studio: OpenStudio, running: Running) -> None:
+    ask = f"/ask?m=tiny&t={TEXT}&a=decoder.0.cross&h=1&row=1&col=2"
+    words = "/words?m=tiny&word=cat&other=dog"
+    page = open_studio(ask)
+    page.get_by_role("link", name="Words").click()
+    page.get_by_label("A word").fill("cat")
+    page.get_by_label("Another word").fill("dog")
+    page.get_by_role("button", name="Show").click()
+    page.wait_for_selector(".pair:visible")
+    page.reload()
+    page.get_by_role("link", name="Ask").click()
+    expect(page.locator(".figure:visible h2")).to_have_text("decoder.0.cross, head 1 · words")
+    assert page.url == running.url + ask
+    page.keyboard.press("5")
+    page.wait_for_selector(".pair:visible")
+    assert page.url == running.url + words
+    page.get_by_label("model").select_option("back")  # another model: nothing of the other one is kept
+    page.wait_for_function("() => location.search === '?m=back'")
+    expect(page.get_by_role("link", name="Ask")).to_have_attribute("href", "/ask?m=back")

@@ -3,9 +3,11 @@
 /** @typedef {import("./types.js").Parts} Parts */
 
 export const PAGES = ["ask", "walk", "map", "runs", "words"];
+const VISITED = "visited";
 const PAUSE = 120; // milliseconds: browsers refuse an address that changes with every movement of the pointer
 
 let current = readLocation();
+remember();
 /** @type {number | undefined} */
 let timer;
 
@@ -45,8 +47,10 @@ export function goTo(page, parts, how) {
   const isOther = addressOf(page, parts) !== addressOf(current.page, current.parts);
   if (how === "push") write();
   current = { page, parts };
-  if (how === "push" && isOther) history.pushState(null, "", addressOf(page, parts));
-  else if (how === "replace") timer ??= window.setTimeout(write, PAUSE);
+  if (how === "push" && isOther) {
+    history.pushState(null, "", addressOf(page, parts));
+    remember();
+  } else if (how === "replace") timer ??= window.setTimeout(write, PAUSE);
 }
 
 function write() {
@@ -54,6 +58,22 @@ function write() {
   timer = undefined;
   const wanted = addressOf(current.page, current.parts);
   if (wanted !== location.pathname + location.search) history.replaceState(null, "", wanted);
+  remember();
+}
+
+/** What was seen last on every page, as this tab remembers it. @returns {Record<string, Parts>} */
+export function visited() {
+  return JSON.parse(sessionStorage.getItem(VISITED) ?? "{}");
+}
+
+function remember() {
+  sessionStorage.setItem(VISITED, JSON.stringify({ ...visited(), [current.page]: current.parts }));
+}
+
+/** Every page begins anew, but the one that is seen. */
+export function forgetVisited() {
+  sessionStorage.removeItem(VISITED);
+  remember();
 }
 
 /** @param {() => void} run Called after back and forward. */
@@ -62,6 +82,7 @@ export function whenReturned(run) {
     clearTimeout(timer);
     timer = undefined;
     current = readLocation();
+    remember();
     run();
   });
   addEventListener("pagehide", write);

@@ -8,6 +8,7 @@ import { heldKey, replaceKey } from "./key.js";
  */
 
 const WANTS_KEY = 401;
+export const NO_ANSWER = 0; // in the place of a status: nobody is there
 
 /** An error that a person can read. */
 export class Refused extends Error {
@@ -46,9 +47,22 @@ async function send(path, options, key) {
   try {
     return await fetch(path, { ...options, headers });
   } catch (error) {
-    if (isStopped(error)) throw error;
-    throw new Refused("The server does not answer. Is `saccade serve` still running?", 0);
+    throw broken(error);
   }
+}
+
+/** What is told when a connection ends, unless this page has ended it. @param {unknown} error */
+function broken(error) {
+  if (isStopped(error)) return error;
+  return new Refused("The server does not answer. Is `saccade serve` still running?", NO_ANSWER);
+}
+
+/** Whether the server is there. */
+export async function isAnswering() {
+  return fetch("/health").then(
+    ({ ok }) => ok,
+    () => false,
+  );
 }
 
 /** @param {Response} answer */
@@ -133,7 +147,9 @@ export async function* events(path, content, signal) {
   let text = "";
   try {
     for (;;) {
-      const { value, done } = await reader.read();
+      const { value, done } = await reader.read().catch((error) => {
+        throw broken(error);
+      });
       if (done) return;
       text += value.replaceAll("\r\n", "\n");
       const parts = text.split("\n\n");

@@ -1,10 +1,15 @@
 // The shell: which page, which model, which theme, which keys.
 
-import { address, addressOf, changeAddress, goTo, whenReturned } from "./address.js";
-import { get } from "./api.js";
+import { PAGES, address, addressOf, changeAddress, forgetVisited, goTo, visited, whenReturned } from "./address.js";
+import { get, isAnswering } from "./api.js";
+import { open as openAsk } from "./ask.js";
 import { byId, make, reveal, visible } from "./dom.js";
+import { open as openMap } from "./map.js";
+import { open as openRuns } from "./runs.js";
 import { Status } from "./status.js";
 import { TrainingView } from "./training.js";
+import { open as openWalk } from "./walk.js";
+import { open as openWords } from "./words.js";
 
 /**
  * @typedef {import("./types.js").Model} Model
@@ -12,15 +17,10 @@ import { TrainingView } from "./training.js";
  * @typedef {import("./types.js").Studio} Studio
  */
 
-/** @type {Record<string, () => Promise<{open: (place: HTMLElement, studio: Studio) => PageView}>>} */
-const LOADERS = {
-  ask: () => import("./ask.js"),
-  walk: () => import("./walk.js"),
-  map: () => import("./map.js"),
-  runs: () => import("./runs.js"),
-  words: () => import("./words.js"),
-};
+/** @type {Record<string, (place: HTMLElement, studio: Studio) => PageView>} */
+const OPENERS = { ask: openAsk, walk: openWalk, map: openMap, runs: openRuns, words: openWords };
 const PAUSE = 700; // milliseconds between two looks at a model that is being trained
+const RETRY = 2000; // milliseconds between two calls to a server that does not answer
 const SILENT = 200; // milliseconds: what takes longer says so
 const WITH_MODEL = ["ask", "map", "words"];
 /** @type {Record<string, string>} */
@@ -34,6 +34,9 @@ let view = null;
 let shownPage = "";
 /** @type {TrainingView | null} */
 let training = null;
+/** @type {Promise<void>} */
+let modelsRead;
+let isSilent = false; // the server does not answer, and is called again
 
 /** @type {Studio} */
 const studio = {
@@ -82,7 +85,7 @@ function showLinks() {
     const name = /** @type {HTMLElement} */ (link).dataset.page ?? "";
     if (name === address().page) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
-    link.setAttribute("href", addressOf(name, keptModel(name)));
+    link.setAttribute("href", addressOf(name, partsOf(name)));
   }
 }
 
@@ -97,10 +100,8 @@ async function showPage() {
   else if (page !== shownPage) {
     leavePage(null);
     shownPage = page;
-    const module = await LOADERS[page]();
-    if (shownPage !== page) return;
     content.replaceChildren();
-    view = module.open(content, studio);
+    view = OPENERS[page](content, studio);
   }
   await view?.show(address().parts);
   document.documentElement.dataset.ready = page;
@@ -133,13 +134,20 @@ function isUnknownModel() {
 }
 
 /**
- * The part of another page's address that names the same model, if that page has a use for it.
+ * Where the link to a page leads: to what was seen there last, or to the model that is seen now. The link to the page
+ * that is open lets it begin anew.
  * @param {string} page @returns {import("./types.js").Parts}
  */
-function keptModel(page) {
+function partsOf(page) {
+  const last = page === address().page ? undefined : visited()[page];
+  if (last && (last.m === undefined || isOfUse(page, last.m))) return last;
   const { m } = address().parts;
-  const isOfUse = page !== "runs" && (!studio.models.length || usable(page).some((one) => one.name === m));
-  return m !== undefined && isOfUse ? { m } : {};
+  return m !== undefined && page !== "runs" && isOfUse(page, m) ? { m } : {};
+}
+
+/** Whether a page has a use for a model, as far as is known by now. @param {string} page @param {string} name */
+function isOfUse(page, name) {
+  return !studio.models.length || usable(page).some((one) => one.name === name);
 }
 
 /** @param {string} name */
@@ -179,24 +187,22 @@ function onKey(event) {
   if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
   if (target.matches("select, textarea, input:not([type=radio], [type=checkbox], [type=range])")) return;
   const found = view?.keys?.[event.key];
-  const page = Object.keys(LOADERS)[Number(event.key) - 1];
+  const page = PAGES[Number(event.key) - 1];
   if (event.key === "?") showKeys();
   else if (found) found.run();
-  else if (page && /^[1-5]$/.test(event.key)) openPage(page);
+  else if (page) studio.open(page, partsOf(page));
   else return;
   event.preventDefault();
-}
-
-/** @param {string} page */
-function openPage(page) {
-  studio.open(page, keptModel(page));
 }
 
 function listen() {
   document.addEventListener("keydown", onKey);
   byId("help").addEventListener("click", showKeys);
   whenReturned(turnPage);
-  chooser.addEventListener("change", () => studio.open(address().page, { m: chooser.value }));
+  chooser.addEventListener("change", () => {
+    forgetVisited(); // the other pages follow with the model
+    studio.open(address().page, { m: chooser.value });
+  });
   document.addEventListener("click", (event) => {
     const link = /** @type {Element} */ (event.target).closest("a[data-page], a.name");
     if (!(link instanceof HTMLAnchorElement) || event.ctrlKey || event.metaKey || event.shiftKey) return;
@@ -218,7 +224,9 @@ async function readModels() {
   for (;;) {
     /** @type {(Model & {ready: boolean, progress: number, steps: number | null, failure: string | null})[]} */
     const found = await get("/api/models").finally(opened);
-    studio.models = found.filter((one) => one.ready !== false);
+    const ready = found.filter((one) => one.ready !== false);
+    // a server that comes back with the same models takes nothing from a page that uses them
+    if (JSON.stringify(ready) !== JSON.stringify(studio.models)) studio.models = ready;
     const waiting = found.find((one) => one.ready === false);
     if (studio.models.length || !waiting || waiting.failure) {
       training?.element.remove();
@@ -248,12 +256,25 @@ function modelsCame() {
   view?.redraw?.();
 }
 
+/** Calls the server until it is back, and then shows the page again; it may have other models by then. */
+async function waitForServer() {
+  if (isSilent) return;
+  isSilent = true;
+  do await new Promise((resume) => setTimeout(resume, RETRY));
+  while (!(await isAnswering()));
+  isSilent = false;
+  studio.status.say(null);
+  await begin();
+}
+
+/** Reads which models there are, and shows the page. */
+function begin() {
+  modelsRead = readModels();
+  modelsRead.then(modelsCame).catch(() => undefined);
+  return Promise.all([showPage(), modelsRead]).catch((error) => studio.status.fail(error));
+}
+
 startTheme();
 listen();
-const modelsRead = readModels();
-modelsRead.then(modelsCame).catch(() => undefined);
-try {
-  await Promise.all([showPage(), modelsRead]);
-} catch (error) {
-  studio.status.fail(error);
-}
+studio.status.whenSilent = waitForServer;
+await begin();

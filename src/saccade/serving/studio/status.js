@@ -1,6 +1,6 @@
 // What takes time says so after a fifth of a second, with a number and a stop; what fails is a sentence.
 
-import { Refused, isStopped } from "./api.js";
+import { NO_ANSWER, Refused, isStopped } from "./api.js";
 import { make, reveal } from "./dom.js";
 
 const SILENT = 200; // milliseconds
@@ -16,6 +16,8 @@ export class Status {
     place.append(this.working, this.error);
     /** @type {AbortController | null} */
     this.controller = null;
+    /** @type {() => void} */
+    this.whenSilent = () => undefined; // what is done when the server does not answer
   }
 
   stop() {
@@ -76,8 +78,10 @@ export class Status {
 
   /** @param {unknown} error */
   fail(error) {
-    if (error instanceof Refused) this.say(error.message);
-    else if (!isStopped(error)) {
+    if (error instanceof Refused) {
+      this.say(error.message);
+      if (error.status === NO_ANSWER) this.whenSilent();
+    } else if (!isStopped(error)) {
       this.say("Something in this page went wrong; reloading it may help.");
       console.error(error);
     }

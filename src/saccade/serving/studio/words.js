@@ -1,6 +1,6 @@
 // Words: what the model has learned of a word: its neighbours, how two words relate, and a map of many.
 
-import { get, inPath, query } from "./api.js";
+import { Refused, get, inPath, query } from "./api.js";
 import { make, number, reveal, visible } from "./dom.js";
 import { Scatter } from "./scatter.js";
 
@@ -10,12 +10,13 @@ import { Scatter } from "./scatter.js";
  * @typedef {import("./types.js").PageView} PageView
  * @typedef {{word: string, cosine: number}} Near
  * @typedef {{word: string, cosine: number, correlation: number}} Related
- * @typedef {{word: string, pieces: number, sides: string[], neighbours: Near[], other?: Related}} Found
+ * @typedef {{word: string, neighbours: Near[], other?: Related}} Found
  * @typedef {{words: import("./scatter.js").WordPoint[], share: number}} Plane
  */
 
 // Frequent words that are on the map beside those that are asked for.
 const OTHERS = 100;
+const UNKNOWN = 400; // how the server refuses a word that the model does not know
 
 /** @param {HTMLElement} place @param {Studio} studio @returns {PageView} */
 export function open(place, studio) {
@@ -91,6 +92,7 @@ class WordsPage {
   async show(parts) {
     const model = this.studio.model();
     if (!model) return this.studio.status.say("There is no model with words here.");
+    this.showSides(model.words, parts.side);
     const base = `/api/models/${inPath(model.name)}/words`;
     await this.studio.status.during("Comparing words", async (signal) => {
       const key = `${model.name} ${parts.side ?? ""}`;
@@ -102,16 +104,23 @@ class WordsPage {
       const word = parts.word ?? telling(this.frequent);
       this.word.value = word;
       this.other.value = parts.other ?? "";
-      /** @type {Found} */
-      const found = await get(
-        `${base}?${query({ word, other: parts.other, side: parts.side, neighbours: 12 })}`,
-        signal,
-      );
-      const words = [word, ...(parts.other ? [parts.other] : [])].join(",");
+      const asked = query({ word, other: parts.other, side: parts.side, neighbours: 12 });
+      /** @type {Found | Refused} */
+      const found = await get(`${base}?${asked}`, signal).catch(refusalOf);
+      const isKnown = !(found instanceof Refused);
+      const words = isKnown ? [word, ...(parts.other ? [parts.other] : [])].join(",") : "";
       this.drawPlane(await get(`${base}/map?${query({ side: parts.side, words, others: OTHERS })}`, signal));
-      this.draw(found, parts);
+      this.draw(isKnown ? found : { word: "", neighbours: [] });
+      if (!isKnown) throw found; // only now: the plane needs no word
     });
     return undefined;
+  }
+
+  /** The vocabularies of a model, if it has more than one. @param {string[]} sides @param {string} [chosen] */
+  showSides(sides, chosen = sides[0]) {
+    reveal(this.sideLabel, sides.length > 1);
+    this.side.replaceChildren(...sides.map((side) => make("option", { value: side }, side)));
+    this.side.value = chosen;
   }
 
   /** @param {Plane} plane */
@@ -123,11 +132,9 @@ class WordsPage {
       "so words that are near here may be far apart in the others.";
   }
 
-  /** @param {Found} found @param {Parts} parts */
-  draw(found, parts) {
-    reveal(this.sideLabel, found.sides.length > 1);
-    this.side.replaceChildren(...found.sides.map((side) => make("option", { value: side }, side)));
-    this.side.value = parts.side ?? found.sides[0];
+  /** @param {Found} found */
+  draw(found) {
+    reveal(this.near, found.neighbours.length > 0);
     this.neighbours.replaceChildren(
       ...found.neighbours.map(({ word, cosine }) => {
         const item = make(
@@ -169,4 +176,10 @@ class WordsPage {
 function telling(frequent) {
   const spelt = frequent.filter((one) => /^\p{L}+$/u.test(one));
   return [4, 3, 1].flatMap((least) => spelt.find((one) => one.length >= least) ?? [])[0] ?? frequent[0] ?? "";
+}
+
+/** What the server has against a word; anything else that goes wrong is thrown. @param {unknown} error */
+function refusalOf(error) {
+  if (error instanceof Refused && error.status === UNKNOWN) return error;
+  throw error;
 }
