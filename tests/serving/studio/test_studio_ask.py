@@ -438,6 +438,11 @@ def test_spaces_are_no_text(open_studio: OpenStudio) -> None:
     page.get_by_label("Your text").fill("   ")
     expect(page.locator(".answer")).to_have_count(0)
     expect(page.locator("#status .error")).to_be_hidden()
+    what_to_do = page.get_by_text("Type a text above: the model answers as soon as you stop")
+    expect(what_to_do).to_be_visible()
+    page.get_by_label("Your text").fill(SENTENCE)
+    page.wait_for_selector(".answer")
+    expect(what_to_do).to_be_hidden()
 
 
 def test_a_very_long_word_does_not_widen_the_page(open_studio: OpenStudio) -> None:
@@ -449,3 +454,22 @@ def test_a_very_long_word_does_not_widen_the_page(open_studio: OpenStudio) -> No
 def test_an_answer_that_is_not_there(open_studio: OpenStudio) -> None:
     page = open_studio(f"{ADDRESS}&n=77")
     expect(page.locator("#status .error")).to_have_text("The address asks for answer 78; there are at most 5 here.")
+
+
+def test_the_link_that_can_be_cut_is_the_one_that_is_read_out(open_studio: OpenStudio) -> None:
+    switched = f"{ADDRESS}&a=encoder.0.self&h=1&off=encoder.0.self:1"
+
+    def told(page: Page) -> tuple[str, tuple[int, int]]:
+        expect(page.locator(".figure:visible h2")).to_have_text("encoder.0.self, head 1 · words · after less before")
+        expect(page.locator(".figure:visible p.quiet").first).to_contain_text("still looks as before")
+        words = " → ".join(page.locator(".figure:visible .readout bdi").all_inner_texts())
+        expect(page.locator(".edits")).to_contain_text(f"Cut the link {words}")
+        return words, place_of(page)
+
+    page = open_studio(switched)
+    page.wait_for_selector(".heads[data-ready]")
+    page.get_by_role("radio", name="difference").check(force=True)
+    clicked = told(page)
+    assert clicked == told(open_studio(f"{switched}&show=difference"))
+    page = open_studio(f"{ADDRESS}&a=encoder.0.self&h=0&off=encoder.0.self:1&show=difference")
+    expect(page.locator(".figure:visible p.quiet").first).to_contain_text("the change does not reach this head")

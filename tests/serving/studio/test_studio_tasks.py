@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from PIL import Image
 from playwright.sync_api import expect
-from servers import Running, post
-from studio_pages import OpenStudio, number, parts_of
+from servers import Running, numbers, post
+from studio_pages import OpenStudio, number, parts_of, place_of
 
 SENTENCE = "the black cat sees the dog."
 TYPED = "the+black+cat+sees+the+dog."
@@ -69,6 +69,20 @@ def test_a_head_off_while_a_text_is_drawn(open_studio: OpenStudio, running: Runn
     assert f"the cat{said[0]}" == page.locator(".answer").text_content()
     assert page.locator(".outcome dt").nth(2).inner_text() == "likeliest before"
     assert said[2] == after["change"]["before"]["text"]
+
+
+def test_a_text_from_left_to_right_opens_on_a_weight_that_tells_something(
+    open_studio: OpenStudio, running: Running
+) -> None:
+    page = open_studio("/ask?m=writer&t=the+cat&a=decoder.0.self&h=1")
+    asked = {"input": "the cat", "options": {"seed": 1, "max_tokens": 40}}
+    look = post(running.client, "/api/models/writer/looks", **asked)
+    query = {"name": "decoder.0.self", "head": 1, "words": 1}
+    weights = numbers(running.client, f"/api/looks/{look['id']}/matrix", **query)
+    assert weights[0, 0] == 1  # the strongest, and always so
+    inner = np.tril(weights, -1)[:, 1:]
+    row, column = np.unravel_index(int(np.argmax(inner)), inner.shape)
+    assert place_of(page) == (row, column + 1)
 
 
 def test_a_drawing(open_studio: OpenStudio, running: Running) -> None:

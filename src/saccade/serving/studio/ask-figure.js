@@ -3,7 +3,7 @@
 import { addressOf } from "./address.js";
 import { Refused, weightsOf } from "./api.js";
 import { Arcs } from "./arcs.js";
-import { isOfPatches } from "./ask-state.js";
+import { isEdited, isOfPatches } from "./ask-state.js";
 import { make, reveal, shortened, visible, within } from "./dom.js";
 import { HeatMap } from "./heatmap.js";
 import { Legend } from "./legend.js";
@@ -24,6 +24,7 @@ import { Readout } from "./readout.js";
  */
 
 const MOST_TOKENS = 1024; // that the server sends at once
+const UNSEEN = 5e-7; // a difference that is read out as 0
 let count = 0;
 
 export class Figure {
@@ -83,12 +84,14 @@ export class Figure {
     const heads = settled.view === "arcs" ? await this.headsOf(look, settled, matrix) : [];
     if (mine !== this.asked) return;
     this.isDifference = other !== null;
+    const weights = matrix;
     if (other) matrix = { ...matrix, values: matrix.values.map((weight, place) => weight - other.values[place]) };
+    const isSame = other !== null && matrix.values.every((weight) => Math.abs(weight) < UNSEEN);
     [this.matrix, this.settled, this.look] = [matrix, settled, look];
-    this.place(look, settled, state, matrix);
+    this.place(look, settled, state, isSame ? weights : matrix);
     const { head, attention } = settled;
     this.title.textContent = titleOf(look, settled) + (label && ` · ${label}`);
-    this.hint.textContent = hintOf(look, settled);
+    this.hint.textContent = isSame ? sameOf(settled, state) : hintOf(look, settled);
     reveal(this.walk, walked !== null && /^\d+$/.test(head));
     this.walk.href = addressOf("walk", { from: "model", ...walked, a: attention.name, h: head });
     for (const view of this.views()) reveal(view.element, settled.view === view.name);
@@ -114,7 +117,7 @@ export class Figure {
    */
   place(look, settled, state, matrix) {
     const isOfClass = look.image?.class_token && settled.view === "picture";
-    const first = isOfClass ? { row: 0, column: bestColumn(matrix, 0) } : strongestCell(matrix);
+    const first = isOfClass ? { row: 0, column: bestColumn(matrix, 0) } : tellingCell(matrix, settled);
     const row = within(state.row ?? first.row, 0, matrix.rows - 1);
     const column = state.row === null ? first.column : (state.column ?? bestColumn(matrix, row));
     [this.row, this.column] = [row, within(column, 0, matrix.columns - 1)];
@@ -223,6 +226,15 @@ function hintOf(look, settled) {
   return writes(look, settled) ? "A row is what was read last; what it looks at helps to write what comes next." : "";
 }
 
+/** What a difference without any ink means. @param {Settled} settled @param {AskState} state */
+function sameOf({ attention, head }, state) {
+  if (state.isDifference || !isEdited(state)) return "No weight differs.";
+  const later = "What follows from it shows in later layers and in the answer.";
+  return state.off.includes(`${attention.name}:${head}`)
+    ? `No weight differs: a head that is switched off still looks as before, only what it finds is left out. ${later}`
+    : `No weight differs: the change does not reach this head. ${later}`;
+}
+
 /** Whether the rows are what is written, step by step. @param {Look} look @param {Settled} settled */
 export function isWritten(look, settled) {
   return settled.head === "alignment" || writes(look, settled);
@@ -247,12 +259,25 @@ function cutCells(look, { attention, head, words }, state) {
   return new Set(here.map(([, row, column]) => (words ? `${rows[row]},${columns[column]}` : `${row},${column}`)));
 }
 
-/** @param {Matrix} matrix */
-function strongestCell({ values, columns }) {
-  let best = 0;
-  for (let place = 1; place < values.length; place += 1)
-    if (Math.abs(values[place]) > Math.abs(values[best])) best = place;
-  return { row: Math.floor(best / columns), column: best % columns };
+/**
+ * The strongest cell that tells something: a word that looks at itself does not, nor the start of a text that is read
+ * from left to right, which has nothing else to look at and is looked at for want of anything better.
+ * @param {Matrix} matrix @param {Settled} settled
+ */
+function tellingCell(matrix, { attention, head }) {
+  const { values, columns } = matrix;
+  const isSelf = attention.rows === attention.columns && head !== "alignment";
+  const isCausal = isSelf && attention.kind === "causal";
+  let [best, any] = [-1, 0];
+  for (let place = 0; place < values.length; place += 1) {
+    const [row, column] = [Math.floor(place / columns), place % columns];
+    const size = Math.abs(values[place]);
+    if (size > Math.abs(values[any])) any = place;
+    if ((isSelf && row === column) || (isCausal && (row === 0 || column === 0))) continue;
+    if (size > (best < 0 ? 0 : Math.abs(values[best]))) best = place;
+  }
+  const chosen = best < 0 ? any : best;
+  return { row: Math.floor(chosen / columns), column: chosen % columns };
 }
 
 /** @param {Matrix} matrix @param {number} row */

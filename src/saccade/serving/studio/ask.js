@@ -24,6 +24,7 @@ const UNITS = [
   ["1", "words"],
   ["0", "pieces"],
 ];
+const EMPTY = "Type a text above: the model answers as soon as you stop, and what it looked at is shown below.";
 /** What is only true of words, or of pieces. */
 const OF_ONE_UNIT = { row: null, col: null, pin: null };
 const HEADS_TOGETHER = ["alignment", "mean", "max", "rollout"];
@@ -71,8 +72,9 @@ class AskPage {
     const controls = make("div", { class: "controls row" }, this.view, this.together, this.unit);
     this.seen = make("div", { class: "stage" }, make("div", {}, controls, this.stage, this.saving.element), this.aside);
     reveal(this.seen, false);
+    this.empty = make("p", { class: "quiet", hidden: true }, EMPTY);
     const title = make("h1", { class: "unseen" }, "Ask");
-    this.element = make("div", { class: "ask" }, title, this.texts, this.tools.element, this.seen);
+    this.element = make("div", { class: "ask" }, title, this.texts, this.empty, this.tools.element, this.seen);
     /** @type {AskState} */
     this.state = readState({});
     this.shows = 0;
@@ -140,6 +142,7 @@ class AskPage {
       return its;
     });
     if (isEmpty(given[0])) return this.waitForText();
+    reveal(this.empty, false);
     const asked = await this.studio.status.during("Asking the model", async (signal) => {
       try {
         await this.askAll(used, given, signal);
@@ -160,6 +163,7 @@ class AskPage {
     this.studio.status.say(null);
     for (const one of this.sentences) one.clear();
     reveal(this.seen, false);
+    reveal(this.empty, true);
     this.element.toggleAttribute("data-old", false);
   }
 
@@ -174,7 +178,9 @@ class AskPage {
     this.tools.offerDifference(this.areComparable(), this.state.isDifference);
     const first = this.state.isDifference ? used[0] : null;
     const drawn = used.map((one, place) => one.draw(states[place], place ? first : null));
-    await Promise.all([...drawn, this.drawControls(used.length === 2)]);
+    const { figure } = this.sentences[0];
+    const pointed = Promise.all(drawn).then(() => this.edits.point(figure.row, figure.column));
+    await Promise.all([pointed, this.drawControls(used.length === 2)]);
   }
 
   /** @param {boolean} isTwo */
@@ -210,10 +216,8 @@ class AskPage {
       first.look && typeof first.look.answer.source === "string"
         ? first.look.answer.source
         : givenOf(this.studio.model(), this.studio.parts(), "t");
-    this.edits.point(first.figure.row, first.figure.column);
     this.edits.show(look, this.outcome(first), settled, this.state, typeof text === "string" ? text : null);
     await this.heads.show(look, settled.attention.name, settled.head, this.state.off);
-    this.edits.point(first.figure.row, first.figure.column);
   }
 
   /** @param {Sentence} sentence @returns {import("./ask-edits.js").Outcome | null} */

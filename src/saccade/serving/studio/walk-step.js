@@ -1,6 +1,6 @@
 // One step of the walk: its equation, its numbers, its line of code.
 
-import { make, named, number } from "./dom.js";
+import { make, named, number, shortened } from "./dom.js";
 import { isAt } from "./walk-document.js";
 import { colourOf, isDarkInk } from "./ramp.js";
 
@@ -44,12 +44,13 @@ export class StepView {
       onchange: () => listener.block(Number(this.chooser.value)),
     });
     this.scroll = make("div", { class: "scroll", tabindex: "0", role: "region" }, this.table);
-    this.note = make("small", { role: "status" });
+    this.note = make("small", {});
+    this.wrong = make("p", { class: "wrong", role: "status" }); // what cannot be computed with, and what can
     this.element = make(
       "section",
       { class: "step" },
       make("div", { class: "said" }, this.title, this.equation, this.note),
-      make("div", { class: "held" }, this.chooser, this.scroll),
+      make("div", { class: "held" }, this.chooser, this.scroll, this.wrong),
       this.code,
     );
     this.shape = "";
@@ -66,7 +67,6 @@ export class StepView {
     /** @type {HTMLElement[]} */
     this.notes = []; // at the ends of the rows
     this.edited = ""; // the number that is being edited: row and column
-    this.said = ""; // the note while nothing is wrong
     this.table.addEventListener("pointerover", (event) => this.onPointer(event));
     this.table.addEventListener("pointerleave", () => listener.left());
     this.table.addEventListener("focusin", (event) => this.onPointer(event));
@@ -84,8 +84,8 @@ export class StepView {
     this.code.textContent = step.code;
     this.scroll.setAttribute("aria-label", `${step.title}, ${values.length} by ${values[0]?.length ?? 0} numbers`);
     const hint = step.name === "masked" ? " · click a number to forbid or allow it" : " · type, drag, or ↑ ↓";
-    this.said = `${values.length} × ${values[0]?.length ?? 0}${hint}`;
-    this.note.textContent = this.said;
+    this.note.textContent = `${values.length} × ${values[0]?.length ?? 0}${hint}`;
+    this.wrong.textContent = "";
     this.chooser.toggleAttribute("hidden", !isBlocked);
     if (isBlocked) {
       this.chooser.replaceChildren(
@@ -147,7 +147,7 @@ export class StepView {
         input.value = String(this.values[row][column]);
         input.select(); // so that typing replaces all of its digits
       });
-      input.addEventListener("blur", () => this.putBack(input, row, column));
+      input.addEventListener("blur", () => this.left(input, row, column));
       input.addEventListener("keydown", (event) => this.stepped(event, input, row, column));
       drag(
         input,
@@ -166,7 +166,10 @@ export class StepView {
     const value = Number(input.value.replace("−", "-").replace(",", "."));
     const isNumber = input.value.trim() !== "" && Number.isFinite(value);
     input.toggleAttribute("data-wrong", !isNumber);
-    this.note.textContent = isNumber ? this.said : `«${input.value}» is no number; Esc puts the old one back`;
+    const text = input.value.trim() ? `«${shortened(input.value)}»` : "An empty cell";
+    const kept = number(this.values[row][column] ?? 0, this.decimals);
+    const said = `${text} is no number that can be computed with; write one such as 2, −0.5 or 1e3, or ${kept} stays.`;
+    this.wrong.textContent = isNumber ? "" : said;
     if (isNumber) this.tell(row, column, value);
   }
 
@@ -180,19 +183,27 @@ export class StepView {
   }
 
   /**
-   * The number as it is, in the place of what was typed.
+   * The number as it is, in the place of what was typed; the sentence stays that says what was wrong with that.
    * @param {HTMLInputElement} input @param {number} row @param {number} column
    */
   putBack(input, row, column) {
-    this.edited = "";
     input.removeAttribute("data-wrong");
-    this.note.textContent = this.said;
     input.value = number(this.values[row][column] ?? 0, this.decimals);
+  }
+
+  /** @param {HTMLInputElement} input @param {number} row @param {number} column */
+  left(input, row, column) {
+    this.edited = "";
+    this.putBack(input, row, column);
   }
 
   /** @param {KeyboardEvent} event @param {HTMLInputElement} input @param {number} row @param {number} column */
   stepped(event, input, row, column) {
-    if (event.key === "Escape") this.putBack(input, row, column);
+    if (event.key === "Escape") this.wrong.textContent = "";
+    if (event.key === "Escape" || (event.key === "Enter" && input.hasAttribute("data-wrong"))) {
+      this.left(input, row, column);
+      input.select();
+    }
     const by = { ArrowUp: STEP, ArrowDown: -STEP }[event.key];
     if (by === undefined || event.altKey) return;
     event.preventDefault();
@@ -203,6 +214,7 @@ export class StepView {
   set(input, row, column, value) {
     const next = Number(value.toFixed(6)); // sums of tenths have long tails
     input.value = String(next);
+    this.wrong.textContent = "";
     this.tell(row, column, next);
   }
 
