@@ -46,6 +46,19 @@ def test_everyone_can_use_it_at_every_width(open_studio: OpenStudio, name: str, 
         assert violations(page) == []
 
 
+def test_in_a_small_window_the_readout_leaves_the_map_to_be_seen(open_studio: OpenStudio) -> None:
+    page = open_studio(f"/ask?m=tiny&t={TEXT}", width=400)
+    page.set_viewport_size({"width": 400, "height": 800})
+    page.evaluate("() => window.scrollTo(0, document.querySelector('.heatmap').offsetTop - 700)")
+    over, beside, drawn = (
+        page.locator(f".figure:visible {name}").bounding_box() for name in (".readout", ".strongest", ".heatmap")
+    )
+    assert over and beside and drawn
+    assert over["height"] < 60
+    assert over["y"] + over["height"] <= 801  # it is in sight
+    assert over["y"] < drawn["y"] + drawn["height"] <= beside["y"]
+
+
 def test_other_colours_are_chosen_and_stay(open_studio: OpenStudio) -> None:
     page = open_studio("/walk")
     page.get_by_role("button", name="Dark colours").click()
