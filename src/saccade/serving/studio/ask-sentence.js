@@ -199,7 +199,7 @@ export class Sentence {
     const answer = answerElement(model, look.answer, look, { words, step: state.step, chosen, pinned });
     const score =
       typeof look.answer.score === "number" && look.answer.tokens
-        ? make("small", { class: "mono score", title: "log-probability a token" }, number(look.answer.score))
+        ? make("small", { class: "mono score", title: scoreMeans(model, state) }, number(look.answer.score))
         : null;
     this.answer.replaceChildren(answer, ...(score ? [score] : []));
     const others = alternativesElement(look.alternatives ?? [], state.which, (which) =>
@@ -281,4 +281,10 @@ function lastWords(labels, text) {
     else last -= 1;
   }
   return { words: labels.slice(first, last).map((label) => label.trim() || label), first };
+}
+
+/** Searched answers are ranked by the mean over their tokens, drawn ones have the sum. */
+function scoreMeans(/** @type {Model} */ model, /** @type {AskState} */ state) {
+  const isSum = state.isDrawn && "tries" in model.options && !model.streams;
+  return isSum ? "log-probability of the whole answer" : "log-probability a token, on average";
 }
