@@ -73,6 +73,7 @@ async def answered(request: Request, asked: Asked[Result]) -> Result:
         raise Refused(499, "The client has left.")
     finally:
         leaving.cancel()
+        waiting.cancel()  # so that nobody misses what becomes of it
         if not asked.done():
             asked.abandon()
 
