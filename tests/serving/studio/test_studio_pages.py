@@ -53,7 +53,9 @@ def test_in_a_small_window_the_readout_leaves_the_map_to_be_seen(open_studio: Op
     over, beside, drawn = (
         page.locator(f".figure:visible {name}").bounding_box() for name in (".readout", ".strongest", ".heatmap")
     )
-    assert over and beside and drawn
+    assert over
+    assert beside
+    assert drawn
     assert over["height"] < 60
     assert over["y"] + over["height"] <= 801  # it is in sight
     assert over["y"] < drawn["y"] + drawn["height"] <= beside["y"]
