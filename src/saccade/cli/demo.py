@@ -52,6 +52,7 @@ def demo(
         "\nTry next:\n"
         f'  saccade look {output} "The small white dog saw the old man."\n'
         f'  saccade predict {output} "The cat did not eat the mouse." --n-best 3\n'
+        f"  saccade serve {output}              all of it in the browser\n"
         "  saccade explain                    the numbers behind one attention\n"
         "  saccade new YOUR.en YOUR.fr        a recipe for your own files",
         markup=False,
