@@ -61,6 +61,8 @@ class WordsPage {
       make("div", { class: "word-columns" }, make("div", {}, this.pair, this.near), this.map),
     );
     this.mapOf = "";
+    this.shown = ""; // the address that was shown last
+    this.isTyped = false; // something since then, which must not be written over
     /** @type {string[]} */
     this.frequent = [];
     this.keys = { "/": { does: "type a word", run: () => this.word.focus() } };
@@ -75,6 +77,7 @@ class WordsPage {
       make("button", {}, "Show"),
       this.sideLabel,
     );
+    form.addEventListener("input", () => (this.isTyped = true));
     form.addEventListener("submit", (event) => {
       event.preventDefault();
       this.change({ word: this.word.value.trim() || null, other: this.other.value.trim() || null });
@@ -93,6 +96,9 @@ class WordsPage {
     const model = this.studio.model();
     if (!model) return this.studio.status.say("There is no model with words here.");
     this.showSides(model.words, parts.side);
+    const address = JSON.stringify([model.name, parts]);
+    if (this.shown !== address) this.isTyped = false;
+    this.shown = address;
     const base = `/api/models/${inPath(model.name)}/words`;
     await this.studio.status.during("Comparing words", async (signal) => {
       const key = `${model.name} ${parts.side ?? ""}`;
@@ -102,8 +108,7 @@ class WordsPage {
         [this.mapOf, this.frequent] = [key, plane.words.map((point) => point.word)];
       }
       const word = parts.word ?? telling(this.frequent);
-      this.word.value = word;
-      this.other.value = parts.other ?? "";
+      if (!this.isTyped) [this.word.value, this.other.value] = [word, parts.other ?? ""];
       const asked = query({ word, other: parts.other, side: parts.side, neighbours: 12 });
       /** @type {Found | Refused} */
       const found = await get(`${base}?${asked}`, signal).catch(refusalOf);
