@@ -35,60 +35,70 @@ _NUMBERS = (".npy", ".safetensors")
 _STEPS = 1000  # of a bar
 
 Output = Annotated[Path | None, typer.Option(help="Write the picture to this file.", show_default=False)]
+Asked = Annotated[str | None, typer.Argument(metavar="TEXT", help="What the model is asked.", show_default=False)]
+Book = Annotated[
+    Path | None,
+    typer.Option(help="Read this file as one text, of any length, and look at the encoder.", show_default=False),
+]
+TargetText = Annotated[
+    str | None, typer.Option(help="Look at this translation instead of the model's own.", show_default=False)
+]
+ViewKind = Annotated[
+    str | None,
+    typer.Option(help="alignment, heatmap, arcs (of --word), grid, rollout, entropy or overview.", show_default=False),
+]
+Layer = Annotated[
+    str | None, typer.Option(help="An attention, such as encoder.0.self or decoder.1.cross.", show_default=False)
+]
+HeadName = Annotated[str | None, typer.Option(help="A number, mean or max.", show_default=False)]
+Word = Annotated[str | None, typer.Option(help="Show what this word, or the token at this position, looks at.")]
+Words = Annotated[bool, typer.Option("--words/--pieces", help="Merge the pieces of words, or not.")]
+Rows = Annotated[str | None, typer.Option(help="Only these queries, such as 100:356.", show_default=False)]
+Columns = Annotated[str | None, typer.Option(help="Only these keys.", show_default=False)]
+Against = Annotated[
+    str | None, typer.Option(help="Show how another text is looked at differently.", show_default=False)
+]
+WithoutHead = Annotated[
+    list[str] | None, typer.Option(help="Switch off a head: decoder.1.cross:3. Repeatable.", show_default=False)
+]
+WithoutLink = Annotated[
+    list[str] | None,
+    typer.Option(help="Forbid a link, by positions or words: encoder.0.self:it:cat. Repeatable.", show_default=False),
+]
+Replace = Annotated[
+    str | None, typer.Option(metavar="WORD=OTHER", help="Put another word in its place.", show_default=False)
+]
+MaxTokens = Annotated[int | None, typer.Option(help="Of a continuation, at most.", show_default=False)]
+Html = Annotated[Path | None, typer.Option(help="Write an interactive page.", show_default=False)]
+Numbers = Annotated[
+    Path | None, typer.Option(help="Write the exact weights as .npy or .safetensors.", show_default=False)
+]
+Dark = Annotated[bool, typer.Option("--dark", help="Light ink on dark ground in the files.")]
 
 
 def look(
     model: Model,
-    text: Annotated[
-        str | None, typer.Argument(metavar="TEXT", help="What the model is asked.", show_default=False)
-    ] = None,
-    file: Annotated[
-        Path | None,
-        typer.Option(help="Read this file as one text, of any length, and look at the encoder.", show_default=False),
-    ] = None,
-    target: Annotated[
-        str | None, typer.Option(help="Look at this translation instead of the model's own.", show_default=False)
-    ] = None,
-    view: Annotated[
-        str | None,
-        typer.Option(
-            help="alignment, heatmap, arcs (of --word), grid, rollout, entropy or overview.", show_default=False
-        ),
-    ] = None,
-    layer: Annotated[
-        str | None, typer.Option(help="An attention, such as encoder.0.self or decoder.1.cross.", show_default=False)
-    ] = None,
-    head: Annotated[str | None, typer.Option(help="A number, mean or max.", show_default=False)] = None,
-    word: Annotated[
-        str | None, typer.Option(help="Show what this word, or the token at this position, looks at.")
-    ] = None,
-    words: Annotated[bool, typer.Option("--words/--pieces", help="Merge the pieces of words, or not.")] = True,
-    rows: Annotated[str | None, typer.Option(help="Only these queries, such as 100:356.", show_default=False)] = None,
-    columns: Annotated[str | None, typer.Option(help="Only these keys.", show_default=False)] = None,
-    against: Annotated[
-        str | None, typer.Option(help="Show how another text is looked at differently.", show_default=False)
-    ] = None,
-    without_head: Annotated[
-        list[str] | None, typer.Option(help="Switch off a head: decoder.1.cross:3. Repeatable.", show_default=False)
-    ] = None,
-    without_link: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Forbid a link, by positions or words: encoder.0.self:it:cat. Repeatable.", show_default=False
-        ),
-    ] = None,
-    replace: Annotated[
-        str | None, typer.Option(metavar="WORD=OTHER", help="Put another word in its place.", show_default=False)
-    ] = None,
-    max_tokens: Annotated[int | None, typer.Option(help="Of a continuation, at most.", show_default=False)] = None,
+    text: Asked = None,
+    file: Book = None,
+    target: TargetText = None,
+    view: ViewKind = None,
+    layer: Layer = None,
+    head: HeadName = None,
+    word: Word = None,
+    words: Words = True,
+    rows: Rows = None,
+    columns: Columns = None,
+    against: Against = None,
+    without_head: WithoutHead = None,
+    without_link: WithoutLink = None,
+    replace: Replace = None,
+    max_tokens: MaxTokens = None,
     png: Output = None,
     svg: Output = None,
     pdf: Output = None,
-    html: Annotated[Path | None, typer.Option(help="Write an interactive page.", show_default=False)] = None,
-    numbers: Annotated[
-        Path | None, typer.Option(help="Write the exact weights as .npy or .safetensors.", show_default=False)
-    ] = None,
-    dark: Annotated[bool, typer.Option("--dark", help="Light ink on dark ground in the files.")] = False,
+    html: Html = None,
+    numbers: Numbers = None,
+    dark: Dark = False,
     device: Device = "auto",
 ) -> None:
     """Show what a model looked at: a row for each word of its answer, a column for each word of the text.

@@ -6,12 +6,13 @@ import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Route, expect, sync_playwright
-from servers import Running
-from studio_pages import OpenStudio
+from servers import Running, post
+from studio_pages import OPTIONS, SENTENCE, OpenStudio
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = [
@@ -90,3 +91,9 @@ def open_studio(browser: Browser, running: Running) -> Iterator[OpenStudio]:
     for context in studio.contexts:
         context.close()
     assert studio.complaints == []
+
+
+@pytest.fixture(scope="module")
+def look(running: Running) -> dict[str, Any]:
+    """What the interface says of the sentence."""
+    return post(running.client, "/api/models/tiny/looks", input=SENTENCE, options=OPTIONS)

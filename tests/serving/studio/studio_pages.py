@@ -8,8 +8,16 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import numpy as np
 import pytest
 from playwright.sync_api import Page, Route, expect
+from servers import Running, numbers
+
+#: What is asked in most tests, as the page asks it.
+SENTENCE = "the black cat sees the dog."
+ADDRESS = "/ask?m=tiny&t=the+black+cat+sees+the+dog."
+OPTIONS = {"beam": 5, "n_best": 5}
+CROSS = "decoder.0.cross"
 
 OpenStudio = Callable[..., Page]
 AXE = Path(__file__).parents[3] / "node_modules" / "axe-core" / "axe.min.js"
@@ -58,3 +66,8 @@ def violations(page: Page) -> list[dict[str, Any]]:
     found = page.evaluate("() => axe.run(document, {resultTypes: ['violations']})")["violations"]
     serious = [one for one in found if one["impact"] in ("serious", "critical")]
     return [{"id": one["id"], "nodes": [node["html"][:160] for node in one["nodes"]]} for one in serious]
+
+
+def matrix(running: Running, look: dict[str, Any], **query: Any) -> np.ndarray:
+    """All the weights of a head, as the interface gives them."""
+    return numbers(running.client, f"/api/looks/{look['id']}/matrix", **query)

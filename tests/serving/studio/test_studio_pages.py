@@ -64,11 +64,11 @@ def test_in_a_small_window_the_readout_leaves_the_map_to_be_seen(open_studio: Op
 def test_other_colours_are_chosen_and_stay(open_studio: OpenStudio) -> None:
     page = open_studio("/walk")
     page.get_by_role("button", name="Dark colours").click()
-    page.wait_for_selector("html[data-theme=dark]")
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
     page.reload()
-    page.wait_for_selector("html[data-theme=dark]")
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
     page.get_by_role("button", name="Light colours").click()
-    page.wait_for_selector("html[data-theme=light]")
+    expect(page.locator("html")).to_have_attribute("data-theme", "light")
 
 
 def test_the_ramp_is_that_of_the_lens(open_studio: OpenStudio) -> None:
