@@ -7,7 +7,6 @@ import re
 from typing import Any
 
 import numpy as np
-import pytest
 from PIL import Image
 from playwright.sync_api import expect
 from servers import Running, numbers, post
@@ -109,9 +108,11 @@ def test_an_image_is_uploaded_and_its_patches_are_read_out(open_studio: OpenStud
     content = io.BytesIO()
     Image.fromarray(pixels).save(content, "PNG")
     page = open_studio("/ask?m=shapes")
-    page.locator("input[type=file]").set_input_files(
-        {"name": "a.png", "mimeType": "image/png", "buffer": content.getvalue()}
-    )
+    page.wait_for_selector(".overlay:visible")  # of a sample, with which the page opens
+    with page.expect_response(lambda one: "png" in (one.request.post_data or "")):
+        page.locator("input[type=file]").set_input_files(
+            {"name": "a.png", "mimeType": "image/png", "buffer": content.getvalue()}
+        )
     page.wait_for_function("() => new URL(location.href).searchParams.has('png')")
     given = {"pixels": (pixels / 255).tolist()}
     look = post(running.client, "/api/models/shapes/looks", input=given)
@@ -126,8 +127,8 @@ def test_an_image_is_uploaded_and_its_patches_are_read_out(open_studio: OpenStud
         re.compile(f"^row {first + count - 1}, column {first + count - 1}")
     )
     exact = running.app.state.looks[look["id"]].view.matrix(look["layer"], int(look["head"]))
-    shown = number(page.locator(".readout b").first.inner_text())
-    assert shown == pytest.approx(float(exact[first + count - 1, first + count - 1]), abs=5.01e-7)
+    weight = float(exact[first + count - 1, first + count - 1])
+    expect(page.locator(".readout b").first).to_have_text(f"{weight:.6f}")
 
 
 def test_a_file_that_is_no_picture(open_studio: OpenStudio) -> None:
