@@ -15,8 +15,8 @@ from saccade import attend, causal, padding, rule, watch, window
 from saccade.attention import Hard, Kernel, Mask
 
 attend_module = importlib.import_module("saccade.attention.attend")
-trace_module = importlib.import_module("saccade.attention.trace")
-overview_module = importlib.import_module("saccade.attention.overview")
+trace_module = importlib.import_module("saccade.attention.watching.trace")
+overview_module = importlib.import_module("saccade.attention.watching.overview")
 PROBLEM = Problem(heads=4, key_heads=2, queries=13, keys=17, dtype=torch.float64)
 
 

@@ -10,10 +10,10 @@ from attention_cases import SCORE_NAMES, WEIGHTS_NAMES, Problem, make_rule, make
 from torch import Tensor
 
 from saccade import Trace, attend, causal, padding, watch, window
-from saccade.attention.overview import Reduce
+from saccade.attention.watching.overview import Reduce
 from saccade.errors import OptionError, ShapeError, UnknownNameError
 
-overview_module = importlib.import_module("saccade.attention.overview")
+overview_module = importlib.import_module("saccade.attention.watching.overview")
 PROBLEM = Problem(heads=4, key_heads=2, queries=23, keys=31)
 
 

@@ -19,7 +19,7 @@ def test_every_public_name_is_there_once(name: str) -> None:
         assert getattr(module, public) is not None
 
 
-@pytest.mark.parametrize("name", ["attend", "equation", "heads", "masks", "overview", "positions", "scores", "trace"])
+@pytest.mark.parametrize("name", ["attend", "equation", "heads", "masks", "positions", "scores", "watching.trace"])
 def test_every_file_says_what_is_public(name: str) -> None:
     module = importlib.import_module(f"saccade.attention.{name}")
     for public in module.__all__:

@@ -31,7 +31,7 @@ from saccade import MultiHead, Trace, attend, causal, dense, padding, watch, win
 from saccade.attention import Bias, Rotary, StaticCache
 from saccade.errors import OptionError, ShapeError, StaleTraceError, TooLargeError
 
-trace_module = importlib.import_module("saccade.attention.trace")
+trace_module = importlib.import_module("saccade.attention.watching.trace")
 PROBLEM = Problem(heads=4, key_heads=2, queries=5, keys=7)
 TILES = [(slice(None), slice(None)), (slice(1, 4), slice(2, 7)), (slice(4, 5), slice(0, 1)), (slice(0, 5), slice(3, 4))]
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 import saccade
 from saccade.attention import Trace
-from saccade.attention.trace import WEIGHTS_LIMIT
+from saccade.attention.watching.trace import WEIGHTS_LIMIT
 from saccade.errors import FileError, OptionError, ShapeError, TooLargeError, UnknownNameError
 from saccade.lens.view import Axis, Head, View, view
 

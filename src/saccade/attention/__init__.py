@@ -1,15 +1,15 @@
 """Attention: one function, its rules, and the exact weights behind it. Tensors only."""
 
 from saccade.attention.attend import Kernel, attend, weigh
-from saccade.attention.edit import Edit, edit, editable
 from saccade.attention.equation import Bias
 from saccade.attention.heads import Cache, GrowingCache, KeyValue, MultiHead, Resize, StaticCache
 from saccade.attention.masks import Mask, causal, dense, padding, rule, window
-from saccade.attention.overview import Overview
 from saccade.attention.positions import ALiBi, Learned, Linear, PositionTable, Rotary, Sinusoidal
 from saccade.attention.scores import MLP, SCORES, Additive, Bilinear, Cosine, Dot, ScaledDot, Score
-from saccade.attention.trace import Link, Trace
-from saccade.attention.watch import Watch, watch
+from saccade.attention.watching.edit import Edit, edit, editable
+from saccade.attention.watching.overview import Overview
+from saccade.attention.watching.trace import Link, Trace
+from saccade.attention.watching.watch import Watch, watch
 from saccade.attention.weights import WEIGHTS, Hard, Relu, Softmax, Sparsemax, Weights
 
 __all__ = [

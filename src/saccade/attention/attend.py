@@ -19,11 +19,11 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from saccade.attention.edit import Shared, edits_of, forbid_links, switch_off_heads
 from saccade.attention.equation import Bias, Call, DenseTile, check_bias, normalise
 from saccade.attention.masks import Mask, causal, resolve_mask
 from saccade.attention.scores import Product, Score, resolve_score
-from saccade.attention.watch import record, refuse, tell
+from saccade.attention.watching.edit import Shared, edits_of, forbid_links, switch_off_heads
+from saccade.attention.watching.watch import record, refuse, tell
 from saccade.attention.weights import Hard, Softmax, Weights, resolve_weights
 from saccade.errors import KernelError, OptionError, ShapeError, UnknownNameError
 

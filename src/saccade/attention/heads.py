@@ -9,11 +9,11 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from saccade.attention.attend import Kernel, attend, weigh
-from saccade.attention.edit import Shared
 from saccade.attention.equation import Bias
 from saccade.attention.masks import Mask
 from saccade.attention.positions import ALiBi, Rotary
 from saccade.attention.scores import Score, resolve_score
+from saccade.attention.watching.edit import Shared
 from saccade.attention.weights import Weights, resolve_weights
 from saccade.errors import OptionError, ShapeError
 

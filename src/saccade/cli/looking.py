@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from rich.console import RenderableType
 
-from saccade.attention.overview import Progress
+from saccade.attention.watching.overview import Progress
 from saccade.cli.options import console, progress
 from saccade.errors import OptionError, UnknownNameError
 from saccade.lens.causal import find_places

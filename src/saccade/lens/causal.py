@@ -1,7 +1,7 @@
 """Before and after a change: what an output depends on.
 
 Attention weights say where a head looked. Whether the output depends on that look is seen by running the model
-without it (``saccade.attention.edit``) and comparing: the output, and the probability of each of its tokens.
+without it (``saccade.attention.watching.edit``) and comparing: the output, and the probability of each of its tokens.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from saccade.attention import Overview
-from saccade.attention.overview import Progress
-from saccade.attention.trace import WEIGHTS_LIMIT
+from saccade.attention.watching.overview import Progress
+from saccade.attention.watching.trace import WEIGHTS_LIMIT
 from saccade.errors import OptionError, UnknownNameError
 from saccade.lens.axis import Axis
 from saccade.lens.drawing import label

@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 from matplotlib.figure import Figure
 
-from saccade.attention.overview import Progress
+from saccade.attention.watching.overview import Progress
 from saccade.errors import OptionError
 from saccade.lens.axis import Axis
 from saccade.lens.drawing import GAP, MARGIN, Page, label, quiet, save

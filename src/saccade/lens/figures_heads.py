@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
-from saccade.attention.overview import Progress
+from saccade.attention.watching.overview import Progress
 from saccade.errors import OptionError
 from saccade.lens.drawing import GAP, MARGIN, Page, quiet
 from saccade.lens.figure_parts import Array, ThemeName, as_array, drawn, is_dark, scale_end

@@ -15,7 +15,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from saccade.attention import Trace
-from saccade.attention.overview import Progress
+from saccade.attention.watching.overview import Progress
 from saccade.errors import OptionError, ShapeError
 
 __all__ = ["distance", "entropy", "matching", "reduce_heads", "rollout"]

@@ -26,9 +26,9 @@ from torch import Tensor
 
 from saccade.attention import Link as Weighted
 from saccade.attention import Overview, Trace, Watch
-from saccade.attention.overview import Progress, Reduce
-from saccade.attention.trace import WEIGHTS_LIMIT
-from saccade.attention.watch import SEEN
+from saccade.attention.watching.overview import Progress, Reduce
+from saccade.attention.watching.trace import WEIGHTS_LIMIT
+from saccade.attention.watching.watch import SEEN
 from saccade.errors import FileError, OptionError, SaccadeError, ShapeError, TooLargeError, UnknownNameError
 from saccade.lens import measures
 from saccade.lens.axis import Axis, choose_axes, looks_elsewhere

@@ -17,7 +17,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from saccade.attention import Overview
-from saccade.attention.overview import Progress, Reduce
+from saccade.attention.watching.overview import Progress, Reduce
 from saccade.errors import OptionError, TooLargeError
 from saccade.lens.measures import reduce_heads
 from saccade.lens.view import Head, View

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from rich.console import RenderableType
 from rich.text import Text
 
-from saccade.attention.watch import Rows
+from saccade.attention.watching.watch import Rows
 from saccade.data.digits import read_digits
 from saccade.data.images import (
     IDX_IMAGES,

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 import torch
 
 from saccade.attention import edit
-from saccade.attention.watch import Rows
+from saccade.attention.watching.watch import Rows
 from saccade.data.lines import read_lines
 from saccade.errors import OptionError
 from saccade.lens.causal import Change, Scored, describe_changes, find_places, replace_word

@@ -15,7 +15,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from saccade.attention import Trace, watch
-from saccade.attention.watch import Rows
+from saccade.attention.watching.watch import Rows
 from saccade.data.labelled import TABLES, LabelledText, read_unlabelled
 from saccade.errors import OptionError
 from saccade.lens.axis import Axis

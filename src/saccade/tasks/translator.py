@@ -16,7 +16,7 @@ from rich.text import Text
 from torch import Tensor
 
 from saccade.attention import Trace, watch
-from saccade.attention.watch import Rows
+from saccade.attention.watching.watch import Rows
 from saccade.decoding import Hypothesis, sequence_log_probabilities, token_log_probabilities
 from saccade.errors import OptionError
 from saccade.lens.heatmap_terminal import TerminalHeatmap

@@ -17,7 +17,7 @@ from rich.text import Text
 from torch import Tensor
 
 from saccade.attention import watch
-from saccade.attention.watch import Rows
+from saccade.attention.watching.watch import Rows
 from saccade.data.tagged import CONLLU, TaggedSentence, read_tagged
 from saccade.errors import OptionError
 from saccade.lens import view_terminal

@@ -14,9 +14,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from saccade.attention.equation import Call
-from saccade.attention.foreign_call import NO_NUMBERS, has_no_numbers, softmax_of
 from saccade.attention.masks import Mask, dense, padding, rule
 from saccade.attention.scores import ScaledDot
+from saccade.attention.watching.foreign.call import NO_NUMBERS, has_no_numbers, softmax_of
 
 __all__ = ["call_of_function", "call_of_layer", "call_of_module", "has_own_forward", "is_torch_fast"]
 

@@ -18,7 +18,7 @@ from jaxtyping import Float, Shaped
 from torch import Tensor
 
 from saccade.attention.equation import Call
-from saccade.attention.overview import Overview, Progress, Reduce, pool
+from saccade.attention.watching.overview import Overview, Progress, Reduce, pool
 from saccade.errors import OptionError, ShapeError, StaleTraceError, TooLargeError
 
 __all__ = ["Link", "Trace"]

@@ -19,9 +19,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from saccade.attention.equation import Call
-from saccade.attention.foreign import Forwards, Run, add_hooks, is_foreign, remove_hooks
-from saccade.attention.foreign_steps import Steps, Within, keep_foreign
-from saccade.attention.trace import Trace, keep
+from saccade.attention.watching.foreign.forwards import Forwards, Run, add_hooks, is_foreign, remove_hooks
+from saccade.attention.watching.foreign.steps import Steps, Within, keep_foreign
+from saccade.attention.watching.trace import Trace, keep
 from saccade.errors import OptionError, UnknownNameError
 
 __all__ = ["Watch", "watch"]

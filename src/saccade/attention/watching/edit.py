@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from saccade.attention.masks import Mask
 from saccade.attention.scores import Score
-from saccade.attention.watch import name_of
+from saccade.attention.watching.watch import name_of
 from saccade.attention.weights import Weights
 from saccade.errors import OptionError, UnknownNameError
 

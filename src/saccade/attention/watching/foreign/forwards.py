@@ -2,11 +2,11 @@
 
 While someone watches, two things are known of a thread: which modules' forwards are running (``Forwards``, by
 hooks), and, while those of other people run, each call of torch's attention (``_Mode``, a torch function mode). The
-call runs as it always does; afterwards its arguments are translated into a ``Call`` of ours (``foreign_call``).
+call runs as it always does; afterwards its arguments are translated into a ``Call`` of ours (``call``).
 
 A mode makes torch's own ``nn.MultiheadAttention`` and ``nn.TransformerEncoder`` leave the fast path that they take
 when nobody looks. So the mode is taken away while these run, and their queries and keys are computed a second time
-from their arguments (``foreign_heads``): the output stays the one that they always give.
+from their arguments (``torch_modules``): the output stays the one that they always give.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 from torch.overrides import TorchFunctionMode
 from torch.utils.hooks import RemovableHandle
 
-from saccade.attention import foreign_heads
 from saccade.attention.equation import Call
-from saccade.attention.foreign_call import call_of_sdpa
+from saccade.attention.watching.foreign import torch_modules
+from saccade.attention.watching.foreign.call import call_of_sdpa
 
 __all__ = ["Forwards", "Run", "add_hooks", "is_foreign", "remove_hooks"]
 
@@ -53,7 +53,7 @@ Show = Callable[[list[Run], Call | str, nn.Module], None]
 
 def is_foreign(module: nn.Module) -> bool:
     """Whether attention may run in this module without showing itself."""
-    return _may_call(module) or foreign_heads.is_torch_fast(module)
+    return _may_call(module) or torch_modules.is_torch_fast(module)
 
 
 def _may_call(module: nn.Module) -> bool:
@@ -77,12 +77,12 @@ class Forwards(threading.local):
         place = _take_out(self._mode)
         self._last_number = next(_numbers)
         self._runs.append(Run(self._last_number, module, place))
-        if not foreign_heads.is_torch_fast(module):
+        if not torch_modules.is_torch_fast(module):
             _put_back(self._mode, _num_modes() if place is None and _may_call(module) else place)
 
     def look(self, module: nn.Module, arguments: tuple[Any, ...], named: dict[str, Any], output: object) -> None:
         """A forward hook: torch's own attention is seen after it has run."""
-        if foreign_heads.is_torch_fast(module) and any(run.module is module for run in self._runs):
+        if torch_modules.is_torch_fast(module) and any(run.module is module for run in self._runs):
             self._see_torch_module(module, arguments, named)
 
     def end(self, module: nn.Module, arguments: object, output: object) -> None:
@@ -106,13 +106,13 @@ class Forwards(threading.local):
             self._show(self._runs, call, self._runs[-1].module)
 
     def _see_torch_module(self, module: nn.Module, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
-        call: Call | str = foreign_heads.OWN_FORWARD
-        is_known = not foreign_heads.has_own_forward(module)
+        call: Call | str = torch_modules.OWN_FORWARD
+        is_known = not torch_modules.has_own_forward(module)
         if isinstance(module, nn.MultiheadAttention):
-            call = foreign_heads.call_of_module(module, *arguments, **named) if is_known else call
+            call = torch_modules.call_of_module(module, *arguments, **named) if is_known else call
             self._show(self._runs, call, module)
         elif isinstance(module, nn.TransformerEncoderLayer) and not self._saw_within(module):
-            call = foreign_heads.call_of_layer(module, *arguments, **named) if is_known else call
+            call = torch_modules.call_of_layer(module, *arguments, **named) if is_known else call
             self._show(self._runs, call, module.self_attn)
 
     def _saw_within(self, layer: nn.TransformerEncoderLayer) -> bool:
@@ -136,7 +136,7 @@ class _Mode(TorchFunctionMode):
             if not _is_own(sys._getframe(1)):
                 self._see_call(call_of_sdpa(*args, **(kwargs or {})))
         elif func is F.multi_head_attention_forward:
-            self._see_call(foreign_heads.call_of_function(*args, **(kwargs or {})))
+            self._see_call(torch_modules.call_of_function(*args, **(kwargs or {})))
         return output
 
 

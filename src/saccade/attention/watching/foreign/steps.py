@@ -17,8 +17,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from saccade.attention.equation import Call
-from saccade.attention.foreign_call import FLOOR
-from saccade.attention.trace import Trace, keep
+from saccade.attention.watching.foreign.call import FLOOR
+from saccade.attention.watching.trace import Trace, keep
 
 __all__ = ["Step", "Steps", "Within", "keep_foreign", "step_between"]
 

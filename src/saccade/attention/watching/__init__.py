@@ -1,0 +1,1 @@
+"""Watching attention while it runs, reading what was seen, and editing it."""
