@@ -31,7 +31,7 @@ from sacrebleu.metrics.bleu import BLEU
 
 import saccade
 from saccade.data.pairs import Pair
-from saccade.lens.pictures import save
+from saccade.lens.figures.canvas import save
 from saccade.tasks.bundle import bundle_recipe
 from saccade.tasks.translation_data import TranslationData, read_given
 

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.terminal_theme import DEFAULT_TERMINAL_THEME
 
 from saccade.lens import EXAMPLES
-from saccade.lens.terminal import print_walkthrough
+from saccade.lens.terminal.walkthrough import print_walkthrough
 
 WIDTH = 113  # wide enough for the table of a query in one piece
 

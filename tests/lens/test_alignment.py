@@ -17,13 +17,13 @@ from saccade.lens.alignment import (
     rank_alignments,
 )
 from saccade.lens.cooccurrence import cooccurrence_links
-from saccade.lens.links import Link, agreement, hard_links
+from saccade.lens.links import WordLink, agreement, hard_links
 from saccade.lens.words import merge
 
 # the black cat ate the mouse / le chat noir a mangé la souris
 ENGLISH = ["the", "black", "cat", "ate", "the", "mouse"]
 FRENCH = ["le", "chat", "noir", "a", "mangé", "la", "souris"]
-GOLD: set[Link] = {(0, 0), (2, 1), (1, 2), (3, 3), (3, 4), (4, 5), (5, 6)}
+GOLD: set[WordLink] = {(0, 0), (2, 1), (1, 2), (3, 3), (3, 4), (4, 5), (5, 6)}
 
 
 def forced_pass(sharpness: float = 20.0) -> saccade.Trace:
@@ -92,7 +92,7 @@ def test_pieces_are_merged_before_links_are_read() -> None:
     assert hard_links(merge(matrix, [0, 1, 1], [0, 0, 1])) == {(1, 0), (0, 1)}
 
 
-def corpus(num_pairs: int = 40, num_words: int = 23) -> tuple[list[list[int]], list[list[int]], list[set[Link]]]:
+def corpus(num_pairs: int = 40, num_words: int = 23) -> tuple[list[list[int]], list[list[int]], list[set[WordLink]]]:
     """Sentences of different words, translated word by word into reversed order; word w becomes 100 + w."""
     generator = torch.Generator().manual_seed(0)
     sources, targets, gold = [], [], []
@@ -105,7 +105,7 @@ def corpus(num_pairs: int = 40, num_words: int = 23) -> tuple[list[list[int]], l
     return sources, targets, gold
 
 
-def attention_of_habits(lengths: list[Lengths], gold: list[set[Link]]) -> dict[str, Tensor]:
+def attention_of_habits(lengths: list[Lengths], gold: list[set[WordLink]]) -> dict[str, Tensor]:
     """Two layers of three heads: diffuse, diagonal, resting on END; and diagonal, the aligner, diffuse with noise."""
     generator = torch.Generator().manual_seed(1)
     longest = max(max(length) for length in lengths)

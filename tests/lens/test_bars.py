@@ -6,8 +6,8 @@ import pytest
 from matplotlib.patches import Rectangle
 
 from saccade.errors import OptionError
-from saccade.lens.bars import bars
-from saccade.lens.drawing import Label
+from saccade.lens.figures.artists import Label
+from saccade.lens.figures.bars import bars
 
 
 def test_a_bar_is_as_long_as_its_value() -> None:

@@ -22,11 +22,10 @@ from torch import Tensor
 
 import saccade
 from saccade.errors import OptionError, ShapeError, UnknownNameError
-from saccade.lens import figure_parts
-from saccade.lens.drawing import label
-from saccade.lens.figures import FIGURES, save
-from saccade.lens.ramp import contrast
-from saccade.lens.ramp import theme as theme_of
+from saccade.lens.colours import contrast
+from saccade.lens.colours import theme as theme_of
+from saccade.lens.figures import FIGURES, drawable
+from saccade.lens.figures.canvas import label, save
 from saccade.lens.view import View, view
 
 HEADS, WIDTH = 3, 4
@@ -282,7 +281,7 @@ def _pooled(weights: Tensor) -> Tensor:
 
 
 def test_too_many_weights_for_words_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(figure_parts, "WEIGHTS_LIMIT", 401 * 400)
+    monkeypatch.setattr(drawable, "WEIGHTS_LIMIT", 401 * 400)
     trace, _ = watched(401, 401)
     assert view({"h": trace}, tokens(401)).figure("heatmap", words=True)  # tokens that are words need no merging
     shown = view({"h": trace}, tokens(401), words=[0, *range(400)])

@@ -12,7 +12,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from saccade.errors import OptionError, ShapeError
-from saccade.lens.heatmap_terminal import TerminalHeatmap
+from saccade.lens.terminal.heatmap import TerminalHeatmap
 
 
 def printed(heatmap: TerminalHeatmap, width: int = 80, encoding: str = "utf-8") -> list[str]:

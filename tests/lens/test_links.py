@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from saccade.errors import FileError, ShapeError
 from saccade.lens.links import (
     GoldLinks,
-    Link,
+    WordLink,
     agreement,
     alignment_scores,
     hard_links,
@@ -43,7 +43,7 @@ def test_pharaoh_by_hand() -> None:
 
 
 @given(LINKS, LINKS)
-def test_pharaoh_round_trip(sure: frozenset[Link], possible: frozenset[Link]) -> None:
+def test_pharaoh_round_trip(sure: frozenset[WordLink], possible: frozenset[WordLink]) -> None:
     gold = GoldLinks(sure, possible)
     assert read_pharaoh(write_pharaoh(gold)) == gold
 
@@ -89,7 +89,7 @@ def test_error_rate_is_of_the_corpus_not_a_mean_of_sentences() -> None:
 
 
 @given(LINKS)
-def test_the_truth_has_no_error(links: frozenset[Link]) -> None:
+def test_the_truth_has_no_error(links: frozenset[WordLink]) -> None:
     assert alignment_scores([links], [GoldLinks(links)]) == (1, 1, 0)
 
 

@@ -17,9 +17,9 @@ import torch
 from saccade.attention import attend, causal, watch
 from saccade.errors import OptionError, ShapeError, TooLargeError, UnknownNameError
 from saccade.lens import page
+from saccade.lens.colours import ramp
 from saccade.lens.page import fragment_of, page_of
 from saccade.lens.page.pack import STEPS, Matrix, exponential, pack
-from saccade.lens.ramp import ramp
 from saccade.lens.view import View, view
 
 HOSTILE = [

@@ -20,8 +20,9 @@ from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 
 from saccade.errors import FileError, OptionError, ShapeError, TooLargeError
-from saccade.lens.pictures import heatmap, save
-from saccade.lens.ramp import ramp, theme
+from saccade.lens.colours import ramp, theme
+from saccade.lens.figures.canvas import save
+from saccade.lens.figures.matrix import heatmap
 
 WEIGHTS = torch.tensor([[0.9, 0.1, 0.0], [0.25, 0.004, 0.746]])
 ROWS, COLUMNS = ["le", "chat"], ["the", "black", "cat"]

@@ -24,7 +24,7 @@ import saccade
 from saccade.cli import main
 from saccade.data.lines import read_lines
 from saccade.data.paths import resolve_path
-from saccade.lens.pictures import heatmap
+from saccade.lens.figures.matrix import heatmap
 from saccade.models import Config
 from saccade.tasks.answer import Answer
 from saccade.tasks.predictor import Predictor

@@ -28,8 +28,8 @@ from saccade.cli.options import (
     resolve_device,
 )
 from saccade.errors import OptionError
+from saccade.lens.figures.canvas import save
 from saccade.lens.links import GoldLinks, alignment_scores
-from saccade.lens.pictures import save
 from saccade.tasks.bundle import open_model
 from saccade.tasks.gold import GoldPair
 from saccade.tasks.task import Evaluation

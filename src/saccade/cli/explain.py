@@ -10,8 +10,8 @@ import typer
 from rich.console import Console
 
 from saccade.errors import OptionError, UnknownNameError
-from saccade.lens import EXAMPLES, Document, read_document
-from saccade.lens.terminal import print_walkthrough
+from saccade.lens import EXAMPLES, WalkDocument, read_document
+from saccade.lens.terminal.walkthrough import print_walkthrough
 
 __all__ = ["explain"]
 
@@ -53,7 +53,7 @@ def explain(
         print_walkthrough(walk, Console(highlight=False), row)
 
 
-def _document(file: Path | None, example: str | None) -> Document:
+def _document(file: Path | None, example: str | None) -> WalkDocument:
     if file is not None and example is not None:
         raise OptionError(f"Both the file {file} and the example {example!r} are given; choose one.")
     if file is not None:
@@ -64,7 +64,7 @@ def _document(file: Path | None, example: str | None) -> Document:
     return EXAMPLES[name]
 
 
-def _with_options(document: Document, options: dict[str, Any]) -> Document:
+def _with_options(document: WalkDocument, options: dict[str, Any]) -> WalkDocument:
     chosen = {name: value for name, value in options.items() if value is not None}
     if "score" in chosen:
         chosen.setdefault("scale", None)  # a score asked for by name is taken as it is

@@ -21,7 +21,7 @@ from saccade.cli.options import (
 )
 from saccade.data.lines import read_lines
 from saccade.errors import OptionError
-from saccade.lens.pictures import save
+from saccade.lens.figures.canvas import save
 from saccade.lens.view import View
 from saccade.tasks.answer import Answer
 from saccade.tasks.bundle import open_model

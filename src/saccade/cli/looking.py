@@ -14,9 +14,10 @@ from saccade.attention.watching.overview import Progress
 from saccade.cli.options import console, progress
 from saccade.errors import OptionError, UnknownNameError
 from saccade.lens.causal import find_places
-from saccade.lens.figure_parts import MOST_TOKENS, describe
-from saccade.lens.heatmap_terminal import TerminalHeatmap
-from saccade.lens.pictures import heatmap, save
+from saccade.lens.figures.canvas import save
+from saccade.lens.figures.drawable import MOST_TOKENS
+from saccade.lens.figures.matrix import heatmap
+from saccade.lens.terminal.heatmap import TerminalHeatmap
 from saccade.lens.view import Head, View, share
 
 __all__ = ["VIEWS", "Wanted", "read_head", "read_part", "show_difference", "show_view"]
@@ -105,7 +106,7 @@ def show_difference(view: View, other: View, wanted: Wanted, layer: str, answers
     shown = console()
     for text in answers:
         shown.print(text, markup=False)
-    shown.print(f"{describe(view, name, wanted.head)}: the text less the other, and the weight in each", markup=False)
+    shown.print(f"{view.describe(name, wanted.head)}: the text less the other, and the weight in each", markup=False)
     matrices = [side.matrix(name, wanted.head, words=wanted.words) for side in (view, other)]
     width = max(map(len, found.rows))
     for place in found.values.abs().flatten().argsort(descending=True)[:_LARGEST_DIFFERENCES].tolist():
@@ -138,14 +139,14 @@ def _terminal(view: View, wanted: Wanted, name: str, row: int, bar: Progress) ->
     if wanted.is_part:
         rows, columns = view.rows[name].tokens[wanted.rows], view.columns[name].tokens[wanted.columns]
         part = view.tile(name, wanted.head, wanted.rows, wanted.columns)
-        return TerminalHeatmap(part.cpu(), rows, columns, describe(view, name, wanted.head))
+        return TerminalHeatmap(part.cpu(), rows, columns, view.describe(name, wanted.head))
     if wanted.view == "overview" or _size(view, name) > MOST_TOKENS:
         pooled = view.overview(name, wanted.head, _CELLS, progress=bar)
         (height, width), (tall, wide) = pooled.values.shape, pooled.cell
         rows, columns = [str(cell * tall) for cell in range(height)], [str(cell * wide) for cell in range(width)]
         # Among many keys every weight is small: shades on the scale up to 1 would all be blank.
         largest = float(pooled.values.max())
-        title = f"{describe(view, name, wanted.head)}: {pooled.label}, by position; of the largest, {largest:.3g}"
+        title = f"{view.describe(name, wanted.head)}: {pooled.label}, by position; of the largest, {largest:.3g}"
         return TerminalHeatmap(pooled.values.cpu() / (largest or 1.0), rows, columns, title)
     return view.terminal("heatmap", name=name, head=wanted.head, words=wanted.words)
 
@@ -155,7 +156,7 @@ def _picture(view: View, wanted: Wanted, name: str, row: int, path: Path, bar: P
     if wanted.is_part:
         rows, columns = view.rows[name].tokens[wanted.rows], view.columns[name].tokens[wanted.columns]
         part = view.tile(name, wanted.head, wanted.rows, wanted.columns)
-        save(heatmap(part, rows, columns, title=describe(view, name, wanted.head), dark=wanted.dark), path)
+        save(heatmap(part, rows, columns, title=view.describe(name, wanted.head), dark=wanted.dark), path)
         return
     kind = "heatmap" if wanted.view == "overview" else wanted.view
     if kind in ("grid", "entropy"):

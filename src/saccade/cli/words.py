@@ -10,7 +10,7 @@ import typer
 
 from saccade.cli.options import Model, console
 from saccade.errors import OptionError
-from saccade.lens.drawing import save
+from saccade.lens.figures.canvas import save
 from saccade.lens.words import visible
 from saccade.tasks.bundle import read_bundle
 from saccade.tasks.words import WordVectors, word_vectors

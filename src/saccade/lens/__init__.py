@@ -1,7 +1,7 @@
 """Looking at attention; tokens are plain lists of words."""
 
-from saccade.lens.document import Document, read_document
-from saccade.lens.examples import EXAMPLES
-from saccade.lens.walkthrough import Step, Walkthrough, walkthrough
+from saccade.lens.walk.document import WalkDocument, read_document
+from saccade.lens.walk.examples import EXAMPLES
+from saccade.lens.walk.walkthrough import Step, Walkthrough, walkthrough
 
-__all__ = ["EXAMPLES", "Document", "Step", "Walkthrough", "read_document", "walkthrough"]
+__all__ = ["EXAMPLES", "Step", "WalkDocument", "Walkthrough", "read_document", "walkthrough"]

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from saccade.attention import Trace
 from saccade.errors import OptionError, ShapeError, UnknownNameError
-from saccade.lens.links import Agreement, Link, agreement, hard_links
+from saccade.lens.links import Agreement, WordLink, agreement, hard_links
 from saccade.models.config import Config
 
 __all__ = [
@@ -102,7 +102,7 @@ def align(
 
 
 def rank_alignments(
-    candidates: Mapping[str, Weights], lengths: Sequence[Lengths], gold: Sequence[Collection[Link]]
+    candidates: Mapping[str, Weights], lengths: Sequence[Lengths], gold: Sequence[Collection[WordLink]]
 ) -> list[RankedChoice]:
     """Every attention, each head and the mean of all, the row that predicts and the row that reads: the best first.
 
@@ -124,7 +124,7 @@ def rank_alignments(
 
 
 def choose_alignment(
-    candidates: Mapping[str, Weights], lengths: Sequence[Lengths], gold: Sequence[Collection[Link]]
+    candidates: Mapping[str, Weights], lengths: Sequence[Lengths], gold: Sequence[Collection[WordLink]]
 ) -> AlignmentChoice:
     """The first of ``rank_alignments``."""
     return rank_alignments(candidates, lengths, gold)[0].choice
@@ -142,7 +142,7 @@ def _try(
     choice: AlignmentChoice,
     weights: Float[Tensor, "B H Q K"],
     lengths: Sequence[Lengths],
-    gold: Sequence[Collection[Link]],
+    gold: Sequence[Collection[WordLink]],
 ) -> RankedChoice:
     if not len(lengths) == len(gold) == len(weights):
         raise ShapeError(

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from saccade.errors import OptionError
 from saccade.lens.axis import Axis
-from saccade.lens.heatmap_terminal import left_aligned, line
+from saccade.lens.terminal.heatmap import left_aligned, line
 from saccade.lens.words import visible, visible_text
 
 __all__ = ["Change", "Scored", "find_places", "replace_word"]

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from saccade.errors import OptionError, ShapeError
-from saccade.lens.links import Link
+from saccade.lens.links import WordLink
 
 __all__ = ["cooccurrence_links"]
 
@@ -22,7 +22,9 @@ Ids = Sequence[int]
 NULL = -1
 
 
-def cooccurrence_links(sources: Sequence[Ids], targets: Sequence[Ids], *, iterations: int = 5) -> list[frozenset[Link]]:
+def cooccurrence_links(
+    sources: Sequence[Ids], targets: Sequence[Ids], *, iterations: int = 5
+) -> list[frozenset[WordLink]]:
     """For each sentence pair (as ids without START and END) the links that Model 1 gives in both directions.
 
     A word that occurs twice in its sentence is left out: the statistics know words, not places, and cannot tell

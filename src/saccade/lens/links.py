@@ -20,7 +20,7 @@ __all__ = [
     "Agreement",
     "AlignmentScores",
     "GoldLinks",
-    "Link",
+    "WordLink",
     "agreement",
     "alignment_scores",
     "hard_links",
@@ -29,7 +29,7 @@ __all__ = [
     "write_pharaoh",
 ]
 
-Link = tuple[int, int]  # (source, target)
+WordLink = tuple[int, int]  # (source, target)
 _PHARAOH = re.compile(r"([0-9]+)([-p?])([0-9]+)")
 
 
@@ -37,8 +37,8 @@ _PHARAOH = re.compile(r"([0-9]+)([-p?])([0-9]+)")
 class GoldLinks:
     """The true links of one sentence pair; every sure link is also possible."""
 
-    sure: frozenset[Link]
-    possible: frozenset[Link] = field(default=frozenset())
+    sure: frozenset[WordLink]
+    possible: frozenset[WordLink] = field(default=frozenset())
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "possible", self.possible | self.sure)
@@ -63,7 +63,7 @@ class AlignmentScores(NamedTuple):
     error_rate: float
 
 
-def hard_links(matrix: Float[Tensor, "T S"]) -> frozenset[Link]:
+def hard_links(matrix: Float[Tensor, "T S"]) -> frozenset[WordLink]:
     """For each target word its strongest source word, of equal ones the first; none for a row of zeros."""
     if matrix.ndim != 2:
         raise ShapeError(f"Links are read from a matrix (target, source); not from shape {tuple(matrix.shape)}.")
@@ -74,7 +74,9 @@ def hard_links(matrix: Float[Tensor, "T S"]) -> frozenset[Link]:
     return frozenset((source, target) for target, (source, weight) in enumerate(found) if weight > 0)
 
 
-def links_of_pieces(links: Iterable[Link], source_words: Sequence[int], target_words: Sequence[int]) -> frozenset[Link]:
+def links_of_pieces(
+    links: Iterable[WordLink], source_words: Sequence[int], target_words: Sequence[int]
+) -> frozenset[WordLink]:
     """The links of words as links of their pieces, every one to every one; ``words[i]`` is the word of piece i."""
     linked = frozenset(links)
     return frozenset(
@@ -87,8 +89,8 @@ def links_of_pieces(links: Iterable[Link], source_words: Sequence[int], target_w
 
 def read_pharaoh(line: str, where: str = "This alignment") -> GoldLinks:
     """One line of a file in Pharaoh format; an error begins with ``where`` the line was found."""
-    sure: set[Link] = set()
-    possible: set[Link] = set()
+    sure: set[WordLink] = set()
+    possible: set[WordLink] = set()
     for word in line.split():
         match = _PHARAOH.fullmatch(word)
         if match is None:
@@ -98,7 +100,7 @@ def read_pharaoh(line: str, where: str = "This alignment") -> GoldLinks:
     return GoldLinks(frozenset(sure), frozenset(possible))
 
 
-def write_pharaoh(links: Iterable[Link] | GoldLinks) -> str:
+def write_pharaoh(links: Iterable[WordLink] | GoldLinks) -> str:
     """One line in Pharaoh format, in the order of the target words."""
     gold = links if isinstance(links, GoldLinks) else GoldLinks(frozenset(links))
     ordered = sorted(gold.possible, key=lambda link: (link[1], link[0]))
@@ -106,8 +108,8 @@ def write_pharaoh(links: Iterable[Link] | GoldLinks) -> str:
 
 
 def agreement(
-    links: Sequence[Collection[Link]],
-    gold: Sequence[Collection[Link]],
+    links: Sequence[Collection[WordLink]],
+    gold: Sequence[Collection[WordLink]],
     words: Sequence[Collection[int]] | None = None,
 ) -> Agreement:
     """Over a corpus: of the target words with a gold link, those that are linked, and to gold only.
@@ -126,7 +128,7 @@ def agreement(
     return Agreement(right, total)
 
 
-def alignment_scores(links: Sequence[Collection[Link]], gold: Sequence[GoldLinks]) -> AlignmentScores:
+def alignment_scores(links: Sequence[Collection[WordLink]], gold: Sequence[GoldLinks]) -> AlignmentScores:
     """Precision, recall and alignment error rate (Och & Ney 2003) over a corpus.
 
     With A the links found, S the sure and P the possible ones: |A∩P| / |A|, |A∩S| / |S| and

@@ -24,8 +24,7 @@ import safetensors.torch
 from jaxtyping import Float
 from torch import Tensor
 
-from saccade.attention import Link as Weighted
-from saccade.attention import Overview, Trace, Watch
+from saccade.attention import Link, Overview, Trace, Watch
 from saccade.attention.watching.overview import Progress, Reduce
 from saccade.attention.watching.trace import WEIGHTS_LIMIT
 from saccade.attention.watching.watch import SEEN
@@ -33,7 +32,7 @@ from saccade.errors import FileError, OptionError, SaccadeError, ShapeError, Too
 from saccade.lens import measures
 from saccade.lens.axis import Axis, choose_axes, looks_elsewhere
 from saccade.lens.files import write_file
-from saccade.lens.links import Link
+from saccade.lens.links import WordLink
 from saccade.lens.words import merge
 
 if TYPE_CHECKING:
@@ -69,7 +68,7 @@ class View:
     rows: Mapping[str, Axis]
     columns: Mapping[str, Axis]
     batch: int = 0
-    gold: frozenset[Link] | None = None  # the true links of words, as (column, row)
+    gold: frozenset[WordLink] | None = None  # the true links of words, as (column, row)
 
     @property
     def names(self) -> list[str]:
@@ -77,6 +76,13 @@ class View:
 
     def heads(self, name: str) -> int:
         return self._trace(name).shape[1]
+
+    def describe(self, name: str, head: Head) -> str:
+        """An attention and which of its heads: the title of a picture that is given none."""
+        if isinstance(head, int):
+            return f"{name}, head {head}"
+        count = self.heads(name)
+        return name if count == 1 else f"{name}, {head} of {count} heads"
 
     def kind(self, name: str) -> Kind:
         """Of other keys: "cross"; of its own, "causal" if no query has a weight for what follows it, else "self"."""
@@ -145,13 +151,13 @@ class View:
             return every[head]
         return measures.reduce_heads(iter(every), head)
 
-    def top(self, name: str, row: int, k: int = 5, head: Head = "mean", *, words: bool = False) -> list[Weighted]:
+    def top(self, name: str, row: int, k: int = 5, head: Head = "mean", *, words: bool = False) -> list[Link]:
         """The k keys that one query takes most from, the strongest first: (column, weight)."""
         if k < 1:
             raise OptionError(f"top() takes k of at least 1; not {k}.")
         weights = self.one_row(name, row, head, words=words)
         best = weights.topk(min(k, len(weights)))
-        return [Weighted(int(place), float(weight)) for place, weight in zip(best.indices, best.values, strict=True)]
+        return [Link(int(place), float(weight)) for place, weight in zip(best.indices, best.values, strict=True)]
 
     def overview(
         self,
@@ -252,8 +258,8 @@ class View:
         return FIGURES[kind](self, **_fitting(f"A {kind} figure", FIGURES[kind], options))
 
     def terminal(self, kind: str = "heatmap", **options: Any) -> RenderableType:
-        """What ``rich`` prints; the kinds and their options are those of ``saccade.lens.view_terminal.TERMINAL``."""
-        from saccade.lens.view_terminal import TERMINAL
+        """What ``rich`` prints; the kinds and their options are those of ``saccade.lens.terminal.views.TERMINAL``."""
+        from saccade.lens.terminal.views import TERMINAL
 
         if kind not in TERMINAL:
             raise UnknownNameError("kind of view in the terminal", kind, TERMINAL)
@@ -270,7 +276,7 @@ class View:
 
     def save(self, path: Path | str, kind: str = "heatmap", **options: Any) -> Path:
         """Write the interactive page as ``.html``, or a figure of this kind as ``.png``, ``.svg`` or ``.pdf``."""
-        from saccade.lens.figures import save
+        from saccade.lens.figures.canvas import save
 
         path = Path(path)
         if path.suffix.lower() in (".html", ".htm"):
@@ -346,7 +352,7 @@ def view(
     words: Sequence[int | None] | None = None,
     source_words: Sequence[int | None] | None = None,
     batch: int = 0,
-    gold: Iterable[Link] | None = None,
+    gold: Iterable[WordLink] | None = None,
 ) -> View:
     """What a watched model looked at, with its tokens: ``saccade.view(seen, tokens)``.
 

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr
 from starlette.responses import Response
 
-from saccade.lens import EXAMPLES, Document
+from saccade.lens import EXAMPLES, WalkDocument
 from saccade.serving.asked import Asked, answered
 from saccade.serving.refusals import Refused
 from saccade.serving.state import state_of
@@ -41,7 +41,7 @@ def presets() -> dict[str, Any]:
 
 
 @router.post("/walkthrough")
-async def walk(request: Request, document: Document) -> Response:
+async def walk(request: Request, document: WalkDocument) -> Response:
     """Every step of attention with these numbers: the form of ``saccade explain --json``."""
 
     def compute(_: Asked[bytes]) -> bytes:

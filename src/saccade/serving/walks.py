@@ -19,14 +19,14 @@ from saccade.attention import SCORES, MultiHead, edit, editable, watch
 from saccade.attention.equation import Call
 from saccade.attention.weights import WEIGHTS
 from saccade.errors import OptionError, TooLargeError
-from saccade.lens.document import MAX_OUTPUT, MAX_POSITIONS, MAX_WIDTH, Document
+from saccade.lens.walk.document import MAX_OUTPUT, MAX_POSITIONS, MAX_WIDTH, WalkDocument
 from saccade.serving.looks import Look
 from saccade.tasks.predictor import Predictor
 
 __all__ = ["head_document"]
 
 
-def head_document(look: Look, name: str, head: int, rows: range | None) -> Document:
+def head_document(look: Look, name: str, head: int, rows: range | None) -> WalkDocument:
     """In the model's thread: the numbers of one head, for all rows or for some."""
     row_axis, column_axis = look.view.axes(name)
     rows = range(len(row_axis)) if rows is None else rows
@@ -40,7 +40,7 @@ def head_document(look: Look, name: str, head: int, rows: range | None) -> Docum
     width = max(call.key.shape[-1], call.value.shape[-1])
     if width > MAX_WIDTH:
         raise TooLargeError(f"The heads of {name} are {width} wide; a walk takes at most {MAX_WIDTH}.")
-    return Document(
+    return WalkDocument(
         queries=_rows(call.query[0, 0][rows.start : rows.stop]),
         keys=_rows(call.key[0, 0]),
         values=_rows(call.value[0, 0]),

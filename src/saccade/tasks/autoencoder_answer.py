@@ -18,10 +18,10 @@ from rich.text import Text
 from saccade.attention import watch
 from saccade.decoding import token_log_probabilities
 from saccade.errors import OptionError
-from saccade.lens.bars import bars
 from saccade.lens.causal import replace_word
-from saccade.lens.image_terminal import TerminalImages
-from saccade.lens.overlays import images_side_by_side
+from saccade.lens.figures.bars import bars
+from saccade.lens.figures.overlays import images_side_by_side
+from saccade.lens.terminal.images import TerminalImages
 from saccade.lens.view import View, view
 from saccade.models import Config
 from saccade.models.autoencoder import PatchAutoencoder

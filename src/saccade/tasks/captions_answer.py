@@ -14,8 +14,9 @@ from rich.text import Text
 
 from saccade.data.images import Pixels
 from saccade.decoding import Hypothesis, token_log_probabilities
-from saccade.lens.image_terminal import TerminalImages
-from saccade.lens.overlays import Overlay, overlays
+from saccade.lens.figures.overlays import overlays
+from saccade.lens.images import Overlay
+from saccade.lens.terminal.images import TerminalImages
 from saccade.lens.view import View
 from saccade.models.captioner import Captioner, CaptionerConfig
 from saccade.tasks.answer import Answer

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from saccade.data.grammar import Example, content_words
 from saccade.data.pairs import Pair
-from saccade.lens.links import Link
+from saccade.lens.links import WordLink
 from saccade.text import Tokenizer
 
 __all__ = ["GoldPair", "from_characters", "from_grammar", "from_pair", "spaced_words", "token_links", "word_agreement"]
@@ -27,7 +27,7 @@ class GoldPair:
     line: int  # in the person's file, counted from 1
     source_words: tuple[Span, ...] = ()
     target_words: tuple[Span, ...] = ()
-    links: frozenset[Link] | None = None  # of words: (source, target)
+    links: frozenset[WordLink] | None = None  # of words: (source, target)
     content: frozenset[int] = frozenset()  # the target words that count when alignment is judged
     kind: str = ""  # of sentence, in the built-in corpus
 
@@ -64,7 +64,7 @@ def from_characters(pair: Pair) -> GoldPair:
     return GoldPair(pair.source, pair.target, pair.line, source, target, links, frozenset(range(len(target))))
 
 
-def token_links(pair: GoldPair, source: Tokenizer, target: Tokenizer) -> frozenset[Link] | None:
+def token_links(pair: GoldPair, source: Tokenizer, target: Tokenizer) -> frozenset[WordLink] | None:
     """The links of a pair between the tokens that its words are made of; None where no links are known."""
     if pair.links is None:
         return None

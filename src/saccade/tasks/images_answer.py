@@ -27,8 +27,8 @@ from saccade.data.images import (
 )
 from saccade.data.paths import resolve_path
 from saccade.errors import FileError, OptionError
-from saccade.lens.image_terminal import TerminalImages
-from saccade.lens.overlays import overlays
+from saccade.lens.figures.overlays import overlays
+from saccade.lens.terminal.images import TerminalImages
 from saccade.lens.view import View
 from saccade.models import VisionConfig
 from saccade.tasks.answer import Answer

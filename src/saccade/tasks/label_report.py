@@ -8,10 +8,10 @@ import numpy as np
 from jaxtyping import Int
 from matplotlib.figure import Figure
 
-from saccade.lens.bars import bars
-from saccade.lens.drawing import label
-from saccade.lens.panel import Scale, places
-from saccade.lens.pictures import draw_matrix
+from saccade.lens.figures.bars import bars
+from saccade.lens.figures.canvas import label
+from saccade.lens.figures.matrix import draw_matrix
+from saccade.lens.figures.panel import Scale, places
 from saccade.tasks.label_scores import BINS, Bin, LabelScore, calibration_error
 
 __all__ = ["confusion_figure", "confusion_lines", "label_lines", "reliability_figure"]

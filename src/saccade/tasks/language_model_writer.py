@@ -16,7 +16,7 @@ from rich.text import Text
 from saccade.attention import watch
 from saccade.attention.watching.watch import Rows
 from saccade.errors import OptionError
-from saccade.lens.heatmap_terminal import TerminalHeatmap
+from saccade.lens.terminal.heatmap import TerminalHeatmap
 from saccade.lens.view import View, view
 from saccade.tasks.answer import Answer
 from saccade.tasks.generation import (

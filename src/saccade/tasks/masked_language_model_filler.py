@@ -19,7 +19,7 @@ from torch import Tensor
 from saccade.attention import watch
 from saccade.attention.watching.watch import Rows
 from saccade.errors import OptionError
-from saccade.lens.heatmap_terminal import TerminalHeatmap
+from saccade.lens.terminal.heatmap import TerminalHeatmap
 from saccade.lens.view import View, view
 from saccade.lens.words import visible
 from saccade.models import Config, EncoderOnly

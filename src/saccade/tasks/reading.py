@@ -12,7 +12,7 @@ from torch import Tensor
 from saccade.attention import Trace
 from saccade.lens.alignment import AlignmentChoice, Lengths, Weights, align, choose_alignment
 from saccade.lens.cooccurrence import cooccurrence_links
-from saccade.lens.links import Link
+from saccade.lens.links import WordLink
 
 __all__ = ["choose_reading", "read_alignment", "written_out"]
 
@@ -29,7 +29,7 @@ class _Ids(Protocol):
 
 
 def choose_reading(
-    seen: Mapping[str, Trace], pairs: Sequence[_Ids], links: Sequence[frozenset[Link] | None]
+    seen: Mapping[str, Trace], pairs: Sequence[_Ids], links: Sequence[frozenset[WordLink] | None]
 ) -> AlignmentChoice | None:
     """The attention, heads and row that agree best with the known links, or with what co-occurs; None without any."""
     candidates = _cross(seen)

@@ -19,8 +19,8 @@ from saccade.attention.watching.watch import Rows
 from saccade.data.labelled import TABLES, LabelledText, read_unlabelled
 from saccade.errors import OptionError
 from saccade.lens.axis import Axis
-from saccade.lens.bars import bars
-from saccade.lens.ramp import ramp, theme
+from saccade.lens.colours import ramp, theme
+from saccade.lens.figures.bars import bars
 from saccade.lens.view import View, view
 from saccade.lens.words import visible
 from saccade.tasks.answer import Answer

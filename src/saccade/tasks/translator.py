@@ -19,9 +19,9 @@ from saccade.attention import Trace, watch
 from saccade.attention.watching.watch import Rows
 from saccade.decoding import Hypothesis, sequence_log_probabilities, token_log_probabilities
 from saccade.errors import OptionError
-from saccade.lens.heatmap_terminal import TerminalHeatmap
-from saccade.lens.links import Link, hard_links, write_pharaoh
-from saccade.lens.pictures import heatmap
+from saccade.lens.figures.matrix import heatmap
+from saccade.lens.links import WordLink, hard_links, write_pharaoh
+from saccade.lens.terminal.heatmap import TerminalHeatmap
 from saccade.lens.view import View, view
 from saccade.lens.words import merge
 from saccade.tasks.answer import Answer
@@ -67,7 +67,7 @@ class Attention:
         return None if self.pieces is None else merge(self.pieces, self.target_words, self.source_words)
 
     @property
-    def links(self) -> frozenset[Link]:
+    def links(self) -> frozenset[WordLink]:
         """Each target word with its strongest source word, counted as in files of links: separated by spaces."""
         if self.pieces is None:
             return frozenset()

@@ -20,10 +20,10 @@ from saccade.attention import watch
 from saccade.attention.watching.watch import Rows
 from saccade.data.tagged import CONLLU, TaggedSentence, read_tagged
 from saccade.errors import OptionError
-from saccade.lens import view_terminal
-from saccade.lens.drawing import label
-from saccade.lens.panel import Scale, places
-from saccade.lens.pictures import draw_matrix
+from saccade.lens.figures.canvas import label
+from saccade.lens.figures.matrix import draw_matrix
+from saccade.lens.figures.panel import Scale, places
+from saccade.lens.terminal import views as view_terminal
 from saccade.lens.view import View, view
 from saccade.lens.words import visible
 from saccade.tasks.answer import Answer

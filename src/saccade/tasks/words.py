@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 from saccade.errors import OptionError, UnknownNameError
-from saccade.lens.drawing import GAP, MARGIN, Page, label, quiet
+from saccade.lens.figures.canvas import GAP, MARGIN, drawing, label
 from saccade.models.layers import OneHot, WordEmbedding
 from saccade.tasks.tagging import Tagging
 from saccade.tasks.task import Bundle, Task
@@ -53,8 +53,7 @@ class WordMap(NamedTuple):
 
     def figure(self, *, named: Sequence[str] = (), dark: bool = False) -> Figure:
         """The words at their places; those that were asked for stand out."""
-        with quiet():
-            page = Page(dark=dark)
+        with drawing(dark=dark) as page:
             title = f"{len(self.words)} words, {100 * self.share:.0f}% of their variance"
             _, height = page.measure_title(title)
             page.resize(_MAP_SIZE + 2 * MARGIN, _MAP_SIZE + 2 * MARGIN + height)

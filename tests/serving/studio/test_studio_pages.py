@@ -14,7 +14,7 @@ from playwright.sync_api import Page, expect
 from servers import Runner, Running
 from studio_pages import OpenStudio, held, violations
 
-from saccade.lens.ramp import difference_ramp, ramp
+from saccade.lens.colours import difference_ramp, ramp
 from saccade.serving import Limits, Models
 
 TEXT = "the+black+cat+sees+the+dog."

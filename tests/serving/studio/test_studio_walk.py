@@ -12,7 +12,7 @@ from servers import Runner, Running, numbers, post
 from studio_pages import OpenStudio, held, parts_of
 
 from saccade.lens import EXAMPLES
-from saccade.lens.document import Change
+from saccade.lens.walk.document import Change
 from saccade.serving import Limits, Models
 
 READ = """() => Object.fromEntries([...document.querySelectorAll('.step')].map(step => [step.dataset.step,

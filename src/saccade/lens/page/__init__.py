@@ -22,8 +22,8 @@ import torch
 from saccade.attention import Trace
 from saccade.errors import OptionError, ShapeError, TooLargeError, UnknownNameError
 from saccade.lens.axis import Axis, looks_elsewhere
+from saccade.lens.colours import ramp, theme
 from saccade.lens.page.pack import Matrix, Pack, pack
-from saccade.lens.ramp import ramp, theme
 from saccade.lens.words import visible, visible_text
 
 if TYPE_CHECKING:

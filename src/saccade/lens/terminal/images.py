@@ -11,10 +11,8 @@ from rich.console import Console, ConsoleOptions
 from rich.style import Style
 from rich.text import Text
 
-from saccade.lens.figure_parts import Array
-from saccade.lens.figures_patches import checked_image
-from saccade.lens.heatmap_terminal import left_aligned, line, shades_for
-from saccade.lens.overlays import Overlay, check_overlays
+from saccade.lens.images import Array, Overlay, check_overlays, checked_image, in_grey
+from saccade.lens.terminal.heatmap import left_aligned, line, shades_for
 
 __all__ = ["TerminalImages"]
 
@@ -22,7 +20,6 @@ _SMALLEST = 16  # pixels: a smaller image is drawn with larger ones
 _LARGEST = 56  # pixels across
 _GAP = "  "
 _TINT = np.array([1.0, 0.55, 0.1])  # of the weights, on a grey image: orange stands out from any grey
-_LUMINANCE = np.array([0.2126, 0.7152, 0.0722])
 
 
 @dataclass(frozen=True)
@@ -50,7 +47,7 @@ class TerminalImages:
         """Captions, and pixels (H, W, 3) of one size."""
         first = checked_image(self.images[0][1])
         parts = [(caption, _coloured(checked_image(image))) for caption, image in self.images]
-        grey = first if first.ndim == 2 else first @ _LUMINANCE
+        grey = in_grey(first)
         weights = check_overlays(self.over)
         largest = max((float(grid.max()) for _, grid in weights), default=0.0) or 1.0
         for caption, grid in weights:
@@ -97,7 +94,7 @@ def _half_blocks(pixels: Array) -> list[Text]:
 
 def _shaded(pixels: Array, shades: str) -> list[Text]:
     """Brighter pixels as denser letters, two each."""
-    places = np.clip((pixels @ _LUMINANCE * len(shades)).astype(int), 0, len(shades) - 1)
+    places = np.clip((in_grey(pixels) * len(shades)).astype(int), 0, len(shades) - 1)
     return [Text("".join(shades[place] * 2 for place in row), no_wrap=True) for row in places.tolist()]
 
 

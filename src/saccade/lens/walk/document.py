@@ -28,7 +28,7 @@ from pydantic import (
 from pydantic_core import ErrorDetails
 
 from saccade.errors import FileError, OptionError, SaccadeError
-from saccade.lens.walkthrough import Walkthrough, walkthrough
+from saccade.lens.walk.walkthrough import Walkthrough, walkthrough
 
 __all__ = [
     "MAX_BYTES",
@@ -37,7 +37,7 @@ __all__ = [
     "MAX_POSITIONS",
     "MAX_WIDTH",
     "Change",
-    "Document",
+    "WalkDocument",
     "read_document",
 ]
 
@@ -84,7 +84,7 @@ class Change(BaseModel):
     value: _Finite
 
 
-class Document(BaseModel):
+class WalkDocument(BaseModel):
     """What to walk through, and how: the keys of an explain file and of the page's request."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -125,7 +125,7 @@ def _by_step(changes: tuple[Change, ...]) -> dict[str, dict[tuple[int, ...], flo
     return changed
 
 
-def read_document(path: Path) -> Document:
+def read_document(path: Path) -> WalkDocument:
     """The document in a file, known to be one that can be walked through."""
     readers: dict[str, Callable[[str], Any]] = {".json": _parse_json, ".toml": tomllib.loads}
     reader = readers.get(path.suffix.lower())
@@ -143,7 +143,7 @@ def read_document(path: Path) -> Document:
     if not isinstance(content, dict):
         raise FileError(f"{path}: expected keys such as inputs or queries at the top, not a {type(content).__name__}.")
     try:
-        document = Document.model_validate(content)
+        document = WalkDocument.model_validate(content)
         document.walkthrough()
     except ValidationError as error:
         raise FileError(f"{path}: {_sentence(error.errors(include_url=False))}") from None
@@ -189,7 +189,7 @@ def _sentence(errors: list[ErrorDetails]) -> str:
     field = str(first) + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts)
     context = error.get("ctx", {})
     if error["type"] == "extra_forbidden":
-        allowed = list(Change.model_fields if parts else Document.model_fields)
+        allowed = list(Change.model_fields if parts else WalkDocument.model_fields)
         near = difflib.get_close_matches(str(error["loc"][-1]), allowed, n=1, cutoff=0.5)
         hint = f"did you mean {near[0]!r}?" if near else f"allowed: {', '.join(allowed)}."
         return f"there is no key {_short(field)}; {hint}"

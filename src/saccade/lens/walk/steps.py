@@ -14,8 +14,8 @@ from torch import Tensor
 from saccade.attention import Dot, ScaledDot
 from saccade.attention.equation import Call, normalise
 from saccade.errors import ShapeError
-from saccade.lens.lines import Line, mask_line, score_line, weights_line
-from saccade.lens.step import Changes, Step
+from saccade.lens.walk.equations import Line, mask_line, score_line, weights_line
+from saccade.lens.walk.step import Changes, Step
 
 __all__ = ["projection_steps", "sum_steps", "weight_steps"]
 

@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
-from saccade.errors import ShapeError
-from saccade.lens.drawing import GAP, MARGIN, SMALL_SIZE, Page, quiet
-from saccade.lens.figure_parts import Array, scale_end
-from saccade.lens.figures_patches import checked_image
-from saccade.lens.panel import SCALE_HEIGHT, SCALE_WIDTH, Scale
+from saccade.lens.figures.canvas import GAP, MARGIN, SMALL_SIZE, Page, drawing
+from saccade.lens.figures.drawable import Array, scale_end
+from saccade.lens.figures.panel import SCALE_HEIGHT, SCALE_WIDTH, Scale
+from saccade.lens.images import Overlay, check_overlays, checked_image, in_grey
 from saccade.lens.words import shorten, visible_text
 
-__all__ = ["Overlay", "check_overlays", "images_side_by_side", "overlays"]
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
-#: A caption, and the weights of the patches (rows, columns) under it.
-Overlay = tuple[str, ArrayLike]
+__all__ = ["images_side_by_side", "overlays"]
 
 _AREA = 1.9  # inches, of the longer side of one image
 _ACROSS = 6  # images in a row, at most
 _CAPTION = 24  # letters of a caption, at most
-_LUMINANCE = np.array([0.2126, 0.7152, 0.0722])
 
 
 def overlays(image: ArrayLike, over: Sequence[Overlay], *, title: str | None = None, dark: bool = False) -> Figure:
@@ -33,11 +30,10 @@ def overlays(image: ArrayLike, over: Sequence[Overlay], *, title: str | None = N
     weights = check_overlays(over)
     largest = max((float(grid.max()) for _, grid in weights), default=0.0)
     scale = Scale(scale_end(None, np.array([largest])))
-    grey = pixels if pixels.ndim == 2 else pixels @ _LUMINANCE
+    grey = in_grey(pixels)
     parts: list[tuple[str, Array, Array | None]] = [("image", pixels, None)]
     parts += [(caption, grey, grid) for caption, grid in weights]
-    with quiet():
-        page = Page(dark=dark)
+    with drawing(dark=dark) as page:
         _draw(page, parts, title, scale if weights else None)
     return page.figure
 
@@ -46,22 +42,9 @@ def images_side_by_side(
     shown: Sequence[tuple[str, ArrayLike]], *, title: str | None = None, dark: bool = False
 ) -> Figure:
     """Several images, each with a caption."""
-    with quiet():
-        page = Page(dark=dark)
+    with drawing(dark=dark) as page:
         _draw(page, [(caption, checked_image(image), None) for caption, image in shown], title, None)
     return page.figure
-
-
-def check_overlays(over: Sequence[Overlay]) -> list[tuple[str, Array]]:
-    """The weights as arrays of one shape."""
-    found = [(caption, np.asarray(grid, dtype=np.float64)) for caption, grid in over]
-    for caption, grid in found:
-        if grid.ndim != 2 or not grid.size or grid.shape != found[0][1].shape:
-            raise ShapeError(
-                f"The weights of {caption!r} have the shape {grid.shape}; expected (rows, columns) of patches, "
-                "the same for all."
-            )
-    return found
 
 
 def _draw(page: Page, parts: Sequence[tuple[str, Array, Array | None]], title: str | None, scale: Scale | None) -> None:

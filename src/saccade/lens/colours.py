@@ -12,13 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
-from matplotlib.colors import Colormap, ListedColormap, to_rgb
-from matplotlib.typing import ColorType
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Theme", "contrast", "difference_ramp", "ramp", "ramp_colormap", "theme"]
+__all__ = ["Theme", "contrast", "difference_ramp", "ramp", "theme"]
 
-RGB = tuple[float, float, float]
 Array = NDArray[np.float64]
 
 
@@ -77,18 +74,9 @@ def difference_ramp(differences: ArrayLike, *, dark: bool = False) -> Float[np.n
     return np.where(values[..., None] >= 0, up, down)
 
 
-def ramp_colormap(*, dark: bool = False, differences: bool = False) -> Colormap:
-    """The same scale for matplotlib: 256 samples of weights in 0..1, or 511 of differences in -1..1."""
-    if differences:
-        colours, name = difference_ramp(np.linspace(-1, 1, 511), dark=dark), "saccade-differences"
-    else:
-        colours, name = ramp(np.linspace(0, 1, 256), dark=dark), "saccade-weights"
-    return ListedColormap(colours, name=f"{name}-dark" if dark else name)  # type: ignore[arg-type, unused-ignore]
-
-
-def contrast(one: ColorType, other: ColorType) -> float:
+def contrast(one: str | ArrayLike, other: str | ArrayLike) -> float:
     """How well one colour can be read on another, from 1 to 21 (WCAG 2.1: the ratio of their luminances)."""
-    darker, lighter = sorted(float(_linear(np.array(to_rgb(colour))) @ _LUMINANCE) for colour in (one, other))
+    darker, lighter = sorted(float(_linear(_red_green_blue(colour)) @ _LUMINANCE) for colour in (one, other))
     return (lighter + 0.05) / (darker + 0.05)
 
 
@@ -106,6 +94,13 @@ def from_oklab(lab: Float[np.ndarray, "*shape 3"]) -> Float[np.ndarray, "*shape 
     return colours
 
 
+def _red_green_blue(colour: str | ArrayLike) -> Array:
+    """A colour in 0..1, given as such or as ``#rrggbb``."""
+    if isinstance(colour, str):
+        return np.frombuffer(bytes.fromhex(colour.removeprefix("#")), dtype=np.uint8) / 255
+    return np.asarray(colour, dtype=np.float64)
+
+
 def _linear(colours: Array) -> Array:
     """Light as it adds up, from sRGB."""
     linear: Array = np.where(colours <= 0.04045, colours / 12.92, ((colours + 0.055) / 1.055) ** 2.4)
@@ -114,7 +109,7 @@ def _linear(colours: Array) -> Array:
 
 def _arm(values: Array, start: str, end: str, bend: tuple[float, float] | None = None) -> Array:
     """Points of the curve from one colour to another: at 0 the first, at 1 the second."""
-    first, last = to_oklab(np.array(to_rgb(start))), to_oklab(np.array(to_rgb(end)))
+    first, last = to_oklab(_red_green_blue(start)), to_oklab(_red_green_blue(end))
     middle = (first + last) / 2
     if bend is not None:
         middle[1:] = bend

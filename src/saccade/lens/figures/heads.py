@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from saccade.attention.watching.overview import Progress
 from saccade.errors import OptionError
-from saccade.lens.drawing import GAP, MARGIN, Page, quiet
-from saccade.lens.figure_parts import Array, ThemeName, as_array, drawn, is_dark, scale_end
-from saccade.lens.panel import SCALE_HEIGHT, SCALE_WIDTH, Panel, Scale, places
+from saccade.lens.figures.canvas import GAP, MARGIN, ThemeName, drawing, is_dark
+from saccade.lens.figures.drawable import Array, as_array, drawn, scale_end
+from saccade.lens.figures.panel import SCALE_HEIGHT, SCALE_WIDTH, Panel, Scale, places
 from saccade.lens.view import View, share
 from saccade.lens.words import visible
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 __all__ = ["entropy", "grid"]
 
@@ -38,8 +41,7 @@ def grid(
     names = _chosen(view, names)
     most_heads = max(view.heads(name) for name in names)
     size = min(_LARGEST_PICTURE, max(_SMALLEST_PICTURE, _GRID_WIDTH / most_heads))
-    with quiet():
-        page = Page(dark=is_dark(theme))
+    with drawing(dark=is_dark(theme)) as page:
         pictures, notes = _pictures(view, names, words, progress)
         largest = max((float(matrix.max()) for matrix in pictures.values() if matrix.size), default=0.0)
         colours = Scale(scale_end(scale, np.array([largest])))
@@ -85,8 +87,7 @@ def entropy(
     ends = Scale(most, name="bits"), Scale(scale_end(None, away), name="tokens")
     said = ("entropy", "distance")
     heads = places([str(head) for head in range(bits.shape[1])])
-    with quiet():
-        page = Page(dark=is_dark(theme))
+    with drawing(dark=is_dark(theme)) as page:
         rows = places([visible(name) for name in names])
         panels = [Panel(page, values, rows, heads, _NUMBER_CELL) for values in (bits, away)]
         if np.isnan(away).all():

@@ -18,8 +18,7 @@ from rich.text import Text
 from torch import Tensor
 
 from saccade.errors import OptionError
-from saccade.lens.figure_parts import describe
-from saccade.lens.heatmap_terminal import TerminalHeatmap, left_aligned, legend, line, right_aligned, shade, shades_for
+from saccade.lens.terminal.heatmap import TerminalHeatmap, left_aligned, legend, line, right_aligned, shade, shades_for
 from saccade.lens.view import Head, View
 from saccade.lens.words import visible, visible_text
 
@@ -36,7 +35,7 @@ def heatmap(view: View, name: str | None = None, head: Head = "mean", *, words: 
     """One head, or the mean or maximum of all, with tokens on both axes."""
     name = name or view.names[-1]
     rows, columns = (axis.labels(words) for axis in view.axes(name))
-    return TerminalHeatmap(view.matrix(name, head, words=words).cpu(), rows, columns, describe(view, name, head))
+    return TerminalHeatmap(view.matrix(name, head, words=words).cpu(), rows, columns, view.describe(name, head))
 
 
 def arcs(
@@ -51,7 +50,7 @@ def arcs(
         view.one_row(name, row, head, words=words).cpu(),
         every,
         view.columns[name].labels(words),
-        f"{visible(view.rows[name].labels(words)[row])} in {describe(view, name, head)}",
+        f"{visible(view.rows[name].labels(words)[row])} in {view.describe(name, head)}",
         most,
     )
 

@@ -6,17 +6,17 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.colors import Normalize
-from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 
-from saccade.lens.drawing import GAP, LABEL_SIZE, SMALL_SIZE, Label, Page
-from saccade.lens.links import Link
-from saccade.lens.ramp import contrast, ramp_colormap
+from saccade.lens.colours import contrast
+from saccade.lens.figures.canvas import GAP, LABEL_SIZE, SMALL_SIZE, Page
+from saccade.lens.links import WordLink
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["Panel", "Scale", "cell_size", "places"]
 
@@ -59,10 +59,16 @@ class Scale:
         return -self.high if self.differences else 0.0
 
     def colours(self, *, dark: bool) -> dict[str, Any]:
-        return {"cmap": ramp_colormap(dark=dark, differences=self.differences), "norm": Normalize(self.low, self.high)}
+        from matplotlib.colors import Normalize
+
+        from saccade.lens.figures.artists import colormap
+
+        return {"cmap": colormap(dark=dark, differences=self.differences), "norm": Normalize(self.low, self.high)}
 
     def draw(self, page: Page, left: float, top: float, largest: float = 0.0, *, gold: bool = False) -> None:
         """What the shades mean, in an area of SCALE_WIDTH by SCALE_HEIGHT."""
+        from matplotlib.patches import Rectangle
+
         axes = page.axes(left, top, _BAR_WIDTH, _BAR_HEIGHT)
         axes.set(xlim=(0, 1), ylim=(0, 1))
         steps = 50
@@ -73,13 +79,14 @@ class Scale:
         axes.add_patch(frame)
         past = "≥ " if largest > self.high * (1 + 1e-6) else ""
         for place, value in ((0.0, self.low), (0.5, (self.low + self.high) / 2), (1.0, self.high)):
-            _write(axes, place, -0.35, f"{past if place == 1 else ''}{value:.3g}", page, ha="center", va="top")
-        _write(axes, 1.08, 0.5, self.name, page)
+            text = f"{past if place == 1 else ''}{value:.3g}"
+            page.write_in(axes, place, -0.35, text, SMALL_SIZE, ha="center", va="top")
+        page.write_in(axes, 1.08, 0.5, self.name, SMALL_SIZE)
         if gold:
             square = Rectangle((1.5, 0), _BAR_HEIGHT / _BAR_WIDTH, 1, fill=False, edgecolor=page.colours.gold)
             square.set(linewidth=1.4, clip_on=False)
             axes.add_patch(square)
-            _write(axes, 1.62, 0.5, "gold", page)
+            page.write_in(axes, 1.62, 0.5, "gold", SMALL_SIZE)
 
 
 _BAR_WIDTH, _BAR_HEIGHT = 1.5, 0.11
@@ -122,10 +129,12 @@ class Panel:
         scale: Scale,
         *,
         numbers: Callable[[float], str] | None = None,
-        gold: Iterable[Link] = (),
+        gold: Iterable[WordLink] = (),
         row_labels: bool = True,
     ) -> Axes:
         """Draw the matrix with its top left cell at this place; ``numbers`` gives what is written into a cell."""
+        from matplotlib.patches import Rectangle
+
         axes = self.page.axes(left, top, self.width, self.height)
         num_rows, num_columns = self.matrix.shape
         axes.set(xlim=(0, max(1, num_columns)), ylim=(max(1, num_rows), 0))
@@ -145,17 +154,13 @@ class Panel:
         return axes
 
     def _draw_labels(self, axes: Axes, row_labels: bool) -> None:
-        colour = self.page.colours.text
         for place, text in self.rows if row_labels else ():
-            how: dict[str, Any] = {"ha": "right", "va": "center_baseline"}
-            axes.add_artist(Label(-GAP / self.cell_width, place, text, self.row_size, color=colour, **how))
+            self.page.write_in(axes, -GAP / self.cell_width, place, text, self.row_size, ha="right")
+        how: dict[str, Any] = {"ha": "center", "va": "bottom", "rotation": self.tilt}
+        if self.tilt == _TILT:
+            how |= {"ha": "left", "rotation_mode": "anchor"}
         for place, text in self.columns:
-            how = {"ha": "center", "va": "bottom"}
-            if self.tilt == _TILT:
-                how = {"ha": "left", "va": "bottom", "rotation": _TILT, "rotation_mode": "anchor"}
-            elif self.tilt:
-                how = {"ha": "center", "va": "bottom", "rotation": self.tilt}
-            axes.add_artist(Label(place, -GAP / self.cell_height, text, self.column_size, color=colour, **how))
+            self.page.write_in(axes, place, -GAP / self.cell_height, text, self.column_size, **how)
 
     def _draw_numbers(self, axes: Axes, scale: Scale, numbers: Callable[[float], str]) -> None:
         longest = max((len(numbers(value)) for value in self.matrix.flat), default=1)
@@ -165,8 +170,7 @@ class Panel:
             if text := numbers(value):
                 behind = colours["cmap"](colours["norm"](value))[:3]
                 colour = max(self.page.colours.background, self.page.colours.text, key=partial(contrast, behind))
-                how: dict[str, Any] = {"ha": "center", "va": "center_baseline", "color": colour}
-                axes.add_artist(Label(column + 0.5, row + 0.5, text, size, **how))
+                self.page.write_in(axes, column + 0.5, row + 0.5, text, size, ha="center", color=colour)
 
 
 def weight_text(weight: float) -> str:
@@ -183,8 +187,3 @@ def _thinned(labels: Places, cell: float) -> tuple[Places, float]:
         if not chosen or (place - chosen[-1][0]) * cell >= _SMALLEST_LABELLED - 1e-9:
             chosen.append((place, text))
     return chosen, size
-
-
-def _write(axes: Axes, x: float, y: float, text: str, page: Page, **how: Any) -> None:
-    settings = {"ha": "left", "va": "center_baseline", "color": page.colours.text, **how}
-    axes.add_artist(Label(x, y, text, SMALL_SIZE, **settings))

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
 
-from saccade.lens.ramp import contrast, difference_ramp, from_oklab, ramp, ramp_colormap, theme, to_oklab
+from saccade.lens.colours import contrast, difference_ramp, from_oklab, ramp, theme, to_oklab
+from saccade.lens.figures.artists import colormap
 
 # Deuteranopia on linear RGB (Machado, Oliveira & Fernandes 2009, severity 1).
 DEUTERANOPIA = np.array(
@@ -78,8 +79,8 @@ def test_the_sign_of_a_difference_is_seen_without_green(dark: bool, size: float)
 
 @pytest.mark.parametrize("dark", [False, True])
 def test_the_colormaps_are_the_ramps(dark: bool) -> None:
-    np.testing.assert_allclose(ramp_colormap(dark=dark)(np.array([0.0, 1.0]))[:, :3], ramp([0.0, 1.0], dark=dark))
-    middle = ramp_colormap(dark=dark, differences=True)(0.5)
+    np.testing.assert_allclose(colormap(dark=dark)(np.array([0.0, 1.0]))[:, :3], ramp([0.0, 1.0], dark=dark))
+    middle = colormap(dark=dark, differences=True)(0.5)
     np.testing.assert_allclose(middle[:3], to_rgb(theme(dark).background), atol=1e-6)
 
 

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
-from saccade.errors import OptionError, ShapeError
-from saccade.lens.drawing import GAP, MARGIN, Page, quiet
-from saccade.lens.figure_parts import Array, ThemeName, as_array, describe, is_dark, scale_end
-from saccade.lens.panel import SCALE_HEIGHT, SCALE_WIDTH, Scale
+from saccade.errors import ShapeError
+from saccade.lens.figures.canvas import GAP, MARGIN, Page, ThemeName, drawing, is_dark
+from saccade.lens.figures.drawable import Array, as_array, scale_end
+from saccade.lens.figures.panel import SCALE_HEIGHT, SCALE_WIDTH, Scale
+from saccade.lens.images import checked_image, in_grey
 from saccade.lens.view import Head, View
 
-__all__ = ["checked_image", "patches"]
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["patches"]
 
 _SIDE = 3.2  # inches, of the longer side of the image
 
@@ -46,10 +48,9 @@ def patches(
         raise ShapeError(f"{name} has {len(weights)} keys, which are not {asked}.")
     over = weights[first:].reshape(grid)
     end = Scale(scale_end(scale, over))
-    said = title or f"{describe(view, name, head)}, {_query(row, class_token)}"
+    said = title or f"{view.describe(name, head)}, {_query(row, class_token)}"
     note = f"class token itself {weights[0]:.2f}, patches {over.sum():.2f}" if class_token else ""
-    with quiet():
-        page = Page(dark=is_dark(theme))
+    with drawing(dark=is_dark(theme)) as page:
         _draw(page, pixels, over, end, said, note)
     return page.figure
 
@@ -65,7 +66,7 @@ def _draw(page: Page, pixels: Array, over: Array, scale: Scale, title: str, note
     page.resize(right + MARGIN, below + SCALE_HEIGHT + lines + MARGIN)
     page.write_title(title)
     around = (-0.5, pixels.shape[1] - 0.5, pixels.shape[0] - 0.5, -0.5)
-    grey = pixels if pixels.ndim == 2 else pixels @ np.array([0.2126, 0.7152, 0.0722])
+    grey = in_grey(pixels)
     shown: dict[str, Any] = {"cmap": "gray", "vmin": 0, "vmax": 1, "interpolation": "nearest", "aspect": "auto"}
     page.axes(MARGIN, top, width, height).imshow(pixels, **shown)
     axes = page.axes(second, top, width, height)
@@ -76,17 +77,6 @@ def _draw(page: Page, pixels: Array, over: Array, scale: Scale, title: str, note
     scale.draw(page, second, below, float(over.max()))
     if note:
         page.write(second, below + SCALE_HEIGHT, note)
-
-
-def checked_image(image: ArrayLike) -> Array:
-    """The pixels as numbers in 0..1."""
-    pixels = np.asarray(image)
-    if not (pixels.ndim == 2 or (pixels.ndim == 3 and pixels.shape[2] == 3)) or not pixels.size:
-        raise ShapeError(f"An image has the shape (height, width) or (height, width, 3); not {pixels.shape}.")
-    scaled: Array = pixels.astype(np.float64) / (255 if pixels.dtype == np.uint8 else 1)
-    if not (np.isfinite(scaled).all() and scaled.min() >= 0 and scaled.max() <= 1):
-        raise OptionError(f"The numbers of an image are bytes, or in 0..1; not {scaled.min()} to {scaled.max()}.")
-    return scaled
 
 
 def _query(row: int | Literal["mean"], class_token: bool) -> str:

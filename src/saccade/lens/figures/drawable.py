@@ -1,8 +1,6 @@
-"""What the figures of a view have in common."""
+"""The weights of a view as they are drawn: each by itself where they are few, else in the cells of an overview."""
 
 from __future__ import annotations
-
-from typing import Literal, get_args
 
 import numpy as np
 import torch.nn.functional as F
@@ -12,15 +10,12 @@ from torch import Tensor
 from saccade.attention import Overview
 from saccade.attention.watching.overview import Progress
 from saccade.attention.watching.trace import WEIGHTS_LIMIT
-from saccade.errors import OptionError, UnknownNameError
-from saccade.lens.axis import Axis
-from saccade.lens.drawing import label
+from saccade.errors import OptionError
 from saccade.lens.view import Head, View
 
-__all__ = ["MOST_TOKENS", "Array", "ThemeName", "as_array", "describe", "drawn", "is_dark", "labels", "scale_end"]
+__all__ = ["MOST_TOKENS", "Array", "as_array", "drawn", "scale_end"]
 
 Array = NDArray[np.float64]
-ThemeName = Literal["light", "dark"]
 
 #: The most tokens a side that are drawn weight by weight; longer inputs are drawn as an overview of that size.
 MOST_TOKENS = 200
@@ -30,14 +25,6 @@ def as_array(values: Tensor) -> Array:
     """Numbers for matplotlib, exactly as they are: float64 holds every float32."""
     array: Array = values.detach().cpu().double().numpy()
     return array
-
-
-def describe(view: View, name: str, head: Head) -> str:
-    """The title of a figure that has none."""
-    if isinstance(head, int):
-        return f"{name}, head {head}"
-    count = view.heads(name)
-    return name if count == 1 else f"{name}, {head} of {count} heads"
 
 
 def drawn(view: View, name: str, head: Head, words: bool, progress: Progress | None) -> Overview:
@@ -63,16 +50,6 @@ def _of_words(view: View, name: str, head: Head) -> Overview:
     if head == "mean":  # cells at the edge are means of what they hold
         return Overview(F.avg_pool2d(weights[None], cell, ceil_mode=True)[0], cell, "mean", exact=True)
     return Overview(F.max_pool2d(weights[None], cell, ceil_mode=True)[0], cell, "max", exact=True)
-
-
-def labels(axis: Axis, words: bool) -> list[str]:
-    return [label(text) for text in axis.labels(words)]
-
-
-def is_dark(theme: ThemeName) -> bool:
-    if theme not in get_args(ThemeName):
-        raise UnknownNameError("theme", theme, get_args(ThemeName))
-    return theme == "dark"
 
 
 def scale_end(scale: float | None, values: Array) -> float:

@@ -1,37 +1,19 @@
-"""Every view as a matplotlib figure: ``view.figure("heatmap", name="decoder.1.cross", head=2)``.
-
-The arrays that are drawn are the view's own numbers, so they can be read back from the figure. What is too long to
-draw weight by weight is drawn as an overview, and says in its title what a cell is.
-"""
+"""The weights of a view as one matrix: of a head or of all, beside gold links, rolled out, or less another input's."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Literal
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from saccade.attention.watching.overview import Progress
 from saccade.errors import OptionError
 from saccade.lens.axis import Axis
-from saccade.lens.drawing import GAP, MARGIN, Page, label, quiet, save
-from saccade.lens.figure_parts import (
-    MOST_TOKENS,
-    Array,
-    ThemeName,
-    as_array,
-    describe,
-    drawn,
-    is_dark,
-    labels,
-    scale_end,
-)
-from saccade.lens.figures_arcs import arcs
-from saccade.lens.figures_heads import entropy, grid
-from saccade.lens.figures_patches import patches
-from saccade.lens.links import Link
-from saccade.lens.panel import (
+from saccade.lens.figures.canvas import GAP, MARGIN, ThemeName, drawing, is_dark, label
+from saccade.lens.figures.drawable import MOST_TOKENS, Array, as_array, drawn, scale_end
+from saccade.lens.figures.matrix import checked_links, draw_matrix
+from saccade.lens.figures.panel import (
     FEW_TOKENS,
     SCALE_HEIGHT,
     SCALE_WIDTH_WITH_GOLD,
@@ -41,10 +23,13 @@ from saccade.lens.panel import (
     places,
     weight_text,
 )
-from saccade.lens.pictures import checked_links, draw_matrix
+from saccade.lens.links import WordLink
 from saccade.lens.view import Head, View
 
-__all__ = ["FIGURES", "save"]
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["alignment", "difference", "heatmap", "rollout"]
 
 _TICKS = 20  # labels along an overview
 _DIFFERENCES = (0.1, 0.25, 0.5, 1.0)  # where the scale of a difference may end
@@ -66,12 +51,12 @@ def heatmap(
     ``scale`` is the weight that is drawn as full ink; None takes the largest weight.
     """
     name = name or view.names[-1]
-    said = title or describe(view, name, head)
+    said = title or view.describe(name, head)
     rows, columns = view.axes(name)
     shown = drawn(view, name, head, words, progress)
     matrix = as_array(shown.values)
     if shown.cell == (1, 1):
-        sides = places(labels(rows, words)), places(labels(columns, words))
+        sides = _labels(rows, words), _labels(columns, words)
     else:
         said = f"{said}: {shown.label}"
         sides = _ticks(rows, words, shown.cell[0]), _ticks(columns, words, shown.cell[1])
@@ -84,7 +69,7 @@ def alignment(
     head: Head = "mean",
     *,
     words: bool = True,
-    gold: frozenset[Link] | None = None,
+    gold: frozenset[WordLink] | None = None,
     title: str | None = None,
     theme: ThemeName = "light",
 ) -> Figure:
@@ -101,8 +86,8 @@ def alignment(
     if size > MOST_TOKENS:
         raise OptionError(f"An alignment is drawn of at most {MOST_TOKENS} words; not of {size}. Draw its heatmap.")
     matrix = as_array(view.matrix(name, head, words=words))
-    said = title or describe(view, name, head)
-    sides = places(labels(rows, words)), places(labels(columns, words))
+    said = title or view.describe(name, head)
+    sides = _labels(rows, words), _labels(columns, words)
     if gold is None:
         return draw_matrix(matrix, *sides, Scale(), title=said, dark=is_dark(theme))
     links = checked_links(gold, matrix.shape) or []
@@ -125,7 +110,7 @@ def rollout(
     axis = view.rows[view.stacks[str(stack)][-1]]
     if len(matrix) > MOST_TOKENS:
         raise OptionError(f"A rollout is drawn of at most {MOST_TOKENS} tokens; not of {len(matrix)}.")
-    tokens = places(labels(axis, words))
+    tokens = _labels(axis, words)
     said = title or f"rollout of {stack}, {heads} of heads"
     colours = Scale(scale_end(scale, matrix), name="share")
     return draw_matrix(matrix, tokens, tokens, colours, title=said, dark=is_dark(theme))
@@ -150,8 +135,12 @@ def difference(
     largest = float(np.abs(matrix).max())
     scale = Scale(next((end for end in _DIFFERENCES if largest <= end), largest), differences=True, name="difference")
     sides = places([label(token) for token in found.rows]), places([label(token) for token in found.columns])
-    said = title or f"{describe(view, name, head)}: this input less the other"
+    said = title or f"{view.describe(name, head)}: this input less the other"
     return draw_matrix(matrix, *sides, scale, title=said, dark=is_dark(theme))
+
+
+def _labels(axis: Axis, words: bool) -> Places:
+    return places([label(text) for text in axis.labels(words)])
 
 
 def _ticks(axis: Axis, words: bool, cell: int) -> Places:
@@ -162,13 +151,14 @@ def _ticks(axis: Axis, words: bool, cell: int) -> Places:
     return [(place + 0.5, f"{place * cell} {label(every[place * cell])}") for place in range(0, cells, step)]
 
 
-def _beside(matrix: Array, rows: Places, columns: Places, gold: Sequence[Link], title: str, *, dark: bool) -> Figure:
+def _beside(
+    matrix: Array, rows: Places, columns: Places, gold: Sequence[WordLink], title: str, *, dark: bool
+) -> Figure:
     """Weights with the gold links outlined, and beside them the gold links alone."""
     truth = np.zeros_like(matrix)
     for column, row in gold:
         truth[row, column] = 1.0
-    with quiet():
-        page = Page(dark=dark)
+    with drawing(dark=dark) as page:
         panel, other = Panel(page, matrix, rows, columns), Panel(page, truth, rows, columns)
         title_width, title_height = page.measure_title(title)
         left, top = MARGIN + panel.left, MARGIN + title_height + panel.header
@@ -182,16 +172,3 @@ def _beside(matrix: Array, rows: Places, columns: Places, gold: Sequence[Link], 
         Scale().draw(page, left, below, gold=True)
         page.write(second, below, "gold links")
     return page.figure
-
-
-#: The kinds of ``View.figure``; each takes a view and its own options.
-FIGURES: dict[str, Callable[..., Figure]] = {
-    "heatmap": heatmap,
-    "arcs": arcs,
-    "grid": grid,
-    "alignment": alignment,
-    "rollout": rollout,
-    "difference": difference,
-    "entropy": entropy,
-    "patches": patches,
-}

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from saccade.errors import OptionError
-from saccade.lens.drawing import GAP, MARGIN, SMALL_SIZE, Page, quiet
-from saccade.lens.ramp import ramp
+from saccade.lens.colours import ramp
+from saccade.lens.figures.canvas import GAP, MARGIN, SMALL_SIZE, drawing
 from saccade.lens.words import shorten, visible_text
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 __all__ = ["bars"]
 
@@ -36,8 +39,7 @@ def bars(
     """
     if not 0 < len(names) == len(values) <= _MOST:
         raise OptionError(f"Bars are drawn of 1 to {_MOST} values with a name each; not of {len(values)}.")
-    with quiet():
-        page = Page(dark=dark)
+    with drawing(dark=dark) as page:
         shown = [shorten(visible_text(name), _LABEL_CELLS) for name in names]
         left = MARGIN + max(page.measure(name)[0] for name in shown) + GAP
         title_width, title_height = page.measure_title(title)

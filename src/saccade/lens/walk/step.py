@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from saccade.errors import OptionError, ShapeError, UnknownNameError
-from saccade.lens.matrices import to_float
+from saccade.lens.walk.numbers import to_float
 
 __all__ = ["Changed", "Changes", "Step"]
 

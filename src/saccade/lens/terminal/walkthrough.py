@@ -19,7 +19,7 @@ from rich.text import Text
 from torch import Tensor
 
 from saccade.errors import OptionError
-from saccade.lens.walkthrough import Step, Walkthrough
+from saccade.lens.walk.walkthrough import Step, Walkthrough
 
 __all__ = ["print_walkthrough"]
 

@@ -21,9 +21,9 @@ from saccade.attention.equation import Call
 from saccade.attention.scores import resolve_score
 from saccade.attention.weights import resolve_weights
 from saccade.errors import OptionError, ShapeError, TooLargeError, UnknownNameError
-from saccade.lens.matrices import Numbers, boolean_matrix, matrix, refuse_other_size, require_finite
-from saccade.lens.step import Changed, Changes, Step
-from saccade.lens.walk_steps import projection_steps, sum_steps, weight_steps
+from saccade.lens.walk.numbers import Numbers, boolean_matrix, matrix, refuse_other_size, require_finite
+from saccade.lens.walk.step import Changed, Changes, Step
+from saccade.lens.walk.steps import projection_steps, sum_steps, weight_steps
 
 __all__ = ["Step", "Walkthrough", "walkthrough"]
 

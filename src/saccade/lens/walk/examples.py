@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from saccade.lens.document import Document
+from saccade.lens.walk.document import WalkDocument
 
 __all__ = ["EXAMPLES"]
 
 #: Self-attention from inputs and three matrices (001); the lecture does not scale.
-_PROJECTION = Document(
+_PROJECTION = WalkDocument(
     inputs=((1, 0, 1, 0), (0, 2, 0, 2), (1, 1, 1, 1)),
     W_query=((1, 0, 1), (1, 0, 0), (0, 0, 1), (0, 1, 1)),
     W_key=((0, 0, 1), (1, 1, 0), (0, 1, 0), (1, 1, 0)),
@@ -16,17 +16,17 @@ _PROJECTION = Document(
 )
 
 #: Look-up relaxed to attention: every token asks with its query and answers to its key with its value (000).
-_RETRIEVAL = Document(
+_RETRIEVAL = WalkDocument(
     queries=((0.3, 1.2, 2.2), (0.1, 6.2, 2.1), (2.1, 2.5, 5.2)),
     keys=((0.4, 1.4, 0.0), (0.2, -1.1, 0.0), (0.3, 1.2, 4.0)),
     values=((2.3, 1.1, 3.5), (3.0, 1.0, 0.5), (-2.2, 4.1, 2.5)),
 )
 
 #: The same with a fourth token, whose key and value are the third's (000).
-_RETRIEVAL4 = Document(
+_RETRIEVAL4 = WalkDocument(
     queries=((0.3, 1.2, 2.2), (0.1, 6.2, 2.1), (2.1, 2.5, 5.2), (1.1, 6.6, 4.3)),
     keys=((0.4, 1.4, 0.0), (0.2, -1.1, 0.0), (0.3, 1.2, 4.0), (0.3, 1.2, 4.0)),
     values=((2.3, 1.1, 3.5), (3.0, 1.0, 0.5), (-2.2, 4.1, 2.5), (-2.2, 4.1, 2.5)),
 )
 
-EXAMPLES: dict[str, Document] = {"projection": _PROJECTION, "retrieval": _RETRIEVAL, "retrieval4": _RETRIEVAL4}
+EXAMPLES: dict[str, WalkDocument] = {"projection": _PROJECTION, "retrieval": _RETRIEVAL, "retrieval4": _RETRIEVAL4}

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from jaxtyping import Float
-from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from torch import Tensor
 
 from saccade.errors import OptionError, ShapeError, TooLargeError
-from saccade.lens.drawing import FORMATS, GAP, MARGIN, Page, label, quiet, save
-from saccade.lens.links import Link
-from saccade.lens.panel import (
+from saccade.lens.figures.canvas import GAP, MARGIN, drawing, label
+from saccade.lens.figures.panel import (
     FEW_TOKENS,
     SCALE_HEIGHT,
     SCALE_WIDTH,
@@ -25,8 +24,12 @@ from saccade.lens.panel import (
     places,
     weight_text,
 )
+from saccade.lens.links import WordLink
 
-__all__ = ["FORMATS", "draw_matrix", "heatmap", "save"]
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["draw_matrix", "heatmap"]
 
 Array = NDArray[np.float64]
 
@@ -40,7 +43,7 @@ def heatmap(
     columns: Sequence[str],
     *,
     title: str | None = None,
-    gold: Iterable[Link] | None = None,
+    gold: Iterable[WordLink] | None = None,
     dark: bool = False,
     values: bool | None = None,
 ) -> Figure:
@@ -69,15 +72,14 @@ def draw_matrix(
     scale: Scale,
     *,
     title: str | None,
-    gold: Sequence[Link] | None = None,
+    gold: Sequence[WordLink] | None = None,
     dark: bool = False,
     values: bool | None = None,
 ) -> Figure:
     """A title, a matrix with its labels, and the scale under it."""
     few = max(matrix.shape) <= FEW_TOKENS
     write = (lambda value: f"{value:+.2f}" if abs(value) >= 0.005 else "") if scale.differences else weight_text
-    with quiet():
-        page = Page(dark=dark)
+    with drawing(dark=dark) as page:
         panel = Panel(page, matrix, rows, columns)
         title_width, title_height = page.measure_title(title)
         left, top = MARGIN + panel.left, MARGIN + title_height + panel.header
@@ -93,7 +95,7 @@ def draw_matrix(
     return page.figure
 
 
-def checked_links(gold: Iterable[Link] | None, shape: tuple[int, ...]) -> list[Link] | None:
+def checked_links(gold: Iterable[WordLink] | None, shape: tuple[int, ...]) -> list[WordLink] | None:
     if gold is None:
         return None
     links = sorted(gold)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.collections import LineCollection
-from matplotlib.figure import Figure
 
 from saccade.errors import OptionError
-from saccade.lens.drawing import GAP, LABEL_SIZE, MARGIN, Label, Page, label, quiet
-from saccade.lens.figure_parts import Array, ThemeName, as_array, describe, is_dark
-from saccade.lens.panel import SCALE_HEIGHT, SCALE_WIDTH, Panel, Scale, places
+from saccade.lens.figures.canvas import GAP, MARGIN, Page, ThemeName, drawing, is_dark, label
+from saccade.lens.figures.drawable import Array, as_array
+from saccade.lens.figures.panel import SCALE_HEIGHT, SCALE_WIDTH, Panel, Scale, places
 from saccade.lens.view import Head, View
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 __all__ = ["arcs"]
 
@@ -49,9 +50,8 @@ def arcs(
     shown = np.sort(np.argsort(-every.max(axis=0), kind="stable")[:most])
     first = max(0, min(row - most // 2, len(queries) - most))
     near = range(first, min(first + most, len(queries)))
-    said = title or describe(view, name, head) + ("" if len(shown) == len(keys) else _chosen(len(shown), len(keys)))
-    with quiet():
-        page = Page(dark=is_dark(theme))
+    said = title or view.describe(name, head) + ("" if len(shown) == len(keys) else _chosen(len(shown), len(keys)))
+    with drawing(dark=is_dark(theme)) as page:
         panel = Panel(
             page,
             every[:, shown].T,
@@ -86,13 +86,14 @@ def _draw(page: Page, panel: Panel, queries: Sequence[str], row: int, weights: A
 
 def _draw_queries(axes: Axes, queries: Sequence[str], row: int, page: Page) -> None:
     for place, query in enumerate(queries):
-        how: dict[str, Any] = {"ha": "right", "va": "center_baseline", "color": page.colours.text}
-        how |= {"fontweight": "bold"} if place == row else {"alpha": 0.55}
-        axes.add_artist(Label(-GAP / _SPAN, place + 0.5, query, LABEL_SIZE, **how))
+        how: dict[str, Any] = {"fontweight": "bold"} if place == row else {"alpha": 0.55}
+        page.write_in(axes, -GAP / _SPAN, place + 0.5, query, ha="right", **how)
 
 
 def _draw_curves(axes: Axes, row: int, weights: Array, page: Page) -> None:
     """Curves that leave and arrive level, as thick as their weights, the strongest drawn last."""
+    from matplotlib.collections import LineCollection
+
     order = [key for key in np.argsort(weights, kind="stable") if weights[key] >= _LEAST]
     along = np.linspace(0, 1, _POINTS)
     smooth = along**2 * (3 - 2 * along)

@@ -1,0 +1,1 @@
+"""What rich prints of views, heat maps, images and walkthroughs."""
