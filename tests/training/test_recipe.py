@@ -11,21 +11,14 @@ import pytest
 from tiny_runs import tables, write_recipe
 
 from saccade.errors import FileError, OptionError, UnknownNameError
-from saccade.models import Config
 from saccade.tasks.networks import SEQ2SEQ
+from saccade.tasks.registry import TASKS, task_named
 from saccade.training.recipe import Recipe, read_recipe, read_tables
-from saccade.training.recipe_text import commented, field_comments
+from saccade.training.recipe_text import commented
+from saccade.training.settings import TrainingSettings
 
 ROOT = Path(__file__).parents[2]
 DATA = {"data": {"table": "pairs.tsv"}}
-
-
-class Hat(Config):
-    size: int = 5  # of the hat
-
-
-class Feathered(Hat):
-    num_feathers: int = 2
 
 
 def read(values: dict[str, Any], *overrides: str) -> Recipe:
@@ -125,8 +118,33 @@ def test_a_commented_recipe_is_the_same_and_explains_every_key(kind: str) -> Non
         assert explanation != code.split(" =")[0].replace("_", " "), f"{line}: says only its name"
 
 
-def test_comments_of_fields_stand_beside_them() -> None:
-    assert field_comments(Feathered) == {"size": "of the hat", "num_feathers": "num feathers"}
+def test_every_table_of_every_task_describes_itself_and_its_keys() -> None:
+    """In words that add something to the name, in the class and in its JSON schema."""
+    for name in TASKS:
+        task = task_named(name).task
+        tables = [*task.settings.values(), *(network.config for network in task.networks.values()), TrainingSettings]
+        for table in tables:
+            assert "__doc__" in vars(table), f"{table.__name__} has no docstring of its own"
+            assert table.__doc__
+            for key, shown in table.model_json_schema()["properties"].items():
+                assert shown.get("description"), f"{table.__name__}.{key} has no description"
+                assert shown["description"].lower() != key.replace("_", " "), (
+                    f"{table.__name__}.{key} says only its name"
+                )
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_the_recipe_of_every_task_has_its_descriptions_as_comments(task: str) -> None:
+    fields = task_named(task).task.settings["data"].model_fields
+    key = next(key for key in ("table", "file", "images") if key in fields)
+    recipe = read_tables({"task": task, "data": {key: "a.tsv"}}, "r.toml")
+    parts = commented(recipe, []).split("\n\n")[1:]
+    for part, (name, section) in zip(parts, recipe.sections.items(), strict=True):
+        heading, *lines = part.splitlines()
+        assert re.fullmatch(rf"\[{name}\]  # [A-Z].+", heading)
+        shown = [re.fullmatch(r"(?:# )?(\w+) =.*? # (.+)", line) for line in lines]
+        described = [(key, field.description) for key, field in type(section).model_fields.items()]
+        assert [one and one.groups() for one in shown][name == "model" :] == described  # the kind comes first
 
 
 def test_differences_name_both_values(tmp_path: Path) -> None:

@@ -41,11 +41,11 @@ Reduce = Literal["mean", "max"]
 
 
 class AlignmentChoice(Config):
-    """Where a model's alignment is read: saved with the model."""
+    """Which attention gives a model's alignment; saved with the model."""
 
-    attention: str  # its name: "decoder.1.cross"
-    heads: tuple[int, ...] = Field(min_length=1)  # more than one: their mean
-    row_offset: int = Field(0, ge=0, le=1)  # 0: the row that predicts the token; 1: the row that reads it
+    attention: str = Field(description='Name of the attention, such as "decoder.1.cross"')
+    heads: tuple[int, ...] = Field(min_length=1, description="Heads to use; the mean of several")
+    row_offset: int = Field(0, ge=0, le=1, description="0: the row that predicts the token; 1: the row that reads it")
 
 
 class RankedChoice(NamedTuple):

@@ -40,17 +40,19 @@ __all__ = [
 
 
 class RecurrentAutoencoderConfig(Config):
-    """A recurrent net that reads a text, and one that writes it again."""
+    """A recurrent network that reads a text, and one that writes it again."""
 
-    cell: str = "lstm"  # rnn, lstm, gru (Cho's), gru_torch, mut1, mut2, mut3
-    width: int = Field(256, ge=1)  # of the decoder's state, and of each direction of the encoder
-    embedding_width: int = Field(128, ge=1)  # of a word
-    encoder_layers: int = Field(1, ge=1)  # that read the text
-    decoder_layers: int = Field(1, ge=1)  # that write it again
-    bidirectional: bool = True  # the encoder reads both ways
-    code_width: int = Field(32, ge=1)  # of the small vector
-    dropout: float = Field(0.0, ge=0, lt=1)  # of embeddings, between layers, and before the word
-    tied_output: bool = False  # the output layer is the target embedding
+    cell: str = Field("lstm", description="Recurrent cell: rnn, lstm, gru (Cho's), gru_torch, mut1, mut2 or mut3")
+    width: int = Field(256, ge=1, description="Width of the decoder's state and of each direction of the encoder")
+    embedding_width: int = Field(128, ge=1, description="Width of a word's embedding")
+    encoder_layers: int = Field(1, ge=1, description="Layers that read the text")
+    decoder_layers: int = Field(1, ge=1, description="Layers that write it again")
+    bidirectional: bool = Field(True, description="Let the encoder read in both directions")
+    code_width: int = Field(32, ge=1, description="Width of the code, the small vector in the middle")
+    dropout: float = Field(
+        0.0, ge=0, lt=1, description="Dropout of embeddings, between layers and before the output layer"
+    )
+    tied_output: bool = Field(False, description="Use the target embedding as the output layer")
 
 
 class RecurrentAutoencoder(RecurrentSeq2Seq):
@@ -80,9 +82,9 @@ class RecurrentAutoencoder(RecurrentSeq2Seq):
 class TransformerAutoencoderConfig(TransformerConfig):
     """A Transformer that reads a text, and one that writes it again."""
 
-    encoder_layers: int = Field(2, ge=1)  # blocks that read the text
-    decoder_layers: int = Field(2, ge=1)  # blocks that write it again
-    code_width: int = Field(32, ge=1)  # of the small vector
+    encoder_layers: int = Field(2, ge=1, description="Blocks that read the text")
+    decoder_layers: int = Field(2, ge=1, description="Blocks that write it again")
+    code_width: int = Field(32, ge=1, description="Width of the code, the small vector in the middle")
 
 
 class TransformerAutoencoder(EncoderDecoder):
@@ -129,14 +131,14 @@ class TransformerAutoencoder(EncoderDecoder):
 
 
 class DenseAutoencoderConfig(Config):
-    """Fully connected layers down to the small vector, and up again."""
+    """Fully connected layers down to a small vector and up again."""
 
-    image_size: tuple[int, int] = (28, 28)  # height and width in pixels
-    channels: int = Field(1, ge=1)  # 1 grey, 3 colours
-    width: int = Field(256, ge=1)  # of the layers between
-    layers: int = Field(1, ge=1)  # on each side of the small vector
-    code_width: int = Field(16, ge=1)  # of the small vector
-    dropout: float = Field(0.0, ge=0, lt=1)  # of what each layer gives
+    image_size: tuple[int, int] = Field((28, 28), description="Height and width in pixels")
+    channels: int = Field(1, ge=1, description="1 for grey images, 3 for colour")
+    width: int = Field(256, ge=1, description="Width of the layers in between")
+    layers: int = Field(1, ge=1, description="Layers on each side of the code")
+    code_width: int = Field(16, ge=1, description="Width of the code, the small vector in the middle")
+    dropout: float = Field(0.0, ge=0, lt=1, description="Dropout of the output of each layer")
 
 
 class DenseAutoencoder(nn.Module):
@@ -168,11 +170,11 @@ class DenseAutoencoder(nn.Module):
 
 
 class PatchAutoencoderConfig(VisionConfig):
-    """A Transformer over the patches of an image, and one that paints them again."""
+    """A Transformer that reads the patches of an image, and one that paints them again."""
 
-    encoder_layers: int = Field(2, ge=1)  # blocks that read the patches
-    decoder_layers: int = Field(2, ge=1)  # blocks that paint them
-    code_width: int = Field(16, ge=1)  # of the small vector
+    encoder_layers: int = Field(2, ge=1, description="Blocks that read the patches")
+    decoder_layers: int = Field(2, ge=1, description="Blocks that paint them again")
+    code_width: int = Field(16, ge=1, description="Width of the code, the small vector in the middle")
 
 
 class PatchAutoencoder(VisionEncoder):

@@ -23,11 +23,13 @@ __all__ = ["Captioner", "CaptionerConfig"]
 class CaptionerConfig(VisionConfig):
     """A Transformer that reads patches and writes words."""
 
-    encoder_layers: int = Field(2, ge=0)  # blocks that read the patches
-    decoder_layers: int = Field(2, ge=1)  # blocks that write the text
-    pooling: Literal["class", "mean"] = "mean"  # class: the decoder can also attend to a class token
-    max_length: int = Field(64, ge=2)  # tokens of a text, of learned positions
-    tied_output: bool = True  # the output layer is the embedding of words
+    encoder_layers: int = Field(2, ge=0, description="Blocks that read the patches")
+    decoder_layers: int = Field(2, ge=1, description="Blocks that write the text")
+    pooling: Literal["class", "mean"] = Field(
+        "mean", description="With class, the decoder can also attend to a class token"
+    )
+    max_length: int = Field(64, ge=2, description="Longest text in tokens: the number of learned positions")
+    tied_output: bool = Field(True, description="Use the word embedding as the output layer")
 
     @model_validator(mode="after")
     def _words_fit(self) -> CaptionerConfig:

@@ -40,12 +40,16 @@ Pooling = Literal["mean", "last", "attention"]
 
 
 class _PoolingConfig(Config):
-    pooling: Pooling = "attention"  # the sequence is the mean of its vectors, the last one, or what attention takes
+    pooling: Pooling = Field(
+        "attention", description="How a sequence becomes one vector: mean, last, or what attention picks"
+    )
 
 
 class _WordsConfig(_PoolingConfig):
-    embedding_width: int = Field(128, ge=1)  # of a token
-    one_hot: bool = False  # tokens as one-hot vectors, nothing learned; embedding_width is then at least the vocabulary
+    embedding_width: int = Field(128, ge=1, description="Width of a token's embedding")
+    one_hot: bool = Field(
+        False, description="Use one-hot vectors for tokens; embedding_width must then be at least the vocabulary size"
+    )
 
 
 class RecurrentClassifierConfig(RecurrentEncoderConfig, _WordsConfig):

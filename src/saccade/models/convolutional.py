@@ -24,16 +24,18 @@ HALF = math.sqrt(0.5)  # keeps the variance of a sum of two
 
 
 class ConvolutionalConfig(Config):
-    """The shape of a convolutional network."""
+    """A convolutional network with attention."""
 
-    width: int = Field(256, ge=1)  # of the vector at each position
-    encoder_layers: int = Field(4, ge=1)  # that read the source
-    decoder_layers: int = Field(4, ge=1)  # that write the target
-    kernel: int = Field(3, ge=1)  # positions that a layer sees at once; odd
-    max_length: int = Field(512, ge=1)  # of learned positions
-    score: ScoreName = "dot"  # dot, scaled_dot, cosine, bilinear, additive or mlp
-    dropout: float = Field(0.0, ge=0, lt=1)  # of embeddings and of what each layer reads
-    tied_output: bool = False  # the output layer is the target embedding
+    width: int = Field(256, ge=1, description="Width of the vector at each position")
+    encoder_layers: int = Field(4, ge=1, description="Layers that read the source")
+    decoder_layers: int = Field(4, ge=1, description="Layers that write the target")
+    kernel: int = Field(3, ge=1, description="Positions that a layer sees at once; an odd number")
+    max_length: int = Field(512, ge=1, description="Number of learned positions, which limits the length of a text")
+    score: ScoreName = Field(
+        "dot", description="How queries and keys are compared: dot, scaled_dot, cosine, bilinear, additive or mlp"
+    )
+    dropout: float = Field(0.0, ge=0, lt=1, description="Dropout of embeddings and of the input of each layer")
+    tied_output: bool = Field(False, description="Use the target embedding as the output layer")
 
     @field_validator("kernel")
     @classmethod

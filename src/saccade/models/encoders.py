@@ -54,22 +54,26 @@ class EncoderConfig(Protocol):
 
 
 class RecurrentEncoderConfig(Config):
-    """Recurrent layers, each reading both ways."""
+    """Recurrent layers that read in one or both directions."""
 
-    cell: str = "lstm"  # rnn, lstm, gru (Cho's), gru_torch, mut1, mut2, mut3
-    width: int = Field(256, ge=1)  # of each direction's state
-    encoder_layers: int = Field(2, ge=1)  # one above the other
-    bidirectional: bool = True  # read both ways
-    dropout: float = Field(0.0, ge=0, lt=1)  # of inputs, between layers, and of the result; one mask a sequence
+    cell: str = Field("lstm", description="Recurrent cell: rnn, lstm, gru (Cho's), gru_torch, mut1, mut2 or mut3")
+    width: int = Field(256, ge=1, description="Width of the state of each direction")
+    encoder_layers: int = Field(2, ge=1, description="Number of layers")
+    bidirectional: bool = Field(True, description="Read in both directions")
+    dropout: float = Field(
+        0.0, ge=0, lt=1, description="Dropout of inputs, between layers and of the result; one mask per sequence"
+    )
 
 
 class ConvolutionalEncoderConfig(Config):
     """Layers of gated convolutions (Dauphin 2017)."""
 
-    width: int = Field(256, ge=1)  # of the vector at each position
-    encoder_layers: int = Field(4, ge=1)  # one above the other
-    kernel: int = Field(3, ge=1)  # positions that a layer sees at once; odd
-    dropout: float = Field(0.0, ge=0, lt=1)  # of inputs, of what each layer reads, and of the result
+    width: int = Field(256, ge=1, description="Width of the vector at each position")
+    encoder_layers: int = Field(4, ge=1, description="Number of layers")
+    kernel: int = Field(3, ge=1, description="Positions that a layer sees at once; an odd number")
+    dropout: float = Field(
+        0.0, ge=0, lt=1, description="Dropout of inputs, of the input of each layer and of the result"
+    )
 
     @field_validator("kernel")
     @classmethod
@@ -82,17 +86,19 @@ class ConvolutionalEncoderConfig(Config):
 class WindowEncoderConfig(Config):
     """Fully connected layers over each vector and its neighbours (004's solution 1)."""
 
-    width: int = Field(256, ge=1)  # of the vector at each position
-    encoder_layers: int = Field(1, ge=1)  # one above the other
-    radius: int = Field(2, ge=0)  # neighbours on each side
-    dropout: float = Field(0.0, ge=0, lt=1)  # of inputs, of what each layer gives, and of the result
+    width: int = Field(256, ge=1, description="Width of the vector at each position")
+    encoder_layers: int = Field(1, ge=1, description="Number of layers")
+    radius: int = Field(2, ge=0, description="Neighbours seen on each side")
+    dropout: float = Field(
+        0.0, ge=0, lt=1, description="Dropout of inputs, of the output of each layer and of the result"
+    )
 
 
 class TransformerEncoderConfig(TransformerConfig):
     """Transformer blocks that attend in both directions."""
 
-    encoder_layers: int = Field(2, ge=1)  # blocks, one above the other
-    tied_output: bool = False  # labels are no words, so there is nothing to tie
+    encoder_layers: int = Field(2, ge=1, description="Number of blocks")
+    tied_output: bool = Field(False, description="Not used: labels are not words, so there is nothing to tie")
 
 
 def locked_dropout(x: Float[Tensor, "B N D"], share: float, training: bool) -> Float[Tensor, "B N D"]:

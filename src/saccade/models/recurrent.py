@@ -32,20 +32,26 @@ ADDS_INPUT = ("mut1", "mut2")
 
 
 class RecurrentConfig(Config):
-    """The shape of a recurrent network."""
+    """A recurrent encoder and decoder."""
 
-    cell: str = "lstm"  # rnn, lstm, gru (Cho's), gru_torch, mut1, mut2, mut3
-    width: int = Field(256, ge=1)  # of the decoder's state, and of each direction of the encoder
-    embedding_width: int = Field(256, ge=1)  # of a word
-    encoder_layers: int = Field(1, ge=1)  # that read the source
-    decoder_layers: int = Field(1, ge=1)  # that write the target
-    bidirectional: bool = True  # the encoder reads both ways
-    attention: Literal["none", "state", "output"] = "output"  # none: a fixed context; state, output: where it enters
-    attention_width: int = Field(256, ge=1)  # in which queries and keys are compared
-    score: ScoreName = "additive"  # dot, scaled_dot, cosine, bilinear, additive or mlp
-    weights: str = "softmax"  # softmax, relu, sparsemax or hard
-    dropout: float = Field(0.0, ge=0, lt=1)  # of embeddings, between layers, and before the word
-    tied_output: bool = False  # the output layer is the target embedding
+    cell: str = Field("lstm", description="Recurrent cell: rnn, lstm, gru (Cho's), gru_torch, mut1, mut2 or mut3")
+    width: int = Field(256, ge=1, description="Width of the decoder's state and of each direction of the encoder")
+    embedding_width: int = Field(256, ge=1, description="Width of a word's embedding")
+    encoder_layers: int = Field(1, ge=1, description="Layers that read the source")
+    decoder_layers: int = Field(1, ge=1, description="Layers that write the target")
+    bidirectional: bool = Field(True, description="Let the encoder read in both directions")
+    attention: Literal["none", "state", "output"] = Field(
+        "output", description="Where attention enters: none (one fixed context), state or output"
+    )
+    attention_width: int = Field(256, ge=1, description="Width in which queries and keys are compared")
+    score: ScoreName = Field(
+        "additive", description="How queries and keys are compared: dot, scaled_dot, cosine, bilinear, additive or mlp"
+    )
+    weights: str = Field("softmax", description="How scores become weights: softmax, relu, sparsemax or hard")
+    dropout: float = Field(
+        0.0, ge=0, lt=1, description="Dropout of embeddings, between layers and before the output layer"
+    )
+    tied_output: bool = Field(False, description="Use the target embedding as the output layer")
 
     @model_validator(mode="after")
     def _layers_fit(self) -> RecurrentConfig:

@@ -7,6 +7,7 @@ from typing import Literal, cast
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
+from pydantic import Field
 from torch import Tensor, nn
 
 from saccade.models.config import Config
@@ -49,9 +50,11 @@ class WindowTaggerConfig(WindowEncoderConfig, ReaderConfig):
 
 
 class TransformerTaggerConfig(TransformerEncoderConfig, ReaderConfig):
-    """A tagger whose words, or all their pieces, attend to each other."""
+    """A tagger whose words, or their pieces, attend to each other."""
 
-    unit: Literal["words", "pieces"] = "words"  # what attends: words, or all pieces, whose mean is then the word
+    unit: Literal["words", "pieces"] = Field(
+        "words", description="What attends: words, or all pieces, averaged into words at the end"
+    )
 
 
 #: The networks that label words, by the kind that a recipe names.

@@ -59,41 +59,60 @@ PositionKind = Literal["none", "linear", "sinusoidal", "learned", "rotary", "ali
 
 
 class TransformerConfig(Config):
-    """The shape of a Transformer; every field has its meaning beside it."""
+    """A Transformer."""
 
-    width: int = Field(256, ge=1)  # of the vector at each position
-    num_heads: int = Field(4, ge=1)  # of each attention
-    num_key_heads: int | None = None  # fewer: groups of heads share keys and values
-    head_width: int | None = None  # width / num_heads if not given
-    encoder_layers: int = Field(0, ge=0)  # blocks that read the source
-    decoder_layers: int = Field(0, ge=0)  # blocks that write the target
-    feedforward_width: int = Field(1024, ge=1)  # inside the layer that treats each position alone
-    activation: Activation = "relu"  # relu, gelu, gelu_tanh or silu
-    gated: bool = False  # a gate beside the activation
-    bias: bool = True  # learned vectors added in projections, feed-forward layers and layer norms
-    norm: NormKind = "layer"  # layer or rms
-    norm_first: bool = True  # pre-norm, as used today; False: post-norm, as drawn in 2017
-    norm_epsilon: float = Field(1e-5, gt=0)  # keeps a norm from dividing by 0
-    final_norm: bool | None = None  # a norm after the last block; only with norm_first if not given
-    score: str = "scaled_dot"  # dot, scaled_dot or cosine
-    weights: str = "softmax"  # softmax, relu, sparsemax or hard
-    dropout: float = Field(0.0, ge=0, lt=1)  # of embeddings and of what each layer adds
-    attention_dropout: float = Field(0.0, ge=0, lt=1)  # of attention weights; 0 keeps the fast kernel
-    feedforward_dropout: float = Field(0.0, ge=0, lt=1)  # inside the feed-forward layer
-    position: PositionKind = "sinusoidal"  # none, linear, sinusoidal, learned, rotary or alibi
-    position_width: int = Field(0, ge=0)  # > 0: positions of this width are concatenated, not added
-    sines_first: bool = False  # sinusoidal: all sines before all cosines
-    max_length: int = Field(512, ge=1)  # of learned positions
-    rotary_base: float = Field(10000.0, gt=0)  # the slowest rotary angle is 1 / base
-    rotary_interleaved: bool = False  # rotary pairs are neighbours, not halves
-    one_hot: bool = False  # words as one-hot vectors, nothing learned
-    scaled_embedding: bool = False  # embeddings times √width
-    embedding_norm: bool = False  # a norm after the embeddings
-    token_types: int = Field(0, ge=0)  # > 0: a learned vector for each type of token (sentence A or B)
-    tied_output: bool = True  # the output layer is the (target) embedding
-    tied_embeddings: bool = False  # source and target share one embedding
-    output_bias: bool = False  # a learned number for each word of the output
-    output_transform: bool = False  # a dense layer, activation and norm before the output layer (BERT's head)
+    width: int = Field(256, ge=1, description="Width of the vector at each position")
+    num_heads: int = Field(4, ge=1, description="Heads of each attention")
+    num_key_heads: int | None = Field(None, description="Fewer than num_heads: groups of heads share keys and values")
+    head_width: int | None = Field(None, description="Width of a head; width / num_heads if not given")
+    encoder_layers: int = Field(0, ge=0, description="Blocks that read the source")
+    decoder_layers: int = Field(0, ge=0, description="Blocks that write the target")
+    feedforward_width: int = Field(
+        1024, ge=1, description="Width inside the feed-forward layer, which treats each position by itself"
+    )
+    activation: Activation = Field(
+        "relu", description="Activation of the feed-forward layer: relu, gelu, gelu_tanh or silu"
+    )
+    gated: bool = Field(False, description="Multiply the activation by a gate")
+    bias: bool = Field(True, description="Add learned vectors in projections, feed-forward layers and layer norms")
+    norm: NormKind = Field("layer", description="Kind of normalisation: layer or rms")
+    norm_first: bool = Field(
+        True,
+        description="Normalise before each layer (pre-norm, as today) instead of after it (as in 2017)",
+    )
+    norm_epsilon: float = Field(1e-5, gt=0, description="Small number that keeps a norm from dividing by 0")
+    final_norm: bool | None = Field(
+        None, description="Normalise after the last block; if not given, only with norm_first"
+    )
+    score: str = Field("scaled_dot", description="How queries and keys are compared: dot, scaled_dot or cosine")
+    weights: str = Field("softmax", description="How scores become weights: softmax, relu, sparsemax or hard")
+    dropout: float = Field(0.0, ge=0, lt=1, description="Dropout of embeddings and of what each layer adds")
+    attention_dropout: float = Field(
+        0.0, ge=0, lt=1, description="Dropout of attention weights; 0 keeps the fast kernel"
+    )
+    feedforward_dropout: float = Field(0.0, ge=0, lt=1, description="Dropout inside the feed-forward layer")
+    position: PositionKind = Field(
+        "sinusoidal", description="How positions are encoded: none, linear, sinusoidal, learned, rotary or alibi"
+    )
+    position_width: int = Field(
+        0, ge=0, description="Above 0: concatenate positions of this width instead of adding them"
+    )
+    sines_first: bool = Field(False, description="Sinusoidal positions: all sines before all cosines")
+    max_length: int = Field(512, ge=1, description="Number of learned positions, which limits the length of a text")
+    rotary_base: float = Field(10000.0, gt=0, description="The slowest rotary angle is 1 / rotary_base")
+    rotary_interleaved: bool = Field(
+        False, description="Rotate neighbouring numbers in pairs, instead of the two halves of a vector"
+    )
+    one_hot: bool = Field(False, description="Use one-hot vectors for words, with nothing learned")
+    scaled_embedding: bool = Field(False, description="Multiply embeddings by √width")
+    embedding_norm: bool = Field(False, description="Normalise the embeddings")
+    token_types: int = Field(0, ge=0, description="Above 0: learn a vector for each type of token (sentence A or B)")
+    tied_output: bool = Field(True, description="Use the (target) embedding as the output layer")
+    tied_embeddings: bool = Field(False, description="Share one embedding between source and target")
+    output_bias: bool = Field(False, description="Learn a bias for each word of the output")
+    output_transform: bool = Field(
+        False, description="Put a dense layer, an activation and a norm before the output layer (as BERT does)"
+    )
 
     @model_validator(mode="after")
     def _consistent(self) -> TransformerConfig:

@@ -28,14 +28,22 @@ __all__ = ["VisionConfig", "VisionEncoder", "VisionTransformer"]
 class VisionConfig(TransformerConfig):
     """A Transformer over the patches of an image."""
 
-    image_size: tuple[int, int] = (28, 28)  # height and width in pixels
-    channels: int = Field(1, ge=1)  # 1 grey, 3 colours
-    patch: int = Field(4, ge=1)  # side of a patch in pixels; it divides the image
-    stem: Literal["patch", "convolution"] = "patch"  # how a patch is read: projected whole, or by small convolutions
-    pooling: Literal["class", "mean"] = "class"  # the answer is read from a class token, or from the mean patch
-    activation: Activation = "gelu"
-    position: PositionKind = "learned"
-    tied_output: bool = False  # there are no words to tie it to
+    image_size: tuple[int, int] = Field((28, 28), description="Height and width in pixels")
+    channels: int = Field(1, ge=1, description="1 for grey images, 3 for colour")
+    patch: int = Field(4, ge=1, description="Side of a patch in pixels; it must divide the image")
+    stem: Literal["patch", "convolution"] = Field(
+        "patch", description="How a patch is read: projected as a whole, or by small convolutions"
+    )
+    pooling: Literal["class", "mean"] = Field(
+        "class", description="Read the answer from a class token, or from the mean of all patches"
+    )
+    activation: Activation = Field(
+        "gelu", description="Activation of the feed-forward layer: relu, gelu, gelu_tanh or silu"
+    )
+    position: PositionKind = Field(
+        "learned", description="How positions are encoded: none, linear, sinusoidal, learned, rotary or alibi"
+    )
+    tied_output: bool = Field(False, description="Not used: there are no words to tie the output to")
 
     @model_validator(mode="after")
     def _patches_fit(self) -> VisionConfig:

@@ -22,15 +22,17 @@ UNKNOWN_WORD = 1
 
 
 class ReaderConfig(Config):
-    """The parts of a word's vector; they stand one beside the other."""
+    """The parts of a word's vector, concatenated."""
 
-    word_width: int = Field(128, ge=0)  # of a word's own embedding; 0: none
-    word_dropout: float = Field(0.1, ge=0, lt=1)  # share of words that are read as unknown in training
-    piece_width: int = Field(0, ge=0)  # of the mean of its pieces' embeddings; 0: none
-    spelling: Literal["none", "convolution", "recurrent"] = "recurrent"  # what reads its characters
-    spelling_width: int = Field(128, ge=2)  # of what they become; even
-    character_width: int = Field(48, ge=1)  # of a character's embedding
-    character_kernel: int = Field(5, ge=1)  # characters that the convolution sees at once
+    word_width: int = Field(128, ge=0, description="Width of a word's own embedding; 0 for none")
+    word_dropout: float = Field(0.1, ge=0, lt=1, description="Share of words read as unknown during training")
+    piece_width: int = Field(0, ge=0, description="Width of the mean embedding of a word's pieces; 0 for none")
+    spelling: Literal["none", "convolution", "recurrent"] = Field(
+        "recurrent", description="What reads a word's characters: none, convolution or recurrent"
+    )
+    spelling_width: int = Field(128, ge=2, description="Width of the vector made of the characters; an even number")
+    character_width: int = Field(48, ge=1, description="Width of a character's embedding")
+    character_kernel: int = Field(5, ge=1, description="Characters that the convolution sees at once")
 
     @model_validator(mode="after")
     def _some_part(self) -> ReaderConfig:

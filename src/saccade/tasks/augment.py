@@ -21,15 +21,17 @@ Images = Float[Tensor, "B C H W"]
 
 
 class ImageSettings(Config):
-    """How training images are changed: the ``[images]`` table of a recipe. All begin from numbers in 0..1."""
+    """How training images are varied; pixels are numbers from 0 to 1."""
 
-    shift: int = Field(0, ge=0)  # pixels up, down, left or right, at most; what is left behind is black
-    flip: bool = False  # half of them mirrored, left for right
-    rotate: float = Field(0.0, ge=0, le=180)  # degrees either way, at most
-    zoom: float = Field(0.0, ge=0, lt=1)  # larger or smaller by at most this share
-    contrast: float = Field(0.0, ge=0, lt=1)  # brighter or darker by at most this share
-    erase: float = Field(0.0, ge=0, lt=1)  # a rectangle of up to this share of each side becomes black
-    noise: float = Field(0.0, ge=0)  # standard deviation of what is added to each number
+    shift: int = Field(
+        0, ge=0, description="Move by up to this many pixels in each direction; what is left behind is black"
+    )
+    flip: bool = Field(False, description="Mirror half of the images, left to right")
+    rotate: float = Field(0.0, ge=0, le=180, description="Turn by up to this many degrees either way")
+    zoom: float = Field(0.0, ge=0, lt=1, description="Enlarge or shrink by up to this share")
+    contrast: float = Field(0.0, ge=0, lt=1, description="Brighten or darken by up to this share")
+    erase: float = Field(0.0, ge=0, lt=1, description="Blacken a rectangle of up to this share of each side")
+    noise: float = Field(0.0, ge=0, description="Standard deviation of the noise added to each pixel")
 
 
 def augment(images: Images, settings: ImageSettings) -> Images:

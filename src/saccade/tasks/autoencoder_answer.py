@@ -43,9 +43,9 @@ PIECE = 250
 
 
 class NeighbourOptions(Config):
-    """What can be asked of an autoencoder."""
+    """What an autoencoder shows with its answer."""
 
-    neighbours: int = Field(5, ge=0, le=100)  # training examples that are shown
+    neighbours: int = Field(5, ge=0, le=100, description="Nearest training examples shown")
 
 
 @dataclass(frozen=True)

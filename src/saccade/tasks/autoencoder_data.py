@@ -45,14 +45,18 @@ class Line:
 
 
 class AutoencoderData(Config):
-    """Texts or images, of own files or built in; ``$SACCADE_DATA`` and ``~`` are understood in paths."""
+    """Texts or images, your own or built in; paths may use ~ and $SACCADE_DATA."""
 
-    builtin: Literal["digits", "grammar"] | None = None  # scikit-learn's digits (an extra), or built-in sentences
-    sentences: int = Field(10000, ge=100)  # training sentences of the grammar
-    texts: str | None = None  # a file, one text a line
-    images: str | None = None  # an .npz with images, an idx file, or a folder of pictures
-    validation: float = Field(0.1, ge=0, lt=1)  # share held out, equal ones together
-    test: float = Field(0.0, ge=0, lt=1)  # likewise
+    builtin: Literal["digits", "grammar"] | None = Field(
+        None, description="Digits (scikit-learn's, an extra package), or grammar: built-in sentences"
+    )
+    sentences: int = Field(10000, ge=100, description="Training sentences drawn from the grammar")
+    texts: str | None = Field(None, description="A file with one text per line")
+    images: str | None = Field(None, description="An .npz file, an idx file, or a folder of pictures")
+    validation: float = Field(
+        0.1, ge=0, lt=1, description="Share held out for validation; equal examples stay together"
+    )
+    test: float = Field(0.0, ge=0, lt=1, description="Share held out for the final test")
 
     @model_validator(mode="after")
     def _one_origin(self) -> AutoencoderData:

@@ -35,10 +35,10 @@ GREEDY = SearchOptions(beam=1, max_ratio=1.5)
 
 
 class NoisyText(TokenSettings):
-    """How text becomes tokens, and what is hidden of it in training; what was hidden is asked for too."""
+    """How text becomes tokens, and what is hidden from the encoder during training."""
 
-    drop: float = Field(0.0, ge=0, lt=1)  # share of tokens left out of what is read
-    mask: float = Field(0.0, ge=0, lt=1)  # share of tokens read as [MASK]
+    drop: float = Field(0.0, ge=0, lt=1, description="Share of tokens left out of the input")
+    mask: float = Field(0.0, ge=0, lt=1, description="Share of tokens replaced by [MASK] in the input")
 
 
 class Medium(ABC):

@@ -46,12 +46,17 @@ TOKENIZER = "tokenizer.json"
 
 
 class CaptionOptions(Config):
-    """How texts are looked for: the ``[decoding]`` table of a recipe, and the options of ``saccade predict``."""
+    """How texts are found.
 
-    beam: int = Field(3, ge=1, le=1000)  # hypotheses kept at each step; 1 is greedy
-    n_best: int = Field(1, ge=1)  # texts returned, at most the beam
-    length_penalty: float = Field(1.0, ge=0, le=10)  # score = log-probability / length^penalty; 0 prefers short texts
-    max_length: int = Field(40, ge=1)  # tokens of a text, its end counted
+    The ``[decoding]`` table of a recipe, and the options of ``saccade predict``.
+    """
+
+    beam: int = Field(3, ge=1, le=1000, description="Hypotheses kept at each step; 1 is greedy")
+    n_best: int = Field(1, ge=1, description="Texts returned, at most the beam")
+    length_penalty: float = Field(
+        1.0, ge=0, le=10, description="Score = log-probability / length^penalty; 0 favours short texts"
+    )
+    max_length: int = Field(40, ge=1, description="Longest text in tokens, including its end")
 
     @model_validator(mode="after")
     def _consistent(self) -> CaptionOptions:

@@ -27,17 +27,30 @@ BUILTIN_TEST = 0.2
 
 
 class CaptionData(Config):
-    """Own files, or captions of the built-in digits; ``$SACCADE_DATA`` and ``~`` are understood in paths."""
+    """Images with texts, your own or built in; paths may use ~ and $SACCADE_DATA."""
 
-    builtin: Literal["digits"] | None = None  # one or two of scikit-learn's digits an image, an extra package
-    count: int = Field(12000, ge=100)  # training images made of them
-    table: str | None = None  # a .tsv, .csv or .jsonl with a path and a text each, or an .npz with images and texts
-    image_column: str = "image"  # its name, or its number counted from 0; paths are seen from the table's folder
-    text_column: str = "text"  # likewise
-    validation_table: str | None = None  # decides which model is best; or a share of the training images, below
-    test_table: str | None = None  # scored once, at the end
-    validation: float = Field(0.1, ge=0, lt=1)  # share held out, by image (of the digits: by digit)
-    test: float | None = Field(None, ge=0, lt=1)  # likewise; if not given 0, and 0.2 of the digits
+    builtin: Literal["digits"] | None = Field(
+        None, description="One or two of scikit-learn's digits per image; needs an extra package"
+    )
+    count: int = Field(12000, ge=100, description="Training images made of digits")
+    table: str | None = Field(
+        None, description="A .tsv, .csv or .jsonl file of paths and texts, or an .npz with images and texts"
+    )
+    image_column: str = Field(
+        "image", description="Image column: its name, or its number counted from 0; paths start at the table's folder"
+    )
+    text_column: str = Field("text", description="Text column: its name, or its number counted from 0")
+    validation_table: str | None = Field(
+        None,
+        description="Decides which model is best; without it, a share of the training images does (see validation)",
+    )
+    test_table: str | None = Field(None, description="Scored once, at the end")
+    validation: float = Field(
+        0.1, ge=0, lt=1, description="Share held out for validation, by image (of digits: by digit)"
+    )
+    test: float | None = Field(
+        None, ge=0, lt=1, description="Share held out for the final test; if not given, 0, or 0.2 of the digits"
+    )
 
     @model_validator(mode="after")
     def _one_origin(self) -> CaptionData:

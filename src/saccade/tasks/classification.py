@@ -39,14 +39,14 @@ BATCH_TOKENS = 8192
 
 
 class ClassificationText(TokenSettings):
-    """How text becomes tokens: the ``[text]`` table of a recipe."""
+    """How text becomes tokens."""
 
-    kind: TokenKind = "word"  # what a token is: a word, a piece of a word, ...
-    vocabulary: int = 20000  # the most tokens
-    lowercase: bool = True  # all text
-    min_frequency: int = 2  # a rarer word gets no token of its own
-    longest: int = Field(512, ge=1)  # tokens; of a longer text the rest is not read
-    word_dropout: float = Field(0.0, ge=0, lt=1)  # share of tokens that are hidden in training
+    kind: TokenKind = Field("word", description="What a token is: bpe (a piece of a word), word, character or byte")
+    vocabulary: int = Field(20000, description="Largest number of tokens")
+    lowercase: bool = Field(True, description="Lower-case all text")
+    min_frequency: int = Field(2, description="A rarer word gets no token of its own")
+    longest: int = Field(512, ge=1, description="Longest text in tokens; the rest of a longer one is not read")
+    word_dropout: float = Field(0.0, ge=0, lt=1, description="Share of tokens hidden during training")
 
 
 class EncodedText(NamedTuple):

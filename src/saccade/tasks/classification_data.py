@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
+from pydantic import Field
+
 from saccade.data.grammar import generate
 from saccade.data.labelled import LabelledText, read_labelled
 from saccade.data.labels import LabelReport
@@ -16,11 +18,13 @@ __all__ = ["ClassificationData", "read_given_texts", "read_texts"]
 
 
 class ClassificationData(LabelledData):
-    """Tables of texts and labels (.csv, .tsv, .jsonl), or files with a label and a text a line."""
+    """Labelled texts: a table, or lines of a label and a text; paths may use ~ and $SACCADE_DATA."""
 
-    text_column: str = "text"  # of a table: its name, or its number from 0
-    label_column: str = "label"  # likewise
-    class_weights: Literal["none", "balanced"] = "none"  # balanced: rare labels weigh as much as frequent ones
+    text_column: str = Field("text", description="Text column: its name, or its number counted from 0")
+    label_column: str = Field("label", description="Label column: its name, or its number counted from 0")
+    class_weights: Literal["none", "balanced"] = Field(
+        "none", description="balanced: rare labels weigh as much as frequent ones"
+    )
 
 
 def read_texts(data: ClassificationData, seed: int) -> Splits[LabelledText]:

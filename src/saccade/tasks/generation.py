@@ -37,18 +37,23 @@ WINDOWS = 64
 
 
 class GenerationOptions(Config):
-    """How text is written: the ``[decoding]`` table of a recipe, and the options of ``saccade predict``."""
+    """How text is written.
 
-    max_tokens: int = Field(200, ge=1)  # the longest text that is added
-    sample: bool = True  # draw; false: search for the likeliest text
-    tries: int = Field(1, ge=1, le=1000)  # texts drawn for each prompt
-    temperature: float = Field(1.0, ge=0, le=1000)  # below 1: surer draws; above: bolder ones
-    top_k: int | None = Field(None, ge=1)  # draw from the k likeliest tokens only
-    top_p: float | None = Field(None, gt=0, le=1)  # draw from the likeliest tokens that make up this share
-    seed: int = Field(1, ge=0, lt=2**32)  # of the draws
-    stop: list[str] = Field(default_factory=list)  # texts that end the answer, and are no part of it
-    beam: int = Field(1, ge=1, le=1000)  # of a search: texts kept at each step; 1 is greedy
-    n_best: int = Field(1, ge=1)  # of a search: texts returned, at most the beam
+    The ``[decoding]`` table of a recipe, and the options of ``saccade predict``.
+    """
+
+    max_tokens: int = Field(200, ge=1, description="Longest text to add, in tokens")
+    sample: bool = Field(True, description="Draw at random; false: search for the most likely text")
+    tries: int = Field(1, ge=1, le=1000, description="Texts drawn for each prompt")
+    temperature: float = Field(1.0, ge=0, le=1000, description="Below 1: safer draws; above 1: bolder ones")
+    top_k: int | None = Field(None, ge=1, description="Draw only from the k most likely tokens")
+    top_p: float | None = Field(
+        None, gt=0, le=1, description="Draw only from the most likely tokens that make up this share"
+    )
+    seed: int = Field(1, ge=0, lt=2**32, description="Random seed for sampling")
+    stop: list[str] = Field(default_factory=list, description="Texts that end the answer; they are not part of it")
+    beam: int = Field(1, ge=1, le=1000, description="When searching: texts kept at each step; 1 is greedy")
+    n_best: int = Field(1, ge=1, description="When searching: texts returned, at most the beam")
 
     @model_validator(mode="after")
     def _consistent(self) -> GenerationOptions:

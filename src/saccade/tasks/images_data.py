@@ -25,20 +25,29 @@ USUAL_PATCHES = 36
 
 
 class ImageData(Config):
-    """Own files, or the built-in digits; ``$SACCADE_DATA`` and ``~`` are understood in paths."""
+    """Labelled images, your own or built in; paths may use ~ and $SACCADE_DATA."""
 
-    builtin: Literal["digits"] | None = None  # scikit-learn's handwritten digits, an extra package
-    images: str | None = None  # an .npz, an idx file with labels beside it, or a folder with a folder for each class
-    labels: str | None = None  # the idx file of labels
+    builtin: Literal["digits"] | None = Field(
+        None, description="Scikit-learn's handwritten digits, which need an extra package"
+    )
+    images: str | None = Field(
+        None, description="An .npz file, an idx file (see labels), or a folder with one folder per class"
+    )
+    labels: str | None = Field(None, description="The idx file of labels")
     classes: list[str] = Field(
-        default_factory=list
-    )  # what the labels 0, 1, ... mean, in this order; as they are if not given
-    validation_images: str | None = None  # decides which model is best; or a share of the training images, below
-    validation_labels: str | None = None  # beside validation_images
-    test_images: str | None = None  # scored once, at the end
-    test_labels: str | None = None  # beside test_images
-    validation: float = Field(0.1, ge=0, lt=1)  # share held out, equal images together, where no file is given
-    test: float = Field(0.0, ge=0, lt=1)  # likewise
+        default_factory=list, description="Names of the labels 0, 1, ... in this order; the numbers themselves if empty"
+    )
+    validation_images: str | None = Field(
+        None,
+        description="Decides which model is best; without it, a share of the training images does (see validation)",
+    )
+    validation_labels: str | None = Field(None, description="Labels of validation_images")
+    test_images: str | None = Field(None, description="Scored once, at the end")
+    test_labels: str | None = Field(None, description="Labels of test_images")
+    validation: float = Field(
+        0.1, ge=0, lt=1, description="Share held out for validation if no file is given; equal images stay together"
+    )
+    test: float = Field(0.0, ge=0, lt=1, description="Share held out for the final test if no file is given")
 
     @model_validator(mode="after")
     def _one_origin(self) -> ImageData:

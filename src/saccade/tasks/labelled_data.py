@@ -26,16 +26,20 @@ ReadFile = Callable[[Path, bool], tuple[list[Item], LabelReport]]
 
 
 class LabelledData(Config):
-    """Own files, or the built-in corpus; ``$SACCADE_DATA`` and ``~`` are understood in paths."""
+    """Labelled texts, your own or built in; paths may use ~ and $SACCADE_DATA."""
 
-    builtin: Literal["grammar"] | None = None  # the built-in English sentences
-    sentences: int = Field(4000, ge=100)  # training sentences drawn from them
-    file: str | None = None  # or a file that is trained on
-    validation_file: str | None = None  # decides which model is best; or a share of the training file, below
-    test_file: str | None = None  # scored once, at the end
-    validation: float = Field(0.1, ge=0, lt=1)  # share held out by its text, where no file is given
-    test: float = Field(0.0, ge=0, lt=1)  # likewise
-    encoding: str | None = None  # of the files, such as latin-1; found out if not given
+    builtin: Literal["grammar"] | None = Field(None, description="grammar: the built-in English sentences")
+    sentences: int = Field(4000, ge=100, description="Training sentences drawn from the built-in corpus")
+    file: str | None = Field(None, description="The file to train on")
+    validation_file: str | None = Field(
+        None, description="Decides which model is best; without it, a share of the training file does (see validation)"
+    )
+    test_file: str | None = Field(None, description="Scored once, at the end")
+    validation: float = Field(
+        0.1, ge=0, lt=1, description="Share held out for validation if no file is given; equal texts stay together"
+    )
+    test: float = Field(0.0, ge=0, lt=1, description="Share held out for the final test if no file is given")
+    encoding: str | None = Field(None, description="Encoding of the files, such as latin-1; detected if not given")
 
     @model_validator(mode="after")
     def _one_origin(self) -> LabelledData:

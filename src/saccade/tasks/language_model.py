@@ -47,10 +47,12 @@ SIZES = (
 
 
 class LanguageModelText(TokenSettings):
-    """How text becomes tokens and windows: the ``[text]`` table of a recipe."""
+    """How text becomes tokens and windows."""
 
-    kind: TokenKind = "character"  # what a token is
-    context: int = Field(256, ge=1)  # tokens of a window; nothing before it is seen in training
+    kind: TokenKind = Field(
+        "character", description="What a token is: bpe (a piece of a word), word, character or byte"
+    )
+    context: int = Field(256, ge=1, description="Tokens in a window; training sees nothing before it")
 
 
 def _transformer(config: TransformerConfig, task: LanguageModel) -> nn.Module:

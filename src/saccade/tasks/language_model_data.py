@@ -22,19 +22,27 @@ UNITS: dict[Unit, str] = {"file": "the whole file", "line": "a line", "paragraph
 
 
 class TextData(Config):
-    """Plain text, or one column of a table; ``$SACCADE_DATA`` and ``~`` are understood in paths."""
+    """Plain text, or one column of a table; paths may use ~ and $SACCADE_DATA."""
 
-    text: str | None = None  # a plain text file
-    documents: Unit = "file"  # what a document of it is: file, line or paragraph (blank lines between)
-    labelled: bool = False  # each line begins with a label, which is left out
-    table: str | None = None  # or a .tsv, .csv or .jsonl file
-    column: str = "text"  # of that table, by its name or its number counted from 0
-    validation_text: str | None = None  # decides which model is best; or a share of the end, below
-    validation_table: str | None = None  # likewise
-    test_text: str | None = None  # scored once, at the end
-    test_table: str | None = None  # likewise
-    validation: float = Field(0.1, ge=0, lt=1)  # share of the end of the text, where no file is given
-    test: float = Field(0.0, ge=0, lt=1)  # likewise, after the validation's
+    text: str | None = Field(None, description="A plain text file")
+    documents: Unit = Field(
+        "file", description="What a document is: file, line or paragraph (separated by blank lines)"
+    )
+    labelled: bool = Field(False, description="Each line begins with a label, which is left out")
+    table: str | None = Field(None, description="A .tsv, .csv or .jsonl file instead")
+    column: str = Field("text", description="Text column: its name, or its number counted from 0")
+    validation_text: str | None = Field(
+        None, description="Decides which model is best; without it, the end of the training text does (see validation)"
+    )
+    validation_table: str | None = Field(None, description="A table instead of validation_text")
+    test_text: str | None = Field(None, description="Scored once, at the end")
+    test_table: str | None = Field(None, description="A table instead of test_text")
+    validation: float = Field(
+        0.1, ge=0, lt=1, description="Share of the text, from its end, held out for validation if no file is given"
+    )
+    test: float = Field(
+        0.0, ge=0, lt=1, description="Share held out for the final test if no file is given, after that for validation"
+    )
 
     @model_validator(mode="after")
     def _one_origin(self) -> TextData:

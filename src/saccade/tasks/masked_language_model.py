@@ -41,16 +41,18 @@ EVALUATION_TOKENS = 8192
 
 
 class MaskedData(TextData):
-    """Plain text, or one column of a table: what it is labelled with is not read."""
+    """Plain text, or one column of a table; paths may use ~ and $SACCADE_DATA."""
 
-    documents: Unit = "line"  # what a document of a plain text is: file, line or paragraph (blank lines between)
+    documents: Unit = Field(
+        "line", description="What a document is: file, line or paragraph (separated by blank lines)"
+    )
 
 
 class MaskedText(TokenSettings):
-    """How text becomes tokens, and how many are hidden: the ``[text]`` table of a recipe."""
+    """How text becomes tokens, and how many are hidden."""
 
-    context: int = Field(128, ge=2)  # tokens of a piece; longer documents are cut into several
-    share: float = Field(0.15, gt=0, lt=1)  # of the tokens that are to be found
+    context: int = Field(128, ge=2, description="Tokens in a piece; longer documents are cut into several")
+    share: float = Field(0.15, gt=0, lt=1, description="Share of tokens that the model must predict")
 
 
 class Piece(NamedTuple):

@@ -37,9 +37,9 @@ STAND_IN = "\ue000"
 
 
 class FillOptions(Config):
-    """What ``saccade predict`` takes."""
+    """What a masked language model returns."""
 
-    n_best: int = Field(5, ge=1, le=1000)  # candidates that are given for each mask
+    n_best: int = Field(5, ge=1, le=1000, description="Candidates for each mask")
 
 
 class Candidate(NamedTuple):

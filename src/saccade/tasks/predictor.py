@@ -24,7 +24,7 @@ __all__ = ["NoOptions", "Predictor"]
 
 
 class NoOptions(Config):
-    """For tasks whose answers nothing can be asked of."""
+    """No options: answers leave no choice."""
 
 
 class Predictor(ABC):

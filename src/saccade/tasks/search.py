@@ -21,18 +21,25 @@ __all__ = ["SearchOptions", "longest_output", "search"]
 
 
 class SearchOptions(Config):
-    """How outputs are looked for: the ``[decoding]`` table of a recipe, and the options of ``saccade predict``."""
+    """How outputs are found.
 
-    beam: int = Field(5, ge=1, le=1000)  # hypotheses kept at each step; 1 is greedy
-    n_best: int = Field(1, ge=1)  # outputs returned, at most the beam
-    length_penalty: float = Field(1.0, ge=0, le=10)  # score = log-probability / length^penalty; 0 prefers short outputs
-    max_ratio: float = Field(2.0, gt=0)  # longest output: max_ratio · source + 20 tokens
-    sample: bool = False  # draw instead of searching
-    tries: int = Field(1, ge=1, le=1000)  # outputs drawn for each source
-    temperature: float = Field(1.0, ge=0, le=1000)  # below 1: surer draws; above: bolder ones
-    top_k: int | None = Field(None, ge=1)  # draw from the k likeliest tokens only
-    top_p: float | None = Field(None, gt=0, le=1)  # draw from the likeliest tokens that make up this share
-    seed: int = Field(1, ge=0, lt=2**32)  # of the draws
+    The ``[decoding]`` table of a recipe, and the options of ``saccade predict``.
+    """
+
+    beam: int = Field(5, ge=1, le=1000, description="Hypotheses kept at each step; 1 is greedy")
+    n_best: int = Field(1, ge=1, description="Outputs returned, at most the beam")
+    length_penalty: float = Field(
+        1.0, ge=0, le=10, description="Score = log-probability / length^penalty; 0 favours short outputs"
+    )
+    max_ratio: float = Field(2.0, gt=0, description="Longest output: max_ratio · source length + 20 tokens")
+    sample: bool = Field(False, description="Draw at random instead of searching")
+    tries: int = Field(1, ge=1, le=1000, description="Outputs drawn for each source")
+    temperature: float = Field(1.0, ge=0, le=1000, description="Below 1: safer draws; above 1: bolder ones")
+    top_k: int | None = Field(None, ge=1, description="Draw only from the k most likely tokens")
+    top_p: float | None = Field(
+        None, gt=0, le=1, description="Draw only from the most likely tokens that make up this share"
+    )
+    seed: int = Field(1, ge=0, lt=2**32, description="Random seed for sampling")
 
     @model_validator(mode="after")
     def _consistent(self) -> SearchOptions:

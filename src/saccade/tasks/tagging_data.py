@@ -17,12 +17,18 @@ __all__ = ["TaggingData", "read_given_sentences", "read_sentences"]
 
 
 class TaggingData(LabelledData):
-    """CoNLL-U files, or files with a word and its label in columns; blank lines between sentences."""
+    """Words with labels: CoNLL-U, or a word per line in columns; paths may use ~ and $SACCADE_DATA."""
 
-    word_column: str | None = None  # its name, or its number from 0; form in CoNLL-U and else the first, if not given
-    label_column: str | None = None  # likewise; upos in CoNLL-U and else the last, if not given
-    separator: str | None = None  # of columns; tabs or white space, as the first line has them, if not given
-    max_length: int = Field(250, ge=1)  # words; longer training sentences are dropped
+    word_column: str | None = Field(
+        None, description="Word column: name or number from 0; if not given, form in CoNLL-U, otherwise the first"
+    )
+    label_column: str | None = Field(
+        None, description="Label column: name or number from 0; if not given, upos in CoNLL-U, otherwise the last"
+    )
+    separator: str | None = Field(
+        None, description="Separator of columns; if not given, tabs or spaces, whichever the first line has"
+    )
+    max_length: int = Field(250, ge=1, description="Longest sentence in words; longer training sentences are dropped")
 
 
 def read_sentences(data: TaggingData, seed: int) -> Splits[TaggedSentence]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
+from pydantic import Field
+
 from saccade.models import Config
 from saccade.text import Tokenizer
 
@@ -14,12 +16,12 @@ TokenKind = Literal["bpe", "word", "character", "byte"]
 
 
 class TokenSettings(Config):
-    """How text becomes tokens: the ``[text]`` table of a recipe."""
+    """How text becomes tokens."""
 
-    kind: TokenKind = "bpe"  # what a token is: a piece of a word, a word, ...
-    vocabulary: int = 8000  # the most tokens
-    lowercase: bool = False  # all text
-    min_frequency: int = 1  # a character, word or pair of pieces that is rarer gets no token of its own
+    kind: TokenKind = Field("bpe", description="What a token is: bpe (a piece of a word), word, character or byte")
+    vocabulary: int = Field(8000, description="Largest number of tokens")
+    lowercase: bool = Field(False, description="Lower-case all text")
+    min_frequency: int = Field(1, description="A rarer character, word or pair of pieces gets no token of its own")
 
     def train(self, texts: Sequence[str]) -> Tokenizer:
         """A tokenizer of these texts."""

@@ -17,6 +17,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
+from pydantic import Field
 from sacrebleu.metrics.base import Metric
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
@@ -60,9 +61,11 @@ SEARCH_TOKENS = 4096
 
 
 class TextSettings(TokenSettings):
-    """How the text of both sides becomes tokens: the ``[text]`` table of a recipe."""
+    """How the text of both sides becomes tokens."""
 
-    shared: bool = True  # one vocabulary for both sides; else each has its own, of as many tokens
+    shared: bool = Field(
+        True, description="One vocabulary for both sides; otherwise each side has its own, of this size"
+    )
 
 
 @dataclass(frozen=True)

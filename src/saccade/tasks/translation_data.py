@@ -36,29 +36,37 @@ AS_IT_IS = Cleaning(empty=False, duplicates=False)
 
 
 class TranslationData(Config):
-    """Own files, the built-in corpus, or NETtalk; ``$SACCADE_DATA`` and ``~`` are understood in paths."""
+    """Parallel texts, your own or built in; paths may use ~ and $SACCADE_DATA."""
 
-    builtin: Literal["grammar"] | None = None  # the built-in English-French corpus
-    sentences: int = Field(20000, ge=100)  # training sentences drawn from it
-    source: str | None = None  # a file, one text a line
-    target: str | None = None  # its translation, line by line
-    table: str | None = None  # or one file: .tsv, .csv or .jsonl
-    source_column: str = "source"  # its name, or its number counted from 0
-    target_column: str = "target"  # likewise
-    nettalk: str | None = None  # or the file nettalk.data: spelling to sounds
-    alignments: str | None = None  # gold links of the training pairs, Pharaoh format; then no pair is dropped
-    validation_source: str | None = None  # decides which model is best; or a share of the training pairs, below
-    validation_target: str | None = None  # line by line with validation_source
-    validation_table: str | None = None  # or one file
-    test_source: str | None = None  # scored once, at the end
-    test_target: str | None = None  # line by line with test_source
-    test_table: str | None = None  # or one file
-    validation: float = Field(0.05, ge=0, lt=1)  # share held out by source text, where no file is given
-    test: float = Field(0.0, ge=0, lt=1)  # likewise
-    max_length: int = Field(200, ge=1)  # words; longer training pairs are dropped
-    max_ratio: float = Field(9.0, ge=1)  # of the lengths of the two sides; more uneven ones are dropped
-    source_language: str = "source"  # for people: "en"
-    target_language: str = "target"  # for people: "fr"
+    builtin: Literal["grammar"] | None = Field(None, description="grammar: the built-in English-French corpus")
+    sentences: int = Field(20000, ge=100, description="Training sentences drawn from the built-in corpus")
+    source: str | None = Field(None, description="A file with one text per line")
+    target: str | None = Field(None, description="Its translation, line by line")
+    table: str | None = Field(None, description="One file instead of two: .tsv, .csv or .jsonl")
+    source_column: str = Field("source", description="Source column: its name, or its number counted from 0")
+    target_column: str = Field("target", description="Target column: its name, or its number counted from 0")
+    nettalk: str | None = Field(None, description="The file nettalk.data instead: spelling to sounds")
+    alignments: str | None = Field(
+        None, description="Gold alignments of the training pairs in Pharaoh format; no pair is then dropped"
+    )
+    validation_source: str | None = Field(
+        None, description="Decides which model is best; without it, a share of the training pairs does (see validation)"
+    )
+    validation_target: str | None = Field(None, description="The translation of validation_source")
+    validation_table: str | None = Field(None, description="One file instead of two")
+    test_source: str | None = Field(None, description="Scored once, at the end")
+    test_target: str | None = Field(None, description="The translation of test_source")
+    test_table: str | None = Field(None, description="One file instead of two")
+    validation: float = Field(
+        0.05, ge=0, lt=1, description="Share held out for validation if no file is given; equal sources stay together"
+    )
+    test: float = Field(0.0, ge=0, lt=1, description="Share held out for the final test if no file is given")
+    max_length: int = Field(200, ge=1, description="Longest text in words; longer training pairs are dropped")
+    max_ratio: float = Field(
+        9.0, ge=1, description="Largest ratio of the two lengths; more uneven training pairs are dropped"
+    )
+    source_language: str = Field("source", description='Language code shown to people, such as "en"')
+    target_language: str = Field("target", description='Language code shown to people, such as "fr"')
 
     @model_validator(mode="after")
     def _one_origin(self) -> TranslationData:

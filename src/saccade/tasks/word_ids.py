@@ -16,13 +16,17 @@ __all__ = ["TaggingText", "WordIds", "Words"]
 
 
 class TaggingText(Config):
-    """What a word is known by: the ``[text]`` table of a recipe."""
+    """How words are recognised."""
 
-    words: int = Field(50_000, ge=1)  # the most words with an id of their own
-    min_frequency: int = Field(2, ge=1)  # a rarer word has none: it is known by its pieces and characters
-    lowercase: bool = True  # words only; pieces and characters keep their capitals
-    pieces: int = Field(2000, ge=300)  # the most pieces of words
-    longest_word: int = Field(32, ge=2)  # characters, and pieces, read of a word: of a longer one its two ends
+    words: int = Field(50_000, ge=1, description="Largest number of words with an id of their own")
+    min_frequency: int = Field(
+        2, ge=1, description="A rarer word has no id of its own and is known by its pieces and characters"
+    )
+    lowercase: bool = Field(True, description="Lower-case words; pieces and characters keep their capitals")
+    pieces: int = Field(2000, ge=300, description="Largest number of word pieces")
+    longest_word: int = Field(
+        32, ge=2, description="Characters and pieces read of a word; the middle of a longer word is left out"
+    )
 
 
 class WordIds(NamedTuple):

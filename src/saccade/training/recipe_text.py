@@ -1,9 +1,8 @@
-"""A recipe as text for people: every key with the comment that stands beside its field in the code."""
+"""A recipe as text for people: every table and key with its description."""
 
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,50 +11,35 @@ import tomli_w
 from saccade.models import Config
 from saccade.training.recipe import Recipe
 
-__all__ = ["commented", "field_comments"]
+__all__ = ["commented"]
 
-_FIELD = re.compile(r"^    (\w+): .*?  # (.+)$", re.MULTILINE)
 _WIDTH = 28  # where comments begin
-
-TABLES = {
-    "data": "where the examples come from; paths may use ~ and $SACCADE_DATA",
-    "text": "how text becomes tokens",
-    "images": "what becomes of images before the network sees them",
-    "model": "the network",
-    "training": "how it is trained",
-    "decoding": "how outputs are looked for",
-}
-
-
-def field_comments(config: type[Config]) -> dict[str, str]:
-    """The comment of each field: one text for the reader of the code and of the recipe."""
-    comments: dict[str, str] = {}
-    for parent in reversed(config.__mro__):
-        if issubclass(parent, Config) and parent is not Config:
-            comments |= dict(_FIELD.findall(inspect.getsource(parent)))
-    return {name: comments.get(name, _words(name)) for name in config.model_fields}
 
 
 def commented(recipe: Recipe, heading: Sequence[str]) -> str:
     """The whole recipe, every key with its comment; a key without a value stands there commented out."""
     lines = [f"# {line}" for line in heading]
     metrics = ", ".join(recipe.task.metrics)
-    lines.append(_line("task", recipe.task.name, f"what the model does: {recipe.task.about}"))
-    lines.append(_line("metric", recipe.metric, f"the score that decides which model is best: {metrics}"))
+    lines.append(_line("task", recipe.task.name, f"What the model does: {recipe.task.about}"))
+    lines.append(_line("metric", recipe.metric, f"Score that decides which model is best: {metrics}"))
     for name, section in recipe.sections.items():
-        lines += ["", f"[{name}]  # {TABLES[name]}"]
+        lines += ["", f"[{name}]  # {_summary(type(section))}"]
         if name == "model":
-            lines.append(_line("kind", recipe.kind, "of network: " + ", ".join(recipe.task.networks)))
-        comments = field_comments(type(section))
+            lines.append(_line("kind", recipe.kind, "Kind of network: " + ", ".join(recipe.task.networks)))
         values = section.model_dump()
-        lines += [_line(key, values[key], comments[key]) for key in comments]
+        fields = type(section).model_fields
+        lines += [_line(key, values[key], field.description or "") for key, field in fields.items()]
     return "\n".join(lines) + "\n"
 
 
+def _summary(table: type[Config]) -> str:
+    """The first paragraph of a table's docstring, as one line."""
+    return " ".join(inspect.cleandoc(table.__doc__ or "").partition("\n\n")[0].split()).removesuffix(".")
+
+
 def _line(key: str, value: Any, comment: str) -> str:
-    if value is None:
-        return f"{f'# {key} =':<{_WIDTH}}# {comment}"
-    return f"{f'{key} = {_value(value)}':<{_WIDTH - 1}} # {comment}"
+    code = f"# {key} =" if value is None else f"{key} = {_value(value)}"
+    return f"{code:<{_WIDTH - 1}} # {comment}" if comment else code
 
 
 def _value(value: Any) -> str:
@@ -63,7 +47,3 @@ def _value(value: Any) -> str:
     if isinstance(value, list | tuple):
         return f"[{', '.join(_value(one) for one in value)}]"
     return tomli_w.dumps({"value": value}).strip().removeprefix("value = ")
-
-
-def _words(name: str) -> str:
-    return name.replace("_", " ")
