@@ -41,8 +41,8 @@ from translation_timing import interleave, median_and_range
 
 from saccade.decoding import Sliding, draws
 from saccade.models import DecoderOnly, TransformerConfig
-from saccade.tasks.language_model import LanguageModel, LanguageModelText
-from saccade.tasks.language_model_data import TextData
+from saccade.tasks.language_model.data import TextData
+from saccade.tasks.language_model.task import LanguageModel, LanguageModelText
 from saccade.training.settings import TrainingSettings
 from saccade.training.trainer import Trainer
 

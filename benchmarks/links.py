@@ -9,7 +9,7 @@ import argparse
 
 import saccade
 from saccade.data.grammar import generate
-from saccade.tasks.head_links import link_shares
+from saccade.tasks.translation.head_links import link_shares
 
 
 def main() -> None:

@@ -32,8 +32,8 @@ from sacrebleu.metrics.bleu import BLEU
 import saccade
 from saccade.data.pairs import Pair
 from saccade.lens.figures.canvas import save
-from saccade.tasks.bundle import bundle_recipe
-from saccade.tasks.translation_data import TranslationData, read_given
+from saccade.tasks.base.model_folder import bundle_recipe
+from saccade.tasks.translation.data import TranslationData, read_given
 
 LENGTHS = ((1, 8), (9, 10), (11, 12), (13, 15), (16, 20), (21, 99))  # words of the source
 

@@ -25,10 +25,10 @@ from translation_timing import Measured, interleave
 
 import saccade
 from saccade.models import EncoderDecoder
-from saccade.tasks.gold import GoldPair
-from saccade.tasks.search import SearchOptions, search
-from saccade.tasks.translation import EncodedPair, text_scores
-from saccade.tasks.translator import Translator
+from saccade.tasks.base.search import SearchOptions, search
+from saccade.tasks.translation.gold import GoldPair
+from saccade.tasks.translation.predictor import Translator
+from saccade.tasks.translation.task import EncodedPair, text_scores
 from saccade.text import END, PAD, pad
 
 __all__ = ["CTRANSLATE2", "CTRANSLATE2_INT8", "OURS", "PEGASUS", "measure_decoding"]

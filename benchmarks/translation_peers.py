@@ -19,7 +19,7 @@ from torch import Tensor
 from saccade.attention import MultiHead, Sinusoidal
 from saccade.models import EncoderDecoder, TransformerConfig
 from saccade.models.layers import WordEmbedding
-from saccade.tasks.translation import EncodedPair, Translation
+from saccade.tasks.translation.task import EncodedPair, Translation
 from saccade.text import END, PAD, START, UNKNOWN
 
 __all__ = ["MAX_POSITIONS", "ctranslate2_folder", "largest_difference", "obstacle", "pegasus", "score_difference"]

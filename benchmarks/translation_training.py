@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from translation_timing import Measured, interleave
 
 from saccade.models import TransformerConfig
-from saccade.tasks.translation import EncodedPair, Translation
+from saccade.tasks.translation.task import EncodedPair, Translation
 from saccade.text import END, PAD, START, plan_batches
 from saccade.training.recipe import Recipe
 from saccade.training.trainer import Trainer

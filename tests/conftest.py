@@ -10,7 +10,7 @@ import torch
 
 import saccade
 from saccade.cli.main import main
-from saccade.tasks.predictor import Predictor
+from saccade.tasks.base.predictor import Predictor
 from toy_language import settings, toy_pairs, write_lines
 
 

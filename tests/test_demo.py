@@ -12,9 +12,9 @@ import saccade
 from saccade.cli.main import main
 from saccade.data.grammar import generate, showcase
 from saccade.lens.alignment import AlignmentChoice
-from saccade.tasks.gold import from_grammar
-from saccade.tasks.head_links import link_shares
-from saccade.tasks.predictor import Predictor
+from saccade.tasks.base.predictor import Predictor
+from saccade.tasks.translation.gold import from_grammar
+from saccade.tasks.translation.head_links import link_shares
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 
 from saccade.serving import Models, create_app, listen
-from saccade.serving.server import make_server
+from saccade.serving.http.server import make_server
 
 HERE = Path(__file__).parent
 CHROMIUM = "/usr/bin/chromium"

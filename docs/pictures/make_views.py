@@ -20,7 +20,7 @@ import saccade
 from saccade.lens.figures.canvas import save
 from saccade.lens.view import View, view
 from saccade.models.vit import VisionConfig, VisionTransformer
-from saccade.tasks.translator import Translator
+from saccade.tasks.translation.predictor import Translator
 
 HERE = Path(__file__).parent
 LARGE = 130_000  # bytes; pictures above it are saved in 256 colours

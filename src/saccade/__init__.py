@@ -14,7 +14,7 @@ model.predict(["The black cat ate the mouse."])[0].attention.alignment
 from saccade.attention import MultiHead, Resize, Trace, Watch, attend, causal, dense, edit, padding, rule, watch, window
 from saccade.errors import SaccadeError
 from saccade.lens.view import View, view
-from saccade.tasks.bundle import open_model
+from saccade.tasks.base.model_folder import open_model
 
 open = open_model  # not in __all__: ``from saccade import *`` must not hide Python's own
 

@@ -12,7 +12,7 @@ import torch
 from commands import Capture, assert_refused, run, succeed
 
 from saccade.cli import main
-from saccade.tasks.predictor import Predictor
+from saccade.tasks.base.predictor import Predictor
 from saccade.text import END, START
 from toy_language import settings, toy_pairs, write_lines
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from commands import Capture, assert_refused, run, succeed
 
-from saccade.tasks.predictor import Predictor
+from saccade.tasks.base.predictor import Predictor
 
 TEXT = "the black cat eats the fish."
 ANSWER = "le chat noir mange le poisson."

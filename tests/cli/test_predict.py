@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from commands import Capture, assert_refused, give_input, run, succeed
 
-from saccade.tasks.predictor import Predictor
+from saccade.tasks.base.predictor import Predictor
 from toy_language import write_lines
 
 TEXT = "the black cat eats the fish."

@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 from saccade.cli.words import words
 from saccade.errors import OptionError
-from saccade.tasks.bundle import read_bundle
-from saccade.tasks.words import word_vectors
+from saccade.tasks.base.model_folder import read_bundle
+from saccade.tasks.base.word_vectors import word_vectors
 
 app = typer.Typer()
 app.command()(words)

@@ -7,8 +7,8 @@ from collections import Counter
 import pytest
 
 from saccade.data.grammar import Example, content_words, generate, showcase, split_of
-from saccade.data.grammar_kinds import KINDS
-from saccade.data.grammar_phrase import begins_with_vowel
+from saccade.data.grammar.kinds import KINDS
+from saccade.data.grammar.phrase import begins_with_vowel
 from saccade.errors import OptionError, UnknownNameError
 
 # Written out here, not taken from the lexicon, so that the two can disagree.

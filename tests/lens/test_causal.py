@@ -14,7 +14,7 @@ from saccade import MultiHead, edit
 from saccade.errors import OptionError, UnknownNameError
 from saccade.lens.axis import Axis
 from saccade.lens.causal import Change, Scored, find_places, replace_word
-from saccade.tasks.predictor import Predictor
+from saccade.tasks.base.predictor import Predictor
 
 TEXT = "the black cat eats the fish."
 

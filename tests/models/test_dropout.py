@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from saccade.models.dropout import dropout
+from saccade.kernels.dropout import dropout
 
 
 @pytest.mark.parametrize("share", [0.1, 0.3, 0.5])

@@ -9,8 +9,8 @@ from generators import seq2seq
 from torch import nn
 
 from saccade.errors import UnknownNameError
+from saccade.kernels.precision import narrow_products, product_type
 from saccade.models import lower_precision
-from saccade.models.precision import narrow_products, product_type
 
 
 def narrow(x: torch.Tensor) -> torch.Tensor:

@@ -4,8 +4,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from saccade.models import vocabulary_loss as module
-from saccade.models.vocabulary_loss import vocabulary_loss
+from saccade.kernels import vocabulary_loss as module
+from saccade.kernels.vocabulary_loss import vocabulary_loss
 
 ROWS, WIDTH, WORDS = 23, 7, 11
 

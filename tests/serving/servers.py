@@ -12,8 +12,8 @@ import httpx
 import numpy as np
 
 from saccade.serving import Models, create_app, listen
-from saccade.serving.guard import Guard
-from saccade.serving.server import make_server
+from saccade.serving.http.guard import Guard
+from saccade.serving.http.server import make_server
 
 
 @dataclass

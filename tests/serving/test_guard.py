@@ -16,8 +16,8 @@ from PIL import Image
 from servers import Runner, Running, post
 
 from saccade.serving import Limits, Models, is_loopback, listen
+from saccade.serving.http.refusals import Refused
 from saccade.serving.looks import Look, Looks
-from saccade.serving.refusals import Refused
 
 JSON = {"content-type": "application/json"}
 

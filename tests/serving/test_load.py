@@ -21,9 +21,9 @@ from servers import Runner, post
 from saccade.errors import OptionError
 from saccade.serving import Limits, Models
 from saccade.serving.batching import Worker
-from saccade.serving.events import Send, event_stream
-from saccade.serving.refusals import Refused
-from saccade.tasks.bundle import open_model
+from saccade.serving.http.events import Send, event_stream
+from saccade.serving.http.refusals import Refused
+from saccade.tasks.base.model_folder import open_model
 from toy_language import toy_pairs
 
 SENTENCES = [source for source, _ in toy_pairs(40, seed=11)]

@@ -11,7 +11,7 @@ from servers import Runner, Running
 
 from saccade.serving import Models
 from saccade.serving.runs import find_runs, read_metrics
-from saccade.tasks.words import word_vectors
+from saccade.tasks.base.word_vectors import word_vectors
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from schemathesis.generation import GenerationMode
 from servers import Running, post
 
 from saccade.serving import Models
-from saccade.serving.app import inner_app
+from saccade.serving.http.app import inner_app
 from saccade.serving.state import State
 
 #: Cases of each address in `make test`, and in `make test-slow`: there, more than 2,000 in all.

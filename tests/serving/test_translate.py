@@ -12,8 +12,8 @@ from libretranslatepy import LibreTranslateAPI  # type: ignore[import-not-found,
 from servers import Runner, Running
 
 from saccade.serving import Limits, Models
-from saccade.serving.languages import Detector
-from saccade.serving.segments import segment_html, segment_text
+from saccade.serving.compat.languages import Detector
+from saccade.serving.compat.segments import segment_html, segment_text
 
 ENGLISH, FRENCH = "the black cat sees the dog.", "le chat noir voit le chien."
 

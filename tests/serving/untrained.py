@@ -10,24 +10,24 @@ import torch
 
 from saccade.data.labelled import LabelledText
 from saccade.data.tagged import TaggedSentence
-from saccade.tasks.autoencoder import Autoencoder
-from saccade.tasks.autoencoder_answer import NeighbourOptions
-from saccade.tasks.autoencoder_media import ImageMedium, TextMedium
-from saccade.tasks.bundle import read_bundle, write_bundle
-from saccade.tasks.captions import CaptionOptions, Captions
-from saccade.tasks.classification import Classification, ClassificationText
-from saccade.tasks.classification_data import ClassificationData
-from saccade.tasks.generation import GenerationOptions
-from saccade.tasks.images import Images
-from saccade.tasks.language_model import LanguageModel
-from saccade.tasks.masked_language_model import MaskedLanguageModel
-from saccade.tasks.masked_language_model_filler import FillOptions
-from saccade.tasks.predictor import NoOptions
-from saccade.tasks.search import SearchOptions
-from saccade.tasks.tagging import Tagging
-from saccade.tasks.task import Bundle, Task
-from saccade.tasks.translation import Translation
-from saccade.tasks.word_ids import TaggingText
+from saccade.tasks.autoencoder.media import ImageMedium, TextMedium
+from saccade.tasks.autoencoder.predictor import NeighbourOptions
+from saccade.tasks.autoencoder.task import Autoencoder
+from saccade.tasks.base.model_folder import read_bundle, write_bundle
+from saccade.tasks.base.predictor import NoOptions
+from saccade.tasks.base.search import SearchOptions
+from saccade.tasks.base.task import Bundle, Task
+from saccade.tasks.captions.task import CaptionOptions, Captions
+from saccade.tasks.classification.data import ClassificationData
+from saccade.tasks.classification.task import Classification, ClassificationText
+from saccade.tasks.images.task import Images
+from saccade.tasks.language_model.generation import GenerationOptions
+from saccade.tasks.language_model.task import LanguageModel
+from saccade.tasks.masked.predictor import FillOptions
+from saccade.tasks.masked.task import MaskedLanguageModel
+from saccade.tasks.tagging.task import Tagging
+from saccade.tasks.tagging.word_ids import TaggingText
+from saccade.tasks.translation.task import Translation
 from saccade.text import Tokenizer
 from toy_language import toy_pairs
 

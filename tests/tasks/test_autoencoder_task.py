@@ -12,11 +12,11 @@ import saccade
 from saccade.cli.main import main
 from saccade.errors import FileError, OptionError
 from saccade.models.autoencoder import DenseAutoencoderConfig
-from saccade.tasks.augment import ImageSettings
-from saccade.tasks.autoencoder import Autoencoder
-from saccade.tasks.autoencoder_data import AutoencoderData, data_table
-from saccade.tasks.autoencoder_media import ImageMedium, NoisyText, TextMedium
-from saccade.tasks.neighbours import MOST_KEPT, Kept, evenly
+from saccade.tasks.autoencoder.data import AutoencoderData, data_table
+from saccade.tasks.autoencoder.media import ImageMedium, NoisyText, TextMedium
+from saccade.tasks.autoencoder.task import Autoencoder
+from saccade.tasks.base.neighbours import MOST_KEPT, Kept, evenly
+from saccade.tasks.images.augment import ImageSettings
 from saccade.text import END, MASK
 from toy_language import toy_pairs, write_lines
 
@@ -143,7 +143,7 @@ def test_an_empty_text_is_named(text_run):
 
 @pytest.mark.parametrize("medium", ["texts", "images"])
 def test_answers_come_in_pieces(medium, text_run, image_run, monkeypatch):
-    monkeypatch.setattr("saccade.tasks.autoencoder_answer.PIECE", 2)
+    monkeypatch.setattr("saccade.tasks.autoencoder.predictor.PIECE", 2)
     opened = saccade.open((text_run if medium == "texts" else image_run) / "run")
     given = ["the cat", "the dog sees", "the fish"] if medium == "texts" else list(waves(3, seed=7))
     done = []

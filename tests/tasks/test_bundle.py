@@ -13,7 +13,7 @@ import torch
 
 from saccade.errors import DamagedError, FileError, OptionError, SaccadeError, UnknownNameError
 from saccade.storage import write_folder
-from saccade.tasks.bundle import load_weights, read_bundle, unshared
+from saccade.tasks.base.model_folder import load_weights, read_bundle, unshared
 
 
 def test_a_folder_has_the_fields_layout(tiny_run: Path) -> None:

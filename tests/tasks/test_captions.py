@@ -15,12 +15,12 @@ from saccade.data.captions import read_captions
 from saccade.data.digits import captioned_digits, read_digits
 from saccade.errors import FileError, OptionError
 from saccade.models import Config
-from saccade.tasks.bundle import Bundle
-from saccade.tasks.captions import CaptionOptions, Captions
-from saccade.tasks.captions_answer import Describer
-from saccade.tasks.captions_data import CaptionData, data_table
+from saccade.tasks.base.model_folder import Bundle
+from saccade.tasks.captions.data import CaptionData, data_table
+from saccade.tasks.captions.predictor import Describer
+from saccade.tasks.captions.task import CaptionOptions, Captions
 from saccade.tasks.registry import TASKS
-from saccade.tasks.translation import text_scores
+from saccade.tasks.translation.task import text_scores
 from saccade.text import Tokenizer
 
 NAMES = ("left", "middle", "right")

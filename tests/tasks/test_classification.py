@@ -14,9 +14,9 @@ from toy_labels import classification, toy_texts, trained
 
 from saccade.data.labelled import LabelledText
 from saccade.errors import FileError, OptionError
-from saccade.tasks.classification import Classification
-from saccade.tasks.classification_data import ClassificationData
-from saccade.tasks.text_classifier import Classified, TextClassifier
+from saccade.tasks.classification.data import ClassificationData
+from saccade.tasks.classification.predictor import Classified, TextClassifier
+from saccade.tasks.classification.task import Classification
 from saccade.text import MASK, UNKNOWN
 
 SMALL = {"width": 16, "embedding_width": 12, "encoder_layers": 1}

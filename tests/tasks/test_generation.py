@@ -11,10 +11,17 @@ from torch import nn
 
 from saccade.errors import OptionError
 from saccade.models import DecoderOnly, RecurrentConfig, RecurrentLanguageModel, TransformerConfig
-from saccade.tasks.generation import GenerationOptions, Prompt, Written, generate, log_probabilities, write
-from saccade.tasks.language_model import LanguageModel
-from saccade.tasks.language_model_writer import Continued, Writer
-from saccade.tasks.task import Bundle
+from saccade.tasks.base.task import Bundle
+from saccade.tasks.language_model.generation import (
+    GenerationOptions,
+    Prompt,
+    Written,
+    generate,
+    log_probabilities,
+    write,
+)
+from saccade.tasks.language_model.predictor import Continued, Writer
+from saccade.tasks.language_model.task import LanguageModel
 from saccade.text import END, SPECIAL_TOKENS, UNKNOWN, Tokenizer
 
 TEXTS = ["abc abd", "abd é"]

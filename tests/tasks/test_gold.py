@@ -7,7 +7,7 @@ import torch
 
 from saccade.data.grammar import generate
 from saccade.data.pairs import Pair
-from saccade.tasks.gold import (
+from saccade.tasks.translation.gold import (
     GoldPair,
     from_characters,
     from_grammar,

@@ -15,9 +15,9 @@ from saccade.cli.main import main
 from saccade.data.images import LabelledImage
 from saccade.errors import FileError, OptionError
 from saccade.models import VisionConfig
-from saccade.tasks.augment import ImageSettings, augment
-from saccade.tasks.images import Images, as_tensor, patch_flow, spread
-from saccade.tasks.images_data import ImageData, data_table, fitting_patch
+from saccade.tasks.images.augment import ImageSettings, augment
+from saccade.tasks.images.data import ImageData, data_table, fitting_patch
+from saccade.tasks.images.task import Images, as_tensor, patch_flow, spread
 
 CORNERS = ("north-east", "north-west", "south-east", "south-west")
 SETTINGS = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from saccade.tasks.label_scores import (
+from saccade.tasks.base.label_scores import (
     Bin,
     LabelScore,
     Span,

@@ -13,9 +13,9 @@ from torch import nn
 
 from saccade.data.documents import Document
 from saccade.errors import FileError, OptionError, UnknownNameError
-from saccade.tasks.language_model import LanguageModel, LanguageModelText
-from saccade.tasks.language_model_data import TextData
-from saccade.tasks.language_model_streams import make_stream
+from saccade.tasks.language_model.data import TextData
+from saccade.tasks.language_model.streams import make_stream
+from saccade.tasks.language_model.task import LanguageModel, LanguageModelText
 from saccade.text import END, Tokenizer
 from saccade.training.checkpoint import CheckpointStore
 from saccade.training.settings import TrainingSettings

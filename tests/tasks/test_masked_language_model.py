@@ -12,10 +12,10 @@ from torch import nn
 
 from saccade.errors import FileError, OptionError
 from saccade.models.classifier import CLASSIFIERS, Classifier
-from saccade.tasks.masked_language_model import MaskedData, MaskedLanguageModel, MaskedText, hide
-from saccade.tasks.masked_language_model_filler import Filled, Filler, masked_tokens
-from saccade.tasks.predictor import NoOptions
-from saccade.tasks.task import Bundle
+from saccade.tasks.base.predictor import NoOptions
+from saccade.tasks.base.task import Bundle
+from saccade.tasks.masked.predictor import Filled, Filler, masked_tokens
+from saccade.tasks.masked.task import MaskedData, MaskedLanguageModel, MaskedText, hide
 from saccade.text import MASK, UNKNOWN, Tokenizer
 from saccade.training.settings import TrainingSettings
 from saccade.training.trainer import Trainer

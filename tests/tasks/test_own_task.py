@@ -26,10 +26,10 @@ from saccade.data.lines import read_lines
 from saccade.data.paths import resolve_path
 from saccade.lens.figures.matrix import heatmap
 from saccade.models import Config
-from saccade.tasks.answer import Answer
-from saccade.tasks.predictor import Predictor
+from saccade.tasks.base.answer import Answer
+from saccade.tasks.base.predictor import Predictor
+from saccade.tasks.base.task import Evaluation, Loss, Network, Probe, ReadFile, Splits, Task, Tick
 from saccade.tasks.registry import TASKS, Entry
-from saccade.tasks.task import Evaluation, Loss, Network, Probe, ReadFile, Splits, Task, Tick
 
 Capture = pytest.CaptureFixture[str]
 

@@ -10,8 +10,8 @@ import torch
 import saccade
 from saccade.cli import main
 from saccade.errors import OptionError, SaccadeError, UnknownNameError
-from saccade.tasks.translator import PIECE
-from saccade.tasks.translator import Translator as Predictor
+from saccade.tasks.translation.predictor import PIECE
+from saccade.tasks.translation.predictor import Translator as Predictor
 
 TEXT = "the black cat eats the fish."
 

@@ -9,10 +9,10 @@ from saccade.attention import Hard
 from saccade.errors import OptionError
 from saccade.lens.alignment import AlignmentChoice
 from saccade.models import RecurrentConfig, TransformerConfig
-from saccade.tasks import translation
-from saccade.tasks.gold import GoldPair
-from saccade.tasks.search import SearchOptions, search
-from saccade.tasks.translation import TextSettings, Translation
+from saccade.tasks.base.search import SearchOptions, search
+from saccade.tasks.translation import task as translation
+from saccade.tasks.translation.gold import GoldPair
+from saccade.tasks.translation.task import TextSettings, Translation
 
 PAIRS = [GoldPair(f"{a} {b}", f"{b} {a}", 1) for a, b in zip("abcdefgh", "bcdefgha", strict=True)]
 

@@ -12,10 +12,10 @@ from torch import nn
 from toy_labels import sentence, tagging, toy_sentences, trained
 
 from saccade.errors import FileError, OptionError
-from saccade.tasks.tagging import Tagging
-from saccade.tasks.tagging_data import TaggingData
-from saccade.tasks.task import Bundle
-from saccade.tasks.word_tagger import WordTagger
+from saccade.tasks.base.task import Bundle
+from saccade.tasks.tagging.data import TaggingData
+from saccade.tasks.tagging.predictor import WordTagger
+from saccade.tasks.tagging.task import Tagging
 
 SMALL = {"width": 16, "word_width": 8, "spelling_width": 16, "character_width": 8, "encoder_layers": 1}
 HEADS = {"num_heads": 2, "feedforward_width": 32}

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from saccade.tasks.augment import ImageSettings
-from saccade.tasks.autoencoder import Autoencoder
-from saccade.tasks.autoencoder_media import ImageMedium, NoisyText, TextMedium
-from saccade.tasks.captions import Captions
-from saccade.tasks.images import Images
-from saccade.tasks.language_model import LanguageModel, LanguageModelText
-from saccade.tasks.masked_language_model import MaskedLanguageModel, MaskedText
-from saccade.tasks.task import Task
-from saccade.tasks.translation import Translation
+from saccade.tasks.autoencoder.media import ImageMedium, NoisyText, TextMedium
+from saccade.tasks.autoencoder.task import Autoencoder
+from saccade.tasks.base.task import Task
+from saccade.tasks.captions.task import Captions
+from saccade.tasks.images.augment import ImageSettings
+from saccade.tasks.images.task import Images
+from saccade.tasks.language_model.task import LanguageModel, LanguageModelText
+from saccade.tasks.masked.task import MaskedLanguageModel, MaskedText
+from saccade.tasks.translation.task import Translation
 from saccade.text import Tokenizer
 from saccade.training.settings import TrainingSettings
 

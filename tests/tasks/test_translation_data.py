@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from saccade.errors import FileError, OptionError, SaccadeError
-from saccade.tasks.translation_data import TranslationData, read_given, read_splits
+from saccade.tasks.translation.data import TranslationData, read_given, read_splits
 
 
 def lines(path: Path, texts: list[str]) -> str:

@@ -20,12 +20,12 @@ from saccade.models import (
 )
 from saccade.models.autoencoder import TransformerAutoencoder, TransformerAutoencoderConfig
 from saccade.models.layers import WordEmbedding
-from saccade.tasks.autoencoder import Autoencoder
-from saccade.tasks.autoencoder_media import TextMedium
-from saccade.tasks.classification import Classification, ClassificationText
-from saccade.tasks.masked_language_model import MaskedLanguageModel
-from saccade.tasks.task import Bundle
-from saccade.tasks.words import Neighbour, WordVectors, word_vectors
+from saccade.tasks.autoencoder.media import TextMedium
+from saccade.tasks.autoencoder.task import Autoencoder
+from saccade.tasks.base.task import Bundle
+from saccade.tasks.base.word_vectors import Neighbour, WordVectors, word_vectors
+from saccade.tasks.classification.task import Classification, ClassificationText
+from saccade.tasks.masked.task import MaskedLanguageModel
 from saccade.text import Tokenizer
 
 WORDS = Tokenizer.train(["dog dog dog cat cat bird fish"], "word")

@@ -10,12 +10,12 @@ import torch
 
 from saccade.data.labelled import LabelledText
 from saccade.data.tagged import TaggedSentence
-from saccade.tasks.classification import Classification, ClassificationText
-from saccade.tasks.classification_data import ClassificationData
-from saccade.tasks.predictor import NoOptions
-from saccade.tasks.tagging import Tagging
-from saccade.tasks.task import Bundle, Task
-from saccade.tasks.word_ids import TaggingText
+from saccade.tasks.base.predictor import NoOptions
+from saccade.tasks.base.task import Bundle, Task
+from saccade.tasks.classification.data import ClassificationData
+from saccade.tasks.classification.task import Classification, ClassificationText
+from saccade.tasks.tagging.task import Tagging
+from saccade.tasks.tagging.word_ids import TaggingText
 
 SYLLABLES = ("ba", "do", "fi", "ku", "me", "no", "ri", "sa")
 

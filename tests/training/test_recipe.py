@@ -11,7 +11,7 @@ import pytest
 from tiny_runs import tables, write_recipe
 
 from saccade.errors import FileError, OptionError, UnknownNameError
-from saccade.tasks.networks import SEQ2SEQ
+from saccade.tasks.base.networks import SEQ2SEQ
 from saccade.tasks.registry import TASKS, task_named
 from saccade.training.recipe import Recipe, read_recipe, read_tables
 from saccade.training.recipe_text import commented

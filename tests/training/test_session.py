@@ -15,7 +15,7 @@ from tiny_runs import final_weights, saccade, write_recipe
 from torch import Tensor, nn
 
 from saccade.errors import DivergedError, OptionError
-from saccade.tasks.task import Probe
+from saccade.tasks.base.task import Probe
 from saccade.training import trainer
 from saccade.training.checkpoint import CheckpointStore
 from saccade.training.display import Display

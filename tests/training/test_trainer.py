@@ -17,10 +17,10 @@ from torch import Tensor, nn
 from saccade.attention import watch
 from saccade.data.pairs import Pair
 from saccade.errors import DivergedError, OptionError
-from saccade.tasks.gold import from_pair
-from saccade.tasks.networks import read_network
-from saccade.tasks.reading import read_alignment
-from saccade.tasks.translation import EncodedPair, TextSettings, Translation
+from saccade.tasks.base.networks import read_network
+from saccade.tasks.translation.alignment import read_alignment
+from saccade.tasks.translation.gold import from_pair
+from saccade.tasks.translation.task import EncodedPair, TextSettings, Translation
 from saccade.training.checkpoint import CheckpointStore
 from saccade.training.settings import TrainingSettings
 from saccade.training.trainer import Progress, Trainer

@@ -11,7 +11,7 @@ import typer
 from saccade.cli.look import show
 from saccade.cli.options import Device, console, resolve_device
 from saccade.cli.train import run_session
-from saccade.tasks.bundle import open_model
+from saccade.tasks.base.model_folder import open_model
 from saccade.training.recipe import read_recipe
 
 __all__ = ["demo"]

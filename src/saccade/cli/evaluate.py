@@ -30,12 +30,12 @@ from saccade.cli.options import (
 from saccade.errors import OptionError
 from saccade.lens.figures.canvas import save
 from saccade.lens.links import GoldLinks, alignment_scores
-from saccade.tasks.bundle import open_model
-from saccade.tasks.gold import GoldPair
-from saccade.tasks.task import Evaluation
-from saccade.tasks.translation import METRIC_CLASSES, exact_share
-from saccade.tasks.translation_data import read_links
-from saccade.tasks.translator import Translator
+from saccade.tasks.base.model_folder import open_model
+from saccade.tasks.base.task import Evaluation
+from saccade.tasks.translation.data import read_links
+from saccade.tasks.translation.gold import GoldPair
+from saccade.tasks.translation.predictor import Translator
+from saccade.tasks.translation.task import METRIC_CLASSES, exact_share
 
 __all__ = ["compare", "evaluate", "score"]
 

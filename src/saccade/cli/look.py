@@ -23,10 +23,10 @@ from saccade.data.lines import read_lines
 from saccade.errors import OptionError
 from saccade.lens.figures.canvas import save
 from saccade.lens.view import View
-from saccade.tasks.answer import Answer
-from saccade.tasks.bundle import open_model
-from saccade.tasks.predictor import Predictor
-from saccade.tasks.translator import Translator
+from saccade.tasks.base.answer import Answer
+from saccade.tasks.base.model_folder import open_model
+from saccade.tasks.base.predictor import Predictor
+from saccade.tasks.translation.predictor import Translator
 
 __all__ = ["look", "show"]
 

@@ -14,10 +14,10 @@ from rich.console import Console
 from rich.progress import Progress
 
 from saccade.errors import FileError, OptionError, UnknownNameError
-from saccade.tasks.bundle import bundle_recipe
-from saccade.tasks.predictor import Predictor
+from saccade.tasks.base.model_folder import bundle_recipe
+from saccade.tasks.base.predictor import Predictor
+from saccade.tasks.base.task import Task
 from saccade.tasks.registry import task_named
-from saccade.tasks.task import Task
 
 __all__ = [
     "Columns",

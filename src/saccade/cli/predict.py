@@ -19,9 +19,9 @@ from saccade.cli.options import (
     resolve_device,
 )
 from saccade.errors import OptionError
-from saccade.tasks.answer import Answer
-from saccade.tasks.bundle import open_model
-from saccade.tasks.translator import Translated
+from saccade.tasks.base.answer import Answer
+from saccade.tasks.base.model_folder import open_model
+from saccade.tasks.translation.predictor import Translated
 
 __all__ = ["predict"]
 

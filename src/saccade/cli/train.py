@@ -11,7 +11,7 @@ import typer
 
 from saccade.cli.options import Columns, Device, Source, Table, Target, console, data_table, resolve_device
 from saccade.errors import FileError, OptionError
-from saccade.tasks.bundle import bundle_recipe
+from saccade.tasks.base.model_folder import bundle_recipe
 from saccade.tasks.registry import TASKS, task_named
 from saccade.training.display import Display
 from saccade.training.fitting import fitted_tables, measured_minutes

@@ -12,8 +12,8 @@ from saccade.cli.options import Model, console
 from saccade.errors import OptionError
 from saccade.lens.figures.canvas import save
 from saccade.lens.words import visible
-from saccade.tasks.bundle import read_bundle
-from saccade.tasks.words import WordVectors, word_vectors
+from saccade.tasks.base.model_folder import read_bundle
+from saccade.tasks.base.word_vectors import WordVectors, word_vectors
 
 __all__ = ["words"]
 

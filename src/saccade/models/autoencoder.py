@@ -16,9 +16,9 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from saccade.attention import causal, padding
+from saccade.kernels.dropout import dropout
 from saccade.models.classifier import AttentionPooling
 from saccade.models.config import Config
-from saccade.models.dropout import dropout
 from saccade.models.recurrent import RecurrentConfig, RecurrentSeq2Seq, RecurrentSeq2SeqState
 from saccade.models.state import TransformerState
 from saccade.models.transformer import Block, EncoderDecoder, TransformerConfig, final_norm, run_blocks

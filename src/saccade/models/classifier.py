@@ -10,8 +10,8 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from saccade.attention import Dot, Softmax, attend, padding
+from saccade.kernels.dropout import dropout
 from saccade.models.config import Config
-from saccade.models.dropout import dropout
 from saccade.models.encoders import (
     ConvolutionalEncoderConfig,
     EncoderConfig,

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from saccade.attention import KeyValue, Learned, Mask, padding
 from saccade.errors import ShapeError
+from saccade.kernels.dropout import dropout
 from saccade.models.config import Config
-from saccade.models.dropout import dropout
 from saccade.models.layers import TiedLinear, WordEmbedding, real_positions, without_padding
 from saccade.models.look import Look, ScoreName
 

@@ -16,9 +16,9 @@ from pydantic import Field, field_validator
 from torch import Tensor, nn
 
 from saccade.attention import padding
+from saccade.kernels.dropout import dropout
 from saccade.models.config import Config
 from saccade.models.convolutional import ConvolutionalEncoder
-from saccade.models.dropout import dropout
 from saccade.models.layers import OneHot, WordEmbedding
 from saccade.models.recurrent import ADDS_INPUT
 from saccade.models.transformer import Block, InputLayer, TransformerConfig, final_norm

@@ -12,8 +12,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from saccade.errors import OptionError, ShapeError
-from saccade.models.dropout import dropout
-from saccade.models.vocabulary_loss import vocabulary_loss
+from saccade.kernels.dropout import dropout
+from saccade.kernels.vocabulary_loss import vocabulary_loss
 
 __all__ = [
     "ACTIVATIONS",

@@ -19,8 +19,8 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from saccade.attention import KeyValue, Mask, padding
+from saccade.kernels.dropout import dropout
 from saccade.models.config import Config
-from saccade.models.dropout import dropout
 from saccade.models.layers import TiedLinear, WordEmbedding
 from saccade.models.look import Look, ScoreName
 from saccade.recurrent import Recurrent, RecurrentState, reorder

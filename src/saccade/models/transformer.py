@@ -28,8 +28,8 @@ from saccade.attention import (
     padding,
 )
 from saccade.errors import OptionError
+from saccade.kernels.dropout import dropout
 from saccade.models.config import Config
-from saccade.models.dropout import dropout
 from saccade.models.layers import (
     ACTIVATIONS,
     NORMS,

@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from saccade.errors import ShapeError
-from saccade.models.dropout import dropout
+from saccade.kernels.dropout import dropout
 from saccade.models.layers import Activation
 from saccade.models.transformer import (
     Block,

@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from saccade.errors import OptionError, ShapeError
-from saccade.models.dropout import dropout
+from saccade.kernels.dropout import dropout
 from saccade.models.layers import real_positions, without_padding
 
 __all__ = ["WholeWindow", "WindowEncoder"]

@@ -17,8 +17,8 @@ from torch.nn import functional as F
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from saccade.errors import KernelError, OptionError, ShapeError, UnknownNameError
+from saccade.kernels.gated_cells import GATED, run_gated
 from saccade.recurrent.cells import Cell, State, cell_named
-from saccade.recurrent.gated import GATED, run_gated
 
 __all__ = ["KERNELS", "Kernel", "Recurrent", "RecurrentState", "reorder", "unroll"]
 

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from starlette.requests import Request
 
-from saccade.serving.refusals import Refused
+from saccade.serving.http.refusals import Refused
 
 __all__ = ["Asked", "Pool", "answered"]
 

@@ -18,10 +18,10 @@ from torch import nn
 
 from saccade.errors import SaccadeError
 from saccade.serving.asked import Asked
+from saccade.serving.http.refusals import Refused
 from saccade.serving.limits import Limits
-from saccade.serving.refusals import Refused
-from saccade.tasks.answer import Answer
-from saccade.tasks.predictor import Predictor
+from saccade.tasks.base.answer import Answer
+from saccade.tasks.base.predictor import Predictor
 
 __all__ = ["Worker"]
 

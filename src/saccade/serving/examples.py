@@ -10,9 +10,9 @@ from typing import Any
 from saccade.data.grammar import showcase
 from saccade.data.images import Pixels
 from saccade.errors import SaccadeError
-from saccade.tasks.images_answer import ImagePredictor
-from saccade.tasks.masked_language_model_filler import HOLE, Filler
-from saccade.tasks.predictor import Predictor
+from saccade.tasks.base.predictor import Predictor
+from saccade.tasks.images.predictor import ImagePredictor
+from saccade.tasks.masked.predictor import HOLE, Filler
 
 __all__ = ["examples_of", "samples_of"]
 

@@ -12,10 +12,10 @@ import numpy as np
 from PIL import Image, UnidentifiedImageError
 
 from saccade.data.images import Pixels
+from saccade.serving.http.refusals import Refused
 from saccade.serving.limits import Limits
 from saccade.serving.models import Served
-from saccade.serving.refusals import Refused
-from saccade.tasks.images_answer import GivenImage, ImagePredictor
+from saccade.tasks.images.predictor import GivenImage, ImagePredictor
 from saccade.text import Tokenizer
 
 __all__ = ["count_tokens", "read_input", "read_inputs", "read_text"]

@@ -8,7 +8,7 @@ from typing import Any
 
 from saccade.errors import OptionError
 from saccade.models import Config
-from saccade.serving.refusals import Refused
+from saccade.serving.http.refusals import Refused
 
 __all__ = ["CEILINGS", "Limits", "check_options", "described_options"]
 

@@ -19,14 +19,14 @@ from saccade.errors import OptionError
 from saccade.lens.axis import Axis
 from saccade.lens.view import View
 from saccade.serving.asked import Asked, Pool
+from saccade.serving.http.refusals import Refused
 from saccade.serving.limits import Limits
 from saccade.serving.models import Served
 from saccade.serving.pooling import Pyramid
-from saccade.serving.refusals import Refused
-from saccade.tasks.answer import Answer
-from saccade.tasks.images_answer import GivenImage, ImagePredictor
-from saccade.tasks.text_classifier import Classified
-from saccade.tasks.translator import Translated
+from saccade.tasks.base.answer import Answer
+from saccade.tasks.classification.predictor import Classified
+from saccade.tasks.images.predictor import GivenImage, ImagePredictor
+from saccade.tasks.translation.predictor import Translated
 
 __all__ = ["Edits", "Look", "Looks", "answer_record", "finite", "no_attention", "plain_record"]
 

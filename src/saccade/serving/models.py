@@ -16,15 +16,15 @@ from saccade.data.images import Pixels
 from saccade.errors import OptionError, SaccadeError
 from saccade.serving.batching import Worker
 from saccade.serving.examples import examples_of, samples_of
+from saccade.serving.http.refusals import Refused
 from saccade.serving.limits import Limits, described_options
-from saccade.serving.refusals import Refused
 from saccade.serving.runs import Run
-from saccade.tasks.bundle import bundle_recipe, open_model
-from saccade.tasks.images_answer import ImagePredictor
-from saccade.tasks.language_model_writer import Writer
-from saccade.tasks.predictor import Predictor
-from saccade.tasks.translator import Translator
-from saccade.tasks.words import WordVectors, all_word_vectors
+from saccade.tasks.base.model_folder import bundle_recipe, open_model
+from saccade.tasks.base.predictor import Predictor
+from saccade.tasks.base.word_vectors import WordVectors, all_word_vectors
+from saccade.tasks.images.predictor import ImagePredictor
+from saccade.tasks.language_model.predictor import Writer
+from saccade.tasks.translation.predictor import Translator
 
 __all__ = ["Models", "Served", "name_of_folder"]
 

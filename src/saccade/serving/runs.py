@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from saccade.serving.refusals import Refused
+from saccade.serving.http.refusals import Refused
 
 __all__ = ["Run", "find_runs", "read_metrics"]
 

@@ -9,10 +9,10 @@ from typing import Any, cast
 from starlette.requests import HTTPConnection
 
 from saccade.serving.asked import Pool
-from saccade.serving.languages import Detector
+from saccade.serving.compat.languages import Detector
+from saccade.serving.http.metrics import Metrics
 from saccade.serving.limits import Limits
 from saccade.serving.looks import Looks
-from saccade.serving.metrics import Metrics
 from saccade.serving.models import Models
 
 __all__ = ["State", "state_of"]

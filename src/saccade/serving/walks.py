@@ -21,7 +21,7 @@ from saccade.attention.weights import WEIGHTS
 from saccade.errors import OptionError, TooLargeError
 from saccade.lens.walk.document import MAX_OUTPUT, MAX_POSITIONS, MAX_WIDTH, WalkDocument
 from saccade.serving.looks import Look
-from saccade.tasks.predictor import Predictor
+from saccade.tasks.base.predictor import Predictor
 
 __all__ = ["head_document"]
 

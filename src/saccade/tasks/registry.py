@@ -5,24 +5,24 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from saccade.errors import UnknownNameError
-from saccade.tasks.autoencoder import Autoencoder
-from saccade.tasks.autoencoder_answer import Rebuilder
-from saccade.tasks.captions import Captions
-from saccade.tasks.captions_answer import Describer
-from saccade.tasks.classification import Classification
-from saccade.tasks.images import Images
-from saccade.tasks.images_answer import ImageClassifier
-from saccade.tasks.language_model import LanguageModel
-from saccade.tasks.language_model_writer import Writer
-from saccade.tasks.masked_language_model import MaskedLanguageModel
-from saccade.tasks.masked_language_model_filler import Filler
-from saccade.tasks.predictor import Predictor
-from saccade.tasks.tagging import Tagging
-from saccade.tasks.task import Task
-from saccade.tasks.text_classifier import TextClassifier
-from saccade.tasks.translation import Translation
-from saccade.tasks.translator import Translator
-from saccade.tasks.word_tagger import WordTagger
+from saccade.tasks.autoencoder.predictor import Rebuilder
+from saccade.tasks.autoencoder.task import Autoencoder
+from saccade.tasks.base.predictor import Predictor
+from saccade.tasks.base.task import Task
+from saccade.tasks.captions.predictor import Describer
+from saccade.tasks.captions.task import Captions
+from saccade.tasks.classification.predictor import TextClassifier
+from saccade.tasks.classification.task import Classification
+from saccade.tasks.images.predictor import ImageClassifier
+from saccade.tasks.images.task import Images
+from saccade.tasks.language_model.predictor import Writer
+from saccade.tasks.language_model.task import LanguageModel
+from saccade.tasks.masked.predictor import Filler
+from saccade.tasks.masked.task import MaskedLanguageModel
+from saccade.tasks.tagging.predictor import WordTagger
+from saccade.tasks.tagging.task import Tagging
+from saccade.tasks.translation.predictor import Translator
+from saccade.tasks.translation.task import Translation
 
 __all__ = ["TASKS", "Entry", "task_named"]
 

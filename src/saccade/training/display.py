@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 from torch import nn
 
-from saccade.tasks.task import Probe, Splits
+from saccade.tasks.base.task import Probe, Splits
 from saccade.training import trainer
 from saccade.training.recipe import Recipe
 

@@ -12,10 +12,10 @@ import tomli_w
 
 from saccade.errors import FileError, OptionError, UnknownNameError
 from saccade.models import Config
-from saccade.tasks.networks import read_network
-from saccade.tasks.predictor import NoOptions
+from saccade.tasks.base.networks import read_network
+from saccade.tasks.base.predictor import NoOptions
+from saccade.tasks.base.task import Task
 from saccade.tasks.registry import task_named
-from saccade.tasks.task import Task
 from saccade.training.settings import TrainingSettings
 
 __all__ = ["Recipe", "read_recipe", "read_tables"]

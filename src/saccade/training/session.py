@@ -31,9 +31,9 @@ from torch import Tensor, nn
 from saccade.errors import DamagedError, FileError, OptionError, StorageError
 from saccade.storage import JSON, json_bytes, open_folder, read_bytes, read_json, recover, write_folder
 from saccade.storage.replacing import storage_errors
-from saccade.tasks.bundle import bundle_identity, load_weights, read_bundle, unshared, write_bundle
-from saccade.tasks.readme import model_readme
-from saccade.tasks.task import Bundle, Splits, Task
+from saccade.tasks.base.model_card import model_readme
+from saccade.tasks.base.model_folder import bundle_identity, load_weights, read_bundle, unshared, write_bundle
+from saccade.tasks.base.task import Bundle, Splits, Task
 from saccade.training.checkpoint import CheckpointStore
 from saccade.training.display import Display
 from saccade.training.files import unfinished, write_text

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from saccade.errors import DivergedError, OptionError
-from saccade.models.precision import narrow_products
-from saccade.tasks.task import Task
+from saccade.kernels.precision import narrow_products
+from saccade.tasks.base.task import Task
 from saccade.text import plan_batches
 from saccade.training.checkpoint import (
     Checkpoint,

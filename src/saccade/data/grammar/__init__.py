@@ -1,0 +1,172 @@
+"""The built-in English-French corpus: a grammar written for this project, from which sentences are drawn.
+
+It is synthetic and says so (docs/corpus.md). What a collected corpus cannot give, it knows by construction: the
+word alignment, the parts of speech, the sentiment of a review, the noun a pronoun stands for and the word that
+decides what "bank" means.
+
+Held out are whole combinations: an adjective with a noun, a verb with an object. Training never shows them,
+though it shows each of the two words often; every validation and test sentence has at least one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache, cached_property
+
+from saccade.data.grammar.kinds import KINDS
+from saccade.data.grammar.nouns import Draft
+from saccade.data.grammar.phrase import Phrase, detokenise, settle
+from saccade.data.grammar.showcase import SHOWCASE
+from saccade.errors import OptionError, UnknownNameError
+
+__all__ = ["SPLITS", "Combination", "Example", "Link", "Span", "content_words", "generate", "showcase", "split_of"]
+
+Combination = tuple[str, str, str]  # ("adjective" or "verb", that word, the noun), all English dictionary forms
+Span = tuple[int, int]  # first character, one past the last
+
+SPLITS = ("train", "validation", "test")
+# What makes the sentences of `showcase` unseen in training.
+_PINNED: dict[Combination, str] = {
+    ("adjective", "black", "cat"): "test",
+    ("verb", "eat", "mouse"): "test",
+    ("verb", "be scared of", "lion"): "test",
+    ("verb", "arrive at", "bank"): "test",
+}
+_HELD_OUT_PERCENT = 7  # for validation, and as much again for test
+_CONTENT_TAGS = frozenset({"NOUN", "PROPN", "VERB", "ADJ", "ADV"})
+_MOST_TRIES = 20_000
+
+
+@dataclass(frozen=True)
+class Link:
+    """The source word at `word` (a pronoun, or "bank") is decided by the source word at `antecedent`."""
+
+    kind: str  # "pronoun" or "bank"
+    word: int
+    antecedent: int
+
+
+@dataclass(frozen=True)
+class Example:
+    """One sentence in both languages and what is known about it. Words are as in mid-sentence: "the", "le"."""
+
+    source: tuple[str, ...]
+    target: tuple[str, ...]
+    alignment: tuple[tuple[int, int], ...]  # (source index, target index), sorted
+    tags: tuple[str, ...]  # universal part of speech of each source word
+    target_tags: tuple[str, ...]
+    sentiment: str | None  # "positive" or "negative" in a review, else None
+    links: tuple[Link, ...]
+    kind: str
+    combinations: tuple[Combination, ...]
+
+    @cached_property
+    def _source(self) -> tuple[str, tuple[Span, ...]]:
+        return detokenise(self.source, glued=".,?")
+
+    @cached_property
+    def _target(self) -> tuple[str, tuple[Span, ...]]:
+        return detokenise(self.target, glued=".,")
+
+    @property
+    def source_text(self) -> str:
+        return self._source[0]
+
+    @property
+    def target_text(self) -> str:
+        return self._target[0]
+
+    @property
+    def source_spans(self) -> tuple[Span, ...]:
+        """Where each word of `source` stands in `source_text`."""
+        return self._source[1]
+
+    @property
+    def target_spans(self) -> tuple[Span, ...]:
+        return self._target[1]
+
+
+def content_words(example: Example) -> dict[int, frozenset[int]]:
+    """Target index of each noun, verb, adjective and adverb -> the source indices it may be aligned with."""
+    return {
+        target: frozenset(source for source, aligned in example.alignment if aligned == target)
+        for target, tag in enumerate(example.target_tags)
+        if tag in _CONTENT_TAGS
+    }
+
+
+@cache
+def split_of(combination: Combination) -> str:
+    """The split that a combination belongs to: by a hash of its words, the same on every machine."""
+    if combination in _PINNED:
+        return _PINNED[combination]
+    digest = hashlib.sha256("|".join(combination).encode()).digest()
+    percentile = int.from_bytes(digest[:4], "big") % 100
+    if percentile < _HELD_OUT_PERCENT:
+        return "validation"
+    return "test" if percentile < 2 * _HELD_OUT_PERCENT else "train"
+
+
+def generate(count: int, seed: int, split: str = "train", kind: str | None = None) -> list[Example]:
+    """`count` different sentences of a split, or of one kind of it; the same ones for the same seed, whatever the
+    machine."""
+    if split not in SPLITS:
+        raise UnknownNameError("split", split, SPLITS)
+    if kind is not None and kind not in KINDS:
+        raise UnknownNameError("kind of sentence", kind, KINDS)
+    if count < 0:
+        raise OptionError(f"The number of sentences is {count}; it must be 0 or more.")
+    examples: dict[tuple[str, ...], Example] = {}
+    kinds, shares = zip(*((kind, share) for kind, (_, share) in KINDS.items()), strict=True)
+    draw = random.Random(seed)
+    while len(examples) < count:
+        drawn = kind or draw.choices(kinds, shares)[0]
+        for example in _attempts(draw, drawn):
+            if example.source not in examples and _belongs(example, split):
+                examples[example.source] = example
+                break
+        else:
+            raise OptionError(f"The grammar has too few {drawn} sentences for {count} of split {split!r}.")
+    return list(examples.values())
+
+
+def showcase() -> list[Example]:
+    """The sentences that demonstrations and documentation show; they are in no training data."""
+    drafts = [(kind, Draft(random.Random(0)), build) for kind, build in SHOWCASE]
+    return [_example(kind, draft, build(draft)) for kind, draft, build in drafts]
+
+
+def _attempts(draw: random.Random, kind: str) -> Iterator[Example]:
+    """Sentences of one kind. Drawing again within the kind keeps the shares equal in every split."""
+    for _ in range(_MOST_TRIES):
+        draft = Draft(draw)
+        phrase = KINDS[kind][0](draft)
+        repeated = [word.text for word in phrase.english if word.tag in ("NOUN", "ADJ", "VERB")]
+        if len(repeated) == len(set(repeated)):  # no "the cat saw the cat"
+            yield _example(kind, draft, phrase)
+
+
+def _belongs(example: Example, split: str) -> bool:
+    """Training: only training combinations. Else: at least one of the split, and none of the other held-out."""
+    splits = {split_of(combination) for combination in example.combinations}
+    return splits <= {"train", split} and (split == "train" or split in splits)
+
+
+def _example(kind: str, draft: Draft, phrase: Phrase) -> Example:
+    position = {word: index for index, word in enumerate(phrase.english)}
+    french = settle(phrase.french)
+    alignment = {(position[word], index) for index, item in enumerate(french) for word in item.sources}
+    return Example(
+        source=tuple(word.text for word in phrase.english),
+        target=tuple(item.text for item in french),
+        alignment=tuple(sorted(alignment)),
+        tags=tuple(word.tag for word in phrase.english),
+        target_tags=tuple(item.tag for item in french),
+        sentiment=draft.sentiment,
+        links=tuple(Link(name, position[word], position[cue]) for name, word, cue in draft.links),
+        kind=kind,
+        combinations=tuple(dict.fromkeys(draft.combinations)),
+    )

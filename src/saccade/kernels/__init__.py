@@ -1,0 +1,1 @@
+"""Fast forms of what stands elsewhere as an equation."""

@@ -1,0 +1,1 @@
+"""Other people's addresses: LibreTranslate and OpenAI."""

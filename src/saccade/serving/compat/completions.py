@@ -1,0 +1,217 @@
+"""The interface of OpenAI's completions, so that programs written for it can ask our language models."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+import time
+from itertools import accumulate
+from typing import Annotated, Any, cast
+
+from fastapi import APIRouter, Request
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr
+from starlette.responses import JSONResponse, Response
+
+from saccade.serving.asked import answered
+from saccade.serving.http.events import Send, event_stream
+from saccade.serving.http.refusals import Refused
+from saccade.serving.http.strict import StrictRoute
+from saccade.serving.inputs import count_tokens, read_text
+from saccade.serving.limits import CEILINGS, check_options
+from saccade.serving.models import Served
+from saccade.serving.state import State, state_of
+from saccade.tasks.language_model.generation import Written, write
+from saccade.tasks.language_model.predictor import Continued, Writer
+from saccade.text import END
+
+__all__ = ["router"]
+
+router = APIRouter(prefix="/v1", route_class=StrictRoute, tags=["OpenAI"])
+
+Number = Annotated[float, Field(allow_inf_nan=False)]
+DONE = "[DONE]"
+SPACE = "▁"
+
+
+class StreamOptions(BaseModel):
+    """What a stream tells beside the text."""
+
+    include_usage: StrictBool = False
+
+
+class CompletionBody(BaseModel):
+    """A prompt, or several, and how they are to be continued. What is not supported is refused, not ignored."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    model: StrictStr
+    prompt: StrictStr | Annotated[list[StrictStr], Field(min_length=1)]
+    max_tokens: Annotated[StrictInt, Field(ge=1)] | None = 16
+    temperature: Annotated[Number, Field(ge=0, le=2)] | None = 1.0
+    top_p: Annotated[Number, Field(gt=0, le=1)] | None = 1.0
+    n: Annotated[StrictInt, Field(ge=1, le=int(CEILINGS["tries"]))] | None = 1
+    stream: StrictBool | None = False
+    stream_options: StreamOptions | None = None
+    stop: StrictStr | list[StrictStr] | None = None
+    seed: Annotated[StrictInt, Field(ge=0, lt=2**32)] | None = None
+    echo: StrictBool | None = False
+    logprobs: Annotated[StrictInt, Field(ge=0, le=5)] | None = None
+    best_of: Annotated[StrictInt, Field(ge=1)] | None = None
+    suffix: StrictStr | None = None
+    presence_penalty: Number | None = 0.0
+    frequency_penalty: Number | None = 0.0
+    logit_bias: dict[str, Number] | None = None
+    user: StrictStr | None = None
+
+    @property
+    def prompts(self) -> list[str]:
+        return [self.prompt] if isinstance(self.prompt, str) else self.prompt
+
+    def options(self) -> dict[str, Any]:
+        """As our models take them. Without a seed every request draws anew."""
+        temperature = 1.0 if self.temperature is None else self.temperature
+        options: dict[str, Any] = {
+            "max_tokens": self.max_tokens or 16,
+            "sample": temperature > 0 or (self.n or 1) > 1,
+            "tries": self.n or 1,
+            "temperature": temperature,
+            "top_p": None if self.top_p in (None, 1.0) else self.top_p,
+            "top_k": None,
+            "stop": [self.stop] if isinstance(self.stop, str) else self.stop or [],
+            "seed": secrets.randbelow(2**32) if self.seed is None else self.seed,
+        }
+        check_options(options)
+        return options
+
+    def refuse_unsupported(self) -> None:
+        given = {
+            "suffix": bool(self.suffix),
+            "best_of": (self.best_of or self.n or 1) != (self.n or 1),
+            "presence_penalty": bool(self.presence_penalty),
+            "frequency_penalty": bool(self.frequency_penalty),
+            "logit_bias": bool(self.logit_bias),
+            "echo with logprobs": bool(self.echo) and self.logprobs is not None,
+        }
+        for name, is_given in given.items():
+            if is_given:
+                raise Refused(400, f"{name} is not supported here; leave it out.")
+
+
+@router.get("/models")
+def list_models(request: Request) -> dict[str, Any]:
+    """The language models."""
+    return {"object": "list", "data": [_described(name) for name in state_of(request).models.writers()]}
+
+
+@router.get("/models/{name}")
+def one_model(request: Request, name: str) -> dict[str, Any]:
+    return _described(_writer(state_of(request), name).name)
+
+
+@router.post("/completions")
+async def complete(request: Request, body: CompletionBody) -> Response:
+    """A text that goes on from each prompt; with ``stream``, piece by piece as server-sent events."""
+    state = state_of(request)
+    served = _writer(state, body.model)
+    body.refuse_unsupported()
+    limits = state.limits
+    if len(body.prompts) > limits.texts:
+        raise Refused(413, f"There are {len(body.prompts)} prompts; {limits.texts} are taken at once.")
+    prompts = await asyncio.to_thread(
+        lambda: [read_text(served, one, limits.characters, limits.tokens) for one in body.prompts]
+    )
+    options = body.options()
+    served.predictor.chosen(options)
+    if body.stream:
+        return event_stream(served.worker, _streaming(served, prompts, options, body), _encoded)
+    answers = await answered(request, served.worker.predict(prompts, options))
+    found = [cast(Continued, one) for answer in answers for one in (answer, *answer.alternatives)]
+    logprobs: list[Any] = [None] * len(found)
+    if body.logprobs is not None:
+        number = body.logprobs
+        logprobs = await answered(request, served.worker.run(lambda: [_logprobs(served, one, number) for one in found]))
+    choices = [_choice(number, one, body, logprobs[number]) for number, one in enumerate(found)]
+    written = sum(len(one.ids) for one in found)
+    return JSONResponse(_frame(served.name) | {"choices": choices, "usage": _usage(served, prompts, written)})
+
+
+def _writer(state: State, name: str) -> Served:
+    writers = state.models.writers()
+    if name not in writers:
+        raise Refused(404, f"There is no language model of this name; there are: {', '.join(writers) or 'none'}.")
+    return writers[name]
+
+
+def _described(name: str) -> dict[str, Any]:
+    return {"id": name, "object": "model", "created": 0, "owned_by": "saccade"}
+
+
+def _frame(model: str) -> dict[str, Any]:
+    """What every answer begins with, whole or in pieces."""
+    name = f"cmpl-{secrets.token_hex(12)}"
+    return {"id": name, "object": "text_completion", "created": int(time.time()), "model": model}
+
+
+def _usage(served: Served, prompts: list[str], written: int) -> dict[str, int]:
+    read = sum(count_tokens(served, prompt) for prompt in prompts)
+    return {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
+
+
+def _logprobs(served: Served, answer: Continued, number: int) -> dict[str, Any]:
+    """In the model's thread: each token with its log-probability, and the likeliest in its place."""
+    count = len(answer.ids) - (answer.ids[-1:] == [END])  # the end is no part of the text
+    tokens = [_written(token) for token in answer.tokens[:count]]
+    most = cast(Writer, served.predictor).likeliest(answer, number)[:count] if number and tokens else None
+    return {
+        "tokens": tokens,
+        "token_logprobs": answer.log_probabilities[:count],
+        "top_logprobs": most and [{_written(token): value for token, value in place} for place in most],
+        "text_offset": list(accumulate((len(token) for token in tokens[:-1]), initial=0)) if tokens else [],
+    }
+
+
+def _written(token: str) -> str:
+    """A token as it stands in the text, with its space before it."""
+    return token.replace(SPACE, " ")
+
+
+def _choice(number: int, answer: Continued, body: CompletionBody, logprobs: Any) -> dict[str, Any]:
+    text = answer.prompt + answer.text if body.echo else answer.text
+    return _piece(number, text, "stop" if answer.finished else "length", logprobs)
+
+
+def _piece(number: int, text: str, finish: str | None = None, logprobs: Any = None) -> dict[str, Any]:
+    return {"text": text, "index": number, "logprobs": logprobs, "finish_reason": finish}
+
+
+def _streaming(served: Served, prompts: list[str], options: dict[str, Any], body: CompletionBody) -> Any:
+    """In the model's thread: every prompt in turn, each of its pieces as it is written."""
+    if options["tries"] > 1 or body.logprobs is not None:
+        raise Refused(400, "A stream has one text for each prompt, without logprobs; leave n and logprobs out.")
+    predictor, frame = cast(Writer, served.predictor), _frame(served.name)
+
+    def work(send: Send) -> None:
+        written = 0
+        for number, prompt in enumerate(prompts):
+            chosen = predictor.chosen(options | {"seed": (options["seed"] + number) % 2**32})
+            if body.echo:
+                send(frame | {"choices": [_piece(number, prompt)]})
+            tries: list[Written] = []
+            for tries in write(predictor.model, predictor.task.tokenizer, predictor.task.prompt(prompt), chosen):
+                piece = tries[0].fresh()
+                if piece:
+                    send(frame | {"choices": [_piece(number, piece)]})
+            finish = "stop" if tries[0].finished else "length"
+            send(frame | {"choices": [_piece(number, tries[0].fresh(last=True), finish)]})
+            written += len(tries[0].ids)
+        if body.stream_options is not None and body.stream_options.include_usage:
+            send(frame | {"choices": [], "usage": _usage(served, prompts, written)})
+        send(DONE)
+
+    return work
+
+
+def _encoded(value: Any) -> bytes:
+    """One event; the last is no JSON."""
+    return f"data: {value if value == DONE else json.dumps(value, ensure_ascii=False)}\n\n".encode()

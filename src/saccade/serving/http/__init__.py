@@ -1,0 +1,1 @@
+"""The server as HTTP sees it: application, guard, connections, refusals."""

@@ -1,0 +1,61 @@
+"""The server as one ASGI application."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Collection
+from pathlib import Path
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+
+from saccade.errors import SaccadeError
+from saccade.serving.compat import completions, translate
+from saccade.serving.http.docs import openapi_document
+from saccade.serving.http.guard import Guard
+from saccade.serving.http.refusals import Refused, answer_error, answer_http_error, answer_invalid
+from saccade.serving.models import Models
+from saccade.serving.routes import looks, models, page, runs, walk, words
+from saccade.serving.state import State
+
+__all__ = ["create_app", "inner_app"]
+
+HOSTS = ("localhost",)
+ROUTERS = (
+    models,
+    looks,
+    walk,
+    runs,
+    words,
+    translate,
+    completions,
+    page,
+)
+
+
+def create_app(
+    models: Models, *, runs: Path | None = None, api_key: str | None = None, hosts: Collection[str] = ()
+) -> Guard:
+    """Everything that is served for these models; ``hosts`` are further names that the server is reached by."""
+    state = State(models, runs, api_key)
+    return Guard(inner_app(state), state, (*HOSTS, *hosts))
+
+
+def inner_app(state: State) -> FastAPI:
+    app = FastAPI(
+        title="Saccade",
+        description="Attention models that you can see through.",
+        version=importlib.metadata.version("saccade"),
+        docs_url=None,  # the usual pages load scripts from elsewhere
+        redoc_url=None,
+    )
+    app.state.saccade = state
+    app.openapi = lambda: openapi_document(app)  # type: ignore[method-assign]
+    for module in ROUTERS:
+        app.include_router(module.router)
+    for kind in (SaccadeError, Refused, Exception):
+        app.add_exception_handler(kind, answer_error)
+    app.add_exception_handler(HTTPException, answer_http_error)
+    app.add_exception_handler(RequestValidationError, answer_invalid)
+    return app

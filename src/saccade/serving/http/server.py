@@ -1,0 +1,119 @@
+"""Running the server: it listens, and when it is told to end, it answers what it has taken before it does."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+from typing import cast
+
+import uvicorn
+
+from saccade.errors import StorageError
+from saccade.serving.http.connections import KEPT_OPEN, Connection
+from saccade.serving.http.guard import Guard
+
+__all__ = ["listen", "make_server", "serve"]
+
+#: Seconds after the last new connection in which a request that is on its way may still arrive.
+GRACE = 0.3
+BACKLOG = 1024
+#: Bytes of the first line and the headers of a request; of longer ones the connection is closed.
+LONGEST_HEAD = 1 << 19
+
+
+class _Server(uvicorn.Server):
+    """Ends without raising the signal again: an end that was asked for is no error."""
+
+    def __init__(self, config: uvicorn.Config, app: Guard) -> None:
+        super().__init__(config)
+        self._app = app
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        if threading.current_thread() is not threading.main_thread():  # only that one is told of signals
+            yield
+            return
+        before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._app.state.draining = True
+        waiting = [connection for one in sockets or [] for connection in _waiting(one)]
+        for server in self.servers:
+            server.close()
+        for one in sockets or []:
+            one.close()
+        loop = asyncio.get_running_loop()
+        for connection in waiting:
+            await loop.connect_accepted_socket(self._connection, connection)
+        await asyncio.sleep(GRACE)  # a request that was sent may not have been read yet
+        for open_one in list(self.server_state.connections):
+            if isinstance(open_one, Connection):
+                open_one.end_unsent()
+        await super().shutdown(sockets)
+
+    def _connection(self) -> Connection:
+        config = self.config
+        return cast(type[Connection], config.http_protocol_class)(config, self.server_state, self.lifespan.state)
+
+
+def _waiting(listening: socket.socket) -> Iterator[socket.socket]:
+    """The connections that the system has taken for us: they would be reset with the socket."""
+    with contextlib.suppress(OSError):  # no more, or closed already
+        while True:
+            connection, _ = listening.accept()
+            connection.setblocking(False)
+            yield connection
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that takes connections; port 0 takes a free one."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # Named as TCP, because only then does asyncio send at once what else waits for an acknowledgement (40 ms).
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, port))
+    except OSError as error:
+        listening.close()
+        raise StorageError(f"The server cannot listen at {host}:{port}: {error.strerror or error}.") from None
+    listening.listen(BACKLOG)
+    return listening
+
+
+def make_server(app: Guard) -> uvicorn.Server:
+    """What runs the application; setting ``should_exit`` ends it."""
+
+    limits = app.state.limits
+
+    class _Connection(Connection):
+        seconds = limits.client_seconds
+
+    config = uvicorn.Config(
+        app,
+        log_level="warning",
+        lifespan="off",
+        ws="none",
+        loop="asyncio",  # these two whatever else is installed: what is refused, and how, stays the same
+        http=_Connection,
+        timeout_keep_alive=KEPT_OPEN,
+        timeout_graceful_shutdown=int(limits.seconds + limits.map_seconds),  # whatever was taken is answered
+        server_header=False,
+        backlog=BACKLOG,
+        h11_max_incomplete_event_size=LONGEST_HEAD,
+    )
+    return _Server(config, app)
+
+
+def serve(app: Guard, listening: socket.socket) -> None:
+    """Answer requests until SIGINT or SIGTERM."""
+    make_server(app).run(sockets=[listening])
+    app.state.models.close()

@@ -1,0 +1,54 @@
+"""JSON from outside, read strictly: no NaN, no endless nesting, no text that is none."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Coroutine
+from typing import Any, NoReturn
+
+from fastapi import Request, Response
+from fastapi.routing import APIRoute
+
+from saccade.serving.http.refusals import Refused
+
+__all__ = ["StrictRoute", "parse_json"]
+
+
+def parse_json(content: bytes) -> Any:
+    """The value of a JSON text in UTF-8."""
+    try:
+        value = json.loads(content.decode("utf-8"), parse_constant=_refuse_constant)
+        json.dumps(value, ensure_ascii=False).encode("utf-8")  # a lone half of a surrogate pair is no text
+    except UnicodeError:
+        raise Refused(400, "The request is not text in UTF-8.") from None
+    except RecursionError:
+        raise Refused(400, "The request nests brackets too deeply.") from None
+    except ValueError as error:
+        raise Refused(400, f"The request is not JSON: {error}.") from None
+    return value
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise Refused(400, f"The request holds {name}, which is no number in JSON.")
+
+
+class _StrictRequest(Request):
+    async def json(self) -> Any:
+        if not hasattr(self, "_json"):
+            self._json = parse_json(await self.body())
+        return self._json
+
+
+class StrictRoute(APIRoute):
+    """A route whose body is read by ``parse_json``."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handler = super().get_route_handler()
+
+        async def handle(request: Request) -> Response:
+            strict = _StrictRequest(request.scope, request.receive)
+            if await strict.body() and strict.headers.get("content-type", "").startswith("application/json"):
+                await strict.json()  # here what is wrong is said in our words
+            return await handler(strict)
+
+        return handle

@@ -1,0 +1,1 @@
+"""Our own addresses, one group per file."""

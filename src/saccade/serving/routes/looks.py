@@ -1,0 +1,209 @@
+"""Parts of what a model looked at: exact tiles, pooled pictures, files to keep.
+
+Numbers are sent as float32, little endian, row by row; ``X-Rows`` and ``X-Columns`` say how many.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
+from torch import Tensor
+
+from saccade.errors import TooLargeError
+from saccade.lens.view import Head, View
+from saccade.serving.asked import answered
+from saccade.serving.http.refusals import Refused
+from saccade.serving.looks import Look
+from saccade.serving.state import state_of
+
+__all__ = ["router"]
+
+router = APIRouter(prefix="/api/looks", tags=["looks"])
+
+#: Rows and columns of weights that one request may ask for.
+MOST = 1024
+_MEDIA = {
+    "png": "image/png",
+    "svg": "image/svg+xml",
+    "html": "text/html; charset=utf-8",
+    "npy": "application/octet-stream",
+}
+
+#: One figure at a time: matplotlib keeps fonts that threads may not share.
+_figures = threading.Lock()
+
+Name = Annotated[str, Query(max_length=200, description="An attention, such as encoder.0.self.")]
+HeadName = Annotated[str, Query(pattern=r"^(\d{1,6}|mean|max)$", description="A number, mean or max.")]
+Part = Annotated[str | None, Query(pattern=r"^\d{0,9}:\d{0,9}$", description="Positions such as 100:356.")]
+Cells = Annotated[int, Query(ge=1, le=MOST)]
+_BINARY: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}}
+}
+
+
+@router.get("/{id}/tile", responses=_BINARY, response_class=Response)
+async def tile(
+    request: Request, id: str, name: Name, head: HeadName = "mean", rows: Part = None, columns: Part = None
+) -> Any:
+    """The exact weights of a part, at most 1024 by 1024."""
+
+    def draw(look: Look) -> Response:
+        row_part, column_part = _parts(look.view, name, rows, columns)
+        _check_size(len(row_part), len(column_part))
+        return _numbers(look.view.tile(name, _head(head), row_part, column_part))
+
+    return await _drawn(request, id, draw)
+
+
+@router.get("/{id}/matrix", responses=_BINARY, response_class=Response)
+async def matrix(request: Request, id: str, name: Name, head: HeadName = "mean", words: bool = False) -> Any:
+    """All the weights of one head, or of all heads together, between tokens or words."""
+
+    def draw(look: Look) -> Response:
+        _check_size(*(len(axis) for axis in look.view.axes(name)))
+        return _numbers(look.view.matrix(name, _head(head), words=words))
+
+    return await _drawn(request, id, draw)
+
+
+@router.get("/{id}/rollout", responses=_BINARY, response_class=Response)
+async def rollout(
+    request: Request,
+    id: str,
+    stack: Annotated[str | None, Query(max_length=200)] = None,
+    heads: Literal["mean", "max"] = "mean",
+    words: bool = False,
+) -> Any:
+    """How much of each token reaches each output of a stack of self-attentions."""
+
+    def draw(look: Look) -> Response:
+        names = look.view.stacks.get(stack or next(iter(look.view.stacks), ""), [])
+        for name in names:
+            _check_size(*(len(axis) for axis in look.view.axes(name)))
+        return _numbers(look.view.rollout(stack, heads, words=words))
+
+    return await _drawn(request, id, draw)
+
+
+@router.get("/{id}/heads", responses=_BINARY, response_class=Response)
+async def heads(request: Request, id: str, name: Name, cells: Annotated[int, Query(ge=1, le=128)] = 32) -> Any:
+    """A small picture of every head: the largest weight of each cell."""
+
+    def draw(look: Look) -> Response:
+        values, first = look.pyramid.heads(name, cells)
+        count, height, width = values.shape
+        said = {"X-Heads": str(count), "X-Pool": "max" if first.exact else "max of one query a cell"}
+        said |= {"X-Cell": f"{first.cell[0]}x{first.cell[1]}"}
+        return _numbers(values.reshape(count * height, width), said | {"X-Rows": str(height)})
+
+    return await _drawn(request, id, draw)
+
+
+@router.get("/{id}/overview", responses=_BINARY, response_class=Response)
+async def overview(
+    request: Request,
+    id: str,
+    name: Name,
+    head: HeadName = "0",
+    pool: Literal["max", "mean"] = "max",
+    rows: Part = None,
+    columns: Part = None,
+    cells: Cells = 256,
+    cell: Annotated[int | None, Query(ge=1, le=4096, description="Weights along a cell, instead of cells.")] = None,
+    preview: Annotated[bool, Query(description="All of it at once, from one query a row of cells.")] = False,
+) -> Any:
+    """A part as at most cells by cells numbers, each the maximum or mean of its weights."""
+
+    def draw(look: Look) -> Response:
+        if preview:
+            first = look.pyramid.preview(name, _head(head), cells, pool)
+            said = {"X-Pool": f"{pool} of one query a cell", "X-Cell": f"{first.cell[0]}x{first.cell[1]}"}
+            return _numbers(first.values, said)
+        row_part, column_part = _parts(look.view, name, rows, columns)
+        if rows is None and columns is None and cell is None:
+            found = look.pyramid.whole(name, _head(head), cells, pool)
+        else:
+            side = (cell, cell) if cell else (-(-len(row_part) // cells), -(-len(column_part) // cells))
+            _check_size(-(-len(row_part) // side[0]), -(-len(column_part) // side[1]))
+            found = look.pyramid.picture(name, _head(head), row_part, column_part, side, pool)
+        return _numbers(found.values, {"X-Pool": pool, "X-Cell": f"{found.cell[0]}x{found.cell[1]}"})
+
+    return await _drawn(request, id, draw)
+
+
+@router.get("/{id}/progress")
+def progress(request: Request, id: str) -> dict[str, float]:
+    """How much of the picture that is being made of this look is done, from 0 to 1."""
+    return {"progress": state_of(request).looks[id].pyramid.share}
+
+
+@router.get("/{id}/export", responses={200: {"content": {media: {} for media in _MEDIA.values()}}})
+async def export(
+    request: Request,
+    id: str,
+    name: Name,
+    format: Literal["png", "svg", "html", "npy"] = "png",
+    head: HeadName = "mean",
+    words: bool = True,
+    theme: Literal["light", "dark"] = "light",
+) -> Response:
+    """The picture, the interactive page, or the numbers, as a file."""
+
+    def draw(look: Look) -> Response:
+        with _figures, tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / f"attention.{format}"
+            if format in ("npy", "html"):
+                _check_size(*(len(axis) for axis in look.view.axes(name)))
+            if format == "npy":
+                look.view.save_numbers(path, name, _head(head))
+            elif format == "html":
+                look.view.save(path, names=[name], head=_head(head), words=words)
+            else:
+                look.view.save(path, "heatmap", name=name, head=_head(head), words=words, theme=theme)
+            content = path.read_bytes()
+        stem = re.sub(r"[^\w.-]", "-", f"{name}-{head}")
+        headers = {"Content-Disposition": f'attachment; filename="{stem}.{format}"'}
+        return Response(content, media_type=_MEDIA[format], headers=headers)
+
+    return await _drawn(request, id, draw)
+
+
+async def _drawn(request: Request, id: str, draw: Callable[[Look], Response]) -> Response:
+    return await answered(request, state_of(request).looks.draw(id, draw))
+
+
+def _head(given: str) -> Head:
+    return int(given) if given.isdecimal() else given  # type: ignore[return-value]
+
+
+def _parts(view: View, name: str, rows: str | None, columns: str | None) -> tuple[range, range]:
+    row_axis, column_axis = view.axes(name)
+    return _part("rows", rows, len(row_axis)), _part("columns", columns, len(column_axis))
+
+
+def _part(what: str, given: str | None, count: int) -> range:
+    """``100:356`` as positions; either end may be left out."""
+    first, _, last = (given or ":").partition(":")
+    start, stop = int(first or 0), min(int(last), count) if last else count
+    if not 0 <= start < stop:
+        raise Refused(400, f"{what} = {given}: there are {count}, counted from 0; give a range such as 0:{count}.")
+    return range(start, stop)
+
+
+def _check_size(rows: int, columns: int) -> None:
+    if max(rows, columns) > MOST:
+        raise TooLargeError(f"{rows:,} by {columns:,} weights are asked for; {MOST} by {MOST} are sent at once.")
+
+
+def _numbers(values: Tensor, headers: dict[str, str] | None = None) -> Response:
+    content = np.ascontiguousarray(values.float().cpu().numpy(), dtype="<f4")
+    said = {"X-Rows": str(values.shape[0]), "X-Columns": str(values.shape[1]), "Cache-Control": "private, max-age=3600"}
+    return Response(content.tobytes(), media_type="application/octet-stream", headers=said | (headers or {}))

@@ -1,0 +1,184 @@
+"""Asking a model: its answer at once, as it comes, or with what it looked at."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import StreamingResponse
+from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr
+
+from saccade.attention import edit, editable
+from saccade.errors import OptionError
+from saccade.serving.asked import answered
+from saccade.serving.http.events import EVENTS, event_stream
+from saccade.serving.http.refusals import Refused
+from saccade.serving.http.strict import StrictRoute
+from saccade.serving.inputs import count_tokens, read_input, read_inputs, read_text
+from saccade.serving.limits import check_options
+from saccade.serving.looks import Edits, Look, answer_record, finite, no_attention, plain_record
+from saccade.serving.models import Served
+from saccade.serving.state import State, state_of
+from saccade.tasks.base.answer import Answer
+from saccade.tasks.images.predictor import GivenImage
+
+__all__ = ["router"]
+
+router = APIRouter(prefix="/api/models", route_class=StrictRoute, tags=["models"])
+
+Options = Annotated[dict[str, Any], Field(max_length=32)]
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+
+class PredictBody(_Body):
+    """Inputs: texts, or images as {"pixels": [[...]]}, {"png": base64} or {"sample": number}."""
+
+    inputs: Annotated[list[Any], Field(min_length=1)]
+    options: Options = {}
+
+
+class StreamBody(_Body):
+    """One input, and the options of the model."""
+
+    input: Any
+    options: Options = {}
+
+
+class LookBody(StreamBody):
+    """What is looked at, and what is changed before."""
+
+    which: Annotated[StrictInt, Field(ge=0, le=1000)] = 0  # 0: the best answer; n: its n-th alternative
+    without_heads: Annotated[list[StrictStr], Field(max_length=1000)] = []
+    without_links: Annotated[list[tuple[StrictStr, StrictInt, StrictInt]], Field(max_length=1000)] = []
+    replace: tuple[StrictStr, StrictStr] | None = None
+
+    @property
+    def edits(self) -> Edits:
+        return Edits(self.without_heads, self.without_links, self.replace)
+
+
+class MapBody(_Body):
+    """A text of any length, to be read."""
+
+    text: StrictStr
+
+
+@router.get("")
+def list_models(request: Request) -> list[dict[str, Any]]:
+    """Every model with what it does, what it takes and some examples; those that are still being made too."""
+    state = state_of(request)
+    return [served.describe() for served in state.models.values()] + state.described_pending()
+
+
+@router.post("/{name}/predict")
+async def predict(request: Request, name: str, body: PredictBody) -> dict[str, Any]:
+    """The answer to each input."""
+    state = state_of(request)
+    served = state.models[name]
+    check_options(body.options)
+    inputs = await asyncio.to_thread(read_inputs, served, body.inputs, state.limits)
+    answers = await answered(request, served.worker.predict(inputs, body.options))
+    return {"answers": [answer_record(answer) for answer in answers]}
+
+
+@router.post("/{name}/stream", response_class=StreamingResponse, responses=EVENTS)
+async def stream(request: Request, name: str, body: StreamBody) -> StreamingResponse:
+    """One answer as it comes: events {"piece": text}, then {"done": true}."""
+    state = state_of(request)
+    served = state.models[name]
+    check_options(body.options)
+    given = await asyncio.to_thread(read_input, served, body.input, state.limits)
+    served.predictor.chosen(body.options)  # refuses before the stream has begun
+
+    def write(send: Any) -> None:
+        for piece in served.predictor.stream(given, **body.options):
+            send({"piece": piece})
+        send({"done": True})
+
+    return event_stream(served.worker, write)
+
+
+@router.post("/{name}/looks")
+async def look(request: Request, name: str, body: LookBody) -> dict[str, Any]:
+    """The answer with everything that the model looked at; parts of it are asked for at /api/looks/{id}."""
+    state = state_of(request)
+    served = state.models[name]
+    check_options(body.options)
+    given = await asyncio.to_thread(read_input, served, body.input, state.limits)
+    return await answered(request, served.worker.run(lambda: _look(state, served, given, body)))
+
+
+@router.post("/{name}/maps", response_class=StreamingResponse, responses=EVENTS)
+async def read_map(request: Request, name: str, body: MapBody) -> StreamingResponse:
+    """Read a long text once: events {"progress": 0..1, "name": attention}, then {"look", "tokens"}."""
+    state = state_of(request)
+    served = state.models[name]
+    if not served.reads:
+        raise Refused(400, f"The model {served.name} does not read without answering; ask it for a look.")
+    limits = state.limits
+    text = await asyncio.to_thread(read_text, served, body.text, limits.map_characters, limits.map_tokens)
+    every = list(editable(served.predictor.model))
+    names = [one for one in every if one.startswith("encoder")] or every
+
+    def read(send: Any) -> None:
+        def progress(attention: str, share: float) -> None:
+            if attention in names:
+                done = (names.index(attention) + share) / len(names)
+                send({"progress": round(done, 4), "name": attention})
+
+        view = served.predictor.reading(text, progress)
+        kept = state.looks.add(Look(served, text, view))
+        send({"look": kept.describe(), "tokens": count_tokens(served, text)})
+
+    return event_stream(served.reader, read)
+
+
+def _look(state: State, served: Served, given: Any, body: LookBody) -> dict[str, Any]:
+    """In the model's thread: answer, look, and tell what a change has changed."""
+    edits, predictor = body.edits, served.predictor
+    if edits.replace is not None and isinstance(given, GivenImage):
+        raise Refused(400, "An image has no words to replace.")
+    asked = given if edits.replace is None else predictor.replaced(given, *edits.replace)
+    found: dict[str, Any] = {}
+    if edits:
+        found["change"] = _change(served, given, edits, body.options)
+    with edit(predictor.model, without_heads=edits.without_heads, without_links=edits.without_links):
+        first = predictor.predict([asked], **body.options)[0]
+        answer = _chosen(first, body.which)
+        found |= {"answer": plain_record(answer), "which": body.which}
+        found["alternatives"] = [plain_record(one) for one in (first, *first.alternatives)]
+        try:
+            view = answer.view
+        except OptionError as error:
+            return found | no_attention(answer, error)
+        # Still under the edits: which words decided is found by asking the model as it is now.
+        return found | state.looks.add(Look(served, asked, view, answer, edits)).describe()
+
+
+def _chosen(first: Answer, which: int) -> Answer:
+    every = [first, *first.alternatives]
+    if which >= len(every):
+        raise Refused(
+            400, f"which = {which}: there are {len(every)} answers, counted from 0; ask for more with n_best."
+        )
+    return every[which]
+
+
+def _change(served: Served, given: Any, edits: Edits, options: dict[str, Any]) -> dict[str, Any]:
+    change = served.predictor.compare(
+        given,
+        without_heads=edits.without_heads,
+        without_links=edits.without_links,
+        replace=edits.replace,
+        **options,
+    )
+    sides = {
+        name: {"text": one.text, "tokens": one.tokens, "before": one.before, "after": one.after}
+        for name, one in (("before", change.before), ("after", change.after))
+    }
+    told: dict[str, Any] = finite({"changed": change.changed, "same": change.is_same, **sides})
+    return told

@@ -1,0 +1,111 @@
+"""The page, its files, and what watches the server."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from typing import Any
+
+from fastapi import APIRouter, Request
+from starlette.responses import FileResponse, HTMLResponse, JSONResponse, PlainTextResponse, Response
+
+from saccade.serving.http.docs import docs_page
+from saccade.serving.http.metrics import Sample, render
+from saccade.serving.http.refusals import Refused
+from saccade.serving.state import State, state_of
+
+__all__ = ["router"]
+
+router = APIRouter()
+
+STUDIO = files("saccade.serving") / "studio"
+MEDIA = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".png": "image/png",
+}
+
+
+# These three wait for no thread: they answer also when all are busy.
+@router.get("/health", tags=["server"])
+async def health() -> dict[str, str]:
+    """Whether the server runs at all."""
+    return {"status": "ok"}
+
+
+@router.get("/ready", tags=["server"], responses={503: {"description": "Not yet, or no longer."}})
+async def ready(request: Request) -> JSONResponse:
+    """Whether it can answer: a model is there, and it is not about to end."""
+    state = state_of(request)
+    is_ready = bool(state.models) and not state.draining
+    return JSONResponse({"ready": is_ready}, 200 if is_ready else 503)
+
+
+@router.get("/metrics", tags=["server"], response_class=PlainTextResponse)
+async def metrics(request: Request) -> PlainTextResponse:
+    """What is counted, for Prometheus."""
+    state = state_of(request)
+    text = render([*state.metrics.samples(), *_model_samples(state)])
+    return PlainTextResponse(text, media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+@router.get("/docs", include_in_schema=False)
+def docs(request: Request) -> HTMLResponse:
+    """The interface for people who write programs."""
+    return HTMLResponse(docs_page(request.app.openapi()))
+
+
+@router.get("/", include_in_schema=False)
+@router.get("/ask", include_in_schema=False)
+@router.get("/walk", include_in_schema=False)
+@router.get("/map", include_in_schema=False)
+@router.get("/runs", include_in_schema=False)
+@router.get("/words", include_in_schema=False)
+def page() -> Response:
+    return _file("index.html")
+
+
+@router.get("/static/{name:path}", include_in_schema=False)
+def static(name: str) -> Response:
+    return _file(name)
+
+
+def _file(name: str) -> Response:
+    """A file of the page, out of those that there are: no path from outside is ever opened."""
+    found = _listed().get(name)
+    if found is None:
+        raise Refused(404, "There is no such file.")
+    suffix = "." + name.rpartition(".")[2]
+    return FileResponse(str(found), media_type=MEDIA[suffix], headers={"Cache-Control": "no-cache"})
+
+
+def _listed() -> dict[str, Any]:
+    """Every file of the page by its name from the page's folder on."""
+    found: dict[str, Any] = {}
+    waiting = [("", STUDIO)]
+    while waiting:
+        prefix, folder = waiting.pop()
+        for entry in folder.iterdir() if folder.is_dir() else ():
+            if entry.is_dir():
+                waiting.append((f"{prefix}{entry.name}/", entry))
+            elif "." + entry.name.rpartition(".")[2] in MEDIA:
+                found[prefix + entry.name] = entry
+    return found
+
+
+def _model_samples(state: State) -> list[Sample]:
+    models = [({"model": name}, served.worker) for name, served in state.models.items()]
+    return [
+        ("saccade_batches_total", "counter", "Times that a model was asked.", [(n, w.batches) for n, w in models]),
+        ("saccade_inputs_total", "counter", "Inputs that a model answered.", [(n, w.answered) for n, w in models]),
+        (
+            "saccade_busy_seconds_total",
+            "counter",
+            "Time that a model computed.",
+            [(n, w.busy_seconds) for n, w in models],
+        ),
+        ("saccade_queue", "gauge", "Requests that wait for a model.", [(n, w.waiting) for n, w in models]),
+        ("saccade_looks", "gauge", "Looks that are kept.", [({}, len(state.looks))]),
+        ("saccade_look_bytes", "gauge", "Memory of the looks that are kept.", [({}, state.looks.nbytes)]),
+    ]

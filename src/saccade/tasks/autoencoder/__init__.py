@@ -1,0 +1,1 @@
+"""A text or picture squeezed into one vector and rebuilt from it."""

@@ -1,0 +1,71 @@
+"""The scores of labels for people: a line for each label, what is taken for what, and pictures of both."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Int
+from matplotlib.figure import Figure
+
+from saccade.lens.figures.bars import bars
+from saccade.lens.figures.canvas import label
+from saccade.lens.figures.matrix import draw_matrix
+from saccade.lens.figures.panel import Scale, places
+from saccade.tasks.base.label_scores import BINS, Bin, LabelScore, calibration_error
+
+__all__ = ["confusion_figure", "confusion_lines", "label_lines", "reliability_figure"]
+
+#: Labels in a picture, the most frequent; confusions in a list.
+MOST_LABELS, MOST_CONFUSIONS = 60, 5
+#: Up to so many labels the shares are written into the cells.
+FEW_LABELS = 20
+
+
+def label_lines(scores: Sequence[LabelScore]) -> list[str]:
+    """Precision, recall and F1 of each label in percent, the most frequent first."""
+    there = sorted((score for score in scores if score.total), key=lambda score: -score.total)
+    width = max([len("label"), *(len(score.label) for score in there)])
+    lines = [f"{'label':<{width}}  precision  recall     F1    count"]
+    return lines + [
+        f"{score.label:<{width}}  {100 * score.precision:9.1f}  {100 * score.recall:6.1f}  {100 * score.f1:5.1f}  "
+        f"{score.total:7,}"
+        for score in there
+    ]
+
+
+def confusion_lines(table: Int[np.ndarray, "L L"], labels: Sequence[str]) -> list[str]:
+    """What is most often taken for what."""
+    wrong = table - np.diag(table.diagonal())
+    order = np.argsort(-wrong, axis=None, kind="stable")[:MOST_CONFUSIONS]
+    pairs = [(int(place) // len(labels), int(place) % len(labels)) for place in order]
+    said = [f"{labels[i]} taken for {labels[j]} {wrong[i, j]:,}" for i, j in pairs if wrong[i, j]]
+    return [f"most often: {', '.join(said)}"] if said else []
+
+
+def confusion_figure(table: Int[np.ndarray, "L L"], labels: Sequence[str], dark: bool) -> Figure:
+    """Rows are true labels, columns what was found, cells the share of the row."""
+    frequent = np.sort(np.argsort(-table.sum(axis=1), kind="stable")[:MOST_LABELS])
+    shares = table / np.maximum(table.sum(axis=1, keepdims=True), 1)
+    names = places([label(labels[number]) for number in frequent])
+    return draw_matrix(
+        shares[np.ix_(frequent, frequent)],
+        names,
+        names,
+        Scale(name="share"),
+        title="true label (rows) and found label (columns)",
+        dark=dark,
+        values=len(frequent) <= FEW_LABELS,
+    )
+
+
+def reliability_figure(parts: Sequence[Bin], dark: bool) -> Figure:
+    """How often the model was right, beside how sure it was."""
+    shown = [(number, part) for number, part in enumerate(parts) if part.total]
+    return bars(
+        [f"{number / BINS:.1f} to {(number + 1) / BINS:.1f} ({part.total:,})" for number, part in shown],
+        [part.accuracy for _, part in shown],
+        marks=[part.confidence for _, part in shown],
+        title=f"right (bar) and how sure (line): calibration error {100 * calibration_error(parts):.1f}",
+        dark=dark,
+    )

@@ -1,0 +1,40 @@
+"""The README of a model folder: what it is, how good, from what, and how to use it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from saccade.tasks.base.task import Bundle
+
+__all__ = ["model_readme"]
+
+
+def model_readme(bundle: Bundle, recipe: dict[str, Any], result: dict[str, Any]) -> str:
+    """Plain facts in the field's usual order; everything comes from the run itself."""
+    origins = [value for value in recipe["data"].values() if isinstance(value, str) and ("/" in value or "." in value)]
+    origin = recipe["data"].get("builtin") or ", ".join(origins)
+    parameters = sum(parameter.numel() for parameter in bundle.model.parameters())
+    rows = [f"| {name} | {value:.2f} |" for name, value in result["scores"].items()]
+    lines = [
+        f"# {bundle.task.name}: {bundle.task.about}",
+        "",
+        f"A {bundle.kind} network of {parameters:,} parameters, trained by Saccade for {result['steps']:,} updates.",
+        "",
+        f"- data: {origin}",
+        *(f"- {fact}" for fact in bundle.task.facts()),
+        "- command: `saccade train recipe.toml` with the `recipe.toml` beside this file",
+        "",
+        f"## Scores on the {result['part']} part",
+        "",
+        "| score | value |",
+        "|---|---|",
+        *rows,
+        "",
+        "## Use",
+        "",
+        "```",
+        "saccade predict THIS_FOLDER INPUT",
+        "```",
+        "",
+    ]
+    return "\n".join(lines)

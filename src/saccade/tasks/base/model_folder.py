@@ -1,0 +1,169 @@
+"""A model folder: everything that a model is, in the field's layout, and nothing that could run.
+
+``config.json``, ``model.safetensors``, ``tokenizer.json`` (two where source and target differ), ``recipe.toml``,
+``README.md``, and ``manifest.json`` with the SHA-256 of each.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from saccade.errors import DamagedError, FileError, OptionError, SaccadeError
+from saccade.storage import (
+    Folder,
+    json_bytes,
+    open_folder,
+    read_bytes,
+    read_json,
+    read_tensors,
+    recover,
+    verify_folder,
+    write_folder,
+)
+from saccade.tasks.base.networks import read_network
+from saccade.tasks.base.predictor import Predictor
+from saccade.tasks.base.task import Bundle, Task
+from saccade.tasks.base.workers import Workers
+from saccade.tasks.registry import TASKS, task_named
+
+__all__ = [
+    "bundle_identity",
+    "bundle_recipe",
+    "load_weights",
+    "open_model",
+    "read_bundle",
+    "unshared",
+    "write_bundle",
+]
+
+FORMAT = 1
+#: What ``config.json`` says of every task, beside its format and the task's own description.
+KEYS = {"task": str, "metric": str, "model": dict, "decoding": dict}
+
+
+def write_bundle(folder: Path, bundle: Bundle, *, recipe: str, readme: str) -> None:
+    """Write a model folder, whole or not at all."""
+    description = {
+        "format": FORMAT,
+        "task": bundle.task.name,
+        **bundle.task.description(),
+        "model": {"kind": bundle.kind, **bundle.config.model_dump(mode="json")},
+        "decoding": bundle.decoding.model_dump(mode="json"),
+    }
+    write_folder(
+        folder,
+        {
+            "config.json": json_bytes(description),
+            "model.safetensors": unshared(bundle.model),
+            "recipe.toml": recipe.encode(),
+            "README.md": readme.encode(),
+            **bundle.task.files(),
+        },
+    )
+
+
+def read_bundle(path: Path) -> Bundle:
+    """Open a model folder, or the ``model`` folder of a run; every file is verified first."""
+    folder = open_folder(_model_folder(path))
+    verify_folder(folder)  # also what is not read here: a damaged recipe or README is a damaged model folder
+    if "config.json" not in folder.files:
+        raise FileError(f"{folder.path} is no model folder: its manifest lists no config.json.")
+    found = read_json(folder, "config.json")
+    config_path = folder.path / "config.json"
+    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        raise FileError(f"{config_path} is not a model that this version reads (format {FORMAT}).")
+    description = cast(dict[str, Any], found)
+    for key, expected in KEYS.items():
+        if not isinstance(description.get(key), expected):
+            raise FileError(f"{config_path} does not say {key!r} as a model does that this version reads.")
+    entry = task_named(description["task"], f"task in {config_path}")
+    task = _task(entry.task, folder, description)
+    kind, config = read_network(description["model"], entry.task, str(config_path))
+    model = task.build(kind, config)
+    load_weights(model, read_tensors(folder, "model.safetensors"), str(folder.path / "model.safetensors"))
+    decoding = entry.predictor.options.read(description["decoding"], f"{config_path}: decoding")
+    return Bundle(task, kind, config, model.eval(), decoding)
+
+
+def _task(task: type[Task], folder: Folder, description: dict[str, Any]) -> Task:
+    where = str(folder.path / "config.json")
+    try:
+        return task.load(description, lambda name: read_bytes(folder, name), where)
+    except SaccadeError:
+        raise
+    except (AttributeError, KeyError, TypeError, ValueError) as error:  # a key that is missing, or holds something else
+        raise FileError(f"{where} does not say {error} as a model does that this version reads.") from None
+
+
+def open_model(path: str | Path, device: str = "cpu", precision: str = "fp32", workers: int = 1) -> Predictor:
+    """Open a model folder, or the folder of a run, to ask it; ``saccade.open`` is this.
+
+    ``precision`` is that of matrix products: fp32, bf16 or int8. Several ``workers`` are processes that share out the
+    texts of ``predict``, on the CPU; ``close()`` ends them.
+    """
+    bundle = read_bundle(Path(path))
+    predictor = TASKS[bundle.task.name].predictor
+    if workers == 1:
+        return predictor(bundle, device, precision)
+    if device != "cpu":
+        raise OptionError(f"workers = {workers} is for the CPU; on {device} one process does all.")
+    if not predictor.takes_workers:
+        raise OptionError(f"A model for {bundle.task.name} answers in one process; leave workers = {workers} out.")
+    return predictor(bundle, device, precision, Workers(Path(path), workers, precision, read_bundle))
+
+
+def bundle_recipe(path: Path) -> dict[str, Any]:
+    """The tables of the recipe that a model was trained by."""
+    return tomllib.loads(read_bytes(open_folder(_model_folder(path)), "recipe.toml").decode())
+
+
+def bundle_identity(path: Path) -> str:
+    """A checksum that no other model has: that of its weights."""
+    folder = open_folder(_model_folder(path))
+    if "model.safetensors" not in folder.files:
+        raise FileError(f"{folder.path} is no model folder: its manifest lists no model.safetensors.")
+    return folder.files["model.safetensors"].sha256
+
+
+def load_weights(model: nn.Module, tensors: Mapping[str, Tensor], where: str) -> None:
+    """Copy weights by name; each must be there, in its shape."""
+    for name, parameter in unshared(model).items():
+        given = tensors.get(name)
+        if given is None or given.shape != parameter.shape:
+            found = "is missing" if given is None else f"has shape {tuple(given.shape)}"
+            raise DamagedError(f"{where}: {name} {found}; the model needs {tuple(parameter.shape)}.")
+        if not bool(torch.isfinite(given).all()):
+            raise DamagedError(f"{where}: {name} holds NaN or infinity; a model has finite weights.")
+        with torch.no_grad():
+            parameter.copy_(given)
+
+
+def _model_folder(path: Path) -> Path:
+    """The folder itself, or the one that a run keeps its model in; anything else is named for what it is."""
+    if not path.is_dir() or any((path / name).exists() for name in ("manifest.json", "config.json")):
+        return path
+    model = path / "model"
+    if not model.is_dir():
+        if not (path / "recipe.toml").exists():
+            raise FileError(f"{path} is no model folder: it holds no manifest.json, and no run.")
+        recover(path)  # a kill may have left it set aside
+        if not model.is_dir():
+            raise FileError(f"The run in {path} has no model yet; the first validation writes one.")
+    return model
+
+
+def unshared(model: nn.Module) -> dict[str, Tensor]:
+    """Parameters and buffers by name, each once: tied weights stand under their first name."""
+    seen: dict[int, str] = {}
+    tensors = {}
+    for name, tensor in model.state_dict(keep_vars=True).items():
+        if id(tensor) not in seen:
+            seen[id(tensor)] = name
+            tensors[name] = tensor.data
+    return tensors

@@ -1,0 +1,74 @@
+"""Networks by the ``kind`` of a recipe's ``[model]`` table: filled in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, cast
+
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from saccade.errors import UnknownNameError
+from saccade.models import (
+    Config,
+    ConvolutionalConfig,
+    ConvolutionalSeq2Seq,
+    EncoderDecoder,
+    RecurrentConfig,
+    RecurrentSeq2Seq,
+    TransformerConfig,
+)
+from saccade.tasks.base.task import Network, Task
+
+__all__ = ["SEQ2SEQ", "Output", "Seq2Seq", "read_network"]
+
+
+class Output(Protocol):
+    """The layer from vectors to words."""
+
+    def __call__(self, x: Float[Tensor, "*B D"]) -> Float[Tensor, "*B V"]: ...
+
+    def loss(
+        self, x: Float[Tensor, "N D"], targets: Int[Tensor, " N"], label_smoothing: float = 0.0
+    ) -> Float[Tensor, ""]: ...
+
+
+class Seq2Seq(Protocol):
+    """What every network from one sequence to another offers."""
+
+    output: Output
+    config: Config
+
+    def features(
+        self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"] | None, target: Int[Tensor, "B T"]
+    ) -> Float[Tensor, "B T D"]: ...
+
+    def start(self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"] | None, max_length: int) -> Any: ...
+
+    def step(self, tokens: Int[Tensor, " B"], state: Any) -> tuple[Float[Tensor, "B V"], Any]: ...
+
+    def reorder(self, state: Any, index: Int[Tensor, "*N"]) -> Any: ...
+
+
+def read_network(values: Mapping[str, Any], task: type[Task], where: str) -> tuple[str, Config]:
+    """The kind and the configuration that a ``[model]`` table names."""
+    fields = dict(values)
+    kind = fields.pop("kind", next(iter(task.networks)))
+    if not isinstance(kind, str) or kind not in task.networks:
+        raise UnknownNameError(f"kind of model in {where}", kind, task.networks)
+    return kind, task.networks[kind].config.read({**task.model_defaults.get(kind, {}), **fields}, where)
+
+
+def _seq2seq(network: type[nn.Module]) -> Callable[[Any, Any], nn.Module]:
+    def build(config: Config, task: Any) -> nn.Module:
+        return cast(Any, network)(config, task.source.vocabulary_size, task.target.vocabulary_size)  # type: ignore[no-any-return]
+
+    return build
+
+
+#: From one sequence to another; the task has a tokenizer for each, ``source`` and ``target``.
+SEQ2SEQ = {
+    "transformer": Network(TransformerConfig, _seq2seq(EncoderDecoder)),
+    "recurrent": Network(RecurrentConfig, _seq2seq(RecurrentSeq2Seq)),
+    "convolutional": Network(ConvolutionalConfig, _seq2seq(ConvolutionalSeq2Seq)),
+}

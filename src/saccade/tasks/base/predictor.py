@@ -1,0 +1,170 @@
+"""A model folder that answers, whatever its task: ``saccade.open("run/").predict([...])``."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import torch
+
+from saccade.attention import edit
+from saccade.attention.watching.watch import Rows
+from saccade.data.lines import read_lines
+from saccade.errors import OptionError
+from saccade.lens.causal import Change, Scored, describe_changes, find_places, replace_word
+from saccade.lens.view import View
+from saccade.models import Config, lower_precision
+from saccade.tasks.base.answer import Answer
+from saccade.tasks.base.task import Bundle, Evaluation
+from saccade.tasks.base.workers import Workers
+
+__all__ = ["NoOptions", "Predictor"]
+
+
+class NoOptions(Config):
+    """No options: answers leave no choice."""
+
+
+class Predictor(ABC):
+    """An opened model. Each task has a class of its own below this one."""
+
+    options: ClassVar[type[Config]] = NoOptions  # what ``predict`` takes beside the inputs
+    takes_workers: ClassVar[bool] = False  # whether several processes can share out the inputs
+    streams: ClassVar[bool] = False  # whether an answer can be shown while it is made
+    reads: ClassVar[bool] = False  # whether it can look at a text of any length without an answer
+
+    def __init__(
+        self, bundle: Bundle, device: str = "cpu", precision: str = "fp32", workers: Workers | None = None
+    ) -> None:
+        self.bundle = bundle
+        self.task = bundle.task
+        self.model = lower_precision(bundle.model.to(device).eval(), precision)
+        self.device = device
+        self._workers = workers
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the worker processes, if there are any."""
+        if self._workers is not None:
+            self._workers.close()
+
+    # --- inputs ---
+
+    @property
+    def takes_images(self) -> bool:
+        """Whether an input is an image; else it is a text."""
+        return False
+
+    def parse(self, given: str) -> Any:
+        """The input that an argument of the command line stands for: the text itself."""
+        return given
+
+    def read_file(self, path: Path) -> list[Any]:
+        """The inputs in a file: a text a line."""
+        return [text.strip() for _, text in read_lines(path)]
+
+    # --- answers ---
+
+    def chosen(self, options: dict[str, Any]) -> Any:
+        """The options in force: those given, over those that the model was trained with."""
+        return self.options.read(self.bundle.decoding.model_dump() | options, "the options")
+
+    def is_drawn(self, options: dict[str, Any]) -> bool:
+        """Whether chance has a part in the answer: then who is asked together matters to it."""
+        return bool(self.chosen(options).model_dump().get("sample", False))
+
+    @abstractmethod
+    def predict(
+        self, inputs: Sequence[Any], *, progress: Callable[[int], None] | None = None, **options: Any
+    ) -> Sequence[Answer]:
+        """The answer to each input, in their order; ``progress`` is told how many are done."""
+
+    def stream(self, given: Any, **options: Any) -> Iterator[str]:
+        """The text of one answer as it comes; where it comes at once, in one piece."""
+        yield self.predict([given], **options)[0].text
+
+    def reading(self, given: Any, progress: Rows | None = None) -> View:
+        """What the model looks at when it reads an input of any length; no answer is made.
+
+        ``progress`` is told the name of an attention and the share of its rows that is done.
+        """
+        raise OptionError(f"A model for {self.task.name} does not read without answering; leave --file out.")
+
+    @torch.inference_mode()
+    def evaluate(self, examples: Sequence[Any], **options: Any) -> Evaluation:
+        """How good the model is on examples as ``Task.read_given`` reads them."""
+        evaluation: Evaluation = self.task.evaluate(
+            self.model, self.task.encode(examples), self.chosen(options), tick=lambda: None
+        )
+        return evaluation
+
+    # --- before and after a change ---
+
+    @abstractmethod
+    def token_scores(self, given: Any, answer: Answer) -> list[float]:
+        """The log-probability of each of ``answer.scored_tokens`` for this input, by the model as it is now."""
+
+    def surest(self, given: Any, **options: Any) -> Answer:
+        """The best answer to one input, found in this process, in which the edits are; nothing is drawn."""
+        return self.predict([given], **options)[0]
+
+    def replaced(self, given: Any, old: str, new: str) -> Any:
+        """The input with a word replaced."""
+        return replace_word(given, old, new)
+
+    def compare(
+        self,
+        given: Any,
+        *,
+        without_heads: Sequence[str] = (),
+        without_links: Sequence[tuple[str, int | str, int | str]] = (),
+        replace: tuple[str, str] | None = None,
+        **options: Any,
+    ) -> Change:
+        """The answer to an input before and after a change: heads switched off, links forbidden, a word replaced.
+
+        Heads and links are named as ``saccade.edit`` takes them; a row or column may also be a word, if it is there
+        once. The rows of a decoder are the tokens that it reads: the start, and the answer before.
+        """
+        if not (without_heads or without_links or replace):
+            raise OptionError("Nothing is to be changed; give without_heads, without_links or replace.")
+        changed = given if replace is None else self.replaced(given, *replace)
+        before = self.surest(given, **options)
+        links = self._resolved(changed, before, without_links)
+        with edit(self.model, without_heads=without_heads, without_links=links) as made:
+            after = self.surest(changed, **options)
+            scores_after = [self.token_scores(changed, one) for one in (before, after)]
+            if made.unmet:
+                raise OptionError(f"The link {made.unmet[0]} is not there: the text or the answer is shorter.")
+        scores_before = [self.token_scores(given, one) for one in (before, after)]
+        scored = [
+            Scored(one.text, one.scored_tokens, *scores)
+            for one, *scores in zip((before, after), scores_before, scores_after, strict=True)
+        ]
+        return Change(describe_changes(without_heads, links, replace), *scored)
+
+    def view_of(self, given: Any, answer: Answer) -> View:
+        """What the model looks at in this input while it makes this answer."""
+        return answer.view
+
+    def _resolved(
+        self, given: Any, answer: Answer, links: Sequence[tuple[str, int | str, int | str]]
+    ) -> list[tuple[str, int, int]]:
+        """Links between positions; those between words link all tokens that these words are made of."""
+        if all(isinstance(place, int) for _, *places in links for place in places):
+            return [(name, int(row), int(column)) for name, row, column in links]
+        seen = self.view_of(given, answer)
+        resolved = []
+        for name, row, column in links:
+            attention = name.partition(":")[0]
+            seen.heads(attention)  # refuses what is not there
+            rows, columns = find_places(seen.rows[attention], row), find_places(seen.columns[attention], column)
+            resolved += [(name, one, other) for one in rows for other in columns]
+        return resolved

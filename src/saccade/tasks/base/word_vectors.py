@@ -1,0 +1,195 @@
+"""The words of a model as vectors (004 of the lectures): how near two are, which are nearest, and a map of them.
+
+    cosine(a, b) = a·b / (|a| |b|),   correlation(a, b) = cosine(a - mean a, b - mean b)
+
+One-hot words (004's method 1) are all equally far from each other: cosine 0. Learned vectors (method 2) are not.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from matplotlib.figure import Figure
+from torch import Tensor, nn
+
+from saccade.errors import OptionError, UnknownNameError
+from saccade.lens.figures.canvas import GAP, MARGIN, drawing, label
+from saccade.models.layers import OneHot, WordEmbedding
+from saccade.tasks.base.task import Bundle, Task
+from saccade.tasks.tagging.task import Tagging
+from saccade.text import SPECIAL_TOKENS, UNKNOWN, Tokenizer
+from saccade.text.vocabulary import Vocabulary
+
+__all__ = ["Neighbour", "WordMap", "WordVectors", "all_word_vectors", "word_vectors"]
+
+SPACE = "▁"
+#: Words on a map where none are named: the most frequent.
+MAP_WORDS = 100
+#: Neighbours of each named word on a map.
+MAP_NEIGHBOURS = 8
+_MAP_SIZE = 8.0  # inches
+
+
+class Neighbour(NamedTuple):
+    """A word near another one."""
+
+    word: str
+    cosine: float
+
+
+class WordMap(NamedTuple):
+    """Words as points: their two principal components, and the share of all variance that these show."""
+
+    words: list[str]
+    points: Float[Tensor, "n 2"]
+    share: float
+
+    def figure(self, *, named: Sequence[str] = (), dark: bool = False) -> Figure:
+        """The words at their places; those that were asked for stand out."""
+        with drawing(dark=dark) as page:
+            title = f"{len(self.words)} words, {100 * self.share:.0f}% of their variance"
+            _, height = page.measure_title(title)
+            page.resize(_MAP_SIZE + 2 * MARGIN, _MAP_SIZE + 2 * MARGIN + height)
+            page.write_title(title)
+            low, high = self.points.amin(dim=0), self.points.amax(dim=0)
+            places = ((self.points - low) / (high - low).clamp(min=1e-12)).tolist()
+            for word, (across, up) in zip(self.words, places, strict=True):
+                text = label(word)
+                width, line = page.measure(text)
+                left = MARGIN + across * (_MAP_SIZE - width)
+                top = MARGIN + height + (1 - up) * (_MAP_SIZE - line - GAP)
+                page.write(left, top, text, fontweight="bold" if word in named else "normal")
+        return page.figure
+
+
+@dataclass(frozen=True)
+class WordVectors:
+    """One embedding of a model, with the vocabulary that it is of."""
+
+    name: str
+    vocabulary: Tokenizer | Vocabulary
+    vectors: Float[Tensor, "V D"]
+    one_hot: bool
+    lowercase: bool = False  # words are looked up in lower case
+
+    @cached_property
+    def tokens(self) -> list[str]:
+        """Every entry as it is shown: without the mark of the space before it."""
+        if isinstance(self.vocabulary, Vocabulary):
+            return [*SPECIAL_TOKENS[: UNKNOWN + 1], *self.vocabulary.entries]
+        every = [self.vocabulary.token(id) for id in range(self.vocabulary.vocabulary_size)]
+        return [token.removeprefix(SPACE) or token for token in every]
+
+    @cached_property
+    def candidates(self) -> list[int]:
+        """The entries that are words: no special token, and of pieces those that begin a word."""
+        if isinstance(self.vocabulary, Vocabulary):
+            return list(range(UNKNOWN + 1, len(self.vectors)))
+        ids = range(len(SPECIAL_TOKENS), self.vocabulary.vocabulary_size)
+        if not self.vocabulary.spaced:
+            return list(ids)
+        begin = [id for id in ids if self.vocabulary.token(id).startswith(SPACE)]
+        return [id for id in begin if self.vocabulary.token(id) != SPACE]
+
+    def ids(self, word: str) -> list[int]:
+        """The entries that a word is made of: one, or several pieces."""
+        if isinstance(self.vocabulary, Vocabulary):
+            found = [self.vocabulary.id(word.lower() if self.lowercase else word)]
+        else:
+            found = self.vocabulary.encode_ids([word])[0]
+        if not found or UNKNOWN in found:
+            near = difflib.get_close_matches(word, self.tokens, n=3)
+            hint = f" Near: {', '.join(near)}." if near else ""
+            raise OptionError(f"The model does not know the word {word!r} ({self.name} vocabulary).{hint}")
+        return found
+
+    def vector(self, word: str) -> Float[Tensor, " D"]:
+        """Of a word; where it is made of pieces, the mean of theirs."""
+        return self.vectors[self.ids(word)].mean(dim=0)
+
+    def cosine(self, one: str, other: str) -> float:
+        return float(F.cosine_similarity(self.vector(one), self.vector(other), dim=0))
+
+    def correlation(self, one: str, other: str) -> float:
+        """Pearson's, over the numbers of the two vectors."""
+        first, second = (vector - vector.mean() for vector in (self.vector(one), self.vector(other)))
+        return float(F.cosine_similarity(first, second, dim=0))
+
+    def neighbours(self, word: str, count: int = 10) -> list[Neighbour]:
+        """The words whose vectors point most nearly the same way."""
+        if count < 1:
+            raise OptionError(f"At least 1 neighbour is looked for; not {count}.")
+        return [Neighbour(self.tokens[id], cosine) for id, cosine in self._nearest(word, count)]
+
+    def _nearest(self, word: str, count: int) -> list[tuple[int, float]]:
+        own = set(self.ids(word))
+        ids = [id for id in self.candidates if id not in own]
+        cosines = F.cosine_similarity(self.vectors[ids], self.vector(word).unsqueeze(0))
+        best = cosines.sort(descending=True, stable=True)
+        places = best.indices[:count].tolist()
+        return [(ids[place], float(cosines[place])) for place in places]
+
+    def map(self, words: Sequence[str] = (), others: int = 0) -> WordMap:
+        """Principal components of these words, their neighbours and so many others, the most frequent ones.
+
+        Without any word or number: of the 100 most frequent.
+        """
+        placed = {word: self.vector(word) for word in words}
+        near = [id for word in words for id, _ in self._nearest(word, MAP_NEIGHBOURS)]
+        frequent = self.candidates[: others if words or others else MAP_WORDS]
+        for id in (*near, *frequent):
+            placed.setdefault(self.tokens[id], self.vectors[id])
+        chosen = list(placed)
+        if len(chosen) < 3:
+            raise OptionError(f"A map needs at least 3 words; the {self.name} vocabulary gives {len(chosen)}.")
+        vectors = torch.stack(list(placed.values())).double()
+        centred = vectors - vectors.mean(dim=0)
+        left, sizes, _ = torch.linalg.svd(centred, full_matrices=False)
+        points = left[:, :2] * sizes[:2]
+        largest = points.gather(0, points.abs().argmax(dim=0, keepdim=True))
+        points = points * torch.where(largest < 0, -1.0, 1.0)  # the sign of a component is free: fix it
+        return WordMap(chosen, points.float(), float((sizes[:2] ** 2).sum() / (sizes**2).sum()))
+
+
+def word_vectors(bundle: Bundle, name: str | None = None) -> WordVectors:
+    """An embedding of a model: the one of this name, or the first: source, target, input, words or pieces."""
+    found = all_word_vectors(bundle.model, bundle.task)
+    if not found:
+        raise OptionError(f"A model for {bundle.task.name} has no embedding of words.")
+    if name is not None and name not in found:
+        raise UnknownNameError("embedding", name, found)
+    return found[name] if name is not None else next(iter(found.values()))
+
+
+def all_word_vectors(model: nn.Module, task: Task) -> dict[str, WordVectors]:
+    """Every embedding of a model by its name; none where it has no words."""
+    known = task.vocabularies()
+    lowercase = isinstance(task, Tagging) and task.words.lowercase
+    found: dict[str, WordVectors] = {}
+    for path, module in model.named_modules():
+        if not isinstance(module, WordEmbedding | OneHot):
+            continue
+        first, last = path.split(".")[0], path.split(".")[-1]
+        for name in (first, last, "tokenizer", "pieces"):
+            vocabulary = known.get(name)
+            if vocabulary is None or (isinstance(module, WordEmbedding) and len(module.weight) != _size(vocabulary)):
+                continue
+            shown = last if last in ("words", "pieces") and last in known else first
+            one_hot = isinstance(module, OneHot)
+            vectors = (
+                torch.eye(_size(vocabulary)) if isinstance(module, OneHot) else module.weight.detach().float().cpu()
+            )
+            found[shown] = WordVectors(shown, vocabulary, vectors, one_hot, lowercase)
+            break
+    return found
+
+
+def _size(vocabulary: Tokenizer | Vocabulary) -> int:
+    return len(vocabulary) if isinstance(vocabulary, Vocabulary) else vocabulary.vocabulary_size

@@ -1,0 +1,162 @@
+"""Where images and their texts come from: the ``[data]`` table of a recipe."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, model_validator
+
+from saccade.data.captions import describe_captions, read_captions
+from saccade.data.digits import Captioned, captioned_digits, read_digits
+from saccade.data.images import describe_shape
+from saccade.data.paths import column, resolve_path
+from saccade.data.split import overlap, split
+from saccade.errors import FileError, OptionError
+from saccade.models import Config
+from saccade.tasks.base.task import Splits
+from saccade.tasks.images.data import fitting_patch
+
+__all__ = ["CaptionData", "data_table", "fitted", "read_given", "read_splits"]
+
+#: Captioned digits that are made of held-out digits, for validation and for test.
+BUILTIN_HELD_OUT = (300, 1000)
+#: The share of the digits that the latter are made of, where none is given.
+BUILTIN_TEST = 0.2
+
+
+class CaptionData(Config):
+    """Images with texts, your own or built in; paths may use ~ and $SACCADE_DATA."""
+
+    builtin: Literal["digits"] | None = Field(
+        None, description="One or two of scikit-learn's digits per image; needs an extra package"
+    )
+    count: int = Field(12000, ge=100, description="Training images made of digits")
+    table: str | None = Field(
+        None, description="A .tsv, .csv or .jsonl file of paths and texts, or an .npz with images and texts"
+    )
+    image_column: str = Field(
+        "image", description="Image column: its name, or its number counted from 0; paths start at the table's folder"
+    )
+    text_column: str = Field("text", description="Text column: its name, or its number counted from 0")
+    validation_table: str | None = Field(
+        None,
+        description="Decides which model is best; without it, a share of the training images does (see validation)",
+    )
+    test_table: str | None = Field(None, description="Scored once, at the end")
+    validation: float = Field(
+        0.1, ge=0, lt=1, description="Share held out for validation, by image (of digits: by digit)"
+    )
+    test: float | None = Field(
+        None, ge=0, lt=1, description="Share held out for the final test; if not given, 0, or 0.2 of the digits"
+    )
+
+    @model_validator(mode="after")
+    def _one_origin(self) -> CaptionData:
+        if (self.builtin is None) == (self.table is None):
+            raise ValueError("give one of builtin and table")
+        return self
+
+
+def data_table(files: Sequence[Path], columns: str | None) -> dict[str, Any]:
+    """The ``[data]`` table of up to three files: what is trained on, what decides which model is best, and what is
+    scored."""
+    if not 1 <= len(files) <= 3:
+        raise OptionError(f"Give one to three tables of images and texts, or .npz files; {len(files)} were given.")
+    table = dict(zip(("table", "validation_table", "test_table"), map(str, files), strict=False))
+    if columns is None:
+        return table
+    names = [name.strip() for name in columns.split(",")]
+    if len(names) != 2 or not all(names):
+        raise OptionError(f"--columns takes the columns of images and texts, such as image,text; not {columns!r}.")
+    return {**table, "image_column": names[0], "text_column": names[1]}
+
+
+def read_splits(data: CaptionData, seed: int) -> Splits[Captioned]:
+    """Read and part the images; the digits that test images are made of are in no training image."""
+    if data.builtin is not None:
+        return _digits(data, seed)
+    train = _read(data, data.table)
+    rows, notes = describe_captions(train, str(data.table), "training"), []
+    held_out: dict[str, list[Captioned]] = {}
+    for part in ("validation", "test"):
+        table = getattr(data, f"{part}_table")
+        if table is None:
+            continue
+        held_out[part] = _read(data, table)
+        rows += describe_captions(held_out[part], table, part)
+        if held_out[part][0].pixels.shape != train[0].pixels.shape:
+            shapes = [describe_shape(pairs[0].pixels.shape) for pairs in (held_out[part], train)]
+            raise FileError(f"{table} has images of {shapes[0]}; expected {shapes[1]}, as {data.table} has.")
+        shared = overlap(train, held_out[part])
+        if shared.sources:
+            notes.append(f"training and {part}: {shared.sources:,} images are in both")
+    made = split(
+        train, 0 if "validation" in held_out else data.validation, 0 if "test" in held_out else data.test or 0, seed
+    )
+    return Splits(made.train, held_out.get("validation", made.validation), held_out.get("test", made.test), rows, notes)
+
+
+def _digits(data: CaptionData, seed: int) -> Splits[Captioned]:
+    parts = split(read_digits(), data.validation, BUILTIN_TEST if data.test is None else data.test, seed)
+    counts = (data.count, *BUILTIN_HELD_OUT)
+    made = [
+        captioned_digits(digits, count if digits else 0, seed + number)
+        for number, (digits, count) in enumerate(zip((parts.train, parts.validation, parts.test), counts, strict=True))
+    ]
+    rows = describe_captions(made[0], "scikit-learn's digits, one or two an image", "training")
+    notes = [f"test images are made of {len(parts.test)} digits that no training image has"] if parts.test else []
+    return Splits(made[0], made[1], made[2], rows, notes)
+
+
+def read_given(data: CaptionData) -> list[Captioned]:
+    """All pairs of the first file, as they are; of the digits, those made for the test."""
+    return _digits(data, seed=1).test if data.table is None else _read(data, data.table)
+
+
+def _read(data: CaptionData, table: str | None) -> list[Captioned]:
+    assert table is not None
+    return read_captions(resolve_path(table), column(data.image_column), column(data.text_column))
+
+
+#: (at most so many images, width, layers, passes over them): more data carries a larger model.
+SIZES = ((2_000, 64, 2, 100), (20_000, 96, 2, 30), (None, 192, 4, 15))
+BATCH_TOKENS = 512
+
+
+def fitted(splits: Splits[Captioned]) -> dict[str, Any]:
+    """Sizes that usually work for so many images and texts."""
+    count = len(splits.train)
+    height, across, channels = splits.train[0].pixels.shape
+    longest = max(len(pair.text.split()) for pair in splits.train)
+    _, width, layers, passes = next(size for size in SIZES if size[0] is None or count <= size[0])
+    images_a_batch = max(1, BATCH_TOKENS // (longest + 1))
+    steps = max(300, passes * count // images_a_batch)
+    words = len({word for pair in splits.train for word in pair.text.split()})
+    return {
+        "text": {"kind": "word" if words <= 2_000 else "bpe", "vocabulary": 8_000},
+        "images": {"shift": max(1, min(height, across) // 14)},
+        "model": {
+            "kind": "transformer",
+            "image_size": [height, across],
+            "channels": channels,
+            "patch": fitting_patch(height, across),
+            "width": width,
+            "num_heads": 4,
+            "encoder_layers": layers,
+            "decoder_layers": layers,
+            "feedforward_width": 2 * width,
+            "dropout": 0.1,
+            "max_length": max(64, 4 * longest),
+            "position": "sinusoidal",
+        },
+        "training": {
+            "steps": steps,
+            "warmup": steps // 10,
+            "batch_tokens": BATCH_TOKENS,
+            "lr": 1e-3,
+            "weight_decay": 0.05,
+            "validate_every": max(100, steps // 15),
+        },
+    }

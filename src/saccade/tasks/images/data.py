@@ -1,0 +1,174 @@
+"""Where the images of a classifier come from: the ``[data]`` table of a recipe."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, model_validator
+
+from saccade.data.digits import read_digits
+from saccade.data.images import LabelledImage, describe_images, one_shape, read_images
+from saccade.data.paths import resolve_path
+from saccade.data.split import overlap, split
+from saccade.errors import FileError, OptionError
+from saccade.models import Config
+from saccade.tasks.base.task import Splits
+
+__all__ = ["ImageData", "data_table", "fitted", "fitting_patch", "read_given", "read_splits"]
+
+#: About so many patches are a good number: enough to look at, few enough to be fast.
+USUAL_PATCHES = 36
+
+
+class ImageData(Config):
+    """Labelled images, your own or built in; paths may use ~ and $SACCADE_DATA."""
+
+    builtin: Literal["digits"] | None = Field(
+        None, description="Scikit-learn's handwritten digits, which need an extra package"
+    )
+    images: str | None = Field(
+        None, description="An .npz file, an idx file (see labels), or a folder with one folder per class"
+    )
+    labels: str | None = Field(None, description="The idx file of labels")
+    classes: list[str] = Field(
+        default_factory=list, description="Names of the labels 0, 1, ... in this order; the numbers themselves if empty"
+    )
+    validation_images: str | None = Field(
+        None,
+        description="Decides which model is best; without it, a share of the training images does (see validation)",
+    )
+    validation_labels: str | None = Field(None, description="Labels of validation_images")
+    test_images: str | None = Field(None, description="Scored once, at the end")
+    test_labels: str | None = Field(None, description="Labels of test_images")
+    validation: float = Field(
+        0.1, ge=0, lt=1, description="Share held out for validation if no file is given; equal images stay together"
+    )
+    test: float = Field(0.0, ge=0, lt=1, description="Share held out for the final test if no file is given")
+
+    @model_validator(mode="after")
+    def _one_origin(self) -> ImageData:
+        if (self.builtin is None) == (self.images is None):
+            raise ValueError("give one of builtin and images")
+        for part in ("", "validation_", "test_"):
+            if getattr(self, f"{part}labels") is not None and getattr(self, f"{part}images") is None:
+                raise ValueError(f"{part}labels goes with {part}images")
+        return self
+
+
+def data_table(files: Sequence[Path], columns: str | None) -> dict[str, Any]:
+    """The ``[data]`` table of folders or .npz files, or of idx files of images each followed by one of labels: what is
+    trained on, what decides which model is best, and what is scored."""
+    if columns is not None:
+        raise OptionError("--columns is for tables; images have none.")
+    have_labels = bool(files) and (files[0].is_dir() or files[0].suffix.lower() == ".npz")
+    whats = ("images",) if have_labels else ("images", "labels")
+    keys = [f"{part}{what}" for part in ("", "validation_", "test_") for what in whats]
+    if not files or len(files) % len(whats) or len(files) > len(keys):
+        for file in files:
+            if not file.exists():
+                raise FileError(f"There is no file or folder {file}.")
+        raise OptionError(
+            f"Give folders, .npz files, or idx images each followed by its labels, for training, validation and test; "
+            f"{len(files)} files were given."
+        )
+    return dict(zip(keys, map(str, files), strict=False))
+
+
+def read_splits(data: ImageData, seed: int) -> Splits[LabelledImage]:
+    """Read and part the images; equal ones stay together."""
+    train = _read(data, "")
+    rows = describe_images(train, _files(data, ""), "training")
+    held_out: dict[str, list[LabelledImage]] = {}
+    notes = []
+    for part in ("validation", "test"):
+        if getattr(data, f"{part}_images") is not None:
+            held_out[part] = _read(data, f"{part}_")
+            one_shape([train[0], *held_out[part]])
+            rows += describe_images(held_out[part], _files(data, f"{part}_"), part)
+            shared = overlap(train, held_out[part])
+            if shared.sources:
+                notes.append(f"training and {part}: {shared.sources:,} images are in both")
+    made = split(
+        train, 0 if "validation" in held_out else data.validation, 0 if "test" in held_out else data.test, seed
+    )
+    return Splits(made.train, held_out.get("validation", made.validation), held_out.get("test", made.test), rows, notes)
+
+
+def read_given(data: ImageData) -> list[LabelledImage]:
+    """All images of the first file, as they are."""
+    return _read(data, "")
+
+
+def _read(data: ImageData, part: str) -> list[LabelledImage]:
+    if data.builtin is not None and not part:
+        return _named(read_digits(), data.classes)
+    images, labels = getattr(data, f"{part}images"), getattr(data, f"{part}labels")
+    found = read_images(resolve_path(images), None if labels is None else resolve_path(labels))
+    return _named(found, data.classes)
+
+
+def _named(images: list[LabelledImage], classes: Sequence[str]) -> list[LabelledImage]:
+    """The images with the names of their classes in the place of numbers."""
+    if not classes:
+        return images
+    names = {str(number): name for number, name in enumerate(classes)}
+    for image in images:
+        if image.label not in names:
+            raise FileError(
+                f"{image.where} has the label {image.label!r}; data.classes names the labels 0 to {len(classes) - 1}."
+            )
+    return [replace(image, label=names[image.label]) for image in images]
+
+
+def _files(data: ImageData, part: str) -> str:
+    if data.builtin is not None and not part:
+        return "scikit-learn's digits"
+    names = (getattr(data, f"{part}{what}") for what in ("images", "labels"))
+    return ", ".join(name for name in names if name is not None)
+
+
+#: (at most so many images, width, layers, passes over them): more data carries a larger model.
+SIZES = ((5_000, 64, 3, 80), (100_000, 96, 4, 20), (None, 192, 6, 20))
+BATCH = 64
+
+
+def fitted(splits: Splits[Any]) -> dict[str, Any]:
+    """Sizes that usually work for so many images of this size."""
+    count = len(splits.train)
+    height, width, channels = splits.train[0].pixels.shape
+    _, model_width, layers, passes = next(size for size in SIZES if size[0] is None or count <= size[0])
+    steps = max(200, passes * count // BATCH)
+    return {
+        "images": {"shift": max(1, min(height, width) // 14)},
+        "model": {
+            "kind": "transformer",
+            "image_size": [height, width],
+            "channels": channels,
+            "patch": fitting_patch(height, width),
+            "width": model_width,
+            "num_heads": 4,
+            "encoder_layers": layers,
+            "feedforward_width": 2 * model_width,
+            "dropout": 0.1,
+            "pooling": "mean",
+        },
+        "training": {
+            "steps": steps,
+            "warmup": steps // 10,
+            "batch_tokens": BATCH,
+            "lr": 2e-3 if model_width <= 96 else 1e-3,
+            "weight_decay": 0.05,
+            "validate_every": max(50, steps // 20),
+        },
+    }
+
+
+def fitting_patch(height: int, width: int) -> int:
+    """The side of a patch that divides the image into about USUAL_PATCHES."""
+    common = math.gcd(height, width)
+    sides = [side for side in range(1, common + 1) if common % side == 0]
+    return min(sides, key=lambda side: abs(math.log(height * width / side**2 / USUAL_PATCHES)))

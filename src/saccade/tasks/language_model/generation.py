@@ -1,0 +1,292 @@
+"""Text that a language model writes on from a prompt: drawn, or searched; with stop strings, whole characters only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol, cast
+
+import torch
+from jaxtyping import Float, Int
+from pydantic import Field, model_validator
+from torch import Tensor, nn
+
+from saccade.decoding import Sliding, beam_search, draws, token_log_probabilities
+from saccade.models import Config
+from saccade.tasks.base.networks import Output
+from saccade.tasks.base.task import device_of
+from saccade.text import END, SPECIAL_TOKENS, UNKNOWN, Tokenizer
+
+__all__ = [
+    "GenerationOptions",
+    "LanguageNetwork",
+    "Prompt",
+    "Written",
+    "generate",
+    "known_positions",
+    "likeliest",
+    "log_probabilities",
+    "mean_log_probability",
+    "write",
+]
+
+#: A character has at most so many bytes, so no more tokens of it are waited for.
+CHARACTER_BYTES = 4
+#: Windows that are read at once where a text is longer than the positions that a model knows.
+WINDOWS = 64
+
+
+class GenerationOptions(Config):
+    """How text is written.
+
+    The ``[decoding]`` table of a recipe, and the options of ``saccade predict``.
+    """
+
+    max_tokens: int = Field(200, ge=1, description="Longest text to add, in tokens")
+    sample: bool = Field(True, description="Draw at random; false: search for the most likely text")
+    tries: int = Field(1, ge=1, le=1000, description="Texts drawn for each prompt")
+    temperature: float = Field(1.0, ge=0, le=1000, description="Below 1: safer draws; above 1: bolder ones")
+    top_k: int | None = Field(None, ge=1, description="Draw only from the k most likely tokens")
+    top_p: float | None = Field(
+        None, gt=0, le=1, description="Draw only from the most likely tokens that make up this share"
+    )
+    seed: int = Field(1, ge=0, lt=2**32, description="Random seed for sampling")
+    stop: list[str] = Field(default_factory=list, description="Texts that end the answer; they are not part of it")
+    beam: int = Field(1, ge=1, le=1000, description="When searching: texts kept at each step; 1 is greedy")
+    n_best: int = Field(1, ge=1, description="When searching: texts returned, at most the beam")
+
+    @model_validator(mode="after")
+    def _consistent(self) -> GenerationOptions:
+        if self.n_best > self.beam and not self.sample:
+            raise ValueError(f"n_best = {self.n_best} needs a beam of at least as many, not {self.beam}")
+        if "" in self.stop:
+            raise ValueError("a stop string has at least one character")
+        return self
+
+
+class Prompt(NamedTuple):
+    """What a text goes on from."""
+
+    ids: list[int]  # at least one
+    can_end: bool  # whether the model has learned where texts end
+    is_start: bool = False  # no text stands before what is written: the ids are a separator
+
+
+class LanguageNetwork(Protocol):
+    """What every network that predicts the next token offers."""
+
+    output: Output
+    config: Config
+
+    def features(self, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T D"]: ...
+
+    def start(self, prompt: Int[Tensor, "B T"], max_length: int | None = None) -> Any: ...
+
+    def step(self, tokens: Int[Tensor, " B"], state: Any) -> tuple[Float[Tensor, "B V"], Any]: ...
+
+    def reorder(self, state: Any, index: Int[Tensor, "*N"]) -> Any: ...
+
+
+def known_positions(model: nn.Module) -> int | None:
+    """How many positions a model knows, if they are learned one by one; None: it goes on beyond those of training."""
+    config = cast(Any, model).config
+    return config.max_length if getattr(config, "position", None) == "learned" else None
+
+
+@dataclass
+class Written:
+    """A text as it is written: tokens become characters once these are whole, and a stop string ends it."""
+
+    tokenizer: Tokenizer
+    stop: Sequence[str] = ()
+    is_start: bool = False  # nothing stands before it
+    can_end: bool = True  # END ends it; else it is a token that stands for no text
+    text: str = ""
+    ids: list[int] = field(default_factory=list)
+    log_probabilities: list[float] = field(default_factory=list)
+    finished: bool = False  # ended by the model or by a stop string; False: cut off
+    _pending: list[int] = field(default_factory=list)  # tokens that make no whole character yet
+    _shown: int = 0
+
+    def add(self, token: int, log_probability: float) -> None:
+        self.ids.append(token)
+        self.log_probabilities.append(log_probability)
+        if token == END and self.can_end:
+            self.finished = True
+            return
+        self._pending.append(token)
+        piece = _following(self.tokenizer, self._pending)
+        if piece.endswith("\ufffd") and len(self._pending) < CHARACTER_BYTES:
+            return
+        self._pending.clear()
+        self._append(piece)
+
+    def close(self) -> None:
+        """Nothing more comes: what was waited for is shown as it is."""
+        if self._pending and not self.finished:
+            self._append(_following(self.tokenizer, self._pending))
+        self._pending.clear()
+
+    def fresh(self, *, last: bool = False) -> str:
+        """What has been written since the last time; what may be the beginning of a stop string waits."""
+        end = len(self.text)
+        if not last and not self.finished:
+            waiting = [size for stop in self.stop for size in range(1, len(stop)) if self.text.endswith(stop[:size])]
+            end -= max(waiting, default=0)
+        piece = self.text[self._shown : end]
+        self._shown = max(self._shown, end)
+        return piece
+
+    def _append(self, piece: str) -> None:
+        if self.is_start and not self.text and self.tokenizer.kind in ("bpe", "word"):
+            piece = piece.removeprefix(" ")  # the one that belongs to a first word
+        first = max(0, len(self.text) - max(map(len, self.stop), default=0))
+        self.text += piece
+        found = [place for place in (self.text.find(stop, first) for stop in self.stop) if place >= 0]
+        if found:
+            self.text = self.text[: min(found)]
+            self.finished = True
+
+
+@torch.inference_mode()
+def write(
+    model: nn.Module, tokenizer: Tokenizer, prompt: Prompt, options: GenerationOptions
+) -> Iterator[list[Written]]:
+    """The tries after each drawn token, as they grow."""
+    device = device_of(model)
+    rows = torch.tensor([prompt.ids] * options.tries, device=device)
+    network, state = _started(model, rows, options.max_tokens)
+    tries = [Written(tokenizer, options.stop, prompt.is_start, prompt.can_end) for _ in range(options.tries)]
+    drawn = draws(
+        network,
+        state,
+        batch_size=options.tries,
+        start_token=rows[:, -1],
+        end_token=END if prompt.can_end else None,
+        max_length=options.max_tokens,
+        temperature=options.temperature if options.sample else 0.0,
+        top_k=options.top_k,
+        top_p=options.top_p,
+        generator=torch.Generator(device).manual_seed(options.seed),
+        ends=(lambda row, _: tries[row].finished) if options.stop else None,
+        barred=_barred(tokenizer, prompt),
+    )
+    for one in drawn:
+        for row, token, term in zip(*(part.tolist() for part in one), strict=True):
+            tries[row].add(token, term)
+        yield tries
+    for one_try in tries:
+        one_try.close()
+    yield tries
+
+
+def generate(model: nn.Module, tokenizer: Tokenizer, prompt: Prompt, options: GenerationOptions) -> list[Written]:
+    """The texts after a prompt, the likeliest by the mean of its tokens first."""
+    if options.sample or options.beam == 1:
+        found = [*write(model, tokenizer, prompt, options)][-1]
+    else:
+        found = _searched(model, tokenizer, prompt, options)
+    return sorted(found, key=mean_log_probability, reverse=True)
+
+
+def mean_log_probability(written: Written) -> float:
+    return sum(written.log_probabilities) / max(1, len(written.log_probabilities))
+
+
+@torch.inference_mode()
+def _searched(model: nn.Module, tokenizer: Tokenizer, prompt: Prompt, options: GenerationOptions) -> list[Written]:
+    rows = torch.tensor([prompt.ids], device=device_of(model))
+    network, state = _started(model, rows, options.max_tokens)
+    (found,) = beam_search(
+        _Barring(network, _barred(tokenizer, prompt)),
+        state,
+        batch_size=1,
+        start_token=rows[:, -1],
+        end_token=END,
+        beam=options.beam,
+        n_best=options.n_best,
+        max_length=options.max_tokens,
+        length_penalty=1.0,
+    )
+    texts = []
+    for hypothesis in found:
+        ids = [*hypothesis.tokens, *([END] if hypothesis.finished else [])]
+        written = Written(tokenizer, options.stop, prompt.is_start, prompt.can_end)
+        terms = log_probabilities(model, [*prompt.ids, *ids], len(ids))
+        for token, term in zip(ids, terms, strict=True):
+            if not written.finished:
+                written.add(token, term)
+        written.close()
+        texts.append(written)
+    return texts
+
+
+def _barred(tokenizer: Tokenizer, prompt: Prompt) -> list[int]:
+    """What is never written: the special tokens, which stand for no text; END only where a text has no end.
+
+    A tokenizer that knows nothing else, because every word was too rare, leaves UNKNOWN.
+    """
+    kept = {END} if prompt.can_end else set()
+    if tokenizer.vocabulary_size == len(SPECIAL_TOKENS):
+        kept.add(UNKNOWN)
+    return [id for id in range(len(SPECIAL_TOKENS)) if id not in kept]
+
+
+class _Barring:
+    """A stepper that finds some tokens impossible."""
+
+    def __init__(self, stepper: Any, barred: Sequence[int]) -> None:
+        self.stepper = stepper
+        self.barred = barred
+        self.reorder = stepper.reorder
+
+    def step(self, tokens: Int[Tensor, " B"], state: Any) -> tuple[Float[Tensor, "B V"], Any]:
+        logits, state = self.stepper.step(tokens, state)
+        return logits.index_fill(1, torch.tensor(self.barred, device=logits.device), -torch.inf), state
+
+
+@torch.inference_mode()
+def log_probabilities(model: nn.Module, tokens: Sequence[int], count: int) -> list[float]:
+    """Of each of the last ``count`` tokens, in the light of those before: by forced passes, as they were written."""
+    output = cast(LanguageNetwork, model).output
+    found = [token_log_probabilities(output, *pair).flatten() for pair in _forced(model, tokens)]
+    terms: list[float] = torch.cat(found)[len(tokens) - 1 - count :].tolist()
+    return terms
+
+
+@torch.inference_mode()
+def likeliest(model: nn.Module, tokens: Sequence[int], count: int, number: int) -> list[list[tuple[int, float]]]:
+    """In the place of each of the last ``count`` tokens: the likeliest ones with their log-probabilities."""
+    output = cast(LanguageNetwork, model).output
+    places: list[list[tuple[int, float]]] = []
+    for features, _ in _forced(model, tokens):
+        best = output(features).flatten(0, 1).float().log_softmax(dim=-1).topk(number)
+        for ids, values in zip(best.indices.tolist(), best.values.tolist(), strict=True):
+            places.append(list(zip(ids, values, strict=True)))
+    return places[len(tokens) - 1 - count :]
+
+
+def _forced(model: nn.Module, tokens: Sequence[int]) -> Iterator[tuple[Float[Tensor, "B T D"], Int[Tensor, "B T"]]]:
+    """Features and the tokens that follow them, in the order of the text, one sequence or one token a row."""
+    network = cast(LanguageNetwork, model)
+    rows = torch.tensor([list(tokens)], device=device_of(model))
+    read, predicted = rows[:, :-1], rows[:, 1:]
+    limit = known_positions(model) or read.shape[1]
+    yield network.features(read[:, :limit]), predicted[:, :limit]
+    if limit < read.shape[1]:  # each further token has the last ``limit`` before it, and no others
+        windows, targets = read[0].unfold(0, limit, 1)[1:], predicted[0, limit:]
+        for some, wanted in zip(torch.split(windows, WINDOWS), torch.split(targets, WINDOWS), strict=True):
+            yield network.features(some)[:, -1:], wanted.unsqueeze(1)
+
+
+def _started(model: nn.Module, rows: Int[Tensor, "B T"], max_tokens: int) -> tuple[Any, Any]:
+    """A stepper that has read all of the prompt but its last token."""
+    network = cast(LanguageNetwork, model)
+    limit = known_positions(model)
+    stepper: Any = network if limit is None else Sliding(cast(Any, network), limit)
+    return stepper, stepper.start(rows[:, :-1], rows.shape[1] + max_tokens)
+
+
+def _following(tokenizer: Tokenizer, ids: Sequence[int]) -> str:
+    """The text of tokens that follow others: with the space in front that a first one would lose."""
+    return tokenizer.decode([UNKNOWN, *ids]).removeprefix(SPECIAL_TOKENS[UNKNOWN])

@@ -1,0 +1,181 @@
+"""An opened language model: prompts in, texts out, with the attention behind them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import Any, cast
+
+import torch
+from matplotlib.figure import Figure
+from rich.console import RenderableType
+from rich.text import Text
+
+from saccade.attention import watch
+from saccade.attention.watching.watch import Rows
+from saccade.errors import OptionError
+from saccade.lens.terminal.heatmap import TerminalHeatmap
+from saccade.lens.view import View, view
+from saccade.tasks.base.answer import Answer
+from saccade.tasks.base.predictor import Predictor
+from saccade.tasks.language_model.generation import (
+    GenerationOptions,
+    LanguageNetwork,
+    Written,
+    generate,
+    known_positions,
+    likeliest,
+    log_probabilities,
+    mean_log_probability,
+    write,
+)
+from saccade.tasks.language_model.task import LanguageModel
+
+__all__ = ["Continued", "Writer"]
+
+#: Rows of the picture in the terminal: the last tokens that were written.
+SHOWN_ROWS = 30
+
+
+@dataclass(frozen=True)
+class Continued(Answer):
+    """A text that goes on from a prompt."""
+
+    prompt: str
+    text: str  # without the prompt
+    score: float  # the mean of the log-probabilities
+    tokens: list[str]
+    log_probabilities: list[float]
+    finished: bool  # ended by the model or by a stop string; False: cut off
+    ids: list[int] = field(repr=False)
+    look: Callable[[], View] = field(repr=False)
+    alternatives: list[Continued] = field(default_factory=list)
+
+    @property
+    def log_probability(self) -> float:
+        return sum(self.log_probabilities)
+
+    def record(self) -> dict[str, Any]:
+        return {
+            "prompt": self.prompt,
+            "text": self.text,
+            "score": self.score,
+            "log_probability": self.log_probability,
+            "tokens": self.tokens,
+            "log_probabilities": self.log_probabilities,
+            "finished": self.finished,
+        }
+
+    @cached_property
+    def view(self) -> View:
+        """One forced pass over prompt and text. A row is a token that is read, before the next one is chosen."""
+        return self.look()
+
+    def terminal(self) -> Iterator[RenderableType]:
+        yield Text.assemble((self.prompt, "bold"), self.text)
+        mean = math.exp(-self.score) if self.tokens else math.nan
+        yield Text(f"perplexity of its own {len(self.tokens)} tokens {mean:.2f}")
+        try:
+            seen, name = self.view, self.layer
+        except OptionError as error:
+            yield Text(str(error))
+            return
+        rows, columns = (axis.labels(False) for axis in seen.axes(name))
+        first = max(0, len(rows) - SHOWN_ROWS)
+        tile = seen.tile(name, "mean", range(first, len(rows)), range(len(columns)))
+        said = f"{name}, mean of {seen.heads(name)} heads" + (f", the last {SHOWN_ROWS} tokens" if first else "")
+        yield TerminalHeatmap(tile.cpu(), rows[first:], columns, said)
+
+    def figure(self, dark: bool) -> Figure:
+        drawn: Figure = self.view.figure("heatmap", name=self.layer, theme="dark" if dark else "light")
+        return drawn
+
+
+class Writer(Predictor):
+    """An opened language model.
+
+    Positions that are learned one by one end at the last one: beyond it each token has the last ``max_length`` tokens
+    before it. Rotary, ALiBi and sinusoidal positions simply go on.
+    """
+
+    options = GenerationOptions
+    reads = True
+    streams = True
+    task: LanguageModel
+
+    def predict(
+        self, inputs: Sequence[str], *, progress: Callable[[int], None] | None = None, **options: Any
+    ) -> list[Continued]:
+        """A text for each prompt; further tries are its ``alternatives``, the likeliest first."""
+        chosen = self.chosen(options)
+        answers = []
+        for number, prompt in enumerate(inputs):
+            draws = chosen.model_copy(update={"seed": (chosen.seed + number) % 2**32})
+            found = generate(self.model, self.task.tokenizer, self.task.prompt(prompt), draws)
+            first, *others = (self._answer(prompt, written) for written in found)
+            first.alternatives.extend(others)
+            answers.append(first)
+            if progress is not None:
+                progress(len(answers))
+        return answers
+
+    def stream(self, given: str, **options: Any) -> Iterator[str]:
+        """The text of the one answer that ``predict`` gives with the same options, in pieces of whole characters."""
+        chosen = self.chosen(options)
+        if chosen.tries > 1 or (chosen.beam > 1 and not chosen.sample):
+            yield self.predict([given], **options)[0].text
+            return
+        last: list[Written] = []
+        for last in write(self.model, self.task.tokenizer, self.task.prompt(given), chosen):
+            piece = last[0].fresh()
+            if piece:
+                yield piece
+        yield last[0].fresh(last=True)
+
+    def surest(self, given: str, **options: Any) -> Continued:
+        return self.predict([given], **(options | {"sample": False}))[0]
+
+    def token_scores(self, given: str, answer: Answer) -> list[float]:
+        assert isinstance(answer, Continued)
+        return log_probabilities(self.model, [*self.task.prompt(given).ids, *answer.ids], len(answer.ids))
+
+    def likeliest(self, answer: Continued, number: int) -> list[list[tuple[str, float]]]:
+        """In the place of each token of an answer: the likeliest tokens with their log-probabilities."""
+        every = [*self.task.prompt(answer.prompt).ids, *answer.ids]
+        token = self.task.tokenizer.token
+        found = likeliest(self.model, every, len(answer.ids), number)
+        return [[(token(id), value) for id, value in place] for place in found]
+
+    def view_of(self, given: str, answer: Answer) -> View:
+        assert isinstance(answer, Continued)
+        return self._look(given, answer.ids)
+
+    def reading(self, given: str, progress: Rows | None = None) -> View:
+        return self._look(given, [], progress)
+
+    def _answer(self, prompt: str, written: Written) -> Continued:
+        return Continued(
+            prompt,
+            written.text,
+            mean_log_probability(written),
+            [self.task.tokenizer.token(id) for id in written.ids],
+            written.log_probabilities,
+            written.finished,
+            written.ids,
+            partial(self._look, prompt, written.ids),
+        )
+
+    @torch.inference_mode()
+    def _look(self, prompt: str, written: list[int], progress: Rows | None = None) -> View:
+        """A model with learned positions looks at the last tokens that it has positions for."""
+        tokenizer = self.task.tokenizer
+        ids = [*self.task.prompt(prompt).ids, *written]
+        ids = ids[-(known_positions(self.model) or len(ids)) :]
+        with watch(self.model, progress=progress) as seen:
+            cast(LanguageNetwork, self.model).features(torch.tensor([ids], device=self.device))
+        if not seen:
+            raise OptionError("This model has no attention, so there is nothing to view.")
+        words = tokenizer.words(ids) if tokenizer.spaced else None
+        return view(seen, [tokenizer.token(id) for id in ids], words=words)

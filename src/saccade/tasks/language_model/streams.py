@@ -1,0 +1,81 @@
+"""Documents as one stream of tokens, and windows of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from saccade.data.documents import Document
+from saccade.errors import OptionError
+from saccade.tasks.base.task import Batch
+from saccade.text import END, Tokenizer
+
+__all__ = ["LanguageModelBatch", "Stream", "Window", "make_stream"]
+
+
+@dataclass(frozen=True)
+class Stream:
+    """All tokens, one after the other; between documents, before the first and after the last stands END."""
+
+    tokens: Int[Tensor, " N"]
+    lines: Int[np.ndarray, " N"]  # of the file, where each token begins
+    characters: int  # that the tokens but the first stand for: the first is never predicted
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def windows(self, context: int) -> list[Window]:
+        """One after the other: every token but the first is predicted once; the last window may be shorter."""
+        return [Window(self, start, min(context, len(self) - 1 - start)) for start in range(0, len(self) - 1, context)]
+
+    def cut(self, starts: Int[Tensor, " B"], length: int) -> LanguageModelBatch:
+        """The windows of one length that begin at these places."""
+        rows = self.tokens[starts.unsqueeze(1) + torch.arange(length + 1)]
+        return LanguageModelBatch(rows[:, :-1], rows[:, 1:], self.lines[starts.numpy()].tolist())
+
+
+class Window(NamedTuple):
+    """A part of a stream: ``length`` tokens are read, and the one after each of them is predicted."""
+
+    stream: Stream
+    start: int
+    length: int
+
+
+@dataclass(frozen=True)
+class LanguageModelBatch(Batch):
+    """Windows of one length."""
+
+    read: Int[Tensor, "B T"]
+    predicted: Int[Tensor, "B T"]  # the token after each that is read
+    lines: Sequence[int]
+
+    @property
+    def count(self) -> int:
+        return self.predicted.numel()
+
+
+def make_stream(tokenizer: Tokenizer, documents: Sequence[Document], *, separated: bool) -> Stream:
+    """The documents as tokens; ``separated`` ones have END before, between and after them."""
+    encoded = tokenizer.encode_ids([document.text for document in documents])
+    breaks = np.array([tokenizer.decode([id]).count("\n") for id in range(tokenizer.vocabulary_size)])
+    tokens, lines = [], []
+    if separated:
+        tokens.append(np.array([END]))
+        lines.append(np.array([documents[0].line]))
+    for document, ids in zip(documents, encoded, strict=True):
+        some = np.array([*ids, *([END] if separated else [])])
+        tokens.append(some)
+        lines.append(document.line + np.cumsum(breaks[some]) - breaks[some])
+    joined = np.concatenate(tokens)
+    if len(joined) < 2:
+        raise OptionError(f"A text of {len(joined)} token predicts nothing; a language model needs at least 2.")
+    characters = sum(len(document.text) for document in documents)
+    first = 0 if separated else max(1, len(tokenizer.decode([int(joined[0])])))
+    return Stream(torch.from_numpy(joined), np.concatenate(lines), max(1, characters - first))

@@ -1,0 +1,1 @@
+"""The words that are hidden, given all others."""

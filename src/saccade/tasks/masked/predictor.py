@@ -1,0 +1,201 @@
+"""An opened masked language model: a text with ``[MASK]`` in, the likeliest words for it out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import Any, NamedTuple, cast
+
+import torch
+from jaxtyping import Float
+from matplotlib.figure import Figure
+from pydantic import Field
+from rich.console import RenderableType
+from rich.text import Text
+from torch import Tensor
+
+from saccade.attention import watch
+from saccade.attention.watching.watch import Rows
+from saccade.errors import OptionError
+from saccade.lens.terminal.heatmap import TerminalHeatmap
+from saccade.lens.view import View, view
+from saccade.lens.words import visible
+from saccade.models import Config, EncoderOnly
+from saccade.tasks.base.answer import Answer
+from saccade.tasks.base.predictor import Predictor
+from saccade.tasks.masked.task import MaskedLanguageModel
+from saccade.text import MASK, SPECIAL_TOKENS, Tokenizer
+
+__all__ = ["HOLE", "Candidate", "FillOptions", "Filled", "Filler", "masked_tokens"]
+
+#: How a hidden token is written.
+HOLE = "[MASK]"
+#: Stands for it while the text is cut: a sign of no script, so that no tokenizer joins it with a word.
+STAND_IN = "\ue000"
+
+
+class FillOptions(Config):
+    """What a masked language model returns."""
+
+    n_best: int = Field(5, ge=1, le=1000, description="Candidates for each mask")
+
+
+class Candidate(NamedTuple):
+    """A token for a mask."""
+
+    id: int
+    token: str
+    probability: float
+
+
+@dataclass(frozen=True)
+class Filled(Answer):
+    """A text with its masks filled, each by its likeliest token, for itself."""
+
+    given: str
+    text: str
+    score: float  # the mean of the log-probabilities of the chosen tokens
+    tokens: list[str]  # the chosen tokens, one for each mask
+    ids: list[int] = field(repr=False)
+    candidates: list[list[Candidate]]  # for each mask, the likeliest first
+    look: Callable[[], View] = field(repr=False)
+    places: list[int]  # where the masks stand among the tokens
+    alternatives: list[Filled] = field(default_factory=list)
+
+    def record(self) -> dict[str, Any]:
+        return {
+            "given": self.given,
+            "text": self.text,
+            "score": self.score,
+            "masks": [
+                [{"token": one.token, "probability": one.probability} for one in some] for some in self.candidates
+            ],
+        }
+
+    @cached_property
+    def view(self) -> View:
+        return self.look()
+
+    def terminal(self) -> Iterator[RenderableType]:
+        yield Text(self.text, style="bold")
+        for number, some in enumerate(self.candidates, start=1):
+            named = ", ".join(f"{visible(one.token)} {100 * one.probability:.1f}%" for one in some)
+            yield Text(f"mask {number}: {named}")
+        seen, name = self.view, self.layer
+        rows, columns = (axis.labels(False) for axis in seen.axes(name))
+        weights = torch.stack([seen.one_row(name, place) for place in self.places]).cpu()
+        title = f"what the masks look at: {name}, mean of {seen.heads(name)} heads"
+        yield TerminalHeatmap(weights, [rows[place] for place in self.places], columns, title)
+
+    def figure(self, dark: bool) -> Figure:
+        drawn: Figure = self.view.figure("heatmap", name=self.layer, theme="dark" if dark else "light")
+        return drawn
+
+
+def masked_tokens(tokenizer: Tokenizer, text: str) -> tuple[list[int], list[int]]:
+    """The tokens of a text with MASK for each ``[MASK]``, and where these stand.
+
+    The stand-in is a word of its own to every kind of tokenizer, of one or several pieces: all of them become one MASK.
+    """
+    cut = text.replace(HOLE, STAND_IN)
+    encoding = tokenizer.encode(cut)
+    holes = {
+        word for word, (start, stop) in zip(encoding.words, encoding.spans, strict=True) if STAND_IN in cut[start:stop]
+    }
+    ids: list[int] = []
+    places: list[int] = []
+    last = -1
+    for id, word in zip(encoding.ids, encoding.words, strict=True):
+        if word not in holes:
+            ids.append(id)
+        elif word != last:
+            places.append(len(ids))
+            ids.append(MASK)
+        last = word
+    return ids, places
+
+
+class Filler(Predictor):
+    """An opened masked language model. A mask is one token: where tokens are pieces of words, one piece."""
+
+    options = FillOptions
+    reads = True
+    task: MaskedLanguageModel
+
+    def predict(
+        self, inputs: Sequence[str], *, progress: Callable[[int], None] | None = None, **options: Any
+    ) -> list[Filled]:
+        """Each text with its masks filled. Where it has one mask, the other candidates are its ``alternatives``."""
+        chosen = self.chosen(options)
+        masked = [self._masked(given, number) for number, given in enumerate(inputs, start=1)]
+        answers = []
+        for given, (ids, places) in zip(inputs, masked, strict=True):
+            answers.append(self._fill(given, ids, places, chosen.n_best))
+            if progress is not None:
+                progress(len(answers))
+        return answers
+
+    def token_scores(self, given: str, answer: Answer) -> list[float]:
+        assert isinstance(answer, Filled)
+        ids, places = self._masked(given)
+        found = self.task.log_probabilities(self.model, ids)
+        return [float(found[place, id]) for place, id in zip(places, answer.ids, strict=True)]
+
+    def view_of(self, given: str, answer: Answer) -> View:
+        return self._look(self._masked(given)[0])
+
+    def reading(self, given: str, progress: Rows | None = None) -> View:
+        return self._look(masked_tokens(self.task.tokenizer, given)[0], progress)
+
+    def _masked(self, given: str, number: int = 1) -> tuple[list[int], list[int]]:
+        ids, places = masked_tokens(self.task.tokenizer, given)
+        if not places:
+            raise OptionError(
+                f"There is no {HOLE} in {given[:80]!r} (text {number}); write one in place of each word to be found."
+            )
+        return ids, places
+
+    def _fill(self, given: str, ids: list[int], places: list[int], n_best: int) -> Filled:
+        found = self.task.log_probabilities(self.model, ids)[places]
+        candidates = [self._candidates(row, n_best) for row in found]
+        look = partial(self._look, ids)
+
+        def filled(chosen: Sequence[Candidate], **more: Any) -> Filled:
+            text = list(ids)
+            for place, one in zip(places, chosen, strict=True):
+                text[place] = one.id
+            return Filled(
+                given,
+                self.task.tokenizer.decode(text),
+                sum(math.log(max(one.probability, 1e-45)) for one in chosen) / len(chosen),
+                [one.token for one in chosen],
+                [one.id for one in chosen],
+                candidates,
+                look,
+                places,
+                **more,
+            )
+
+        others = [filled([one]) for one in candidates[0][1:]] if len(places) == 1 else []
+        return filled([some[0] for some in candidates], alternatives=others)
+
+    def _candidates(self, scores: Float[Tensor, " V"], count: int) -> list[Candidate]:
+        """The likeliest tokens; the special ones stand for no text."""
+        real = scores[len(SPECIAL_TOKENS) :]
+        best = real.topk(min(count, len(real)))
+        return [
+            Candidate(id, self.task.tokenizer.token(id), math.exp(score))
+            for id, score in zip((best.indices + len(SPECIAL_TOKENS)).tolist(), best.values.tolist(), strict=True)
+        ]
+
+    @torch.inference_mode()
+    def _look(self, ids: Sequence[int], progress: Rows | None = None) -> View:
+        if not ids:
+            raise OptionError("The text is empty, so there is nothing to view.")
+        tokenizer = self.task.tokenizer
+        with watch(self.model, progress=progress) as seen:
+            cast(EncoderOnly, self.model).features(torch.tensor([list(ids)], device=self.device))
+        words = tokenizer.words(ids) if tokenizer.spaced else None
+        return view(seen, [tokenizer.token(id) for id in ids], words=words)

@@ -1,0 +1,106 @@
+"""What a word is known by: an id of its own, its pieces, its characters. The latter two also of words never seen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+from pydantic import Field
+
+from saccade.models import Config
+from saccade.tasks.base.task import ReadFile
+from saccade.text import Tokenizer, Vocabulary
+
+__all__ = ["TaggingText", "WordIds", "Words"]
+
+
+class TaggingText(Config):
+    """How words are recognised."""
+
+    words: int = Field(50_000, ge=1, description="Largest number of words with an id of their own")
+    min_frequency: int = Field(
+        2, ge=1, description="A rarer word has no id of its own and is known by its pieces and characters"
+    )
+    lowercase: bool = Field(True, description="Lower-case words; pieces and characters keep their capitals")
+    pieces: int = Field(2000, ge=300, description="Largest number of word pieces")
+    longest_word: int = Field(
+        32, ge=2, description="Characters and pieces read of a word; the middle of a longer word is left out"
+    )
+
+
+class WordIds(NamedTuple):
+    """The ids of one word."""
+
+    word: int
+    pieces: list[int]
+    characters: list[int]
+
+
+class Words:
+    """The three vocabularies of words, and every word that was trained on."""
+
+    def __init__(
+        self,
+        words: Vocabulary,
+        pieces: Tokenizer,
+        characters: Vocabulary,
+        known: Vocabulary,
+        *,
+        lowercase: bool,
+        longest_word: int,
+    ) -> None:
+        self.words = words
+        self.pieces = pieces
+        self.characters = characters
+        self.known = known  # as they were written
+        self.lowercase = lowercase
+        self.longest_word = longest_word
+        self.ids = cache(self._ids)
+
+    @classmethod
+    def train(cls, written: Sequence[str], text: TaggingText, pieces: Tokenizer | None = None) -> Words:
+        """Vocabularies of these words; the pieces may be those of another model."""
+        known = Vocabulary.train(written, size=len(written))
+        words = (word.lower() for word in written) if text.lowercase else iter(written)
+        return cls(
+            Vocabulary.train(words, text.words, text.min_frequency),
+            pieces or Tokenizer.train(written, "bpe", vocabulary_size=text.pieces),
+            Vocabulary.train((character for word in known for character in word), size=1 << 20),
+            known,
+            lowercase=text.lowercase,
+            longest_word=text.longest_word,
+        )
+
+    @classmethod
+    def load(cls, description: Mapping[str, Any], read: ReadFile) -> Words:
+        """What ``description`` and ``files`` gave."""
+        words, characters, known = (
+            Vocabulary.from_bytes(read(name), name) for name in ("words.json", "characters.json", "known-words.json")
+        )
+        pieces = Tokenizer.from_bytes(read("tokenizer.json"), "tokenizer.json")
+        settings = {name: description[name] for name in ("lowercase", "longest_word")}
+        return cls(words, pieces, characters, known, **settings)
+
+    def description(self) -> dict[str, Any]:
+        return {"lowercase": self.lowercase, "longest_word": self.longest_word}
+
+    def files(self) -> dict[str, bytes]:
+        return {
+            "tokenizer.json": self.pieces.to_bytes(),
+            "words.json": self.words.to_bytes(),
+            "characters.json": self.characters.to_bytes(),
+            "known-words.json": self.known.to_bytes(),
+        }
+
+    def _ids(self, word: str) -> WordIds:
+        (pieces,) = self.pieces.encode_ids([word])
+        characters = [self.characters.id(character) for character in self._ends(word)]
+        return WordIds(self.words.id(word.lower() if self.lowercase else word), list(self._ends(pieces)), characters)
+
+    def _ends(self, sequence: Sequence[Any]) -> Sequence[Any]:
+        """Of a long word, such as an address, the beginning and the end tell what it is."""
+        if len(sequence) <= self.longest_word:
+            return sequence
+        half = self.longest_word // 2
+        return [*sequence[:half], *sequence[-(self.longest_word - half) :]]

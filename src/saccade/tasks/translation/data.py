@@ -1,0 +1,230 @@
+"""Where the pairs of a translation come from: the ``[data]`` table of a recipe."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, model_validator
+
+from saccade.data import (
+    Cleaning,
+    Pair,
+    Report,
+    nettalk_splits,
+    overlap,
+    read_nettalk,
+    read_parallel,
+    read_table,
+    split,
+)
+from saccade.data.grammar import generate
+from saccade.data.lines import read_lines
+from saccade.data.paths import column, resolve_path
+from saccade.errors import FileError, OptionError
+from saccade.lens.links import GoldLinks, read_pharaoh
+from saccade.models import Config
+from saccade.tasks.base.task import Splits
+from saccade.tasks.translation.gold import GoldPair, from_characters, from_grammar, from_pair
+
+__all__ = ["TranslationData", "data_table", "fitted", "read_given", "read_links", "read_splits"]
+
+#: Sentences of the built-in grammar that are held out, for each of validation and test.
+BUILTIN_HELD_OUT = 1000
+AS_IT_IS = Cleaning(empty=False, duplicates=False)
+
+
+class TranslationData(Config):
+    """Parallel texts, your own or built in; paths may use ~ and $SACCADE_DATA."""
+
+    builtin: Literal["grammar"] | None = Field(None, description="grammar: the built-in English-French corpus")
+    sentences: int = Field(20000, ge=100, description="Training sentences drawn from the built-in corpus")
+    source: str | None = Field(None, description="A file with one text per line")
+    target: str | None = Field(None, description="Its translation, line by line")
+    table: str | None = Field(None, description="One file instead of two: .tsv, .csv or .jsonl")
+    source_column: str = Field("source", description="Source column: its name, or its number counted from 0")
+    target_column: str = Field("target", description="Target column: its name, or its number counted from 0")
+    nettalk: str | None = Field(None, description="The file nettalk.data instead: spelling to sounds")
+    alignments: str | None = Field(
+        None, description="Gold alignments of the training pairs in Pharaoh format; no pair is then dropped"
+    )
+    validation_source: str | None = Field(
+        None, description="Decides which model is best; without it, a share of the training pairs does (see validation)"
+    )
+    validation_target: str | None = Field(None, description="The translation of validation_source")
+    validation_table: str | None = Field(None, description="One file instead of two")
+    test_source: str | None = Field(None, description="Scored once, at the end")
+    test_target: str | None = Field(None, description="The translation of test_source")
+    test_table: str | None = Field(None, description="One file instead of two")
+    validation: float = Field(
+        0.05, ge=0, lt=1, description="Share held out for validation if no file is given; equal sources stay together"
+    )
+    test: float = Field(0.0, ge=0, lt=1, description="Share held out for the final test if no file is given")
+    max_length: int = Field(200, ge=1, description="Longest text in words; longer training pairs are dropped")
+    max_ratio: float = Field(
+        9.0, ge=1, description="Largest ratio of the two lengths; more uneven training pairs are dropped"
+    )
+    source_language: str = Field("source", description='Language code shown to people, such as "en"')
+    target_language: str = Field("target", description='Language code shown to people, such as "fr"')
+
+    @model_validator(mode="after")
+    def _one_origin(self) -> TranslationData:
+        origins = [self.builtin, self.source, self.table, self.nettalk]
+        if sum(origin is not None for origin in origins) != 1:
+            raise ValueError("give one of builtin, source (with target), table, nettalk")
+        for part in ("", "validation_", "test_"):
+            if (getattr(self, f"{part}source") is None) != (getattr(self, f"{part}target") is None):
+                raise ValueError(f"{part}source and {part}target go together")
+        if self.alignments is not None and self.source is None:
+            raise ValueError("alignments goes with source and target")
+        return self
+
+
+def data_table(files: Sequence[Path], columns: str | None) -> dict[str, str]:
+    """The ``[data]`` table of two files of parallel lines, or of one table."""
+    if len(files) > 2 or not files:
+        raise OptionError(f"Give one table or two parallel files; {len(files)} were given.")
+    if len(files) == 1:
+        return {"table": str(files[0]), **_column_keys(columns)}
+    if columns is not None:
+        raise OptionError("--columns goes with --data, one table of both sides.")
+    return {"source": str(files[0]), "target": str(files[1])}
+
+
+def _column_keys(columns: str | None) -> dict[str, str]:
+    if columns is None:
+        return {}
+    names = [name.strip() for name in columns.split(",")]
+    if len(names) != 2 or not all(names):
+        raise OptionError(f"--columns takes two names or numbers with a comma between, such as en,fr; not {columns!r}.")
+    return {"source_column": names[0], "target_column": names[1]}
+
+
+#: (at most so many pairs, vocabulary, width, layers, dropout, updates): more data carries a larger model.
+SIZES = (
+    (5_000, 2_000, 128, 2, 0.3, 2_000),
+    (50_000, 8_000, 256, 3, 0.3, 8_000),
+    (500_000, 16_000, 256, 4, 0.1, 40_000),
+    (None, 32_000, 512, 6, 0.1, 100_000),
+)
+
+
+def fitted(pairs: int) -> dict[str, Any]:
+    """Sizes that usually work for so many pairs."""
+    limit, vocabulary, width, layers, dropout, steps = next(
+        size for size in SIZES if size[0] is None or pairs <= size[0]
+    )
+    return {
+        "text": {"vocabulary": max(300, min(vocabulary, pairs * 2))},
+        "model": {
+            "kind": "transformer",
+            "width": width,
+            "num_heads": width // 64 if width >= 256 else 4,
+            "encoder_layers": layers,
+            "decoder_layers": layers,
+            "feedforward_width": 2 * width,
+            "dropout": dropout,
+            "scaled_embedding": True,
+            "tied_embeddings": True,
+        },
+        "training": {
+            "steps": steps,
+            "warmup": steps // 10,
+            "batch_tokens": 2048 if limit is not None and limit <= 5_000 else 4096,
+            "lr": 1e-3 if width <= 256 else 5e-4,
+            "validate_every": max(100, steps // 20),
+        },
+    }
+
+
+def read_splits(data: TranslationData, seed: int) -> Splits[GoldPair]:
+    """Read, clean and part the pairs; what was dropped is in the report."""
+    if data.builtin is not None:
+        count = (data.sentences, BUILTIN_HELD_OUT, BUILTIN_HELD_OUT)
+        parts = [
+            from_grammar(generate(n, seed + i, name))
+            for i, (n, name) in enumerate(zip(count, ("train", "validation", "test"), strict=True))
+        ]
+        return Splits(parts[0], parts[1], parts[2], notes=["built-in synthetic corpus (docs/corpus.md)"])
+    if data.nettalk is not None:
+        pairs, report = read_nettalk(resolve_path(data.nettalk))
+        parted = nettalk_splits(pairs)
+        parts = [[from_characters(pair) for pair in part] for part in (parted.train, parted.validation, parted.test)]
+        return Splits(
+            parts[0],
+            parts[1],
+            parts[2],
+            report.rows(),
+            [f"{len(parted.removed)} spellings of held-out words not trained on"],
+        )
+    return _own_files(data, seed)
+
+
+def _own_files(data: TranslationData, seed: int) -> Splits[GoldPair]:
+    cleaning = Cleaning(max_length=data.max_length, max_ratio=data.max_ratio)
+    if data.alignments is not None:
+        cleaning = Cleaning(empty=False, duplicates=False)  # links belong to lines, so no line is dropped
+    pairs, report = _read(data, "", cleaning)
+    linked = pairs if data.alignments is None else _linked(pairs, resolve_path(data.alignments))
+    held_out: dict[str, list[Pair]] = {}
+    reports, notes = [report], []
+    for part in ("validation", "test"):
+        if getattr(data, f"{part}_source") is not None or getattr(data, f"{part}_table") is not None:
+            held_out[part], found = _read(data, f"{part}_", AS_IT_IS)
+            reports.append(found)
+            shared = overlap(linked, held_out[part])
+            if shared.sources:
+                notes.append(f"training and {part}: {shared}")
+    made = split(
+        linked,
+        0 if "validation" in held_out else data.validation,
+        0 if "test" in held_out else data.test,
+        seed,
+    )
+    judged = held_out.get("validation", made.validation)
+    train, validation, test = (
+        [from_pair(pair) for pair in part] for part in (made.train, judged, held_out.get("test", made.test))
+    )
+    return Splits(train, validation, test, [row for report in reports for row in report.rows()], notes)
+
+
+def read_given(data: TranslationData) -> list[Pair]:
+    """The pairs of own files as they are, nothing dropped: to score them, not to train on them."""
+    return _read(data, "", AS_IT_IS)[0]
+
+
+def _read(data: TranslationData, part: str, cleaning: Cleaning) -> tuple[list[Pair], Report]:
+    table = getattr(data, f"{part}table")
+    if table is not None:
+        columns = (column(data.source_column), column(data.target_column))
+        return read_table(resolve_path(table), *columns, cleaning)
+    return read_parallel(
+        resolve_path(getattr(data, f"{part}source")), resolve_path(getattr(data, f"{part}target")), cleaning
+    )
+
+
+def _linked(pairs: Sequence[Pair], path: Path) -> list[Pair]:
+    return [
+        Pair(pair.source, pair.target, pair.line, tuple(sorted(gold.possible)))
+        for pair, gold in zip(pairs, read_links(pairs, path), strict=True)
+    ]
+
+
+def read_links(pairs: Sequence[Pair | GoldPair], path: Path) -> list[GoldLinks]:
+    """The gold links of these pairs, a line each; a link to a word that a pair does not have is named."""
+    lines = list(read_lines(path))
+    if len(lines) != len(pairs):
+        raise FileError(f"{path} has {len(lines):,} lines of links for {len(pairs):,} pairs; they must be equal.")
+    found = []
+    for pair, (number, text) in zip(pairs, lines, strict=True):
+        gold = read_pharaoh(text, f"Line {number} of {path}")
+        words = len(pair.source.split()), len(pair.target.split())
+        for source, target in sorted(gold.possible):
+            if source >= words[0] or target >= words[1]:
+                raise FileError(
+                    f"Line {number} of {path}: {source}-{target} is no link between {words[0]} source and {words[1]} "
+                    "target words; words are separated by spaces and counted from 0."
+                )
+        found.append(gold)
+    return found

@@ -1,0 +1,42 @@
+"""Guided alignment (Chen 2016): a loss that draws the attention of the last layer towards known links."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from saccade.attention import MultiHead
+from saccade.errors import OptionError
+from saccade.models.look import Look
+from saccade.tasks.base.networks import Seq2Seq
+
+__all__ = ["guided_loss"]
+
+
+def guided_loss(
+    model: nn.Module, arguments: tuple[Any, ...], links: Float[Tensor, "B T S"]
+) -> tuple[Float[Tensor, "B T D"], Float[Tensor, ""]]:
+    """The features of a forced pass, and ``-Σ links · log weights``, weights the mean of the last layer's heads.
+
+    The pass itself is the same as always; the weights are written out a second time, with their gradient.
+    """
+    layer = _last_cross(model)
+    calls: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
+    hook = layer.register_forward_pre_hook(lambda _, args, kwargs: calls.append((args, kwargs)), with_kwargs=True)
+    try:
+        features = cast(Seq2Seq, model).features(*arguments)
+    finally:
+        hook.remove()
+    rows = [layer.weigh(*args, **kwargs) for args, kwargs in calls]  # a recurrent decoder calls once a step
+    weights = torch.cat(rows, dim=2).mean(dim=1)
+    return features, -(links * torch.log(weights.clamp(min=1e-9))).sum()
+
+
+def _last_cross(model: nn.Module) -> MultiHead | Look:
+    layers = [m for name, m in model.named_modules() if name.endswith("cross") and isinstance(m, MultiHead | Look)]
+    if not layers:
+        raise OptionError("training.guided_alignment needs a model with attention to its source; this one has none.")
+    return layers[-1]

@@ -1,0 +1,345 @@
+"""A translation model that answers: ``saccade.open("run/").predict(["The black cat ate the mouse."])``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from itertools import pairwise, takewhile
+from typing import Any, cast
+
+import torch
+from jaxtyping import Float
+from matplotlib.figure import Figure
+from rich.console import RenderableType
+from rich.text import Text
+from torch import Tensor
+
+from saccade.attention import Trace, watch
+from saccade.attention.watching.watch import Rows
+from saccade.decoding import Hypothesis, sequence_log_probabilities, token_log_probabilities
+from saccade.errors import OptionError
+from saccade.lens.figures.matrix import heatmap
+from saccade.lens.links import WordLink, hard_links, write_pharaoh
+from saccade.lens.terminal.heatmap import TerminalHeatmap
+from saccade.lens.view import View, view
+from saccade.lens.words import merge
+from saccade.tasks.base.answer import Answer
+from saccade.tasks.base.networks import Seq2Seq
+from saccade.tasks.base.predictor import Predictor
+from saccade.tasks.base.search import SearchOptions, search
+from saccade.tasks.base.workers import BATCH_TOKENS
+from saccade.tasks.translation.alignment import read_alignment
+from saccade.tasks.translation.gold import GoldPair, spaced_words
+from saccade.tasks.translation.task import EncodedPair
+from saccade.text import END, SPECIAL_TOKENS, START, UNKNOWN, Encoding, Tokenizer
+
+__all__ = ["Attention", "Translated", "Translator", "as_written"]
+
+#: Texts that are answered between two signs of progress.
+PIECE = 250
+#: After a word that the model does not know.
+UNKNOWN_MARK = "(?)"
+
+
+@dataclass(frozen=True)
+class Attention:
+    """What a model looked at while it read a source and made a target: one forced pass over both."""
+
+    source_tokens: list[str]  # with END
+    target_tokens: list[str]
+    source_words: list[int]  # the word that each token is a piece of
+    target_words: list[int]
+    source_spaced: list[int]  # the same for words as spaces separate them, without END
+    target_spaced: list[int]
+    traces: Mapping[str, Trace]  # every attention of the model, by name
+    pieces: Float[Tensor, "T S"] | None  # the alignment of tokens; None if the model attends to no source
+    layer: str | None  # where the alignment is read
+
+    @property
+    def words(self) -> tuple[list[str], list[str]]:
+        """The words of the target and of the source, as ``alignment`` has them: pieces joined."""
+        return _joined(self.target_tokens, self.target_words), _joined(self.source_tokens, self.source_words)
+
+    @cached_property
+    def alignment(self) -> Float[Tensor, "T S"] | None:
+        """How much each target word took from each source word: rows sum to 1."""
+        return None if self.pieces is None else merge(self.pieces, self.target_words, self.source_words)
+
+    @property
+    def links(self) -> frozenset[WordLink]:
+        """Each target word with its strongest source word, counted as in files of links: separated by spaces."""
+        if self.pieces is None:
+            return frozenset()
+        return hard_links(merge(self.pieces[:, :-1], self.target_spaced, self.source_spaced))
+
+    @cached_property
+    def view(self) -> View:
+        """Every attention with its tokens. The rows of a decoder are the tokens that it reads: first the start."""
+        if not self.traces:
+            raise OptionError("This model has no attention, so there is nothing to view.")
+        return view(
+            self.traces,
+            [SPECIAL_TOKENS[START], *self.target_tokens],
+            source_tokens=self.source_tokens,
+            words=[None, *self.target_words],
+            source_words=self.source_words,
+        )
+
+
+@dataclass(frozen=True)
+class Translated(Answer):
+    """An output, with its score and the tokens it is made of."""
+
+    source: str
+    text: str
+    score: float
+    log_probability: float
+    tokens: list[str]
+    finished: bool  # False: cut off at the longest length
+    ids: list[int] = field(repr=False)
+    look: Callable[[], Attention] = field(repr=False)
+    alternatives: list[Translated] = field(default_factory=list)
+
+    @cached_property
+    def attention(self) -> Attention:
+        return self.look()
+
+    @property
+    def view(self) -> View:
+        return self.attention.view
+
+    @property
+    def layer(self) -> str:
+        return self.attention.layer or self.view.names[-1]
+
+    @property
+    def links(self) -> str:
+        """The alignment's links of words separated by spaces, in Pharaoh's format."""
+        return write_pharaoh(self.attention.links)
+
+    @property
+    def scored_tokens(self) -> list[str]:
+        return [*self.tokens, *([SPECIAL_TOKENS[END]] if self.finished else [])]
+
+    def record(self) -> dict[str, Any]:
+        return {
+            "source": self.source,
+            "text": self.text,
+            "score": self.score,
+            "log_probability": self.log_probability,
+            "tokens": self.tokens,
+            "finished": self.finished,
+        }
+
+    def terminal(self) -> list[RenderableType]:
+        shown: list[RenderableType] = [Text(self.text)]
+        if self.attention.alignment is None:
+            return [*shown, "This model attends to no source: all it knows of it is one vector."]
+        rows, columns = self.attention.words
+        return [*shown, TerminalHeatmap(self.attention.alignment.float(), rows, columns)]
+
+    def figure(self, dark: bool) -> Figure | None:
+        if self.attention.alignment is None:
+            return None
+        rows, columns = self.attention.words
+        return heatmap(self.attention.alignment.float(), rows, columns, dark=dark)
+
+
+class Translator(Predictor):
+    """An opened model that turns one text into another."""
+
+    options = SearchOptions
+    reads = True
+    takes_workers = True
+
+    def predict(
+        self, inputs: Sequence[str], *, progress: Callable[[int], None] | None = None, **options: Any
+    ) -> list[Translated]:
+        """The best answer to each text, in the order of the texts; ``alternatives`` holds the others.
+
+        Options are those of ``saccade predict`` (beam, n_best, length_penalty, sample, tries, temperature, top_k,
+        top_p, seed); what is not given is as the model was trained with.
+        """
+        chosen = self.chosen(options)
+        encoded = self.task.source.encode_batch(list(inputs))
+        sources = [[*encoding.ids, END] for encoding in encoded]
+        answers: list[Translated] = []
+        pieces = list(self._pieces(inputs, sources, chosen))
+        for piece, found in zip(pieces, self._search(pieces), strict=True):
+            answers += self._answers(piece, found)
+            if progress is not None:
+                progress(len(answers))
+        return answers
+
+    def _pieces(
+        self, texts: Sequence[str], sources: list[list[int]], options: SearchOptions
+    ) -> Iterator[tuple[Sequence[str], list[list[int]], SearchOptions]]:
+        """In pieces, so that progress shows and memory stays bounded however long the file is.
+
+        An empty text is not asked: a model asked for the translation of nothing would make something up.
+        """
+        for start in range(0, len(texts), PIECE):
+            piece = texts[start : start + PIECE]
+            asked = [source for text, source in zip(piece, sources[start:], strict=False) if text.strip()]
+            draws = options.model_copy(update={"seed": options.seed + start})  # no piece repeats another's draws
+            yield piece, asked, draws
+
+    def _search(
+        self, pieces: Sequence[tuple[Sequence[str], list[list[int]], SearchOptions]]
+    ) -> Iterator[list[list[Hypothesis]]]:
+        work = [(sources, options) for _, sources, options in pieces]
+        if self._workers is not None and work:
+            yield from self._workers.search(work)
+            return
+        for sources, options in work:
+            with torch.inference_mode():
+                found = search(self.model, sources, options, BATCH_TOKENS, lambda: None)
+            yield found  # outside, so that who is shown the progress is not in inference mode
+
+    def _answers(
+        self, piece: tuple[Sequence[str], list[list[int]], SearchOptions], found: list[list[Hypothesis]]
+    ) -> list[Translated]:
+        texts, _, _ = piece
+        hypotheses = iter(found)
+        return [self._answer(text, next(hypotheses)) if text.strip() else self.given(text, "") for text in texts]
+
+    def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[float]:
+        """The log-probability of each target given its source."""
+        pairs = self.task.encode([GoldPair(s, t, i) for i, (s, t) in enumerate(zip(sources, targets, strict=True), 1)])
+        scores = []
+        for start in range(0, len(pairs), 32):
+            batch = self.task.forced(pairs[start : start + 32]).to(self.device)
+            network = cast(Seq2Seq, self.model)
+            with torch.inference_mode():
+                features = network.features(batch.source, batch.source_lengths, batch.read)
+                found = sequence_log_probabilities(network.output, features, batch.predicted, batch.real)
+            scores += found.tolist()
+        return scores
+
+    def attention(self, source: str, target: str) -> Attention:
+        """What the model looks at when it reads this source and makes this target."""
+        encoding = self.task.target.encode(target)
+        tokens = as_written(target, encoding)
+        return self._look(source, encoding.ids, tokens, spaced_words(target, encoding.spans))
+
+    @torch.inference_mode()
+    def reading(self, given: str, progress: Rows | None = None) -> View:
+        """What the encoder looks at when it reads this source, of any length; no answer is made.
+
+        ``progress`` is told the name of an attention and the share of its rows that is done.
+        """
+        encoding = self.task.source.encode(given)
+        encode = getattr(self.model, "encode", None)
+        ids = torch.tensor([[*encoding.ids, END]], device=self.device)
+        with watch(self.model, progress=progress) as seen:
+            if encode is not None:
+                encode(ids)
+        if not seen:
+            raise OptionError("The encoder of this model has no attention, so reading alone shows nothing.")
+        words = _words(self.task.source, encoding.ids)
+        tokens = [*as_written(given, encoding), SPECIAL_TOKENS[END]]
+        return view(seen, tokens, words=[*words, None])
+
+    def surest(self, given: str, **options: Any) -> Translated:
+        chosen = self.chosen(options | {"sample": False})
+        if not given.strip():
+            return self.given(given, "")
+        with torch.inference_mode():
+            source = [*self.task.source.encode(given).ids, END]
+            return self._answer(given, search(self.model, [source], chosen, BATCH_TOKENS, lambda: None)[0])
+
+    @torch.inference_mode()
+    def token_scores(self, given: str, answer: Answer) -> list[float]:
+        assert isinstance(answer, Translated)
+        source = [*self.task.source.encode(given).ids, END]
+        batch = self.task.forced([EncodedPair(source, answer.ids, GoldPair(given, "", 1))]).to(self.device)
+        network = cast(Seq2Seq, self.model)
+        features = network.features(batch.source, batch.source_lengths, batch.read)
+        scores: list[float] = token_log_probabilities(network.output, features, batch.predicted)[0].tolist()
+        return scores if answer.finished else scores[:-1]
+
+    def view_of(self, given: str, answer: Answer) -> View:
+        assert isinstance(answer, Translated)
+        return self._look_at_output(given, answer.ids).view
+
+    def given(self, source: str, target: str) -> Translated:
+        """A given target as if it had been the answer, with its log-probability."""
+        (log_probability,) = self.score([source], [target])
+        encoding = self.task.target.encode(target)
+        look = partial(self.attention, source, target)
+        return Translated(
+            source, target, log_probability, log_probability, encoding.tokens, True, ids=encoding.ids, look=look
+        )
+
+    def _answer(self, text: str, hypotheses: Sequence[Hypothesis]) -> Translated:
+        answers = [
+            Translated(
+                text,
+                self.task.target.decode(found.tokens),
+                found.score,
+                found.log_probability,
+                [self.task.target.token(i) for i in found.tokens],
+                found.finished,
+                ids=found.tokens,
+                look=partial(self._look_at_output, text, found.tokens),
+            )
+            for found in hypotheses
+        ]
+        answers[0].alternatives.extend(answers[1:])
+        return answers[0]
+
+    def _look_at_output(self, source: str, ids: list[int]) -> Attention:
+        """The tokens of an output need not be how its text would be cut: where they stand is how far the text is
+        the same with those before them alone. A piece of a character adds nothing until it is whole."""
+        text = self.task.target.decode(ids)
+        starts = [_same(self.task.target.decode(ids[:count]), text) for count in range(len(ids) + 1)]
+        tokens = [self.task.target.token(i) for i in ids]
+        return self._look(source, ids, tokens, spaced_words(text, list(pairwise(starts))))
+
+    @torch.inference_mode()
+    def _look(
+        self, source: str, target_ids: list[int], target_tokens: list[str], target_spaced: list[int]
+    ) -> Attention:
+        encoding = self.task.source.encode(source)
+        source_ids = [*encoding.ids, END]
+        batch = self.task.forced([EncodedPair(source_ids, target_ids, GoldPair(source, "", 1))]).to(self.device)
+        with watch(self.model) as seen:
+            cast(Seq2Seq, self.model).features(batch.source, batch.source_lengths, batch.read)
+        source_words = _words(self.task.source, encoding.ids)
+        return Attention(
+            [*as_written(source, encoding), SPECIAL_TOKENS[END]],
+            target_tokens,
+            [*source_words, (source_words[-1] + 1 if source_words else 0)],
+            _words(self.task.target, target_ids),
+            spaced_words(source, encoding.spans),
+            target_spaced,
+            seen,
+            read_alignment(seen, self.task.alignment, rows=len(target_ids), columns=len(source_ids)),
+            None if self.task.alignment is None else self.task.alignment.attention,
+        )
+
+
+def as_written(text: str, encoding: Encoding) -> list[str]:
+    """The tokens of a text; one that is not in the vocabulary as it was written, with a mark."""
+    return [
+        f"{text[start:stop]}{UNKNOWN_MARK}" if id == UNKNOWN else token
+        for id, token, (start, stop) in zip(encoding.ids, encoding.tokens, encoding.spans, strict=True)
+    ]
+
+
+def _words(tokenizer: Tokenizer, ids: list[int]) -> list[int]:
+    """The word that each token belongs to; where tokens are single characters, each stands for itself."""
+    return tokenizer.words(ids) if tokenizer.spaced else list(range(len(ids)))
+
+
+def _same(one: str, other: str) -> int:
+    """How many characters two texts have in common, from the first on."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
+
+
+def _joined(tokens: list[str], words: list[int]) -> list[str]:
+    joined = [""] * (max(words, default=-1) + 1)
+    for token, word in zip(tokens, words, strict=True):
+        joined[word] += token
+    return [word.removeprefix("▁") or word for word in joined]
