@@ -4,6 +4,8 @@
         model(**inputs)
     saccade.view(seen, tokens)
 
+    saccade.view(model(**inputs, output_attentions=True), tokens)  # a model that writes its attention out itself
+
 Nothing is computed until it is asked for, and every number that is shown is an exact weight of a trace, or says what
 it is made of.
 """
@@ -15,7 +17,7 @@ import inspect
 import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -32,6 +34,7 @@ from saccade.errors import FileError, OptionError, SaccadeError, ShapeError, Too
 from saccade.lens import measures
 from saccade.lens.axis import Axis, choose_axes, looks_elsewhere
 from saccade.lens.files import write_file
+from saccade.lens.given import given_traces
 from saccade.lens.links import WordLink
 from saccade.lens.words import merge
 
@@ -69,6 +72,7 @@ class View:
     columns: Mapping[str, Axis]
     batch: int = 0
     gold: frozenset[WordLink] | None = None  # the true links of words, as (column, row)
+    notes: Mapping[str, str] = field(default_factory=dict)  # what must be said of an attention wherever it is shown
 
     @property
     def names(self) -> list[str]:
@@ -78,11 +82,12 @@ class View:
         return self._trace(name).shape[1]
 
     def describe(self, name: str, head: Head) -> str:
-        """An attention and which of its heads: the title of a picture that is given none."""
-        if isinstance(head, int):
-            return f"{name}, head {head}"
+        """An attention and which of its heads, with what must be said of it: the title of a picture that has none."""
         count = self.heads(name)
-        return name if count == 1 else f"{name}, {head} of {count} heads"
+        said = f"{name}, head {head}" if isinstance(head, int) else f"{name}, {head} of {count} heads"
+        if count == 1 and not isinstance(head, int):
+            said = name
+        return f"{said} ({self.notes[name]})" if name in self.notes else said
 
     def kind(self, name: str) -> Kind:
         """Of other keys: "cross"; of its own, "causal" if no query has a weight for what follows it, else "self"."""
@@ -345,7 +350,7 @@ class View:
 
 
 def view(
-    seen: Mapping[str, Trace],
+    seen: Mapping[str, Trace] | Mapping[str, Tensor | Sequence[Tensor]] | Sequence[Tensor],
     tokens: Sequence[str] | None = None,
     *,
     source_tokens: Sequence[str] | None = None,
@@ -354,15 +359,22 @@ def view(
     batch: int = 0,
     gold: Iterable[WordLink] | None = None,
 ) -> View:
-    """What a watched model looked at, with its tokens: ``saccade.view(seen, tokens)``.
+    """What a model looked at, with its tokens: ``saccade.view(seen, tokens)``.
 
+    ``seen`` is what ``watch`` saw, or weights (batch, heads, queries, keys) that a model wrote out itself: a list of
+    layers (``outputs.attentions``), a mapping from names to layers, or a Hugging Face output that holds them.
     ``tokens`` are those of the sequence ``batch``, one for each position. A model that reads one sequence and writes
     another takes those it read as ``source_tokens``; ``tokens`` are then those that its decoder was given. Without
     tokens, positions are numbered. ``words`` gives the word of each token, as ``word_ids()`` of Hugging Face does;
     ``gold`` the true links of words, as (source, target).
     """
-    if not seen:
+    if isinstance(seen, Mapping) and not seen:
         raise OptionError(_why_nothing(seen))
+    notes: dict[str, str] = {}
+    if isinstance(seen, Mapping) and any(isinstance(trace, Trace) for trace in seen.values()):
+        traces = {name: trace for name, trace in seen.items() if isinstance(trace, Trace)}
+    else:
+        traces, notes, _ = given_traces(seen)
     if tokens is None and not (source_tokens is None and words is None and source_words is None):
         raise OptionError("source_tokens, words and source_words go with tokens, which were not given.")
     if source_tokens is None and source_words is not None:
@@ -370,16 +382,17 @@ def view(
     target = None if tokens is None else Axis.of(tokens, words)
     source = None if source_tokens is None else Axis.of(source_tokens, source_words)
     axes = {}
-    for name, trace in seen.items():
+    for name, trace in traces.items():
         if not 0 <= batch < trace.shape[0]:
             raise ShapeError(f"There is no sequence {batch} in {name}; there are {trace.shape[0]}, counted from 0.")
         axes[name] = choose_axes(name, trace.shape[2:], target, source)
     return View(
-        dict(seen),
+        traces,
         {name: rows for name, (rows, _) in axes.items()},
         {name: columns for name, (_, columns) in axes.items()},
         batch,
         None if gold is None else frozenset(gold),
+        notes,
     )
 
 
@@ -392,7 +405,7 @@ def _length(part: slice | range, count: int) -> int:
     return len(part) if isinstance(part, range) else len(range(*part.indices(count)))
 
 
-def _why_nothing(seen: Mapping[str, Trace]) -> str:
+def _why_nothing(seen: object) -> str:
     if isinstance(seen, Watch) and seen.refused:
         name, reason = next(iter(seen.refused.items()))
         return f"There is nothing to view: the attention {name!r} cannot be shown: {reason}."

@@ -120,6 +120,7 @@ def _content(view: View, chosen: Mapping[str, Sequence[int]], title: str) -> tup
                 "rows": _place(axes, rows),
                 "columns": _place(axes, columns),
                 "crosses": crosses,
+                "note": view.notes.get(name),
                 "heads": [
                     {
                         "number": head,

@@ -101,6 +101,9 @@ function showRow(matrix) {
 }
 
 function showTolerance() {
+  const { note } = currentAttention();
+  byId("note").hidden = note === null;
+  byId("note").textContent = `Of ${currentAttention().name}: ${note}.`;
   const bound = tolerance(currentAttention(), state.head, state.words);
   const exact = content.step === null ? "The weights are kept in float32 as the model gave them; they are shown" : "Weights are shown";
   byId("tolerance").textContent = `${exact} to within ${plain(bound)}.`;

@@ -1,0 +1,233 @@
+"""Weights that a model wrote out itself: every view from them alone, on families that cannot be watched."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from rich.console import Console
+from torch import Tensor
+from transformers import (
+    BertConfig,
+    BertModel,
+    BloomConfig,
+    BloomModel,
+    GPTJConfig,
+    GPTJModel,
+    GptOssConfig,
+    GptOssModel,
+    MPNetConfig,
+    MPNetModel,
+    PreTrainedModel,
+    T5Config,
+    T5ForConditionalGeneration,
+)
+
+import saccade
+from saccade.errors import OptionError, ShapeError, StaleTraceError
+from saccade.lens.figures import FIGURES
+from saccade.lens.terminal.views import TERMINAL
+from saccade.lens.view import View
+
+with warnings.catch_warnings():  # its file still uses torch.jit.script
+    warnings.simplefilter("ignore", DeprecationWarning)
+    from transformers import DebertaV2Config, DebertaV2Model
+
+TOKENS = ["[CLS]", "the", "black", "##bird", "sang", "."]
+WORDS = [None, 0, 1, 1, 2, 3]
+IDS = torch.tensor([[3, 5, 8, 13, 21, 4], [3, 6, 9, 12, 15, 4]])
+BERT: dict[str, Any] = {
+    "vocab_size": 31,
+    "hidden_size": 12,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 3,
+    "intermediate_size": 8,
+}
+GPT: dict[str, Any] = {"vocab_size": 31, "n_layer": 2, "n_head": 3, "bos_token_id": 1, "eos_token_id": 2}
+WRITTEN_OUT: dict[str, tuple[type[PreTrainedModel], Any]] = {
+    "deberta": (DebertaV2Model, DebertaV2Config(**BERT)),
+    "mpnet": (MPNetModel, MPNetConfig(**BERT)),
+    "gptj": (GPTJModel, GPTJConfig(n_embd=12, n_positions=20, rotary_dim=2, **GPT)),
+    "bloom": (BloomModel, BloomConfig(hidden_size=12, **GPT)),
+}
+
+
+def run(family: type[PreTrainedModel], config: Any, *, training: bool = False, **inputs: Tensor) -> Any:
+    torch.manual_seed(11)
+    model = family._from_config(config, attn_implementation="eager").train(training)
+    with torch.no_grad():
+        return model(**(inputs or {"input_ids": IDS}), output_attentions=True)
+
+
+def written(shape: tuple[int, ...], seed: int = 0) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).softmax(-1)
+
+
+@pytest.mark.parametrize("family", WRITTEN_OUT)
+def test_every_view_works_from_the_weights_alone(family: str, tmp_path: Path) -> None:
+    outputs = run(*WRITTEN_OUT[family])
+    found = saccade.view(outputs.attentions, TOKENS, words=WORDS, batch=1)
+    assert found.names == ["layer.0", "layer.1"]
+    assert not found.notes
+    for layer, weights in enumerate(outputs.attentions):
+        name = f"layer.{layer}"
+        assert found.heads(name) == 3
+        for head in range(3):
+            assert torch.equal(found.matrix(name, head), weights[1, head])
+            assert torch.equal(found.tile(name, head, slice(1, 4), slice(2, 5)), weights[1, head, 1:4, 2:5])
+        bits = torch.special.entr(weights[1].double()).sum(-1).mean(-1) / np.log(2)
+        torch.testing.assert_close(found.entropy(name), bits, rtol=1e-6, atol=1e-6)
+        places = torch.arange(6.0, dtype=torch.float64)
+        away = (weights[1].double() * (places[:, None] - places).abs()).sum(-1).mean(-1)
+        torch.testing.assert_close(found.distance(name), away, rtol=1e-6, atol=1e-6)
+    flow = torch.eye(6, dtype=torch.float64)
+    for weights in outputs.attentions:
+        flow = (weights[1].double().mean(0) + torch.eye(6)) / 2 @ flow
+    torch.testing.assert_close(found.rollout().double(), flow, rtol=0, atol=1e-6)
+    assert found.kind("layer.0") == ("causal" if family in ("gptj", "bloom") else "self")
+    show_everything(found, tmp_path)
+
+
+def show_everything(found: View, folder: Path) -> None:
+    """Each figure, each view of the terminal, the page and the file of numbers."""
+    options: dict[str, dict[str, Any]] = {
+        "patches": {"image": np.zeros((4, 4)), "grid": (1, 5)},
+        "difference": {"other": found},
+    }
+    for kind in set(FIGURES) - {"alignment"}:
+        assert found.save(folder / f"{kind}.png", kind, **options.get(kind, {})).stat().st_size > 1000
+    for kind in TERMINAL:
+        screen = io.StringIO()
+        Console(file=screen, width=100).print(found.terminal(kind))
+        assert "layer.1" in screen.getvalue()
+    assert '"rollouts":[{' in found.html()
+    exact = np.load(found.save_numbers(folder / "weights.npy", "layer.1", 2))
+    np.testing.assert_array_equal(exact, found.matrix("layer.1", 2).numpy())
+    assert found.overview("layer.1", 2, size=3).cell == (2, 2)
+
+
+def test_given_weights_are_those_that_watching_the_same_model_finds() -> None:
+    torch.manual_seed(11)
+    model = BertModel._from_config(BertConfig(**BERT), attn_implementation="sdpa").eval()
+    with torch.no_grad(), saccade.watch(model) as seen:
+        model(input_ids=IDS)
+    watched, given = saccade.view(seen, TOKENS), saccade.view(run(BertModel, BertConfig(**BERT)), TOKENS)
+    for layer, name in enumerate(watched.names):
+        torch.testing.assert_close(watched.matrix(name, 1), given.matrix(f"layer.{layer}", 1), rtol=0, atol=1e-6)
+
+
+def test_a_model_that_reads_and_writes_has_three_kinds_of_layers() -> None:
+    config = T5Config(vocab_size=31, d_model=12, d_kv=4, d_ff=8, num_layers=2, num_heads=3, decoder_start_token_id=0)
+    outputs = run(T5ForConditionalGeneration, config, input_ids=IDS, decoder_input_ids=IDS[:, :5])
+    written, read = ["<s>", "der", "Amsel", "sang", "."], TOKENS
+    whole = saccade.view(outputs, written, source_tokens=read)
+    assert whole.names == [
+        *("encoder.0.self", "encoder.1.self", "decoder.0.self", "decoder.1.self"),
+        *("decoder.0.cross", "decoder.1.cross"),
+    ]
+    assert torch.equal(whole.matrix("decoder.1.cross", 2), outputs.cross_attentions[1][0, 2])
+    assert list(whole.stacks) == ["encoder.*.self", "decoder.*.self"]
+    named = saccade.view(
+        {"encoder": outputs.encoder_attentions, "cross": list(outputs.cross_attentions)}, written, source_tokens=read
+    )
+    assert named.names == ["encoder.0", "encoder.1", "cross.0", "cross.1"]
+    assert named.axes("cross.0") == whole.axes("decoder.0.cross")
+    assert named.kind("cross.0") == "cross"
+    assert named.figure("alignment").axes
+    # Equally many tokens on both sides: the name tells that the keys are another sequence.
+    same = run(T5ForConditionalGeneration, config, input_ids=IDS, decoder_input_ids=IDS)
+    equal = saccade.view({"cross": same.cross_attentions}, read, source_tokens=["a", *read[1:]])
+    assert not equal.is_self("cross.0")
+
+
+def test_one_layer_may_stand_under_its_own_name() -> None:
+    weights = written((1, 2, 3, 3))
+    found = saccade.view({"block.7": weights, "block.8": weights.double()}, ["a", "b", "c"])
+    assert found.names == ["block.7", "block.8"]
+    assert found.matrix("block.8", 0).dtype == torch.float64
+    assert list(found.stacks) == ["block.*"]
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_is_shown_as_it_is_and_its_rounding_is_not_named(dtype: torch.dtype) -> None:
+    weights = written((1, 2, 64, 64)).to(dtype)
+    found = saccade.view([weights])
+    assert torch.equal(found.matrix("layer.0", 1), weights[0, 1].float())
+    assert not found.notes
+
+
+def test_rows_that_do_not_sum_to_one_are_named_wherever_they_are_shown() -> None:
+    dropped = run(BertModel, BertConfig(attention_probs_dropout_prob=0.5, **BERT), training=True)
+    sinks = run(
+        GptOssModel,
+        GptOssConfig(
+            head_dim=4,
+            num_key_value_heads=3,
+            num_local_experts=2,
+            num_experts_per_tok=1,
+            layer_types=["full_attention"] * 2,
+            **BERT,
+        ),
+    )
+    for outputs in (dropped, sinks):
+        found = saccade.view(outputs.attentions, TOKENS)
+        sums = outputs.attentions[0].double().sum(-1)
+        sums = sums[sums > 0]
+        note = f"rows sum to {sums.min():.3g} to {sums.max():.3g}, not to 1"
+        assert found.notes["layer.0"] == note
+        title = found.figure("heatmap", name="layer.0", head=1).findobj(lambda artist: hasattr(artist, "whole"))
+        assert any(f"layer.0, head 1 ({note})" == text.whole for text in title)  # type: ignore[attr-defined]
+        screen = io.StringIO()
+        Console(file=screen, width=200).print(found.terminal("heatmap", name="layer.0"))
+        assert note in screen.getvalue()
+        assert note in found.html()
+
+
+def test_rows_of_zeros_and_other_keys() -> None:
+    weights = written((1, 1, 4, 4))
+    weights[0, 0, 2] = 0
+    assert not saccade.view([weights]).notes
+    assert saccade.view([written((1, 1, 2, 5))]).notes == {"layer.0": "2 queries look at 5 keys"}
+    assert not saccade.view({"cross": [written((1, 1, 2, 5))]}).notes
+
+
+def test_layers_without_weights_are_left_out() -> None:
+    weights = written((1, 2, 3, 3))
+    assert saccade.view([None, weights]).names == ["layer.1"]  # type: ignore[list-item]
+
+
+NOTHING = r"gave no weights; load the model with attn_implementation=\"eager\" and call it with output_attentions=True"
+REFUSED: dict[str, tuple[Any, type[Exception], str]] = {
+    "none": (None, OptionError, NOTHING),
+    "layers of none": ((None, None), OptionError, NOTHING),
+    "no layers": ([], OptionError, NOTHING),
+    "an output without them": ({"logits": torch.zeros(1, 2, 3)}, OptionError, NOTHING),
+    "a tensor": (written((1, 2, 3, 3)), OptionError, r"not Tensor of shape \(1, 2, 3, 3\)"),
+    "a number": (7, OptionError, "not int"),
+    "steps of generate": ([[written((1, 2, 3, 3))]], OptionError, r"layer.0 is a list again: generate\(\)"),
+    "no batch": ([written((2, 3, 3))], ShapeError, r"layer.0 .*\(batch, heads, queries, keys\); not .*\(2, 3, 3\)"),
+    "whole numbers": ([torch.ones(1, 2, 3, 3).int()], ShapeError, "int32"),
+    "an array": ([np.ones((1, 2, 3, 3))], OptionError, "layer.0 are a tensor; not ndarray"),
+    "below 0": ({"a": -written((1, 1, 1, 1))}, OptionError, "a are finite numbers of at least 0; not -1"),
+    "not numbers": ([written((1, 1, 2, 2)) / 0 * 0], OptionError, "not nan"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_are_no_weights_is_refused_in_one_sentence(case: str) -> None:
+    given, kind, said = REFUSED[case]
+    with pytest.raises(kind, match=said):
+        saccade.view(given)
+
+
+def test_weights_that_change_later_are_refused() -> None:
+    weights = written((1, 1, 3, 3))
+    found = saccade.view([weights])
+    weights.zero_()
+    with pytest.raises(StaleTraceError, match=r"layer.0 changed in place"):
+        found.matrix("layer.0", 0)
