@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,9 @@ import saccade
 from saccade.cli.main import main
 from saccade.tasks.base.predictor import Predictor
 from toy_language import settings, toy_pairs, write_lines
+
+# The same kernels on every machine; some virtual machines announce AMX instructions that they cannot run.
+os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 
 
 @pytest.fixture(scope="module")

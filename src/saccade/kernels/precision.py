@@ -3,13 +3,21 @@
 On a GPU that is torch's autocast. On a CPU autocast loses more by changing types around each small operation than its
 products gain; here only the products of ``F.linear`` and of the vocabulary are narrow (a processor with bf16
 instructions does them twice as fast), while what stands between them, and the weights, stay as they are.
+
+Some virtual machines announce matrix instructions (AMX) that they cannot run: torch's narrow products end the process
+there. ``check_narrow_products`` finds that out in another process first.
 """
 
 from __future__ import annotations
 
+import functools
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -17,7 +25,13 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-__all__ = ["narrow_products", "product_type"]
+from saccade.errors import OptionError
+
+__all__ = ["check_narrow_products", "narrow_products", "product_type"]
+
+#: torch's CPU kernels read this variable when the first of them runs; AMX is left out by this value.
+_LIMIT, _WITHOUT_AMX = "ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16"
+_PROBE = "import torch; x = torch.ones(64, 64, dtype=torch.bfloat16); x @ x"
 
 _NARROW: ContextVar[torch.dtype | None] = ContextVar("narrow", default=None)
 
@@ -29,12 +43,26 @@ def narrow_products(device: str, dtype: torch.dtype = torch.bfloat16) -> Iterato
         with torch.autocast(device, dtype):
             yield
         return
+    check_narrow_products()
     token = _NARROW.set(dtype)
     try:
         with _NarrowLinear():
             yield
     finally:
         _NARROW.reset(token)
+
+
+@functools.cache
+def check_narrow_products() -> None:
+    """Refuse narrow products where they would end the process; only processors that announce AMX are tried."""
+    processor = Path("/proc/cpuinfo")
+    if _LIMIT in os.environ or not processor.exists() or "amx_tile" not in processor.read_text(encoding="utf-8"):
+        return
+    if subprocess.run([sys.executable, "-c", _PROBE], capture_output=True, check=False).returncode < 0:
+        raise OptionError(
+            "Products in bf16 or int8 would crash here: this machine announces AMX instructions that it cannot run. "
+            f"Set {_LIMIT}={_WITHOUT_AMX} in the environment and start again, or use precision fp32."
+        )
 
 
 def product_type(x: Tensor) -> torch.dtype:

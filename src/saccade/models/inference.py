@@ -17,6 +17,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from saccade.errors import OptionError, UnknownNameError
+from saccade.kernels.precision import check_narrow_products
 from saccade.models.layers import TiedLinear
 
 __all__ = ["Precision", "lower_precision"]
@@ -34,6 +35,8 @@ def lower_precision(model: nn.Module, precision: str) -> nn.Module:
     device = next(model.parameters()).device.type
     if precision == "int8" and (device != "cpu" or ENGINE not in torch.backends.quantized.supported_engines):
         raise OptionError(f"int8 products need a CPU with torch's {ENGINE}; use fp32 or bf16 here.")
+    if device == "cpu":
+        check_narrow_products()
     narrow = _Int8Linear if precision == "int8" else _Bf16Linear
     for module in list(model.modules()):
         for name, child in list(module.named_children()):
