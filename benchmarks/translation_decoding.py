@@ -27,7 +27,7 @@ import saccade
 from saccade.models import EncoderDecoder
 from saccade.tasks.base.search import SearchOptions, search
 from saccade.tasks.translation.gold import GoldPair
-from saccade.tasks.translation.predictor import Translator
+from saccade.tasks.translation.predictor import TranslationPredictor
 from saccade.tasks.translation.task import EncodedPair, text_scores
 from saccade.text import END, PAD, pad
 
@@ -165,7 +165,7 @@ def _ctranslate2(translator: Any) -> System:
 
 
 def _systems(
-    stack: ExitStack, opened: Translator, pairs: Sequence[EncodedPair], options: Any, console: Console
+    stack: ExitStack, opened: TranslationPredictor, pairs: Sequence[EncodedPair], options: Any, console: Console
 ) -> dict[str, System]:
     """Every system that is there, its weights checked against ours."""
     systems: dict[str, System] = {}
@@ -187,7 +187,7 @@ def _systems(
 
 
 def _ctranslate2_systems(
-    stack: ExitStack, opened: Translator, pairs: Sequence[EncodedPair], options: Any, console: Console
+    stack: ExitStack, opened: TranslationPredictor, pairs: Sequence[EncodedPair], options: Any, console: Console
 ) -> dict[str, System]:
     import ctranslate2
 
@@ -215,7 +215,7 @@ def _require_same(name: str, difference: float, console: Console) -> None:
 
 
 def measure_decoding(
-    opened: Translator, pairs: Sequence[EncodedPair], options: Any, console: Console, progress: Progress
+    opened: TranslationPredictor, pairs: Sequence[EncodedPair], options: Any, console: Console, progress: Progress
 ) -> dict[int, dict[str, Measured]]:
     """For each beam, output tokens a second of each system in each round."""
     torch.set_num_threads(1)
@@ -227,7 +227,7 @@ def measure_decoding(
 
 def _one_beam(
     systems: dict[str, System],
-    opened: Translator,
+    opened: TranslationPredictor,
     sources: Ids,
     pairs: Sequence[EncodedPair],
     beam: int,
@@ -282,7 +282,7 @@ def _speed(system: System, sources: Ids, beam: int, size: int, options: Any) -> 
     return sum(len(output) + 1 for output in outputs) / seconds, outputs
 
 
-def _agreement(opened: Translator, sources: Ids, ours: Ids, theirs: Ids, beam: int) -> tuple[int, float]:
+def _agreement(opened: TranslationPredictor, sources: Ids, ours: Ids, theirs: Ids, beam: int) -> tuple[int, float]:
     """How many outputs are identical, and how far those that differ are from a tie, by our own numbers.
 
     Greedy: the log-probabilities of the two tokens at the first difference. Beam: the scores of the two outputs.
@@ -303,7 +303,7 @@ def _agreement(opened: Translator, sources: Ids, ours: Ids, theirs: Ids, beam: i
 
 
 @torch.inference_mode()
-def _log_probabilities(opened: Translator, source: list[int], output: list[int]) -> Tensor:
+def _log_probabilities(opened: TranslationPredictor, source: list[int], output: list[int]) -> Tensor:
     """(T,), of each token of an output and of its end."""
     batch = opened.task.forced([EncodedPair(source, output, GoldPair("", "", 1))])
     logits = cast(EncoderDecoder, opened.model)(batch.source, batch.source_lengths, batch.read)

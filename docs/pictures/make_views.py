@@ -20,7 +20,7 @@ import saccade
 from saccade.lens.figures.canvas import save
 from saccade.lens.view import View, view
 from saccade.models.vit import VisionConfig, VisionTransformer
-from saccade.tasks.translation.predictor import Translator
+from saccade.tasks.translation.predictor import TranslationPredictor
 
 HERE = Path(__file__).parent
 LARGE = 130_000  # bytes; pictures above it are saved in 256 colours
@@ -35,7 +35,7 @@ BANKS = ("I arrived at the bank after crossing the river.", "I arrived at the ba
 LAST_SELF, LAST_CROSS = "encoder.1.self", "decoder.1.cross"
 
 
-def look(model: Translator, text: str) -> View:
+def look(model: TranslationPredictor, text: str) -> View:
     """A text and its translation: the decoder is given a start token and then the translation."""
     attention = model.predict([text])[0].attention
     return view(
@@ -47,7 +47,7 @@ def look(model: Translator, text: str) -> View:
     )
 
 
-def look_at_predictions(model: Translator, text: str, gold: str) -> View:
+def look_at_predictions(model: TranslationPredictor, text: str, gold: str) -> View:
     """Only what is looked at in the source, with each row under the word that is predicted from it."""
     attention = model.predict([text])[0].attention
     links = [tuple(map(int, link.split("-"))) for link in gold.split()]
@@ -75,7 +75,7 @@ def look_at_image() -> tuple[View, np.ndarray, tuple[int, int]]:
     return view(seen), image, config.grid
 
 
-def pictures(model: Translator) -> dict[str, tuple[View, str, dict[str, Any]]]:
+def pictures(model: TranslationPredictor) -> dict[str, tuple[View, str, dict[str, Any]]]:
     """What is drawn: by name of the file, a view, the kind of its figure, and the options."""
     short, long = look(model, SHORT), look(model, LONG)
     river, street = (look(model, text) for text in BANKS)

@@ -17,7 +17,7 @@ from saccade.errors import FileError, OptionError
 from saccade.models import Config
 from saccade.tasks.base.model_folder import Bundle
 from saccade.tasks.captions.data import CaptionData, data_table
-from saccade.tasks.captions.predictor import Describer
+from saccade.tasks.captions.predictor import CaptionsPredictor
 from saccade.tasks.captions.task import CaptionOptions, Captions
 from saccade.tasks.registry import TASKS
 from saccade.tasks.translation.task import text_scores
@@ -180,7 +180,7 @@ def test_no_digit_of_a_test_image_is_in_a_training_image():
 def test_built_in_images_of_a_caption_model_are_those_of_its_test():
     tested = Captions.read(CaptionData(builtin="digits", count=300), seed=1).test
     task = Captions(Tokenizer.train([tested[0].text], kind="word", vocabulary_size=20), (8, 16, 1), (0.5, 0.5))
-    describer = Describer(Bundle(task, "transformer", Config(), torch.nn.Identity(), CaptionOptions()))
+    describer = CaptionsPredictor(Bundle(task, "transformer", Config(), torch.nn.Identity(), CaptionOptions()))
     assert np.array_equal(describer.parse("digits:17").pixels, tested[16].pixels)
     with pytest.raises(OptionError, match="there are 1,000 images"):
         describer.parse("digits:1001")

@@ -14,8 +14,9 @@ from toy_labels import classification, toy_texts, trained
 
 from saccade.data.labelled import LabelledText
 from saccade.errors import FileError, OptionError
+from saccade.tasks.classification.answer import ClassificationAnswer
 from saccade.tasks.classification.data import ClassificationData
-from saccade.tasks.classification.predictor import Classified, TextClassifier
+from saccade.tasks.classification.predictor import ClassificationPredictor
 from saccade.tasks.classification.task import Classification
 from saccade.text import MASK, UNKNOWN
 
@@ -25,10 +26,10 @@ TEXT = "the plot was awful it"
 
 
 @pytest.fixture(scope="module")
-def classifier() -> TextClassifier:
+def classifier() -> ClassificationPredictor:
     train = toy_texts(160, seed=1)
     fields = {**SMALL, "pooling": "attention"}
-    return TextClassifier(trained(classification(train), "window", fields, train, steps=80))
+    return ClassificationPredictor(trained(classification(train), "window", fields, train, steps=80))
 
 
 class Fixed(nn.Module):
@@ -97,7 +98,7 @@ def test_scores_with_calibration() -> None:
     assert validated["loss"] == pytest.approx((2 * math.log(4 / 3) + 2 * math.log(4)) / 4)
 
 
-def test_the_same_task_comes_back_from_its_description_and_files(classifier: TextClassifier) -> None:
+def test_the_same_task_comes_back_from_its_description_and_files(classifier: ClassificationPredictor) -> None:
     task, files = classifier.task, classifier.task.files()
     again = Classification.load(task.description(), lambda name: files[name], "there")
     assert (again.labels, again.counts, again.longest) == (task.labels, task.counts, task.longest)
@@ -132,7 +133,7 @@ def test_every_encoder_finds_the_word_that_decides(kind: str, pooling: str) -> N
     assert task.evaluate(model, task.encode(test), None, tick=lambda: None).scores["accuracy"] >= 95.0
 
 
-def test_an_answer_has_a_label_and_the_probability_of_each(classifier: TextClassifier) -> None:
+def test_an_answer_has_a_label_and_the_probability_of_each(classifier: ClassificationPredictor) -> None:
     bad, good = classifier.predict([TEXT, "great film"])
     assert (bad.text, good.text) == ("bad", "good")
     assert bad.tokens == ["bad"]
@@ -144,7 +145,7 @@ def test_an_answer_has_a_label_and_the_probability_of_each(classifier: TextClass
 
 
 def test_a_table_is_asked_for_its_texts_and_any_other_file_for_its_lines(
-    classifier: TextClassifier, tmp_path: Path
+    classifier: ClassificationPredictor, tmp_path: Path
 ) -> None:
     for name in ("a.csv", "a.txt"):
         (tmp_path / name).write_text("label,text\nbad,great film\n")
@@ -155,7 +156,7 @@ def test_a_table_is_asked_for_its_texts_and_any_other_file_for_its_lines(
         classifier.read_file(tmp_path / "a.csv")
 
 
-def test_the_words_that_decided_are_seen(classifier: TextClassifier) -> None:
+def test_the_words_that_decided_are_seen(classifier: ClassificationPredictor) -> None:
     (answer,) = classifier.predict([TEXT])
     words, weights = zip(*answer.deciding, strict=True)
     assert words == ("the", "plot", "was", "awful", "it")
@@ -169,12 +170,12 @@ def test_the_words_that_decided_are_seen(classifier: TextClassifier) -> None:
     assert answer.figure(dark=True).axes
 
 
-def test_a_word_that_training_did_not_have_is_marked(classifier: TextClassifier) -> None:
+def test_a_word_that_training_did_not_have_is_marked(classifier: ClassificationPredictor) -> None:
     (answer,) = classifier.predict(["awful zebra"])
     assert [word for word, _ in answer.deciding] == ["awful", "zebra(?)"]
 
 
-def test_an_empty_text_has_no_label_and_harms_no_other(classifier: TextClassifier) -> None:
+def test_an_empty_text_has_no_label_and_harms_no_other(classifier: ClassificationPredictor) -> None:
     empty, other = classifier.predict([" ", "great film"])
     assert (empty.text, empty.tokens, empty.probabilities) == ("", [], {})
     assert other.text == "good"
@@ -185,7 +186,9 @@ def test_an_empty_text_has_no_label_and_harms_no_other(classifier: TextClassifie
 
 def test_without_a_pooling_attention_words_are_left_out_to_see_what_decided() -> None:
     train = toy_texts(40, seed=1)
-    mean = TextClassifier(trained(classification(train), "window", {**SMALL, "pooling": "mean"}, train, steps=30))
+    mean = ClassificationPredictor(
+        trained(classification(train), "window", {**SMALL, "pooling": "mean"}, train, steps=30)
+    )
     (answer,) = mean.predict([TEXT])
     words = TEXT.split()
     assert [word for word, _ in answer.deciding] == words
@@ -206,27 +209,29 @@ def test_without_a_pooling_attention_words_are_left_out_to_see_what_decided() ->
 def test_a_transformer_shows_its_own_attention_beside_the_pooling() -> None:
     train = toy_texts(40, seed=1)
     fields = {**HEADS, "encoder_layers": 2, "pooling": "attention"}
-    (answer,) = TextClassifier(trained(classification(train), "transformer", fields, train, steps=1)).predict([TEXT])
+    (answer,) = ClassificationPredictor(trained(classification(train), "transformer", fields, train, steps=1)).predict(
+        [TEXT]
+    )
     assert set(answer.view.names) == {"encoder.0.self", "encoder.1.self", "pooling"}
     assert answer.view.matrix("encoder.1.self", 1).shape == (5, 5)
     assert answer.view.matrix("pooling", 0).shape == (1, 5)
     assert answer.view.kind("pooling") == "cross"
 
 
-def test_a_change_is_told(classifier: TextClassifier) -> None:
+def test_a_change_is_told(classifier: ClassificationPredictor) -> None:
     change = classifier.compare(TEXT, replace=("awful", "great"))
     assert (change.before.text, change.after.text) == ("bad", "good")
     assert change.before.before[0] > change.before.after[0]
 
 
-def test_a_word_can_be_hidden_from_the_pooling(classifier: TextClassifier) -> None:
+def test_a_word_can_be_hidden_from_the_pooling(classifier: ClassificationPredictor) -> None:
     words = [word for word, _ in classifier.predict([TEXT])[0].deciding]
     change = classifier.compare(TEXT, without_links=[("pooling", 0, word) for word in words[2:5]])
     assert change.before.text == "bad"
     assert change.before.before[0] > change.before.after[0]  # what the window around "awful" told is not taken
 
 
-def _printed(answer: Classified) -> list[str]:
+def _printed(answer: ClassificationAnswer) -> list[str]:
     console = Console(file=io.StringIO(), width=100)
     for part in answer.terminal():
         console.print(part)

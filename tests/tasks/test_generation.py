@@ -12,6 +12,7 @@ from torch import nn
 from saccade.errors import OptionError
 from saccade.models import DecoderOnly, RecurrentConfig, RecurrentLanguageModel, TransformerConfig
 from saccade.tasks.base.task import Bundle
+from saccade.tasks.language_model.answer import LanguageModelAnswer
 from saccade.tasks.language_model.generation import (
     GenerationOptions,
     Prompt,
@@ -20,7 +21,7 @@ from saccade.tasks.language_model.generation import (
     log_probabilities,
     write,
 )
-from saccade.tasks.language_model.predictor import Continued, Writer
+from saccade.tasks.language_model.predictor import LanguageModelPredictor
 from saccade.tasks.language_model.task import LanguageModel
 from saccade.text import END, SPECIAL_TOKENS, UNKNOWN, Tokenizer
 
@@ -177,10 +178,12 @@ def test_only_rows_that_have_not_ended_are_drawn_on() -> None:
         assert one.text == CHARACTERS.decode(one.ids[:-1] if one.finished else one.ids)
 
 
-def opened(name: str) -> Writer:
+def opened(name: str) -> LanguageModelPredictor:
     network = NETWORKS[name]
     task = LanguageModel(CHARACTERS, 5, separated=True)
-    return Writer(Bundle(task, "transformer", network.config, network, GenerationOptions(max_tokens=12)))
+    return LanguageModelPredictor(
+        Bundle(task, "transformer", network.config, network, GenerationOptions(max_tokens=12))
+    )
 
 
 @pytest.mark.parametrize("name", NETWORKS)
@@ -195,7 +198,7 @@ def test_a_stream_is_the_text_of_the_answer(name: str) -> None:
 def test_an_answer_tells_everything(tmp_path: Any) -> None:
     writer = opened("rotary")
     (answer,) = writer.predict(["abc"], tries=2, seed=3)
-    assert isinstance(answer, Continued)
+    assert isinstance(answer, LanguageModelAnswer)
     (other,) = answer.alternatives
     assert answer.score >= other.score
     assert answer.score == pytest.approx(answer.log_probability / len(answer.ids))

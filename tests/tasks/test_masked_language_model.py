@@ -14,7 +14,8 @@ from saccade.errors import FileError, OptionError
 from saccade.models.classifier import CLASSIFIERS, Classifier
 from saccade.tasks.base.predictor import NoOptions
 from saccade.tasks.base.task import Bundle
-from saccade.tasks.masked.predictor import Filled, Filler, masked_tokens
+from saccade.tasks.masked.answer import MaskedLanguageModelAnswer
+from saccade.tasks.masked.predictor import MaskedLanguageModelPredictor, masked_tokens
 from saccade.tasks.masked.task import MaskedData, MaskedLanguageModel, MaskedText, hide
 from saccade.text import MASK, UNKNOWN, Tokenizer
 from saccade.training.settings import TrainingSettings
@@ -100,9 +101,9 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[MaskedLanguageMod
     return task, model.eval()
 
 
-def filler(trained: tuple[MaskedLanguageModel, nn.Module]) -> Filler:
+def filler(trained: tuple[MaskedLanguageModel, nn.Module]) -> MaskedLanguageModelPredictor:
     task, model = trained
-    return Filler(Bundle(task, "transformer", model.config, model, NoOptions()))
+    return MaskedLanguageModelPredictor(Bundle(task, "transformer", model.config, model, NoOptions()))
 
 
 def test_a_hole_is_filled_from_both_sides(trained: tuple[MaskedLanguageModel, nn.Module]) -> None:
@@ -121,7 +122,7 @@ def test_a_hole_is_filled_from_both_sides(trained: tuple[MaskedLanguageModel, nn
 def test_an_answer_tells_what_it_rests_on(trained: tuple[MaskedLanguageModel, nn.Module]) -> None:
     opened = filler(trained)
     (answer,) = opened.predict(["cats [MASK] fish"], n_best=2)
-    assert isinstance(answer, Filled)
+    assert isinstance(answer, MaskedLanguageModelAnswer)
     assert opened.token_scores("cats [MASK] fish", answer) == pytest.approx([answer.score], abs=1e-4)
     assert answer.view.names == ["encoder.0.self", "encoder.1.self"]
     assert answer.view.axes("encoder.1.self")[0].tokens == ["▁cats", "<mask>", "▁fish"]

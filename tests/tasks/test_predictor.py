@@ -11,7 +11,7 @@ import saccade
 from saccade.cli import main
 from saccade.errors import OptionError, SaccadeError, UnknownNameError
 from saccade.tasks.translation.predictor import PIECE
-from saccade.tasks.translation.predictor import Translator as Predictor
+from saccade.tasks.translation.predictor import TranslationPredictor as Predictor
 
 TEXT = "the black cat eats the fish."
 

@@ -14,7 +14,7 @@ from toy_labels import sentence, tagging, toy_sentences, trained
 from saccade.errors import FileError, OptionError
 from saccade.tasks.base.task import Bundle
 from saccade.tasks.tagging.data import TaggingData
-from saccade.tasks.tagging.predictor import WordTagger
+from saccade.tasks.tagging.predictor import TaggingPredictor
 from saccade.tasks.tagging.task import Tagging
 
 SMALL = {"width": 16, "word_width": 8, "spelling_width": 16, "character_width": 8, "encoder_layers": 1}
@@ -28,8 +28,8 @@ def bundle() -> Bundle:
 
 
 @pytest.fixture(scope="module")
-def tagger(bundle: Bundle) -> WordTagger:
-    return WordTagger(bundle)
+def tagger(bundle: Bundle) -> TaggingPredictor:
+    return TaggingPredictor(bundle)
 
 
 class Fixed(nn.Module):
@@ -155,7 +155,7 @@ def test_every_encoder_learns_words_that_it_never_saw(kind: str) -> None:
     assert scores["unknown"] >= 95.0
 
 
-def test_an_answer_has_words_labels_and_how_sure_each_is(tagger: WordTagger) -> None:
+def test_an_answer_has_words_labels_and_how_sure_each_is(tagger: TaggingPredictor) -> None:
     (answer,) = tagger.predict(["the dofime kumesaing Risano."])
     assert answer.text == "the/DET dofime/NOUN kumesaing/VERB Risano/NAME ./PUNCT"
     assert answer.tokens == ["DET", "NOUN", "VERB", "NAME", "PUNCT"]
@@ -166,12 +166,12 @@ def test_an_answer_has_words_labels_and_how_sure_each_is(tagger: WordTagger) -> 
     assert answer.score == pytest.approx(float(answer.every.amax(dim=1).log().sum()), abs=1e-5)
 
 
-def test_words_can_be_given_as_they_are(tagger: WordTagger) -> None:
+def test_words_can_be_given_as_they_are(tagger: TaggingPredictor) -> None:
     (answer,) = tagger.predict([["the", "dofi.", "kumeing"]])
     assert answer.words == ["the", "dofi.", "kumeing"]
 
 
-def test_the_words_of_a_conllu_file_are_taken_as_they_are(tagger: WordTagger, tmp_path: Path) -> None:
+def test_the_words_of_a_conllu_file_are_taken_as_they_are(tagger: TaggingPredictor, tmp_path: Path) -> None:
     (tmp_path / "a.conllu").write_text("1\tthe\t_\tX" + "\t_" * 6 + "\n2\tdofi.\t_\tX" + "\t_" * 6 + "\n")
     (tmp_path / "a.txt").write_text("the dofi.\n")
     words, texts = (tagger.read_file(tmp_path / name) for name in ("a.conllu", "a.txt"))
@@ -179,7 +179,7 @@ def test_the_words_of_a_conllu_file_are_taken_as_they_are(tagger: WordTagger, tm
     assert [answer.words for answer in tagger.predict(texts)] == [["the", "dofi", "."]]
 
 
-def test_an_empty_text_has_no_words_and_harms_no_other(tagger: WordTagger) -> None:
+def test_an_empty_text_has_no_words_and_harms_no_other(tagger: TaggingPredictor) -> None:
     told: list[int] = []
     empty, other = tagger.predict(["  ", "the dofi"], progress=told.append)
     assert (empty.text, empty.tokens, empty.score) == ("", [], 0)
@@ -187,13 +187,15 @@ def test_an_empty_text_has_no_words_and_harms_no_other(tagger: WordTagger) -> No
     assert told == [2]
 
 
-def test_answers_do_not_depend_on_what_shares_their_batch(tagger: WordTagger) -> None:
+def test_answers_do_not_depend_on_what_shares_their_batch(tagger: TaggingPredictor) -> None:
     texts = ["the dofime kumesaing Risano .", "the ba", "Do"]
     for text, together in zip(texts, tagger.predict(texts), strict=True):
         torch.testing.assert_close(tagger.predict([text])[0].every, together.every, atol=1e-5, rtol=1e-4)
 
 
-def test_the_terminal_shows_words_with_their_labels_and_says_that_there_is_no_attention(tagger: WordTagger) -> None:
+def test_the_terminal_shows_words_with_their_labels_and_says_that_there_is_no_attention(
+    tagger: TaggingPredictor,
+) -> None:
     console = Console(file=io.StringIO(), width=100)
     (answer,) = tagger.predict(["the dofime kumesaing Risano ."])
     for part in answer.terminal():
@@ -209,7 +211,7 @@ def test_the_terminal_shows_words_with_their_labels_and_says_that_there_is_no_at
 def test_attention_is_viewed_between_words_or_pieces(unit: str) -> None:
     train = toy_sentences(40, seed=1)
     fields = {**SMALL, **HEADS, "unit": unit}
-    tagger = WordTagger(trained(tagging(train), "transformer", fields, train, steps=1))
+    tagger = TaggingPredictor(trained(tagging(train), "transformer", fields, train, steps=1))
     (answer,) = tagger.predict(["the dofime kumesaing Risano ."])
     seen = answer.view
     assert seen.names == ["encoder.0.self"]
@@ -221,7 +223,7 @@ def test_attention_is_viewed_between_words_or_pieces(unit: str) -> None:
 
 def test_a_change_is_told_word_by_word() -> None:
     train = toy_sentences(160, seed=1)
-    tagger = WordTagger(trained(tagging(train), "transformer", {**SMALL, **HEADS}, train))
+    tagger = TaggingPredictor(trained(tagging(train), "transformer", {**SMALL, **HEADS}, train))
     text = "the dofime kumesaing Risano ."
     change = tagger.compare(text, replace=("kumesaing", "Kumesa"))
     assert change.before.tokens[2] == "kumesaing/VERB"

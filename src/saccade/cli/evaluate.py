@@ -34,7 +34,7 @@ from saccade.tasks.base.model_folder import open_model
 from saccade.tasks.base.task import Evaluation
 from saccade.tasks.translation.data import read_links
 from saccade.tasks.translation.gold import GoldPair
-from saccade.tasks.translation.predictor import Translator
+from saccade.tasks.translation.predictor import TranslationPredictor
 from saccade.tasks.translation.task import METRIC_CLASSES, exact_share
 
 __all__ = ["compare", "evaluate", "score"]
@@ -75,7 +75,7 @@ def evaluate(
     """
     opened = open_model(model, resolve_device(device), precision, workers)
     examples = examples_of(model, source, target, data, columns)
-    if isinstance(opened, Translator):
+    if isinstance(opened, TranslationPredictor):
         if pictures is not None:
             raise OptionError("--pictures is of other tasks; a translation's scores are numbers.")
         _evaluate_translation(opened, examples, lowercase, beam, alignments)
@@ -106,7 +106,7 @@ def _print(found: Evaluation, losses: Sequence[str], pictures: Path | None) -> N
 
 
 def _evaluate_translation(
-    opened: Translator, pairs: list[GoldPair], lowercase: bool, beam: int | None, alignments: Path | None
+    opened: TranslationPredictor, pairs: list[GoldPair], lowercase: bool, beam: int | None, alignments: Path | None
 ) -> None:
     gold = None if alignments is None else read_links(pairs, alignments)
     with opened:
@@ -186,9 +186,9 @@ def compare(
     )
 
 
-def _translator(model: str, device: str) -> Translator:
+def _translator(model: str, device: str) -> TranslationPredictor:
     opened = open_model(model, resolve_device(device))
-    if not isinstance(opened, Translator):
+    if not isinstance(opened, TranslationPredictor):
         raise OptionError(f"This is of translations; {model} is a model for {opened.task.name}.")
     return opened
 
@@ -197,14 +197,14 @@ def _metrics(lowercase: bool) -> dict[str, Metric]:
     return {name: make(lowercase=lowercase) for name, make in METRIC_CLASSES.items()}
 
 
-def _translate(opened: Translator, pairs: list[GoldPair], beam: int | None) -> list[str]:
+def _translate(opened: TranslationPredictor, pairs: list[GoldPair], beam: int | None) -> list[str]:
     options = {"sample": False, "n_best": 1, **given_only(beam=beam)}
     with progress("translating", len(pairs)) as show:
         answers = opened.predict([pair.source for pair in pairs], progress=show, **options)
     return [answer.text for answer in answers]
 
 
-def _print_alignment(opened: Translator, pairs: list[GoldPair], gold: list[GoldLinks]) -> None:
+def _print_alignment(opened: TranslationPredictor, pairs: list[GoldPair], gold: list[GoldLinks]) -> None:
     links = []
     with progress("aligning", len(pairs)) as show:
         for pair in pairs:

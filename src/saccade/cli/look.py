@@ -26,7 +26,7 @@ from saccade.lens.view import View
 from saccade.tasks.base.answer import Answer
 from saccade.tasks.base.model_folder import open_model
 from saccade.tasks.base.predictor import Predictor
-from saccade.tasks.translation.predictor import Translator
+from saccade.tasks.translation.predictor import TranslationPredictor
 
 __all__ = ["look", "show"]
 
@@ -181,7 +181,7 @@ def _input(opened: Predictor, given: str) -> Any:
 
 
 def _given(opened: Predictor, text: str, target: str) -> Answer:
-    if not isinstance(opened, Translator):
+    if not isinstance(opened, TranslationPredictor):
         raise OptionError(f"--target is of translations; this is a model for {opened.task.name}.")
     return opened.given(text, target)
 

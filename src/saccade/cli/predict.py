@@ -21,7 +21,7 @@ from saccade.cli.options import (
 from saccade.errors import OptionError
 from saccade.tasks.base.answer import Answer
 from saccade.tasks.base.model_folder import open_model
-from saccade.tasks.translation.predictor import Translated
+from saccade.tasks.translation.answer import TranslationAnswer
 
 __all__ = ["predict"]
 
@@ -110,6 +110,6 @@ def _record(answer: Answer, alignments: bool) -> dict[str, Any]:
 
 
 def _links(answer: Answer) -> str:
-    if not isinstance(answer, Translated):
+    if not isinstance(answer, TranslationAnswer):
         raise OptionError("--alignments is of translations: links between the words of two texts.")
     return answer.links

@@ -10,9 +10,9 @@ from typing import Any
 from saccade.data.grammar import showcase
 from saccade.data.images import Pixels
 from saccade.errors import SaccadeError
+from saccade.tasks.base.image_input import ImageInputPredictor
 from saccade.tasks.base.predictor import Predictor
-from saccade.tasks.images.predictor import ImagePredictor
-from saccade.tasks.masked.predictor import HOLE, Filler
+from saccade.tasks.masked.predictor import HOLE, MaskedLanguageModelPredictor
 
 __all__ = ["examples_of", "samples_of"]
 
@@ -25,14 +25,14 @@ def examples_of(predictor: Predictor, folder: Path, recipe: Mapping[str, Any]) -
     """Sentences of the built-in corpus, or the one that the run was watched with."""
     if recipe.get("data", {}).get("builtin") == "grammar":
         shown = [sentence.source_text for sentence in showcase()]
-        if isinstance(predictor, Filler):
+        if isinstance(predictor, MaskedLanguageModelPredictor):
             return [sentence.replace("cat", HOLE, 1) for sentence in shown]
         return [*_REVIEWS, *shown] if predictor.task.name == "classification" else shown
     text = _probe_text(folder)
     return [] if text is None else [text]
 
 
-def samples_of(predictor: ImagePredictor, recipe: Mapping[str, Any]) -> list[Pixels]:
+def samples_of(predictor: ImageInputPredictor, recipe: Mapping[str, Any]) -> list[Pixels]:
     """The first images that the model was not trained on, if its data is here."""
     task = type(predictor.task)
     try:

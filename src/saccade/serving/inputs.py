@@ -15,7 +15,7 @@ from saccade.data.images import Pixels
 from saccade.serving.http.refusals import Refused
 from saccade.serving.limits import Limits
 from saccade.serving.models import Served
-from saccade.tasks.images.predictor import GivenImage, ImagePredictor
+from saccade.tasks.base.image_input import GivenImage, ImageInputPredictor
 from saccade.text import Tokenizer
 
 __all__ = ["count_tokens", "read_input", "read_inputs", "read_text"]
@@ -67,7 +67,7 @@ def count_tokens(served: Served, text: str) -> int:
 
 def _image(served: Served, given: Any) -> GivenImage:
     """``{"pixels": rows}`` of numbers in 0..1, ``{"png": base64}``, or ``{"sample": number}`` of the model's data."""
-    predictor = cast(ImagePredictor, served.predictor)
+    predictor = cast(ImageInputPredictor, served.predictor)
     if not isinstance(given, dict) or len(given) != 1 or not given.keys() <= {"pixels", "png", "sample"}:
         raise Refused(
             400, f'The model {served.name} takes an image: {{"pixels"}}, {{"png"}} or {{"sample"}}; not {_kind(given)}.'

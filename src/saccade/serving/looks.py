@@ -24,9 +24,9 @@ from saccade.serving.limits import Limits
 from saccade.serving.models import Served
 from saccade.serving.pooling import Pyramid
 from saccade.tasks.base.answer import Answer
-from saccade.tasks.classification.predictor import Classified
-from saccade.tasks.images.predictor import GivenImage, ImagePredictor
-from saccade.tasks.translation.predictor import Translated
+from saccade.tasks.base.image_input import GivenImage, ImageInputPredictor
+from saccade.tasks.classification.answer import ClassificationAnswer
+from saccade.tasks.translation.answer import TranslationAnswer
 
 __all__ = ["Edits", "Look", "Looks", "answer_record", "finite", "no_attention", "plain_record"]
 
@@ -114,11 +114,11 @@ class Look:
 
     def _more(self) -> dict[str, Any]:
         """What only some tasks have."""
-        if isinstance(self.answer, Translated) and self.answer.attention.alignment is not None:
+        if isinstance(self.answer, TranslationAnswer) and self.answer.attention.alignment is not None:
             rows, columns = self.answer.attention.words
             values = self.answer.attention.alignment.float().tolist()
             return {"alignment": {"rows": rows, "columns": columns, "values": values}}
-        if isinstance(self.answer, Classified):
+        if isinstance(self.answer, ClassificationAnswer):
             return deciding_words(self.answer)
         return {"image": _described_image(self)} if isinstance(self.given, GivenImage) else {}
 
@@ -223,7 +223,7 @@ def _surest_head(view: View, name: str) -> int | str:
 
 def _described_image(look: Look) -> dict[str, Any]:
     """The image, and how its patches lie."""
-    patches = cast(ImagePredictor, look.served.predictor).patches
+    patches = cast(ImageInputPredictor, look.served.predictor).patches
     pixels = look.given.pixels
     height, width, channels = pixels.shape
     return {
@@ -236,7 +236,7 @@ def _described_image(look: Look) -> dict[str, Any]:
     }
 
 
-def deciding_words(answer: Classified) -> dict[str, Any]:
+def deciding_words(answer: ClassificationAnswer) -> dict[str, Any]:
     """Words with their weight, or their effect where no attention pools them; of a long text, why there are none."""
     measure = "weight" if answer.pools else "effect"
     try:
@@ -248,4 +248,4 @@ def deciding_words(answer: Classified) -> dict[str, Any]:
 def no_attention(answer: Answer, error: OptionError) -> dict[str, Any]:
     """What stands in the place of a look where a model looks at nothing."""
     found: dict[str, Any] = {"id": None, "attentions": [], "axes": {}, "why": str(error)}
-    return found | (deciding_words(answer) if isinstance(answer, Classified) else {})
+    return found | (deciding_words(answer) if isinstance(answer, ClassificationAnswer) else {})

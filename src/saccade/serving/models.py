@@ -19,12 +19,12 @@ from saccade.serving.examples import examples_of, samples_of
 from saccade.serving.http.refusals import Refused
 from saccade.serving.limits import Limits, described_options
 from saccade.serving.runs import Run
+from saccade.tasks.base.image_input import ImageInputPredictor
 from saccade.tasks.base.model_folder import bundle_recipe, open_model
 from saccade.tasks.base.predictor import Predictor
 from saccade.tasks.base.word_vectors import WordVectors, all_word_vectors
-from saccade.tasks.images.predictor import ImagePredictor
-from saccade.tasks.language_model.predictor import Writer
-from saccade.tasks.translation.predictor import Translator
+from saccade.tasks.language_model.predictor import LanguageModelPredictor
+from saccade.tasks.translation.predictor import TranslationPredictor
 
 __all__ = ["Models", "Served", "name_of_folder"]
 
@@ -65,7 +65,7 @@ class Served:
         """Of a translation: from which language to which, as the recipe says."""
         data = self.recipe.get("data", {})
         pair = data.get("source_language"), data.get("target_language")
-        known = isinstance(self.predictor, Translator) and all(isinstance(one, str) and one for one in pair)
+        known = isinstance(self.predictor, TranslationPredictor) and all(isinstance(one, str) and one for one in pair)
         return pair if known else None
 
     @property
@@ -81,7 +81,7 @@ class Served:
     @cached_property
     def samples(self) -> list[Pixels]:
         """Images of its own data; none where it takes texts, or where its data is not here."""
-        return samples_of(cast(ImagePredictor, self.predictor), self.recipe) if self.predictor.takes_images else []
+        return samples_of(cast(ImageInputPredictor, self.predictor), self.recipe) if self.predictor.takes_images else []
 
     @cached_property
     def examples(self) -> list[Any]:
@@ -109,7 +109,7 @@ class Served:
         if self.languages is not None:
             described["languages"] = {"source": self.languages[0], "target": self.languages[1]}
         if self.predictor.takes_images:
-            height, width, channels = cast(ImagePredictor, predictor).shape
+            height, width, channels = cast(ImageInputPredictor, predictor).shape
             described["image"] = {"height": height, "width": width, "channels": channels}
         return described
 
@@ -209,7 +209,11 @@ class Models(Mapping[str, Served]):
         return found
 
     def writers(self) -> dict[str, Served]:
-        return {name: served for name, served in self._served.items() if isinstance(served.predictor, Writer)}
+        return {
+            name: served
+            for name, served in self._served.items()
+            if isinstance(served.predictor, LanguageModelPredictor)
+        }
 
     def close(self) -> None:
         """Let every model finish what is waiting; a training that goes on is stopped, and saved by itself."""

@@ -5,23 +5,23 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from saccade.errors import UnknownNameError
-from saccade.tasks.autoencoder.predictor import Rebuilder
+from saccade.tasks.autoencoder.predictor import AutoencoderPredictor
 from saccade.tasks.autoencoder.task import Autoencoder
 from saccade.tasks.base.predictor import Predictor
 from saccade.tasks.base.task import Task
-from saccade.tasks.captions.predictor import Describer
+from saccade.tasks.captions.predictor import CaptionsPredictor
 from saccade.tasks.captions.task import Captions
-from saccade.tasks.classification.predictor import TextClassifier
+from saccade.tasks.classification.predictor import ClassificationPredictor
 from saccade.tasks.classification.task import Classification
-from saccade.tasks.images.predictor import ImageClassifier
+from saccade.tasks.images.predictor import ImagesPredictor
 from saccade.tasks.images.task import Images
-from saccade.tasks.language_model.predictor import Writer
+from saccade.tasks.language_model.predictor import LanguageModelPredictor
 from saccade.tasks.language_model.task import LanguageModel
-from saccade.tasks.masked.predictor import Filler
+from saccade.tasks.masked.predictor import MaskedLanguageModelPredictor
 from saccade.tasks.masked.task import MaskedLanguageModel
-from saccade.tasks.tagging.predictor import WordTagger
+from saccade.tasks.tagging.predictor import TaggingPredictor
 from saccade.tasks.tagging.task import Tagging
-from saccade.tasks.translation.predictor import Translator
+from saccade.tasks.translation.predictor import TranslationPredictor
 from saccade.tasks.translation.task import Translation
 
 __all__ = ["TASKS", "Entry", "task_named"]
@@ -37,14 +37,14 @@ class Entry(NamedTuple):
 TASKS = {
     entry.task.name: entry
     for entry in (
-        Entry(Translation, Translator),
-        Entry(Tagging, WordTagger),
-        Entry(Classification, TextClassifier),
-        Entry(LanguageModel, Writer),
-        Entry(MaskedLanguageModel, Filler),
-        Entry(Images, ImageClassifier),
-        Entry(Captions, Describer),
-        Entry(Autoencoder, Rebuilder),
+        Entry(Translation, TranslationPredictor),
+        Entry(Tagging, TaggingPredictor),
+        Entry(Classification, ClassificationPredictor),
+        Entry(LanguageModel, LanguageModelPredictor),
+        Entry(MaskedLanguageModel, MaskedLanguageModelPredictor),
+        Entry(Images, ImagesPredictor),
+        Entry(Captions, CaptionsPredictor),
+        Entry(Autoencoder, AutoencoderPredictor),
     )
 }
 

@@ -21,8 +21,9 @@ from saccade.serving.inputs import count_tokens, read_text
 from saccade.serving.limits import CEILINGS, check_options
 from saccade.serving.models import Served
 from saccade.serving.state import State, state_of
+from saccade.tasks.language_model.answer import LanguageModelAnswer
 from saccade.tasks.language_model.generation import Written, write
-from saccade.tasks.language_model.predictor import Continued, Writer
+from saccade.tasks.language_model.predictor import LanguageModelPredictor
 from saccade.text import END
 
 __all__ = ["router"]
@@ -126,7 +127,7 @@ async def complete(request: Request, body: CompletionBody) -> Response:
     if body.stream:
         return event_stream(served.worker, _streaming(served, prompts, options, body), _encoded)
     answers = await answered(request, served.worker.predict(prompts, options))
-    found = [cast(Continued, one) for answer in answers for one in (answer, *answer.alternatives)]
+    found = [cast(LanguageModelAnswer, one) for answer in answers for one in (answer, *answer.alternatives)]
     logprobs: list[Any] = [None] * len(found)
     if body.logprobs is not None:
         number = body.logprobs
@@ -158,11 +159,13 @@ def _usage(served: Served, prompts: list[str], written: int) -> dict[str, int]:
     return {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
 
 
-def _logprobs(served: Served, answer: Continued, number: int) -> dict[str, Any]:
+def _logprobs(served: Served, answer: LanguageModelAnswer, number: int) -> dict[str, Any]:
     """In the model's thread: each token with its log-probability, and the likeliest in its place."""
     count = len(answer.ids) - (answer.ids[-1:] == [END])  # the end is no part of the text
     tokens = [_written(token) for token in answer.tokens[:count]]
-    most = cast(Writer, served.predictor).likeliest(answer, number)[:count] if number and tokens else None
+    most = (
+        cast(LanguageModelPredictor, served.predictor).likeliest(answer, number)[:count] if number and tokens else None
+    )
     return {
         "tokens": tokens,
         "token_logprobs": answer.log_probabilities[:count],
@@ -176,7 +179,7 @@ def _written(token: str) -> str:
     return token.replace(SPACE, " ")
 
 
-def _choice(number: int, answer: Continued, body: CompletionBody, logprobs: Any) -> dict[str, Any]:
+def _choice(number: int, answer: LanguageModelAnswer, body: CompletionBody, logprobs: Any) -> dict[str, Any]:
     text = answer.prompt + answer.text if body.echo else answer.text
     return _piece(number, text, "stop" if answer.finished else "length", logprobs)
 
@@ -189,7 +192,7 @@ def _streaming(served: Served, prompts: list[str], options: dict[str, Any], body
     """In the model's thread: every prompt in turn, each of its pieces as it is written."""
     if options["tries"] > 1 or body.logprobs is not None:
         raise Refused(400, "A stream has one text for each prompt, without logprobs; leave n and logprobs out.")
-    predictor, frame = cast(Writer, served.predictor), _frame(served.name)
+    predictor, frame = cast(LanguageModelPredictor, served.predictor), _frame(served.name)
 
     def work(send: Send) -> None:
         written = 0

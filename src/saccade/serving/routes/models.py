@@ -21,7 +21,7 @@ from saccade.serving.looks import Edits, Look, answer_record, finite, no_attenti
 from saccade.serving.models import Served
 from saccade.serving.state import State, state_of
 from saccade.tasks.base.answer import Answer
-from saccade.tasks.images.predictor import GivenImage
+from saccade.tasks.base.image_input import GivenImage
 
 __all__ = ["router"]
 

@@ -3,38 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 import torch
-from matplotlib.figure import Figure
 from pydantic import Field
-from rich.console import RenderableType
-from rich.text import Text
 
 from saccade.attention import watch
 from saccade.decoding import token_log_probabilities
 from saccade.errors import OptionError
 from saccade.lens.causal import replace_word
-from saccade.lens.figures.bars import bars
-from saccade.lens.figures.overlays import images_side_by_side
-from saccade.lens.terminal.images import TerminalImages
 from saccade.lens.view import View, view
 from saccade.models import Config
 from saccade.models.autoencoder import PatchAutoencoder
+from saccade.tasks.autoencoder.answer import AutoencoderAnswer, ImageAutoencoderAnswer, TextAutoencoderAnswer
 from saccade.tasks.autoencoder.data import Line
 from saccade.tasks.autoencoder.media import EncodedLine, ImageMedium, TextMedium
 from saccade.tasks.base.answer import Answer
+from saccade.tasks.base.image_input import GivenImage, ImageInputPredictor
 from saccade.tasks.base.neighbours import Neighbour
 from saccade.tasks.base.predictor import Predictor
-from saccade.tasks.images.predictor import GivenImage, ImagePredictor, shown_pixels
 from saccade.tasks.images.task import CLASS_TOKEN, as_tensor, patch_names
 from saccade.text import END, SPECIAL_TOKENS, START
 
-__all__ = ["NeighbourOptions", "Rebuilder", "RebuiltImage", "RebuiltText"]
+__all__ = ["AutoencoderPredictor", "NeighbourOptions"]
 
 #: Where the code is read from all tokens.
 POOLING = "pooling"
@@ -48,81 +42,7 @@ class NeighbourOptions(Config):
     neighbours: int = Field(5, ge=0, le=100, description="Nearest training examples shown")
 
 
-@dataclass(frozen=True)
-class Rebuilt(Answer):
-    """What came back, the small vector that it came from, and what is near to it."""
-
-    text: str
-    score: float
-    code: list[float]
-    neighbours: list[Neighbour] = field(repr=False)
-    look: Callable[[], View] = field(repr=False)
-
-    @cached_property
-    def view(self) -> View:
-        return self.look()
-
-    def _numbers(self) -> Text:
-        return Text("code  " + " ".join(f"{number:+.2f}" for number in self.code))
-
-
-@dataclass(frozen=True)
-class RebuiltText(Rebuilt):
-    """A text again; the score is the mean log-probability of its tokens."""
-
-    given: str
-    tokens: list[str]
-    ids: list[int] = field(repr=False)
-
-    def record(self) -> dict[str, Any]:
-        near = [{"text": one.text, "line": one.line, "distance": one.distance} for one in self.neighbours]
-        return {"given": self.given, "text": self.text, "score": self.score, "code": self.code, "neighbours": near}
-
-    def terminal(self) -> list[RenderableType]:
-        near = "\n".join(f"{one.distance:8.2f}  {one.text}" for one in self.neighbours)
-        return [Text(self.text), self._numbers(), Text(near)]
-
-    def figure(self, dark: bool) -> Figure:
-        """How near the neighbours are: 1 is the same code, and half of it is as far as the farthest shown."""
-        if not self.neighbours:
-            raise OptionError("There are no neighbours to draw; ask for some, with neighbours = 5.")
-        farthest = max(one.distance for one in self.neighbours) or 1.0
-        near = [1 / (1 + one.distance / farthest) for one in self.neighbours]
-        return bars([one.text for one in self.neighbours], near, title=self.text, caption="nearness", dark=dark)
-
-
-@dataclass(frozen=True)
-class RebuiltImage(Rebuilt):
-    """An image again; the score is its mean squared error, from 0 to 1, below 0: higher is better."""
-
-    given: GivenImage = field(repr=False)
-    pixels: Any = field(repr=False)  # bytes (H, W, C)
-
-    @property
-    def tokens(self) -> list[str]:  # type: ignore[override]
-        return []
-
-    def record(self) -> dict[str, Any]:
-        near = [{"line": one.line, "distance": one.distance} for one in self.neighbours]
-        again = shown_pixels(self.pixels).tolist()
-        shown = {"image": self.given.where, "score": self.score, "code": self.code, "neighbours": near}
-        return shown | {"pixels": again}
-
-    def terminal(self) -> list[RenderableType]:
-        return [Text(self.text), self._numbers(), TerminalImages(self._images())]
-
-    def figure(self, dark: bool) -> Figure:
-        return images_side_by_side(self._images(), title=self.text, dark=dark)
-
-    def _images(self) -> list[tuple[str, Any]]:
-        shown = [("given", shown_pixels(self.given.pixels)), ("again", shown_pixels(self.pixels))]
-        for one in self.neighbours:
-            assert one.pixels is not None
-            shown.append((f"{one.line}: {one.distance:.2f}", shown_pixels(one.pixels)))
-        return shown
-
-
-class Rebuilder(ImagePredictor):
+class AutoencoderPredictor(ImageInputPredictor):
     """An opened autoencoder, of texts or of images."""
 
     options = NeighbourOptions
@@ -152,14 +72,14 @@ class Rebuilder(ImagePredictor):
     @torch.inference_mode()
     def predict(
         self, inputs: Sequence[Any], *, progress: Callable[[int], None] | None = None, **options: Any
-    ) -> Sequence[Rebuilt]:
+    ) -> Sequence[AutoencoderAnswer]:
         """Each text or image again; ``neighbours`` says how many training examples are shown with it."""
         chosen = self.chosen(options)
         if self.is_text:
             for number, text in enumerate(inputs, start=1):
                 if not text.strip():
                     raise OptionError(f"Text {number} is empty: there is nothing that it could be rebuilt from.")
-        answers: list[Rebuilt] = []
+        answers: list[AutoencoderAnswer] = []
         for start in range(0, len(inputs), PIECE):
             some = inputs[start : start + PIECE]
             answers += self._texts(some, chosen.neighbours) if self.is_text else self._images(some, chosen.neighbours)
@@ -167,7 +87,7 @@ class Rebuilder(ImagePredictor):
                 progress(len(answers))
         return answers
 
-    def _texts(self, texts: Sequence[str], count: int) -> list[RebuiltText]:
+    def _texts(self, texts: Sequence[str], count: int) -> list[TextAutoencoderAnswer]:
         medium = cast(TextMedium, self.task.medium)
         lines = medium.encode([Line(text, number) for number, text in enumerate(texts, start=1)])
         answers = []
@@ -176,7 +96,7 @@ class Rebuilder(ImagePredictor):
         ):
             scores = self._scores(line, ids)
             answers.append(
-                RebuiltText(
+                TextAutoencoderAnswer(
                     medium.tokenizer.decode(ids),
                     sum(scores) / len(scores),
                     code.tolist(),
@@ -189,7 +109,7 @@ class Rebuilder(ImagePredictor):
             )
         return answers
 
-    def _images(self, given: Sequence[Any], count: int) -> list[RebuiltImage]:
+    def _images(self, given: Sequence[Any], count: int) -> list[ImageAutoencoderAnswer]:
         medium = cast(ImageMedium, self.task.medium)
         images = [self.given(one) for one in given]
         pixels = [image.pixels for image in images]
@@ -200,7 +120,9 @@ class Rebuilder(ImagePredictor):
             said = f"{image.where} again, mean squared error {error:.4f}"
             near = self._near(code, count)
             answers.append(
-                RebuiltImage(said, -error, code.tolist(), near, partial(self._look_at_image, image), image, again)
+                ImageAutoencoderAnswer(
+                    said, -error, code.tolist(), near, partial(self._look_at_image, image), image, again
+                )
             )
         return answers
 
@@ -218,13 +140,13 @@ class Rebuilder(ImagePredictor):
 
     @torch.inference_mode()
     def token_scores(self, given: Any, answer: Answer) -> list[float]:
-        if not isinstance(answer, RebuiltText):
+        if not isinstance(answer, TextAutoencoderAnswer):
             raise OptionError("An image is rebuilt in numbers, which have no probabilities; compare its error instead.")
         medium = cast(TextMedium, self.task.medium)
         return self._scores(medium.encode([Line(given, 1)])[0], answer.ids)[:-1]
 
     def view_of(self, given: Any, answer: Answer) -> View:
-        if not isinstance(answer, RebuiltText):
+        if not isinstance(answer, TextAutoencoderAnswer):
             return self._look_at_image(self.given(given))
         medium = cast(TextMedium, self.task.medium)
         return self._look_at_text(medium.encode([Line(given, 1)])[0], answer.ids)

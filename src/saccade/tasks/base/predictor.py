@@ -111,7 +111,7 @@ class Predictor(ABC):
     def token_scores(self, given: Any, answer: Answer) -> list[float]:
         """The log-probability of each of ``answer.scored_tokens`` for this input, by the model as it is now."""
 
-    def surest(self, given: Any, **options: Any) -> Answer:
+    def best_answer(self, given: Any, **options: Any) -> Answer:
         """The best answer to one input, found in this process, in which the edits are; nothing is drawn."""
         return self.predict([given], **options)[0]
 
@@ -136,10 +136,10 @@ class Predictor(ABC):
         if not (without_heads or without_links or replace):
             raise OptionError("Nothing is to be changed; give without_heads, without_links or replace.")
         changed = given if replace is None else self.replaced(given, *replace)
-        before = self.surest(given, **options)
+        before = self.best_answer(given, **options)
         links = self._resolved(changed, before, without_links)
         with edit(self.model, without_heads=without_heads, without_links=links) as made:
-            after = self.surest(changed, **options)
+            after = self.best_answer(changed, **options)
             scores_after = [self.token_scores(changed, one) for one in (before, after)]
             if made.unmet:
                 raise OptionError(f"The link {made.unmet[0]} is not there: the text or the answer is shorter.")

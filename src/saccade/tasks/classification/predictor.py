@@ -3,120 +3,34 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property, partial
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
-from matplotlib.figure import Figure
-from rich.console import RenderableType
-from rich.text import Text
 
 from saccade.attention import Trace, watch
 from saccade.attention.watching.watch import Rows
 from saccade.data.labelled import TABLES, LabelledText, read_unlabelled
 from saccade.errors import OptionError
 from saccade.lens.axis import Axis
-from saccade.lens.colours import ramp, theme
-from saccade.lens.figures.bars import bars
 from saccade.lens.view import View, view
-from saccade.lens.words import visible
 from saccade.tasks.base.answer import Answer
 from saccade.tasks.base.predictor import Predictor
+from saccade.tasks.classification.answer import POOLING, ClassificationAnswer
 from saccade.tasks.classification.task import BATCH_TOKENS, Classification, EncodedText
 from saccade.tasks.translation.predictor import as_written
 
-__all__ = ["Classified", "TextClassifier"]
+__all__ = ["ClassificationPredictor"]
 
 #: Texts that are answered between two signs of progress.
 PIECE = 500
-#: The attention of a classifier that pools by attention: one row over all tokens.
-POOLING = "pooling"
 #: Words of a text that are left out one by one, at most.
 LONGEST_LEFT_OUT = 200
-LEFT_OUT = "log-odds that the label loses without the word"
-#: Of the words that decided: how many are named, and how many are drawn.
-NAMED, DRAWN = 3, 40
 
 
-@dataclass(frozen=True)
-class Classified(Answer):
-    """A label for a text; ``score`` is its probability. An empty text has none."""
-
-    source: str
-    text: str  # the label
-    score: float
-    probabilities: dict[str, float]  # of each label, the likeliest first
-    look: Callable[[], View] = field(repr=False)
-    leave_out: Callable[[], list[tuple[str, float]]] = field(repr=False)
-
-    @property
-    def tokens(self) -> list[str]:  # type: ignore[override]
-        return [self.text] if self.text else []
-
-    def record(self) -> dict[str, Any]:
-        probabilities = {name: round(one, 6) for name, one in self.probabilities.items()}
-        return {"source": self.source, "label": self.text, "probabilities": probabilities}
-
-    @cached_property
-    def view(self) -> View:
-        return self.look()
-
-    @property
-    def layer(self) -> str:
-        names = self.view.names
-        return POOLING if POOLING in names else names[-1]
-
-    @cached_property
-    def pools(self) -> bool:
-        """Whether an attention takes the words together, so that its weights are their shares in the decision."""
-        try:
-            return POOLING in self.view.names
-        except OptionError:
-            return False
-
-    @cached_property
-    def deciding(self) -> list[tuple[str, float]]:
-        """Each word in its order, with its share in the decision.
-
-        Where no attention pools the text: with how much the log-odds of the label fall when the word is left out.
-        """
-        if not self.pools:
-            return self.leave_out()
-        weights = self.view.matrix(POOLING, "mean", words=True)[0].tolist()
-        return list(zip(self.view.columns[POOLING].joined, weights, strict=True))
-
-    def terminal(self) -> Iterator[RenderableType]:
-        for name, probability in self.probabilities.items():
-            style = "bold" if name == self.text else ""
-            yield Text(f"{name}  {100 * probability:.1f}%", style=style)
-        if not self.text:
-            return
-        try:
-            words = self.deciding
-        except OptionError as error:
-            yield Text(str(error))
-            return
-        yield _marked(words)
-        strongest = sorted(words, key=lambda pair: -pair[1])[:NAMED]
-        named = ", ".join(f"{visible(word)} {weight:.2f}" for word, weight in strongest)
-        yield Text(f"decided most: {named}" + ("" if self.pools else f" ({LEFT_OUT})"))
-
-    def figure(self, dark: bool) -> Figure:
-        """The words that decided as bars, in their order; of a long text the strongest."""
-        words = self.deciding
-        least = sorted((weight for _, weight in words), reverse=True)[:DRAWN][-1]
-        shown = [(word, weight) for word, weight in words if weight >= least][:DRAWN]
-        title = f"{self.text}, {100 * self.score:.1f}%: what decided"
-        most = 1.0 if self.pools else max(1e-9, *(weight for _, weight in shown), 0.0)
-        values = [max(0.0, weight) / most for _, weight in shown]
-        caption = None if self.pools else f"1 is {most:.2f}: {LEFT_OUT}"
-        return bars([word for word, _ in shown], values, title=title, caption=caption, dark=dark)
-
-
-class TextClassifier(Predictor):
+class ClassificationPredictor(Predictor):
     """An opened model that labels texts."""
 
     reads = True
@@ -128,9 +42,9 @@ class TextClassifier(Predictor):
 
     def predict(
         self, inputs: Sequence[str], *, progress: Callable[[int], None] | None = None, **options: Any
-    ) -> list[Classified]:
+    ) -> list[ClassificationAnswer]:
         self.chosen(options)
-        answers: list[Classified] = []
+        answers: list[ClassificationAnswer] = []
         for start in range(0, len(inputs), PIECE):
             some = self._encoded(inputs[start : start + PIECE])
             found = self.task.probabilities(self.model, some, BATCH_TOKENS, lambda: None)
@@ -155,15 +69,15 @@ class TextClassifier(Predictor):
         # A label for nothing would be made up.
         return [one if one.text.text.strip() else one._replace(tokens=[]) for one in found]
 
-    def _answer(self, encoded: EncodedText, scores: Sequence[float]) -> Classified:
+    def _answer(self, encoded: EncodedText, scores: Sequence[float]) -> ClassificationAnswer:
         look = partial(self._look, encoded)
         if not encoded.tokens:
-            return Classified(encoded.text.text, "", 0.0, {}, look, list)
+            return ClassificationAnswer(encoded.text.text, "", 0.0, {}, look, list)
         each = {name: math.exp(score) for name, score in zip(self.task.labels, scores, strict=True)}
         ordered = dict(sorted(each.items(), key=lambda item: -item[1]))
         best = next(iter(ordered))
         leave_out = partial(self._leave_out, encoded.text.text, best)
-        return Classified(encoded.text.text, best, ordered[best], ordered, look, leave_out)
+        return ClassificationAnswer(encoded.text.text, best, ordered[best], ordered, look, leave_out)
 
     def _leave_out(self, text: str, label: str) -> list[tuple[str, float]]:
         """Each word with the log-odds of the label, less what they are when it is left out."""
@@ -208,16 +122,3 @@ def _view(seen: dict[str, Trace], tokens: list[str], words: list[int] | None) ->
         {**shown.rows, **{name: Axis.of(["the text"]) for name in pooling}},
         {**shown.columns, **dict.fromkeys(pooling, axis)},
     )
-
-
-def _marked(words: Sequence[tuple[str, float]]) -> Text:
-    """The text, each word on the shade of its weight; the strongest underlined."""
-    highest = max(weight for _, weight in words)
-    text = Text()
-    for word, weight in words:
-        share = 0.75 * max(0.0, weight) / highest if highest > 0 else 0.0
-        red, green, blue = (round(255 * part) for part in ramp(share).tolist())
-        ink = theme().background if share > 0.4 else theme().text
-        style = f"{ink} on rgb({red},{green},{blue})" + (" underline bold" if weight == highest else "")
-        text.append(visible(word), style=style).append(" ")
-    return text

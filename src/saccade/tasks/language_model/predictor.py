@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, cast
 
 import torch
-from matplotlib.figure import Figure
-from rich.console import RenderableType
-from rich.text import Text
 
 from saccade.attention import watch
 from saccade.attention.watching.watch import Rows
 from saccade.errors import OptionError
-from saccade.lens.terminal.heatmap import TerminalHeatmap
 from saccade.lens.view import View, view
 from saccade.tasks.base.answer import Answer
 from saccade.tasks.base.predictor import Predictor
+from saccade.tasks.language_model.answer import LanguageModelAnswer
 from saccade.tasks.language_model.generation import (
     GenerationOptions,
     LanguageNetwork,
@@ -33,67 +28,10 @@ from saccade.tasks.language_model.generation import (
 )
 from saccade.tasks.language_model.task import LanguageModel
 
-__all__ = ["Continued", "Writer"]
-
-#: Rows of the picture in the terminal: the last tokens that were written.
-SHOWN_ROWS = 30
+__all__ = ["LanguageModelPredictor"]
 
 
-@dataclass(frozen=True)
-class Continued(Answer):
-    """A text that goes on from a prompt."""
-
-    prompt: str
-    text: str  # without the prompt
-    score: float  # the mean of the log-probabilities
-    tokens: list[str]
-    log_probabilities: list[float]
-    finished: bool  # ended by the model or by a stop string; False: cut off
-    ids: list[int] = field(repr=False)
-    look: Callable[[], View] = field(repr=False)
-    alternatives: list[Continued] = field(default_factory=list)
-
-    @property
-    def log_probability(self) -> float:
-        return sum(self.log_probabilities)
-
-    def record(self) -> dict[str, Any]:
-        return {
-            "prompt": self.prompt,
-            "text": self.text,
-            "score": self.score,
-            "log_probability": self.log_probability,
-            "tokens": self.tokens,
-            "log_probabilities": self.log_probabilities,
-            "finished": self.finished,
-        }
-
-    @cached_property
-    def view(self) -> View:
-        """One forced pass over prompt and text. A row is a token that is read, before the next one is chosen."""
-        return self.look()
-
-    def terminal(self) -> Iterator[RenderableType]:
-        yield Text.assemble((self.prompt, "bold"), self.text)
-        mean = math.exp(-self.score) if self.tokens else math.nan
-        yield Text(f"perplexity of its own {len(self.tokens)} tokens {mean:.2f}")
-        try:
-            seen, name = self.view, self.layer
-        except OptionError as error:
-            yield Text(str(error))
-            return
-        rows, columns = (axis.labels(False) for axis in seen.axes(name))
-        first = max(0, len(rows) - SHOWN_ROWS)
-        tile = seen.tile(name, "mean", range(first, len(rows)), range(len(columns)))
-        said = f"{name}, mean of {seen.heads(name)} heads" + (f", the last {SHOWN_ROWS} tokens" if first else "")
-        yield TerminalHeatmap(tile.cpu(), rows[first:], columns, said)
-
-    def figure(self, dark: bool) -> Figure:
-        drawn: Figure = self.view.figure("heatmap", name=self.layer, theme="dark" if dark else "light")
-        return drawn
-
-
-class Writer(Predictor):
+class LanguageModelPredictor(Predictor):
     """An opened language model.
 
     Positions that are learned one by one end at the last one: beyond it each token has the last ``max_length`` tokens
@@ -107,7 +45,7 @@ class Writer(Predictor):
 
     def predict(
         self, inputs: Sequence[str], *, progress: Callable[[int], None] | None = None, **options: Any
-    ) -> list[Continued]:
+    ) -> list[LanguageModelAnswer]:
         """A text for each prompt; further tries are its ``alternatives``, the likeliest first."""
         chosen = self.chosen(options)
         answers = []
@@ -134,14 +72,14 @@ class Writer(Predictor):
                 yield piece
         yield last[0].fresh(last=True)
 
-    def surest(self, given: str, **options: Any) -> Continued:
+    def best_answer(self, given: str, **options: Any) -> LanguageModelAnswer:
         return self.predict([given], **(options | {"sample": False}))[0]
 
     def token_scores(self, given: str, answer: Answer) -> list[float]:
-        assert isinstance(answer, Continued)
+        assert isinstance(answer, LanguageModelAnswer)
         return log_probabilities(self.model, [*self.task.prompt(given).ids, *answer.ids], len(answer.ids))
 
-    def likeliest(self, answer: Continued, number: int) -> list[list[tuple[str, float]]]:
+    def likeliest(self, answer: LanguageModelAnswer, number: int) -> list[list[tuple[str, float]]]:
         """In the place of each token of an answer: the likeliest tokens with their log-probabilities."""
         every = [*self.task.prompt(answer.prompt).ids, *answer.ids]
         token = self.task.tokenizer.token
@@ -149,14 +87,14 @@ class Writer(Predictor):
         return [[(token(id), value) for id, value in place] for place in found]
 
     def view_of(self, given: str, answer: Answer) -> View:
-        assert isinstance(answer, Continued)
+        assert isinstance(answer, LanguageModelAnswer)
         return self._look(given, answer.ids)
 
     def reading(self, given: str, progress: Rows | None = None) -> View:
         return self._look(given, [], progress)
 
-    def _answer(self, prompt: str, written: Written) -> Continued:
-        return Continued(
+    def _answer(self, prompt: str, written: Written) -> LanguageModelAnswer:
+        return LanguageModelAnswer(
             prompt,
             written.text,
             mean_log_probability(written),

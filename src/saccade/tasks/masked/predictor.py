@@ -3,32 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property, partial
-from typing import Any, NamedTuple, cast
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, cast
 
 import torch
 from jaxtyping import Float
-from matplotlib.figure import Figure
 from pydantic import Field
-from rich.console import RenderableType
-from rich.text import Text
 from torch import Tensor
 
 from saccade.attention import watch
 from saccade.attention.watching.watch import Rows
 from saccade.errors import OptionError
-from saccade.lens.terminal.heatmap import TerminalHeatmap
 from saccade.lens.view import View, view
-from saccade.lens.words import visible
 from saccade.models import Config, EncoderOnly
 from saccade.tasks.base.answer import Answer
 from saccade.tasks.base.predictor import Predictor
+from saccade.tasks.masked.answer import Candidate, MaskedLanguageModelAnswer
 from saccade.tasks.masked.task import MaskedLanguageModel
 from saccade.text import MASK, SPECIAL_TOKENS, Tokenizer
 
-__all__ = ["HOLE", "Candidate", "FillOptions", "Filled", "Filler", "masked_tokens"]
+__all__ = ["HOLE", "FillOptions", "MaskedLanguageModelPredictor", "masked_tokens"]
 
 #: How a hidden token is written.
 HOLE = "[MASK]"
@@ -40,58 +35,6 @@ class FillOptions(Config):
     """What a masked language model returns."""
 
     n_best: int = Field(5, ge=1, le=1000, description="Candidates for each mask")
-
-
-class Candidate(NamedTuple):
-    """A token for a mask."""
-
-    id: int
-    token: str
-    probability: float
-
-
-@dataclass(frozen=True)
-class Filled(Answer):
-    """A text with its masks filled, each by its likeliest token, for itself."""
-
-    given: str
-    text: str
-    score: float  # the mean of the log-probabilities of the chosen tokens
-    tokens: list[str]  # the chosen tokens, one for each mask
-    ids: list[int] = field(repr=False)
-    candidates: list[list[Candidate]]  # for each mask, the likeliest first
-    look: Callable[[], View] = field(repr=False)
-    places: list[int]  # where the masks stand among the tokens
-    alternatives: list[Filled] = field(default_factory=list)
-
-    def record(self) -> dict[str, Any]:
-        return {
-            "given": self.given,
-            "text": self.text,
-            "score": self.score,
-            "masks": [
-                [{"token": one.token, "probability": one.probability} for one in some] for some in self.candidates
-            ],
-        }
-
-    @cached_property
-    def view(self) -> View:
-        return self.look()
-
-    def terminal(self) -> Iterator[RenderableType]:
-        yield Text(self.text, style="bold")
-        for number, some in enumerate(self.candidates, start=1):
-            named = ", ".join(f"{visible(one.token)} {100 * one.probability:.1f}%" for one in some)
-            yield Text(f"mask {number}: {named}")
-        seen, name = self.view, self.layer
-        rows, columns = (axis.labels(False) for axis in seen.axes(name))
-        weights = torch.stack([seen.one_row(name, place) for place in self.places]).cpu()
-        title = f"what the masks look at: {name}, mean of {seen.heads(name)} heads"
-        yield TerminalHeatmap(weights, [rows[place] for place in self.places], columns, title)
-
-    def figure(self, dark: bool) -> Figure:
-        drawn: Figure = self.view.figure("heatmap", name=self.layer, theme="dark" if dark else "light")
-        return drawn
 
 
 def masked_tokens(tokenizer: Tokenizer, text: str) -> tuple[list[int], list[int]]:
@@ -117,7 +60,7 @@ def masked_tokens(tokenizer: Tokenizer, text: str) -> tuple[list[int], list[int]
     return ids, places
 
 
-class Filler(Predictor):
+class MaskedLanguageModelPredictor(Predictor):
     """An opened masked language model. A mask is one token: where tokens are pieces of words, one piece."""
 
     options = FillOptions
@@ -126,7 +69,7 @@ class Filler(Predictor):
 
     def predict(
         self, inputs: Sequence[str], *, progress: Callable[[int], None] | None = None, **options: Any
-    ) -> list[Filled]:
+    ) -> list[MaskedLanguageModelAnswer]:
         """Each text with its masks filled. Where it has one mask, the other candidates are its ``alternatives``."""
         chosen = self.chosen(options)
         masked = [self._masked(given, number) for number, given in enumerate(inputs, start=1)]
@@ -138,7 +81,7 @@ class Filler(Predictor):
         return answers
 
     def token_scores(self, given: str, answer: Answer) -> list[float]:
-        assert isinstance(answer, Filled)
+        assert isinstance(answer, MaskedLanguageModelAnswer)
         ids, places = self._masked(given)
         found = self.task.log_probabilities(self.model, ids)
         return [float(found[place, id]) for place, id in zip(places, answer.ids, strict=True)]
@@ -157,16 +100,16 @@ class Filler(Predictor):
             )
         return ids, places
 
-    def _fill(self, given: str, ids: list[int], places: list[int], n_best: int) -> Filled:
+    def _fill(self, given: str, ids: list[int], places: list[int], n_best: int) -> MaskedLanguageModelAnswer:
         found = self.task.log_probabilities(self.model, ids)[places]
         candidates = [self._candidates(row, n_best) for row in found]
         look = partial(self._look, ids)
 
-        def filled(chosen: Sequence[Candidate], **more: Any) -> Filled:
+        def filled(chosen: Sequence[Candidate], **more: Any) -> MaskedLanguageModelAnswer:
             text = list(ids)
             for place, one in zip(places, chosen, strict=True):
                 text[place] = one.id
-            return Filled(
+            return MaskedLanguageModelAnswer(
                 given,
                 self.task.tokenizer.decode(text),
                 sum(math.log(max(one.probability, 1e-45)) for one in chosen) / len(chosen),

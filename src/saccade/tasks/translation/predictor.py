@@ -2,39 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property, partial
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import pairwise, takewhile
 from typing import Any, cast
 
 import torch
-from jaxtyping import Float
-from matplotlib.figure import Figure
-from rich.console import RenderableType
-from rich.text import Text
-from torch import Tensor
 
-from saccade.attention import Trace, watch
+from saccade.attention import watch
 from saccade.attention.watching.watch import Rows
 from saccade.decoding import Hypothesis, sequence_log_probabilities, token_log_probabilities
 from saccade.errors import OptionError
-from saccade.lens.figures.matrix import heatmap
-from saccade.lens.links import WordLink, hard_links, write_pharaoh
-from saccade.lens.terminal.heatmap import TerminalHeatmap
 from saccade.lens.view import View, view
-from saccade.lens.words import merge
 from saccade.tasks.base.answer import Answer
 from saccade.tasks.base.networks import Seq2Seq
 from saccade.tasks.base.predictor import Predictor
 from saccade.tasks.base.search import SearchOptions, search
 from saccade.tasks.base.workers import BATCH_TOKENS
 from saccade.tasks.translation.alignment import read_alignment
+from saccade.tasks.translation.answer import TranslationAnswer, TranslationAttention
 from saccade.tasks.translation.gold import GoldPair, spaced_words
 from saccade.tasks.translation.task import EncodedPair
-from saccade.text import END, SPECIAL_TOKENS, START, UNKNOWN, Encoding, Tokenizer
+from saccade.text import END, SPECIAL_TOKENS, UNKNOWN, Encoding, Tokenizer
 
-__all__ = ["Attention", "Translated", "Translator", "as_written"]
+__all__ = ["TranslationPredictor", "as_written"]
 
 #: Texts that are answered between two signs of progress.
 PIECE = 250
@@ -42,111 +33,7 @@ PIECE = 250
 UNKNOWN_MARK = "(?)"
 
 
-@dataclass(frozen=True)
-class Attention:
-    """What a model looked at while it read a source and made a target: one forced pass over both."""
-
-    source_tokens: list[str]  # with END
-    target_tokens: list[str]
-    source_words: list[int]  # the word that each token is a piece of
-    target_words: list[int]
-    source_spaced: list[int]  # the same for words as spaces separate them, without END
-    target_spaced: list[int]
-    traces: Mapping[str, Trace]  # every attention of the model, by name
-    pieces: Float[Tensor, "T S"] | None  # the alignment of tokens; None if the model attends to no source
-    layer: str | None  # where the alignment is read
-
-    @property
-    def words(self) -> tuple[list[str], list[str]]:
-        """The words of the target and of the source, as ``alignment`` has them: pieces joined."""
-        return _joined(self.target_tokens, self.target_words), _joined(self.source_tokens, self.source_words)
-
-    @cached_property
-    def alignment(self) -> Float[Tensor, "T S"] | None:
-        """How much each target word took from each source word: rows sum to 1."""
-        return None if self.pieces is None else merge(self.pieces, self.target_words, self.source_words)
-
-    @property
-    def links(self) -> frozenset[WordLink]:
-        """Each target word with its strongest source word, counted as in files of links: separated by spaces."""
-        if self.pieces is None:
-            return frozenset()
-        return hard_links(merge(self.pieces[:, :-1], self.target_spaced, self.source_spaced))
-
-    @cached_property
-    def view(self) -> View:
-        """Every attention with its tokens. The rows of a decoder are the tokens that it reads: first the start."""
-        if not self.traces:
-            raise OptionError("This model has no attention, so there is nothing to view.")
-        return view(
-            self.traces,
-            [SPECIAL_TOKENS[START], *self.target_tokens],
-            source_tokens=self.source_tokens,
-            words=[None, *self.target_words],
-            source_words=self.source_words,
-        )
-
-
-@dataclass(frozen=True)
-class Translated(Answer):
-    """An output, with its score and the tokens it is made of."""
-
-    source: str
-    text: str
-    score: float
-    log_probability: float
-    tokens: list[str]
-    finished: bool  # False: cut off at the longest length
-    ids: list[int] = field(repr=False)
-    look: Callable[[], Attention] = field(repr=False)
-    alternatives: list[Translated] = field(default_factory=list)
-
-    @cached_property
-    def attention(self) -> Attention:
-        return self.look()
-
-    @property
-    def view(self) -> View:
-        return self.attention.view
-
-    @property
-    def layer(self) -> str:
-        return self.attention.layer or self.view.names[-1]
-
-    @property
-    def links(self) -> str:
-        """The alignment's links of words separated by spaces, in Pharaoh's format."""
-        return write_pharaoh(self.attention.links)
-
-    @property
-    def scored_tokens(self) -> list[str]:
-        return [*self.tokens, *([SPECIAL_TOKENS[END]] if self.finished else [])]
-
-    def record(self) -> dict[str, Any]:
-        return {
-            "source": self.source,
-            "text": self.text,
-            "score": self.score,
-            "log_probability": self.log_probability,
-            "tokens": self.tokens,
-            "finished": self.finished,
-        }
-
-    def terminal(self) -> list[RenderableType]:
-        shown: list[RenderableType] = [Text(self.text)]
-        if self.attention.alignment is None:
-            return [*shown, "This model attends to no source: all it knows of it is one vector."]
-        rows, columns = self.attention.words
-        return [*shown, TerminalHeatmap(self.attention.alignment.float(), rows, columns)]
-
-    def figure(self, dark: bool) -> Figure | None:
-        if self.attention.alignment is None:
-            return None
-        rows, columns = self.attention.words
-        return heatmap(self.attention.alignment.float(), rows, columns, dark=dark)
-
-
-class Translator(Predictor):
+class TranslationPredictor(Predictor):
     """An opened model that turns one text into another."""
 
     options = SearchOptions
@@ -155,7 +42,7 @@ class Translator(Predictor):
 
     def predict(
         self, inputs: Sequence[str], *, progress: Callable[[int], None] | None = None, **options: Any
-    ) -> list[Translated]:
+    ) -> list[TranslationAnswer]:
         """The best answer to each text, in the order of the texts; ``alternatives`` holds the others.
 
         Options are those of ``saccade predict`` (beam, n_best, length_penalty, sample, tries, temperature, top_k,
@@ -164,7 +51,7 @@ class Translator(Predictor):
         chosen = self.chosen(options)
         encoded = self.task.source.encode_batch(list(inputs))
         sources = [[*encoding.ids, END] for encoding in encoded]
-        answers: list[Translated] = []
+        answers: list[TranslationAnswer] = []
         pieces = list(self._pieces(inputs, sources, chosen))
         for piece, found in zip(pieces, self._search(pieces), strict=True):
             answers += self._answers(piece, found)
@@ -199,7 +86,7 @@ class Translator(Predictor):
 
     def _answers(
         self, piece: tuple[Sequence[str], list[list[int]], SearchOptions], found: list[list[Hypothesis]]
-    ) -> list[Translated]:
+    ) -> list[TranslationAnswer]:
         texts, _, _ = piece
         hypotheses = iter(found)
         return [self._answer(text, next(hypotheses)) if text.strip() else self.given(text, "") for text in texts]
@@ -217,7 +104,7 @@ class Translator(Predictor):
             scores += found.tolist()
         return scores
 
-    def attention(self, source: str, target: str) -> Attention:
+    def attention(self, source: str, target: str) -> TranslationAttention:
         """What the model looks at when it reads this source and makes this target."""
         encoding = self.task.target.encode(target)
         tokens = as_written(target, encoding)
@@ -241,7 +128,7 @@ class Translator(Predictor):
         tokens = [*as_written(given, encoding), SPECIAL_TOKENS[END]]
         return view(seen, tokens, words=[*words, None])
 
-    def surest(self, given: str, **options: Any) -> Translated:
+    def best_answer(self, given: str, **options: Any) -> TranslationAnswer:
         chosen = self.chosen(options | {"sample": False})
         if not given.strip():
             return self.given(given, "")
@@ -251,7 +138,7 @@ class Translator(Predictor):
 
     @torch.inference_mode()
     def token_scores(self, given: str, answer: Answer) -> list[float]:
-        assert isinstance(answer, Translated)
+        assert isinstance(answer, TranslationAnswer)
         source = [*self.task.source.encode(given).ids, END]
         batch = self.task.forced([EncodedPair(source, answer.ids, GoldPair(given, "", 1))]).to(self.device)
         network = cast(Seq2Seq, self.model)
@@ -260,21 +147,21 @@ class Translator(Predictor):
         return scores if answer.finished else scores[:-1]
 
     def view_of(self, given: str, answer: Answer) -> View:
-        assert isinstance(answer, Translated)
+        assert isinstance(answer, TranslationAnswer)
         return self._look_at_output(given, answer.ids).view
 
-    def given(self, source: str, target: str) -> Translated:
+    def given(self, source: str, target: str) -> TranslationAnswer:
         """A given target as if it had been the answer, with its log-probability."""
         (log_probability,) = self.score([source], [target])
         encoding = self.task.target.encode(target)
         look = partial(self.attention, source, target)
-        return Translated(
+        return TranslationAnswer(
             source, target, log_probability, log_probability, encoding.tokens, True, ids=encoding.ids, look=look
         )
 
-    def _answer(self, text: str, hypotheses: Sequence[Hypothesis]) -> Translated:
+    def _answer(self, text: str, hypotheses: Sequence[Hypothesis]) -> TranslationAnswer:
         answers = [
-            Translated(
+            TranslationAnswer(
                 text,
                 self.task.target.decode(found.tokens),
                 found.score,
@@ -289,7 +176,7 @@ class Translator(Predictor):
         answers[0].alternatives.extend(answers[1:])
         return answers[0]
 
-    def _look_at_output(self, source: str, ids: list[int]) -> Attention:
+    def _look_at_output(self, source: str, ids: list[int]) -> TranslationAttention:
         """The tokens of an output need not be how its text would be cut: where they stand is how far the text is
         the same with those before them alone. A piece of a character adds nothing until it is whole."""
         text = self.task.target.decode(ids)
@@ -300,14 +187,14 @@ class Translator(Predictor):
     @torch.inference_mode()
     def _look(
         self, source: str, target_ids: list[int], target_tokens: list[str], target_spaced: list[int]
-    ) -> Attention:
+    ) -> TranslationAttention:
         encoding = self.task.source.encode(source)
         source_ids = [*encoding.ids, END]
         batch = self.task.forced([EncodedPair(source_ids, target_ids, GoldPair(source, "", 1))]).to(self.device)
         with watch(self.model) as seen:
             cast(Seq2Seq, self.model).features(batch.source, batch.source_lengths, batch.read)
         source_words = _words(self.task.source, encoding.ids)
-        return Attention(
+        return TranslationAttention(
             [*as_written(source, encoding), SPECIAL_TOKENS[END]],
             target_tokens,
             [*source_words, (source_words[-1] + 1 if source_words else 0)],
@@ -336,10 +223,3 @@ def _words(tokenizer: Tokenizer, ids: list[int]) -> list[int]:
 def _same(one: str, other: str) -> int:
     """How many characters two texts have in common, from the first on."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
-
-
-def _joined(tokens: list[str], words: list[int]) -> list[str]:
-    joined = [""] * (max(words, default=-1) + 1)
-    for token, word in zip(tokens, words, strict=True):
-        joined[word] += token
-    return [word.removeprefix("▁") or word for word in joined]

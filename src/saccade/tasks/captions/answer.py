@@ -1,0 +1,75 @@
+"""A caption, and the patches that each of its tokens looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from matplotlib.figure import Figure
+from rich.console import RenderableType
+from rich.text import Text
+
+from saccade.lens.figures.overlays import overlays
+from saccade.lens.images import Overlay
+from saccade.lens.terminal.images import TerminalImages
+from saccade.lens.view import View
+from saccade.models.captioner import CaptionerConfig
+from saccade.tasks.base.answer import Answer
+from saccade.tasks.base.image_input import GivenImage, shown_pixels
+from saccade.text import END, SPECIAL_TOKENS
+
+__all__ = ["CaptionsAnswer"]
+
+SPACE = "▁"  # before a word, as tokens show it
+
+
+@dataclass(frozen=True)
+class CaptionsAnswer(Answer):
+    """A text for an image, and what each of its tokens looked at."""
+
+    image: GivenImage = field(repr=False)
+    text: str
+    score: float  # log-probability / length^penalty
+    log_probability: float
+    tokens: list[str]
+    finished: bool  # False: cut off at the longest length
+    ids: list[int] = field(repr=False)
+    config: CaptionerConfig = field(repr=False)
+    look: Callable[[], View] = field(repr=False)
+    alternatives: list[CaptionsAnswer] = field(default_factory=list)
+
+    @cached_property
+    def view(self) -> View:
+        return self.look()
+
+    @property
+    def scored_tokens(self) -> list[str]:
+        return [*self.tokens, *([SPECIAL_TOKENS[END]] if self.finished else [])]
+
+    def record(self) -> dict[str, Any]:
+        return {
+            "image": self.image.where,
+            "text": self.text,
+            "score": self.score,
+            "log_probability": self.log_probability,
+            "tokens": self.tokens,
+            "finished": self.finished,
+        }
+
+    def looked_at(self, layer: str | None = None) -> list[Overlay]:
+        """For each token, the weights of the patches when it was written: the mean over the heads of a layer."""
+        first = int(self.config.pooling == "class")
+        weights = self.view.matrix(layer or self.layer)  # row t is of what was read when token t was written
+        return [
+            (token.removeprefix(SPACE) or token, row[first:].view(self.config.grid).numpy())
+            for token, row in zip(self.tokens, weights, strict=False)
+        ]
+
+    def terminal(self) -> list[RenderableType]:
+        images = TerminalImages([("image", shown_pixels(self.image.pixels))], self.looked_at())
+        return [Text(self.text), images]
+
+    def figure(self, dark: bool) -> Figure:
+        return overlays(shown_pixels(self.image.pixels), self.looked_at(), title=self.text, dark=dark)

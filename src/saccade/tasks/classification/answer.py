@@ -1,0 +1,117 @@
+"""The label of a text, and the words that decided it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from matplotlib.figure import Figure
+from rich.console import RenderableType
+from rich.text import Text
+
+from saccade.errors import OptionError
+from saccade.lens.colours import ramp, theme
+from saccade.lens.figures.bars import bars
+from saccade.lens.view import View
+from saccade.lens.words import visible
+from saccade.tasks.base.answer import Answer
+
+__all__ = ["POOLING", "ClassificationAnswer"]
+
+#: The attention of a classifier that pools by attention: one row over all tokens.
+POOLING = "pooling"
+
+LEFT_OUT = "log-odds that the label loses without the word"
+
+#: Of the words that decided: how many are named, and how many are drawn.
+NAMED, DRAWN = 3, 40
+
+
+@dataclass(frozen=True)
+class ClassificationAnswer(Answer):
+    """A label for a text; ``score`` is its probability. An empty text has none."""
+
+    source: str
+    text: str  # the label
+    score: float
+    probabilities: dict[str, float]  # of each label, the likeliest first
+    look: Callable[[], View] = field(repr=False)
+    leave_out: Callable[[], list[tuple[str, float]]] = field(repr=False)
+
+    @property
+    def tokens(self) -> list[str]:  # type: ignore[override]
+        return [self.text] if self.text else []
+
+    def record(self) -> dict[str, Any]:
+        probabilities = {name: round(one, 6) for name, one in self.probabilities.items()}
+        return {"source": self.source, "label": self.text, "probabilities": probabilities}
+
+    @cached_property
+    def view(self) -> View:
+        return self.look()
+
+    @property
+    def layer(self) -> str:
+        names = self.view.names
+        return POOLING if POOLING in names else names[-1]
+
+    @cached_property
+    def pools(self) -> bool:
+        """Whether an attention takes the words together, so that its weights are their shares in the decision."""
+        try:
+            return POOLING in self.view.names
+        except OptionError:
+            return False
+
+    @cached_property
+    def deciding(self) -> list[tuple[str, float]]:
+        """Each word in its order, with its share in the decision.
+
+        Where no attention pools the text: with how much the log-odds of the label fall when the word is left out.
+        """
+        if not self.pools:
+            return self.leave_out()
+        weights = self.view.matrix(POOLING, "mean", words=True)[0].tolist()
+        return list(zip(self.view.columns[POOLING].joined, weights, strict=True))
+
+    def terminal(self) -> Iterator[RenderableType]:
+        for name, probability in self.probabilities.items():
+            style = "bold" if name == self.text else ""
+            yield Text(f"{name}  {100 * probability:.1f}%", style=style)
+        if not self.text:
+            return
+        try:
+            words = self.deciding
+        except OptionError as error:
+            yield Text(str(error))
+            return
+        yield _marked(words)
+        strongest = sorted(words, key=lambda pair: -pair[1])[:NAMED]
+        named = ", ".join(f"{visible(word)} {weight:.2f}" for word, weight in strongest)
+        yield Text(f"decided most: {named}" + ("" if self.pools else f" ({LEFT_OUT})"))
+
+    def figure(self, dark: bool) -> Figure:
+        """The words that decided as bars, in their order; of a long text the strongest."""
+        words = self.deciding
+        least = sorted((weight for _, weight in words), reverse=True)[:DRAWN][-1]
+        shown = [(word, weight) for word, weight in words if weight >= least][:DRAWN]
+        title = f"{self.text}, {100 * self.score:.1f}%: what decided"
+        most = 1.0 if self.pools else max(1e-9, *(weight for _, weight in shown), 0.0)
+        values = [max(0.0, weight) / most for _, weight in shown]
+        caption = None if self.pools else f"1 is {most:.2f}: {LEFT_OUT}"
+        return bars([word for word, _ in shown], values, title=title, caption=caption, dark=dark)
+
+
+def _marked(words: Sequence[tuple[str, float]]) -> Text:
+    """The text, each word on the shade of its weight; the strongest underlined."""
+    highest = max(weight for _, weight in words)
+    text = Text()
+    for word, weight in words:
+        share = 0.75 * max(0.0, weight) / highest if highest > 0 else 0.0
+        red, green, blue = (round(255 * part) for part in ramp(share).tolist())
+        ink = theme().background if share > 0.4 else theme().text
+        style = f"{ink} on rgb({red},{green},{blue})" + (" underline bold" if weight == highest else "")
+        text.append(visible(word), style=style).append(" ")
+    return text

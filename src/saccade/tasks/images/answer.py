@@ -1,0 +1,65 @@
+"""The class of an image, and the patches it was read from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from matplotlib.figure import Figure
+from rich.console import RenderableType
+from rich.text import Text
+
+from saccade.lens.figures.overlays import overlays
+from saccade.lens.terminal.images import TerminalImages
+from saccade.lens.view import View
+from saccade.models import VisionConfig
+from saccade.tasks.base.answer import Answer
+from saccade.tasks.base.image_input import GivenImage, shown_pixels
+from saccade.tasks.images.task import patch_flow
+
+__all__ = ["ImagesAnswer"]
+
+#: Classes that are printed with their probabilities.
+SHOWN = 5
+
+
+@dataclass(frozen=True)
+class ImagesAnswer(Answer):
+    """A class, how sure the model is of each, and what it looked at."""
+
+    image: GivenImage = field(repr=False)
+    text: str
+    score: float  # the probability of the class
+    probabilities: dict[str, float]  # of all classes, the surest first
+    config: VisionConfig = field(repr=False)
+    look: Callable[[], View] = field(repr=False)
+
+    @property
+    def tokens(self) -> list[str]:  # type: ignore[override]
+        return [self.text]
+
+    @cached_property
+    def view(self) -> View:
+        return self.look()
+
+    def record(self) -> dict[str, Any]:
+        return {"image": self.image.where, "label": self.text, "probabilities": self.probabilities}
+
+    def terminal(self) -> list[RenderableType]:
+        surest = list(self.probabilities.items())[:SHOWN]
+        lines = "\n".join(f"{label}  {probability:.3f}" for label, probability in surest)
+        flow = patch_flow(self.view, self.config).numpy()
+        pixels = shown_pixels(self.image.pixels)
+        return [Text(lines), TerminalImages([("image", pixels)], [("looked at", flow)])]
+
+    def figure(self, dark: bool) -> Figure:
+        """The image, how much of each patch reached the answer, and each layer's attention to the patches."""
+        first = int(self.config.pooling == "class")
+        shown = [("all layers (rollout)", patch_flow(self.view, self.config).numpy())]
+        for name in self.view.names:
+            weights = self.view.one_row(name, 0) if first else self.view.matrix(name).mean(dim=0)
+            shown.append((name, weights[first:].view(self.config.grid).numpy()))
+        title = f"{self.text}  {self.score:.3f}"
+        return overlays(shown_pixels(self.image.pixels), shown, title=title, dark=dark)

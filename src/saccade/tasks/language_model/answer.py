@@ -1,0 +1,77 @@
+"""A text that continues a prompt."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from matplotlib.figure import Figure
+from rich.console import RenderableType
+from rich.text import Text
+
+from saccade.errors import OptionError
+from saccade.lens.terminal.heatmap import TerminalHeatmap
+from saccade.lens.view import View
+from saccade.tasks.base.answer import Answer
+
+__all__ = ["LanguageModelAnswer"]
+
+#: Rows of the picture in the terminal: the last tokens that were written.
+SHOWN_ROWS = 30
+
+
+@dataclass(frozen=True)
+class LanguageModelAnswer(Answer):
+    """A text that goes on from a prompt."""
+
+    prompt: str
+    text: str  # without the prompt
+    score: float  # the mean of the log-probabilities
+    tokens: list[str]
+    log_probabilities: list[float]
+    finished: bool  # ended by the model or by a stop string; False: cut off
+    ids: list[int] = field(repr=False)
+    look: Callable[[], View] = field(repr=False)
+    alternatives: list[LanguageModelAnswer] = field(default_factory=list)
+
+    @property
+    def log_probability(self) -> float:
+        return sum(self.log_probabilities)
+
+    def record(self) -> dict[str, Any]:
+        return {
+            "prompt": self.prompt,
+            "text": self.text,
+            "score": self.score,
+            "log_probability": self.log_probability,
+            "tokens": self.tokens,
+            "log_probabilities": self.log_probabilities,
+            "finished": self.finished,
+        }
+
+    @cached_property
+    def view(self) -> View:
+        """One forced pass over prompt and text. A row is a token that is read, before the next one is chosen."""
+        return self.look()
+
+    def terminal(self) -> Iterator[RenderableType]:
+        yield Text.assemble((self.prompt, "bold"), self.text)
+        mean = math.exp(-self.score) if self.tokens else math.nan
+        yield Text(f"perplexity of its own {len(self.tokens)} tokens {mean:.2f}")
+        try:
+            seen, name = self.view, self.layer
+        except OptionError as error:
+            yield Text(str(error))
+            return
+        rows, columns = (axis.labels(False) for axis in seen.axes(name))
+        first = max(0, len(rows) - SHOWN_ROWS)
+        tile = seen.tile(name, "mean", range(first, len(rows)), range(len(columns)))
+        said = f"{name}, mean of {seen.heads(name)} heads" + (f", the last {SHOWN_ROWS} tokens" if first else "")
+        yield TerminalHeatmap(tile.cpu(), rows[first:], columns, said)
+
+    def figure(self, dark: bool) -> Figure:
+        drawn: Figure = self.view.figure("heatmap", name=self.layer, theme="dark" if dark else "light")
+        return drawn

@@ -1,0 +1,72 @@
+"""A text with its masks filled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import torch
+from matplotlib.figure import Figure
+from rich.console import RenderableType
+from rich.text import Text
+
+from saccade.lens.terminal.heatmap import TerminalHeatmap
+from saccade.lens.view import View
+from saccade.lens.words import visible
+from saccade.tasks.base.answer import Answer
+
+__all__ = ["Candidate", "MaskedLanguageModelAnswer"]
+
+
+class Candidate(NamedTuple):
+    """A token for a mask."""
+
+    id: int
+    token: str
+    probability: float
+
+
+@dataclass(frozen=True)
+class MaskedLanguageModelAnswer(Answer):
+    """A text with its masks filled, each by its likeliest token, for itself."""
+
+    given: str
+    text: str
+    score: float  # the mean of the log-probabilities of the chosen tokens
+    tokens: list[str]  # the chosen tokens, one for each mask
+    ids: list[int] = field(repr=False)
+    candidates: list[list[Candidate]]  # for each mask, the likeliest first
+    look: Callable[[], View] = field(repr=False)
+    places: list[int]  # where the masks stand among the tokens
+    alternatives: list[MaskedLanguageModelAnswer] = field(default_factory=list)
+
+    def record(self) -> dict[str, Any]:
+        return {
+            "given": self.given,
+            "text": self.text,
+            "score": self.score,
+            "masks": [
+                [{"token": one.token, "probability": one.probability} for one in some] for some in self.candidates
+            ],
+        }
+
+    @cached_property
+    def view(self) -> View:
+        return self.look()
+
+    def terminal(self) -> Iterator[RenderableType]:
+        yield Text(self.text, style="bold")
+        for number, some in enumerate(self.candidates, start=1):
+            named = ", ".join(f"{visible(one.token)} {100 * one.probability:.1f}%" for one in some)
+            yield Text(f"mask {number}: {named}")
+        seen, name = self.view, self.layer
+        rows, columns = (axis.labels(False) for axis in seen.axes(name))
+        weights = torch.stack([seen.one_row(name, place) for place in self.places]).cpu()
+        title = f"what the masks look at: {name}, mean of {seen.heads(name)} heads"
+        yield TerminalHeatmap(weights, [rows[place] for place in self.places], columns, title)
+
+    def figure(self, dark: bool) -> Figure:
+        drawn: Figure = self.view.figure("heatmap", name=self.layer, theme="dark" if dark else "light")
+        return drawn

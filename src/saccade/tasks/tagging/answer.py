@@ -1,0 +1,94 @@
+"""The words of a text with a label each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from jaxtyping import Float
+from matplotlib.figure import Figure
+from rich.console import RenderableType
+from rich.text import Text
+from torch import Tensor
+
+from saccade.errors import OptionError
+from saccade.lens.figures.canvas import label
+from saccade.lens.figures.matrix import draw_matrix
+from saccade.lens.figures.panel import Scale, places
+from saccade.lens.terminal import views as view_terminal
+from saccade.lens.view import View
+from saccade.lens.words import visible
+from saccade.tasks.base.answer import Answer
+
+__all__ = ["TaggingAnswer"]
+
+#: A label whose probability is below this for every word is left out of the picture.
+LEAST_SHOWN = 0.01
+
+_COLOURS = ("cyan", "green", "magenta", "yellow", "blue", "red", "bright_cyan", "bright_green", "bright_magenta")
+
+
+@dataclass(frozen=True)
+class TaggingAnswer(Answer):
+    """The words of a text with a label each; ``score`` is the log-probability of all labels together."""
+
+    words: list[str]
+    tokens: list[str]  # the labels
+    probabilities: list[float]  # of each label
+    score: float
+    labels: list[str] = field(repr=False)  # all that there are
+    every: Float[Tensor, "N L"] = field(repr=False)  # the probability of each of them, for each word
+    look: Callable[[], View] = field(repr=False)
+
+    @property
+    def text(self) -> str:  # type: ignore[override]
+        return " ".join(f"{word}/{tag}" for word, tag in zip(self.words, self.tokens, strict=True))
+
+    @property
+    def scored_tokens(self) -> list[str]:
+        return [f"{word}/{tag}" for word, tag in zip(self.words, self.tokens, strict=True)]
+
+    def record(self) -> dict[str, Any]:
+        return {
+            "text": self.text,
+            "words": self.words,
+            "labels": self.tokens,
+            "probabilities": [round(one, 6) for one in self.probabilities],
+            "score": self.score,
+        }
+
+    @cached_property
+    def view(self) -> View:
+        return self.look()
+
+    def terminal(self) -> Iterator[RenderableType]:
+        shown = Text()
+        for word, tag, probability in zip(self.words, self.tokens, self.probabilities, strict=True):
+            style = _COLOURS[self.labels.index(tag) % len(_COLOURS)]
+            shown.append(visible(word)).append(f"/{tag}", style=style)
+            shown.append(" " if probability >= 0.9 else f"({100 * probability:.0f}%) ")
+        yield shown
+        if not self.words:
+            return
+        try:
+            names = self.view.names
+        except OptionError as error:
+            yield Text(str(error))
+        else:
+            yield view_terminal.heatmap(self.view, names[-1], words=True)
+
+    def figure(self, dark: bool) -> Figure:
+        """The probability of each label for each word."""
+        if not self.words:
+            raise OptionError("There are no words, so there is no picture of them.")
+        likely = (self.every >= LEAST_SHOWN).any(dim=0).nonzero().flatten().tolist()
+        return draw_matrix(
+            self.every[:, likely].double().numpy(),
+            places([label(word) for word in self.words]),
+            places([label(self.labels[number]) for number in likely]),
+            Scale(name="probability"),
+            title="how likely each label is",
+            dark=dark,
+        )

@@ -1,0 +1,137 @@
+"""A translation, and the attention behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from jaxtyping import Float
+from matplotlib.figure import Figure
+from rich.console import RenderableType
+from rich.text import Text
+from torch import Tensor
+
+from saccade.attention import Trace
+from saccade.errors import OptionError
+from saccade.lens.figures.matrix import heatmap
+from saccade.lens.links import WordLink, hard_links, write_pharaoh
+from saccade.lens.terminal.heatmap import TerminalHeatmap
+from saccade.lens.view import View, view
+from saccade.lens.words import merge
+from saccade.tasks.base.answer import Answer
+from saccade.text import END, SPECIAL_TOKENS, START
+
+__all__ = ["TranslationAnswer", "TranslationAttention"]
+
+
+@dataclass(frozen=True)
+class TranslationAttention:
+    """What a model looked at while it read a source and made a target: one forced pass over both."""
+
+    source_tokens: list[str]  # with END
+    target_tokens: list[str]
+    source_words: list[int]  # the word that each token is a piece of
+    target_words: list[int]
+    source_spaced: list[int]  # the same for words as spaces separate them, without END
+    target_spaced: list[int]
+    traces: Mapping[str, Trace]  # every attention of the model, by name
+    pieces: Float[Tensor, "T S"] | None  # the alignment of tokens; None if the model attends to no source
+    layer: str | None  # where the alignment is read
+
+    @property
+    def words(self) -> tuple[list[str], list[str]]:
+        """The words of the target and of the source, as ``alignment`` has them: pieces joined."""
+        return _joined(self.target_tokens, self.target_words), _joined(self.source_tokens, self.source_words)
+
+    @cached_property
+    def alignment(self) -> Float[Tensor, "T S"] | None:
+        """How much each target word took from each source word: rows sum to 1."""
+        return None if self.pieces is None else merge(self.pieces, self.target_words, self.source_words)
+
+    @property
+    def links(self) -> frozenset[WordLink]:
+        """Each target word with its strongest source word, counted as in files of links: separated by spaces."""
+        if self.pieces is None:
+            return frozenset()
+        return hard_links(merge(self.pieces[:, :-1], self.target_spaced, self.source_spaced))
+
+    @cached_property
+    def view(self) -> View:
+        """Every attention with its tokens. The rows of a decoder are the tokens that it reads: first the start."""
+        if not self.traces:
+            raise OptionError("This model has no attention, so there is nothing to view.")
+        return view(
+            self.traces,
+            [SPECIAL_TOKENS[START], *self.target_tokens],
+            source_tokens=self.source_tokens,
+            words=[None, *self.target_words],
+            source_words=self.source_words,
+        )
+
+
+@dataclass(frozen=True)
+class TranslationAnswer(Answer):
+    """An output, with its score and the tokens it is made of."""
+
+    source: str
+    text: str
+    score: float
+    log_probability: float
+    tokens: list[str]
+    finished: bool  # False: cut off at the longest length
+    ids: list[int] = field(repr=False)
+    look: Callable[[], TranslationAttention] = field(repr=False)
+    alternatives: list[TranslationAnswer] = field(default_factory=list)
+
+    @cached_property
+    def attention(self) -> TranslationAttention:
+        return self.look()
+
+    @property
+    def view(self) -> View:
+        return self.attention.view
+
+    @property
+    def layer(self) -> str:
+        return self.attention.layer or self.view.names[-1]
+
+    @property
+    def links(self) -> str:
+        """The alignment's links of words separated by spaces, in Pharaoh's format."""
+        return write_pharaoh(self.attention.links)
+
+    @property
+    def scored_tokens(self) -> list[str]:
+        return [*self.tokens, *([SPECIAL_TOKENS[END]] if self.finished else [])]
+
+    def record(self) -> dict[str, Any]:
+        return {
+            "source": self.source,
+            "text": self.text,
+            "score": self.score,
+            "log_probability": self.log_probability,
+            "tokens": self.tokens,
+            "finished": self.finished,
+        }
+
+    def terminal(self) -> list[RenderableType]:
+        shown: list[RenderableType] = [Text(self.text)]
+        if self.attention.alignment is None:
+            return [*shown, "This model attends to no source: all it knows of it is one vector."]
+        rows, columns = self.attention.words
+        return [*shown, TerminalHeatmap(self.attention.alignment.float(), rows, columns)]
+
+    def figure(self, dark: bool) -> Figure | None:
+        if self.attention.alignment is None:
+            return None
+        rows, columns = self.attention.words
+        return heatmap(self.attention.alignment.float(), rows, columns, dark=dark)
+
+
+def _joined(tokens: list[str], words: list[int]) -> list[str]:
+    joined = [""] * (max(words, default=-1) + 1)
+    for token, word in zip(tokens, words, strict=True):
+        joined[word] += token
+    return [word.removeprefix("▁") or word for word in joined]
