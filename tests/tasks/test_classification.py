@@ -94,7 +94,7 @@ def test_scores_with_calibration() -> None:
     assert found.scores == {"accuracy": 50.0, "macro_f1": 50.0, "calibration_error": pytest.approx(25.0)}
     assert set(found.figures) == {"confusion", "reliability"}
     assert all(draw(dark).axes for draw in found.figures.values() for dark in (False, True))
-    validated = task.validate(model, task.encode(train), limit=1, batch_tokens=9, tick=lambda: None)
+    validated = task.validate(model, task.encode(train), batch_tokens=9, tick=lambda: None)
     assert validated["loss"] == pytest.approx((2 * math.log(4 / 3) + 2 * math.log(4)) / 4)
 
 
@@ -149,8 +149,8 @@ def test_a_table_is_asked_for_its_texts_and_any_other_file_for_its_lines(
 ) -> None:
     for name in ("a.csv", "a.txt"):
         (tmp_path / name).write_text("label,text\nbad,great film\n")
-    assert classifier.read_file(tmp_path / "a.csv") == ["great film"]
-    assert classifier.read_file(tmp_path / "a.txt") == ["label,text", "bad,great film"]
+    assert classifier.read_file(tmp_path / "a.csv")[0] == ["great film"]
+    assert classifier.read_file(tmp_path / "a.txt")[0] == ["label,text", "bad,great film"]
     (tmp_path / "a.csv").write_text("y,review\nbad,great film\n")
     with pytest.raises(FileError, match=r"line 1: there is no column named 'text'; the line has: 'y', 'review'\."):
         classifier.read_file(tmp_path / "a.csv")

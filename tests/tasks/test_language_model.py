@@ -149,7 +149,7 @@ class Uniform(nn.Module):
 def test_scores_of_a_model_that_knows_nothing(tmp_path: Path, batch_tokens: int) -> None:
     task, splits = prepared(tmp_path, context=7)
     for part in (splits.train, splits.validation):
-        scores = task.validate(Uniform(8), task.encode(part), limit=1, batch_tokens=batch_tokens, tick=lambda: None)
+        scores = task.validate(Uniform(8), task.encode(part), batch_tokens=batch_tokens, tick=lambda: None)
         assert scores == pytest.approx({"loss": math.log(8), "perplexity": 8.0, "bits": 3.0})
 
 
@@ -157,7 +157,7 @@ def test_bits_are_of_characters_whatever_a_token_is(tmp_path: Path) -> None:
     table = TextData.read({"text": write(tmp_path / "a.txt", "é" * 40), "validation": 0.5}, "here")
     splits = LanguageModel.read(table, seed=1)
     task = LanguageModel.prepare({"data": table, "text": LanguageModelText(kind="byte", context=4)}, splits.train)
-    scores = task.validate(Uniform(4), task.encode(splits.validation), limit=1, batch_tokens=64, tick=lambda: None)
+    scores = task.validate(Uniform(4), task.encode(splits.validation), batch_tokens=64, tick=lambda: None)
     assert scores["bits"] == pytest.approx(2 * 39 / 19)  # 39 bytes of 2 bits; the first character is not predicted
 
 
@@ -211,7 +211,7 @@ def test_a_small_model_learns_the_text(tmp_path: Path, kind: str) -> None:
     groups = trainer.groups()
     for _ in range(150):
         trainer.update(next(groups))
-    scores = task.validate(model.eval(), validation, limit=1, batch_tokens=64, tick=lambda: None)
+    scores = task.validate(model.eval(), validation, batch_tokens=64, tick=lambda: None)
     assert scores["bits"] < 0.4
     found = task.evaluate(model, validation, None, tick=lambda: None)
     assert found.scores == pytest.approx(scores)

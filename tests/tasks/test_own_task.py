@@ -146,7 +146,7 @@ class Largest(Task):
         return Loss(F.cross_entropy(model(batch.digits), batch.digits.amax(dim=1), reduction="sum"), len(batch.digits))
 
     def validate(
-        self, model: nn.Module, examples: Sequence[Digits], *, limit: int, batch_tokens: int, tick: Tick
+        self, model: nn.Module, examples: Sequence[Digits], *, batch_tokens: int, tick: Tick
     ) -> dict[str, float]:
         with torch.inference_mode():
             batch = self.batch(examples)
@@ -157,7 +157,7 @@ class Largest(Task):
             }
 
     def evaluate(self, model: nn.Module, examples: Sequence[Digits], options: Any, *, tick: Tick) -> Evaluation:
-        return Evaluation(self.validate(model, examples, limit=0, batch_tokens=0, tick=tick))
+        return Evaluation(self.validate(model, examples, batch_tokens=0, tick=tick))
 
     def probe(self, model: nn.Module, example: Digits) -> Probe:
         with torch.inference_mode():
@@ -195,7 +195,7 @@ class LargestAnswer(Answer):
 
 
 class LargestPredictor(Predictor):
-    def predict(
+    def _predict(
         self, inputs: Sequence[str], *, progress: Callable[[int], None] | None = None, **options: Any
     ) -> list[Answer]:
         self.chosen(options)

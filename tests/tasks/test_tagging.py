@@ -103,7 +103,7 @@ def test_spans_are_scored_where_labels_are_those_of_spans() -> None:
     train = [sentence("a b c", "B-P I-P O")]
     task = tagging(train, metric="span_f1")
     model = Fixed([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, 1.0]])  # B-P O O: the span is too short
-    scores = task.validate(model, task.encode(train), limit=1, batch_tokens=9, tick=lambda: None)
+    scores = task.validate(model, task.encode(train), batch_tokens=9, tick=lambda: None)
     assert scores["span_f1"] == 0.0
     assert scores["accuracy"] == pytest.approx(100 * 2 / 3)
     with pytest.raises(OptionError, match=r"span_f1 is for labels such as B-X, I-X and O; these are X, Y"):
@@ -174,7 +174,7 @@ def test_words_can_be_given_as_they_are(tagger: TaggingPredictor) -> None:
 def test_the_words_of_a_conllu_file_are_taken_as_they_are(tagger: TaggingPredictor, tmp_path: Path) -> None:
     (tmp_path / "a.conllu").write_text("1\tthe\t_\tX" + "\t_" * 6 + "\n2\tdofi.\t_\tX" + "\t_" * 6 + "\n")
     (tmp_path / "a.txt").write_text("the dofi.\n")
-    words, texts = (tagger.read_file(tmp_path / name) for name in ("a.conllu", "a.txt"))
+    words, texts = (tagger.read_file(tmp_path / name)[0] for name in ("a.conllu", "a.txt"))
     assert [answer.words for answer in tagger.predict(words)] == [["the", "dofi."]]
     assert [answer.words for answer in tagger.predict(texts)] == [["the", "dofi", "."]]
 

@@ -132,6 +132,11 @@ class Session:
             trainer = self._trainer(task, train, validation)
             listener = _Recorder(self, trainer, validation[0])
             self.display.model(trainer.model, self.recipe, trainer.progress.step)
+            if len(trainer.sample) < len(validation):
+                self.display.say(
+                    f"While training, scores are on {len(trainer.sample):,} of the {len(validation):,} validation "
+                    "examples, drawn once with training.seed (training.validation_sentences says how many)."
+                )
             try:
                 trainer.run(interrupt.check, listener)
             except Stopped:
@@ -253,6 +258,8 @@ class Session:
         found = task.evaluate(model, held_out, self.recipe.decoding, tick=check)
         result = {
             "part": "test" if test else "validation",
+            "examples": len(held_out),
+            "of": len(held_out),
             "scores": found.scores,
             "kinds": found.kinds,
             "steps": trainer.progress.step,
@@ -316,7 +323,9 @@ class _Recorder:
         if session.recipe.training.final == "average":
             session.averages.save(progress.step, unshared(model), {})
         if improved or session.recipe.training.final != "best":
-            session.write_model(model, task, {"part": "validation", "scores": progress.scores, "steps": progress.step})
+            sizes = {"examples": len(self.trainer.sample), "of": len(self.trainer.validation)}
+            result = {"part": "validation", **sizes, "scores": progress.scores, "steps": progress.step}
+            session.write_model(model, task, result)
         session.display.validated(progress, improved, probe)
 
     def save(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -73,6 +74,8 @@ class Trainer:
         self.validation = validation
         self.settings = settings
         self.device = device
+        #: What a validation scores: a sample where that takes a search, drawn once so that scores can be compared.
+        self.sample = _drawn(validation, settings) if task.searches else validation
         self.progress = Progress()
         self._lengths = task.lengths(train)
         for part in (self._lengths, task.lengths(validation)):
@@ -170,8 +173,7 @@ class Trainer:
         with self._judged_weights():
             scores = self.task.validate(
                 self.model,
-                self.validation,
-                limit=settings.validation_sentences,
+                self.sample,
                 batch_tokens=settings.batch_tokens,
                 tick=check,
             )
@@ -248,6 +250,12 @@ def _optimizer(names: dict[str, nn.Parameter], settings: TrainingSettings) -> to
         eps=1e-9,
         fused=True,
     )
+
+
+def _drawn(examples: Sequence[Any], settings: TrainingSettings) -> Sequence[Any]:
+    """As many as the settings say, in their order. The first ones would not do: files are sorted, often by length."""
+    count = min(settings.validation_sentences, len(examples))
+    return [examples[i] for i in sorted(random.Random(settings.seed).sample(range(len(examples)), count))]
 
 
 def _kind(device: str) -> str:

@@ -75,6 +75,7 @@ class Autoencoder(Task):
         if metric not in medium.scores:
             raise OptionError(f"metric = {metric!r} is of texts; of images there is {', '.join(medium.scores)}.")
         self.medium = medium
+        self.searches = isinstance(medium, TextMedium)
         self.metric = metric
         self.kept = kept
 
@@ -168,17 +169,15 @@ class Autoencoder(Task):
         return self.medium.loss(model, batch, label_smoothing)
 
     @torch.inference_mode()
-    def validate(
-        self, model: nn.Module, examples: Sequence[Any], *, limit: int, batch_tokens: int, tick: Tick
-    ) -> dict[str, float]:
+    def validate(self, model: nn.Module, examples: Sequence[Any], *, batch_tokens: int, tick: Tick) -> dict[str, float]:
         loss = self.medium.mean_loss(model, examples, batch_tokens, tick)
         if not math.isfinite(loss):  # a network of NaN finds nothing
             return dict.fromkeys(self.medium.scores, math.nan)
-        return {"loss": loss, **self.medium.judge(model, examples[:limit], tick)}
+        return {"loss": loss, **self.medium.judge(model, examples, tick)}
 
     def evaluate(self, model: nn.Module, examples: Sequence[Any], options: Any, *, tick: Tick) -> Evaluation:
         longest = int(self.lengths(examples).max(initial=1))
-        scores = self.validate(model, examples, limit=len(examples), batch_tokens=max(4096, longest), tick=tick)
+        scores = self.validate(model, examples, batch_tokens=max(4096, longest), tick=tick)
         return Evaluation(scores)
 
     @torch.inference_mode()

@@ -15,6 +15,8 @@ def model_readme(bundle: Bundle, recipe: dict[str, Any], result: dict[str, Any])
     origin = recipe["data"].get("builtin") or ", ".join(origins)
     parameters = sum(parameter.numel() for parameter in bundle.model.parameters())
     rows = [f"| {name} | {value:.2f} |" for name, value in result["scores"].items()]
+    scored, of = result["examples"], result["of"]
+    sample = f"all {of:,}" if scored == of else f"a sample of {scored:,} of the {of:,}"
     lines = [
         f"# {bundle.task.name}: {bundle.task.about}",
         "",
@@ -25,6 +27,8 @@ def model_readme(bundle: Bundle, recipe: dict[str, Any], result: dict[str, Any])
         "- command: `saccade train recipe.toml` with the `recipe.toml` beside this file",
         "",
         f"## Scores on the {result['part']} part",
+        "",
+        f"On {sample} examples.",
         "",
         "| score | value |",
         "|---|---|",

@@ -120,6 +120,7 @@ class Bundle:
     config: Config
     model: nn.Module
     decoding: Config
+    data: Mapping[str, Any] = field(default_factory=dict)  # the [data] table of the recipe that it was trained by
 
 
 class Task(ABC):
@@ -141,6 +142,7 @@ class Task(ABC):
     begun_defaults: ClassVar[Mapping[str, Any]] = {}  # of [model], where a run begins from a model of another task
 
     metric: str  # the score that decides which model is best
+    searches: bool = False  # whether answers take a search, so that validations while training score a sample
 
     # --- before there is a task: files ---
 
@@ -241,10 +243,8 @@ class Task(ABC):
         """What training makes smaller."""
 
     @abstractmethod
-    def validate(
-        self, model: nn.Module, examples: Sequence[Any], *, limit: int, batch_tokens: int, tick: Tick
-    ) -> dict[str, float]:
-        """The scores of a model on held-out examples, ``metric`` among them; ``limit`` bounds what is slow."""
+    def validate(self, model: nn.Module, examples: Sequence[Any], *, batch_tokens: int, tick: Tick) -> dict[str, float]:
+        """The scores of a model on these held-out examples, ``metric`` among them."""
 
     @abstractmethod
     def evaluate(self, model: nn.Module, examples: Sequence[Any], options: Any, *, tick: Tick) -> Evaluation:

@@ -100,6 +100,7 @@ class Captions(Task):
 
     name = "captions"
     about = "an image gets a text"
+    searches = True
     metrics = ("exact", "bleu", "chrf", "loss")
     settings: ClassVar = {
         "data": CaptionData,
@@ -215,7 +216,7 @@ class Captions(Task):
 
     @torch.inference_mode()
     def validate(
-        self, model: nn.Module, examples: Sequence[EncodedCaption], *, limit: int, batch_tokens: int, tick: Tick
+        self, model: nn.Module, examples: Sequence[EncodedCaption], *, batch_tokens: int, tick: Tick
     ) -> dict[str, float]:
         total, count = 0.0, 0
         for part in plan_batches(self.lengths(examples), max_tokens=batch_tokens, seed=0, epoch=0, shuffle=False):
@@ -224,7 +225,7 @@ class Captions(Task):
             total, count = total + float(loss.total), count + loss.count
         if not math.isfinite(total):  # a network of NaN finds nothing
             return dict.fromkeys(self.metrics, math.nan)
-        return {"loss": total / count} | self._text_scores(model, examples[:limit], CaptionOptions(beam=1), tick)
+        return {"loss": total / count} | self._text_scores(model, examples, CaptionOptions(beam=1), tick)
 
     def evaluate(
         self, model: nn.Module, examples: Sequence[EncodedCaption], options: CaptionOptions, *, tick: Tick

@@ -245,7 +245,7 @@ class Classification(Task):
         return found
 
     def validate(
-        self, model: nn.Module, examples: Sequence[EncodedText], *, limit: int, batch_tokens: int, tick: Tick
+        self, model: nn.Module, examples: Sequence[EncodedText], *, batch_tokens: int, tick: Tick
     ) -> dict[str, float]:
         found = self.probabilities(model, examples, batch_tokens, tick)
         truth = torch.tensor([one.label for one in examples])

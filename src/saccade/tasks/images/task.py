@@ -201,7 +201,7 @@ class Images(Task):
         return Loss(total, batch.count)
 
     def validate(
-        self, model: nn.Module, examples: Sequence[EncodedImage], *, limit: int, batch_tokens: int, tick: Tick
+        self, model: nn.Module, examples: Sequence[EncodedImage], *, batch_tokens: int, tick: Tick
     ) -> dict[str, float]:
         """On all images: no search makes them slow."""
         scores, _ = self._score(model, examples, tick)

@@ -208,7 +208,7 @@ class LanguageModel(Task):
 
     @torch.inference_mode()
     def validate(
-        self, model: nn.Module, examples: Sequence[Window], *, limit: int, batch_tokens: int, tick: Tick
+        self, model: nn.Module, examples: Sequence[Window], *, batch_tokens: int, tick: Tick
     ) -> dict[str, float]:
         """Over the whole text in consecutive windows, so that the score is no sample of it."""
         total, count = 0.0, 0
@@ -227,7 +227,7 @@ class LanguageModel(Task):
         return {"loss": mean, "perplexity": perplexity, "bits": total / math.log(2) / characters}
 
     def evaluate(self, model: nn.Module, examples: Sequence[Window], options: Any, *, tick: Tick) -> Evaluation:
-        scores = self.validate(model, examples, limit=0, batch_tokens=EVALUATION_TOKENS, tick=tick)
+        scores = self.validate(model, examples, batch_tokens=EVALUATION_TOKENS, tick=tick)
         predicted = sum(window.length for window in examples)
         lines = [f"{predicted:,} tokens predicted, in consecutive windows of {self.context}"]
         unknown = float((examples[0].stream.tokens[1:] == UNKNOWN).float().mean())

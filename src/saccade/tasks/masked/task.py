@@ -242,7 +242,7 @@ class MaskedLanguageModel(Task):
 
     @torch.inference_mode()
     def validate(
-        self, model: nn.Module, examples: Sequence[Piece], *, limit: int, batch_tokens: int, tick: Tick
+        self, model: nn.Module, examples: Sequence[Piece], *, batch_tokens: int, tick: Tick
     ) -> dict[str, float]:
         network = cast(EncoderOnly, model)
         masked = self.fixed(examples)
@@ -269,7 +269,7 @@ class MaskedLanguageModel(Task):
 
     def evaluate(self, model: nn.Module, examples: Sequence[Piece], options: Any, *, tick: Tick) -> Evaluation:
         most = max(EVALUATION_TOKENS, self.context)
-        return Evaluation(self.validate(model, examples, limit=0, batch_tokens=most, tick=tick))
+        return Evaluation(self.validate(model, examples, batch_tokens=most, tick=tick))
 
     @torch.inference_mode()
     def probe(self, model: nn.Module, example: Piece) -> Probe:

@@ -238,7 +238,7 @@ class Tagging(Task):
             yield [there[i] for i in part]
 
     def validate(
-        self, model: nn.Module, examples: Sequence[EncodedSentence], *, limit: int, batch_tokens: int, tick: Tick
+        self, model: nn.Module, examples: Sequence[EncodedSentence], *, batch_tokens: int, tick: Tick
     ) -> dict[str, float]:
         found = self.probabilities(model, examples, batch_tokens, tick)
         truth = torch.tensor([label for one in examples for label in one.labels])

@@ -99,6 +99,7 @@ class Translation(Task):
 
     name = "translation"
     about = "one text becomes another"
+    searches = True
     metrics = METRICS
     settings: ClassVar = {"data": TranslationData, "text": TextSettings, "decoding": SearchOptions}
     read_as = ("source_column", "target_column")
@@ -221,7 +222,7 @@ class Translation(Task):
 
     @torch.inference_mode()
     def validate(
-        self, model: nn.Module, examples: Sequence[EncodedPair], *, limit: int, batch_tokens: int, tick: Tick
+        self, model: nn.Module, examples: Sequence[EncodedPair], *, batch_tokens: int, tick: Tick
     ) -> dict[str, float]:
         total, count = 0.0, 0
         for part in plan_batches(self.lengths(examples), max_tokens=batch_tokens, seed=0, epoch=0, shuffle=False):
@@ -232,10 +233,9 @@ class Translation(Task):
         if not math.isfinite(total):  # a network of NaN finds nothing
             return dict.fromkeys(("loss", "perplexity", *METRICS), math.nan)
         scores = {"loss": total / count, "perplexity": math.exp(min(total / count, 50.0))}
-        shown = examples[:limit]
-        found = search(model, [pair.source for pair in shown], SearchOptions(beam=1), batch_tokens, tick)
+        found = search(model, [pair.source for pair in examples], SearchOptions(beam=1), batch_tokens, tick)
         texts = [self.target.decode(best[0].tokens) for best in found]
-        return scores | text_scores(texts, [pair.gold.target for pair in shown])
+        return scores | text_scores(texts, [pair.gold.target for pair in examples])
 
     def evaluate(
         self, model: nn.Module, examples: Sequence[EncodedPair], options: SearchOptions, *, tick: Tick

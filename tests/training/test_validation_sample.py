@@ -1,0 +1,94 @@
+"""What a validation scores while training: all, or where answers take a search a sample that is drawn once."""
+
+from __future__ import annotations
+
+import re
+import signal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tiny_runs import saccade, sentences, write_recipe
+
+from saccade.tasks.registry import TASKS
+from saccade.training.fitting import fitted_tables
+from saccade.training.recipe import read_tables
+from saccade.training.trainer import Progress, Trainer
+
+#: Texts of 60 examples, the shortest first, as many corpora are sorted.
+TEXTS = sorted((text for text, _ in sentences(60)), key=len)
+SAMPLE = 7
+
+
+def written(name: str, folder: Path) -> dict[str, Any]:
+    """A file of these examples for a task, and its ``[data]`` table."""
+    lines = {
+        "translation": [f"{text}\t{text.upper()}" for text in TEXTS],
+        "tagging": ["\n".join(f"{word} {word[0]}" for word in text.split()) + "\n" for text in TEXTS],
+        "classification": [f"{'ab'[len(text) % 2]} {text}" for text in TEXTS],
+    }.get(name, TEXTS)
+    pixels = np.random.default_rng(1).integers(0, 255, (60, 4, 6), dtype=np.uint8)
+    arrays = {"labels": [*"ab"] * 30} if name == "images" else {"texts": TEXTS}
+    np.savez(folder / "data.npz", images=pixels, **arrays)
+    file = folder / ("data.tsv" if name == "translation" else "data.txt")
+    file.write_text("".join(f"{line}\n" for line in lines))
+    return TASKS[name].task.data_table([folder / "data.npz" if name in ("images", "captions") else file], None)
+
+
+class Listener:
+    """Keeps the scores."""
+
+    def updated(self, *_: object) -> None: ...
+
+    def validated(self, progress: Progress, *_: object) -> None:
+        self.scores = dict(progress.scores)
+
+    def save(self) -> None: ...
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_scores_are_on_all_or_on_a_drawn_sample(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tables = fitted_tables(name, written(name, tmp_path) | ({"documents": "line"} if "language" in name else {}))
+    tables["data"]["validation"] = 0.5
+    wanted = ["steps=1", "warmup=0", "validate_every=1", f"validation_sentences={SAMPLE}", "batch_tokens=512"]
+    recipe = read_tables(tables, "the test", [f"training.{one}" for one in wanted])
+    splits = recipe.task.read(recipe.settings["data"], 1)
+    task = recipe.task.prepare(recipe.settings, splits.train, recipe.metric)
+    validation = task.encode(splits.validation)
+    model = task.build(recipe.kind, recipe.model)
+    trainer = Trainer(task, model, task.encode(splits.train), validation, recipe.training)
+    given = []
+    validate = task.validate
+    monkeypatch.setattr(task, "validate", lambda m, some, **more: given.append(list(some)) or validate(m, some, **more))
+    listener = Listener()
+    trainer.run(lambda: None, listener)
+    (scored,) = given
+    if not task.searches:
+        assert scored == list(validation)
+    else:
+        places = [next(i for i, one in enumerate(validation) if one is example) for example in scored]
+        assert len(set(places)) == SAMPLE < len(validation)
+        assert places != list(range(SAMPLE))
+        other = recipe.training.model_copy(update={"seed": 2})
+        again, differs = (
+            Trainer(task, model, task.encode(splits.train), validation, chosen).sample
+            for chosen in (recipe.training, other)
+        )
+        assert [id(one) for one in again] == [id(one) for one in scored] != [id(one) for one in differs]
+    # the loss and every other score are of these examples, and of them all
+    assert listener.scores == validate(model.eval(), scored, batch_tokens=512, tick=lambda: None)
+    assert listener.scores != validate(model, scored[:-1], batch_tokens=512, tick=lambda: None)
+
+
+def test_the_log_and_the_model_folder_say_on_how_many(tmp_path: Path) -> None:
+    run, recipe = tmp_path / "run", write_recipe(tmp_path)
+    saccade(tmp_path / "log", "train", recipe, "-o", run, signal_at=(signal.SIGKILL, "Trainer._validate", 2))
+    before = (run / "model" / "README.md").read_text()
+    code, out, _ = saccade(tmp_path / "log", "train", recipe, "-o", run)
+    assert code == 0
+    words = " ".join(out.split())
+    (held_out,) = re.findall(r"validation examples (\d+) ", words)
+    assert f"scores are on 5 of the {held_out} validation examples" in words
+    assert f"On a sample of 5 of the {held_out} examples." in before
+    assert f"On all {held_out} examples." in (run / "model" / "README.md").read_text()
