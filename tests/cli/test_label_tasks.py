@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from commands import Capture, assert_refused, run, succeed
+from commands import Capture, assert_refused, give_input, run, succeed
 
 from saccade.cli import main
 
@@ -103,6 +103,18 @@ def test_a_classifier_is_scored_with_its_calibration(capsys: Capture, classifier
 def test_a_file_of_texts_is_answered_line_by_line(capsys: Capture, classifier: Path, tmp_path: Path) -> None:
     (tmp_path / "texts.txt").write_text("a great film\n\nthe awful plot\n")
     assert succeed(capsys, "predict", classifier / "run", tmp_path / "texts.txt") == "good\n\nbad\n"
+
+
+def test_a_labelled_file_is_predicted_as_it_is_scored(
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch, classifier: Path, tagger: Path
+) -> None:
+    """The labels are no words of the texts: both models are right on their own files."""
+    verdicts = [line.partition(",")[0] for line in LABELLED * 4]
+    tags = ["/".join(line.split()) for line in "".join(TAGGED).splitlines()]
+    for folder, name, right in ((classifier, "all.csv", verdicts), (tagger, "test.txt", tags)):
+        assert succeed(capsys, "predict", folder / "run", folder / name).split() == right
+        give_input(monkeypatch, (folder / name).read_bytes())
+        assert succeed(capsys, "predict", folder / "run", "-").split() == right
 
 
 def test_new_writes_a_recipe_in_which_every_key_is_explained(capsys: Capture, tagger: Path, tmp_path: Path) -> None:

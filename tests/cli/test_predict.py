@@ -165,12 +165,23 @@ def test_a_bad_input_is_one_sentence(
     capsys: Capture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, tiny_run: Path
 ) -> None:
     assert_refused(run(capsys, "predict", tiny_run, tmp_path), f"{tmp_path} is a folder")
+    assert_refused(run(capsys, "predict", tiny_run, "half a pair \ud800"), "surrogate")
+
+
+def test_how_a_file_and_the_standard_input_were_read_is_said(
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, tiny_run: Path
+) -> None:
     latin = tmp_path / "latin.txt"
     latin.write_bytes("the cat\nl'été\n".encode("latin-1"))
-    assert_refused(run(capsys, "predict", tiny_run, latin), str(latin), "line 2")
+    code, out, said = run(capsys, "predict", tiny_run, latin)
+    assert code == 0
+    assert said.startswith(f"Read 2 from {latin}: a text a line; {latin} is not UTF-8; it was read as cp1252")
     give_input(monkeypatch, latin.read_bytes())
-    assert_refused(run(capsys, "predict", tiny_run, "-"), "standard input, line 2")
-    assert_refused(run(capsys, "predict", tiny_run, "half a pair \ud800"), "surrogate")
+    assert run(capsys, "predict", tiny_run, "-") == (
+        0,
+        out,
+        said.replace(f"{latin} is", "it is").replace(f"{latin}", "the standard input"),
+    )
 
 
 def test_a_mistyped_file_is_said_to_be_taken_as_a_text(capsys: Capture, tiny_run: Path) -> None:
@@ -193,4 +204,5 @@ def test_as_a_process_results_are_the_only_output(tiny_run: Path) -> None:
     """No escape codes, no blank lines of a progress bar, where neither stream is a terminal."""
     command = [sys.executable, "-m", "saccade.cli", "predict", str(tiny_run), "-"]
     done = subprocess.run(command, input=f"{TEXT}\n\n".encode(), capture_output=True, check=True)
-    assert (done.stdout, done.stderr) == (b"le chat noir mange le poisson.\n\n", b"")
+    said = b"Read 2 from the standard input: a text a line.\n"
+    assert (done.stdout, done.stderr) == (b"le chat noir mange le poisson.\n\n", said)

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from saccade.data.labelled import LabelledText, read_labelled, read_unlabelled
+from saccade.data.inputs import read_texts
+from saccade.data.labelled import LabelledText, read_labelled
 from saccade.errors import FileError
 
 
@@ -50,7 +51,7 @@ def test_the_same_texts_from_every_form(
     ],
 )
 def test_texts_are_read_without_labels(tmp_path: Path, name: str, text: str) -> None:
-    assert read_unlabelled(write(tmp_path / name, text)) == ["so good", "bad"]
+    assert read_texts(write(tmp_path / name, text), ("label", "text"), 1)[0] == ["so good", "bad"]
 
 
 @pytest.mark.parametrize("prose", ["un café naïve", "café"])

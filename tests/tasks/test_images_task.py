@@ -106,10 +106,10 @@ def test_answers_are_shown(model, tmp_path):
 
 
 def test_all_images_of_a_file_and_a_folder(run, model, tmp_path):
-    assert len(model.read_file(run / "test.npz")) == 60
+    assert len(model.read_file(run / "test.npz")[0]) == 60
     for number in range(3):
         Image.fromarray(spots(3, seed=1)[0][number]).save(tmp_path / f"{number}.png")
-    assert [given.where for given in model.read_file(tmp_path)] == [str(tmp_path / f"{n}.png") for n in range(3)]
+    assert [given.where for given in model.read_file(tmp_path)[0]] == [str(tmp_path / f"{n}.png") for n in range(3)]
 
 
 def test_without_its_only_heads_it_knows_less(model):

@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
-from saccade.errors import FileError, OptionError, UnknownNameError
+from saccade.errors import OptionError, UnknownNameError
 from saccade.tasks.base.model_folder import bundle_recipe
 from saccade.tasks.base.predictor import Predictor
 from saccade.tasks.base.task import Task
@@ -106,27 +106,17 @@ def examples_of(
 
 def read_inputs(given: str, opened: Predictor) -> tuple[list[Any], bool]:
     """The inputs that an argument means, and whether they came from a file: ``-`` is the standard input."""
-    if given == "-":
-        return [opened.parse(text) for text in _standard_input()], True
-    path = _existing(given)
-    if path is not None:
-        return opened.read_file(path), True
+    path = None if given == "-" else _existing(given)
+    if given == "-" or path is not None:
+        inputs, said = opened.read_stream(sys.stdin.buffer) if path is None else opened.read_file(path)
+        where = "the standard input" if path is None else path
+        console(stderr=True).print(f"Read {len(inputs):,} from {where}: {said}.", markup=False)
+        return inputs, True
     parsed = opened.parse(given)
     if parsed == given and len(given.split()) == 1 and Path(given).suffix and not given.endswith("."):
         # A mistyped name would be answered like any text; say what is done with it.
         console(stderr=True).print(f"There is no file {given}; it is taken as a text.", markup=False)
     return [parsed], False
-
-
-def _standard_input() -> list[str]:
-    """Lines end at a line feed only, as in files; what is not UTF-8 is named by its line."""
-    texts = []
-    for number, line in enumerate(sys.stdin.buffer, start=1):
-        try:
-            texts.append(line.decode("utf-8").strip())
-        except UnicodeDecodeError as error:
-            raise FileError(f"The standard input, line {number}: not UTF-8 text ({error.reason}).") from None
-    return texts
 
 
 def _existing(given: str) -> Path | None:

@@ -12,7 +12,7 @@ from saccade.data.lines import read_lines
 from saccade.data.tables import read_columns
 from saccade.errors import FileError
 
-__all__ = ["TABLES", "LabelledText", "read_labelled", "read_unlabelled"]
+__all__ = ["TABLES", "LabelledText", "read_labelled", "split_label"]
 
 #: The suffixes of files whose texts are a column.
 TABLES = (".csv", ".tsv", ".jsonl")
@@ -67,16 +67,15 @@ def read_labelled(
     return collect(str(path), _texts(str(path), rows), unit="texts", notes=notes)
 
 
-def read_unlabelled(path: str | Path, text_column: str | int = "text") -> list[str]:
-    """One column of a table, a text a row; that of a blank line is empty."""
-    _, rows = read_columns(path, (text_column,))
-    return [" ".join(text.split()) for _, (text,) in rows]
-
-
 def _label_and_text(path: str | Path, encoding: str) -> Iterator[tuple[int, list[str]]]:
     for number, line in read_lines(path, encoding):
-        label, _, text = line.strip().partition("\t" if "\t" in line else " ")
-        yield number, [label, text]
+        yield number, list(split_label(line))
+
+
+def split_label(line: str) -> tuple[str, str]:
+    """A line that begins with its label, in two."""
+    label, _, text = line.strip().partition("\t" if "\t" in line else " ")
+    return label, text
 
 
 def _texts(file: str, rows: Iterator[tuple[int, list[str]]]) -> Iterator[LabelledText]:

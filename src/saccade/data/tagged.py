@@ -7,9 +7,9 @@ the notes of the report, and a line that does not fit is refused by its number.
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 
 from conllu.exceptions import ParseException
@@ -20,7 +20,7 @@ from saccade.data.labels import LabelReport, collect
 from saccade.data.lines import read_lines
 from saccade.errors import FileError, OptionError
 
-__all__ = ["CONLLU", "TaggedSentence", "read_tagged"]
+__all__ = ["CONLLU", "TaggedSentence", "are_columns", "read_tagged"]
 
 #: A line that some corpora put between documents, in the place of a sentence.
 DOCUMENT_START = "-DOCSTART-"
@@ -28,6 +28,9 @@ DOCUMENT_START = "-DOCSTART-"
 CONLLU = ".conllu"
 #: Only the number of a word is more than text to us.
 _PARSERS = {"id": DEFAULT_FIELD_PARSERS["id"]}
+
+#: Lines that are looked at to tell columns from plain text.
+LOOKED_AT = 200
 
 Line = tuple[int, str]
 Word = tuple[int, str, str]  # line, word, label
@@ -148,6 +151,25 @@ def _column_words(
         lines = chain([first], lines)
         note = f"columns {places[0]} and {places[1]}, counted from 0, separated by {separated}"
     return _picked(path, lines, cut, (places[0], places[1]), (first[0], len(cells))), (note,)
+
+
+def are_columns(
+    path: Path, word: str | None, label: str | None, separator: str | None, encoding: str, known: Collection[str]
+) -> bool:
+    """Whether a file holds a word and its label in columns, and not a text a line: its first line names the columns,
+    or most labels in it are known."""
+    lines = [text for _, text in islice(read_lines(path, encoding), LOOKED_AT) if text.strip()]
+    if not lines or (cells := _cutter(path, lines[0], separator)[0])(lines[0]) == []:
+        return False
+    rows = [cells(text) for text in lines if not text.startswith(DOCUMENT_START)]
+    names = [name for name in (word, label) if name is not None and not _is_number(name)]
+    if names:
+        return all(name in rows[0] for name in names)
+    place = int(label or -1)
+    width = len(rows[0])
+    if width < 2 or not -width <= place < width or any(len(row) != width for row in rows):
+        return False
+    return 2 * sum(row[place].strip() in known for row in rows) > len(rows)
 
 
 def _cutter(path: str | Path, first: str, separator: str | None) -> tuple[Callable[[str], list[str]], str]:

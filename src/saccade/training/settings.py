@@ -38,7 +38,9 @@ class TrainingSettings(Config):
     )
     validate_every: int = Field(500, ge=1, description="Updates between validations; each also saves a checkpoint")
     validation_sentences: int = Field(
-        500, ge=1, description="Examples drawn once for all validations, where scoring needs a search; otherwise all are scored"
+        500,
+        ge=1,
+        description="Examples that each validation scores, drawn once, if scoring takes a search",
     )
     patience: int = Field(
         0, ge=0, description="Validations without a better score before stopping early; 0 never stops early"

@@ -58,7 +58,7 @@ class AutoencoderPredictor(ImageInputPredictor):
     def parse(self, given: str) -> Any:
         return given if self.is_text else super().parse(given)
 
-    def read_file(self, path: Path) -> list[Any]:
+    def read_file(self, path: Path) -> tuple[list[Any], str]:
         return Predictor.read_file(self, path) if self.is_text else super().read_file(path)
 
     def replaced(self, given: Any, old: str, new: str) -> Any:
@@ -70,7 +70,7 @@ class AutoencoderPredictor(ImageInputPredictor):
         return shape
 
     @torch.inference_mode()
-    def predict(
+    def _predict(
         self, inputs: Sequence[Any], *, progress: Callable[[int], None] | None = None, **options: Any
     ) -> Sequence[AutoencoderAnswer]:
         """Each text or image again; ``neighbours`` says how many training examples are shown with it."""

@@ -77,14 +77,15 @@ class ImageInputPredictor(Predictor):
             raise OptionError(f"{given}: there are {len(every):,} images, counted from 1.")
         return self._checked(GivenImage(every[number - 1], given))
 
-    def read_file(self, path: Path) -> list[GivenImage]:
+    def read_file(self, path: Path) -> tuple[list[Any], str]:
         """A picture, all pictures of a folder, or all images of an idx or .npz file."""
         if path.is_dir():
-            return [self._checked(GivenImage(read_picture(one), str(one))) for one in picture_files(path)]
-        if path.suffix.lower() in PICTURES:
-            return [self.parse(str(path))]
-        every = self._many(str(path))
-        return [self._checked(GivenImage(image, f"{path}:{number}")) for number, image in enumerate(every, start=1)]
+            found = [GivenImage(read_picture(one), str(one)) for one in picture_files(path)]
+        elif path.suffix.lower() in PICTURES:
+            found = [self.parse(str(path))]
+        else:
+            found = [GivenImage(image, f"{path}:{number}") for number, image in enumerate(self._many(str(path)), 1)]
+        return [self._checked(one) for one in found], "images"
 
     def replaced(self, given: Any, old: str, new: str) -> Any:
         raise OptionError("An image has no words to replace; switch heads off or forbid links.")

@@ -88,7 +88,7 @@ def read_bundle(path: Path) -> Bundle:
     model = task.build(kind, config)
     load_weights(model, read_tensors(folder, "model.safetensors"), str(folder.path / "model.safetensors"))
     decoding = entry.predictor.options.read(description["decoding"], f"{config_path}: decoding")
-    return Bundle(task, kind, config, model.eval(), decoding)
+    return Bundle(task, kind, config, model.eval(), decoding, _recipe(folder).get("data", {}))
 
 
 def _task(task: type[Task], folder: Folder, description: dict[str, Any]) -> Task:
@@ -120,7 +120,11 @@ def open_model(path: str | Path, device: str = "cpu", precision: str = "fp32", w
 
 def bundle_recipe(path: Path) -> dict[str, Any]:
     """The tables of the recipe that a model was trained by."""
-    return tomllib.loads(read_bytes(open_folder(_model_folder(path)), "recipe.toml").decode())
+    return _recipe(open_folder(_model_folder(path)))
+
+
+def _recipe(folder: Folder) -> dict[str, Any]:
+    return tomllib.loads(read_bytes(folder, "recipe.toml").decode())
 
 
 def bundle_identity(path: Path) -> str:

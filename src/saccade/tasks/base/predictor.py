@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from tempfile import TemporaryDirectory
+from typing import Any, BinaryIO, ClassVar, Self
 
 import torch
 
 from saccade.attention import edit
 from saccade.attention.watching.watch import Rows
-from saccade.data.lines import read_lines
-from saccade.errors import OptionError
+from saccade.data.inputs import read_texts, suffix_of
+from saccade.errors import FileError, OptionError
 from saccade.lens.causal import Change, Scored, describe_changes, find_places, replace_word
 from saccade.lens.view import View
 from saccade.models import Config, lower_precision
@@ -66,9 +69,32 @@ class Predictor(ABC):
         """The input that an argument of the command line stands for: the text itself."""
         return given
 
-    def read_file(self, path: Path) -> list[Any]:
-        """The inputs in a file: a text a line."""
-        return [text.strip() for _, text in read_lines(path)]
+    @property
+    def read_as(self) -> dict[str, Any]:
+        """How training files were read: their columns, encoding and the like."""
+        fields = self.task.settings["data"].model_fields
+        return {key: self.bundle.data.get(key, fields[key].default) for key in self.task.read_as}
+
+    def read_file(self, path: Path) -> tuple[list[Any], str]:
+        """The inputs in a file, which is read as those for training are, and in words how it was read."""
+        return read_texts(path)
+
+    def read_stream(self, stream: BinaryIO) -> tuple[list[Any], str]:
+        """The inputs in a stream, read as a file with the same content is; of images their names, one a line."""
+        trained = Path(str(self.bundle.data.get("file") or self.bundle.data.get("table") or "")).suffix.lower()
+        columns = [value for key, value in self.read_as.items() if key.endswith("column") and value is not None]
+        with TemporaryDirectory() as folder:
+            kept = Path(folder) / "input"
+            with kept.open("wb") as file:
+                shutil.copyfileobj(stream, file)
+            named = re.compile(re.escape(str(kept)) + r"(\.\w+)?")
+            try:
+                if self.takes_images:
+                    return [self.parse(name) for name in read_texts(kept)[0]], "the name of an image a line"
+                found, said = self.read_file(kept.rename(kept.with_suffix(suffix_of(kept, trained, columns))))
+            except FileError as error:
+                raise FileError(named.sub("The standard input", str(error))) from None
+            return found, named.sub("it", said)
 
     # --- answers ---
 
@@ -80,11 +106,20 @@ class Predictor(ABC):
         """Whether chance has a part in the answer: then who is asked together matters to it."""
         return bool(self.chosen(options).model_dump().get("sample", False))
 
-    @abstractmethod
     def predict(
+        self, inputs: Any, *, progress: Callable[[int], None] | None = None, **options: Any
+    ) -> Sequence[Answer]:
+        """The answer to each input, in their order: always a list, of one answer if one text or path was given alone.
+
+        ``progress`` is told how many are done; ``options`` are those of the class that ``options`` names.
+        """
+        return self._predict([inputs] if isinstance(inputs, str | Path) else inputs, progress=progress, **options)
+
+    @abstractmethod
+    def _predict(
         self, inputs: Sequence[Any], *, progress: Callable[[int], None] | None = None, **options: Any
     ) -> Sequence[Answer]:
-        """The answer to each input, in their order; ``progress`` is told how many are done."""
+        """The answer to each of several inputs."""
 
     def stream(self, given: Any, **options: Any) -> Iterator[str]:
         """The text of one answer as it comes; where it comes at once, in one piece."""

@@ -26,7 +26,7 @@ class CaptionsPredictor(ImageInputPredictor):
 
     options = CaptionOptions
 
-    def predict(
+    def _predict(
         self, inputs: Sequence[Any], *, progress: Callable[[int], None] | None = None, **options: Any
     ) -> list[CaptionsAnswer]:
         """The best text for each image; ``alternatives`` holds the others. Options are those of ``saccade predict``

@@ -12,7 +12,9 @@ import torch
 
 from saccade.attention import Trace, watch
 from saccade.attention.watching.watch import Rows
-from saccade.data.labelled import TABLES, LabelledText, read_unlabelled
+from saccade.data.inputs import read_texts
+from saccade.data.labelled import LabelledText
+from saccade.data.paths import column
 from saccade.errors import OptionError
 from saccade.lens.axis import Axis
 from saccade.lens.view import View, view
@@ -36,11 +38,12 @@ class ClassificationPredictor(Predictor):
     reads = True
     task: Classification
 
-    def read_file(self, path: Path) -> list[str]:
-        """A text a line; of a table its column ``text``."""
-        return read_unlabelled(path) if path.suffix.lower() in TABLES else super().read_file(path)
+    def read_file(self, path: Path) -> tuple[list[str], str]:
+        how = self.read_as
+        columns = column(how["label_column"]), column(how["text_column"])
+        return read_texts(path, columns, 1, labels=self.task.labels, encoding=how["encoding"])
 
-    def predict(
+    def _predict(
         self, inputs: Sequence[str], *, progress: Callable[[int], None] | None = None, **options: Any
     ) -> list[ClassificationAnswer]:
         self.chosen(options)

@@ -20,7 +20,7 @@ __all__ = ["ImagesPredictor"]
 class ImagesPredictor(ImageInputPredictor):
     """An opened model that says what is in an image."""
 
-    def predict(
+    def _predict(
         self, inputs: Sequence[Any], *, progress: Callable[[int], None] | None = None, **options: Any
     ) -> list[ImagesAnswer]:
         """The class of each image: paths, arrays of bytes, or what ``parse`` and ``read_file`` gave."""

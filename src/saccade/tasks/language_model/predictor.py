@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, cast
 
 import torch
 
 from saccade.attention import watch
 from saccade.attention.watching.watch import Rows
+from saccade.data.inputs import read_texts
+from saccade.data.paths import column
 from saccade.errors import OptionError
 from saccade.lens.view import View, view
 from saccade.tasks.base.answer import Answer
@@ -43,7 +46,10 @@ class LanguageModelPredictor(Predictor):
     streams = True
     task: LanguageModel
 
-    def predict(
+    def read_file(self, path: Path) -> tuple[list[str], str]:
+        return read_texts(path, [column(self.read_as["column"])])
+
+    def _predict(
         self, inputs: Sequence[str], *, progress: Callable[[int], None] | None = None, **options: Any
     ) -> list[LanguageModelAnswer]:
         """A text for each prompt; further tries are its ``alternatives``, the likeliest first."""
@@ -73,7 +79,7 @@ class LanguageModelPredictor(Predictor):
         yield last[0].fresh(last=True)
 
     def best_answer(self, given: str, **options: Any) -> LanguageModelAnswer:
-        return self.predict([given], **(options | {"sample": False}))[0]
+        return self._predict([given], **(options | {"sample": False}))[0]
 
     def token_scores(self, given: str, answer: Answer) -> list[float]:
         assert isinstance(answer, LanguageModelAnswer)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, cast
 
 import torch
@@ -14,6 +15,8 @@ from torch import Tensor
 
 from saccade.attention import watch
 from saccade.attention.watching.watch import Rows
+from saccade.data.inputs import read_texts
+from saccade.data.paths import column
 from saccade.errors import OptionError
 from saccade.lens.view import View, view
 from saccade.models import Config, EncoderOnly
@@ -67,7 +70,10 @@ class MaskedLanguageModelPredictor(Predictor):
     reads = True
     task: MaskedLanguageModel
 
-    def predict(
+    def read_file(self, path: Path) -> tuple[list[str], str]:
+        return read_texts(path, [column(self.read_as["column"])])
+
+    def _predict(
         self, inputs: Sequence[str], *, progress: Callable[[int], None] | None = None, **options: Any
     ) -> list[MaskedLanguageModelAnswer]:
         """Each text with its masks filled. Where it has one mask, the other candidates are its ``alternatives``."""

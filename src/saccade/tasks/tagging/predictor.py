@@ -14,7 +14,8 @@ from torch import Tensor
 
 from saccade.attention import watch
 from saccade.attention.watching.watch import Rows
-from saccade.data.tagged import CONLLU, TaggedSentence, read_tagged
+from saccade.data.inputs import read_words
+from saccade.data.tagged import TaggedSentence
 from saccade.errors import OptionError
 from saccade.lens.view import View, view
 from saccade.tasks.base.answer import Answer
@@ -41,13 +42,10 @@ class TaggingPredictor(Predictor):
     reads = True
     task: Tagging
 
-    def read_file(self, path: Path) -> list[Given]:
-        """A text a line; of CoNLL-U its words."""
-        if path.suffix.lower() == CONLLU:
-            return [list(sentence.words) for sentence in read_tagged(path)[0]]
-        return super().read_file(path)
+    def read_file(self, path: Path) -> tuple[list[Any], str]:
+        return read_words(path, **self.read_as, labels=self.task.labels)
 
-    def predict(
+    def _predict(
         self, inputs: Sequence[Given], *, progress: Callable[[int], None] | None = None, **options: Any
     ) -> list[TaggingAnswer]:
         self.chosen(options)

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import pairwise, takewhile
+from pathlib import Path
 from typing import Any, cast
 
 import torch
 
 from saccade.attention import watch
 from saccade.attention.watching.watch import Rows
+from saccade.data.inputs import read_texts
+from saccade.data.paths import column
 from saccade.decoding import Hypothesis, sequence_log_probabilities, token_log_probabilities
 from saccade.errors import OptionError
 from saccade.lens.view import View, view
@@ -40,7 +43,10 @@ class TranslationPredictor(Predictor):
     reads = True
     takes_workers = True
 
-    def predict(
+    def read_file(self, path: Path) -> tuple[list[str], str]:
+        return read_texts(path, [column(self.read_as[key]) for key in ("source_column", "target_column")])
+
+    def _predict(
         self, inputs: Sequence[str], *, progress: Callable[[int], None] | None = None, **options: Any
     ) -> list[TranslationAnswer]:
         """The best answer to each text, in the order of the texts; ``alternatives`` holds the others.

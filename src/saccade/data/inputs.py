@@ -1,0 +1,113 @@
+"""What a model is asked to answer, from a file: read as its training file was, without what the model is to find."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Collection, Sequence
+from itertools import islice
+from pathlib import Path
+
+from saccade.data.encodings import choose_encoding
+from saccade.data.labelled import TABLES, split_label
+from saccade.data.lines import read_lines
+from saccade.data.tables import Column, read_columns
+from saccade.data.tagged import CONLLU, are_columns, read_tagged
+
+__all__ = ["read_texts", "read_words", "suffix_of"]
+
+#: Lines that are looked at to tell what a stream holds.
+LOOKED_AT = 50
+
+
+def read_texts(
+    path: Path,
+    columns: Sequence[Column] = (),
+    wanted: int = 0,
+    *,
+    labels: Collection[str] = (),
+    encoding: str | None = None,
+) -> tuple[list[str], str]:
+    """The texts of a file, and in words how it was read.
+
+    ``columns`` are those of a training table, in the order in which they stand where there is no header; the one
+    whose number is ``wanted`` holds the texts, and the others may be missing. Any other file has a text a line; where
+    most lines begin with one of the ``labels``, as lines of training do, the label is left out.
+    """
+    name, notes = choose_encoding(path, encoding)
+    if columns and path.suffix.lower() in TABLES:
+        chosen, place = _present(path, columns, wanted, name)
+        said, found = read_columns(path, chosen, encoding=name)
+        rows = [[" ".join(cell.split()) for cell in cells] for _, cells in found]
+        if len(chosen) > 1 and labels and 2 * sum(row[1 - place] in labels for row in rows) <= len(rows):
+            read_columns(path, (columns[wanted],), encoding=name)  # says that no column has the name
+        texts = [row[place] for row in rows]
+        used = f"the texts are column {chosen[place]}"
+        return texts, "; ".join((used, *said, *notes))
+    texts = [text.strip() for _, text in read_lines(path, name)]
+    parted = [split_label(text) for text in texts]
+    begun = sum(bool(text) and label in labels for label, text in parted)
+    filled = sum(map(bool, texts))
+    if 2 * begun <= filled or (filled == 1 and "\t" not in "".join(texts)):  # one text may begin with any word
+        return texts, "; ".join(("a text a line", *notes))
+    used = f"a label and a text a line, the label left out ({begun:,} of {filled:,} are labels that the model knows)"
+    return [" ".join(text.split()) for _, text in parted], "; ".join((used, *notes))
+
+
+def _present(path: Path, columns: Sequence[Column], wanted: int, encoding: str) -> tuple[tuple[Column, ...], int]:
+    """Which columns are to be read, and which of them holds the texts."""
+    column = columns[wanted]
+    if path.suffix.lower() == ".jsonl" or isinstance(column, int):
+        return (column,), 0
+    first = next((text for _, text in read_lines(path, encoding)), "")
+    (cells,) = _rows([first], path.suffix.lower())
+    return ((column,), 0) if column in cells or len(cells) == 1 else (tuple(columns), wanted)
+
+
+def read_words(
+    path: Path,
+    word_column: str | None,
+    label_column: str | None,
+    *,
+    labels: Collection[str],
+    separator: str | None = None,
+    encoding: str | None = None,
+) -> tuple[list[list[str]] | list[str], str]:
+    """Sentences as lists of words, where a file has them in columns or is CoNLL-U; else a text a line."""
+    name, _ = choose_encoding(path, encoding)
+    if path.suffix.lower() != CONLLU and not are_columns(path, word_column, label_column, separator, name, labels):
+        return read_texts(path, encoding=encoding)
+    sentences, report = read_tagged(path, word_column, label_column, separator=separator, encoding=encoding)
+    return [list(one.words) for one in sentences], "; ".join(("a word a line, the labels left out", *report.notes))
+
+
+def suffix_of(path: Path, trained: str, columns: Sequence[Column]) -> str:
+    """Of a stream, which has no name: the suffix of the file that it looks like; ``trained`` is the training file's."""
+    encoding, _ = choose_encoding(path)
+    lines = [text for _, text in islice(read_lines(path, encoding), LOOKED_AT) if text.strip()]
+    if not lines:
+        return ".txt"
+    if _is_json(lines[0], trained):
+        return ".jsonl"
+    if trained == CONLLU and (lines[0].startswith("#") or lines[0].count("\t") == 9):
+        return CONLLU
+    if trained not in (".csv", ".tsv"):
+        return ".txt"
+    rows = _rows(lines, trained)
+    headed = any(column in rows[0] for column in columns)
+    even = len(rows[0]) > 1 and len({len(row) for row in rows}) == 1
+    # A sentence with a comma is no table; several with one comma each hardly ever stand together.
+    return trained if headed or (even and (trained == ".tsv" or len(rows) > 1)) else ".txt"
+
+
+def _rows(lines: Sequence[str], suffix: str) -> list[list[str]]:
+    """Lines cut into cells, each by itself."""
+    cut = [next(csv.reader([text]), []) if suffix == ".csv" else text.split("\t") for text in lines]
+    return [[cell.strip() for cell in cells] for cells in cut]
+
+
+def _is_json(line: str, trained: str) -> bool:
+    try:
+        return isinstance(json.loads(line), dict | list if trained == ".jsonl" else dict)
+    except (ValueError, RecursionError):
+        return False

@@ -1,0 +1,178 @@
+"""A file that a task is trained on and scored by is the file that is predicted: one reader for all three."""
+
+from __future__ import annotations
+
+import codecs
+import io
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from torch import nn
+from toy_labels import classification, tagging, toy_sentences, toy_texts
+
+from saccade.errors import FileError
+from saccade.models import Config
+from saccade.tasks.base.predictor import NoOptions, Predictor
+from saccade.tasks.base.search import SearchOptions
+from saccade.tasks.base.task import Bundle, Task
+from saccade.tasks.registry import TASKS
+from saccade.tasks.translation.task import Translation
+from saccade.text import Tokenizer
+
+TEXTS = [
+    ("good", "a great film"),
+    ("bad", "not, at all, great"),
+    ("good", "so — très — fine"),
+    ("bad", "good it was not"),
+]
+SENTENCES = [[("the", "DET"), ("film", "NOUN")], [("rugi", "NOUN"), ("naïveing", "VERB"), (".", "PUNCT")]]
+PAIRS = [("a dog", "un chien"), ("no, a cat", "non, un chat"), ("the end", "la fin"), ("one, two", "un, deux")]
+WORDS = Tokenizer.train([text for pair in PAIRS for text in pair], "word")
+
+
+def opened(task: Task, data: dict[str, Any]) -> Predictor:
+    options = SearchOptions() if isinstance(task, Translation) else NoOptions()
+    return TASKS[task.name].predictor(Bundle(task, "transformer", Config(), nn.Identity(), options, data))
+
+
+def quoted(cells: tuple[str, ...]) -> str:
+    return ",".join(f'"{cell}"' for cell in cells)
+
+
+def json_row(**cells: str) -> str:
+    return "{" + ", ".join(f'"{name}": "{cell}"' for name, cell in cells.items()) + "}"
+
+
+CLASSIFIED: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "lines.txt": ({}, [" ".join(one) for one in TEXTS]),
+    "tabs.txt": ({}, ["\t".join(one) for one in TEXTS]),
+    "plain.tsv": ({}, ["\t".join(one) for one in TEXTS]),
+    "headed.tsv": ({}, ["text\tlabel", *(f"{text}\t{label}" for label, text in TEXTS)]),
+    "named.tsv": (
+        {"text_column": "review", "label_column": "stars"},
+        ["id\treview\tstars", *(f"{number}\t{text}\t{label}" for number, (label, text) in enumerate(TEXTS))],
+    ),
+    "numbered.tsv": (
+        {"text_column": "2", "label_column": "0"},
+        [f"{label}\tx\t{text}" for label, text in TEXTS],
+    ),
+    "headed.csv": ({}, ["label,text", *map(quoted, TEXTS)]),
+    "plain.csv": ({}, list(map(quoted, TEXTS))),
+    "rows.jsonl": ({}, [json_row(label=label, text=text) for label, text in TEXTS]),
+    "named.jsonl": (
+        {"text_column": "review", "label_column": "stars"},
+        [json_row(stars=label, id="7", review=text) for label, text in TEXTS],
+    ),
+}
+TAGGED: dict[str, tuple[dict[str, Any], Callable[[str, str], str], list[str]]] = {
+    "spaces.txt": ({}, "{} {}".format, []),
+    "tabs.conll": ({}, "{}\t{}".format, []),
+    "middle.tsv": ({"word_column": "1", "label_column": "2"}, "x\t{}\t{}\ty".format, []),
+    "named.tsv": ({"word_column": "form", "label_column": "pos"}, "{}\t{}".format, ["form\tpos"]),
+    "commas.csv": ({}, '"{}",{}'.format, []),
+    "bars.txt": ({"separator": "|"}, "{}|{}".format, []),
+    "corpus.conllu": ({}, "1\t{0}\t_\t{1}\t_\t_\t_\t_\t_\t_".format, ["# sent_id = 1"]),
+}
+TRANSLATED: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "plain.tsv": ({}, ["\t".join(pair) for pair in PAIRS]),
+    "headed.tsv": ({}, ["target\tsource", *(f"{target}\t{source}" for source, target in PAIRS)]),
+    "three.tsv": ({"source_column": "0", "target_column": "1"}, [f"{'	'.join(pair)}\tCC-BY" for pair in PAIRS]),
+    "headed.csv": ({"source_column": "en", "target_column": "fr"}, ["en,fr", *map(quoted, PAIRS)]),
+    "plain.csv": ({}, list(map(quoted, PAIRS))),
+    "rows.jsonl": ({}, [json_row(source=source, target=target) for source, target in PAIRS]),
+}
+ENCODINGS = {
+    "utf-8": lambda text: text.encode(),
+    "mark": lambda text: codecs.BOM_UTF8 + text.encode(),
+    "windows": lambda text: text.replace("\n", "\r\n").encode("cp1252"),
+    "utf-16": lambda text: text.encode("utf-16"),
+}
+
+
+def assert_alike(task: Task, path: Path, data: dict[str, Any], source: Callable[[Any], Any]) -> None:
+    """The file read to be scored, to be predicted, and from a stream; and that none of its answers is among these."""
+    table = {key: value for key, value in data.items() if key not in ("file", "table")} | task.data_table([path], None)
+    scored = [source(one) for one in task.read_given(task.settings["data"].read(table, "the test"))]
+    predictor = opened(task, data)
+    predicted, said = predictor.read_file(path)
+    assert predicted == scored
+    assert said
+    assert predictor.read_stream(io.BytesIO(path.read_bytes()))[0] == scored
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+@pytest.mark.parametrize("name", CLASSIFIED)
+def test_labelled_texts(tmp_path: Path, name: str, encoding: str) -> None:
+    read_as, lines = CLASSIFIED[name]
+    path = tmp_path / name
+    path.write_bytes(ENCODINGS[encoding]("".join(f"{line}\n" for line in lines)))
+    task = classification(toy_texts(20, seed=1))
+    assert_alike(task, path, read_as | {"file": str(path)}, lambda one: one.text)
+    assert opened(task, read_as).read_file(path)[0] == [text for _, text in TEXTS]
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+@pytest.mark.parametrize("name", TAGGED)
+def test_words_in_columns(tmp_path: Path, name: str, encoding: str) -> None:
+    read_as, line, header = TAGGED[name]
+    path = tmp_path / name
+    sentences = ["".join(f"{line(*word)}\n" for word in sentence) for sentence in SENTENCES]
+    path.write_bytes(ENCODINGS[encoding]("".join(f"{one}\n" for one in header) + "\n".join(sentences)))
+    task = tagging(toy_sentences(20, seed=1))
+    assert_alike(task, path, read_as | {"file": str(path)}, lambda one: list(one.words))
+    assert opened(task, read_as).read_file(path)[0] == [[word for word, _ in sentence] for sentence in SENTENCES]
+
+
+@pytest.mark.parametrize("name", TRANSLATED)
+def test_pairs(tmp_path: Path, name: str) -> None:
+    read_as, lines = TRANSLATED[name]
+    path = tmp_path / name
+    path.write_text("".join(f"{line}\n" for line in lines))
+    task = Translation(WORDS, WORDS)
+    assert_alike(task, path, read_as | {"table": str(path)}, lambda one: one.source)
+    assert opened(task, read_as).read_file(path)[0] == [source for source, _ in PAIRS]
+
+
+@pytest.mark.parametrize("trained", ["a.txt", "a.tsv", "a.csv", "a.jsonl", "a.conllu"])
+@pytest.mark.parametrize("name", ["translation", "classification", "tagging"])
+def test_plain_texts_stay_plain_texts(tmp_path: Path, name: str, trained: str) -> None:
+    """Whatever the model was trained on; a comma or a word that is also a label changes nothing."""
+    task: Task = {
+        "translation": Translation(WORDS, WORDS),
+        "classification": classification(toy_texts(20, seed=1)),
+        "tagging": tagging(toy_sentences(20, seed=1)),
+    }[name]
+    predictor = opened(task, {"table" if name == "translation" else "file": trained})
+    for texts in (["good as it was, it ended"], ["the film", "", "good film, bad end, no"], ["one"], []):
+        data = "".join(f"{text}\n" for text in texts).encode()
+        (tmp_path / "a.txt").write_bytes(data)
+        assert predictor.read_file(tmp_path / "a.txt")[0] == texts
+        assert predictor.read_stream(io.BytesIO(data))[0] == texts
+
+
+def test_a_table_without_labels(tmp_path: Path) -> None:
+    predictor = opened(classification(toy_texts(20, seed=1)), {})
+    for name, lines in {"a.tsv": ["text", "so good"], "a.csv": ["so good"], "a.jsonl": ['{"text": "so good"}']}.items():
+        (tmp_path / name).write_text("\n".join(lines))
+        assert predictor.read_file(tmp_path / name)[0] == ["so good"]
+
+
+def test_a_fault_in_a_stream_is_named_by_its_line() -> None:
+    predictor = opened(classification(toy_texts(20, seed=1)), {"file": "a.jsonl"})
+    lines = b'{"text": "so good", "label": "good"}\n{"label": "good"}\n'
+    with pytest.raises(FileError, match=r"^The standard input, line 2: there is no column 'text'"):
+        predictor.read_stream(io.BytesIO(lines))
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_a_lone_text_or_path_is_one_input(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A string is a sequence too, of its characters."""
+    asked: list[Any] = []
+    predictor = TASKS[name].predictor
+    monkeypatch.setattr(predictor, "_predict", lambda self, inputs, **_: asked.append(inputs) or list(inputs))
+    model = predictor(Bundle(None, "transformer", Config(), nn.Identity(), NoOptions()))
+    for given in ("one text", Path("one.png"), ""):
+        assert model.predict(given) == [given]
+    assert model.predict(["two", "texts"]) == ["two", "texts"]
