@@ -5,7 +5,6 @@ The folder of a run is where training and serving meet; nothing of the training 
 
 from __future__ import annotations
 
-import fcntl
 import json
 import re
 import tomllib
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from saccade.serving.http.refusals import Refused
+from saccade.storage.locks import lock
 
 __all__ = ["Run", "find_runs", "read_metrics"]
 
@@ -71,13 +71,10 @@ class Run:
     def is_running(self) -> bool:
         """Whether a process trains in the folder: it then holds the lock of the run, which no dead process does."""
         try:
-            with (self.folder / ".lock").open("rb") as file:
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
+            with lock(self.folder / ".lock", shared=True) as is_free:
+                return not is_free
         except OSError:
             return False
-        return False
 
     def _recipe(self) -> dict[str, Any]:
         try:

@@ -20,6 +20,7 @@ from typing import TypeAlias
 from saccade.errors import DamagedError, StorageError
 
 __all__ = [
+    "AS_IT_IS",
     "JSON",
     "MANIFEST",
     "FileEntry",
@@ -35,6 +36,9 @@ JSON: TypeAlias = "dict[str, JSON] | list[JSON] | str | int | float | bool | Non
 
 MANIFEST = "manifest.json"
 FORMAT = 1
+#: Flags that open a file itself, in bytes: no link is followed, and a pipe in its place is not waited for. Windows has
+#: the third only.
+AS_IT_IS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
 
 
@@ -93,8 +97,7 @@ def _parse_entry(name: str, entry: JSON, path: Path) -> FileEntry:
 def read_regular(path: Path, size: int | None = None) -> bytes:
     """All bytes of a regular file that is no symbolic link, and has `size` bytes if that is given."""
     try:
-        # Not blocking: opening a pipe that somebody left under this name would wait for ever.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        descriptor = os.open(path, os.O_RDONLY | AS_IT_IS)
         try:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):

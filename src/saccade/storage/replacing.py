@@ -8,18 +8,18 @@ a dot and the target's name: `.run.saccade-new-…` is being written, `.run.sacc
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import secrets
 import shutil
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from safetensors import SafetensorError
 
 from saccade.errors import DamagedError, StorageError
+from saccade.storage.locks import lock
 from saccade.storage.manifest import MANIFEST, read_manifest
 
 __all__ = [
@@ -84,15 +84,15 @@ def check_replaceable(target: Path, names: Iterable[str]) -> None:
 def new_folder_beside(target: Path) -> Iterator[Path]:
     """An empty folder on the same file system, locked while it is written, gone afterwards if not renamed."""
     new = target.parent / f".{target.name}.saccade-new-{secrets.token_hex(4)}"
-    with _locked(target.parent):
-        _recover(target.parent)
-        os.mkdir(new)
-        descriptor = os.open(new, os.O_RDONLY | os.O_DIRECTORY)
-        _lock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     try:
-        yield new
+        with ExitStack() as held:
+            with _locked(target.parent):
+                _recover(target.parent)
+                os.mkdir(new)
+                with suppress(OSError):
+                    held.enter_context(lock(new))
+            yield new
     finally:
-        os.close(descriptor)
         shutil.rmtree(new, ignore_errors=True)
 
 
@@ -117,6 +117,8 @@ def put_in_place(new: Path, target: Path) -> None:
 
 def sync_folder(folder: Path) -> None:
     """Make the names in `folder` durable: flushing a file says nothing of the entry that leads to it."""
+    if os.name == "nt":  # where a folder cannot be opened; its entries are journalled
+        return
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
@@ -127,24 +129,10 @@ def sync_folder(folder: Path) -> None:
 @contextmanager
 def _locked(parent: Path) -> Iterator[None]:
     """Only one process at a time creates, swaps or clears up folders in `parent` (all of it brief)."""
-    descriptor = os.open(parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        _lock(descriptor, fcntl.LOCK_EX)
+    with ExitStack() as held:
+        with suppress(OSError):  # a file system without locks
+            held.enter_context(lock(parent, seconds=None))
         yield
-    finally:
-        os.close(descriptor)
-
-
-def _lock(descriptor: int, kind: int) -> bool:
-    """Whether the lock is ours; the system drops it when the process dies, however it dies.
-
-    A file system without locks answers no: then nothing is ever taken for a dead process's leftover.
-    """
-    try:
-        fcntl.flock(descriptor, kind)
-    except OSError:
-        return False
-    return True
 
 
 def _recover(parent: Path) -> None:
@@ -165,12 +153,10 @@ def _recover(parent: Path) -> None:
 
 
 def _remove_if_stale(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    try:
-        if _lock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB):
+    """Delete a leftover whose writer is gone; on a file system without locks nobody can tell, and it stays."""
+    with suppress(OSError), lock(folder) as is_free:
+        if is_free:
             shutil.rmtree(folder, ignore_errors=True)
-    finally:
-        os.close(descriptor)
 
 
 def _clear_aside(aside: Path, target: Path) -> None:

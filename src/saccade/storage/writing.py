@@ -13,7 +13,7 @@ import safetensors.torch
 from torch import Tensor
 
 from saccade.errors import OptionError
-from saccade.storage.manifest import JSON, MANIFEST, FileEntry, is_plain, manifest_bytes, read_regular
+from saccade.storage.manifest import AS_IT_IS, JSON, MANIFEST, FileEntry, is_plain, manifest_bytes, read_regular
 from saccade.storage.replacing import check_replaceable, new_folder_beside, put_in_place, storage_errors, sync_folder
 
 __all__ = ["Content", "json_bytes", "write_folder"]
@@ -76,9 +76,11 @@ def _settle(path: Path) -> None:
 
     Libraries that write through a temporary file leave 0600; the folder, made by us, shows the umask.
     """
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    access = os.O_RDWR if os.name == "nt" else os.O_RDONLY  # Windows flushes only what it may write
+    descriptor = os.open(path, access | AS_IT_IS)
     try:
-        os.fchmod(descriptor, stat.S_IMODE(os.stat(path.parent).st_mode) & 0o666)
+        if os.chmod in os.supports_fd:
+            os.chmod(descriptor, stat.S_IMODE(os.stat(path.parent).st_mode) & 0o666)
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
@@ -97,7 +99,7 @@ def _tensor_bytes(tensors: Mapping[str, Tensor]) -> bytes:
 
 
 def _write_bytes(path: Path, data: bytes) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)  # less the umask
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | AS_IT_IS, 0o666)  # less the umask
     try:
         rest = memoryview(data)
         while rest:

@@ -15,21 +15,20 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import shutil
-import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from saccade.errors import DamagedError, FileError, OptionError, StorageError
 from saccade.storage import JSON, json_bytes, open_folder, read_bytes, read_json, recover, write_folder
+from saccade.storage.locks import lock
 from saccade.storage.replacing import storage_errors
 from saccade.tasks.base.model_card import model_readme
 from saccade.tasks.base.model_folder import bundle_identity, load_weights, read_bundle, unshared, write_bundle
@@ -44,8 +43,8 @@ from saccade.training.trainer import Progress, Trainer
 
 __all__ = ["Session"]
 
-#: Fiftieths of a second that the lock of a run is waited for.
-LOCK_TRIES = 10
+#: Seconds to wait for the lock of a run: whoever only asks whether somebody trains in it holds it for a moment.
+LOCK_SECONDS = 0.2
 
 
 class Session:
@@ -151,10 +150,12 @@ class Session:
     @contextmanager
     def _alone(self) -> Iterator[None]:
         """Two processes in one run would write over each other."""
-        with storage_errors(self.folder):
-            file = (self.folder / ".lock").open("ab")
-        with file:
-            if not _locked(file):
+        file = self.folder / ".lock"
+        with ExitStack() as held:
+            with storage_errors(self.folder):
+                file.touch()
+                is_ours = held.enter_context(lock(file, seconds=LOCK_SECONDS))
+            if not is_ours:
                 raise OptionError(
                     f"Another process is training in {self.folder}; wait for it, or give another folder with -o."
                 )
@@ -343,13 +344,3 @@ def _mean(parts: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
         name: torch.stack([part[name].double() for part in parts]).mean(dim=0).to(parts[0][name].dtype)
         for name in parts[0]
     }
-
-
-def _locked(file: BinaryIO) -> bool:
-    """Whether the run is ours; who only asks whether somebody trains in it holds its lock for a moment."""
-    for _ in range(LOCK_TRIES):
-        with suppress(BlockingIOError):
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return True
-        time.sleep(0.02)
-    return False
