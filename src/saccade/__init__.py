@@ -11,12 +11,9 @@ model = saccade.open("runs/demo")
 model.predict(["The black cat ate the mouse."])[0].attention.alignment
 """
 
-from saccade.attention import MultiHead, Resize, Trace, Watch, attend, causal, dense, edit, padding, rule, watch, window
-from saccade.errors import SaccadeError
-from saccade.lens.view import View, view
-from saccade.tasks.base.model_folder import open_model
+from __future__ import annotations
 
-open = open_model  # not in __all__: ``from saccade import *`` must not hide Python's own
+from typing import TYPE_CHECKING
 
 __all__ = [
     "MultiHead",
@@ -34,4 +31,52 @@ __all__ = [
     "view",
     "watch",
     "window",
-]
+]  # without open: ``from saccade import *`` must not hide Python's own
+
+if TYPE_CHECKING:
+    from saccade.attention import (
+        MultiHead,
+        Resize,
+        Trace,
+        Watch,
+        attend,
+        causal,
+        dense,
+        edit,
+        padding,
+        rule,
+        watch,
+        window,
+    )
+    from saccade.errors import SaccadeError
+    from saccade.lens.view import View, view
+    from saccade.tasks.base.model_folder import open_model
+
+    open = open_model
+    __version__: str
+else:
+    # Loaded on first use, so that `saccade --help` does not wait for PyTorch, nor attention for the tasks.
+    _ELSEWHERE = {
+        "SaccadeError": "saccade.errors:SaccadeError",
+        "View": "saccade.lens.view:View",
+        "open": "saccade.tasks.base.model_folder:open_model",
+        "view": "saccade.lens.view:view",
+    }
+
+    def __getattr__(name):
+        import importlib
+        import pkgutil
+
+        if name in __all__ or name in _ELSEWHERE:
+            value = pkgutil.resolve_name(_ELSEWHERE.get(name, f"saccade.attention:{name}"))
+        elif name == "__version__":
+            value = importlib.import_module("importlib.metadata").version("saccade")
+        elif name in {module.name for module in pkgutil.iter_modules(__path__)}:
+            value = importlib.import_module(f"saccade.{name}")
+        else:
+            raise AttributeError(f"module 'saccade' has no attribute {name!r}")
+        globals()[name] = value
+        return value
+
+    def __dir__():
+        return sorted({*globals(), *__all__, "open", "__version__"})

@@ -14,6 +14,7 @@ print it as it is. The tree::
     ├── FileError           a file that cannot be read as what it should be: file, field or line
     ├── DamagedError        a file that is not what was saved: its path, and what is wrong with it
     ├── DivergedError       a loss or gradient that is no number; nothing was updated with it
+    ├── MissingExtraError   a package that a feature needs and that is not installed: how to install it
     ├── StorageError        a folder that cannot be written or reached: its path and the system's reason
     └── WorkerError         a process that worked for this one and ended before its work was done
 """
@@ -28,6 +29,7 @@ __all__ = [
     "DivergedError",
     "FileError",
     "KernelError",
+    "MissingExtraError",
     "OptionError",
     "PositionError",
     "SaccadeError",
@@ -91,6 +93,10 @@ class DamagedError(SaccadeError, ValueError):
 
 class StorageError(SaccadeError, OSError):
     """A folder that the system will not let us write or reach: a full disk, a limit, a permission."""
+
+
+class MissingExtraError(SaccadeError, ImportError):
+    """A feature needs a package that is not installed."""
 
 
 class DivergedError(SaccadeError, ArithmeticError):

@@ -149,6 +149,7 @@ def test_ctrl_c_ends_a_long_look_cleanly(tmp_path: Path, tiny_run: Path) -> None
     book.write_text("the black cat eats the fish.\n" * 19_000)
     code = (
         "import sys\n"
+        "import saccade.attention\n"
         "from saccade.cli import main\n"
         "attend = sys.modules['saccade.attention.attend']\n"
         "tell = attend.tell\n"

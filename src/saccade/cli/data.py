@@ -6,12 +6,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.padding import Padding
-from rich.progress import Progress
-from rich.text import Text
 
 from saccade.cli.options import console
-from saccade.data import CATALOGUE, fetch, take
 from saccade.errors import OptionError
 
 __all__ = ["data"]
@@ -38,6 +34,10 @@ def data(
             raise OptionError("--from needs the name of a data set; saccade data lists them.")
         _list(checksums)
         return
+    from rich.progress import Progress
+
+    from saccade.data import fetch, take
+
     if source is not None:
         folder = take(name, source, to)
     else:
@@ -53,6 +53,11 @@ def data(
 
 
 def _list(checksums: bool) -> None:
+    from rich.padding import Padding
+    from rich.text import Text
+
+    from saccade.data import CATALOGUE
+
     if checksums:  # as sha256sum prints and checks them
         for name, entry in CATALOGUE.items():
             for file in entry.files:

@@ -8,11 +8,10 @@ from typing import Annotated
 
 import typer
 
+import saccade
 from saccade.cli.look import show
 from saccade.cli.options import Device, console, resolve_device
 from saccade.cli.train import run_session
-from saccade.tasks.base.model_folder import open_model
-from saccade.training.recipe import read_recipe
 
 __all__ = ["demo"]
 
@@ -31,6 +30,8 @@ def demo(
     Example:
       saccade demo
     """
+    from saccade.training.recipe import read_recipe
+
     with as_file(files("saccade.training") / "demo.toml") as path:
         recipe = read_recipe(path)
     result = run_session(recipe, output, resolve_device(device))
@@ -46,7 +47,7 @@ def demo(
         f"another word, {bank[0]} of {bank[1]} whose 'bank' is decided elsewhere.\n"
     )
     shown.print(SENTENCE, markup=False)
-    answer = open_model(output, resolve_device(device)).predict([SENTENCE])[0]
+    answer = saccade.open(output, resolve_device(device)).predict([SENTENCE])[0]
     show(answer, [output / "look.png", output / "look.svg"])
     shown.print(
         "\nTry next:\n"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 
 from saccade.errors import OptionError, UnknownNameError
-from saccade.lens import EXAMPLES, WalkDocument, read_document
-from saccade.lens.terminal.walkthrough import print_walkthrough
+
+if TYPE_CHECKING:
+    from saccade.lens import WalkDocument
 
 __all__ = ["explain"]
 
@@ -21,7 +21,7 @@ def explain(
         Path | None, typer.Argument(metavar="FILE", help="Your own numbers, in JSON or TOML.", show_default=False)
     ] = None,
     example: Annotated[
-        str | None, typer.Option(help=f"A worked example of the lectures: {', '.join(EXAMPLES)}.")
+        str | None, typer.Option(help="A worked example of the lectures: projection, retrieval or retrieval4.")
     ] = None,
     mask: Annotated[str | None, typer.Option(help="none, causal, or window:R.")] = None,
     score: Annotated[str | None, typer.Option(help="dot, scaled_dot or cosine.")] = None,
@@ -50,10 +50,16 @@ def explain(
     if as_json:
         print(json.dumps(walk.to_dict(), ensure_ascii=False, allow_nan=False), flush=True)
     else:
+        from rich.console import Console
+
+        from saccade.lens.terminal.walkthrough import print_walkthrough
+
         print_walkthrough(walk, Console(highlight=False), row)
 
 
 def _document(file: Path | None, example: str | None) -> WalkDocument:
+    from saccade.lens import EXAMPLES, read_document
+
     if file is not None and example is not None:
         raise OptionError(f"Both the file {file} and the example {example!r} are given; choose one.")
     if file is not None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from saccade.attention import editable
-from saccade.cli.looking import Wanted, check_view, read_head, read_part, show_difference, show_view
+import saccade
 from saccade.cli.options import (
     Device,
     Model,
@@ -19,17 +18,17 @@ from saccade.cli.options import (
     refuse_unknown,
     resolve_device,
 )
-from saccade.data.lines import read_lines
-from saccade.errors import OptionError
-from saccade.lens.figures.canvas import save
-from saccade.lens.view import View
-from saccade.tasks.base.answer import Answer
-from saccade.tasks.base.model_folder import open_model
-from saccade.tasks.base.predictor import Predictor
-from saccade.tasks.translation.predictor import TranslationPredictor
+from saccade.errors import OptionError, UnknownNameError
+
+if TYPE_CHECKING:
+    from saccade.cli.looking import Wanted
+    from saccade.lens.view import View
+    from saccade.tasks.base.answer import Answer
+    from saccade.tasks.base.predictor import Predictor
 
 __all__ = ["look", "show"]
 
+VIEWS = ("alignment", "arcs", "entropy", "grid", "heatmap", "overview", "rollout")
 _SUFFIXES = {"--png": (".png",), "--svg": (".svg",), "--pdf": (".pdf",), "--html": (".html", ".htm")}
 _NUMBERS = (".npy", ".safetensors")
 _STEPS = 1000  # of a bar
@@ -114,6 +113,9 @@ def look(
       saccade look runs/demo "The black cat ate the mouse." --without-head decoder.1.cross:0
       saccade look run --file book.txt --layer encoder.0.self --head 0 --png map.png
     """
+    from saccade.cli.looking import Wanted, read_head, read_part, show_view
+    from saccade.data.lines import read_lines
+
     files = {"--png": png, "--svg": svg, "--pdf": pdf, "--html": html}
     _check_files(files, numbers)
     pictures = [path for path in (png, svg, pdf) if path is not None]
@@ -134,7 +136,7 @@ def look(
     _check_together(wanted, text, file, target, against, without_head or without_link or replace)
     links = [_link(given) for given in without_link or []]
     replaced = None if replace is None else _replacement(replace)
-    opened = open_model(model, resolve_device(device))
+    opened = saccade.open(model, resolve_device(device))
     options = given_only(max_tokens=max_tokens)
     refuse_unknown(options, opened)
     if file is not None:
@@ -162,6 +164,8 @@ def look(
 
 def show(answer: Answer, files: list[Path], *, dark: bool = False) -> None:
     """An answer and what it rests on in the terminal, and the same in files."""
+    from saccade.lens.figures.canvas import save
+
     shown = console()
     for part in answer.terminal():
         shown.print(part, markup=False)
@@ -181,18 +185,24 @@ def _input(opened: Predictor, given: str) -> Any:
 
 
 def _given(opened: Predictor, text: str, target: str) -> Answer:
+    from saccade.tasks.translation.predictor import TranslationPredictor
+
     if not isinstance(opened, TranslationPredictor):
         raise OptionError(f"--target is of translations; this is a model for {opened.task.name}.")
     return opened.given(text, target)
 
 
 def _show_both(answer: Answer, other: Answer, wanted: Wanted) -> None:
+    from saccade.cli.looking import show_difference
+
     one, another = answer.view, other.view
     show_difference(one, another, wanted, _encoder(one), [answer.text, other.text])
 
 
 def _read(opened: Predictor, text: str) -> View:
     """What a model looks at in a text of any length, with a bar while it reads."""
+    from saccade.attention import editable
+
     every = list(editable(opened.model))
     names = [name for name in every if name.startswith("encoder")] or every
     with progress("reading", _STEPS) as bar:
@@ -216,7 +226,9 @@ def _chosen_view(
 ) -> str | None:
     """The view that was named, or the one that the other options speak of; None: the alignment, as ever."""
     if view is not None:
-        return check_view(view)
+        if view not in VIEWS:
+            raise UnknownNameError("view", view, VIEWS)
+        return view
     if word is not None:
         return "arcs"
     if file is not None:

@@ -12,7 +12,7 @@ from rich.console import RenderableType
 
 from saccade.attention.watching.overview import Progress
 from saccade.cli.options import console, progress
-from saccade.errors import OptionError, UnknownNameError
+from saccade.errors import OptionError
 from saccade.lens.causal import find_places
 from saccade.lens.figures.canvas import save
 from saccade.lens.figures.drawable import MOST_TOKENS
@@ -20,9 +20,8 @@ from saccade.lens.figures.matrix import heatmap
 from saccade.lens.terminal.heatmap import TerminalHeatmap
 from saccade.lens.view import Head, View, share
 
-__all__ = ["VIEWS", "Wanted", "read_head", "read_part", "show_difference", "show_view"]
+__all__ = ["Wanted", "read_head", "read_part", "show_difference", "show_view"]
 
-VIEWS = ("alignment", "arcs", "entropy", "grid", "heatmap", "overview", "rollout")
 _CELLS = 24  # a side of an overview in the terminal: all columns fit into 80
 _LARGEST_DIFFERENCES = 12
 _STEPS = 1000  # of a bar
@@ -203,9 +202,3 @@ def _size(view: View, name: str) -> int:
 
 def _wrote(path: Path) -> None:
     console().print(f"Wrote {path}.", markup=False)
-
-
-def check_view(name: str) -> str:
-    if name not in VIEWS:
-        raise UnknownNameError("view", name, VIEWS)
-    return name

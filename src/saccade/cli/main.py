@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import io
 import signal
 import sys
@@ -10,9 +9,9 @@ import threading
 from collections.abc import Sequence
 from typing import Annotated
 
-import torch
 import typer
 
+import saccade
 from saccade.cli.data import data
 from saccade.cli.demo import demo
 from saccade.cli.evaluate import compare, evaluate, score
@@ -78,12 +77,14 @@ def _refuse(sentence: str) -> None:
 
 def _out_of_memory(error: Exception) -> bool:
     """PyTorch has a class of its own for graphics cards only; on the CPU it says so in words."""
+    import torch
+
     return isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in str(error)
 
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        print(f"saccade {importlib.metadata.version('saccade')}")
+        print(f"saccade {saccade.__version__}")
         raise typer.Exit
 
 

@@ -6,18 +6,17 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import torch
 import typer
-from rich.console import Console
-from rich.progress import Progress
 
 from saccade.errors import OptionError, UnknownNameError
-from saccade.tasks.base.model_folder import bundle_recipe
-from saccade.tasks.base.predictor import Predictor
-from saccade.tasks.base.task import Task
-from saccade.tasks.registry import task_named
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from saccade.tasks.base.predictor import Predictor
+    from saccade.tasks.base.task import Task
 
 __all__ = [
     "Columns",
@@ -57,11 +56,15 @@ DEVICES = ("auto", "cpu", "cuda", "mps")
 
 def console(*, stderr: bool = False) -> Console:
     """Plain text, wide enough for files and pipes."""
+    from rich.console import Console
+
     return Console(stderr=stderr, highlight=False, soft_wrap=not sys.stdout.isatty())
 
 
 def resolve_device(name: str) -> str:
     """The device that is meant: auto takes the fastest that is here."""
+    import torch
+
     here = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     if name not in DEVICES:
         raise UnknownNameError("device", name, DEVICES)
@@ -75,6 +78,8 @@ def resolve_device(name: str) -> str:
 @contextmanager
 def progress(what: str, total: int | None, *, shown: bool = True) -> Iterator[Callable[[int], None]]:
     """A bar on stderr that is gone when the work is done; nothing at all where stderr is no terminal."""
+    from rich.progress import Progress
+
     bar_console = console(stderr=True)
     with Progress(console=bar_console, transient=True, disable=not (shown and bar_console.is_terminal)) as bar:
         row = bar.add_task(what, total=total)
@@ -96,6 +101,9 @@ def examples_of(
     model: str, source: Path | None, target: Path | None, data: list[Path] | None, columns: str | None
 ) -> list[Any]:
     """The examples that these options name: as they are, nothing dropped; read as the model's own data was."""
+    from saccade.tasks.base.model_folder import bundle_recipe
+    from saccade.tasks.registry import task_named
+
     recipe = bundle_recipe(Path(model))
     task = task_named(recipe["task"]).task
     as_trained = {key: value for key, value in recipe["data"].items() if key in task.read_as}

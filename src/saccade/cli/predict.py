@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import saccade
 from saccade.cli.options import (
     Device,
     Model,
@@ -19,9 +20,9 @@ from saccade.cli.options import (
     resolve_device,
 )
 from saccade.errors import OptionError
-from saccade.tasks.base.answer import Answer
-from saccade.tasks.base.model_folder import open_model
-from saccade.tasks.translation.answer import TranslationAnswer
+
+if TYPE_CHECKING:
+    from saccade.tasks.base.answer import Answer
 
 __all__ = ["predict"]
 
@@ -59,10 +60,10 @@ def predict(
       cat input.txt | saccade predict run - --json --alignments
       saccade predict run large.txt --precision int8 --workers 2
     """
-    opened = open_model(model, resolve_device(device), precision)
+    opened = saccade.open(model, resolve_device(device), precision)
     inputs, many = read_inputs(given, opened)
     if workers > 1 and many:  # one text would wait for them to start
-        opened = open_model(model, resolve_device(device), precision, workers)
+        opened = saccade.open(model, resolve_device(device), precision, workers)
     searching = given_only(beam=beam, n_best=n_best, length_penalty=length_penalty)
     drawing = given_only(tries=tries, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed)
     options = searching | drawing | given_only(sample=sample, max_tokens=max_tokens, stop=stop)
@@ -110,6 +111,8 @@ def _record(answer: Answer, alignments: bool) -> dict[str, Any]:
 
 
 def _links(answer: Answer) -> str:
+    from saccade.tasks.translation.answer import TranslationAnswer
+
     if not isinstance(answer, TranslationAnswer):
         raise OptionError("--alignments is of translations: links between the words of two texts.")
     return answer.links

@@ -5,20 +5,16 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from saccade.cli.options import Columns, Device, Source, Table, Target, console, data_table, resolve_device
 from saccade.errors import FileError, OptionError
-from saccade.tasks.base.model_folder import bundle_recipe
-from saccade.tasks.registry import TASKS, task_named
-from saccade.training.display import Display
-from saccade.training.fitting import fitted_tables, measured_minutes
-from saccade.training.interrupt import STOPPED_CODE, Stopped
-from saccade.training.recipe import DEFAULT_TASK, Recipe, read_recipe, read_tables
-from saccade.training.recipe_text import commented
-from saccade.training.session import Session
+from saccade.tasks.registry import DEFAULT_TASK, TASKS, task_named
+
+if TYPE_CHECKING:
+    from saccade.training.recipe import Recipe
 
 __all__ = ["new", "run_session", "train"]
 
@@ -56,6 +52,8 @@ def train(
       saccade train --data pairs.tsv -o run --set training.steps=5000
       saccade train --task tagging --data train.conllu -o run
     """
+    from saccade.training.recipe import read_recipe
+
     if recipe is not None:
         if source is not None or target is not None or data:
             raise OptionError(f"{recipe} says where its data is; leave --source, --target and --data out.")
@@ -74,6 +72,10 @@ def _recipe_of(task: str, table: dict[str, Any], folder: Path, overrides: Sequen
 
     One that goes on from a model has its network and its tokens.
     """
+    from saccade.tasks.base.model_folder import bundle_recipe
+    from saccade.training.fitting import fitted_tables
+    from saccade.training.recipe import read_recipe, read_tables
+
     where = "the command line"
     of_data = [override for override in overrides if override.startswith("data.")]
     given = (
@@ -117,6 +119,10 @@ def _tables_of(task: str, theirs: dict[str, Any]) -> dict[str, Any]:
 
 def run_session(recipe: Recipe, folder: Path, device: str, init: Path | None = None) -> dict[str, Any]:
     """Train in a folder with everything shown; a stop on request says how to go on."""
+    from saccade.training.display import Display
+    from saccade.training.interrupt import STOPPED_CODE, Stopped
+    from saccade.training.session import Session
+
     shown = console()
     with Display(shown, recipe.training.steps) as display:
         session = Session(recipe, folder, display, device=device, init=init)
@@ -149,6 +155,10 @@ def new(
       saccade new pairs.csv --columns english,french
       saccade new reviews.csv --task classification --columns text,label
     """
+    from saccade.training.fitting import fitted_tables, measured_minutes
+    from saccade.training.recipe import read_tables
+    from saccade.training.recipe_text import commented
+
     if output.exists() and not force:
         raise FileError(f"{output} is there already; choose another name with -o, or pass --force.")
     recipe = read_tables(fitted_tables(task, task_named(task).task.data_table(files, columns)), "the data")

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from saccade.cli.options import Model, console
 from saccade.errors import OptionError
-from saccade.lens.figures.canvas import save
-from saccade.lens.words import visible
-from saccade.tasks.base.model_folder import read_bundle
-from saccade.tasks.base.word_vectors import WordVectors, word_vectors
+
+if TYPE_CHECKING:
+    from saccade.tasks.base.word_vectors import WordVectors
 
 __all__ = ["words"]
 
@@ -41,6 +40,10 @@ def words(
       saccade words runs/demo dog cat
       saccade words runs/demo dog cat bank --map words.png
     """
+    from saccade.lens.figures.canvas import save
+    from saccade.tasks.base.model_folder import read_bundle
+    from saccade.tasks.base.word_vectors import word_vectors
+
     vectors = word_vectors(read_bundle(Path(model)), embedding)
     asked = given or []
     if not asked and picture is None:
@@ -58,6 +61,8 @@ def words(
 
 
 def _lines(vectors: WordVectors, asked: list[str], neighbours: int) -> list[str]:
+    from saccade.lens.words import visible
+
     lines = [
         f"{word} is made of {len(vectors.ids(word))} pieces; its vector is their mean"
         for word in asked

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from saccade.data.images import LabelledImage, Pixels
-from saccade.errors import OptionError
+from saccade.extras import needs_extra
 
 __all__ = ["CAPTION_SIZE", "DIGIT_NAMES", "Captioned", "captioned_digits", "read_digits"]
 
@@ -38,10 +38,8 @@ class Captioned:
 
 def read_digits() -> list[LabelledImage]:
     """All digits in scikit-learn's order, labelled "0" to "9"."""
-    try:
+    with needs_extra("digits", "Reading the built-in digits"):
         from sklearn.datasets import load_digits  # type: ignore[import-untyped, import-not-found, unused-ignore]
-    except ImportError:
-        raise OptionError("The built-in digits come with scikit-learn: pip install 'saccade[digits]'.") from None
     found = load_digits()
     pixels = np.round(found.images * (255 / 16)).astype(np.uint8)[..., None]
     return [

@@ -14,14 +14,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, TYPE_CHECKING, cast
 
 import numpy as np
 from jaxtyping import Shaped, UInt8
-from PIL import Image, UnidentifiedImageError
 
 from saccade.data.lines import unreadable
 from saccade.errors import FileError
+from saccade.extras import needs_extra
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 __all__ = [
     "IDX_IMAGES",
@@ -233,6 +236,8 @@ def one_shape(images: list[LabelledImage]) -> list[LabelledImage]:
 
 def read_picture(path: Path) -> Pixels:
     """A picture file as grey (1 channel) or colour (3); what is transparent becomes black."""
+    with needs_extra("images", "Reading a picture"):
+        from PIL import Image, UnidentifiedImageError
     try:
         with Image.open(path) as picture:
             _check_size(path, 3 * picture.width * picture.height, max(picture.size))

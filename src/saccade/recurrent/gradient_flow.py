@@ -20,6 +20,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from saccade.errors import OptionError
+from saccade.extras import needs_extra
 from saccade.recurrent.cells import LSTM, Cell, State, cell_named
 
 if TYPE_CHECKING:  # matplotlib is slow to import, and only a plot needs it
@@ -45,7 +46,8 @@ class GradientFlow:
 
     def plot(self) -> Figure:
         """A figure of its own, norms on a logarithmic axis."""
-        from matplotlib.figure import Figure
+        with needs_extra("plots", "Drawing a picture"):
+            from matplotlib.figure import Figure
 
         figure = Figure(figsize=(6, 4), layout="constrained")
         axes = figure.subplots()

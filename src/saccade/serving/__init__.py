@@ -5,10 +5,13 @@ thread of that model (``batching``); everything that comes from outside is check
 ``inputs``, ``limits``).
 """
 
-from saccade.serving.http.app import create_app
-from saccade.serving.http.guard import is_loopback
-from saccade.serving.http.server import listen, serve
-from saccade.serving.limits import Limits
-from saccade.serving.models import Models
+from saccade.extras import needs_extra
+
+with needs_extra("serving", "The server"):
+    from saccade.serving.http.app import create_app
+    from saccade.serving.http.guard import is_loopback
+    from saccade.serving.http.server import listen, serve
+    from saccade.serving.limits import Limits
+    from saccade.serving.models import Models
 
 __all__ = ["Limits", "Models", "create_app", "is_loopback", "listen", "serve"]

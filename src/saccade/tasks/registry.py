@@ -2,51 +2,50 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import pkgutil
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from saccade.errors import UnknownNameError
-from saccade.tasks.autoencoder.predictor import AutoencoderPredictor
-from saccade.tasks.autoencoder.task import Autoencoder
-from saccade.tasks.base.predictor import Predictor
-from saccade.tasks.base.task import Task
-from saccade.tasks.captions.predictor import CaptionsPredictor
-from saccade.tasks.captions.task import Captions
-from saccade.tasks.classification.predictor import ClassificationPredictor
-from saccade.tasks.classification.task import Classification
-from saccade.tasks.images.predictor import ImagesPredictor
-from saccade.tasks.images.task import Images
-from saccade.tasks.language_model.predictor import LanguageModelPredictor
-from saccade.tasks.language_model.task import LanguageModel
-from saccade.tasks.masked.predictor import MaskedLanguageModelPredictor
-from saccade.tasks.masked.task import MaskedLanguageModel
-from saccade.tasks.tagging.predictor import TaggingPredictor
-from saccade.tasks.tagging.task import Tagging
-from saccade.tasks.translation.predictor import TranslationPredictor
-from saccade.tasks.translation.task import Translation
 
-__all__ = ["TASKS", "Entry", "task_named"]
+if TYPE_CHECKING:
+    from saccade.tasks.base.predictor import Predictor
+    from saccade.tasks.base.task import Task
+
+__all__ = ["DEFAULT_TASK", "TASKS", "Entry", "task_named"]
 
 
-class Entry(NamedTuple):
-    """A task, and what answers with a model trained for it."""
+class Entry:
+    """A task, and what answers with a model trained for it: classes, or ``module:Name``, loaded when asked for."""
 
-    task: type[Task]
-    predictor: type[Predictor]
+    def __init__(self, task: type[Task] | str, predictor: type[Predictor] | str) -> None:
+        self._task, self._predictor = task, predictor
+
+    @cached_property
+    def task(self) -> type[Task]:
+        return pkgutil.resolve_name(self._task) if isinstance(self._task, str) else self._task
+
+    @cached_property
+    def predictor(self) -> type[Predictor]:
+        return pkgutil.resolve_name(self._predictor) if isinstance(self._predictor, str) else self._predictor
+
+
+def _own(package: str, task: str) -> Entry:
+    return Entry(f"saccade.tasks.{package}.task:{task}", f"saccade.tasks.{package}.predictor:{task}Predictor")
 
 
 TASKS = {
-    entry.task.name: entry
-    for entry in (
-        Entry(Translation, TranslationPredictor),
-        Entry(Tagging, TaggingPredictor),
-        Entry(Classification, ClassificationPredictor),
-        Entry(LanguageModel, LanguageModelPredictor),
-        Entry(MaskedLanguageModel, MaskedLanguageModelPredictor),
-        Entry(Images, ImagesPredictor),
-        Entry(Captions, CaptionsPredictor),
-        Entry(Autoencoder, AutoencoderPredictor),
-    )
+    "translation": _own("translation", "Translation"),
+    "tagging": _own("tagging", "Tagging"),
+    "classification": _own("classification", "Classification"),
+    "language-model": _own("language_model", "LanguageModel"),
+    "masked-language-model": _own("masked", "MaskedLanguageModel"),
+    "images": _own("images", "Images"),
+    "captions": _own("captions", "Captions"),
+    "autoencoder": _own("autoencoder", "Autoencoder"),
 }
+#: What a recipe without a task means.
+DEFAULT_TASK = "translation"
 
 
 def task_named(name: Any, what: str = "task") -> Entry:

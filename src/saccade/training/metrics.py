@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from saccade.errors import OptionError
+from saccade.extras import needs_extra
 from saccade.storage.replacing import storage_errors
 from saccade.training.files import write_text
 
@@ -59,12 +59,8 @@ def _flat(values: dict[str, Any]) -> Iterator[tuple[str, float]]:
 
 
 def _event_writer(folder: Path, continue_after: int) -> Any:
-    try:
+    with needs_extra("tensorboard", "training.tensorboard"):
         from torch.utils.tensorboard import SummaryWriter
-    except ImportError:
-        raise OptionError(
-            "training.tensorboard needs the package tensorboard: pip install 'saccade[tensorboard]'."
-        ) from None
     return SummaryWriter(folder, purge_step=continue_after + 1)
 
 

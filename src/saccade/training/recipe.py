@@ -15,12 +15,10 @@ from saccade.models import Config
 from saccade.tasks.base.networks import read_network
 from saccade.tasks.base.predictor import NoOptions
 from saccade.tasks.base.task import Task
-from saccade.tasks.registry import task_named
+from saccade.tasks.registry import DEFAULT_TASK, task_named
 from saccade.training.settings import TrainingSettings
 
 __all__ = ["Recipe", "read_recipe", "read_tables"]
-
-DEFAULT_TASK = "translation"
 
 
 @dataclass(frozen=True)

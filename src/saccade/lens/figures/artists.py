@@ -13,17 +13,20 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
-import matplotlib
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.colors import Colormap, ListedColormap
-from matplotlib.figure import Figure
-from matplotlib.font_manager import FontProperties, findfont, get_font, get_font_names
-from matplotlib.text import Text
 
+from saccade.extras import needs_extra
 from saccade.lens.colours import difference_ramp, ramp
 from saccade.lens.figures.canvas import DPI, FORMATS, LABEL_CELLS, LABEL_SIZE
 from saccade.lens.words import code_point, shorten
+
+with needs_extra("plots", "Drawing a picture"):
+    import matplotlib
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.colors import Colormap, ListedColormap
+    from matplotlib.figure import Figure
+    from matplotlib.font_manager import FontProperties, findfont, get_font, get_font_names
+    from matplotlib.text import Text
 
 __all__ = ["Label", "Picture", "colormap", "encode", "printable", "quiet"]
 

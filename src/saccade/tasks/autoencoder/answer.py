@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from matplotlib.figure import Figure
 from rich.console import RenderableType
 from rich.text import Text
 
@@ -19,6 +18,9 @@ from saccade.lens.view import View
 from saccade.tasks.base.answer import Answer
 from saccade.tasks.base.image_input import GivenImage, shown_pixels
 from saccade.tasks.base.neighbours import Neighbour
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 __all__ = ["AutoencoderAnswer", "ImageAutoencoderAnswer", "TextAutoencoderAnswer"]
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from matplotlib.figure import Figure
 from rich.console import RenderableType
 
 from saccade.lens.view import View
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 __all__ = ["Answer"]
 

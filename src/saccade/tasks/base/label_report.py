@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Int
-from matplotlib.figure import Figure
 
 from saccade.lens.figures.bars import bars
 from saccade.lens.figures.canvas import label
 from saccade.lens.figures.matrix import draw_matrix
 from saccade.lens.figures.panel import Scale, places
 from saccade.tasks.base.label_scores import BINS, Bin, LabelScore, calibration_error
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 __all__ = ["confusion_figure", "confusion_lines", "label_lines", "reliability_figure"]
 

@@ -11,12 +11,11 @@ import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
-from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 from saccade.errors import OptionError, UnknownNameError
@@ -26,6 +25,9 @@ from saccade.tasks.base.task import Bundle, Task
 from saccade.tasks.tagging.task import Tagging
 from saccade.text import SPECIAL_TOKENS, UNKNOWN, Tokenizer
 from saccade.text.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 __all__ = ["Neighbour", "WordMap", "WordVectors", "all_word_vectors", "word_vectors"]
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from matplotlib.figure import Figure
 from rich.console import RenderableType
 from rich.text import Text
 
@@ -19,6 +18,9 @@ from saccade.models.captioner import CaptionerConfig
 from saccade.tasks.base.answer import Answer
 from saccade.tasks.base.image_input import GivenImage, shown_pixels
 from saccade.text import END, SPECIAL_TOKENS
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 __all__ = ["CaptionsAnswer"]
 

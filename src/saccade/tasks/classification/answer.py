@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from matplotlib.figure import Figure
 from rich.console import RenderableType
 from rich.text import Text
 
@@ -17,6 +16,9 @@ from saccade.lens.figures.bars import bars
 from saccade.lens.view import View
 from saccade.lens.words import visible
 from saccade.tasks.base.answer import Answer
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 __all__ = ["POOLING", "ClassificationAnswer"]
 

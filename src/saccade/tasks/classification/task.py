@@ -9,13 +9,12 @@ from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, cast
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
-from matplotlib.figure import Figure
 from pydantic import Field
 from torch import Tensor, nn
 
@@ -31,6 +30,9 @@ from saccade.tasks.base.task import Batch, Evaluation, Loss, Network, Probe, Rea
 from saccade.tasks.base.text_settings import TokenKind, TokenSettings
 from saccade.tasks.classification.data import ClassificationData, read_given_texts, read_texts
 from saccade.text import KINDS, MASK, PAD, UNKNOWN, Tokenizer, pad, plan_batches
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 __all__ = ["BATCH_TOKENS", "Classification", "ClassificationBatch", "ClassificationText", "EncodedText"]
 

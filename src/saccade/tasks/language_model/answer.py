@@ -6,9 +6,8 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from matplotlib.figure import Figure
 from rich.console import RenderableType
 from rich.text import Text
 
@@ -16,6 +15,9 @@ from saccade.errors import OptionError
 from saccade.lens.terminal.heatmap import TerminalHeatmap
 from saccade.lens.view import View
 from saccade.tasks.base.answer import Answer
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 __all__ = ["LanguageModelAnswer"]
 

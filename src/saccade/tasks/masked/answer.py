@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
-from matplotlib.figure import Figure
 from rich.console import RenderableType
 from rich.text import Text
 
@@ -16,6 +15,9 @@ from saccade.lens.terminal.heatmap import TerminalHeatmap
 from saccade.lens.view import View
 from saccade.lens.words import visible
 from saccade.tasks.base.answer import Answer
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 __all__ = ["Candidate", "MaskedLanguageModelAnswer"]
 

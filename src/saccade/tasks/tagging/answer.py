@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jaxtyping import Float
-from matplotlib.figure import Figure
 from rich.console import RenderableType
 from rich.text import Text
 from torch import Tensor
@@ -21,6 +20,9 @@ from saccade.lens.terminal import views as view_terminal
 from saccade.lens.view import View
 from saccade.lens.words import visible
 from saccade.tasks.base.answer import Answer
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 __all__ = ["TaggingAnswer"]
 

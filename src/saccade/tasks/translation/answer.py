@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jaxtyping import Float
-from matplotlib.figure import Figure
 from rich.console import RenderableType
 from rich.text import Text
 from torch import Tensor
@@ -22,6 +21,9 @@ from saccade.lens.view import View, view
 from saccade.lens.words import merge
 from saccade.tasks.base.answer import Answer
 from saccade.text import END, SPECIAL_TOKENS, START
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 __all__ = ["TranslationAnswer", "TranslationAttention"]
 

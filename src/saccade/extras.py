@@ -1,0 +1,24 @@
+"""Packages that only some features need: a missing one becomes a sentence that says how to install it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from saccade.errors import MissingExtraError
+
+__all__ = ["needs_extra"]
+
+
+@contextmanager
+def needs_extra(extra: str, what: str) -> Iterator[None]:
+    """Around imports of packages that belong to an extra; ``what`` needs them, as in "Drawing pictures"."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package in ("saccade", ""):
+            raise
+        raise MissingExtraError(
+            f"{what} needs the package {package}, which is not installed; run: pip install 'saccade[{extra}]'"
+        ) from None
