@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import select
 import socket
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -50,7 +52,7 @@ def test_a_body_that_does_not_come_is_refused_with_a_sentence(hasty: Running) ->
     with connected(hasty) as client, client.makefile("rb") as answer:
         client.sendall(HEAD + b'Content-Length: 100\r\nConnection: close\r\n\r\n{"inputs"')
         assert answer.readline() == b"HTTP/1.1 408 Request Timeout\r\n"
-        assert answer.read().endswith(b'{"error":"The request did not come within 0.3 seconds."}')
+        assert answer.read().endswith(b'{"error":"The request did not arrive within 0.3 seconds."}')
 
 
 def test_an_answer_that_is_not_read_is_given_up(hasty: Running) -> None:
@@ -85,3 +87,76 @@ def test_a_fault_of_the_server_is_said_and_the_connection_stays(
             assert answer.startswith(b"HTTP/1.1 500")
             assert b'{"error":"The server failed to answer this; its log says why."}' in answer
     assert "ZeroDivisionError" in caplog.text  # and the log says why
+
+
+def test_too_many_connections_make_the_oldest_idle_one_of_their_address_go(
+    folders: dict[str, Path], runner: Runner
+) -> None:
+    models = Models(Limits(connections=20))
+    models.add(folders["tiny"])
+    running = runner.start(models)
+    address = httpx.URL(running.url)
+    mine = socket.create_connection((address.host, address.port), 60, source_address=("127.0.0.2", 0))
+    idle = [connected(running) for _ in range(60)]
+    assert running.client.get("/health").status_code == 200
+    mine.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")  # another address, so it was let be
+    assert mine.recv(100).startswith(b"HTTP/1.1 200")
+    closed = [one for one in idle if select.select([one], [], [], 0)[0]]
+    assert len(closed) >= 40
+    assert idle[0] in closed
+    assert idle[-1] not in closed
+    for one in (mine, *idle):
+        one.close()
+
+
+def test_connections_stay_below_the_limit_of_open_files(folders: dict[str, Path]) -> None:
+    """With 256 descriptors: 400 idle connections, and the server still accepts, reads files and logs nothing."""
+    serve = [sys.executable, "-m", "saccade.cli", "serve", str(folders["tiny"]), "--port", "0", "--no-browser"]
+    command = ["prlimit", "--nofile=256:256", *serve]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        url = httpx.URL(process.stdout.readline().split()[3])
+        idle = [socket.create_connection((url.host, url.port), timeout=60) for _ in range(400)]
+        for path in ("/health", "/static/style.css", "/api/models"):
+            assert httpx.get(url.join(path), timeout=10, trust_env=False).status_code == 200
+        for one in idle:
+            one.close()
+        process.terminate()
+        assert process.stderr.read() == ""
+
+
+def test_what_is_no_http_is_answered_with_a_sentence(hasty: Running, caplog: pytest.LogCaptureFixture) -> None:
+    for sent in (
+        b"\x16\x03\x01\x02\x00\r\n\r\n",
+        b"GET / HTTP/1.12\r\n\r\n",
+        b"G\r\n\r\n",
+        HEAD + b"Content-Length: x\r\n\r\n",
+    ):
+        with connected(hasty) as client:
+            client.sendall(sent)
+            answer = b"".join(iter(lambda: client.recv(65536), b""))
+        assert answer.startswith(b"HTTP/1.1 400")
+        assert answer.endswith(b'{"error": "This is not a valid HTTP request."}')
+    assert not caplog.records
+
+
+def test_a_length_and_chunks_at_once_are_refused(hasty: Running) -> None:
+    with connected(hasty) as client, client.makefile("rb") as answer:
+        client.sendall(HEAD + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n0\r\n\r\n")
+        assert answer.readline() == b"HTTP/1.1 400 Bad Request\r\n"
+        assert b"both Content-Length and Transfer-Encoding" in answer.read()
+
+
+@pytest.mark.parametrize(
+    ("target", "status"),
+    [
+        ("http://localhost/health", 200),
+        ("http://localhost:80/api/models?x=1", 200),
+        ("http://evil.example/health", 400),
+    ],
+)
+def test_a_target_may_be_a_whole_url(hasty: Running, target: str, status: int) -> None:
+    with connected(hasty) as client, client.makefile("rb") as answer:
+        client.sendall(f"GET {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+        assert answer.readline().startswith(f"HTTP/1.1 {status}".encode())

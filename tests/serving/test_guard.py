@@ -41,6 +41,38 @@ def test_pages_of_others_are_refused(client: httpx.Client) -> None:
         assert client.get("/health", headers={"Origin": origin}).status_code == 403
 
 
+FETCHES = [
+    ("/api/models", {"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "cors"}, 200),
+    ("/api/models", {"Sec-Fetch-Site": "none", "Sec-Fetch-Mode": "navigate"}, 200),
+    ("/", {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}, 200),  # a link to the studio
+    ("/", {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"}, 403),
+    ("/api/models", {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"}, 403),  # <img src="...">
+    ("/api/models", {"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "cors"}, 403),  # another port
+    ("/api/models", {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}, 403),
+]
+
+
+@pytest.mark.parametrize(("path", "headers", "status"), FETCHES)
+def test_fetches_of_other_sites_are_refused(
+    path: str, headers: dict[str, str], status: int, client: httpx.Client
+) -> None:
+    assert client.get(path, headers=headers).status_code == status
+
+
+def test_answers_are_not_kept_by_others(client: httpx.Client) -> None:
+    assert client.get("/static/style.css").headers["cache-control"] == "no-cache"
+    for path in ("/api/models", "/languages", "/v1/models", "/nowhere", "/metrics"):
+        assert client.get(path).headers["cache-control"] == "no-store"
+
+
+def test_head_is_answered_where_get_is(client: httpx.Client) -> None:
+    for path in ("/", "/health", "/languages", "/docs", "/openapi.json", "/static/style.css", "/nowhere"):
+        head, get = client.head(path), client.get(path)
+        assert (head.status_code, head.content) == (get.status_code, b"")
+        assert head.headers["content-length"] == get.headers["content-length"]
+    assert client.head("/translate").status_code == 405
+
+
 def test_a_further_name_can_be_allowed(runner: Runner) -> None:
     running = runner.start(Models(), hosts=["studio.example"])
     assert running.client.get("/health", headers={"Host": "Studio.Example:80"}).status_code == 200

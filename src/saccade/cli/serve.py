@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import subprocess
 import sys
 import webbrowser
@@ -33,6 +34,15 @@ ApiKey = Annotated[
     str | None,
     typer.Option(envvar=KEY_VARIABLE, help="What requests must give as Authorization: Bearer KEY.", show_default=False),
 ]
+ApiKeyFile = Annotated[
+    Path | None, typer.Option(help="A file with the key: on the command line every user of the machine can read it.")
+]
+TrustedProxies = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--trusted-proxy", help="An address whose X-Forwarded-For is believed: that of your reverse proxy. Repeatable."
+    ),
+]
 NoApiKey = Annotated[bool, typer.Option("--no-api-key", help="Let anyone ask who can reach the server.")]
 Runs = Annotated[Path, typer.Option(help="The folder whose runs are shown.")]
 Queue = Annotated[int, typer.Option(help="Requests that may wait for one model.", min=1)]
@@ -46,7 +56,9 @@ def serve_models(
     host: Host = "127.0.0.1",
     allow_host: HostNames = None,
     api_key: ApiKey = None,
+    api_key_file: ApiKeyFile = None,
     no_api_key: NoApiKey = False,
+    trusted_proxy: TrustedProxies = None,
     runs: Runs = Path("runs"),
     queue: Queue = 64,
     seconds: Seconds = 60.0,
@@ -64,7 +76,12 @@ def serve_models(
     """
     from saccade.serving import Limits, Models, create_app, listen, serve  # slow: other commands go without
 
+    if api_key_file is not None:
+        if api_key is not None:
+            raise OptionError(f"--api-key-file and --api-key (or {KEY_VARIABLE}) are given; choose one.")
+        api_key = _read_key(api_key_file)
     _check_key(host, api_key, no_api_key)
+    _check_proxies(trusted_proxy or [])
     served = Models(Limits(queue=queue, seconds=seconds), resolve_device(device))
     for given in models or []:
         name, equals, folder = given.partition("=")
@@ -82,7 +99,7 @@ def serve_models(
     if browser:  # the socket listens already, so the page waits until it is answered
         webbrowser.open(address)
     app = create_app(served, runs=runs, api_key=api_key, hosts=(host, *(allow_host or [])))
-    serve(app, listening)
+    serve(app, listening, trusted_proxy or [])
     console().print(f"Ended; {app.state.metrics.accepted:,} requests were answered.", markup=False)
 
 
@@ -96,6 +113,25 @@ def _check_key(host: str, api_key: str | None, no_api_key: bool) -> None:
         raise OptionError(
             f"Others can reach {host}: give --api-key or {KEY_VARIABLE}, or --no-api-key to let anyone ask."
         )
+
+
+def _read_key(path: Path) -> str:
+    try:
+        lines = path.read_text(encoding="utf-8").split()
+    except UnicodeDecodeError:
+        raise OptionError(f"{path}: the key is not text in UTF-8.") from None
+    if len(lines) != 1:
+        raise OptionError(f"{path} must hold the API key on one line and nothing else; it holds {len(lines)} words.")
+    return lines[0]
+
+
+def _check_proxies(addresses: list[str]) -> None:
+    for one in addresses:
+        try:
+            ipaddress.ip_network(one)
+        except ValueError:
+            said = f"--trusted-proxy takes an IP address or a network such as 10.0.0.0/8; not {one!r}."
+            raise OptionError(said) from None
 
 
 def _add_demo(models: Models, device: str) -> None:

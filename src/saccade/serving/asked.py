@@ -6,17 +6,20 @@ import asyncio
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import ContextVar
 from typing import TypeVar
 
 from starlette.requests import Request
 
 from saccade.serving.http.refusals import Refused
 
-__all__ = ["Asked", "Pool", "answered"]
+__all__ = ["Asked", "Pool", "answered", "client_address"]
 
 Result = TypeVar("Result")
 #: Requests of a pool that compute at once.
 THREADS = 4
+#: Who makes the request that is being answered: models take turns between addresses.
+client_address: ContextVar[str] = ContextVar("client_address", default="")
 
 
 class Asked(Future[Result]):

@@ -28,19 +28,27 @@ CEILINGS: Mapping[str, float] = {
 class Limits:
     """What the server takes. Above: refused with a sentence, 413 or 429."""
 
-    body_bytes: int = 4 << 20  # of one request
+    body_bytes: int = 4 << 20  # of one request,
+    all_bodies: int = 128 << 20  # of all that are on their way or being answered,
+    address_bodies: int = 64 << 20  # and of those that come from one address
+    strange_body_bytes: int = 64 << 10  # of one request whose key is not in a header,
+    strange_bodies: int = 4 << 20  # and of all of these; a fourth of it for one address
     texts: int = 128  # in one request
     sentences: int = 1024  # in one request for a translation
     characters: int = 20_000  # of one text
     tokens: int = 4096  # of one text
     map_characters: int = 1_000_000  # of a text that is only read
     map_tokens: int = 65_536
-    requests: int = 256  # at once in the whole server
+    connections: int = 1024  # at once; fewer where the system allows fewer open files
+    requests: int = 256  # that are whole, at once in the whole server,
+    address_requests: int = 192  # and from one address
+    strange_requests: int = 64  # of those whose key is not in a header; half of it from one address
     queue: int = 64  # requests that wait for one model
     batch: int = 64  # texts that are answered together
     seconds: float = 60.0  # that a request may wait, and then that it may compute
     map_seconds: float = 600.0  # that reading a long text may take
     client_seconds: float = 60.0  # that a client may take to send a request, or without taking up its answer
+    stranger_seconds: float = 5.0  # the same, for a body that comes without the key in a header
     looks: int = 64  # that are kept, the least recently used go first
     look_bytes: int = 1 << 30  # of all of them together
 

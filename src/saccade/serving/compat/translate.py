@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import email.policy
 from collections.abc import Iterator
-from email import message_from_bytes
 from typing import Annotated, Any, Literal
-from urllib.parse import parse_qsl
 
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field, StrictStr, ValidationError
 
 from saccade.serving.asked import answered
+from saccade.serving.compat.forms import read_fields
 from saccade.serving.compat.languages import Detected, language_name
 from saccade.serving.compat.segments import Segmented, segment_html, segment_text
 from saccade.serving.http.guard import same_key
 from saccade.serving.http.refusals import Refused
-from saccade.serving.http.strict import parse_json
 from saccade.serving.inputs import count_tokens
 from saccade.serving.models import Served
 from saccade.serving.state import State, state_of
@@ -64,8 +61,9 @@ def _documented(body: type[BaseModel]) -> dict[str, Any]:
 async def translate(request: Request) -> dict[str, Any]:
     """``translatedText``; for the source "auto" also ``detectedLanguage``, and ``alternatives`` if asked for."""
     state = state_of(request)
-    body = _checked(TranslateBody, await _given(request))
-    _check_key(state, request, body.api_key)
+    fields = await read_fields(request)
+    _check_key(state, request, fields.get("api_key"))
+    body = _checked(TranslateBody, fields)
     texts = [body.q] if isinstance(body.q, str) else body.q
     if len(texts) > state.limits.texts:
         raise Refused(400, f"There are {len(texts)} texts; {state.limits.texts} are taken at once.")
@@ -87,8 +85,9 @@ async def translate(request: Request) -> dict[str, Any]:
 async def detect(request: Request) -> list[dict[str, Any]]:
     """The languages that a text may be in, with a confidence in percent, the likeliest first."""
     state = state_of(request)
-    body = _checked(DetectBody, await _given(request))
-    _check_key(state, request, body.api_key)
+    fields = await read_fields(request)
+    _check_key(state, request, fields.get("api_key"))
+    body = _checked(DetectBody, fields)
     _check_length(state, body.q)
     return [one._asdict() for one in await asyncio.to_thread(state.detector.detect, body.q)]
 
@@ -104,51 +103,6 @@ def languages(request: Request) -> list[dict[str, Any]]:
     ]
 
 
-async def _given(request: Request) -> dict[str, Any]:
-    """The fields of a request: those of its body over those of its query string. Twice the same name is a list."""
-    fields = _collected(request.query_params.multi_items())
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    content = await request.body()
-    if not content:
-        return fields
-    if kind == "application/x-www-form-urlencoded":
-        try:
-            pairs = parse_qsl(content.decode("utf-8"), keep_blank_values=True, errors="strict", max_num_fields=1000)
-        except ValueError:
-            raise Refused(400, "The form is not text in UTF-8.") from None
-        return fields | _collected(pairs)
-    if kind == "multipart/form-data":
-        return fields | _collected(_multipart(request.headers["content-type"], content))
-    if kind not in ("application/json", ""):
-        raise Refused(400, f"The request is JSON or a form; not {kind[:60]!r}.")
-    value = parse_json(content)
-    if not isinstance(value, dict):
-        raise Refused(400, "The request is a JSON object with q, source and target.")
-    return fields | value
-
-
-def _multipart(kind: str, content: bytes) -> list[tuple[str, str]]:
-    message = message_from_bytes(
-        b"Content-Type: " + kind.encode("latin-1", "replace") + b"\r\n\r\n" + content, policy=email.policy.HTTP
-    )
-    pairs = []
-    for part in message.iter_parts() if message.is_multipart() else ():
-        payload = part.get_payload(decode=True)
-        name = part.get_param("name", header="content-disposition")
-        try:
-            pairs.append((str(name), payload.decode("utf-8") if isinstance(payload, bytes) else ""))
-        except UnicodeDecodeError:
-            raise Refused(400, "The form is not text in UTF-8.") from None
-    return pairs
-
-
-def _collected(pairs: list[tuple[str, str]]) -> dict[str, Any]:
-    every: dict[str, list[str]] = {}
-    for name, value in pairs:
-        every.setdefault(name, []).append(value)
-    return {name: values[0] if len(values) == 1 else values for name, values in every.items()}
-
-
 def _checked(kind: type[Any], fields: dict[str, Any]) -> Any:
     try:
         return kind.model_validate(fields)
@@ -160,9 +114,9 @@ def _checked(kind: type[Any], fields: dict[str, Any]) -> Any:
         raise Refused(400, f"Invalid request: {place}: {first['msg']}.") from None
 
 
-def _check_key(state: State, request: Request, given: str | None) -> None:
+def _check_key(state: State, request: Request, given: Any) -> None:
     bearer = request.headers.get("authorization", "").partition(" ")[2].strip()
-    if state.api_key is not None and not same_key(given or bearer, state.api_key):
+    if state.api_key is not None and not any(same_key(str(one or ""), state.api_key) for one in (given, bearer)):
         raise Refused(403, "Invalid API key.")
 
 

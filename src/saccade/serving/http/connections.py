@@ -3,27 +3,93 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 import struct
+import time
+from collections import Counter
 
+import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-__all__ = ["KEPT_OPEN", "Connection"]
+__all__ = ["KEPT_OPEN", "Connection", "most_connections"]
 
 #: Seconds that a connection without a request stays open. Clients reuse theirs for less (5 to 60 seconds): if both
 #: ended at the same moment, a request could be sent to a connection that is just being closed, and be lost.
 KEPT_OPEN = 75
+#: Open files that are not connections: weights, logs, pictures that are being written.
+OTHER_FILES = 96
+#: Open files that the server asks the system for, if it may have more than it got.
+WANTED_FILES = 4096
+
+
+def most_connections(wanted: int) -> tuple[int, int]:
+    """How many connections the system lets us hold, and how many of them may be accepted in one go.
+
+    A process that has no file descriptor left can neither accept nor read a file, so we stop well before.
+    """
+    try:
+        import resource
+    except ModuleNotFoundError:  # Windows, where connections are not counted as open files
+        return wanted, 1024
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = WANTED_FILES if hard == resource.RLIM_INFINITY else min(hard, WANTED_FILES)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+        soft = most
+    files = WANTED_FILES if soft == resource.RLIM_INFINITY else soft
+    at_once = max(8, min(1024, files // 8))
+    return max(8, min(wanted, files - at_once - OTHER_FILES)), at_once
 
 
 class Connection(H11Protocol):
-    """Uvicorn's, with time limits where it has none: the head of a request, and an answer that is not taken."""
+    """Uvicorn's, with limits where it has none: on the head of a request, an answer that is not taken, on how many."""
 
     seconds = 60.0
+    most = 1024
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._idle_since = time.monotonic()
         super().connection_made(transport)
         self._await("head")
+        self._make_room()
+
+    def on_response_complete(self) -> None:
+        self._idle_since = time.monotonic()
+        super().on_response_complete()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no whole request waits here for its answer."""
+        cycle = self.cycle
+        return cycle is None or cycle.response_complete or (cycle.more_body and not cycle.response_started)
+
+    def _make_room(self) -> None:
+        """Too many connections: one that idles goes, of the address that has most of these, the oldest first."""
+        every = [one for one in self.connections if isinstance(one, Connection) and not one.transport.is_closing()]
+        if len(every) <= self.most:
+            return
+        idle = [one for one in every if one.is_idle]  # this one among them
+        counts = Counter(one.client[0] if one.client else "" for one in idle)
+        most = max(counts, key=counts.__getitem__)
+        of_most = (one for one in idle if (one.client[0] if one.client else "") == most)
+        min(of_most, key=lambda one: one._idle_since)._give_up()
+
+    def send_400_response(self, msg: str) -> None:
+        """What is no HTTP; in the middle of an answer there is nothing left to say."""
+        sentence = json.dumps({"error": "This is not a valid HTTP request."}).encode()
+        headers = [
+            ("content-type", "application/json"),
+            ("content-length", str(len(sentence))),
+            ("connection", "close"),
+        ]
+        try:
+            parts = (h11.Response(status_code=400, headers=headers), h11.Data(data=sentence), h11.EndOfMessage())
+            self.transport.write(b"".join(self.conn.send(part) or b"" for part in parts))
+            self.transport.close()
+        except h11.LocalProtocolError:
+            self._give_up()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)

@@ -1,4 +1,4 @@
-"""What stands before every request: who may ask, how much they may send, and what a browser may do with the answer."""
+"""What stands before every request: who may ask, and how much they may send."""
 
 from __future__ import annotations
 
@@ -8,29 +8,22 @@ import ipaddress
 import logging
 import time
 from collections.abc import Collection
+from urllib.parse import unquote, urlsplit
 
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from saccade.serving.http.refusals import Refused, refusal
+from saccade.serving.asked import client_address
+from saccade.serving.http.exchange import Exchange
+from saccade.serving.http.places import Places
+from saccade.serving.http.refusals import Refused
 from saccade.serving.state import State
 
-__all__ = ["SECURITY_HEADERS", "Guard", "is_loopback", "same_key"]
+__all__ = ["Guard", "is_loopback", "same_key"]
 
 _log = logging.getLogger(__name__)
 
-#: Scripts, styles and data come from this server alone, and nothing written into a page runs.
-SECURITY_HEADERS = {
-    "Content-Security-Policy": (
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "
-        "font-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-    ),
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-}
 #: Answered however many ask: what watches the server.
 ALWAYS = ("/health", "/ready", "/metrics")
 #: Answered without a key: the page itself, and what programs ask before they have one.
@@ -41,25 +34,37 @@ KEY_IN_BODY = ("/translate", "/detect")
 
 
 class Guard:
-    """The outermost layer of the server."""
+    """The outermost layer of the server.
+
+    A request takes its place when its body is whole, so that nobody holds one by sending slowly. Those who gave the
+    key and those who did not are counted apart: strangers can never keep out who has it.
+    """
 
     def __init__(self, app: ASGIApp, state: State, hosts: Collection[str]) -> None:
         self.app = app
         self.state = state
         self.hosts = frozenset(host.lower() for host in hosts)
+        limits = state.limits
+        bodies, requests = "The requests on their way are too large together", "There are too many requests at once"
+        self._bodies = Places(limits.all_bodies, limits.address_bodies, bodies)
+        self._places = Places(limits.requests, limits.address_requests, requests)
+        self._strange_bodies = Places(limits.strange_bodies, limits.strange_bodies // 4, bodies)
+        self._strange_places = Places(limits.strange_requests, limits.strange_requests // 2, requests)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":  # the start and the end of the server
             await self.app(scope, receive, send)
             return
-        exchange = _Exchange(scope, receive, send, self.state)
+        scope = _origin_form(scope)
+        exchange = Exchange(scope, receive, send, self.state)
         metrics = self.state.metrics
         metrics.begin()
+        inner = {**scope, "method": "GET"} if scope["method"] == "HEAD" else scope
         try:
-            self._check(scope)
-            await self.app(scope, exchange.receive, exchange.send)
+            await self._let_in(inner, exchange)
         except Refused as error:
-            await exchange.refuse(error)
+            if not exchange.status:
+                await exchange.refuse(error)
         except (ClientDisconnect, asyncio.CancelledError):
             pass  # nobody waits for an answer any more
         except Exception:
@@ -69,83 +74,49 @@ class Guard:
             elif not exchange.is_answered:
                 raise  # in the middle of an answer: the connection ends
         finally:
-            metrics.end(_route(scope), exchange.status or 499, time.monotonic() - exchange.began)
+            metrics.end(_route(inner), exchange.status or 499, time.monotonic() - exchange.began)
 
-    def _check(self, scope: Scope) -> None:
-        headers = Headers(scope=scope)
+    async def _let_in(self, scope: Scope, exchange: Exchange) -> None:
+        headers, path, limits = Headers(scope=scope), scope["path"], self.state.limits
+        self._check_sender(scope, headers)
+        is_known = self._is_known(headers)
+        if not is_known and not (path in (*PAGES, *KEY_IN_BODY) or path.startswith(OPEN)):
+            raise Refused(401, "This server asks for its API key: Authorization: Bearer KEY.", asks_for="Bearer")
+        limit = limits.body_bytes if is_known else limits.strange_body_bytes
+        length = exchange.announced(limit)
+        if length > limit:
+            where = "" if is_known else " without the API key in a header: Authorization: Bearer KEY"
+            raise Refused(413, f"The request is larger than {limit:,} bytes, which is the limit{where}.")
+        address = str((scope.get("client") or ("",))[0])
+        bodies, places = (self._bodies, self._places) if is_known else (self._strange_bodies, self._strange_places)
+        client_address.set(address)
+        with bodies.taken(address, length):
+            await exchange.read(limit, limits.client_seconds if is_known else limits.stranger_seconds)
+            if path in ALWAYS:
+                await self.app(scope, exchange.receive, exchange.send)
+                return
+            with places.taken(address):
+                await self.app(scope, exchange.receive, exchange.send)
+
+    def _check_sender(self, scope: Scope, headers: Headers) -> None:
+        """A page of another site must not reach this server through the browser of someone who can."""
         host = _host(headers.get("host", ""))
         if not (host in self.hosts or _is_address(host)):
             raise Refused(400, "The Host of this request is not a name of this server; start it with --allow-host.")
         origin = headers.get("origin")
-        if origin is not None and origin.partition("://")[2].lower() != headers.get("host", "").lower():
+        is_foreign = origin is not None and origin.partition("://")[2].lower() != headers.get("host", "").lower()
+        # Browsers say of every request, also of those without an Origin, which kind of page has made it.
+        if headers.get("sec-fetch-site", "none").lower() not in ("none", "same-origin"):
+            is_link = headers.get("sec-fetch-mode", "").lower() == "navigate" and scope["path"] in PAGES
+            is_foreign = is_foreign or not is_link
+        if is_foreign:
             raise Refused(403, "This server answers its own page only, not other pages.")
-        if self.state.metrics.in_flight > self.state.limits.requests and not scope["path"].startswith(ALWAYS):
-            raise Refused(429, "The server has too many requests at once; try again in a moment.", retry_after=1)
-        self._check_key(scope["path"], headers)
 
-    def _check_key(self, path: str, headers: Headers) -> None:
+    def _is_known(self, headers: Headers) -> bool:
+        """Whether the key was given, or none is asked for."""
         key = self.state.api_key
-        if key is None or path in (*PAGES, *KEY_IN_BODY) or path.startswith(OPEN):
-            return
         kind, _, given = headers.get("authorization", "").partition(" ")
-        if kind.lower() != "bearer" or not same_key(given.strip(), key):
-            raise Refused(401, "This server asks for its API key: Authorization: Bearer KEY.", asks_for="Bearer")
-
-
-class _Exchange:
-    """One request and its answer, counted and bounded."""
-
-    def __init__(self, scope: Scope, receive: Receive, send: Send, state: State) -> None:
-        self.began = time.monotonic()
-        self.status = 0
-        self.is_answered = False
-        self._scope, self._receive, self._send = scope, receive, send
-        self._state = state
-        self._limit = state.limits.body_bytes
-        self._received = 0
-        self._has_all = False
-
-    async def receive(self) -> Message:
-        length = Headers(scope=self._scope).get("content-length", "0")
-        if not length.isdecimal() or int(length) > self._limit:
-            raise self._too_large()
-        message = await self._received_in_time()
-        self._received += len(message.get("body", b""))
-        if self._received > self._limit:
-            raise self._too_large()
-        return message
-
-    async def _received_in_time(self) -> Message:
-        """The next part of the request; once it is whole, what is awaited is only that the client leaves."""
-        if self._has_all:
-            return await self._receive()
-        seconds = self._state.limits.client_seconds
-        try:
-            async with asyncio.timeout(self.began + seconds - time.monotonic()):
-                message = await self._receive()
-        except TimeoutError:
-            raise Refused(408, f"The request did not come within {seconds:g} seconds.") from None
-        self._has_all = not message.get("more_body", False)
-        return message
-
-    async def send(self, message: Message) -> None:
-        if message["type"] == "http.response.start":
-            self.status = message["status"]
-            headers = MutableHeaders(scope=message)
-            for name, value in SECURITY_HEADERS.items():
-                headers.setdefault(name, value)
-            if self._state.draining:  # else a client would send its next request to a connection that is closed
-                headers["Connection"] = "close"
-        await self._send(message)
-        self.is_answered = message["type"] == "http.response.body" and not message.get("more_body", False)
-
-    async def refuse(self, error: Refused) -> None:
-        await refusal(self._scope["path"], error.status, str(error), error.headers)(
-            self._scope, self._receive, self.send
-        )
-
-    def _too_large(self) -> Refused:
-        return Refused(413, f"The request is larger than {self._limit:,} bytes, which is the most that is taken.")
+        return key is None or (kind.lower() == "bearer" and same_key(given.strip(), key))
 
 
 def same_key(given: str, key: str) -> bool:
@@ -160,6 +131,25 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def _origin_form(scope: Scope) -> Scope:
+    """A target that is a whole URL, as proxies send it, as a path; the name in it then counts as the Host."""
+    target = scope.get("raw_path", b"").decode("ascii", "replace")
+    if not target.lower().startswith(("http://", "https://")):
+        return scope
+    try:
+        url = urlsplit(target)
+    except ValueError:  # a bracket without its other half
+        return scope
+    headers = [(name, value) for name, value in scope["headers"] if name != b"host"]
+    path = url.path or "/"
+    return {
+        **scope,
+        "path": unquote(path),
+        "raw_path": path.encode("ascii", "replace"),
+        "headers": [*headers, (b"host", url.netloc.rpartition("@")[2].encode("ascii", "replace"))],
+    }
 
 
 def _host(header: str) -> str:

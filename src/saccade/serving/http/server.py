@@ -7,13 +7,13 @@ import contextlib
 import signal
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import cast
 
 import uvicorn
 
 from saccade.errors import StorageError
-from saccade.serving.http.connections import KEPT_OPEN, Connection
+from saccade.serving.http.connections import KEPT_OPEN, Connection, most_connections
 from saccade.serving.http.guard import Guard
 
 __all__ = ["listen", "make_server", "serve"]
@@ -21,8 +21,9 @@ __all__ = ["listen", "make_server", "serve"]
 #: Seconds after the last new connection in which a request that is on its way may still arrive.
 GRACE = 0.3
 BACKLOG = 1024
-#: Bytes of the first line and the headers of a request; of longer ones the connection is closed.
-LONGEST_HEAD = 1 << 19
+#: Bytes of the first line and the headers of a request; of longer ones the connection is closed. A whole text may
+#: stand in the query string: 20,000 characters, each of up to 12 letters there.
+LONGEST_HEAD = 1 << 18
 
 
 class _Server(uvicorn.Server):
@@ -43,6 +44,11 @@ class _Server(uvicorn.Server):
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        for one in sockets or []:  # asyncio has made the system's queue as short as what is accepted in one go
+            one.listen(BACKLOG)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._app.state.draining = True
@@ -89,17 +95,21 @@ def listen(host: str, port: int) -> socket.socket:
     return listening
 
 
-def make_server(app: Guard) -> uvicorn.Server:
-    """What runs the application; setting ``should_exit`` ends it."""
+def make_server(app: Guard, trusted_proxies: Sequence[str] = ()) -> uvicorn.Server:
+    """What runs the application; setting ``should_exit`` ends it.
 
+    Only of the proxies named is it believed for whom they ask (X-Forwarded-For).
+    """
     limits = app.state.limits
+    connections, at_once = most_connections(limits.connections)
 
     class _Connection(Connection):
         seconds = limits.client_seconds
+        most = connections
 
     config = uvicorn.Config(
         app,
-        log_level="warning",
+        log_level="error",  # what clients do wrong is told to them, not to the log
         lifespan="off",
         ws="none",
         loop="asyncio",  # these two whatever else is installed: what is refused, and how, stays the same
@@ -107,13 +117,15 @@ def make_server(app: Guard) -> uvicorn.Server:
         timeout_keep_alive=KEPT_OPEN,
         timeout_graceful_shutdown=int(limits.seconds + limits.map_seconds),  # whatever was taken is answered
         server_header=False,
-        backlog=BACKLOG,
+        backlog=at_once,
+        proxy_headers=bool(trusted_proxies),
+        forwarded_allow_ips=list(trusted_proxies),
         h11_max_incomplete_event_size=LONGEST_HEAD,
     )
     return _Server(config, app)
 
 
-def serve(app: Guard, listening: socket.socket) -> None:
+def serve(app: Guard, listening: socket.socket, trusted_proxies: Sequence[str] = ()) -> None:
     """Answer requests until SIGINT or SIGTERM."""
-    make_server(app).run(sockets=[listening])
+    make_server(app, trusted_proxies).run(sockets=[listening])
     app.state.models.close()

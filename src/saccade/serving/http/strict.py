@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable, Coroutine
 from typing import Any, NoReturn
@@ -12,6 +13,9 @@ from fastapi.routing import APIRoute
 from saccade.serving.http.refusals import Refused
 
 __all__ = ["StrictRoute", "parse_json"]
+
+#: Bytes of JSON that take long enough to read that others should be answered meanwhile.
+LARGE = 1 << 16
 
 
 def parse_json(content: bytes) -> Any:
@@ -35,7 +39,8 @@ def _refuse_constant(name: str) -> NoReturn:
 class _StrictRequest(Request):
     async def json(self) -> Any:
         if not hasattr(self, "_json"):
-            self._json = parse_json(await self.body())
+            content = await self.body()
+            self._json = await asyncio.to_thread(parse_json, content) if len(content) > LARGE else parse_json(content)
         return self._json
 
 

@@ -1,0 +1,95 @@
+"""One request and its answer: the body is bounded in size and time, the answer carries what every answer must."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import ClientDisconnect
+from starlette.types import Message, Receive, Scope, Send
+
+from saccade.serving.http.refusals import Refused, refusal
+from saccade.serving.state import State
+
+__all__ = ["SECURITY_HEADERS", "Exchange"]
+
+#: Scripts, styles and data come from this server alone, and nothing written into a page runs.
+SECURITY_HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "
+        "font-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",  # unless a route says otherwise: nothing between here and the reader keeps an answer
+}
+
+
+class Exchange:
+    """What the application receives and sends. ``read`` comes first; then the application gets the body whole."""
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send, state: State) -> None:
+        self.began = time.monotonic()
+        self.status = 0
+        self.is_answered = False
+        self._scope, self._receive, self._send = scope, receive, send
+        self._state = state
+        self._body: bytes | None = None
+
+    def announced(self, limit: int) -> int:
+        """How many bytes the body has by its headers; a body in chunks may have as many as are taken."""
+        headers = Headers(scope=self._scope)
+        if "transfer-encoding" in headers:
+            if "content-length" in headers:  # two readers could take it for two different requests
+                raise Refused(400, "The request has both Content-Length and Transfer-Encoding; send one of them.")
+            return limit
+        length = headers.get("content-length", "0")
+        return int(length) if length.isdecimal() and len(length) < 20 else limit + 1
+
+    async def read(self, limit: int, seconds: float) -> None:
+        """Wait for the whole body; that it was not announced as longer than ``limit`` is known."""
+        body = bytearray()
+        try:
+            async with asyncio.timeout(self.began + seconds - time.monotonic()):
+                while True:
+                    message = await self._receive()
+                    if message["type"] == "http.disconnect":
+                        raise ClientDisconnect
+                    body += message.get("body", b"")
+                    if len(body) > limit:
+                        raise Refused(413, f"The request is larger than {limit:,} bytes, which is the limit.")
+                    if not message.get("more_body", False):
+                        break
+        except TimeoutError:
+            raise Refused(408, f"The request did not arrive within {seconds:g} seconds.") from None
+        self._body = bytes(body)
+
+    async def receive(self) -> Message:
+        if self._body is None:  # what comes now is only that the client leaves
+            return await self._receive()
+        body, self._body = self._body, None
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    async def send(self, message: Message) -> None:
+        if self.is_answered:  # the rest of an answer of which only the head was asked for
+            return
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            headers = MutableHeaders(scope=message)
+            for name, value in SECURITY_HEADERS.items():
+                headers.setdefault(name, value)
+            if self._state.draining:  # else a client would send its next request to a connection that is closed
+                headers["Connection"] = "close"
+        else:
+            if self._scope["method"] == "HEAD":
+                message = {"type": "http.response.body", "body": b"", "more_body": False}
+            self.is_answered = not message.get("more_body", False)
+        await self._send(message)
+
+    async def refuse(self, error: Refused) -> None:
+        await refusal(self._scope["path"], error.status, str(error), error.headers)(
+            self._scope, self._receive, self.send
+        )
