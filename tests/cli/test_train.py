@@ -92,8 +92,7 @@ def test_a_folder_of_another_run_is_left_alone(
 @pytest.mark.parametrize(
     ("name", "data", "parts"),
     [
-        ("latin", "le chat\nl'été\n".encode("latin-1"), ["line 2", "0xe9", "UTF-8"]),
-        ("wide", "le chat\n".encode("utf-16"), ["line 1", "UTF-16"]),
+        ("mixed", "là où ça\n".encode() + b"l'\xe9t\xe9\n", ["line 2", "0xe9", "UTF-8"]),
         ("short", b"le chat\n", ["has 40 lines", "has 1", "line 2"]),
         ("empty", b"", ["has 40 lines", "has 0"]),
         ("binary", b"\x89PNG\r\n\x1a\n\x00\xff" * 50, ["line 1", "UTF-8"]),

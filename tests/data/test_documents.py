@@ -60,9 +60,7 @@ def test_a_column_of_a_table_is_text(tmp_path: Path) -> None:
 @pytest.mark.parametrize("unit", ["file", "line", "paragraph"])
 def test_what_is_not_utf_8_is_named_by_line_and_byte(tmp_path: Path, unit: str) -> None:
     with pytest.raises(FileError, match=r"a.txt, line 2: byte 3 of the line \(0xe9\) is not UTF-8"):
-        read_documents(write(tmp_path / "a.txt", b"one\ncaf\xe9\n".replace(b"f", b"")), unit)
-    with pytest.raises(FileError, match=r"line 1: the file is UTF-16"):
-        read_documents(write(tmp_path / "a.txt", "one".encode("utf-16")), unit)
+        read_documents(write(tmp_path / "a.txt", "été\n".encode() + b"ca\xe9\n"), unit)
     with pytest.raises(FileError, match="There is no file"):
         read_documents(tmp_path / "none.txt", unit)
 

@@ -80,9 +80,9 @@ def test_unequal_files_name_both_counts_and_the_first_line_without_partner(tmp_p
 @pytest.mark.parametrize(
     ("data", "sentence"),
     [
-        (b"fine\nna\xefve\n", "line 2: byte 3 of the line (0xef) is not UTF-8"),
-        (b"cut \xe2\x82\n", "line 1: byte 5 of the line (0xe2) is not UTF-8"),
-        ("zwei".encode("utf-16"), "line 1: the file is UTF-16, not UTF-8"),
+        ("naïve\nça\n".encode() + b"na\xefve\n", "line 3: byte 3 of the line (0xef) is not UTF-8"),
+        ("20 € – cut ".encode() + b"\xe2\x82\n", "line 1: byte 16 of the line (0xe2) is not UTF-8"),
+        (b"\x89PNG\r\n\x1a\n\x00\xff", "line 1: byte 1 of the line (0x89) is not UTF-8"),
     ],
 )
 def test_an_encoding_error_names_file_and_line(tmp_path: Path, data: bytes, sentence: str) -> None:

@@ -28,7 +28,7 @@ TEXTS = [
     ("bad", "good it was not"),
 ]
 SENTENCES = [[("the", "DET"), ("film", "NOUN")], [("rugi", "NOUN"), ("naïveing", "VERB"), (".", "PUNCT")]]
-PAIRS = [("a dog", "un chien"), ("no, a cat", "non, un chat"), ("the end", "la fin"), ("one, two", "un, deux")]
+PAIRS = [("a dog", "un chien"), ("no, a cat", "non, un chat"), ("the end", "la fin"), ("café, naïve", "été, Noël")]
 WORDS = Tokenizer.train([text for pair in PAIRS for text in pair], "word")
 
 
@@ -125,11 +125,12 @@ def test_words_in_columns(tmp_path: Path, name: str, encoding: str) -> None:
     assert opened(task, read_as).read_file(path)[0] == [[word for word, _ in sentence] for sentence in SENTENCES]
 
 
+@pytest.mark.parametrize("encoding", ENCODINGS)
 @pytest.mark.parametrize("name", TRANSLATED)
-def test_pairs(tmp_path: Path, name: str) -> None:
+def test_pairs(tmp_path: Path, name: str, encoding: str) -> None:
     read_as, lines = TRANSLATED[name]
     path = tmp_path / name
-    path.write_text("".join(f"{line}\n" for line in lines))
+    path.write_bytes(ENCODINGS[encoding]("".join(f"{line}\n" for line in lines)))
     task = Translation(WORDS, WORDS)
     assert_alike(task, path, read_as | {"table": str(path)}, lambda one: one.source)
     assert opened(task, read_as).read_file(path)[0] == [source for source, _ in PAIRS]
@@ -176,3 +177,35 @@ def test_a_lone_text_or_path_is_one_input(name: str, monkeypatch: pytest.MonkeyP
     for given in ("one text", Path("one.png"), ""):
         assert model.predict(given) == [given]
     assert model.predict(["two", "texts"]) == ["two", "texts"]
+
+
+PROSE = "déjà l'élève était assis près de la fenêtre quand le garçon entra où tombait la première neige de l'été"
+LINES = [PROSE[place + 1 :] for place, letter in enumerate(PROSE) if letter == " "]
+FILES = {  # of each task that reads text: a suffix, and the lines of a file that it trains on
+    "translation": (".tsv", [f"{text}\t{text}" for text in LINES]),
+    "tagging": (".txt", [f"{word} X" if word else "" for text in LINES for word in (*text.split(), "")]),
+    "classification": (".csv", ["text,label", *(f"{text},{'ab'[n % 2]}" for n, text in enumerate(LINES))]),
+    "language-model": (".txt", LINES),
+    "masked-language-model": (".txt", LINES),
+    "autoencoder": (".txt", LINES),
+}
+
+
+@pytest.mark.parametrize("encoding", ["windows", "utf-16"])
+@pytest.mark.parametrize("name", FILES)
+def test_every_task_finds_the_encoding_of_its_file_and_says_it(tmp_path: Path, name: str, encoding: str) -> None:
+    task, (suffix, lines) = TASKS[name].task, FILES[name]
+    read: dict[str, Any] = {}
+    for made in ("utf-8", encoding):
+        path = tmp_path / f"{made}{suffix}"
+        path.write_bytes(ENCODINGS[made]("".join(f"{line}\n" for line in lines)))
+        data = task.settings["data"].read(task.data_table([path], None) | {"validation": 0.3}, "the test")
+        read[made] = task.read(data, 1)
+    plain, splits = read["utf-8"], read[encoding]
+    alike = [task.identity(one).replace(b"\r", b"") for one in splits.train]  # a whole text keeps its line ends
+    assert name == "language-model" or alike == [task.identity(one) for one in plain.train]
+    said = [*splits.notes, *(value for _, value in splits.rows)]
+    assert any(text.startswith(f"{path} is ") and ("cp1252" in text or "UTF-16" in text) for text in said)
+    path.write_bytes(ENCODINGS["utf-8"]("".join(f"{line}\n" for line in lines)) + b"caf\xe9\n")
+    with pytest.raises(FileError, match=rf"line {len(lines) + 1}: byte 4 of the line \(0xe9\) is not UTF-8"):
+        task.read(data, 1)

@@ -13,7 +13,9 @@ from saccade.errors import FileError
 __all__ = ["describe_captions", "read_captions"]
 
 
-def read_captions(path: Path, image: Column = "image", text: Column = "text") -> list[Captioned]:
+def read_captions(
+    path: Path, image: Column = "image", text: Column = "text", encoding: str | None = None
+) -> list[Captioned]:
     """The pairs of a file; paths in a table are seen from the folder that the table is in."""
     if path.suffix.lower() == ".npz":
         pixels, texts = read_npz_arrays(path, "texts")
@@ -22,7 +24,7 @@ def read_captions(path: Path, image: Column = "image", text: Column = "text") ->
             for number, (one, said) in enumerate(zip(pixels, texts, strict=True), start=1)
         ]
     else:
-        _, rows = read_columns(path, (image, text))
+        _, rows = read_columns(path, (image, text), encoding=encoding)
         found = [
             Captioned(_picture(path, line, name.strip(), image, text), _one_line(said), line, f"{path}, line {line}")
             for line, (name, said) in rows

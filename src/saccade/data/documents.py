@@ -6,13 +6,12 @@ sentence that names the file, the line and what was expected.
 
 from __future__ import annotations
 
-import codecs
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from saccade.data.lines import read_lines, unreadable
+from saccade.data.lines import choose_encoding, read_lines, unreadable
 from saccade.data.report import Lengths
 from saccade.data.tables import read_columns
 from saccade.errors import FileError, OptionError
@@ -31,22 +30,25 @@ class Document:
     line: int
 
 
-def read_documents(path: str | Path, unit: Unit, *, labelled: bool = False) -> list[Document]:
-    """The documents of a UTF-8 file, in their order; a byte order mark is no part of the text.
+def read_documents(
+    path: str | Path, unit: Unit, *, labelled: bool = False, encoding: str | None = None
+) -> list[Document]:
+    """The documents of a text file, in their order; a byte order mark is no part of the text.
 
     A whole file is taken character by character, line ends included. With ``labelled`` the first word of each line
     is a label, which is left out.
     """
     if labelled and unit != "line":
         raise OptionError(f"Labels stand before lines, so documents are lines; not {unit!r}.")
+    name, _ = choose_encoding(path, encoding)
     if unit == "file":
-        found = [Document(_whole(path), 1)]
+        found = [Document(_whole(path, name), 1)]
     elif unit == "line":
-        found = [Document(text, number) for number, text in read_lines(path)]
+        found = [Document(text, number) for number, text in read_lines(path, name)]
         if labelled:
             found = [Document(_after_label(path, document), document.line) for document in found]
     else:
-        found = _paragraphs(path)
+        found = _paragraphs(path, name)
     if not any(document.text.strip() for document in found):
         raise FileError(f"{path}, line 1: there is no text in this file; expected at least one document.")
     for document in found:
@@ -62,9 +64,9 @@ def has_blank_line(path: str | Path) -> bool:
     return any(not text.strip() for _, text in read_lines(path))
 
 
-def read_text_column(path: str | Path, column: str | int) -> list[Document]:
+def read_text_column(path: str | Path, column: str | int, encoding: str | None = None) -> list[Document]:
     """The texts in one column of a .tsv, .csv or .jsonl file."""
-    _, rows = read_columns(path, (column,))
+    _, rows = read_columns(path, (column,), encoding=encoding)
     found = [Document(cells[0], line) for line, cells in rows]
     if not found:
         raise FileError(f"{path}, line 1: there is no text in this file; expected a column {column!r}.")
@@ -105,19 +107,17 @@ def _alphabet(documents: Iterable[Document]) -> int:
     return len(set().union(*(set(document.text) for document in documents)))
 
 
-def _whole(path: str | Path) -> str:
+def _whole(path: str | Path, encoding: str) -> str:
     try:
         data = Path(path).read_bytes()
     except OSError as error:
         raise unreadable(path, error) from error
-    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        raise FileError(f"{path}, line 1: the file is UTF-16, not UTF-8; convert it to UTF-8.")
     try:
-        return data.removeprefix(codecs.BOM_UTF8).decode("utf-8")
+        return data.decode(encoding).removeprefix("\ufeff")
     except UnicodeDecodeError:
-        for _ in read_lines(path):  # names the line and the byte
+        for _ in read_lines(path, encoding):  # names the line and the byte
             pass
-        raise AssertionError("what is not UTF-8 as a whole is not in some line") from None
+        raise AssertionError(f"what is not {encoding} as a whole is not in some line") from None
 
 
 def _after_label(path: str | Path, document: Document) -> str:
@@ -127,12 +127,12 @@ def _after_label(path: str | Path, document: Document) -> str:
     return text.strip()
 
 
-def _paragraphs(path: str | Path) -> list[Document]:
+def _paragraphs(path: str | Path, encoding: str) -> list[Document]:
     """Blank lines stand between documents, however many there are."""
     found: list[Document] = []
     lines: list[str] = []
     first = 1
-    for number, text in read_lines(path):
+    for number, text in read_lines(path, encoding):
         if text.strip():
             first = first if lines else number
             lines.append(text)

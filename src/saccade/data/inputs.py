@@ -8,9 +8,8 @@ from collections.abc import Collection, Sequence
 from itertools import islice
 from pathlib import Path
 
-from saccade.data.encodings import choose_encoding
 from saccade.data.labelled import TABLES, split_label
-from saccade.data.lines import read_lines
+from saccade.data.lines import choose_encoding, is_utf8, read_lines
 from saccade.data.tables import Column, read_columns
 from saccade.data.tagged import CONLLU, are_columns, read_tagged
 
@@ -34,7 +33,7 @@ def read_texts(
     whose number is ``wanted`` holds the texts, and the others may be missing. Any other file has a text a line; where
     most lines begin with one of the ``labels``, as lines of training do, the label is left out.
     """
-    name, notes = choose_encoding(path, encoding)
+    name, notes = _encoding(path, encoding)
     if columns and path.suffix.lower() in TABLES:
         chosen, place = _present(path, columns, wanted, name)
         said, found = read_columns(path, chosen, encoding=name)
@@ -52,6 +51,11 @@ def read_texts(
         return texts, "; ".join(("a text a line", *notes))
     used = f"a label and a text a line, the label left out ({begun:,} of {filled:,} are labels that the model knows)"
     return [" ".join(text.split()) for _, text in parted], "; ".join((used, *notes))
+
+
+def _encoding(path: Path, given: str | None) -> tuple[str, tuple[str, ...]]:
+    """The encoding that training was told of is for what is not UTF-8: a terminal asks in UTF-8 whatever that was."""
+    return choose_encoding(path, given if given is not None and path.is_file() and not is_utf8(path) else None)
 
 
 def _present(path: Path, columns: Sequence[Column], wanted: int, encoding: str) -> tuple[tuple[Column, ...], int]:
@@ -74,11 +78,13 @@ def read_words(
     encoding: str | None = None,
 ) -> tuple[list[list[str]] | list[str], str]:
     """Sentences as lists of words, where a file has them in columns or is CoNLL-U; else a text a line."""
-    name, _ = choose_encoding(path, encoding)
+    name, notes = _encoding(path, encoding)
     if path.suffix.lower() != CONLLU and not are_columns(path, word_column, label_column, separator, name, labels):
         return read_texts(path, encoding=encoding)
-    sentences, report = read_tagged(path, word_column, label_column, separator=separator, encoding=encoding)
-    return [list(one.words) for one in sentences], "; ".join(("a word a line, the labels left out", *report.notes))
+    sentences, report = read_tagged(path, word_column, label_column, separator=separator, encoding=name)
+    return [list(one.words) for one in sentences], "; ".join(
+        ("a word a line, the labels left out", *report.notes, *notes)
+    )
 
 
 def suffix_of(path: Path, trained: str, columns: Sequence[Column]) -> str:

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from saccade.data.encodings import choose_encoding
 from saccade.data.labels import LabelReport, collect
-from saccade.data.lines import read_lines
+from saccade.data.lines import choose_encoding, read_lines
 from saccade.data.tables import read_columns
 from saccade.errors import FileError
 
@@ -57,12 +56,11 @@ def read_labelled(
     A table without a header has the label first if its columns are named and not numbered. Blank lines are skipped;
     a label without a text is refused, and so is a text without a label.
     """
-    name, notes = choose_encoding(path, encoding)
     if Path(path).suffix.lower() in TABLES:
         columns = (label_column, text_column)
-        said, rows = read_columns(path, columns, header=header, encoding=name, numbers=(label_column,))
-        notes = (*notes, *said)
+        notes, rows = read_columns(path, columns, header=header, encoding=encoding, numbers=(label_column,))
     else:
+        name, notes = choose_encoding(path, encoding)
         rows = _label_and_text(path, name)
     return collect(str(path), _texts(str(path), rows), unit="texts", notes=notes)
 

@@ -1,4 +1,4 @@
-"""Text files as numbered lines: UTF-8 unless another encoding is given, ended by a line feed and by nothing else."""
+"""Text files as numbered lines, in whichever encoding; only a line feed ends a line."""
 
 from __future__ import annotations
 
@@ -6,18 +6,34 @@ import codecs
 from collections.abc import Iterator
 from pathlib import Path
 
-from saccade.errors import FileError
+import charset_normalizer
 
-__all__ = ["read_lines", "unreadable"]
+from saccade.errors import FileError, OptionError
+
+__all__ = ["choose_encoding", "is_utf8", "read_lines", "unreadable"]
+
+_BLOCK = 1 << 20
+#: Bytes that a guess is made from, beginning shortly before the first that is not UTF-8.
+_SAMPLE = 1 << 17
+#: What most files that are not UTF-8 are in, and how much more like a language another guess must read.
+_WESTERN, _MARGIN = "cp1252", 0.1
+_MARKS = {
+    codecs.BOM_UTF32_LE: "utf-32",  # before UTF-16, whose mark it begins with
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
 
 
-def read_lines(path: str | Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
+def read_lines(path: str | Path, encoding: str | None = None) -> Iterator[tuple[int, str]]:
     """Yield (line number from 1, text without its ending) of a text file, one line in memory at a time.
 
     Only a line feed ends a line, with a carriage return before it or not. Python's own text mode would also
     break at a lone carriage return and `str.splitlines` at U+2028, U+0085 or a vertical tab: these occur inside
-    sentences, and one such break shifts every pair after it. A byte order mark is skipped.
+    sentences, and one such break shifts every pair after it. A byte order mark is skipped. Without an encoding it is
+    found out, as `choose_encoding` does.
     """
+    encoding = encoding or choose_encoding(path)[0]
     return _utf8_lines(path) if codecs.lookup(encoding).name == "utf-8" else _encoded_lines(path, encoding)
 
 
@@ -26,13 +42,13 @@ def _utf8_lines(path: str | Path) -> Iterator[tuple[int, str]]:
         with Path(path).open("rb") as stream:
             for number, line in enumerate(stream, start=1):
                 if number == 1:
-                    line = _without_byte_order_mark(line, path)
+                    line = line.removeprefix(codecs.BOM_UTF8)
                 try:
                     text = line.decode("utf-8")
                 except UnicodeDecodeError as error:
                     raise FileError(
                         f"{path}, line {number}: byte {error.start + 1} of the line (0x{line[error.start]:02x}) is "
-                        "not UTF-8; convert the file to UTF-8."
+                        "not UTF-8; correct it, or name the encoding of the file in data.encoding."
                     ) from None
                 yield number, text.removesuffix("\n").removesuffix("\r")
     except OSError as error:
@@ -51,12 +67,6 @@ def _encoded_lines(path: str | Path, encoding: str) -> Iterator[tuple[int, str]]
         raise FileError(f"{path}, after line {number}: not {encoding} ({error}).") from None
 
 
-def _without_byte_order_mark(line: bytes, path: str | Path) -> bytes:
-    if line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        raise FileError(f"{path}, line 1: the file is UTF-16, not UTF-8; convert it to UTF-8.")
-    return line.removeprefix(codecs.BOM_UTF8)
-
-
 def unreadable(path: str | Path, error: OSError) -> FileError:
     """The sentence for a file that the system does not let us read."""
     if isinstance(error, FileNotFoundError):
@@ -64,3 +74,101 @@ def unreadable(path: str | Path, error: OSError) -> FileError:
     if isinstance(error, IsADirectoryError):
         return FileError(f"{path} is a folder; expected a file.")
     return FileError(f"{path} cannot be read: {error.strerror or error}.")
+
+
+# --- encodings ---
+
+
+def choose_encoding(path: str | Path, given: str | None = None) -> tuple[str, tuple[str, ...]]:
+    """The encoding of a file, and notes on how it was found.
+
+    UTF-8 wherever the bytes are UTF-8, which other text almost never is by chance; else a guess by
+    ``charset_normalizer``, with a note that says what was taken. UTF-8 with a few wrong bytes is refused: any other
+    encoding would spoil all that is right in it.
+    """
+    if given is not None:
+        return _checked(given), ()
+    try:
+        with Path(path).open("rb") as stream:
+            beginning = stream.read(4)
+            stream.seek(0)
+            sample = _not_utf8(iter(lambda: stream.read(_BLOCK), b""))
+    except OSError as error:
+        raise unreadable(path, error) from error
+    for mark, name in _MARKS.items():
+        if beginning.startswith(mark):
+            return name, (f"{path} is {name.upper()}, by the mark at its beginning",)
+    if sample is None:
+        return "utf-8", ()
+    guess = None if b"\0" in sample or _is_broken_utf8(path) else _guess(sample)
+    if guess is None:
+        for _ in _utf8_lines(path):  # names the first wrong byte
+            pass
+    assert guess is not None
+    return guess, (f"{path} is not UTF-8; it was read as {guess} (if that is wrong, set data.encoding)",)
+
+
+def is_utf8(path: Path) -> bool:
+    with path.open("rb") as stream:
+        return _not_utf8(iter(lambda: stream.read(_BLOCK), b"")) is None
+
+
+def _is_broken_utf8(path: str | Path) -> bool:
+    """Whether more characters beyond ASCII are right in UTF-8 than are wrong."""
+    right = wrong = 0
+    with Path(path).open(encoding="utf-8", errors="replace", newline="") as stream:
+        for text in iter(lambda: stream.read(_BLOCK), ""):
+            bad = text.count("\ufffd")
+            wrong += bad
+            right += len(text) - bad - sum(map(str.isascii, text))
+    return right > wrong
+
+
+def _guess(sample: bytes) -> str | None:
+    """What reads most like some language: ranked by odd characters alone, French would be taken for Baltic.
+
+    A few lines hardly tell encodings apart, so where the western one fits, another must be clearly better; code pages
+    of DOS, which few files are in, never are.
+    """
+    matches = list(charset_normalizer.from_bytes(sample))
+    best = max(matches, key=lambda match: match.coherence, default=None)
+    if best is None:
+        return None
+    western = max((one.coherence for one in matches if _WESTERN in one.could_be_from_charset), default=-1.0)
+    near = western >= 0 and (best.coherence - western <= _MARGIN or _of_dos(best.encoding))
+    return _WESTERN if near else best.encoding
+
+
+def _of_dos(encoding: str) -> bool:
+    """cp437, cp720 to cp869; the three digits of others (cp932, cp949) are of East Asia."""
+    return encoding in ("cp437", "cp1125") or (encoding[:3] in ("cp7", "cp8") and len(encoding) == 5)
+
+
+def _checked(given: str) -> str:
+    try:
+        "".encode(given)  # not codecs.lookup, which also knows codecs that are of no text
+    except LookupError:
+        raise OptionError(f"There is no encoding {given!r}; such as utf-8, utf-16, latin-1, cp1252, gb18030.") from None
+    return given
+
+
+def _not_utf8(blocks: Iterator[bytes]) -> bytes | None:
+    """A part of the file around the first bytes that are not UTF-8; None if all of it is UTF-8."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    before = b""
+    for block in blocks:
+        try:
+            decoder.decode(block)
+        except UnicodeDecodeError as error:
+            start = max(0, len(before) + error.start - 1024)
+            return (before + block)[start : start + _SAMPLE]
+        before = block[-1024:]
+    return None if _ends(decoder) else before
+
+
+def _ends(decoder: codecs.IncrementalDecoder) -> bool:
+    try:
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError:
+        return False
+    return True

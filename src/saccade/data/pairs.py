@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 
-from saccade.data.lines import read_lines
+from saccade.data.lines import choose_encoding, read_lines
 from saccade.data.report import FINDINGS, SHOWN, Finding, Lengths, Report
 from saccade.data.tables import read_columns
 from saccade.errors import FileError, OptionError
@@ -134,7 +134,11 @@ class PairCollector:
 
 
 def read_parallel(
-    source_path: str | Path, target_path: str | Path, cleaning: Cleaning | None = None
+    source_path: str | Path,
+    target_path: str | Path,
+    cleaning: Cleaning | None = None,
+    *,
+    encoding: str | None = None,
 ) -> tuple[list[Pair], Report]:
     """Pairs of two files where line n of one translates line n of the other.
 
@@ -143,7 +147,10 @@ def read_parallel(
     """
     collector = PairCollector(cleaning)
     counts = [0, 0]
-    for source, target in zip_longest(read_lines(source_path), read_lines(target_path)):
+    (source_name, source_notes), (target_name, target_notes) = (
+        choose_encoding(path, encoding) for path in (source_path, target_path)
+    )
+    for source, target in zip_longest(read_lines(source_path, source_name), read_lines(target_path, target_name)):
         counts[0] += source is not None
         counts[1] += target is not None
         if source is not None and target is not None:
@@ -154,7 +161,7 @@ def read_parallel(
             f"{source_path} has {counts[0]:,} lines and {target_path} has {counts[1]:,}; they must be equal, and "
             f"line {min(counts) + 1} of {longer} is the first without a partner."
         )
-    return collector.pairs, collector.report((source_path, target_path))
+    return collector.pairs, collector.report((source_path, target_path), source_notes + target_notes)
 
 
 def read_table(
@@ -164,6 +171,7 @@ def read_table(
     cleaning: Cleaning | None = None,
     *,
     header: bool | None = None,
+    encoding: str | None = None,
 ) -> tuple[list[Pair], Report]:
     """Pairs of two columns of a .tsv, .csv or .jsonl file, named or counted from 0.
 
@@ -171,7 +179,7 @@ def read_table(
     White space around a text is removed, and a line break inside it becomes a space.
     """
     collector = PairCollector(cleaning)
-    notes, rows = read_columns(path, (source, target), header=header)
+    notes, rows = read_columns(path, (source, target), header=header, encoding=encoding)
     for line, (source_text, target_text) in rows:
         collector.add(Pair(_one_line(source_text), _one_line(target_text), line))
     return collector.pairs, collector.report((path,), notes)

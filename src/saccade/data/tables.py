@@ -13,7 +13,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Never
 
-from saccade.data.lines import read_lines
+from saccade.data.lines import choose_encoding, read_lines
 from saccade.errors import FileError, OptionError
 
 __all__ = ["Column", "read_columns"]
@@ -27,7 +27,7 @@ def read_columns(
     columns: tuple[Column, ...],
     *,
     header: bool | None = None,
-    encoding: str = "utf-8",
+    encoding: str | None = None,
     numbers: Collection[Column] = (),
 ) -> tuple[tuple[str, ...], Iterator[Row]]:
     """Notes on the choices made, and the wanted cells of each row.
@@ -38,23 +38,24 @@ def read_columns(
     header, names can only mean the first columns in their order, and there must be no more of them in the file.
     """
     suffix = Path(path).suffix.lower()
+    name, notes = choose_encoding(path, encoding)
     if suffix == ".jsonl":
         if header is not None:
             raise OptionError(f"{path} is JSONL, which has no header line; leave the header option out.")
-        return (), _json_rows(path, columns, encoding, numbers)
+        return notes, _json_rows(path, columns, name, numbers)
     readers: dict[str, Callable[[str | Path, str], Iterator[Row]]] = {".tsv": _tsv_rows, ".csv": _csv_rows}
     if suffix not in readers:
         raise FileError(f"{path} ends in {suffix or 'nothing'!r}; expected a .tsv, .csv or .jsonl file.")
-    rows = readers[suffix](path, encoding)
+    rows = readers[suffix](path, name)
     first = next(rows, None)
     if first is None:
-        return (), iter(())
+        return notes, iter(())
     indices, headed = _locate(path, first, columns, header)
     note = f"columns {', '.join(map(str, columns))}" + (
         f" named by line {first[0]}" if headed else f" taken as numbers {', '.join(map(str, indices))}; no header"
     )
     data = rows if headed else chain([first], rows)
-    return (note,), _pick(path, data, indices, len(first[1]))
+    return (*notes, note), _pick(path, data, indices, len(first[1]))
 
 
 def _tsv_rows(path: str | Path, encoding: str) -> Iterator[Row]:

@@ -15,9 +15,8 @@ from pathlib import Path
 from conllu.exceptions import ParseException
 from conllu.parser import DEFAULT_FIELD_PARSERS, DEFAULT_FIELDS, parse_line
 
-from saccade.data.encodings import choose_encoding
 from saccade.data.labels import LabelReport, collect
-from saccade.data.lines import read_lines
+from saccade.data.lines import choose_encoding, read_lines
 from saccade.errors import FileError, OptionError
 
 __all__ = ["CONLLU", "TaggedSentence", "are_columns", "read_tagged"]

@@ -22,7 +22,7 @@ from saccade.data.images import (
     read_npz_arrays,
     read_picture,
 )
-from saccade.data.lines import read_lines
+from saccade.data.lines import choose_encoding, read_lines
 from saccade.data.paths import resolve_path
 from saccade.data.report import Lengths
 from saccade.data.split import split
@@ -57,6 +57,7 @@ class AutoencoderData(Config):
         0.1, ge=0, lt=1, description="Share held out for validation; equal examples stay together"
     )
     test: float = Field(0.0, ge=0, lt=1, description="Share held out for the final test")
+    encoding: str | None = Field(None, description="Encoding of the texts, such as latin-1; detected if not given")
 
     @model_validator(mode="after")
     def _one_origin(self) -> AutoencoderData:
@@ -85,7 +86,8 @@ def read_splits(data: AutoencoderData, seed: int) -> Splits[Any]:
         return Splits(parts[0], parts[1], parts[2], notes=["built-in synthetic corpus (docs/corpus.md)"])
     found = read_given(data)
     made = split(found, data.validation, data.test, seed)
-    return Splits(made.train, made.validation, made.test, _rows(data, found))
+    notes = [] if data.texts is None else [*choose_encoding(resolve_path(data.texts), data.encoding)[1]]
+    return Splits(made.train, made.validation, made.test, _rows(data, found), notes)
 
 
 def read_given(data: AutoencoderData) -> list[Any]:
@@ -94,15 +96,17 @@ def read_given(data: AutoencoderData) -> list[Any]:
         return _sentences(BUILTIN_HELD_OUT, 1, "test")
     if data.builtin == "digits":
         return list(read_digits())
-    return _lines(resolve_path(data.texts)) if data.texts is not None else _images(resolve_path(str(data.images)))
+    if data.texts is not None:
+        return _lines(resolve_path(data.texts), data.encoding)
+    return _images(resolve_path(str(data.images)))
 
 
 def _sentences(count: int, seed: int, part: str) -> list[Line]:
     return [Line(example.source_text, number) for number, example in enumerate(generate(count, seed, part), start=1)]
 
 
-def _lines(path: Path) -> list[Line]:
-    found = [Line(text.strip(), number) for number, text in read_lines(path)]
+def _lines(path: Path, encoding: str | None) -> list[Line]:
+    found = [Line(text.strip(), number) for number, text in read_lines(path, encoding)]
     for one in found:
         if not one.source:
             raise FileError(f"{path}, line {one.line}: an empty text; expected one text a line.")

@@ -63,6 +63,7 @@ class Autoencoder(Task):
     about = "a text or an image through one small vector, and back"
     metrics = ("loss", "exact", "bleu", "chrf")
     settings: ClassVar = {"data": AutoencoderData, "text": NoisyText, "images": ImageSettings}
+    read_as = ("encoding",)
     networks: ClassVar = {
         "transformer": Network(TransformerAutoencoderConfig, _text_network(TransformerAutoencoder)),
         "recurrent": Network(RecurrentAutoencoderConfig, _text_network(RecurrentAutoencoder)),

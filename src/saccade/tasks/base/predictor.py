@@ -77,7 +77,7 @@ class Predictor(ABC):
 
     def read_file(self, path: Path) -> tuple[list[Any], str]:
         """The inputs in a file, which is read as those for training are, and in words how it was read."""
-        return read_texts(path)
+        return read_texts(path, encoding=self.read_as.get("encoding"))
 
     def read_stream(self, stream: BinaryIO) -> tuple[list[Any], str]:
         """The inputs in a stream, read as a file with the same content is; of images their names, one a line."""

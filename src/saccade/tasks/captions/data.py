@@ -11,6 +11,7 @@ from pydantic import Field, model_validator
 from saccade.data.captions import describe_captions, read_captions
 from saccade.data.digits import Captioned, captioned_digits, read_digits
 from saccade.data.images import describe_shape
+from saccade.data.lines import choose_encoding
 from saccade.data.paths import column, resolve_path
 from saccade.data.split import overlap, split
 from saccade.errors import FileError, OptionError
@@ -40,6 +41,7 @@ class CaptionData(Config):
         "image", description="Image column: its name, or its number counted from 0; paths start at the table's folder"
     )
     text_column: str = Field("text", description="Text column: its name, or its number counted from 0")
+    encoding: str | None = Field(None, description="Encoding of the files, such as latin-1; detected if not given")
     validation_table: str | None = Field(
         None,
         description="Decides which model is best; without it, a share of the training images does (see validation)",
@@ -78,13 +80,14 @@ def read_splits(data: CaptionData, seed: int) -> Splits[Captioned]:
     if data.builtin is not None:
         return _digits(data, seed)
     train = _read(data, data.table)
-    rows, notes = describe_captions(train, str(data.table), "training"), []
+    rows, notes = describe_captions(train, str(data.table), "training"), _encoding_notes(data, str(data.table))
     held_out: dict[str, list[Captioned]] = {}
     for part in ("validation", "test"):
         table = getattr(data, f"{part}_table")
         if table is None:
             continue
         held_out[part] = _read(data, table)
+        notes += _encoding_notes(data, table)
         rows += describe_captions(held_out[part], table, part)
         if held_out[part][0].pixels.shape != train[0].pixels.shape:
             shapes = [describe_shape(pairs[0].pixels.shape) for pairs in (held_out[part], train)]
@@ -117,7 +120,11 @@ def read_given(data: CaptionData) -> list[Captioned]:
 
 def _read(data: CaptionData, table: str | None) -> list[Captioned]:
     assert table is not None
-    return read_captions(resolve_path(table), column(data.image_column), column(data.text_column))
+    return read_captions(resolve_path(table), column(data.image_column), column(data.text_column), data.encoding)
+
+
+def _encoding_notes(data: CaptionData, table: str) -> list[str]:
+    return [] if table.lower().endswith(".npz") else list(choose_encoding(resolve_path(table), data.encoding)[1])
 
 
 #: (at most so many images, width, layers, passes over them): more data carries a larger model.

@@ -108,7 +108,7 @@ class Captions(Task):
         "images": ImageSettings,
         "decoding": CaptionOptions,
     }
-    read_as = ("image_column", "text_column")
+    read_as = ("image_column", "text_column", "encoding")
     networks: ClassVar = {"transformer": Network(CaptionerConfig, _build)}
 
     def __init__(

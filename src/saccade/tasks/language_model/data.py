@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import Field, model_validator
 
 from saccade.data.documents import Document, Unit, document_rows, read_documents, read_text_column, split_end
+from saccade.data.lines import choose_encoding
 from saccade.data.paths import column, resolve_path
 from saccade.errors import OptionError
 from saccade.models import Config
@@ -43,6 +44,7 @@ class TextData(Config):
     test: float = Field(
         0.0, ge=0, lt=1, description="Share held out for the final test if no file is given, after that for validation"
     )
+    encoding: str | None = Field(None, description="Encoding of the files, such as latin-1; detected if not given")
 
     @model_validator(mode="after")
     def _one_origin(self) -> TextData:
@@ -78,13 +80,14 @@ def read_text(data: TextData) -> list[Document]:
 def read_text_splits(data: TextData) -> Splits[Document]:
     """The end of the text, or files of their own, are held out."""
     path, documents = _read(data, "")
-    rows = document_rows(path, documents)
+    rows, notes = document_rows(path, documents), [*choose_encoding(path, data.encoding)[1]]
     if data.text is not None:
         rows.append(("a document is", UNITS[data.documents]))
     held_out: dict[str, list[Document]] = {}
     for part in ("validation", "test"):
         if getattr(data, f"{part}_text") is not None or getattr(data, f"{part}_table") is not None:
             path, held_out[part] = _read(data, f"{part}_")
+            notes += choose_encoding(path, data.encoding)[1]
             rows += [(f"{part}: {what}", value) for what, value in document_rows(path, held_out[part])]
     shares = [0.0 if part in held_out else getattr(data, part) for part in ("validation", "test")]
     train, *ends = split_end(documents, shares)
@@ -94,13 +97,13 @@ def read_text_splits(data: TextData) -> Splits[Document]:
             if end:
                 size = sum(len(document.text) for document in end)
                 rows.append((f"{part}: characters", f"{size:,}, the end of the text from line {end[0].line}"))
-    return Splits(train, held_out["validation"], held_out["test"], rows).require_some()
+    return Splits(train, held_out["validation"], held_out["test"], rows, notes).require_some()
 
 
 def _read(data: TextData, part: str) -> tuple[Path, list[Document]]:
     table = getattr(data, f"{part}table")
     if table is not None:
         path = resolve_path(table)
-        return path, read_text_column(path, column(data.column))
+        return path, read_text_column(path, column(data.column), data.encoding)
     path = resolve_path(getattr(data, f"{part}text"))
-    return path, read_documents(path, data.documents, labelled=data.labelled)
+    return path, read_documents(path, data.documents, labelled=data.labelled, encoding=data.encoding)

@@ -75,7 +75,7 @@ class LanguageModel(Task):
     metrics = ("loss", "bits")
     losses = ("loss", "bits")
     settings: ClassVar = {"data": TextData, "text": LanguageModelText, "decoding": GenerationOptions}
-    read_as = ("documents", "labelled", "column")
+    read_as = ("documents", "labelled", "column", "encoding")
     networks: ClassVar = {
         "transformer": Network(TransformerConfig, _transformer),
         "recurrent": Network(RecurrentConfig, _recurrent),

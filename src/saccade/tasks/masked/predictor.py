@@ -71,7 +71,7 @@ class MaskedLanguageModelPredictor(Predictor):
     task: MaskedLanguageModel
 
     def read_file(self, path: Path) -> tuple[list[str], str]:
-        return read_texts(path, [column(self.read_as["column"])])
+        return read_texts(path, [column(self.read_as["column"])], encoding=self.read_as["encoding"])
 
     def _predict(
         self, inputs: Sequence[str], *, progress: Callable[[int], None] | None = None, **options: Any

@@ -112,7 +112,7 @@ class MaskedLanguageModel(Task):
     about = "hidden words of a text are found"
     metrics = ("loss", "accuracy")
     settings: ClassVar[Mapping[str, type[Config]]] = {"data": MaskedData, "text": MaskedText}
-    read_as = ("documents", "labelled", "column")
+    read_as = ("documents", "labelled", "column", "encoding")
     networks: ClassVar[Mapping[str, Network]] = {"transformer": Network(TransformerConfig, _build)}
     model_defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {"transformer": {"encoder_layers": 4}}
     training_defaults: ClassVar[Mapping[str, Any]] = {"label_smoothing": 0.0, "weight_decay": 0.01}

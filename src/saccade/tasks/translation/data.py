@@ -65,6 +65,7 @@ class TranslationData(Config):
     max_ratio: float = Field(
         9.0, ge=1, description="Largest ratio of the two lengths; more uneven training pairs are dropped"
     )
+    encoding: str | None = Field(None, description="Encoding of the files, such as latin-1; detected if not given")
     source_language: str = Field("source", description='Language code shown to people, such as "en"')
     target_language: str = Field("target", description='Language code shown to people, such as "fr"')
 
@@ -198,10 +199,9 @@ def _read(data: TranslationData, part: str, cleaning: Cleaning) -> tuple[list[Pa
     table = getattr(data, f"{part}table")
     if table is not None:
         columns = (column(data.source_column), column(data.target_column))
-        return read_table(resolve_path(table), *columns, cleaning)
-    return read_parallel(
-        resolve_path(getattr(data, f"{part}source")), resolve_path(getattr(data, f"{part}target")), cleaning
-    )
+        return read_table(resolve_path(table), *columns, cleaning, encoding=data.encoding)
+    source, target = (resolve_path(getattr(data, f"{part}{side}")) for side in ("source", "target"))
+    return read_parallel(source, target, cleaning, encoding=data.encoding)
 
 
 def _linked(pairs: Sequence[Pair], path: Path) -> list[Pair]:

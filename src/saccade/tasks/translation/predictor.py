@@ -44,7 +44,10 @@ class TranslationPredictor(Predictor):
     takes_workers = True
 
     def read_file(self, path: Path) -> tuple[list[str], str]:
-        return read_texts(path, [column(self.read_as[key]) for key in ("source_column", "target_column")])
+        how = self.read_as
+        return read_texts(
+            path, [column(how[f"{side}_column"]) for side in ("source", "target")], encoding=how["encoding"]
+        )
 
     def _predict(
         self, inputs: Sequence[str], *, progress: Callable[[int], None] | None = None, **options: Any

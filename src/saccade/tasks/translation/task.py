@@ -102,7 +102,7 @@ class Translation(Task):
     searches = True
     metrics = METRICS
     settings: ClassVar = {"data": TranslationData, "text": TextSettings, "decoding": SearchOptions}
-    read_as = ("source_column", "target_column")
+    read_as = ("source_column", "target_column", "encoding")
     networks = SEQ2SEQ
     model_defaults: ClassVar = {"transformer": {"encoder_layers": 3, "decoder_layers": 3}}
 
