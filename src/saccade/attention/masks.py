@@ -45,6 +45,10 @@ class Mask:
         """Grows when a tensor that the rule reads is changed in place: what was made of it then is out of date."""
         return 0
 
+    def tensors(self) -> tuple[Tensor, ...]:
+        """The tensors that the rule reads, as far as it tells of them."""
+        return ()
+
     def span(self, first_row: int, last_row: int, num_columns: int) -> tuple[int, int]:
         """(start, stop): every column outside is forbidden to all rows from first to last, both included."""
         return 0, num_columns
@@ -150,6 +154,9 @@ class _Dense(Mask):
     def version(self) -> int:
         return self.allowed._version
 
+    def tensors(self) -> tuple[Tensor, ...]:
+        return (self.allowed,)
+
     def check(self, batch: int, num_heads: int, first_row: int, num_rows: int, num_columns: int) -> None:
         # Absolute rows: the tensor may cover more rows than this call asks for (a cached step).
         last = first_row - self.first_row + num_rows
@@ -197,6 +204,9 @@ class _Joined(Mask):
     def version(self) -> int:
         return self.left.version() + self.right.version()
 
+    def tensors(self) -> tuple[Tensor, ...]:
+        return (*self.left.tensors(), *self.right.tensors())
+
     def check(self, batch: int, num_heads: int, first_row: int, num_rows: int, num_columns: int) -> None:
         self.left.check(batch, num_heads, first_row, num_rows, num_columns)
         self.right.check(batch, num_heads, first_row, num_rows, num_columns)
@@ -243,6 +253,9 @@ class _Not(Mask):
 
     def version(self) -> int:
         return self.inner.version()
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        return self.inner.tensors()
 
     def check(self, batch: int, num_heads: int, first_row: int, num_rows: int, num_columns: int) -> None:
         self.inner.check(batch, num_heads, first_row, num_rows, num_columns)

@@ -38,6 +38,8 @@ class Weights:
     shifts: ClassVar[bool] = True
     #: True where the statistic is a decision that must be kept, because it cannot be computed again.
     decides: ClassVar[bool] = False
+    #: True where scores may be so large that a picture in float32 would lose them.
+    needs_double: ClassVar[bool] = False
 
     def statistic(self, scores: Float[Tensor, "B H Q K"]) -> Shaped[Tensor, "B H Q 1"]:
         """What ``apply`` must know of each whole row."""

@@ -174,6 +174,7 @@ class _Pool:
 def _dtype(call: Call) -> torch.dtype:
     # A product in float32 is good enough for a pooled cell; a learned score was kept in float64.
     is_plain = call.query.dtype != torch.float64 and not isinstance(call.score, nn.Module)
+    is_plain = is_plain and not call.weights.needs_double
     return torch.float32 if is_plain else torch.float64
 
 

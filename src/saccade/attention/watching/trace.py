@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from jaxtyping import Float, Shaped
@@ -21,7 +21,7 @@ from saccade.attention.equation import Call
 from saccade.attention.watching.overview import Overview, Progress, Reduce, pool
 from saccade.errors import OptionError, ShapeError, StaleTraceError, TooLargeError
 
-__all__ = ["Link", "Trace"]
+__all__ = ["Link", "Place", "Trace"]
 
 #: The most weights that ``Trace.weights`` forms without being forced (256 MB in float32).
 WEIGHTS_LIMIT = 1 << 26
@@ -29,6 +29,15 @@ WEIGHTS_LIMIT = 1 << 26
 STATISTIC_LIMIT = 1 << 19
 #: Columns at a time, where the statistic of a row can be merged from parts.
 STATISTIC_COLUMNS = 2048
+
+
+class Place(NamedTuple):
+    """Where an attention of someone's model stands in the forward that it was seen in."""
+
+    source: Literal["self", "cross", "unknown"]  # where its keys come from, seen from its queries
+    number: int  # no two attentions have the same one
+    before: frozenset[int]  # the numbers of the attentions, among others, that its queries went through
+    is_whole: bool  # whether its batch is that of the model's input: not so if it looks at windows or single frames
 
 
 class Link(NamedTuple):
@@ -52,20 +61,24 @@ class Trace:
     Weights are those before dropout.
     """
 
-    def __init__(self, name: str, call: Call) -> None:
+    def __init__(self, name: str, call: Call, place: Place | None = None) -> None:
         self.name = name
+        self.place = place  # None for attentions of ours, whose names tell it
         self._segments = [_Segment(call, start=0)]
+        self._num_columns = call.shape[3]
+        self._num_shared = 0  # segments whose keys are kept in one place
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
         """(batch, heads, queries, keys)"""
         batch, heads, _, _ = self._segments[0].call.shape
-        return batch, heads, self._segments[-1].stop, max(part.call.shape[3] for part in self._segments)
+        return batch, heads, self._segments[-1].stop, self._num_columns
 
     @property
     def nbytes(self) -> int:
-        """How much it keeps: queries and keys, and the statistics of rows that were asked for."""
-        return sum(segment.nbytes for segment in self._segments)
+        """How much it keeps: queries, keys, the tensors of its rules, and the statistics that were asked for."""
+        storages = [tensor.untyped_storage() for part in self._segments for tensor in part.tensors()]
+        return sum({storage.data_ptr(): storage.nbytes() for storage in storages}.values())
 
     def __repr__(self) -> str:
         return f"Trace({self.name!r}, shape={self.shape})"
@@ -158,13 +171,32 @@ class Trace:
         last = self._segments[-1].call
         if _same_memory(last.key, call.key):
             call = replace(call, key=last.key)  # a recurrent decoder asks the same keys again and again
-        self._segments.append(_Segment(call, start=self.shape[2]))
+        self._segments.append(_Segment(call, start=self._segments[-1].stop))
+        self._num_columns = max(self._num_columns, call.shape[3])
 
-    def share_keys(self) -> None:
+    def crop(self, num_rows: int, num_columns: int) -> bool:
+        """Forget all rows and columns but the first ones; False if a row that stays has weight beyond them."""
+        kept = [segment for segment in self._segments if segment.start < num_rows]
+        beyond = slice(num_columns, self._num_columns)
+        if num_columns < self._num_columns and bool(self.tile(slice(0, num_rows), beyond).any()):
+            return False
+        for place, segment in enumerate(kept):
+            call = segment.call
+            rows = min(call.shape[2], num_rows - segment.start)
+            if rows < call.shape[2] or call.shape[3] > num_columns:
+                call = replace(call, query=call.query[:, :, :rows], key=call.key[:, :, :num_columns])
+                kept[place] = _Segment(call, segment.start)
+        self._segments, self._num_shared = kept, 0
+        self._num_columns = max(segment.call.shape[3] for segment in kept)
+        return True
+
+    def share_keys(self, every: int) -> None:
         """Keep the keys once, where those of each call are known to be the first ones of the last call's."""
-        whole = self._segments[-1].call.key
-        for segment in self._segments[:-1]:
-            segment.use_key(whole[:, :, : segment.call.shape[3]])
+        if len(self._segments) - self._num_shared > every:
+            whole = self._segments[-1].call.key
+            for segment in self._segments[:-1]:
+                segment.use_key(whole[:, :, : segment.call.shape[3]])
+            self._num_shared = len(self._segments)
 
     def _select(self, head: int | None, batch: int | None) -> tuple[range, range]:
         num_batch, num_heads, _, _ = self.shape
@@ -223,10 +255,11 @@ class _Segment:
     def stop(self) -> int:
         return self.start + self.call.shape[2]
 
-    @property
-    def nbytes(self) -> int:
-        kept = (self.call.query, self.call.key, self.call.value, self._statistic)
-        return sum(tensor.numel() * tensor.element_size() for tensor in kept if tensor is not None)
+    def tensors(self) -> Iterator[Tensor]:
+        kept = (self.call.query, self.call.key, self.call.value, self.call.bias, self._statistic)
+        yield from (tensor for tensor in kept if isinstance(tensor, Tensor))
+        if self.call.mask is not None:
+            yield from self.call.mask.tensors()
 
     def use_key(self, key: Float[Tensor, "B G K E"]) -> None:
         """Take the same keys from another memory."""

@@ -19,8 +19,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from saccade.attention.equation import Call
-from saccade.attention.watching.foreign.forwards import Forwards, Run, add_hooks, is_foreign, remove_hooks
-from saccade.attention.watching.foreign.steps import Steps, Within, keep_foreign
+from saccade.attention.watching.foreign.forwards import Forwards, Run, Seen, add_hooks, is_foreign, remove_hooks
+from saccade.attention.watching.foreign.steps import Gap, Shown, Steps, keep_foreign
 from saccade.attention.watching.trace import Trace, keep
 from saccade.errors import OptionError, UnknownNameError
 
@@ -34,6 +34,7 @@ SEEN = (
     "of modules that are not ours, those are seen that call scaled_dot_product_attention "
     '(Hugging Face: attn_implementation="sdpa")'
 )
+BEAMS = "its last rows were hypotheses of a beam search, which share their keys; watch one pass over the output"
 #: The name of calls to ``attend`` that name no owner, and of a watched layer that is its own root.
 UNNAMED = "attention"
 
@@ -51,12 +52,16 @@ class Watch(Mapping[str, Trace]):
         modules = [] if model is None else list(model.named_modules())
         self._names = {id(module): name_of(path) for path, module in modules}
         self._has_foreign = any(is_foreign(module) for _, module in modules)
+        # A module of torch's that holds no others calls no attention, unless it is one.
+        self._wanted = {
+            id(m) for _, m in modules if is_foreign(m) or m is model or next(m.children(), None) is not None
+        }
         self._eager = contextlib.ExitStack()
         self._progress = progress
         self._values = values
         self._model = model  # keeps the identities above valid
         self._traces: dict[str, Trace] = {}
-        self._steps = Steps(self._traces)
+        self._steps = Steps(self._traces, lambda module: module is model)
 
     def __enter__(self) -> Watch:
         if "torch._dynamo" in sys.modules:  # else nothing can be compiled: compiled code tells no watcher
@@ -75,36 +80,50 @@ class Watch(Mapping[str, Trace]):
         _active.set(tuple(watcher for watcher in _active.get() if watcher is not self))
         if self._has_foreign:
             remove_hooks()
+            self._steps.take_in(_forwards.lineage.read)
             if not any(watcher._has_foreign for watcher in _active.get()):
                 _forwards.clear()
         self._eager.close()
 
+    @property
+    def _seen(self) -> dict[str, Trace]:
+        """All traces, also those of a forward that is still running."""
+        self._steps.take_in(_forwards.lineage.read)
+        return self._traces
+
     def __getitem__(self, name: str) -> Trace:
-        if name in self._steps.refused:
-            raise OptionError(f"The attention {name!r} cannot be shown: {self._steps.refused[name]}.")
-        if not self._traces:
+        seen = self._seen
+        if name in self.refused:
+            raise OptionError(f"The attention {name!r} cannot be shown: {self.refused[name]}.")
+        if not seen:
             raise OptionError(f"Nothing has been watched yet, so there is no attention {name!r}; {SEEN}.")
-        if name not in self._traces:
-            raise UnknownNameError("watched attention", name, self._traces)
-        return self._traces[name]
+        if name not in seen:
+            raise UnknownNameError("watched attention", name, seen)
+        return seen[name]
 
     @property
     def refused(self) -> Mapping[str, str]:
         """Why an attention that ran cannot be shown, by its name."""
-        return self._steps.refused
+        return {label: gap.reason for label, gap in self.gaps.items() if not gap.is_written_out}
+
+    @property
+    def gaps(self) -> Mapping[str, Gap]:
+        """The attentions that ran and cannot be shown, those that are written out among them."""
+        self._steps.take_in(_forwards.lineage.read)
+        return self._steps.gaps
 
     def __contains__(self, name: object) -> bool:
-        return name in self._traces
+        return name in self._seen
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._traces)
+        return iter(self._seen)
 
     def __len__(self) -> int:
-        return len(self._traces)
+        return len(self._seen)
 
     def __repr__(self) -> str:
-        seen = [f"{name}: {trace.shape}" for name, trace in self._traces.items()]
-        return f"Watch({', '.join([*seen, *(f'{name}: refused' for name in self._steps.refused)])})"
+        seen = [f"{name}: {trace.shape}" for name, trace in self._seen.items()]
+        return f"Watch({', '.join([*seen, *(f'{name}: refused' for name in self.refused)])})"
 
     def _name_of(self, owner: nn.Module | None) -> str | None:
         """The owner's place in the watched model; None if it has none, so that others' calls are not seen."""
@@ -113,7 +132,7 @@ class Watch(Mapping[str, Trace]):
         return self._names.get(id(owner))
 
     def _see(self, name: str, call: Call) -> None:
-        self._steps.refused.pop(name, None)
+        self._steps.gaps.pop(name, None)
         known = self._traces.get(name)
         if call.first_row > 0 and known is not None and known.continues(call):
             known.append(call)
@@ -123,14 +142,17 @@ class Watch(Mapping[str, Trace]):
     def _wants(self, module: nn.Module) -> bool:
         """Whether a forward of this module may hold attention of the watched model."""
         inner = module.self_attn if isinstance(module, nn.TransformerEncoderLayer) else module
-        return id(module) in self._names or id(inner) in self._names
+        return id(module) in self._wanted or id(inner) in self._wanted
 
-    def _place(self, runs: list[Run], module: nn.Module) -> tuple[str, Within] | None:
-        """The name of the innermost module that is watched, and the outermost and innermost runs that hold it."""
+    def _show(self, runs: list[Run], seen: Seen, kept: Call | str) -> None:
+        """Take in an attention under the name of the innermost module that is watched."""
         mine = [run for run in runs if id(run.module) in self._names]
-        name = self._names.get(id(module)) or (self._names[id(mine[-1].module)] if mine else None)
-        outermost = mine[0] if mine else runs[0]
-        return None if name is None else (name, Within(outermost.number, runs[-1].number))
+        name = self._names.get(id(seen.module)) or (self._names[id(mine[-1].module)] if mine else None)
+        if name is not None:
+            outermost = mine[0] if mine else runs[0]
+            label = f"{name} (written out)" if seen.is_written_out else name
+            shown = Shown(label, runs[-1].number, seen.call, kept, seen.place, seen.is_written_out)
+            self._steps.see(outermost.number, outermost.module, shown)
 
 
 def watch(model: nn.Module | None = None, *, progress: Rows | None = None, values: bool = False) -> Watch:
@@ -173,9 +195,7 @@ def refuse(owner: nn.Module | None) -> None:
         name = watcher._name_of(owner)
         if name is not None:
             watcher._traces.pop(name, None)
-            watcher._steps.refused[name] = (
-                "its last rows were hypotheses of a beam search, which share their keys; watch one pass over the output"
-            )
+            watcher._steps.gaps[name] = Gap(name, BEAMS, None)
 
 
 def tell(owner: nn.Module | None, share: float) -> None:
@@ -186,15 +206,25 @@ def tell(owner: nn.Module | None, share: float) -> None:
             watcher._progress(name, share)
 
 
-def _show(runs: list[Run], call: Call | str, module: nn.Module) -> None:
-    """Show the watchers of this thread a call that is not ours, or tell them why it cannot be shown."""
-    kept: Call | str | None = None
-    for watcher in _active.get():
-        place = watcher._place(runs, module)
-        if place is not None:
-            kept = kept if kept is not None else call if isinstance(call, str) else keep_foreign(call)
-            watcher._steps.see(*place, call, kept)
+class _Watchers:
+    """The watchers of this thread, as those whom the forwards of others are shown to."""
+
+    def wants(self, module: nn.Module) -> bool:
+        return any(watcher._wants(module) for watcher in _active.get())
+
+    def is_root(self, module: nn.Module) -> bool:
+        return any(watcher._model is module for watcher in _active.get())
+
+    def show(self, runs: list[Run], seen: Seen) -> None:
+        kept = seen.call if isinstance(seen.call, str) else keep_foreign(seen.call)
+        for watcher in _active.get():
+            watcher._show(runs, seen, kept)
+
+    def end(self, run: Run) -> None:
+        for watcher in _active.get():
+            watcher._steps.end(run.number, _forwards.lineage.read)
+            _forwards.continues = _forwards.continues or watcher._steps.continues
 
 
 #: The forwards of this thread, while someone watches them.
-_forwards = Forwards(lambda module: any(watcher._wants(module) for watcher in _active.get()), _show)
+_forwards = Forwards(_Watchers())

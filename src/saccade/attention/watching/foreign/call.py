@@ -4,42 +4,71 @@ from __future__ import annotations
 
 import torch
 from jaxtyping import Bool, Float, Shaped
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.attention.bias import CausalBias
 
 from saccade.attention.equation import Call
 from saccade.attention.masks import Mask, causal, dense
 from saccade.attention.scores import ScaledDot
 from saccade.attention.weights import Softmax
 
-__all__ = ["FlooredSoftmax", "call_of_sdpa", "has_no_numbers", "softmax_of"]
+__all__ = ["RoundedSoftmax", "call_of_sdpa", "has_no_numbers", "softmax_of"]
 
 NO_NUMBERS = "its queries are a nested or meta tensor, or one within torch.func, which has no rows of numbers to show"
 
-#: Scores below this one are those of forbidden keys, whose mask is made of large negative numbers.
-FLOOR = -1e5
+FIVE_DIMENSIONS = "its queries have {} dimensions, which does not tell which one of them counts the heads"
+SUBCLASS = "its {} is a {}, whose numbers only its own class can read"
+
+#: What is added to a score to say that a key is forbidden is at most this.
+FORBIDDEN = -1e3
+#: Beyond this size float32 numbers are 64 and more apart, so that a score beside it is rounded away.
+COARSE = 1e9
+HUGE = 1e12
 
 
-class FlooredSoftmax(Softmax):
+class RoundedSoftmax(Softmax):
     """Softmax of scores with large negative numbers added, as others write "may not attend".
 
-    Beside such a number (often the least of float32) a score is lost by rounding, so that a row of nothing else has
-    equal weights. So it has here: all such scores are one, small enough that its logarithms of sums keep their digits.
+    Beside such a number a score loses digits, or (the least of float32) all of them. That changes nothing in a row with
+    a key that is allowed. In a row without one the rounded scores are all there is, so they are rounded here as the
+    kernel does, in float32. Numbers beyond ``COARSE`` are replaced by smaller ones in the same order, equal where they
+    are equal and too far apart for more than one to have a weight where they are not, because a logarithm of a sum
+    would lose its digits beside them.
     """
 
+    needs_double = True
+
+    def __init__(self, is_double: bool) -> None:
+        self._is_double = is_double  # a kernel that computes in float64 rounds as is done here anyway
+
     def statistic(self, scores: Float[Tensor, "B H Q K"]) -> Shaped[Tensor, "B H Q 1"]:
-        return super().statistic(_floored(scores))
+        return super().statistic(self._rounded(scores))
 
     def apply(self, scores: Tensor, statistic: Tensor, first_column: int = 0) -> Tensor:
-        return super().apply(_floored(scores), statistic, first_column)
+        return super().apply(self._rounded(scores), statistic, first_column)
+
+    def _rounded(self, scores: Tensor) -> Tensor:
+        if self._is_double:
+            return torch.where(scores == float("-inf"), scores, scores.clamp(min=-COARSE))
+        return _rounded(scores)
 
 
-def _floored(scores: Tensor) -> Tensor:
-    return torch.where(scores == float("-inf"), scores, scores.clamp(min=FLOOR))
+def _rounded(scores: Tensor) -> Tensor:
+    as_kernel = scores.float().clamp(min=torch.finfo(torch.float32).min)
+    # The bits of a float32 count the numbers below it: neighbours below -COARSE become 40 apart, and far below
+    # -HUGE, where masks were added to masks, neighbours among those with six binary digits.
+    below, far_below = (
+        as_kernel.clamp(max=limit).view(torch.int32) - torch.tensor(limit, device=scores.device).view(torch.int32)
+        for limit in (-COARSE, -HUGE)
+    )
+    places = below - far_below + (far_below >> 17)
+    replaced = torch.where(places > 0, -COARSE - 40.0 * places.to(scores.dtype), as_kernel.to(scores.dtype))
+    return torch.where((scores > FORBIDDEN) | (scores == float("-inf")), scores, replaced)
 
 
 def softmax_of(bias: Tensor | None) -> Softmax:
     """The weights of torch's attention with this mask of numbers."""
-    return Softmax() if bias is None else FlooredSoftmax()
+    return Softmax() if bias is None else RoundedSoftmax(bias.dtype == torch.float64)
 
 
 def call_of_sdpa(
@@ -59,9 +88,15 @@ def call_of_sdpa(
     """
     if query.is_nested or has_no_numbers(query):
         return NO_NUMBERS
+    if isinstance(attn_mask, CausalBias):
+        attn_mask = attn_mask._materialize(query.device)
+    for what, tensor in (("query", query), ("key", key), ("mask", attn_mask)):
+        if type(tensor) not in (Tensor, nn.Parameter, nn.Buffer, type(None)):
+            return SUBCLASS.format(what, type(tensor).__name__)
     ndim = query.ndim
-    leading = torch.broadcast_shapes(query.shape[:-3], key.shape[:-3])  # type: ignore[no-untyped-call]
-    query, key = (_four_dimensional(_as_autocast(part), ndim, leading) for part in (query, key))
+    if ndim > 4:
+        return FIVE_DIMENSIONS.format(ndim)
+    query, key = (_four_dimensional(_as_autocast(part), ndim) for part in (query, key))
     batch = max(query.shape[0], key.shape[0])  # torch broadcasts a batch of 1
     query, key = query.expand(batch, -1, -1, -1), key.expand(batch, -1, -1, -1)
     if query.shape[1] % key.shape[1]:  # one query head for several key heads
@@ -69,7 +104,7 @@ def call_of_sdpa(
     mask: Mask | None = causal if is_causal else None
     bias: Tensor | None = None
     if attn_mask is not None:
-        given = unrepeated(_four_dimensional(attn_mask, ndim, leading))
+        given = unrepeated(_four_dimensional(attn_mask, ndim))
         if given.dtype == torch.bool:
             mask = dense(given) if mask is None else mask & dense(given)
         else:
@@ -82,12 +117,11 @@ def has_no_numbers(tensor: Tensor) -> bool:
     return tensor.is_meta or torch._C._functorch.is_functorch_wrapped_tensor(tensor)
 
 
-def _four_dimensional(tensor: Tensor, ndim: int, leading: tuple[int, ...]) -> Tensor:
-    """(batch, heads, ...) of a tensor that stands beside queries of ``ndim`` dimensions, ``leading`` of the batch."""
+def _four_dimensional(tensor: Tensor, ndim: int) -> Tensor:
+    """(batch, heads, ...) of a tensor that stands beside queries of ``ndim`` dimensions."""
     if ndim == 3 and tensor.ndim == 3:  # (batch, positions, width): one head
         return tensor.unsqueeze(1)
-    tensor = tensor.reshape((1,) * (max(4, ndim) - tensor.ndim) + tuple(tensor.shape))
-    return tensor if ndim <= 4 else tensor.expand(*leading, -1, -1, -1).flatten(0, -4)
+    return tensor.reshape((1,) * (4 - tensor.ndim) + tuple(tensor.shape))
 
 
 def _as_autocast(tensor: Tensor) -> Tensor:

@@ -1,12 +1,14 @@
 """Attention of modules that are not ours, seen where they call ``scaled_dot_product_attention``.
 
-While someone watches, two things are known of a thread: which modules' forwards are running (``Forwards``, by
-hooks), and, while those of other people run, each call of torch's attention (``_Mode``, a torch function mode). The
-call runs as it always does; afterwards its arguments are translated into a ``Call`` of ours (``call``).
+While someone watches, two things are known of a thread: which forwards are running (``Forwards``, by hooks that all
+modules share), and each function of torch that is called (``Mode``, a torch function mode). ``Forwards.attention`` is
+the one place through which every call of torch's attention goes: it runs as it always does, and its arguments are then
+translated into a ``Call`` of ours (``call``). Other functions only hand on where their rows come from (``lineage``).
 
 A mode makes torch's own ``nn.MultiheadAttention`` and ``nn.TransformerEncoder`` leave the fast path that they take
 when nobody looks. So the mode is taken away while these run, and their queries and keys are computed a second time
-from their arguments (``torch_modules``): the output stays the one that they always give.
+from their arguments (``torch_modules``): the output stays the one that they always give. Where anything about such a
+module is not torch's own, its calls are watched instead, or, where it might take a fast path, the kernels that run.
 """
 
 from __future__ import annotations
@@ -15,75 +17,151 @@ import itertools
 import sys
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum, auto
 from types import FrameType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import torch
 import torch.nn.functional as F
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.hooks import RemovableHandle
 
 from saccade.attention.equation import Call
 from saccade.attention.watching.foreign import torch_modules
 from saccade.attention.watching.foreign.call import call_of_sdpa
+from saccade.attention.watching.foreign.lineage import CONSTANT, Lineage, Marks, Source, source_of
+from saccade.attention.watching.trace import Place
 
-__all__ = ["Forwards", "Run", "add_hooks", "is_foreign", "remove_hooks"]
+__all__ = ["Forwards", "Run", "Seen", "add_hooks", "is_foreign", "remove_hooks"]
 
 #: Modules of these packages call no attention of torch, or show theirs in another way.
 PLAIN_MODULES = ("torch.nn.modules.", "torch._dynamo.", "saccade.")
 #: The one place of ours that calls torch's attention: it shows its calls itself.
 OWN_CALLER = "saccade.attention.attend"
 
+WRITTEN_OUT = "it is written out with a softmax, which does not show its queries and keys"
 
-class Run(NamedTuple):
+
+class Way(Enum):
+    """How the attention in a forward is seen."""
+
+    CALLS = auto()  # by the functions that it calls
+    MODULE = auto()  # by the arguments of the module, which is torch's own
+    KERNELS = auto()  # by the kernels that run, where a mode might lead torch's module off its path
+
+
+class Audience(Protocol):
+    """Those who watch in this thread."""
+
+    def wants(self, module: nn.Module) -> bool: ...
+
+    def is_root(self, module: nn.Module) -> bool: ...
+
+    def show(self, runs: list[Run], seen: Seen) -> None: ...
+
+    def end(self, run: Run) -> None: ...
+
+
+@dataclass
+class Run:
     """A forward that is running."""
 
     number: int  # no two runs have the same one
     module: nn.Module
-    mode_place: int | None  # where the mode stood before this run: None if it did not stand
+    way: Way
+    mode_place: int | None = None  # where the mode stood before
+    has_entered: bool = False  # whether modes were put in or taken out for it
+    marks: Marks | None = None  # of one of torch's modules: those of what it has computed so far
 
 
-_numbers = itertools.count()
+class Seen(NamedTuple):
+    """An attention of someone's module."""
 
-#: What is shown: the runs, the outermost first; the call, or why it cannot be told; the module whose attention it is.
-Show = Callable[[list[Run], Call | str, nn.Module], None]
+    call: Call | str  # or why it cannot be shown
+    module: nn.Module
+    place: Place | None  # None where nothing is followed: a step that is taken to continue the last one
+    is_written_out: bool = False
+
+
+_numbers = itertools.count(1)
 
 
 def is_foreign(module: nn.Module) -> bool:
     """Whether attention may run in this module without showing itself."""
-    return _may_call(module) or torch_modules.is_torch_fast(module)
-
-
-def _may_call(module: nn.Module) -> bool:
-    return not type(module).__module__.startswith(PLAIN_MODULES)
+    return not type(module).__module__.startswith(PLAIN_MODULES) or isinstance(module, torch_modules.FAST)
 
 
 class Forwards(threading.local):
     """The forwards that are running in this thread, for as long as someone watches in it."""
 
-    def __init__(self, wanted: Callable[[nn.Module], bool], show: Show) -> None:
-        self._wanted = wanted
-        self._show = show
+    def __init__(self, audience: Audience) -> None:
+        self._audience = audience
         self._runs: list[Run] = []
-        self._last_number = -1
-        self._mode = _Mode(self._see)
+        self._last_number = 0
+        self._mode = Mode(self)
+        self._kernels: Kernels | None = None
+        self.lineage = Lineage()
+        self.continues = False  # whether the last forward was a step that continues the one before it
+        self._passed: tuple[object, ...] = ()  # what the last outermost forward was given besides tensors and numbers
 
-    def begin(self, module: nn.Module, _arguments: object) -> None:
+    # --- from the start to the end of watching ---
+
+    def start(self) -> None:
+        if torch_place(self._mode) is None:
+            put_in(self._mode, num_modes())
+
+    def clear(self) -> None:
+        """Forget all runs: nobody watches any more."""
+        while self._runs:
+            self._leave(self._runs.pop())
+        self._passed, self.continues = (), False
+        self.lineage = Lineage()
+        take_out(self._mode)
+
+    # --- hooks ---
+
+    def begin(self, module: nn.Module, arguments: tuple[Any, ...]) -> None:
         """A forward pre-hook."""
-        if not self._wanted(module):
+        is_fast = isinstance(module, torch_modules.FAST)
+        if not is_fast and not self._audience.wants(module):
             return
-        place = _take_out(self._mode)
-        self._last_number = next(_numbers)
-        self._runs.append(Run(self._last_number, module, place))
-        if not torch_modules.is_torch_fast(module):
-            _put_back(self._mode, _num_modes() if place is None and _may_call(module) else place)
+        run = Run(next(_numbers), module, _way_of(module) if is_fast else Way.CALLS)
+        if not self._runs and self._audience.wants(module):
+            self._begin_outermost(run, arguments, sys._getframe(1).f_locals.get("kwargs"))
+        self._last_number = run.number
+        if is_fast or (self._runs and self._runs[-1].way is not Way.CALLS and is_foreign(module)):
+            self._enter(run)
+        if is_fast and self.lineage.is_on:
+            inputs = [part for part in arguments[:1] if isinstance(part, Tensor)]
+            marks = self.lineage.marks(inputs[0]) if inputs else None
+            run.marks = marks if marks is not None or not self._runs else self._runs[-1].marks
+        self._runs.append(run)
+
+    def _begin_outermost(self, run: Run, arguments: tuple[Any, ...], named: object) -> None:
+        """Decide whether lineages are needed: a step that is given the same cache as the last one continues it."""
+        named = named if isinstance(named, dict) else {}
+        simple = (Tensor, bool, int, float, str, type(None), torch.dtype, torch.device)
+        passed = (run.module, *(part for part in (*arguments, *named.values()) if not isinstance(part, simple)))
+        is_step = self.continues and len(passed) > 1 and len(passed) == len(self._passed)
+        self.lineage.is_on = not (is_step and all(a is b for a, b in zip(passed, self._passed, strict=True)))
+        self._passed, self.continues = passed, False
+        if self.lineage.is_on:
+            self.lineage.begin(run.number, (arguments, named), joins=not self._audience.is_root(run.module))
 
     def look(self, module: nn.Module, arguments: tuple[Any, ...], named: dict[str, Any], output: object) -> None:
         """A forward hook: torch's own attention is seen after it has run."""
-        if torch_modules.is_torch_fast(module) and any(run.module is module for run in self._runs):
-            self._see_torch_module(module, arguments, named)
+        if not self._runs or self._runs[-1].module is not module or self._runs[-1].way is not Way.MODULE:
+            return
+        run = self._runs[-1]
+        if self._audience.wants(module):
+            self._see_torch_module(run, arguments, named)
+        result = output[0] if isinstance(output, tuple) else output
+        if self.lineage.is_on and isinstance(result, Tensor):
+            self.lineage.set(result, run.marks)
 
     def end(self, module: nn.Module, arguments: object, output: object) -> None:
         """A forward hook that is also called after an error."""
@@ -91,52 +169,139 @@ class Forwards(threading.local):
             return
         while True:  # an interrupted forward may have left its run behind
             run = self._runs.pop()
+            self._leave(run)
+            self._audience.end(run)
             if run.module is module:
                 break
-        _take_out(self._mode)
-        _put_back(self._mode, run.mode_place)
 
-    def clear(self) -> None:
-        """Forget all runs: the watched block was left in the midst of them."""
-        self._runs.clear()
-        _take_out(self._mode)
+    def _enter(self, run: Run) -> None:
+        """Have the modes stand as this run needs them."""
+        run.mode_place = take_out(self._mode)
+        if run.way is Way.CALLS:
+            put_in(self._mode, num_modes() if run.mode_place is None else run.mode_place)
+        elif run.way is Way.KERNELS and self._kernels is None:
+            self._kernels = Kernels(self)
+            self._kernels.__enter__()  # type: ignore[no-untyped-call]
+        run.has_entered = True
 
-    def _see(self, call: Call | str) -> None:
-        if self._runs:
-            self._show(self._runs, call, self._runs[-1].module)
+    def _leave(self, run: Run) -> None:
+        if run.has_entered:
+            take_out(self._mode)
+            if run.mode_place is not None:
+                put_in(self._mode, run.mode_place)
+            if self._kernels is not None and not any(outer.way is Way.KERNELS for outer in self._runs):
+                self._kernels.__exit__(None, None, None)  # type: ignore[no-untyped-call]
+                self._kernels = None
 
-    def _see_torch_module(self, module: nn.Module, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
-        call: Call | str = torch_modules.OWN_FORWARD
-        is_known = not torch_modules.has_own_forward(module)
+    # --- what is seen ---
+
+    def attention(
+        self, function: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any], caller: FrameType | None
+    ) -> Any:
+        """Run a call of torch's attention and show it: the one place that all of them go through."""
+        output = function(*arguments, **named)
+        query, key = (_argument(name, place, arguments, named) for place, name in enumerate(("query", "key")))
+        result = output[0] if isinstance(output, tuple) else output
+        if _is_own(caller):
+            if self.lineage.is_on:
+                self.lineage.attended(self.lineage.marks(query), result)
+        elif self._runs:
+            is_sdpa = function is F.scaled_dot_product_attention
+            call = (call_of_sdpa if is_sdpa else torch_modules.call_of_function)(*arguments, **named)
+            self._show(call, self._runs[-1].module, query, key, result)
+        return output
+
+    def other(
+        self, function: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any], output: object
+    ) -> None:
+        """Hand on where rows come from; an attention that is written out shows itself by its softmax."""
+        found = self.lineage.follow(function, arguments, named, output)
+        if found is not None and self._runs:
+            place = Place("unknown", *found, is_whole=False)
+            self._audience.show(self._runs, Seen(WRITTEN_OUT, self._runs[-1].module, place, is_written_out=True))
+
+    def kernel(self, call: Call | str) -> None:
+        """A kernel of torch's has run where no function is seen."""
+        run = self._runs[-1]
+        if run.way is Way.KERNELS:
+            module = run.module.self_attn if isinstance(run.module, nn.TransformerEncoderLayer) else run.module
+            self._show(call, module, None, None, None)
+
+    def _show(
+        self, call: Call | str, module: nn.Module, query: Tensor | None, key: Tensor | None, output: Tensor | None
+    ) -> None:
+        """Show an attention, and where its queries and keys come from: in torch's modules, from the run's input."""
+        lineage, place = self.lineage, None
+        run = self._runs[-1]
+        if lineage.is_on:
+            marks = None if query is None else lineage.marks(query)
+            marks = run.marks if marks is None else marks
+            keys = marks if key is query else lineage.marks(key) if key is not None else None
+            source: Source = "self" if key is query and query is not None else source_of(marks, keys)
+            number = lineage.attended(marks, output)
+            is_whole = isinstance(call, str) or lineage.has_batch(call.shape[0], call.shape[2])
+            place = Place(source, number, marks or CONSTANT, is_whole)
+            for outer in self._runs:
+                if outer.way is not Way.CALLS:
+                    outer.marks = (outer.marks or CONSTANT) | {number}
+        self._audience.show(self._runs, Seen(call, module, place))
+
+    def _see_torch_module(self, run: Run, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
+        module = run.module
         if isinstance(module, nn.MultiheadAttention):
-            call = torch_modules.call_of_module(module, *arguments, **named) if is_known else call
-            self._show(self._runs, call, module)
-        elif isinstance(module, nn.TransformerEncoderLayer) and not self._saw_within(module):
-            call = torch_modules.call_of_layer(module, *arguments, **named) if is_known else call
-            self._show(self._runs, call, module.self_attn)
-
-    def _saw_within(self, layer: nn.TransformerEncoderLayer) -> bool:
-        """Whether the layer ran its attention as a module of its own, so that it has been seen."""
-        begun = next(run.number for run in reversed(self._runs) if run.module is layer)
-        return self._last_number != begun
+            call = torch_modules.call_of_module(module, *arguments, **named)
+            query, key = (_argument(name, place, arguments, named) for place, name in enumerate(("query", "key")))
+            self._show(call, module, query, key, None)
+        elif isinstance(module, nn.TransformerEncoderLayer) and self._last_number == run.number:
+            # The layer did not run its attention as a module of its own.
+            source = _argument("src", 0, arguments, named)
+            call = torch_modules.call_of_layer(module, *arguments, **named)
+            self._show(call, module.self_attn, source, source, None)
 
 
-class _Mode(TorchFunctionMode):
-    """Sees each call of torch's attention, after it has run."""
+def _way_of(module: nn.Module) -> Way:
+    """How to see one of torch's modules that may have a fast path, without leading it off it."""
+    if torch_modules.is_torchs_own(module):
+        return Way.MODULE
+    return Way.KERNELS if torch_modules.may_be_fast(module) else Way.CALLS
 
-    def __init__(self, see: Callable[[Call | str], None]) -> None:
+
+def _argument(name: str, place: int, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    return arguments[place] if place < len(arguments) else named[name]
+
+
+class Mode(TorchFunctionMode):
+    """Sees each function of torch that is called."""
+
+    def __init__(self, forwards: Forwards) -> None:
         super().__init__()
-        self._see_call = see
+        self._forwards = forwards
 
     def __torch_function__(
         self, func: Callable[..., Any], types: object, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
+        if func is F.scaled_dot_product_attention or func is F.multi_head_attention_forward:
+            return self._forwards.attention(func, args, kwargs or {}, sys._getframe(1))
+        output = func(*args, **kwargs) if kwargs else func(*args)
+        if self._forwards.lineage.is_on:
+            self._forwards.other(func, args, kwargs or {}, output)
+        return output
+
+
+class Kernels(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Sees the kernels of torch's attention, below the functions: no module takes another path because of it."""
+
+    def __init__(self, forwards: Forwards) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._forwards = forwards
+
+    def __torch_dispatch__(
+        self, func: Any, types: object, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
         output = func(*args, **(kwargs or {}))
-        if func is F.scaled_dot_product_attention:
-            if not _is_own(sys._getframe(1)):
-                self._see_call(call_of_sdpa(*args, **(kwargs or {})))
-        elif func is F.multi_head_attention_forward:
-            self._see_call(torch_modules.call_of_function(*args, **(kwargs or {})))
+        call = torch_modules.call_of_kernel(func, args, kwargs or {})
+        if call is not None:
+            self._forwards.kernel(call)
         return output
 
 
@@ -162,6 +327,7 @@ def add_hooks(forwards: Forwards) -> None:
             _handles.append(register_module_forward_pre_hook(forwards.begin))
             _handles.append(register_module_forward_hook(forwards.look, with_kwargs=True))
             _handles.append(register_module_forward_hook(forwards.end, always_call=True))
+    forwards.start()
 
 
 def remove_hooks() -> None:
@@ -179,26 +345,28 @@ def remove_hooks() -> None:
 # --- the stack of modes, of which ours need not be the last ------------------------------------------------
 
 
-def _num_modes() -> int:
+def num_modes() -> int:
     return torch._C._len_torch_function_stack()
 
 
-def _take_out(mode: TorchFunctionMode) -> int | None:
+def torch_place(mode: TorchFunctionMode) -> int | None:
+    """Where a mode stands; None if it does not."""
+    return next((i for i in range(num_modes()) if torch._C._get_function_stack_at(i) is mode), None)
+
+
+def take_out(mode: TorchFunctionMode) -> int | None:
     """Remove a mode from wherever it stands; its place, or None if it does not stand."""
-    places = [i for i in range(_num_modes()) if torch._C._get_function_stack_at(i) is mode]
-    if not places:
-        return None
-    above = [torch._C._pop_torch_function_stack() for _ in range(_num_modes() - places[0] - 1)]
-    torch._C._pop_torch_function_stack()
-    for other in reversed(above):
-        torch._C._push_on_torch_function_stack(other)
-    return places[0]
+    place = torch_place(mode)
+    if place is not None:
+        above = [torch._C._pop_torch_function_stack() for _ in range(num_modes() - place - 1)]
+        torch._C._pop_torch_function_stack()
+        for other in reversed(above):
+            torch._C._push_on_torch_function_stack(other)
+    return place
 
 
-def _put_back(mode: TorchFunctionMode, place: int | None) -> None:
-    if place is None:
-        return
-    above = [torch._C._pop_torch_function_stack() for _ in range(max(0, _num_modes() - place))]
+def put_in(mode: TorchFunctionMode, place: int) -> None:
+    above = [torch._C._pop_torch_function_stack() for _ in range(max(0, num_modes() - place))]
     torch._C._push_on_torch_function_stack(mode)
     for other in reversed(above):
         torch._C._push_on_torch_function_stack(other)

@@ -1,26 +1,29 @@
-"""Whether a call of another's attention continues the one before it: the steps of a decoder with a cache.
+"""Which calls of another's attention belong together: those of one outermost forward, and the steps that continue it.
 
-Our own calls say at which row they start. Torch's calls do not, so it is inferred from the keys, by their content:
-keys that grew by as many as there are queries, the old ones being the same bit for bit; a buffer in which as many
-columns were written as there are queries, and were forbidden before; the same keys asked again by one query
-(cross-attention).
+One outermost forward is one set of traces; the next one replaces it. Decoders run forward once for each token, though,
+and these are rows of one picture. Our own calls say at which row they start. Torch's calls do not, so it is inferred
+from the keys, by their content: the earlier keys, bit for bit (or the first of them, where the decoder took some tokens
+back), and then those of the new queries; a buffer in which as many columns were written as there are queries, and were
+forbidden before; and, in a forward in which another attention continues in such a way, the same keys asked again
+(cross-attention). Nothing else is joined.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from saccade.attention.equation import Call
-from saccade.attention.watching.foreign.call import FLOOR
-from saccade.attention.watching.trace import Trace, keep
+from saccade.attention.watching.foreign.call import FORBIDDEN
+from saccade.attention.watching.trace import Place, Trace, keep
 
-__all__ = ["Step", "Steps", "Within", "keep_foreign", "step_between"]
+__all__ = ["Gap", "Step", "Steps", "keep_foreign", "step_between"]
 
 #: Each step of a growing cache brings all keys again; after so many of them one copy is kept for all.
 SHARE_EVERY = 32
@@ -33,52 +36,71 @@ SHIFTED = (
     "its cache dropped old keys between the steps, so that its columns would not be the same tokens in all rows; "
     "watch one forward over the finished output instead"
 )
+INTERLEAVED = (
+    "forwards over two texts took turns, as in classifier-free guidance, so that its rows would mix them; "
+    "watch one forward over the finished output instead"
+)
+
+TAKEN_BACK = "it looked at tokens that the decoder took back later; watch one forward over the finished output instead"
 
 
 class Step(Enum):
     """How a call stands to the one before it."""
 
     NEW = auto()  # another forward
-    GROWN = auto()  # the keys that were there, and those of the new queries
-    AGAIN = auto()  # one query more to the same keys
+    GROWN = auto()  # the keys that were there, or the first of them, and those of the new queries
+    AGAIN = auto()  # more queries to the same keys
     REORDERED = auto()  # the sequences of the batch changed places, as beam search has them
     SHIFTED = auto()  # old keys were dropped, as a cache with a window does
+    IN_TURNS = auto()  # it continues not the forward before it, but the one before that
 
 
-def step_between(last: Call, call: Call) -> Step:
-    """The step from the last call, as it was kept, to this one."""
+class Move(NamedTuple):
+    """The step, and how many of the last rows it takes back."""
+
+    step: Step
+    back: int = 0
+
+
+def step_between(last: Call, call: Call, is_self: bool = False) -> Move:
+    """The step from the last call, as it was kept, to this one; ``is_self`` if its keys are those of its own tokens."""
     _, _, num_queries, num_keys = call.shape
     old, new, num_last = last.key, call.key, last.shape[3]
-    is_same_form = old.shape[:2] == new.shape[:2] and old.shape[3] == new.shape[3]
-    if not is_same_form or last.shape[1] != call.shape[1] or num_queries >= num_keys or not len(new):
-        return Step.NEW
-    if num_last < num_keys:
+    is_same_form = old.shape[:2] == new.shape[:2] and old.shape[3] == new.shape[3] and old.dtype == new.dtype
+    if not is_same_form or last.shape[1] != call.shape[1] or not len(new):
+        return Move(Step.NEW)
+    num_before = num_keys - num_queries  # keys that are no new ones, if the keys are the tokens of the queries
+    if not is_self and num_last == num_keys and torch.equal(old, new):
+        return Move(Step.AGAIN)
+    if num_before <= 0:
+        return Move(Step.NEW)
+    if num_last < num_keys and num_last <= num_before:
         # A buffer is longer than what is in it: what is beyond the new keys is forbidden.
         beyond = range(num_last + num_queries, num_keys)
-        if num_last + num_queries > num_keys or (beyond and not _forbids(call, beyond)):
-            return Step.NEW
+        if beyond and not _forbids(call, beyond):
+            return Move(Step.NEW)
         if torch.equal(old, new[:, :, :num_last]):
-            return Step.GROWN
-        return Step.REORDERED if _has_all(old, new[:, :, :num_last], 0) else Step.NEW
+            return Move(Step.GROWN)
+        return Move(Step.REORDERED if _has_all(old, new[:, :, :num_last], 0) else Step.NEW)
     if num_last == num_keys:
         differs = _changed_columns(old, new)
         changed = differs.any(0).nonzero().flatten().tolist()
-        if not changed:
-            return Step.AGAIN if num_queries == 1 else Step.NEW
-        if len(changed) <= num_queries and all(_forbids(last, range(c, c + 1)) for c in changed):
-            return Step.GROWN  # a buffer, written where it was empty
+        if 0 < len(changed) <= num_queries and all(_forbids(last, range(c, c + 1)) for c in changed):
+            return Move(Step.GROWN)  # a buffer, written where it was empty
         allowed = num_queries if call.has_rules else 0
         if int(differs.sum(-1).max()) > allowed and _has_all(old, new, allowed):
-            return Step.REORDERED
+            return Move(Step.REORDERED)
+    if is_self and torch.equal(old[:, :, :num_before], new[:, :, :num_before]):
+        return Move(Step.GROWN, num_last - num_before)  # the last tokens were taken back
     was_kept = old[:, :, num_last - num_keys + num_queries :]
-    return Step.SHIFTED if _has_all(was_kept, new[:, :, :-num_queries], 0) else Step.NEW
+    return Move(Step.SHIFTED if _has_all(was_kept, new[:, :, :-num_queries], 0) else Step.NEW)
 
 
 def _forbids(call: Call, columns: range) -> bool:
     """Whether the last query of each sequence may attend to none of these columns."""
     last = call.shape[2] - 1
     added = call.added(range(last, last + 1), columns, torch.float32)
-    return added is not None and bool((added <= FLOOR).all())
+    return added is not None and bool((added <= FORBIDDEN).all())
 
 
 def _has_all(old: Float[Tensor, "B G K D"], new: Float[Tensor, "B G K D"], allowed: int) -> bool:
@@ -90,117 +112,237 @@ def _changed_columns(old: Float[Tensor, "B G K D"], new: Float[Tensor, "#B G K D
     return (old != new).any(dim=3).any(dim=1)
 
 
-class Within(NamedTuple):
-    """The forwards that a call was made in, by their numbers."""
+@dataclass(frozen=True)
+class Shown:
+    """A call that was shown to a watcher."""
 
-    outermost: int
-    innermost: int
+    name: str  # of the module
+    innermost: int  # the forward that it was made in
+    call: Call | str
+    kept: Call | str  # as a trace may keep it
+    place: Place | None
+    is_written_out: bool = False
+
+
+class Gap(NamedTuple):
+    """An attention that ran and cannot be shown."""
+
+    name: str
+    reason: str
+    place: Place | None
+    is_written_out: bool = False
 
 
 class _Last(NamedTuple):
     """The last call under a label."""
 
-    within: Within
-    source: Float[Tensor, "B G K D"]  # as the model had it; held, so that its memory is not given to another
-    call: Call  # as it was kept
-    num_grown: int | None = 0  # steps in which keys were only added; None if there were others
+    call: Call
+    innermost: int
+    num_rows: int  # that it and those before it have
+    is_self: bool
+
+
+class _Forward(NamedTuple):
+    """An outermost forward whose traces are kept, and the steps that continue it."""
+
+    module: nn.Module
+    numbers: set[int]
+    labels: set[str]
 
 
 class Steps:
-    """The traces of a watcher's foreign calls: which of them a call continues, replaces or stands beside."""
+    """The traces of a watcher's foreign calls: one set for a forward and the steps that continue it."""
 
-    def __init__(self, traces: dict[str, Trace]) -> None:
-        self.refused: dict[str, str] = {}  # label to reason
+    def __init__(self, traces: dict[str, Trace], is_root: Callable[[nn.Module], bool]) -> None:
+        self.gaps: dict[str, Gap] = {}  # by label
+        self.continues = False  # whether the last forward continues the one before it
         self._traces = traces
+        self._is_root = is_root
         self._last: dict[str, _Last] = {}
-        self._uses: dict[str, tuple[int, int]] = {}  # name to its last outermost run and its number of labels in it
-        self._grown_in = self._reordered_in = -1  # the last outermost run in which that was found
+        self._replaced: dict[str, _Last] = {}  # of the set before this one: it may go on in turns with this one
+        self._counts: dict[str, int] = {}  # how many labels a name has
+        self._forwards: list[_Forward] = []
+        # Of the outermost forward that runs:
+        self._number = 0
+        self._module: nn.Module | None = None
+        self._pending: list[Shown] = []
+        self._is_open = False  # whether its first calls have been taken in already
+        self._uses: dict[str, int] = {}  # how many labels of each name are taken
 
-    def see(self, name: str, within: Within, call: Call | str, kept: Call | str) -> None:
-        """Take in a call that ``name`` made."""
-        run, count = self._uses.get(name, (within.outermost, 0))
-        count = count if run == within.outermost else 0
-        if isinstance(call, str) or isinstance(kept, str):
-            self._uses[name] = (within.outermost, count + 1)  # refused alone: those beside it can be told
-            label = _label(name, count + 1)
-            if count == 0:
-                self._drop(name)
-            self._forget(label)
-            self.refused[label] = str(call)
+    def see(self, number: int, module: nn.Module, shown: Shown) -> None:
+        """A call within this outermost forward."""
+        if number != self._number:
+            self.end(self._number, set())
+            self._number, self._module = number, module
+        last = self._pending[-1] if self._pending else None
+        if last is None or not _has_same_weights(last, shown):
+            self._pending.append(shown)
+
+    def end(self, number: int, read: set[int]) -> None:
+        """An outermost forward has ended; it read what these earlier ones computed."""
+        if number == self._number:
+            self.take_in(read)
+            self._number, self._module, self._is_open = 0, None, False
+
+    def take_in(self, read: set[int]) -> None:
+        """Decide what the pending calls are to those that are known, and make traces of them."""
+        pending, self._pending = self._pending, []
+        if not pending or self._module is None:
             return
-        if count and self._is_inner_step(_label(name, count), within, call):
-            self._continue(_label(name, count), within, call, kept)
-            return
-        self._uses[name] = (within.outermost, count + 1)
-        label = _label(name, count + 1)
-        step = self._step(label, within, call)
-        if step is Step.NEW:
-            if count == 0:  # a new forward replaces the last one, and all that stood beside it
-                self._drop(name)
-            self.refused.pop(label, None)
-            self._traces[label] = Trace(label, kept)
-            self._remember(label, within, call, kept)
-        elif step in (Step.REORDERED, Step.SHIFTED):
-            self._refuse(label, within, step, call, kept)
+        moves: dict[str, Move] = {}
+        if not self._is_open:
+            moves = self._moves(self._last, pending)
+            self.continues = any(move.step not in (Step.NEW, Step.AGAIN) for move in moves.values())
+            if not self.continues:
+                moves = self._make_room(self._module, read, pending)
+            self._uses = {} if self.continues else dict(self._counts)
+            self._enrol(self._module)
+            self._is_open = True
+        back = max((move.back for move in moves.values()), default=0)
+        is_reordered = any(move.step is Step.REORDERED for move in moves.values())
+        for shown in pending:
+            self._take(shown, moves, back, is_reordered)
+
+    def _moves(self, known: dict[str, _Last], pending: list[Shown]) -> dict[str, Move]:
+        """How the first call under each label stands to the one that is known."""
+        moves: dict[str, Move] = {}
+        uses: dict[str, int] = {}
+        for shown in pending:
+            if isinstance(shown.call, str):
+                continue
+            uses[shown.name] = uses.get(shown.name, 0) + 1
+            label = label_of(shown.name, uses[shown.name])
+            last = known.get(label)
+            if last is not None:
+                is_self = last.is_self and (shown.place is None or shown.place.source != "cross")
+                move = step_between(last.call, shown.call, is_self)
+                moves[label] = Move(Step.NEW) if move.back >= last.num_rows else move
+        return moves
+
+    def _make_room(self, module: nn.Module, read: set[int], pending: list[Shown]) -> dict[str, Move]:
+        """Drop what a new forward replaces: all that its modules may have shown, unless it goes on from there."""
+        names = {shown.name for shown in pending}
+        dropped: dict[str, _Last] = {}
+        for known in list(self._forwards):
+            is_read = not read.isdisjoint(known.numbers)
+            is_other = known.module is not module and not any(label.split("#")[0] in names for label in known.labels)
+            if is_read and (is_other or not self._is_root(module)):
+                continue
+            if known.module is module or _holds(known.module, module) or _holds(module, known.module):
+                self._forwards.remove(known)
+                for label in known.labels:
+                    self._traces.pop(label, None)
+                    self.gaps.pop(label, None)
+                    if label in self._last:
+                        dropped[label] = self._last.pop(label)
+        kept = set().union(*(known.labels for known in self._forwards))
+        self._counts = {name: count for name, count in self._counts.items() if label_of(name, count) in kept}
+        turns = self._moves(self._replaced, pending)
+        self._replaced = dropped
+        if not any(move.step is Step.GROWN for move in turns.values()):
+            return {}
+        return {label: Move(Step.IN_TURNS) for label, move in turns.items() if move.step is not Step.NEW}
+
+    def _enrol(self, module: nn.Module) -> None:
+        known = next((known for known in self._forwards if known.module is module), None)
+        if known is not None and self.continues:
+            known.numbers.add(self._number)
+            self._forwards.remove(known)  # the last one is that of the labels to come
         else:
-            self._continue(label, within, call, kept)
+            known = _Forward(module, {self._number}, set())
+        self._forwards.append(known)
 
-    def _is_inner_step(self, label: str, within: Within, call: Call) -> bool:
-        """Whether this is a step of a decoder that makes all its steps within one outermost forward."""
-        last = self._last.get(label)  # none if it was refused
-        is_other_forward = last is not None and last.within.innermost != within.innermost
-        return is_other_forward and self._step(label, within, call) is Step.GROWN
+    def _take(self, shown: Shown, moves: dict[str, Move], back: int, is_reordered: bool) -> None:
+        """Take in one call of the forward that runs."""
+        count = self._uses.get(shown.name, 0)
+        last = self._last.get(label_of(shown.name, count)) if count else None
+        is_later = last is not None and self._number <= last.innermost < shown.innermost
+        if last is not None and is_later and not isinstance(shown.call, str):
+            # A decoder may make all its steps within one outermost forward.
+            move = step_between(last.call, shown.call)
+            if move == Move(Step.GROWN):
+                self._continue(label_of(shown.name, count), shown, 0)
+                return
+        self._uses[shown.name] = count + 1
+        self._counts[shown.name] = max(count + 1, self._counts.get(shown.name, 0))
+        label = label_of(shown.name, count + 1)
+        self._forwards[-1].labels.add(label)
+        step, own_back = moves.get(label, Move(Step.NEW))
+        known = self._last.get(label)
+        if isinstance(shown.call, str) or isinstance(shown.kept, str):
+            self._refuse(label, str(shown.call), shown)
+        elif step is Step.REORDERED or (step is Step.AGAIN and is_reordered):
+            self._refuse(label, REORDERED, shown)  # the keys of all beams of a sentence are the same: they do not tell
+        elif step is Step.SHIFTED:
+            self._refuse(label, SHIFTED, shown)
+        elif step is Step.IN_TURNS:
+            self._refuse(label, INTERLEAVED, shown)
+        elif step is Step.NEW or known is None or (step is Step.AGAIN and back >= known.num_rows):
+            self.gaps.pop(label, None)
+            self._traces.pop(label, None)  # to stand behind those that ran before it
+            self._traces[label] = Trace(label, shown.kept, shown.place)
+            self._remember(label, shown, shown.kept, 0)
+        else:
+            self._continue(label, shown, back if step is Step.AGAIN else own_back)
 
-    def _step(self, label: str, within: Within, call: Call) -> Step:
-        last = self._last.get(label)
-        if last is None:
-            return Step.NEW
-        step = step_between(last.call, call)
-        if step is not Step.AGAIN:
-            return step
-        if self._reordered_in == within.outermost:
-            return Step.REORDERED  # the keys of all beams of a sentence are the same, so they do not tell
-        is_same_memory = last.source.data_ptr() == call.key.data_ptr() and last.source.stride() == call.key.stride()
-        is_later = last.within.outermost != within.outermost
-        return step if (is_same_memory and is_later) or self._grown_in == within.outermost else Step.NEW
-
-    def _continue(self, label: str, within: Within, call: Call, kept: Call) -> None:
-        last, num_grown = self._last[label], None
-        if torch.equal(last.call.key, kept.key):
+    def _continue(self, label: str, shown: Shown, back: int) -> None:
+        last, kept = self._last[label], shown.kept
+        assert isinstance(kept, Call)
+        num_grown = kept.shape[3] - last.call.shape[3]
+        if num_grown == 0 and torch.equal(last.call.key, kept.key):
             kept = replace(kept, key=last.call.key)  # one copy for all steps that ask the same keys
+        if label in self._traces:
+            trace = self._traces[label]
+            if back and not trace.crop(
+                last.num_rows - back, kept.shape[3] - kept.shape[2] if last.is_self else kept.shape[3]
+            ):
+                self._refuse(label, TAKEN_BACK, shown)
+                return
+            trace.append(kept)
+            if num_grown > 0:
+                trace.share_keys(SHARE_EVERY)
+        self._remember(label, shown, kept, last.num_rows - back, last.is_self)
+
+    def _refuse(self, label: str, reason: str, shown: Shown) -> None:
+        self._traces.pop(label, None)
+        self.gaps[label] = Gap(shown.name, reason, shown.place, shown.is_written_out)
+        if isinstance(shown.kept, Call):
+            self._remember(label, shown, shown.kept, 1 << 40)
         else:
-            self._grown_in = within.outermost
-            if last.num_grown is not None and last.call.shape[3] < kept.shape[3]:
-                num_grown = last.num_grown + 1
-        if label not in self.refused:
-            self._traces[label].append(kept)
-            if num_grown is not None and num_grown % SHARE_EVERY == 0:
-                self._traces[label].share_keys()
-        self._remember(label, within, call, kept, num_grown)
+            self._last.pop(label, None)
 
-    def _refuse(self, label: str, within: Within, step: Step, call: Call, kept: Call) -> None:
-        if step is Step.REORDERED:
-            self._reordered_in = within.outermost
-        self._traces.pop(label, None)
-        self.refused[label] = REORDERED if step is Step.REORDERED else SHIFTED
-        self._remember(label, within, call, kept)
-
-    def _drop(self, name: str) -> None:
-        known = {*self._last, *self.refused}
-        for label in [label for label in known if label == name or label.startswith(f"{name}#")]:
-            self._forget(label)
-
-    def _forget(self, label: str) -> None:
-        self._last.pop(label, None)
-        self._traces.pop(label, None)
-        self.refused.pop(label, None)
-
-    def _remember(self, label: str, within: Within, call: Call, kept: Call, num_grown: int | None = 0) -> None:
-        self._last[label] = _Last(within, call.key.detach(), kept, num_grown)
+    def _remember(self, label: str, shown: Shown, kept: Call, rows_before: int, is_self: bool | None = None) -> None:
+        if is_self is None:
+            is_self = shown.place is not None and shown.place.source == "self"
+        self._last[label] = _Last(kept, shown.innermost, rows_before + kept.shape[2], is_self)
 
 
-def _label(name: str, number: int) -> str:
+def label_of(name: str, number: int) -> str:
     return name if number == 1 else f"{name}#{number}"
+
+
+def _holds(outer: nn.Module, inner: nn.Module) -> bool:
+    return any(part is inner for part in outer.modules())
+
+
+def _has_same_weights(one: Shown, other: Shown) -> bool:
+    """Whether two calls of one forward differ in their values alone, as where the values are wider than the keys."""
+    if one.innermost != other.innermost or isinstance(one.call, str) or isinstance(other.call, str):
+        return False
+    parts = [
+        (call.query, call.key, call.bias, type(call.mask), *(call.mask.tensors() if call.mask is not None else ()))
+        for call in (one.call, other.call)
+    ]
+    scales = [getattr(call.score, "scale", None) for call in (one.call, other.call)]
+    return scales[0] == scales[1] and len(parts[0]) == len(parts[1]) and all(map(_same_tensor, *parts))
+
+
+def _same_tensor(one: object, other: object) -> bool:
+    if isinstance(one, Tensor) and isinstance(other, Tensor):
+        return (one.data_ptr(), one.shape, one.stride(), one.dtype) == (
+            other.data_ptr(), other.shape, other.stride(), other.dtype
+        )  # fmt: skip
+    return one is other
 
 
 def keep_foreign(call: Call) -> Call:

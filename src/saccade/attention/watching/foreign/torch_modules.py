@@ -6,6 +6,8 @@ out where weights are asked for. All of them compute ``softmax(q·k / √D + mas
 
 from __future__ import annotations
 
+import inspect
+from types import FunctionType
 from typing import Any, NamedTuple
 
 import torch
@@ -16,28 +18,36 @@ from torch import Tensor, nn
 from saccade.attention.equation import Call
 from saccade.attention.masks import Mask, dense, padding, rule
 from saccade.attention.scores import ScaledDot
-from saccade.attention.watching.foreign.call import NO_NUMBERS, has_no_numbers, softmax_of
+from saccade.attention.watching.foreign.call import NO_NUMBERS, call_of_sdpa, has_no_numbers, softmax_of
 
-__all__ = ["call_of_function", "call_of_layer", "call_of_module", "has_own_forward", "is_torch_fast"]
-
-OWN_FORWARD = "its class has a forward of its own around that of torch's module, where the arguments cannot be seen"
+__all__ = ["call_of_function", "call_of_kernel", "call_of_layer", "call_of_module", "is_torchs_own", "may_be_fast"]
 
 #: Torch's modules that take another path where a torch function mode is on.
 FAST = (nn.MultiheadAttention, nn.TransformerEncoderLayer, nn.TransformerEncoder)
+METHODS = {kind: [n for n, f in vars(kind).items() if callable(f) and not n.startswith("__")] for kind in FAST}
+FILES = {kind: inspect.getfile(kind) for kind in FAST}
+
+UNKNOWN_KERNEL = "its module is torch's with changes of someone's, and computes it in a way that does not show its keys"
 
 
-def is_torch_fast(module: nn.Module) -> bool:
-    """Whether this is one of torch's modules with a fast path, and runs the forward that torch wrote."""
-    return isinstance(module, FAST) and (not has_own_forward(module) or "super" in _names_in_forward(module))
+def is_torchs_own(module: nn.Module) -> bool:
+    """Whether this module computes what torch wrote: no method is replaced, on the instance or its class."""
+    kind = next(kind for kind in FAST if isinstance(module, kind))
+    if "parametrizations" in module._modules:  # reading a parameter computes it anew, perhaps with random numbers
+        return False
+    for name in METHODS[kind]:
+        method = getattr(kind, name)
+        is_replaced = name in vars(module) or getattr(type(module), name) is not method
+        if is_replaced or not isinstance(method, FunctionType) or method.__code__.co_filename != FILES[kind]:
+            return False
+    inner = getattr(module, "self_attn", None)
+    return inner is None or (isinstance(inner, nn.MultiheadAttention) and is_torchs_own(inner))
 
 
-def has_own_forward(module: nn.Module) -> bool:
-    return not any(isinstance(module, kind) and type(module).forward is kind.forward for kind in FAST)
-
-
-def _names_in_forward(module: nn.Module) -> tuple[str, ...]:
-    code = getattr(type(module).forward, "__code__", None)
-    return () if code is None else code.co_names
+def may_be_fast(module: nn.Module) -> bool:
+    """Whether torch may take the fast path of this module: only without training and without gradients."""
+    has_gradients = torch.is_grad_enabled() and any(part.requires_grad for part in module.parameters())
+    return not module.training and not has_gradients
 
 
 class _Projection(NamedTuple):
@@ -81,8 +91,11 @@ def call_of_layer(
     is_causal: bool = False,
 ) -> Call | str:
     """A forward of an encoder layer that ran as one kernel."""
-    with torch.no_grad():
-        inputs = layer.norm1(src) if layer.norm_first else src
+    inputs = src
+    if layer.norm_first:
+        norm = layer.norm1
+        with torch.no_grad():
+            inputs = F.layer_norm(src, norm.normalized_shape, norm.weight, norm.bias, norm.eps)
     return call_of_module(layer.self_attn, inputs, inputs, inputs, src_key_padding_mask, attn_mask=src_mask)
 
 
@@ -111,6 +124,38 @@ def call_of_function(
     weights = (in_proj_weight, q_proj_weight, k_proj_weight)
     projection = _projection(embed_dim_to_check, num_heads, *weights, in_proj_bias, bias_k, add_zero_attn)
     return _call(projection, query, key, key_padding_mask, attn_mask)
+
+
+def call_of_kernel(kernel: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> Call | str | None:
+    """What a kernel of torch's attention was given, or why it cannot be told; None for any other kernel."""
+    aten = torch.ops.aten
+    if kernel is aten._native_multi_head_attention.default:
+        query, _, _, width, heads, weight, bias, _, _, *rest = arguments
+        mask, kind = rest[0] if rest else named.get("mask"), rest[3] if len(rest) > 3 else named.get("mask_type")
+        return _call_of_packed(query, width, heads, weight, bias, mask, kind)
+    if kernel is aten._transformer_encoder_layer_fwd.default:
+        source, width, heads, weight, bias, _, _, _, norm_first, epsilon, norm_weight, norm_bias = arguments[:12]
+        mask, kind = (*arguments[18:], named.get("mask"), named.get("mask_type"))[:2]
+        if norm_first:
+            source = F.layer_norm(source, (width,), norm_weight, norm_bias, epsilon)
+        return _call_of_packed(source, width, heads, weight, bias, mask, kind)
+    if kernel is aten._scaled_dot_product_flash_attention_for_cpu.default:
+        return call_of_sdpa(*arguments, **named)
+    name = kernel.name().removeprefix("aten::")
+    is_softmax = name.startswith(("_softmax", "_safe_softmax")) and arguments[0].ndim >= 3
+    return UNKNOWN_KERNEL if name.startswith("_scaled_dot_product") or is_softmax else None
+
+
+def _call_of_packed(
+    query: Tensor, width: int, heads: int, weight: Tensor, bias: Tensor, mask: Tensor | None, kind: int | None
+) -> Call | str:
+    """Of a kernel that is given (batch, positions, width). Its mask is of 0: the scores, 1: padding, 2: both."""
+    projection = _projection(width, heads, weight, None, None, bias, None, False)
+    if not query.is_nested:
+        query = query.transpose(0, 1)
+    if kind == 2 and mask is not None:
+        mask = mask.expand(query.shape[1], heads, -1, -1).flatten(0, 1)
+    return _call(projection, query, query, mask if kind == 1 else None, None if kind == 1 else mask)
 
 
 def _projection(

@@ -1,0 +1,222 @@
+"""Where a tensor's rows come from: the inputs and the attentions that lie behind them.
+
+Whether an attention looks at its own sequence or at another one, and which attentions come before it, is told by no
+name and no shape. So while a forward is watched, each tensor carries *marks*: one for each input that its rows were
+computed from, and one for each attention that they went through. A function hands the marks of its arguments on to
+its output. The output of an attention has the marks of its queries and one more: its rows are those of the queries.
+
+- Queries and keys with the same marks are of the same tokens in the same state: self-attention.
+- Where each has marks that the other has not, they are of different sequences: cross-attention.
+- Everything else is unknown, and is called so.
+
+Tensors that nothing is known of (made outside the watched block, or by a function that torch does not tell of) have
+no marks and add none.
+"""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Literal, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+__all__ = ["EARLIER", "Lineage", "Marks", "Source", "source_of"]
+
+#: Where the keys of an attention come from, seen from its queries.
+Source = Literal["self", "cross", "unknown"]
+Marks = frozenset[int]
+
+#: The mark of what an earlier forward of the model computed.
+EARLIER = 0
+#: Made of parameters alone.
+CONSTANT: Marks = frozenset()
+
+#: Functions that take positions out of a sequence or move them: rows that went through them are others.
+CUTS = {Tensor.__getitem__, torch.narrow, Tensor.narrow, torch.split, Tensor.split, torch.chunk, Tensor.chunk}
+MOVES = {torch.roll, Tensor.roll, torch.flip, Tensor.flip}
+SOFTMAX = {F.softmax, torch.softmax, Tensor.softmax}
+#: What a softmax may go through before it weighs the values.
+CARRIES_SOFTMAX = {
+    F.dropout, Tensor.to, Tensor.type_as, Tensor.float, Tensor.half, Tensor.contiguous, Tensor.view, Tensor.reshape,
+    Tensor.masked_fill, torch.masked_fill, Tensor.clone, Tensor.expand, Tensor.unsqueeze, Tensor.squeeze,
+    Tensor.transpose, Tensor.permute, Tensor.__getitem__, torch.nan_to_num, Tensor.nan_to_num, Tensor.mul,
+    Tensor.__mul__, torch.mul, Tensor.div, Tensor.__truediv__, Tensor.add, Tensor.__add__, torch.add,
+    Tensor.sub, Tensor.__sub__,
+    Tensor.type, Tensor.flatten, torch.flatten, Tensor.bfloat16, Tensor.double, torch.where, Tensor.where, torch.cat,
+}  # fmt: skip
+PRODUCTS = {
+    torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.bmm, Tensor.bmm, torch.einsum, torch.baddbmm, Tensor.baddbmm,
+}  # fmt: skip
+
+_numbers = itertools.count(EARLIER + 1)
+
+
+class Origin(NamedTuple):
+    """What is known of a tensor."""
+
+    forward: int  # the outermost forward in which it was computed
+    marks: Marks
+
+
+def source_of(query: Marks | None, key: Marks | None) -> Source:
+    """Where keys with these marks come from, seen from queries with those."""
+    if query is None or key is None or (not query and not key):
+        return "unknown"
+    if query == key:
+        return "self"
+    return "unknown" if query and key and (query < key or key < query) else "cross"
+
+
+class Lineage:
+    """The marks of the tensors that a thread computes while it watches."""
+
+    def __init__(self) -> None:
+        self.is_on = True
+        self.forward = 0  # the outermost forward that runs, or ran last
+        self.joins = True  # whether what an earlier forward computed keeps its marks in this one
+        self.read: set[int] = set()  # the earlier forwards of which something was read in this one
+        self._inputs: set[tuple[int, ...]] = set()  # their shapes
+        self._attentions: set[int] = set()
+        self._origins: dict[int, tuple[weakref.ref[Tensor], Origin]] = {}
+        self._softmaxes: dict[int, weakref.ref[Tensor]] = {}
+
+    def begin(self, forward: int, arguments: object, joins: bool) -> None:
+        """A new outermost forward: its arguments are inputs."""
+        self.forward, self.joins, self.read = forward, joins, set()
+        self._origins = {number: known for number, known in self._origins.items() if known[0]() is not None}
+        self._softmaxes = {number: known for number, known in self._softmaxes.items() if known() is not None}
+        self._inputs = set()
+        for tensor in _tensors_in(arguments):
+            self._inputs.add(tuple(tensor.shape))
+            if not self._is_computed(tensor) and tensor.dtype != torch.bool and not isinstance(tensor, nn.Parameter):
+                self.set(tensor, frozenset((next(_numbers),)))
+
+    def marks(self, tensor: Tensor) -> Marks | None:
+        """Its marks, as this forward sees them; None if nothing is known of it."""
+        if isinstance(tensor, nn.Parameter):
+            return CONSTANT
+        origin = self._origin(tensor)
+        if origin is None:
+            return None
+        if origin.forward == self.forward or not origin.marks:
+            return origin.marks
+        if origin.marks.isdisjoint(self._attentions):
+            return None  # nothing of the sequences that it looked at, such as a table of positions
+        self.read.add(origin.forward)
+        return origin.marks if self.joins else frozenset((EARLIER,))
+
+    def set(self, tensor: Tensor, marks: Marks | None) -> None:
+        if marks is None:
+            self._origins.pop(id(tensor), None)
+        else:
+            self._origins[id(tensor)] = (weakref.ref(tensor), Origin(self.forward, marks))
+
+    def attended(self, marks: Marks | None, output: object) -> int:
+        """Mark the output of an attention whose queries have these marks; the number of the attention."""
+        number = next(_numbers)
+        self._attentions.add(number)
+        if isinstance(output, Tensor):
+            self.set(output, (marks or CONSTANT) | {number})
+        return number
+
+    def has_batch(self, size: int, num_queries: int) -> bool:
+        """Whether a batch of this size is that of the inputs: (batch, ...), or (positions, batch, width)."""
+        return any(
+            shape[:1] == (size,) or (len(shape) == 3 and shape[:2] == (num_queries, size)) for shape in self._inputs
+        )
+
+    def follow(
+        self, function: Callable[..., Any], arguments: tuple[Any, ...], named: Mapping[str, Any], output: Any
+    ) -> tuple[int, Marks] | None:
+        """Hand the marks of the arguments on to the output.
+
+        If the function weighs values by a softmax, the number of this written-out attention and the marks before it.
+        """
+        if isinstance(output, Tensor):
+            outputs: Iterable[Tensor] = (output,)
+        elif output is None:  # an item was set
+            outputs = [part for part in arguments[:1] if isinstance(part, Tensor)]
+        elif isinstance(output, (tuple, list)):
+            outputs = [part for part in output if isinstance(part, Tensor)]
+        else:
+            return None
+        inputs = [*_shallow(arguments), *_shallow(named.values())] if named else list(_shallow(arguments))
+        marks = self._joined(inputs)
+        found = None
+        if function in SOFTMAX and isinstance(output, Tensor) and output.ndim >= 3:
+            self._softmaxes[id(output)] = weakref.ref(output)
+        elif self._softmaxes and function in PRODUCTS and self._weighs(inputs):
+            found = next(_numbers), marks or CONSTANT
+            self._attentions.add(found[0])
+            marks = found[1] | {found[0]}
+        elif self._softmaxes and function in CARRIES_SOFTMAX and isinstance(output, Tensor):
+            if any(self._is_softmax(part) for part in inputs):
+                self._softmaxes[id(output)] = weakref.ref(output)
+        elif marks and (function in MOVES or (function in CUTS and _is_cut(inputs, outputs))):
+            for part in outputs:
+                self.set(part, marks | {next(_numbers)})
+            return None
+        for part in outputs:
+            self.set(part, marks)
+        return found
+
+    def _joined(self, inputs: list[Tensor]) -> Marks | None:
+        joined: Marks | None = CONSTANT if inputs else None
+        for part in inputs:
+            marks = self.marks(part)
+            if marks is None:
+                joined = joined or None
+            elif joined is None:
+                joined = marks or None
+            elif marks is not joined and not marks <= joined:
+                joined = joined | marks
+        return joined
+
+    def _weighs(self, inputs: list[Tensor]) -> bool:
+        return any(self._is_softmax(part) for part in inputs) and not all(self._is_softmax(part) for part in inputs)
+
+    def _is_softmax(self, tensor: Tensor) -> bool:
+        known = self._softmaxes.get(id(tensor))
+        return known is not None and known() is tensor
+
+    def _is_computed(self, tensor: Tensor) -> bool:
+        """Whether an earlier forward computed this with its attention: then it is no new input."""
+        origin = self._origin(tensor)
+        return origin is not None and not origin.marks.isdisjoint(self._attentions)
+
+    def _origin(self, tensor: Tensor) -> Origin | None:
+        known = self._origins.get(id(tensor))
+        return known[1] if known is not None and known[0]() is tensor else None
+
+
+def _is_cut(inputs: list[Tensor], outputs: Iterable[Tensor]) -> bool:
+    """Whether some of the positions of (batch, positions, width), or of (positions, batch, width), were taken out."""
+    whole = inputs[0].shape if inputs else torch.Size()
+    return len(whole) == 3 and any(
+        part.ndim == 3 and part.shape[2] == whole[2] and part.shape[:2] != whole[:2] for part in outputs
+    )
+
+
+def _shallow(values: Iterable[Any]) -> Iterator[Tensor]:
+    for value in values:
+        if isinstance(value, Tensor):
+            yield value
+        elif type(value) in (tuple, list):
+            for part in value:
+                if isinstance(part, Tensor):
+                    yield part
+
+
+def _tensors_in(value: object) -> Iterator[Tensor]:
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, Mapping):
+        for part in value.values():
+            yield from _tensors_in(part)
+    elif isinstance(value, (tuple, list)):
+        for part in value:
+            yield from _tensors_in(part)
