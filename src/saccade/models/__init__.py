@@ -7,12 +7,14 @@ from saccade.models.inference import Precision, lower_precision
 from saccade.models.recurrent import RecurrentConfig, RecurrentLanguageModel, RecurrentSeq2Seq
 from saccade.models.reinforce import ReinforcedLoss, drawn_log_probability
 from saccade.models.tagger import TAGGERS, Tagger
+from saccade.models.targets import LAST, Targets
 from saccade.models.transformer import Block, DecoderOnly, EncoderDecoder, EncoderOnly, TransformerConfig
 from saccade.models.vit import VisionConfig, VisionTransformer
 from saccade.models.window import WholeWindow, WindowEncoder
 
 __all__ = [
     "CLASSIFIERS",
+    "LAST",
     "TAGGERS",
     "Block",
     "Classifier",
@@ -29,6 +31,7 @@ __all__ = [
     "RecurrentSeq2Seq",
     "ReinforcedLoss",
     "Tagger",
+    "Targets",
     "TransformerConfig",
     "VisionConfig",
     "VisionTransformer",

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from saccade.attention import MultiHead, causal
 from saccade.models.state import TransformerState
+from saccade.models.targets import Positions, Targets, answer
 from saccade.models.transformer import Block, InputLayer, OutputLayer, final_norm
 from saccade.models.vit import VisionConfig, VisionEncoder
 
@@ -56,9 +57,16 @@ class Captioner(VisionEncoder):
             x = block(x, mask=causal, source=memory)
         return self._final(x)
 
-    def forward(self, images: Float[Tensor, "B C H W"], target: Int[Tensor, "B T"]) -> Float[Tensor, "B T V"]:
-        logits: Tensor = self.output(self.features(images, target))
-        return logits
+    def forward(
+        self,
+        images: Float[Tensor, "B C H W"],
+        target: Int[Tensor, "B T"],
+        *,
+        targets: Targets | None = None,
+        at: Positions | None = None,
+    ) -> Tensor:
+        """Logits (B, T, V) of the token after each of the target, or what else is asked for (see ``targets``)."""
+        return answer(self.output, self.features(images, target), targets, at)
 
     def start(self, images: Float[Tensor, "B C H W"], max_length: int | None = None) -> TransformerState:
         """A state that has seen the images; a known ``max_length`` saves copies."""

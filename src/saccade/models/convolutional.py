@@ -17,6 +17,7 @@ from saccade.kernels.dropout import dropout
 from saccade.models.config import Config
 from saccade.models.layers import TiedLinear, WordEmbedding, real_positions, without_padding
 from saccade.models.look import Look, ScoreName
+from saccade.models.targets import Positions, Targets, answer
 
 __all__ = ["ConvolutionalConfig", "ConvolutionalEncoder", "ConvolutionalSeq2Seq", "GatedConvolution"]
 
@@ -141,10 +142,16 @@ class ConvolutionalSeq2Seq(nn.Module):
         return self._drop(x)
 
     def forward(
-        self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"] | None, target: Int[Tensor, "B T"]
-    ) -> Float[Tensor, "B T V"]:
-        logits: Tensor = self.output(self.features(source, lengths, target))
-        return logits
+        self,
+        source: Int[Tensor, "B S"],
+        lengths: Int[Tensor, " B"] | None,
+        target: Int[Tensor, "B T"],
+        *,
+        targets: Targets | None = None,
+        at: Positions | None = None,
+    ) -> Tensor:
+        """Logits (B, T, V) of the token after each of the target, or what else is asked for (see ``targets``)."""
+        return answer(self.output, self.features(source, lengths, target), targets, at)
 
     def start(
         self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"] | None = None, max_length: int | None = None

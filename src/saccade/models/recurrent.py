@@ -23,6 +23,7 @@ from saccade.kernels.dropout import dropout
 from saccade.models.config import Config
 from saccade.models.layers import TiedLinear, WordEmbedding
 from saccade.models.look import Look, ScoreName
+from saccade.models.targets import Positions, Targets, answer
 from saccade.recurrent import Recurrent, RecurrentState, reorder
 
 __all__ = ["RecurrentConfig", "RecurrentLanguageModel", "RecurrentSeq2Seq"]
@@ -99,10 +100,16 @@ class RecurrentSeq2Seq(nn.Module):
         return features
 
     def forward(
-        self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"] | None, target: Int[Tensor, "B T"]
-    ) -> Float[Tensor, "B T V"]:
-        logits: Tensor = self.output(self.features(source, lengths, target))
-        return logits
+        self,
+        source: Int[Tensor, "B S"],
+        lengths: Int[Tensor, " B"] | None,
+        target: Int[Tensor, "B T"],
+        *,
+        targets: Targets | None = None,
+        at: Positions | None = None,
+    ) -> Tensor:
+        """Logits (B, T, V) of the token after each of the target, or what else is asked for (see ``targets``)."""
+        return answer(self.output, self.features(source, lengths, target), targets, at)
 
     def start(
         self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"] | None = None, max_length: int | None = None
@@ -219,9 +226,11 @@ class RecurrentLanguageModel(nn.Module):
         outputs, _ = self.decoder(self._embed(tokens))
         return self._read(outputs)
 
-    def forward(self, tokens: Int[Tensor, "B N"]) -> Float[Tensor, "B N V"]:
-        logits: Tensor = self.output(self.features(tokens))
-        return logits
+    def forward(
+        self, tokens: Int[Tensor, "B N"], *, targets: Targets | None = None, at: Positions | None = None
+    ) -> Tensor:
+        """Logits (B, N, V) of the token after each, or what else is asked for (see ``targets``)."""
+        return answer(self.output, self.features(tokens), targets, at)
 
     def start(self, prompt: Int[Tensor, "B N"], max_length: int | None = None) -> RecurrentState:
         """A state that has read the prompt, of any length, also 0."""

@@ -6,7 +6,7 @@ from typing import Literal, cast
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from pydantic import Field
 from torch import Tensor, nn
 
@@ -128,8 +128,11 @@ class Tagger(nn.Module):
         pieces: Int[Tensor, "B N P"],
         characters: Int[Tensor, "B N C"],
         lengths: Int[Tensor, " B"],
-    ) -> Float[Tensor, "B N L"]:
-        logits: Tensor = self.output(self.features(words, pieces, characters, lengths))
+        at: Bool[Tensor, "B N"] | None = None,
+    ) -> Float[Tensor, "B N L"] | Float[Tensor, "W L"]:
+        """A score for each label, of all words; or of those ``at`` which are asked for, one after the other."""
+        features = self.features(words, pieces, characters, lengths)
+        logits: Tensor = self.output(features if at is None else features[at])
         return logits
 
     def _from_pieces(self, pieces: Int[Tensor, "B N P"]) -> Float[Tensor, "B N D"]:

@@ -41,6 +41,7 @@ from saccade.models.layers import (
     WordEmbedding,
 )
 from saccade.models.state import TransformerState
+from saccade.models.targets import Positions, Targets, answer
 
 __all__ = [
     "Block",
@@ -246,9 +247,12 @@ class EncoderOnly(nn.Module):
         tokens: Int[Tensor, "B N"],
         lengths: Int[Tensor, " B"] | None = None,
         types: Int[Tensor, "B N"] | None = None,
-    ) -> Float[Tensor, "B N V"]:
-        logits: Tensor = self.output(self.features(tokens, lengths, types))
-        return logits
+        *,
+        targets: Targets | None = None,
+        at: Positions | None = None,
+    ) -> Tensor:
+        """Logits (B, N, V) of the token in each place, or what else is asked for (see ``targets``)."""
+        return answer(self.output, self.features(tokens, lengths, types), targets, at)
 
 
 class DecoderOnly(nn.Module):
@@ -266,9 +270,11 @@ class DecoderOnly(nn.Module):
         """A vector for each token, in the light of those before it."""
         return run_blocks(self.decoder, self.decoder_norm, self.input(tokens), causal)
 
-    def forward(self, tokens: Int[Tensor, "B N"]) -> Float[Tensor, "B N V"]:
-        logits: Tensor = self.output(self.features(tokens))
-        return logits
+    def forward(
+        self, tokens: Int[Tensor, "B N"], *, targets: Targets | None = None, at: Positions | None = None
+    ) -> Tensor:
+        """Logits (B, N, V) of the token after each, or what else is asked for (see ``targets``)."""
+        return answer(self.output, self.features(tokens), targets, at)
 
     def start(self, prompt: Int[Tensor, "B N"], max_length: int | None = None) -> TransformerState:
         """A state that has read the prompt, of any length, also 0; a known ``max_length`` saves copies."""
@@ -329,10 +335,16 @@ class EncoderDecoder(nn.Module):
         return _final(self.decoder_norm, x)
 
     def forward(
-        self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"] | None, target: Int[Tensor, "B T"]
-    ) -> Float[Tensor, "B T V"]:
-        logits: Tensor = self.output(self.features(source, lengths, target))
-        return logits
+        self,
+        source: Int[Tensor, "B S"],
+        lengths: Int[Tensor, " B"] | None,
+        target: Int[Tensor, "B T"],
+        *,
+        targets: Targets | None = None,
+        at: Positions | None = None,
+    ) -> Tensor:
+        """Logits (B, T, V) of the token after each of the target, or what else is asked for (see ``targets``)."""
+        return answer(self.output, self.features(source, lengths, target), targets, at)
 
     def start(
         self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"] | None = None, max_length: int | None = None
