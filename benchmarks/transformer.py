@@ -142,8 +142,8 @@ def candidates(options: argparse.Namespace) -> dict[str, tuple[nn.Module, Loss]]
 
     def our_loss_of_words(batch: Batch) -> Tensor:
         is_word = batch.wanted >= 0
-        features = ours.features(batch.source, batch.source_lengths, batch.target)
-        return loss_of(ours.output(features[is_word]), batch.wanted[is_word])
+        logits = ours(batch.source, batch.source_lengths, batch.target, at=is_word)
+        return loss_of(logits, batch.wanted[is_word])
 
     def torch_loss(batch: Batch) -> Tensor:
         return loss_of(theirs(batch), batch.wanted)

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 from saccade import MultiHead, attend, causal, edit, watch
 from saccade.attention import Dot, Softmax, editable
-from saccade.decoding import beam_search, token_log_probabilities
+from saccade.decoding import beam_search
 from saccade.errors import OptionError, UnknownNameError
-from saccade.models import DecoderOnly, EncoderDecoder, RecurrentConfig, RecurrentSeq2Seq, TransformerConfig
+from saccade.models import DecoderOnly, EncoderDecoder, RecurrentConfig, RecurrentSeq2Seq, Targets, TransformerConfig
 
 START, END = 1, 2
 SOURCE, LENGTHS = torch.tensor([[5, 7, 3, 9, 4], [8, 6, 3, 0, 0]]), torch.tensor([5, 3])
@@ -141,8 +141,8 @@ def test_a_search_forbids_what_a_forced_pass_forbids(
         for number, (tokens, score) in enumerate(found):
             row = slice(number // beam, number // beam + 1)
             whole = [*tokens, END]
-            features = model.features(SOURCE[row], LENGTHS[row], torch.tensor([[START, *tokens]]))
-            forced = token_log_probabilities(model.output, features, torch.tensor([whole]))[0]
+            asked = Targets(torch.tensor(whole), summed=False)
+            forced = -model(SOURCE[row], LENGTHS[row], torch.tensor([[START, *tokens]]), targets=asked)
             assert score == pytest.approx(float(forced[: len(whole) if len(tokens) < 8 else 8].sum()), abs=1e-5)
     assert [score for _, score in found] != pytest.approx([score for _, score in searched(model, beam)], abs=1e-5)
 
@@ -167,7 +167,7 @@ def test_a_recurrent_decoder_is_edited_too() -> None:
     model = RecurrentSeq2Seq(RecurrentConfig(width=8), 11, 13).eval()
     assert list(editable(model)) == ["decoder.cross"]
     with edit(model, without_links=[("decoder.cross", 2, 0)]), watch(model) as seen:
-        model.features(SOURCE, LENGTHS, TARGET)
+        model(SOURCE, LENGTHS, TARGET)
     weights = seen["decoder.cross"].weights()
     assert bool((weights[:, :, 2, 0] == 0).all())
     assert bool((weights[:, :, 1, 0] > 0).all())

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 import saccade
-from saccade.models import DecoderOnly, EncoderOnly, TransformerConfig
+from saccade.models import LAST, DecoderOnly, EncoderOnly, TransformerConfig
 
 LAYERS, HEADS, WIDTH, VOCABULARY = 2, 2, 32, 20_000
 
@@ -60,11 +60,11 @@ def direct(inputs: Tensor, model: EncoderOnly | DecoderOnly, kind: str, row: int
 def run(length: int, kind: str) -> dict[str, object]:
     model = make(kind)
     tokens = torch.randint(0, VOCABULARY, (1, length))
-    model.features(tokens[:, :512])  # warm
+    model(tokens[:, :512], at=LAST)  # warm
     before, start = peak_bytes(), time.perf_counter()
     told: list[tuple[str, float]] = []
     with saccade.watch(model, progress=lambda name, share: told.append((name, share))) as seen:
-        model.features(tokens)
+        model(tokens, at=LAST)
     read = time.perf_counter() - start
     view = saccade.view(seen)
     name = f"{kind}.0.self"

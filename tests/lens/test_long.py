@@ -15,6 +15,7 @@ from long_look import make
 import saccade
 from saccade import attend, causal, padding
 from saccade.attention import Mask
+from saccade.models import LAST
 
 attend_module = sys.modules["saccade.attention.attend"]
 GIGABYTE = 10**9
@@ -81,14 +82,14 @@ def test_an_interrupt_between_blocks_leaves_everything_as_it_was(monkeypatch: py
     monkeypatch.setattr(attend_module, "LONG", 16)
     monkeypatch.setattr(attend_module, "LONG_BLOCK", 2 * 40 * 10)
     model, tokens = make("encoder"), torch.arange(40).view(1, 40)
-    expected = model.features(tokens)
+    expected = model(tokens, at=LAST)
 
     def interrupt(name: str, share: float) -> None:
         if (name, share) == ("encoder.1.self", 0.5):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt), saccade.watch(model, progress=interrupt) as seen:
-        model.features(tokens)
+        model(tokens, at=LAST)
     assert list(seen) == ["encoder.0.self"]  # what was finished can be read
-    assert torch.equal(model.features(tokens), expected)
+    assert torch.equal(model(tokens, at=LAST), expected)
     assert list(seen) == ["encoder.0.self"]

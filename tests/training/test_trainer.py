@@ -131,7 +131,7 @@ def test_label_smoothing_0_is_plain_cross_entropy() -> None:
     examples: list[EncodedPair] = trainer.train[:5]
     batch = trainer.task.batch(examples)
     found = trainer.task.loss(trainer.model, batch, 0.0)
-    logits = trainer.model.output(trainer.model.features(batch.source, batch.source_lengths, batch.read))
+    logits = trainer.model(batch.source, batch.source_lengths, batch.read)
     chosen = F.log_softmax(logits, dim=-1).gather(-1, batch.predicted[..., None])[..., 0]
     torch.testing.assert_close(found.total, -chosen[batch.real].sum(), rtol=1e-6, atol=0)
     assert found.count == batch.count == int(batch.real.sum())
@@ -143,7 +143,7 @@ def test_label_smoothing_0_is_plain_cross_entropy() -> None:
 def test_label_smoothing_mixes_in_the_mean_over_all_words() -> None:
     trainer = make_trainer()
     batch = trainer.task.batch(trainer.train[:5])
-    logits = trainer.model.output(trainer.model.features(batch.source, batch.source_lengths, batch.read))
+    logits = trainer.model(batch.source, batch.source_lengths, batch.read)
     uniform = -F.log_softmax(logits, dim=-1).mean(dim=-1)[batch.real].sum()
     plain = trainer.task.loss(trainer.model, batch, 0.0).total
     torch.testing.assert_close(
@@ -325,7 +325,7 @@ def weight_on_links(trainer: Trainer) -> float:
     for pair in trainer.train:
         batch = trainer.task.batch([pair])
         with torch.inference_mode(), watch(trainer.model) as seen:
-            trainer.model.features(batch.source, batch.source_lengths, batch.read)
+            trainer.model(batch.source, batch.source_lengths, batch.read)
             matrix = read_alignment(seen, None, rows=len(pair.target), columns=len(pair.source))
         found += [matrix[target, source].item() for source, target in pair.gold.links]
     return sum(found) / len(found)

@@ -1,9 +1,8 @@
-"""From a model that steps to token sequences: beam search (greedy is beam 1), sampling, scoring."""
+"""From a model that steps to token sequences: beam search (greedy is beam 1) and sampling."""
 
 from saccade.decoding.beam import beam_search
 from saccade.decoding.hypothesis import Hypothesis
 from saccade.decoding.sample import Draw, draws, filter_logits, sample
-from saccade.decoding.score import sequence_log_probabilities, token_log_probabilities
 from saccade.decoding.sliding import Sliding
 from saccade.decoding.stepper import Stepper
 
@@ -16,6 +15,4 @@ __all__ = [
     "draws",
     "filter_logits",
     "sample",
-    "sequence_log_probabilities",
-    "token_log_probabilities",
 ]

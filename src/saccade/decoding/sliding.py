@@ -8,7 +8,6 @@ Shapes: B rows of the batch, N chosen rows, T tokens so far, D width, V vocabula
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
@@ -18,6 +17,7 @@ from torch import Tensor
 
 from saccade.decoding.stepper import Stepper
 from saccade.errors import OptionError
+from saccade.models.targets import LAST, Positions
 
 __all__ = ["Sliding", "SlidingState"]
 
@@ -27,9 +27,7 @@ State = TypeVar("State")
 class Reader(Stepper[State], Protocol[State]):
     """A stepper that can also read a text as a whole."""
 
-    output: Callable[[Tensor], Tensor]
-
-    def features(self, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T D"]: ...
+    def __call__(self, tokens: Int[Tensor, "B T"], *, at: Positions | None = None) -> Tensor: ...
 
     def start(self, prompt: Int[Tensor, "B T"], max_length: int | None = None) -> State: ...
 
@@ -66,7 +64,7 @@ class Sliding(Generic[State]):
             logits, inner = self.model.step(tokens, state.state)
             return logits, SlidingState(text, inner)
         text = text[:, -self.limit :]
-        return self.model.output(self.model.features(text)[:, -1]), SlidingState(text, None)
+        return self.model(text, at=LAST), SlidingState(text, None)
 
     def reorder(self, state: SlidingState[State], index: Int[Tensor, "*N"]) -> SlidingState[State]:
         inner = None if state.state is None else self.model.reorder(state.state, index)

@@ -5,7 +5,7 @@ from saccade.models.config import Config
 from saccade.models.convolutional import ConvolutionalConfig, ConvolutionalEncoder, ConvolutionalSeq2Seq
 from saccade.models.inference import Precision, lower_precision
 from saccade.models.recurrent import RecurrentConfig, RecurrentLanguageModel, RecurrentSeq2Seq
-from saccade.models.reinforce import ReinforcedLoss, drawn_log_probability
+from saccade.models.reinforce import ReinforcedLoss, hard_attention
 from saccade.models.tagger import TAGGERS, Tagger
 from saccade.models.targets import LAST, Targets
 from saccade.models.transformer import Block, DecoderOnly, EncoderDecoder, EncoderOnly, TransformerConfig
@@ -37,6 +37,6 @@ __all__ = [
     "VisionTransformer",
     "WholeWindow",
     "WindowEncoder",
-    "drawn_log_probability",
+    "hard_attention",
     "lower_precision",
 ]

@@ -14,7 +14,7 @@ from saccade.attention import Hard
 from saccade.errors import ShapeError
 from saccade.models.look import Look
 
-__all__ = ["ReinforcedLoss", "drawn_log_probability"]
+__all__ = ["ReinforcedLoss", "hard_attention"]
 
 
 class ReinforcedLoss(nn.Module):
@@ -50,9 +50,7 @@ class ReinforcedLoss(nn.Module):
         return ((token_loss + self.strength * surrogate) * real).sum() / count
 
 
-def drawn_log_probability(model: nn.Module) -> Float[Tensor, "B T"] | None:
-    """Of the draws behind the last pass of a model with hard attention; None for any other model."""
-    for module in model.modules():
-        if isinstance(module, Look) and isinstance(module.weights, Hard):
-            return module.log_probability
-    return None
+def hard_attention(model: nn.Module) -> Look | None:
+    """The layer that draws what it attends to; None if a model has none."""
+    drawing = (m for m in model.modules() if isinstance(m, Look) and isinstance(m.weights, Hard))
+    return next(drawing, None)

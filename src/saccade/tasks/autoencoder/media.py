@@ -15,6 +15,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from saccade.data.images import LabelledImage, Pixels, describe_shape
+from saccade.models import Targets
 from saccade.models.autoencoder import DenseAutoencoder, PatchAutoencoder, RecurrentAutoencoder, TransformerAutoencoder
 from saccade.tasks.autoencoder.data import Line
 from saccade.tasks.base.neighbours import MOST_BYTES, MOST_KEPT, Kept, evenly
@@ -140,9 +141,9 @@ class TextMedium(Medium):
         return [i for i, place in zip(hidden, drawn[1], strict=True) if place >= self.noise.drop]
 
     def loss(self, model: nn.Module, batch: TextBatch, label_smoothing: float) -> Loss:
-        network = cast(TransformerAutoencoder | RecurrentAutoencoder, model)
-        features = network.features(batch.source, batch.lengths, batch.read)[batch.real]
-        return Loss(network.output.loss(features, batch.predicted[batch.real], label_smoothing), len(features))
+        words = batch.predicted[batch.real]
+        targets = Targets(words, batch.real, label_smoothing)
+        return Loss(model(batch.source, batch.lengths, batch.read, targets=targets), len(words))
 
     def judge(self, model: nn.Module, examples: Sequence[EncodedLine], tick: Tick) -> dict[str, float]:
         return text_scores(self.rebuilt(model, examples, tick), [one.text for one in examples])

@@ -12,11 +12,10 @@ import torch
 from pydantic import Field
 
 from saccade.attention import watch
-from saccade.decoding import token_log_probabilities
 from saccade.errors import OptionError
 from saccade.lens.causal import replace_word
 from saccade.lens.view import View, view
-from saccade.models import Config
+from saccade.models import LAST, Config, Targets
 from saccade.models.autoencoder import PatchAutoencoder
 from saccade.tasks.autoencoder.answer import AutoencoderAnswer, ImageAutoencoderAnswer, TextAutoencoderAnswer
 from saccade.tasks.autoencoder.data import Line
@@ -131,11 +130,11 @@ class AutoencoderPredictor(ImageInputPredictor):
 
     def _scores(self, line: EncodedLine, ids: list[int]) -> list[float]:
         """The log-probability of each token of a rebuilt text, and of its end."""
-        medium, network = cast(TextMedium, self.task.medium), cast(Any, self.model)
+        medium = cast(TextMedium, self.task.medium)
         given = medium.batch([line], noisy=False).to(self.device)
         wanted = medium.batch([EncodedLine(ids, "", 1)], noisy=False).to(self.device)
-        features = network.features(given.source, given.lengths, wanted.read)
-        scores: list[float] = token_log_probabilities(network.output, features, wanted.predicted)[0].tolist()
+        targets = Targets(wanted.predicted[0], summed=False)
+        scores: list[float] = (-self.model(given.source, given.lengths, wanted.read, targets=targets)).tolist()
         return scores
 
     @torch.inference_mode()
@@ -153,11 +152,11 @@ class AutoencoderPredictor(ImageInputPredictor):
 
     @torch.inference_mode()
     def _look_at_text(self, line: EncodedLine, ids: list[int]) -> View:
-        medium, network = cast(TextMedium, self.task.medium), cast(Any, self.model)
+        medium = cast(TextMedium, self.task.medium)
         given = medium.batch([line], noisy=False).to(self.device)
         wanted = medium.batch([EncodedLine(ids, "", 1)], noisy=False).to(self.device)
-        with watch(network) as seen:
-            network.features(given.source, given.lengths, wanted.read)
+        with watch(self.model) as seen:
+            self.model(given.source, given.lengths, wanted.read, at=LAST)
         token = medium.tokenizer.token
         source = [*(token(i) for i in line.ids), SPECIAL_TOKENS[END]]
         target = [SPECIAL_TOKENS[START], *(token(i) for i in ids)]

@@ -20,28 +20,11 @@ from saccade.models import (
 )
 from saccade.tasks.base.task import Network, Task
 
-__all__ = ["SEQ2SEQ", "Output", "Seq2Seq", "read_network"]
-
-
-class Output(Protocol):
-    """The layer from vectors to words."""
-
-    def __call__(self, x: Float[Tensor, "*B D"]) -> Float[Tensor, "*B V"]: ...
-
-    def loss(
-        self, x: Float[Tensor, "N D"], targets: Int[Tensor, " N"], label_smoothing: float = 0.0
-    ) -> Float[Tensor, ""]: ...
+__all__ = ["SEQ2SEQ", "Seq2Seq", "read_network"]
 
 
 class Seq2Seq(Protocol):
     """What every network from one sequence to another offers."""
-
-    output: Output
-    config: Config
-
-    def features(
-        self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"] | None, target: Int[Tensor, "B T"]
-    ) -> Float[Tensor, "B T D"]: ...
 
     def start(self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"] | None, max_length: int) -> Any: ...
 

@@ -9,9 +9,10 @@ from typing import Any, cast
 import torch
 
 from saccade.data.images import Pixels
-from saccade.decoding import Hypothesis, token_log_probabilities
+from saccade.decoding import Hypothesis
 from saccade.lens.view import View
-from saccade.models.captioner import Captioner, CaptionerConfig
+from saccade.models import Targets
+from saccade.models.captioner import CaptionerConfig
 from saccade.tasks.base.answer import Answer
 from saccade.tasks.base.image_input import GivenImage, ImageInputPredictor
 from saccade.tasks.captions.answer import CaptionsAnswer
@@ -69,9 +70,8 @@ class CaptionsPredictor(ImageInputPredictor):
     def token_scores(self, given: Any, answer: Answer) -> list[float]:
         assert isinstance(answer, CaptionsAnswer)
         batch = self.task.forced([EncodedCaption(self.given(given).pixels, answer.ids, "", 1)]).to(self.device)
-        network = cast(Captioner, self.model)
-        features = network.features(batch.images, batch.read)
-        scores: list[float] = token_log_probabilities(network.output, features, batch.predicted)[0].tolist()
+        losses = self.model(batch.images, batch.read, targets=Targets(batch.predicted[0], summed=False))
+        scores: list[float] = (-losses).tolist()
         return scores if answer.finished else scores[:-1]
 
     def view_of(self, given: Any, answer: Answer) -> View:

@@ -20,7 +20,7 @@ from saccade.data.digits import Captioned
 from saccade.data.images import Pixels, describe_shape
 from saccade.decoding import Hypothesis, beam_search
 from saccade.lens.view import View, view
-from saccade.models import Config
+from saccade.models import LAST, Config, Targets
 from saccade.models.captioner import Captioner, CaptionerConfig
 from saccade.tasks.base.task import Batch, Evaluation, Loss, Network, Probe, ReadFile, Splits, Task, Tick, device_of
 from saccade.tasks.base.text_settings import TokenSettings
@@ -209,10 +209,9 @@ class Captions(Task):
         return CaptionBatch(images, read, predicted, real, [pair.line for pair in examples])
 
     def loss(self, model: nn.Module, batch: CaptionBatch, label_smoothing: float) -> Loss:
-        network = cast(Captioner, model)
-        features = network.features(batch.images, batch.read)[batch.real]
-        total = network.output.loss(features, batch.predicted[batch.real], label_smoothing)
-        return Loss(total, len(features))
+        words = batch.predicted[batch.real]
+        total = model(batch.images, batch.read, targets=Targets(words, batch.real, label_smoothing))
+        return Loss(total, len(words))
 
     @torch.inference_mode()
     def validate(
@@ -299,7 +298,7 @@ def watched_caption(model: nn.Module, task: Captions, pixels: Pixels, ids: Seque
     """
     batch = task.forced([EncodedCaption(pixels, list(ids), "", 1)]).to(device_of(model))
     with watch(model) as seen:
-        cast(Captioner, model).features(batch.images, batch.read)
+        model(batch.images, batch.read, at=LAST)
     config = cast(CaptionerConfig, model.config)
     source = [*([CLASS_TOKEN] if config.pooling == "class" else []), *patch_names(config)]
     return view(seen, [SPECIAL_TOKENS[START], *(task.tokenizer.token(i) for i in ids)], source_tokens=source)

@@ -9,7 +9,7 @@ from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -227,8 +227,7 @@ class Classification(Task):
         return Loss(total, batch.count)
 
     def logits(self, model: nn.Module, batch: ClassificationBatch) -> Float[Tensor, "B L"]:
-        network = cast(Classifier, model)
-        scores: Tensor = network.output(network.features(batch.tokens, batch.lengths))
+        scores: Tensor = model(batch.tokens, batch.lengths)
         return scores.float()
 
     @torch.inference_mode()

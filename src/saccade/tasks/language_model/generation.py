@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, cast
 
 import torch
 from jaxtyping import Float, Int
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
-from saccade.decoding import Sliding, beam_search, draws, token_log_probabilities
-from saccade.models import Config
-from saccade.tasks.base.networks import Output
+from saccade.decoding import Sliding, beam_search, draws
+from saccade.models import LAST, Config, Targets
+from saccade.models.targets import Positions
 from saccade.tasks.base.task import device_of
 from saccade.text import END, SPECIAL_TOKENS, UNKNOWN, Tokenizer
 
 __all__ = [
     "GenerationOptions",
-    "LanguageNetwork",
     "Prompt",
     "Written",
     "generate",
@@ -70,21 +69,6 @@ class Prompt(NamedTuple):
     ids: list[int]  # at least one
     can_end: bool  # whether the model has learned where texts end
     is_start: bool = False  # no text stands before what is written: the ids are a separator
-
-
-class LanguageNetwork(Protocol):
-    """What every network that predicts the next token offers."""
-
-    output: Output
-    config: Config
-
-    def features(self, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T D"]: ...
-
-    def start(self, prompt: Int[Tensor, "B T"], max_length: int | None = None) -> Any: ...
-
-    def step(self, tokens: Int[Tensor, " B"], state: Any) -> tuple[Float[Tensor, "B V"], Any]: ...
-
-    def reorder(self, state: Any, index: Int[Tensor, "*N"]) -> Any: ...
 
 
 def known_positions(model: nn.Module) -> int | None:
@@ -248,8 +232,7 @@ class _Barring:
 @torch.inference_mode()
 def log_probabilities(model: nn.Module, tokens: Sequence[int], count: int) -> list[float]:
     """Of each of the last ``count`` tokens, in the light of those before: by forced passes, as they were written."""
-    output = cast(LanguageNetwork, model).output
-    found = [token_log_probabilities(output, *pair).flatten() for pair in _forced(model, tokens)]
+    found = [-model(read, targets=Targets(words, at, summed=False)) for read, at, words in _forced(model, tokens)]
     terms: list[float] = torch.cat(found)[len(tokens) - 1 - count :].tolist()
     return terms
 
@@ -257,33 +240,32 @@ def log_probabilities(model: nn.Module, tokens: Sequence[int], count: int) -> li
 @torch.inference_mode()
 def likeliest(model: nn.Module, tokens: Sequence[int], count: int, number: int) -> list[list[tuple[int, float]]]:
     """In the place of each of the last ``count`` tokens: the likeliest ones with their log-probabilities."""
-    output = cast(LanguageNetwork, model).output
     places: list[list[tuple[int, float]]] = []
-    for features, _ in _forced(model, tokens):
-        best = output(features).flatten(0, 1).float().log_softmax(dim=-1).topk(number)
+    for read, at, _ in _forced(model, tokens):
+        best = model(read, at=at).flatten(0, -2).float().log_softmax(dim=-1).topk(number)
         for ids, values in zip(best.indices.tolist(), best.values.tolist(), strict=True):
             places.append(list(zip(ids, values, strict=True)))
     return places[len(tokens) - 1 - count :]
 
 
-def _forced(model: nn.Module, tokens: Sequence[int]) -> Iterator[tuple[Float[Tensor, "B T D"], Int[Tensor, "B T"]]]:
-    """Features and the tokens that follow them, in the order of the text, one sequence or one token a row."""
-    network = cast(LanguageNetwork, model)
+def _forced(
+    model: nn.Module, tokens: Sequence[int]
+) -> Iterator[tuple[Int[Tensor, "B T"], Positions | None, Int[Tensor, " N"]]]:
+    """What to read, the positions to predict from (None: all), and the tokens that follow them in the text."""
     rows = torch.tensor([list(tokens)], device=device_of(model))
     read, predicted = rows[:, :-1], rows[:, 1:]
     limit = known_positions(model) or read.shape[1]
-    yield network.features(read[:, :limit]), predicted[:, :limit]
+    yield read[:, :limit], None, predicted[0, :limit]
     if limit < read.shape[1]:  # each further token has the last ``limit`` before it, and no others
         windows, targets = read[0].unfold(0, limit, 1)[1:], predicted[0, limit:]
         for some, wanted in zip(torch.split(windows, WINDOWS), torch.split(targets, WINDOWS), strict=True):
-            yield network.features(some)[:, -1:], wanted.unsqueeze(1)
+            yield some, LAST, wanted
 
 
 def _started(model: nn.Module, rows: Int[Tensor, "B T"], max_tokens: int) -> tuple[Any, Any]:
     """A stepper that has read all of the prompt but its last token."""
-    network = cast(LanguageNetwork, model)
     limit = known_positions(model)
-    stepper: Any = network if limit is None else Sliding(cast(Any, network), limit)
+    stepper: Any = model if limit is None else Sliding(cast(Any, model), limit)
     return stepper, stepper.start(rows[:, :-1], rows.shape[1] + max_tokens)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 
@@ -15,12 +15,12 @@ from saccade.data.inputs import read_texts
 from saccade.data.paths import column
 from saccade.errors import OptionError
 from saccade.lens.view import View, view
+from saccade.models import LAST
 from saccade.tasks.base.answer import Answer
 from saccade.tasks.base.predictor import Predictor
 from saccade.tasks.language_model.answer import LanguageModelAnswer
 from saccade.tasks.language_model.generation import (
     GenerationOptions,
-    LanguageNetwork,
     Written,
     generate,
     known_positions,
@@ -118,7 +118,7 @@ class LanguageModelPredictor(Predictor):
         ids = [*self.task.prompt(prompt).ids, *written]
         ids = ids[-(known_positions(self.model) or len(ids)) :]
         with watch(self.model, progress=progress) as seen:
-            cast(LanguageNetwork, self.model).features(torch.tensor([ids], device=self.device))
+            self.model(torch.tensor([ids], device=self.device), at=LAST)
         if not seen:
             raise OptionError("This model has no attention, so there is nothing to view.")
         words = tokenizer.words(ids) if tokenizer.spaced else None

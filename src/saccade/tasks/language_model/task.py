@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from copy import copy
 from itertools import groupby
 from pathlib import Path
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -21,11 +21,11 @@ from torch import nn
 from saccade.attention import watch
 from saccade.data.documents import Document
 from saccade.errors import FileError, OptionError
-from saccade.models import DecoderOnly, RecurrentConfig, RecurrentLanguageModel, TransformerConfig
+from saccade.models import LAST, DecoderOnly, RecurrentConfig, RecurrentLanguageModel, Targets, TransformerConfig
 from saccade.tasks.base.task import Evaluation, Loss, Network, Probe, ReadFile, Splits, Task, Tick, device_of
 from saccade.tasks.base.text_settings import TokenKind, TokenSettings
 from saccade.tasks.language_model.data import TextData, read_text, read_text_splits, text_table
-from saccade.tasks.language_model.generation import GenerationOptions, LanguageNetwork, Prompt, generate
+from saccade.tasks.language_model.generation import GenerationOptions, Prompt, generate
 from saccade.tasks.language_model.streams import LanguageModelBatch, Window, make_stream
 from saccade.text import END, UNKNOWN, Tokenizer
 
@@ -201,10 +201,8 @@ class LanguageModel(Task):
         return stream.cut(starts % (len(stream) - length), length)
 
     def loss(self, model: nn.Module, batch: LanguageModelBatch, label_smoothing: float) -> Loss:
-        network = cast(LanguageNetwork, model)
-        features = network.features(batch.read)
-        total = network.output.loss(features.flatten(0, 1), batch.predicted.flatten(), label_smoothing)
-        return Loss(total, batch.count)
+        targets = Targets(batch.predicted.flatten(), label_smoothing=label_smoothing)
+        return Loss(model(batch.read, targets=targets), batch.count)
 
     @torch.inference_mode()
     def validate(
@@ -248,7 +246,7 @@ class LanguageModel(Task):
         (written,) = generate(model, self.tokenizer, Prompt(read, self.separated), options)
         rows = torch.tensor([[*read, *written.ids[:-1]]], device=device_of(model))
         with watch(model) as seen:
-            cast(LanguageNetwork, model).features(rows)
+            model(rows, at=LAST)
         weights: list[list[float]] = []
         if seen:
             trace = seen[[*seen][-1]]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -19,7 +19,7 @@ from saccade.data.inputs import read_texts
 from saccade.data.paths import column
 from saccade.errors import OptionError
 from saccade.lens.view import View, view
-from saccade.models import Config, EncoderOnly
+from saccade.models import LAST, Config
 from saccade.tasks.base.answer import Answer
 from saccade.tasks.base.predictor import Predictor
 from saccade.tasks.masked.answer import Candidate, MaskedLanguageModelAnswer
@@ -145,6 +145,6 @@ class MaskedLanguageModelPredictor(Predictor):
             raise OptionError("The text is empty, so there is nothing to view.")
         tokenizer = self.task.tokenizer
         with watch(self.model, progress=progress) as seen:
-            cast(EncoderOnly, self.model).features(torch.tensor([list(ids)], device=self.device))
+            self.model(torch.tensor([list(ids)], device=self.device), at=LAST)
         words = tokenizer.words(ids) if tokenizer.spaced else None
         return view(seen, [tokenizer.token(id) for id in ids], words=words)

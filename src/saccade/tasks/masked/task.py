@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Self, cast
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from saccade.data.documents import Document, Unit, has_blank_line
 from saccade.data.paths import resolve_path
 from saccade.errors import OptionError
-from saccade.models import Config, EncoderOnly, TransformerConfig
+from saccade.models import Config, EncoderOnly, Targets, TransformerConfig
 from saccade.tasks.base.task import Batch, Evaluation, Loss, Network, Probe, ReadFile, Splits, Task, Tick, device_of
 from saccade.tasks.base.text_settings import TokenSettings
 from saccade.tasks.language_model.data import TextData, read_text, read_text_splits, text_table
@@ -236,15 +236,13 @@ class MaskedLanguageModel(Task):
         return [(tokens[start:end], flags[start:end]) for start, end in zip([0, *ends[:-1]], ends, strict=True)]
 
     def loss(self, model: nn.Module, batch: MaskedBatch, label_smoothing: float) -> Loss:
-        network = cast(EncoderOnly, model)
-        features = network.features(batch.tokens, batch.lengths)[batch.chosen]
-        return Loss(network.output.loss(features, batch.truth, label_smoothing), batch.count)
+        targets = Targets(batch.truth, batch.chosen, label_smoothing)
+        return Loss(model(batch.tokens, batch.lengths, targets=targets), batch.count)
 
     @torch.inference_mode()
     def validate(
         self, model: nn.Module, examples: Sequence[Piece], *, batch_tokens: int, tick: Tick
     ) -> dict[str, float]:
-        network = cast(EncoderOnly, model)
         masked = self.fixed(examples)
         total, right, count = 0.0, 0, 0
         for part in plan_batches(self.lengths(examples), max_tokens=batch_tokens, shuffle=False):
@@ -255,8 +253,8 @@ class MaskedLanguageModel(Task):
             if not chosen.any():
                 continue
             device = device_of(model)
-            features = network.features(tokens.to(device), lengths.to(device))[chosen.to(device)]
-            scores = network.output(features).float().log_softmax(dim=-1)
+            logits = model(tokens.to(device), lengths.to(device), at=chosen.to(device))
+            scores = logits.float().log_softmax(dim=-1)
             wanted = truth[chosen].to(device)
             total -= float(scores.gather(1, wanted.unsqueeze(1)).sum())
             right, count = right + int((scores.argmax(dim=-1) == wanted).sum()), count + len(wanted)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Self, cast
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -210,9 +210,7 @@ class Tagging(Task):
 
     def logits(self, model: nn.Module, batch: TaggingBatch) -> Float[Tensor, "W L"]:
         """A score for each label, of all words one after the other."""
-        network = cast(Tagger, model)
-        features = network.features(batch.words, batch.pieces, batch.characters, batch.lengths)
-        scores: Tensor = network.output(features[batch.real])
+        scores: Tensor = model(batch.words, batch.pieces, batch.characters, batch.lengths, at=batch.real)
         return scores.float()
 
     @torch.inference_mode()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -10,29 +10,29 @@ from torch import Tensor, nn
 
 from saccade.attention import MultiHead
 from saccade.errors import OptionError
+from saccade.models import Targets
 from saccade.models.look import Look
-from saccade.tasks.base.networks import Seq2Seq
 
 __all__ = ["guided_loss"]
 
 
 def guided_loss(
-    model: nn.Module, arguments: tuple[Any, ...], links: Float[Tensor, "B T S"]
-) -> tuple[Float[Tensor, "B T D"], Float[Tensor, ""]]:
-    """The features of a forced pass, and ``-Σ links · log weights``, weights the mean of the last layer's heads.
+    model: nn.Module, arguments: tuple[Any, ...], targets: Targets, links: Float[Tensor, "B T S"]
+) -> tuple[Tensor, Float[Tensor, ""]]:
+    """The loss of the targets, and ``-Σ links · log weights``, weights the mean of the last layer's heads.
 
-    The pass itself is the same as always; the weights are written out a second time, with their gradient.
+    The forward pass itself is the same as always; the weights are written out a second time, with their gradient.
     """
     layer = _last_cross(model)
     calls: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
     hook = layer.register_forward_pre_hook(lambda _, args, kwargs: calls.append((args, kwargs)), with_kwargs=True)
     try:
-        features = cast(Seq2Seq, model).features(*arguments)
+        loss: Tensor = model(*arguments, targets=targets)
     finally:
         hook.remove()
     rows = [layer.weigh(*args, **kwargs) for args, kwargs in calls]  # a recurrent decoder calls once a step
     weights = torch.cat(rows, dim=2).mean(dim=1)
-    return features, -(links * torch.log(weights.clamp(min=1e-9))).sum()
+    return loss, -(links * torch.log(weights.clamp(min=1e-9))).sum()
 
 
 def _last_cross(model: nn.Module) -> MultiHead | Look:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import pairwise, takewhile
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 
@@ -14,11 +14,11 @@ from saccade.attention import watch
 from saccade.attention.watching.watch import Rows
 from saccade.data.inputs import read_texts
 from saccade.data.paths import column
-from saccade.decoding import Hypothesis, sequence_log_probabilities, token_log_probabilities
+from saccade.decoding import Hypothesis
 from saccade.errors import OptionError
 from saccade.lens.view import View, view
+from saccade.models import LAST, Targets
 from saccade.tasks.base.answer import Answer
-from saccade.tasks.base.networks import Seq2Seq
 from saccade.tasks.base.predictor import Predictor
 from saccade.tasks.base.search import SearchOptions, search
 from saccade.tasks.base.workers import BATCH_TOKENS
@@ -106,10 +106,10 @@ class TranslationPredictor(Predictor):
         scores = []
         for start in range(0, len(pairs), 32):
             batch = self.task.forced(pairs[start : start + 32]).to(self.device)
-            network = cast(Seq2Seq, self.model)
+            asked = Targets(batch.predicted[batch.real], batch.real, summed=False)
             with torch.inference_mode():
-                features = network.features(batch.source, batch.source_lengths, batch.read)
-                found = sequence_log_probabilities(network.output, features, batch.predicted, batch.real)
+                losses = self.model(batch.source, batch.source_lengths, batch.read, targets=asked)
+                found = losses.new_zeros(len(batch.real)).index_add(0, batch.real.nonzero()[:, 0], -losses)
             scores += found.tolist()
         return scores
 
@@ -150,9 +150,9 @@ class TranslationPredictor(Predictor):
         assert isinstance(answer, TranslationAnswer)
         source = [*self.task.source.encode(given).ids, END]
         batch = self.task.forced([EncodedPair(source, answer.ids, GoldPair(given, "", 1))]).to(self.device)
-        network = cast(Seq2Seq, self.model)
-        features = network.features(batch.source, batch.source_lengths, batch.read)
-        scores: list[float] = token_log_probabilities(network.output, features, batch.predicted)[0].tolist()
+        targets = Targets(batch.predicted[0], summed=False)
+        losses = self.model(batch.source, batch.source_lengths, batch.read, targets=targets)
+        scores: list[float] = (-losses).tolist()
         return scores if answer.finished else scores[:-1]
 
     def view_of(self, given: str, answer: Answer) -> View:
@@ -201,7 +201,7 @@ class TranslationPredictor(Predictor):
         source_ids = [*encoding.ids, END]
         batch = self.task.forced([EncodedPair(source_ids, target_ids, GoldPair(source, "", 1))]).to(self.device)
         with watch(self.model) as seen:
-            cast(Seq2Seq, self.model).features(batch.source, batch.source_lengths, batch.read)
+            self.model(batch.source, batch.source_lengths, batch.read, at=LAST)
         source_words = _words(self.task.source, encoding.ids)
         return TranslationAttention(
             [*as_written(source, encoding), SPECIAL_TOKENS[END]],

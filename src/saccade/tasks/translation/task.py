@@ -11,11 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from pydantic import Field
 from sacrebleu.metrics.base import Metric
@@ -26,8 +25,8 @@ from torch import Tensor, nn
 from saccade.attention import watch
 from saccade.errors import OptionError
 from saccade.lens.alignment import AlignmentChoice
-from saccade.models import ReinforcedLoss, drawn_log_probability
-from saccade.tasks.base.networks import SEQ2SEQ, Seq2Seq
+from saccade.models import LAST, ReinforcedLoss, Targets, hard_attention
+from saccade.tasks.base.networks import SEQ2SEQ
 from saccade.tasks.base.search import SearchOptions, search
 from saccade.tasks.base.task import Batch, Evaluation, Loss, Probe, ReadFile, Splits, Task, Tick, device_of
 from saccade.tasks.base.text_settings import TokenSettings
@@ -199,26 +198,21 @@ class Translation(Task):
 
     def loss(self, model: nn.Module, batch: TranslationBatch, label_smoothing: float) -> Loss:
         """Cross-entropy of each target token, and of the links if alignment is guided."""
-        network = cast(Seq2Seq, model)
         arguments = (batch.source, batch.source_lengths, batch.read)
+        words = batch.predicted[batch.real]
+        drawing = hard_attention(model) if model.training else None
+        targets = Targets(words, batch.real, label_smoothing, summed=drawing is None)
         apart: Tensor | None = None
         if model.training and batch.links is not None:
-            features, apart = guided_loss(model, arguments, batch.links)
+            total, apart = guided_loss(model, arguments, targets, batch.links)
         else:
-            features = network.features(*arguments)
-        # Only real positions reach the vocabulary: it is the widest layer.
-        features, targets = features[batch.real], batch.predicted[batch.real]
-        drawn = drawn_log_probability(model) if model.training else None
-        if drawn is None:
-            total = network.output.loss(features, targets, label_smoothing)
-        else:  # hard attention learns by reinforcement, which asks for each token's loss
-            logits = network.output(features).float()
-            losses = F.cross_entropy(logits, targets, reduction="none", label_smoothing=label_smoothing)
-            each = torch.zeros(batch.real.shape, device=losses.device).masked_scatter(batch.real, losses)
-            total = ReinforcedLoss()(each, drawn, batch.real) * len(losses)
+            total = model(*arguments, targets=targets)
+        if drawing is not None:  # hard attention learns by reinforcement, from each token's loss
+            each = torch.zeros(batch.real.shape, device=total.device).masked_scatter(batch.real, total)
+            total = ReinforcedLoss()(each, drawing.log_probability, batch.real) * len(words)
         if apart is not None:
             total = total + self.guided_alignment * apart
-        return Loss(total, len(targets))
+        return Loss(total, len(words))
 
     @torch.inference_mode()
     def validate(
@@ -260,7 +254,7 @@ class Translation(Task):
             part = examples[start : start + 64]
             batch = self.forced(part).to(device_of(model))
             with watch(model) as traces:
-                cast(Seq2Seq, model).features(batch.source, batch.source_lengths, batch.read)
+                model(batch.source, batch.source_lengths, batch.read, at=LAST)
             seen = written_out(traces, self.alignment)
             for number, pair in enumerate(part):
                 matrix = read_alignment(
@@ -277,7 +271,7 @@ class Translation(Task):
         tokens = found[0].tokens
         with watch(model) as seen:
             batch = self.forced([replace(example, target=tokens)]).to(device_of(model))
-            cast(Seq2Seq, model).features(batch.source, batch.source_lengths, batch.read)
+            model(batch.source, batch.source_lengths, batch.read, at=LAST)
         weights = read_alignment(seen, self.alignment, rows=len(tokens), columns=len(example.source))
         return Probe(
             [self.source.token(i) for i in example.source],
@@ -295,7 +289,7 @@ class Translation(Task):
         chosen = chosen[: min(ALIGNMENT_PAIRS, max(1, ALIGNMENT_WEIGHTS // largest))]
         batch = self.forced(chosen).to(device_of(model))
         with watch(model) as seen:
-            cast(Seq2Seq, model).features(batch.source, batch.source_lengths, batch.read)
+            model(batch.source, batch.source_lengths, batch.read, at=LAST)
         links = [token_links(pair.gold, self.source, self.target) for pair in chosen]
         self.alignment = choose_reading(seen, chosen, links)
 
