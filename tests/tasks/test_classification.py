@@ -38,9 +38,8 @@ class Fixed(nn.Module):
     def __init__(self, scores: list[list[float]]) -> None:
         super().__init__()
         self.scores = nn.Parameter(torch.tensor(scores))
-        self.output = nn.Identity()
 
-    def features(self, tokens: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+    def forward(self, tokens: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
         return self.scores[: len(tokens)]
 
 

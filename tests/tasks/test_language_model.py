@@ -13,6 +13,7 @@ from torch import nn
 
 from saccade.data.documents import Document
 from saccade.errors import FileError, OptionError, UnknownNameError
+from saccade.models import Targets
 from saccade.tasks.language_model.data import TextData
 from saccade.tasks.language_model.streams import make_stream
 from saccade.tasks.language_model.task import LanguageModel, LanguageModelText
@@ -136,13 +137,9 @@ class Uniform(nn.Module):
         super().__init__()
         self.vocabulary = vocabulary
         self.nothing = nn.Parameter(torch.zeros(1))
-        self.output = self
 
-    def features(self, tokens: torch.Tensor) -> torch.Tensor:
-        return torch.zeros(*tokens.shape, 1)
-
-    def loss(self, x: torch.Tensor, targets: torch.Tensor, smoothing: float) -> torch.Tensor:
-        return torch.tensor(len(targets) * math.log(self.vocabulary))
+    def forward(self, tokens: torch.Tensor, *, targets: Targets) -> torch.Tensor:
+        return torch.tensor(len(targets.words) * math.log(self.vocabulary))
 
 
 @pytest.mark.parametrize("batch_tokens", [7, 21, 1000])

@@ -38,10 +38,9 @@ class Fixed(nn.Module):
     def __init__(self, scores: list[list[float]]) -> None:
         super().__init__()
         self.scores = nn.Parameter(torch.tensor(scores))
-        self.output = nn.Identity()
 
-    def features(self, words: torch.Tensor, *_: torch.Tensor) -> torch.Tensor:
-        return self.scores[: words.numel()].view(*words.shape, -1)
+    def forward(self, words: torch.Tensor, *_: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+        return self.scores[: words.numel()].view(*words.shape, -1)[at]
 
 
 def test_a_word_is_an_id_its_pieces_and_its_characters() -> None:
