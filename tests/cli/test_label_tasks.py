@@ -133,7 +133,7 @@ def test_bad_files_are_refused_in_one_sentence(capsys: Capture, tagger: Path, tm
         (["--data", tagger / "test.txt", "--columns", "0,5"], ("line 1: there is no column number 5",)),
     ):
         assert_refused(run(capsys, "evaluate", tagger / "run", *arguments), *parts)
-    bad.write_text("the DET\n\nwow INTJ\n")
+    bad.write_text("the DET\n\nwow INTJ\noh INTJ\n")
     assert_refused(run(capsys, "evaluate", tagger / "run", "--data", bad), f"{bad}, line 3: the label 'INTJ' is not")
     bad.write_text("")
     train = ["train", "--task", "classification", "--data", bad, "-o", tmp_path / "run"]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from saccade.data.labels import check_labels
+from saccade.data.labels import note_unseen
 from saccade.data.tagged import TaggedSentence, read_tagged
 from saccade.errors import FileError, OptionError
 
@@ -169,7 +169,12 @@ def test_a_column_that_conllu_does_not_have_is_refused(tmp_path: Path) -> None:
 def test_a_label_that_was_never_learned_is_named_with_its_line(tmp_path: Path) -> None:
     file = write(tmp_path / "a.txt", "a X\n\nb X\nc Z\n")
     sentences, _ = read_tagged(file)
-    check_labels(sentences, {"X", "Z"})
+    assert note_unseen(sentences, {"X", "Z"}) == []
+    assert note_unseen(sentences, {"Y", "X"}) == [
+        f"1 of 3 labels of {file} are not in training and count as errors: Z 1 (line 4)"
+    ]
     with pytest.raises(FileError) as caught:
-        check_labels(sentences, {"Y", "X"})
-    assert str(caught.value) == (f"{file}, line 4: the label 'Z' is not one that training has; expected one of X, Y.")
+        note_unseen(sentences, {"Y", "Z"})
+    assert str(caught.value) == (
+        f"{file}, line 1: the label 'X' is not one that training has, and neither are most others; expected Y, Z."
+    )

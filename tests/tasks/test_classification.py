@@ -109,13 +109,16 @@ def test_texts_of_one_label_only_are_refused() -> None:
         classification(texts(("x", "a"), ("x", "b")))
 
 
-def test_a_held_out_label_that_training_has_not_is_refused_before_training(tmp_path: Path) -> None:
+def test_a_held_out_label_that_training_has_not_is_noted_before_training(tmp_path: Path) -> None:
     (tmp_path / "train.txt").write_text("1 a\n0 b\n")
     (tmp_path / "test.csv").write_text("label,text\n1,a\n2,b\n")
     files = [tmp_path / "train.txt", tmp_path / "train.txt", tmp_path / "test.csv"]
     data = ClassificationData.read(Classification.data_table(files, "text,label"), "the data")
-    with pytest.raises(FileError, match=r"test\.csv, line 3: the label '2' is not one that training has; expected one"):
-        Classification.read(data, seed=1)
+    splits = Classification.read(data, 1)
+    assert splits.notes[-1].endswith("test.csv are not in training and count as errors: 2 1 (line 3)")
+    task = classification(splits.train)
+    found = task.evaluate(Fixed([[0.0, 1.0], [1.0, 0.0]]), task.encode(splits.test), None, tick=lambda: None)
+    assert found.scores["accuracy"] == 50.0  # labels are 0 and 1: 1 is right, 2 is none of them
     with pytest.raises(OptionError, match=r"--columns takes text,label: two names or numbers; not 'text'"):
         Classification.data_table(files, "text")
 

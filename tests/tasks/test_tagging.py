@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 from pathlib import Path
 
 import pytest
@@ -119,18 +120,43 @@ def test_the_same_task_comes_back_from_its_description_and_files(bundle: Bundle)
     assert again.encode(example)[0].words == task.encode(example)[0].words
 
 
-def test_a_label_that_was_not_learned_is_named_with_its_file_and_line(bundle: Bundle) -> None:
-    with pytest.raises(FileError, match=r"^toy\.txt, line 4: the label 'ADV' is not one that training has; expected"):
-        bundle.task.encode([sentence("the ba", "DET ADV", line=3)])
+def test_labels_that_training_does_not_have_count_as_errors() -> None:
+    task = tagging([sentence("a b c", "X Y X")])
+    examples = task.encode([sentence("a b c a", "X Y Z X", line=5)])
+    model = Fixed([[2.0, 0.0], [0.0, 2.0], [2.0, 0.0], [2.0, 0.0]])  # X Y X X
+    found = task.evaluate(model, examples, None, tick=lambda: None)
+    assert found.scores["accuracy"] == 75.0
+    # X: precision 2/3, recall 1; Y: 1; Z: 0
+    assert found.scores["macro_f1"] == pytest.approx(100 * (4 / 5 + 1 + 0) / 3)
+    assert found.lines[0] == "1 of 4 labels of toy.txt are not in training and count as errors: Z 1 (line 7)"
+    scores = task.validate(model, examples, batch_tokens=9, tick=lambda: None)
+    assert scores["accuracy"] == 75.0
+    assert scores["loss"] == pytest.approx(math.log(1 + math.exp(-2)), abs=1e-5)  # of the three that can be found
+    with pytest.raises(FileError, match=r"^toy\.txt, line 6: the label 'Z' is not one that training has, and neither"):
+        task.encode([sentence("a b c", "X Z Z", line=5)])
 
 
-def test_a_held_out_label_that_training_has_not_is_refused_before_training(tmp_path: Path) -> None:
+def test_a_held_out_label_that_training_has_not_is_noted_before_training(tmp_path: Path) -> None:
     (tmp_path / "train.txt").write_text("a X\nb Y\n\nc X\n")
     (tmp_path / "test.txt").write_text("a X\n\nb Z\n")
     files = [tmp_path / "train.txt", tmp_path / "train.txt", tmp_path / "test.txt"]
     data = TaggingData.read(Tagging.data_table(files, "0,1"), "the data")
-    with pytest.raises(FileError, match=r"test\.txt, line 3: the label 'Z' is not one that training has; expected one"):
-        Tagging.read(data, seed=1)
+    splits = Tagging.read(data, 1)
+    said = f"1 of 2 labels of {tmp_path / 'test.txt'} are not in training and count as errors: Z 1 (line 3)"
+    assert splits.notes[-1] == said
+
+
+def test_a_rare_label_stays_in_training(tmp_path: Path) -> None:
+    """Of 30 labels that are there once, whatever the seed, none is held out."""
+    (tmp_path / "all.txt").write_text("\n\n".join(f"w{n} O\nv{n} L{n if n < 30 else 0}" for n in range(60)))
+    data = TaggingData.read({"file": str(tmp_path / "all.txt"), "validation": 0.3, "test": 0.2}, "the data")
+    for seed in range(5):
+        splits = Tagging.read(data, seed)
+        held_out = [*splits.validation, *splits.test]
+        assert held_out
+        assert len(splits.train) + len(held_out) == 60
+        assert {label for one in held_out for label in one.labels} <= {"O", "L0"}
+        assert {label for one in splits.train for label in one.labels} == {"O", *(f"L{n}" for n in range(30))}
 
 
 def test_parts_are_made_by_the_text_of_a_sentence_where_no_file_is_given(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Examples with labels: what a file of them holds, as a report; and labels that were never learned, by their line."""
+"""Examples with labels: what a file of them holds, as a report; and labels that training does not have."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Protocol, TypeVar
 from saccade.data.report import SHOWN, Finding, Lengths
 from saccade.errors import FileError
 
-__all__ = ["LabelReport", "Labelled", "check_labels", "collect"]
+__all__ = ["LabelReport", "Labelled", "collect", "note_unseen"]
 
 #: Everything that is looked for, in the order of the report: key -> words.
 FINDINGS = {"long": "too long", "duplicate": "duplicates", "contradiction": "same text, other labels"}
@@ -110,14 +110,25 @@ def collect(
     return kept, LabelReport(file, unit, read, len(kept), lengths, dict(counts.most_common()), findings, tuple(notes))
 
 
-def check_labels(examples: Iterable[Labelled], known: Collection[str]) -> None:
-    """Refuse a label that no model of the known ones could ever give."""
+def note_unseen(examples: Iterable[Labelled], known: Collection[str]) -> list[str]:
+    """A note on labels that training does not have, if there are any: a model cannot give them, so they count as
+    errors. Where most are such labels, the file is refused, since it is of something else."""
+    lines: dict[str, list[int]] = defaultdict(list)
+    total, file = 0, ""
     for example in examples:
+        total, file = total + len(example.labels), file or example.file
         for label, line in zip(example.labels, example.label_lines, strict=True):
             if label not in known:
-                names = sorted(known)
-                more = f", ... ({len(names)} in all)" if len(names) > NAMED else ""
-                raise FileError(
-                    f"{example.file}, line {line}: the label {label!r} is not one that training has; expected one of "
-                    f"{', '.join(names[:NAMED])}{more}."
-                )
+                lines[label].append(line)
+    count = sum(map(len, lines.values()))
+    if 2 * count > total:
+        label = next(iter(lines))
+        names = sorted(known)
+        more = f", ... ({len(names)} in all)" if len(names) > NAMED else ""
+        raise FileError(
+            f"{file}, line {lines[label][0]}: the label {label!r} is not one that training has, and neither are most "
+            f"others; expected {', '.join(names[:NAMED])}{more}."
+        )
+    named = [f"{label} {len(found):,} (line {found[0]})" for label, found in lines.items()]
+    said = f"{', '.join(named[:NAMED])}{', ...' if len(named) > NAMED else ''}"
+    return [f"{count:,} of {total:,} labels of {file} are not in training and count as errors: {said}"] if named else []

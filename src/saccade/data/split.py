@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
@@ -69,12 +69,17 @@ class Overlap:
 
 
 def split(
-    pairs: Sequence[Item], validation: float | int = 0.05, test: float | int = 0.05, seed: int = 0
+    pairs: Sequence[Item],
+    validation: float | int = 0.05,
+    test: float | int = 0.05,
+    seed: int = 0,
+    labels: Callable[[Item], Iterable[str]] | None = None,
 ) -> Splits[Item]:
     """Part a corpus. A size is a share of the sources below 1 (a float) or a number of pairs (an int).
 
     Each source gets a place between 0 and 1 by its hash with the seed. Test takes the lowest places and validation
-    the highest, each at least one source; a number of pairs is met by as few sources as give it.
+    the highest, each at least one source; a number of pairs is met by as few sources as give it. With ``labels``, a
+    source stays in training if no other has one of its labels: a label that is nowhere else cannot be learned.
     """
     places = {source: _place(source, seed) for source in {pair.source for pair in pairs}}
     ordered = sorted(places, key=lambda source: (places[source], source))
@@ -88,12 +93,26 @@ def split(
             f"Validation {validation} and test {test} leave no training example of {len(pairs):,} "
             f"({len(places):,} different texts); ask for less or give more data."
         )
+    if labels is not None:
+        needed = _only_ones(pairs, test_sources | validation_sources, labels)
+        test_sources, validation_sources = test_sources - needed, validation_sources - needed
     held_out = test_sources | validation_sources
     return Splits(
         train=[pair for pair in pairs if pair.source not in held_out],
         validation=[pair for pair in pairs if pair.source in validation_sources],
         test=[pair for pair in pairs if pair.source in test_sources],
     )
+
+
+def _only_ones(pairs: Sequence[Item], held_out: set[str], labels: Callable[[Item], Iterable[str]]) -> set[str]:
+    """The held-out sources that are needed in training for all labels to be there, the first of each."""
+    trained = {label for pair in pairs if pair.source not in held_out for label in labels(pair)}
+    needed = set()
+    for pair in pairs:
+        if pair.source in held_out and not trained.issuperset(labels(pair)):
+            needed.add(pair.source)
+            trained.update(labels(pair))
+    return needed
 
 
 def _place(source: str, seed: int) -> float:

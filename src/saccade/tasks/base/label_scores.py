@@ -14,6 +14,7 @@ from jaxtyping import Int
 
 __all__ = [
     "BINS",
+    "UNSEEN",
     "Bin",
     "LabelScore",
     "Span",
@@ -23,11 +24,14 @@ __all__ = [
     "confusion",
     "label_scores",
     "macro_f1",
+    "numbered",
     "reliability",
     "span_f1",
     "spans",
 ]
 
+#: The id of a label that training does not have; losses leave it out.
+UNSEEN = -100
 #: How sure a model can be is cut into so many equal parts.
 BINS = 10
 _SPAN_LABEL = re.compile(r"O|[BIES]-.+")
@@ -48,6 +52,13 @@ def confusion(truth: Sequence[int], found: Sequence[int], labels: int) -> Int[np
     table = np.zeros((labels, labels), dtype=np.int64)
     np.add.at(table, (np.asarray(truth, dtype=np.int64), np.asarray(found, dtype=np.int64)), 1)
     return table
+
+
+def numbered(gold: Sequence[str], labels: Sequence[str]) -> tuple[list[int], list[str]]:
+    """Gold labels as numbers, and their names: those that a model knows, then those that it cannot give."""
+    names = [*labels, *sorted(set(gold) - set(labels))]
+    numbers = {name: number for number, name in enumerate(names)}
+    return [numbers[label] for label in gold], names
 
 
 def accuracy(table: Int[np.ndarray, "L L"]) -> float:

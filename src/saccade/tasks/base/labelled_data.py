@@ -9,7 +9,7 @@ from typing import Literal, TypeVar
 from pydantic import Field, model_validator
 
 from saccade.data import overlap, split
-from saccade.data.labels import Labelled, LabelReport, check_labels
+from saccade.data.labels import Labelled, LabelReport, note_unseen
 from saccade.data.paths import resolve_path
 from saccade.errors import OptionError
 from saccade.models import Config
@@ -63,7 +63,7 @@ def file_table(files: Sequence[Path], columns: str | None, names: tuple[str, str
 
 
 def read_parts(data: LabelledData, read: ReadFile[Item], seed: int) -> Splits[Item]:
-    """Read and part the examples of own files; a held-out label that training does not have is refused."""
+    """Read and part the examples of own files; held-out labels that training does not have are noted."""
     assert data.file is not None
     examples, report = read(resolve_path(data.file), True)
     held_out: dict[str, list[Item]] = {}
@@ -83,8 +83,10 @@ def read_parts(data: LabelledData, read: ReadFile[Item], seed: int) -> Splits[It
         0 if "validation" in held_out else data.validation,
         0 if "test" in held_out else data.test,
         seed,
+        labels=lambda example: example.labels,
     )
     validation, test = held_out.get("validation", made.validation), held_out.get("test", made.test)
     known = {label for example in made.train for label in example.labels}
-    check_labels([*validation, *test], known)
+    for examples in (validation, test):
+        notes += note_unseen(examples, known)
     return Splits(made.train, validation, test, rows, notes)

@@ -19,12 +19,21 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from saccade.data.labelled import LabelledText
-from saccade.data.labels import check_labels
+from saccade.data.labels import note_unseen
 from saccade.errors import OptionError
 from saccade.models import Config
 from saccade.models.classifier import CLASSIFIERS, Classifier
 from saccade.tasks.base.label_report import confusion_figure, confusion_lines, label_lines, reliability_figure
-from saccade.tasks.base.label_scores import accuracy, calibration_error, confusion, label_scores, macro_f1, reliability
+from saccade.tasks.base.label_scores import (
+    UNSEEN,
+    accuracy,
+    calibration_error,
+    confusion,
+    label_scores,
+    macro_f1,
+    numbered,
+    reliability,
+)
 from saccade.tasks.base.labelled_data import file_table
 from saccade.tasks.base.task import Batch, Evaluation, Loss, Network, Probe, ReadFile, Splits, Task, Tick, device_of
 from saccade.tasks.base.text_settings import TokenKind, TokenSettings
@@ -183,8 +192,8 @@ class Classification(Task):
     # --- ids ---
 
     def encode(self, examples: Sequence[LabelledText]) -> list[EncodedText]:
-        check_labels(examples, self._label_ids)
-        return self.encoded(examples, [self._label_ids[one.label] for one in examples])
+        note_unseen(examples, self._label_ids)  # refuses a file of other labels
+        return self.encoded(examples, [self._label_ids.get(one.label, UNSEEN) for one in examples])
 
     def encoded(self, examples: Sequence[LabelledText], labels: Sequence[int]) -> list[EncodedText]:
         ids = self.tokenizer.encode_ids([one.text for one in examples])
@@ -249,32 +258,33 @@ class Classification(Task):
         self, model: nn.Module, examples: Sequence[EncodedText], *, batch_tokens: int, tick: Tick
     ) -> dict[str, float]:
         found = self.probabilities(model, examples, batch_tokens, tick)
-        truth = torch.tensor([one.label for one in examples])
-        loss = float(F.nll_loss(found, truth))
+        loss = float(F.nll_loss(found, torch.tensor([one.label for one in examples]), ignore_index=UNSEEN))
         if not math.isfinite(loss):
             return dict.fromkeys(("loss", self.metric), math.nan)
-        table = confusion(truth.tolist(), found.argmax(dim=-1).tolist(), len(self.labels))
-        f1 = macro_f1(label_scores(table, self.labels))
+        truth, names = numbered([one.text.label for one in examples], self.labels)
+        table = confusion(truth, found.argmax(dim=-1).tolist(), len(names))
+        f1 = macro_f1(label_scores(table, names))
         return {"loss": loss, "accuracy": 100 * accuracy(table), "macro_f1": 100 * f1}
 
     def evaluate(self, model: nn.Module, examples: Sequence[EncodedText], options: Any, *, tick: Tick) -> Evaluation:
         """Accuracy, F1 of each label, and whether the model is as sure as it is right."""
         found = self.probabilities(model, examples, BATCH_TOKENS, tick)
-        truth = torch.tensor([one.label for one in examples])
+        truth, names = numbered([one.text.label for one in examples], self.labels)
         confidence, best = found.exp().max(dim=-1)
-        table = confusion(truth.tolist(), best.tolist(), len(self.labels))
-        each = label_scores(table, self.labels)
-        parts = reliability(confidence.tolist(), (truth == best).tolist())
+        table = confusion(truth, best.tolist(), len(names))
+        each = label_scores(table, names)
+        parts = reliability(confidence.tolist(), (torch.tensor(truth) == best).tolist())
         scores = {
             "accuracy": 100 * accuracy(table),
             "macro_f1": 100 * macro_f1(each),
             "calibration_error": 100 * calibration_error(parts),
         }
         figures: dict[str, Callable[[bool], Figure]] = {
-            "confusion": partial(confusion_figure, table, self.labels),
+            "confusion": partial(confusion_figure, table, names),
             "reliability": partial(reliability_figure, parts),
         }
-        return Evaluation(scores, {}, [*label_lines(each), *confusion_lines(table, self.labels)], figures)
+        unseen = note_unseen([one.text for one in examples], self.labels)
+        return Evaluation(scores, {}, [*unseen, *label_lines(each), *confusion_lines(table, names)], figures)
 
     def probe(self, model: nn.Module, example: EncodedText) -> Probe:
         (found,) = self.probabilities(model, [example], BATCH_TOKENS, lambda: None)

@@ -93,7 +93,11 @@ def read_splits(data: ImageData, seed: int) -> Splits[LabelledImage]:
             if shared.sources:
                 notes.append(f"training and {part}: {shared.sources:,} images are in both")
     made = split(
-        train, 0 if "validation" in held_out else data.validation, 0 if "test" in held_out else data.test, seed
+        train,
+        0 if "validation" in held_out else data.validation,
+        0 if "test" in held_out else data.test,
+        seed,
+        labels=lambda image: (image.label,),
     )
     return Splits(made.train, held_out.get("validation", made.validation), held_out.get("test", made.test), rows, notes)
 

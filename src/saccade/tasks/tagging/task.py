@@ -15,13 +15,22 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from saccade.data.labels import check_labels
+from saccade.data.labels import note_unseen
 from saccade.data.tagged import TaggedSentence
 from saccade.errors import OptionError
 from saccade.models import Config
 from saccade.models.tagger import TAGGERS, Tagger
 from saccade.tasks.base.label_report import confusion_figure, confusion_lines, label_lines
-from saccade.tasks.base.label_scores import accuracy, are_spans, confusion, label_scores, macro_f1, span_f1
+from saccade.tasks.base.label_scores import (
+    UNSEEN,
+    accuracy,
+    are_spans,
+    confusion,
+    label_scores,
+    macro_f1,
+    numbered,
+    span_f1,
+)
 from saccade.tasks.base.labelled_data import file_table
 from saccade.tasks.base.task import Batch, Evaluation, Loss, Network, Probe, ReadFile, Splits, Task, Tick, device_of
 from saccade.tasks.tagging.data import TaggingData, read_given_sentences, read_sentences
@@ -176,11 +185,11 @@ class Tagging(Task):
     # --- ids ---
 
     def encode(self, examples: Sequence[TaggedSentence]) -> list[EncodedSentence]:
-        check_labels(examples, self._label_ids)
+        note_unseen(examples, self._label_ids)  # refuses a file of other labels
         return [
             EncodedSentence(
                 [self.words.ids(word) for word in sentence.words],
-                [self._label_ids[label] for label in sentence.labels],
+                [self._label_ids.get(label, UNSEEN) for label in sentence.labels],
                 sentence,
             )
             for sentence in examples
@@ -239,11 +248,12 @@ class Tagging(Task):
         self, model: nn.Module, examples: Sequence[EncodedSentence], *, batch_tokens: int, tick: Tick
     ) -> dict[str, float]:
         found = self.probabilities(model, examples, batch_tokens, tick)
-        truth = torch.tensor([label for one in examples for label in one.labels])
-        loss = float(F.nll_loss(torch.cat(found), truth))
+        ids = torch.tensor([label for one in examples for label in one.labels])
+        loss = float(F.nll_loss(torch.cat(found), ids, ignore_index=UNSEEN))
         if not math.isfinite(loss):
             return dict.fromkeys(("loss", self.metric), math.nan)
-        table = confusion(truth.tolist(), torch.cat(found).argmax(dim=-1).tolist(), len(self.labels))
+        truth, names = self._truth(examples)
+        table = confusion(truth, torch.cat(found).argmax(dim=-1).tolist(), len(names))
         return {"loss": loss, "accuracy": 100 * accuracy(table), **self._span_scores(examples, found)}
 
     def evaluate(
@@ -251,18 +261,26 @@ class Tagging(Task):
     ) -> Evaluation:
         """Accuracy, of known and unknown words apart; F1 of each label, and of spans if labels are theirs."""
         found = self.probabilities(model, examples, BATCH_WORDS, tick)
-        truth = np.array([label for one in examples for label in one.labels])
+        truth, names = self._truth(examples)
         best = torch.cat(found).argmax(dim=-1).numpy()
-        table = confusion(truth.tolist(), best.tolist(), len(self.labels))
-        each = label_scores(table, self.labels)
+        table = confusion(truth, best.tolist(), len(names))
+        each = label_scores(table, names)
         scores = {"accuracy": 100 * accuracy(table), "macro_f1": 100 * macro_f1(each)}
         scores |= self._span_scores(examples, found)
+        right = np.array(truth) == best
         known = np.array([word in self.words.known for one in examples for word in one.sentence.words])
         for name, which in (("known", known), ("unknown", ~known)):
             if which.any():
-                scores |= {name: 100 * float((truth == best)[which].mean()), f"{name}_words": float(which.sum())}
-        lines = [*label_lines(each), *confusion_lines(table, self.labels)]
-        return Evaluation(scores, {}, lines, {"confusion": partial(confusion_figure, table, self.labels)})
+                scores |= {
+                    name: 100 * float(right[which].mean()),
+                    f"{name}_words": float(which.sum()),
+                }
+        unseen = note_unseen([one.sentence for one in examples], self.labels)
+        lines = [*unseen, *label_lines(each), *confusion_lines(table, names)]
+        return Evaluation(scores, {}, lines, {"confusion": partial(confusion_figure, table, names)})
+
+    def _truth(self, examples: Sequence[EncodedSentence]) -> tuple[list[int], list[str]]:
+        return numbered([label for one in examples for label in one.sentence.labels], self.labels)
 
     def _span_scores(self, examples: Sequence[EncodedSentence], found: Sequence[Tensor]) -> dict[str, float]:
         if not self.has_spans:
