@@ -266,7 +266,13 @@ def test_what_watches_the_server_is_told(client: httpx.Client) -> None:
     samples = dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
     assert float(samples['saccade_requests_total{route="/api/models/{name}/predict",status="200"}']) >= 1
     assert float(samples['saccade_inputs_total{model="tiny"}']) >= 2
-    assert samples['saccade_request_seconds_bucket{le="+Inf"}'] == samples["saccade_request_seconds_count"]
+    route = 'route="/api/models/{name}/predict"'
+    count = samples[f"saccade_request_seconds_count{{{route}}}"]
+    assert samples[f'saccade_request_seconds_bucket{{{route},le="+Inf"}}'] == count
+    lane = 'model="tiny",lane="quick"'
+    assert float(samples[f"saccade_tokens_total{{{lane}}}"]) >= 4
+    for name in ("queue", "compute"):
+        assert float(samples[f"saccade_{name}_seconds_count{{{lane}}}"]) >= 1
     names = [line.split()[2] for line in lines if line.startswith("# TYPE")]
     assert len(names) == len(set(names))
 

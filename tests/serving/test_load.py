@@ -32,7 +32,7 @@ SENTENCES = [source for source, _ in toy_pairs(40, seed=11)]
 def test_waiting_requests_are_answered_together(folders: dict[str, Path]) -> None:
     predictor = open_model(folders["tiny"])
     expected = [answer.text for answer in predictor.predict(SENTENCES)]
-    worker = Worker(predictor, Limits(batch=16))
+    worker = Worker(predictor, Limits(batch=16, turn=60))
     hold, begun = threading.Event(), threading.Event()
     first = worker.run(lambda: (begun.set(), hold.wait())[1])
     begun.wait()
@@ -82,18 +82,11 @@ def test_a_long_computation_ends_at_its_limit(folders: dict[str, Path]) -> None:
     worker.close()
 
 
-def test_who_is_asked_together_with_something_long_is_answered(folders: dict[str, Path]) -> None:
-    """Together they take too long; then each is asked alone, with the whole time for itself."""
-    worker = Worker(open_model(folders["writer"]), Limits(seconds=0.5, batch=200))
-    hold, begun = threading.Event(), threading.Event()
-    worker.run(lambda: (begun.set(), hold.wait()))
-    begun.wait()
-    options = {"max_tokens": 60, "sample": False}
-    long, short = worker.predict(["the"] * 100, options), worker.predict(["the"], options)
-    hold.set()
-    assert short.result()
-    with pytest.raises(Refused, match="more than"):
-        long.result()
+def test_a_request_that_is_computed_in_parts_ends_at_its_limit_too(folders: dict[str, Path]) -> None:
+    worker = Worker(open_model(folders["writer"]), Limits(seconds=0.5, turn=1e-9))
+    with pytest.raises(Refused, match=r"more than 0\.5 seconds"):
+        worker.predict(["the"] * 128, {"max_tokens": 20, "sample": False}).result()
+    assert worker.batches > 1
     worker.close()
 
 

@@ -43,8 +43,12 @@ class Limits:
     requests: int = 256  # that are whole, at once in the whole server,
     address_requests: int = 192  # and from one address
     strange_requests: int = 64  # of those whose key is not in a header; half of it from one address
-    queue: int = 64  # requests that wait for one model
+    queue: int = 64  # requests that wait for one model: so many quick ones, and so many long ones
     batch: int = 64  # texts that are answered together
+    cost: int = 2_000_000  # token steps of one request: tokens read and written, times the beam or the tries
+    quick: int = 4096  # token steps of a request that does not wait for long ones,
+    quick_steps: int = 256  # and steps of it that follow each other
+    turn: float = 0.2  # seconds that a request, or a part of a long one, computes before others have their turn
     seconds: float = 60.0  # that a request may wait, and then that it may compute
     map_seconds: float = 600.0  # that reading a long text may take
     client_seconds: float = 60.0  # that a client may take to send a request, or without taking up its answer

@@ -6,6 +6,7 @@ import asyncio
 import json
 import secrets
 import time
+from collections.abc import Iterator
 from itertools import accumulate
 from typing import Annotated, Any, cast
 
@@ -125,13 +126,14 @@ async def complete(request: Request, body: CompletionBody) -> Response:
     options = body.options()
     served.predictor.chosen(options)
     if body.stream:
-        return event_stream(served.worker, _streaming(served, prompts, options, body), _encoded)
-    answers = await answered(request, served.worker.predict(prompts, options))
+        return event_stream(served.worker, _streaming(served, prompts, options, body), _encoded, prompts, options)
+    answers = await answered(request, await asyncio.to_thread(served.worker.predict, prompts, options))
     found = [cast(LanguageModelAnswer, one) for answer in answers for one in (answer, *answer.alternatives)]
     logprobs: list[Any] = [None] * len(found)
     if body.logprobs is not None:
         number = body.logprobs
-        logprobs = await answered(request, served.worker.run(lambda: [_logprobs(served, one, number) for one in found]))
+        told = served.worker.run(lambda: [_logprobs(served, one, number) for one in found], prompts, options)
+        logprobs = await answered(request, told)
     choices = [_choice(number, one, body, logprobs[number]) for number, one in enumerate(found)]
     written = sum(len(one.ids) for one in found)
     return JSONResponse(_frame(served.name) | {"choices": choices, "usage": _usage(served, prompts, written)})
@@ -194,7 +196,7 @@ def _streaming(served: Served, prompts: list[str], options: dict[str, Any], body
         raise Refused(400, "A stream has one text for each prompt, without logprobs; leave n and logprobs out.")
     predictor, frame = cast(LanguageModelPredictor, served.predictor), _frame(served.name)
 
-    def work(send: Send) -> None:
+    def work(send: Send) -> Iterator[None]:
         written = 0
         for number, prompt in enumerate(prompts):
             chosen = predictor.chosen(options | {"seed": (options["seed"] + number) % 2**32})
@@ -205,6 +207,7 @@ def _streaming(served: Served, prompts: list[str], options: dict[str, Any], body
                 piece = tries[0].fresh()
                 if piece:
                     send(frame | {"choices": [_piece(number, piece)]})
+                yield
             finish = "stop" if tries[0].finished else "length"
             send(frame | {"choices": [_piece(number, tries[0].fresh(last=True), finish)]})
             written += len(tries[0].ids)

@@ -157,7 +157,9 @@ async def _translated(
         if served is not None:
             asked[served.name] += segmented.sentences
     answers = {
-        name: models[name].worker.predict(sentences, _options(models[name], body.alternatives + 1))
+        name: await asyncio.to_thread(
+            models[name].worker.predict, sentences, _options(models[name], body.alternatives + 1)
+        )
         for name, sentences in asked.items()
         if sentences
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Any
 
 from starlette.responses import StreamingResponse
@@ -30,11 +30,16 @@ def event(value: Any) -> bytes:
 
 
 def event_stream(
-    worker: Worker, work: Callable[[Send], None], encode: Callable[[Any], bytes] = event
+    worker: Worker,
+    work: Callable[[Send], Iterator[None] | None],
+    encode: Callable[[Any], bytes] = event,
+    inputs: Sequence[Any] = (),
+    options: dict[str, Any] | None = None,
 ) -> StreamingResponse:
     """What ``work`` sends from the model's thread, as it sends it; when the listener leaves, it is stopped.
 
-    It is put in the queue here, so that a full queue is still answered by 429.
+    Where ``work`` yields, others have their turn; it costs as much as answering the inputs. It is put in the queue
+    here, so that a full queue is still answered by 429.
     """
     loop = asyncio.get_running_loop()
     sent: asyncio.Queue[Any] = asyncio.Queue()
@@ -45,11 +50,11 @@ def event_stream(
             raise _GoneError
         loop.call_soon_threadsafe(sent.put_nowait, encode(value))
 
-    def run() -> None:
+    def run() -> Iterator[None]:
         with contextlib.suppress(_GoneError):
-            work(send)
+            yield from work(send) or ()
 
-    asked = worker.run(run)
+    asked = worker.run(run, inputs, options)
     asked.add_done_callback(lambda done: loop.call_soon_threadsafe(sent.put_nowait, done))
 
     async def pieces() -> AsyncIterator[bytes]:

@@ -2,16 +2,37 @@
 
 from __future__ import annotations
 
+import bisect
+import itertools
 import threading
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 
-__all__ = ["Metrics", "Sample", "render"]
+__all__ = ["Histogram", "Metrics", "Sample", "counter", "gauge", "histogram", "render"]
 
 #: Upper ends of the classes that durations are counted in, in seconds.
-BUCKETS = (0.005, 0.02, 0.1, 0.3, 1.0, 3.0, 10.0, 60.0)
-#: Name, kind, what it is, and (labels, value) pairs.
-Sample = tuple[str, str, str, Iterable[tuple[dict[str, str], float]]]
+BUCKETS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
+#: Name, kind, what it is; and of each line what its name ends in, its labels and its value.
+Sample = tuple[str, str, str, list[tuple[str, dict[str, str], float]]]
+
+
+class Histogram:
+    """Durations, counted by classes."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._counts = [0] * (len(BUCKETS) + 1)
+
+    def add(self, seconds: float) -> None:
+        self.seconds += seconds
+        self._counts[bisect.bisect_left(BUCKETS, seconds)] += 1
+
+    def values(self, labels: dict[str, str]) -> list[tuple[str, dict[str, str], float]]:
+        """The suffix, labels and value of each line that Prometheus reads."""
+        counts = list(itertools.accumulate(self._counts))
+        ends = [*(f"{end:g}" for end in BUCKETS), "+Inf"]
+        classes = [("_bucket", labels | {"le": end}, float(n)) for end, n in zip(ends, counts, strict=True)]
+        return [*classes, ("_sum", labels, self.seconds), ("_count", labels, float(counts[-1]))]
 
 
 class Metrics:
@@ -22,8 +43,7 @@ class Metrics:
         self.accepted = 0
         self._lock = threading.Lock()
         self._requests: Counter[tuple[str, int]] = Counter()
-        self._seconds = 0.0
-        self._buckets = [0] * (len(BUCKETS) + 1)
+        self._seconds: defaultdict[str, Histogram] = defaultdict(Histogram)
 
     def begin(self) -> None:
         with self._lock:
@@ -34,38 +54,39 @@ class Metrics:
         with self._lock:
             self.in_flight -= 1
             self._requests[route, status] += 1
-            self._seconds += seconds
-            place = next((number for number, most in enumerate(BUCKETS) if seconds <= most), len(BUCKETS))
-            self._buckets[place] += 1
+            self._seconds[route].add(seconds)
 
     def samples(self) -> list[Sample]:
         with self._lock:
             requests = [({"route": route, "status": str(status)}, n) for (route, status), n in self._requests.items()]
-            counts, seconds = list(self._buckets), self._seconds
-        ends = [*(f"{end:g}" for end in BUCKETS), "+Inf"]
-        classes = [({"le": end}, float(sum(counts[: number + 1]))) for number, end in enumerate(ends)]
-        name = "saccade_request_seconds"
-        return [
-            ("saccade_requests_total", "counter", "Requests that were answered.", requests),
-            ("saccade_requests_in_flight", "gauge", "Requests that are being answered.", [({}, self.in_flight)]),
-            (f"{name}_bucket", "", "", classes),
-            (f"{name}_sum", "", "", [({}, seconds)]),
-            (f"{name}_count", "", "", [({}, float(sum(counts)))]),
-        ]
+            taken = [({"route": route}, seconds) for route, seconds in self._seconds.items()]
+            return [
+                counter("saccade_requests_total", "Requests that were answered.", requests),
+                gauge("saccade_requests_in_flight", "Requests that are being answered.", [({}, self.in_flight)]),
+                histogram("saccade_request_seconds", "How long requests took.", taken),
+            ]
+
+
+def counter(name: str, about: str, values: Iterable[tuple[dict[str, str], float]]) -> Sample:
+    return name, "counter", about, [("", *one) for one in values]
+
+
+def gauge(name: str, about: str, values: Iterable[tuple[dict[str, str], float]]) -> Sample:
+    return name, "gauge", about, [("", *one) for one in values]
+
+
+def histogram(name: str, about: str, values: Iterable[tuple[dict[str, str], Histogram]]) -> Sample:
+    return name, "histogram", about, [line for labels, one in values for line in one.values(labels)]
 
 
 def render(samples: Iterable[Sample]) -> str:
     """The lines that Prometheus reads."""
     lines = []
     for name, kind, about, values in samples:
-        if name.endswith("_bucket"):
-            base = name.removesuffix("_bucket")
-            lines += [f"# HELP {base} How long requests took.", f"# TYPE {base} histogram"]
-        elif kind:
-            lines += [f"# HELP {name} {about}", f"# TYPE {name} {kind}"]
-        for labels, value in values:
+        lines += [f"# HELP {name} {about}", f"# TYPE {name} {kind}"]
+        for suffix, labels, value in values:
             shown = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
-            lines.append(f"{name}{{{shown}}} {value:.15g}" if shown else f"{name} {value:.15g}")
+            lines.append(f"{name}{suffix}{{{shown}}} {value:.15g}" if shown else f"{name}{suffix} {value:.15g}")
     return "\n".join(lines) + "\n"
 
 

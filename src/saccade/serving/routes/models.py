@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Request
@@ -81,7 +82,8 @@ async def predict(request: Request, name: str, body: PredictBody) -> dict[str, A
     served = state.models[name]
     check_options(body.options)
     inputs = await asyncio.to_thread(read_inputs, served, body.inputs, state.limits)
-    answers = await answered(request, served.worker.predict(inputs, body.options))
+    asked = await asyncio.to_thread(served.worker.predict, inputs, body.options)
+    answers = await answered(request, asked)
     return {"answers": [answer_record(answer) for answer in answers]}
 
 
@@ -94,12 +96,13 @@ async def stream(request: Request, name: str, body: StreamBody) -> StreamingResp
     given = await asyncio.to_thread(read_input, served, body.input, state.limits)
     served.predictor.chosen(body.options)  # refuses before the stream has begun
 
-    def write(send: Any) -> None:
+    def write(send: Any) -> Iterator[None]:
         for piece in served.predictor.stream(given, **body.options):
             send({"piece": piece})
+            yield
         send({"done": True})
 
-    return event_stream(served.worker, write)
+    return event_stream(served.worker, write, inputs=[given], options=body.options)
 
 
 @router.post("/{name}/looks")
@@ -109,7 +112,7 @@ async def look(request: Request, name: str, body: LookBody) -> dict[str, Any]:
     served = state.models[name]
     check_options(body.options)
     given = await asyncio.to_thread(read_input, served, body.input, state.limits)
-    return await answered(request, served.worker.run(lambda: _look(state, served, given, body)))
+    return await answered(request, served.worker.run(lambda: _look(state, served, given, body), [given], body.options))
 
 
 @router.post("/{name}/maps", response_class=StreamingResponse, responses=EVENTS)

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import FileResponse, HTMLResponse, JSONResponse, PlainTextResponse, Response
 
 from saccade.serving.http.docs import docs_page
-from saccade.serving.http.metrics import Sample, render
+from saccade.serving.http.metrics import Sample, counter, gauge, histogram, render
 from saccade.serving.http.refusals import Refused
 from saccade.serving.state import State, state_of
 
@@ -95,17 +95,22 @@ def _listed() -> dict[str, Any]:
 
 
 def _model_samples(state: State) -> list[Sample]:
-    models = [({"model": name}, served.worker) for name, served in state.models.items()]
+    workers = [({"model": name}, served.worker) for name, served in state.models.items()]
+    lanes = [(labels | {"lane": lane.name}, lane) for labels, worker in workers for lane in worker.lanes.values()]
     return [
-        ("saccade_batches_total", "counter", "Times that a model was asked.", [(n, w.batches) for n, w in models]),
-        ("saccade_inputs_total", "counter", "Inputs that a model answered.", [(n, w.answered) for n, w in models]),
-        (
-            "saccade_busy_seconds_total",
-            "counter",
-            "Time that a model computed.",
-            [(n, w.busy_seconds) for n, w in models],
+        counter("saccade_batches_total", "Times that a model was asked.", [(n, w.batches) for n, w in workers]),
+        counter("saccade_inputs_total", "Inputs that a model answered.", [(n, w.answered) for n, w in workers]),
+        counter(
+            "saccade_tokens_total", "Tokens read and written; its rate is tokens/s.", [(n, x.tokens) for n, x in lanes]
         ),
-        ("saccade_queue", "gauge", "Requests that wait for a model.", [(n, w.waiting) for n, w in models]),
-        ("saccade_looks", "gauge", "Looks that are kept.", [({}, len(state.looks))]),
-        ("saccade_look_bytes", "gauge", "Memory of the looks that are kept.", [({}, state.looks.nbytes)]),
+        counter("saccade_busy_seconds_total", "Time that a model computed.", [(n, w.busy_seconds) for n, w in workers]),
+        gauge("saccade_queue", "Requests that wait for a model.", [(n, w.waiting) for n, w in workers]),
+        histogram(
+            "saccade_queue_seconds", "How long requests waited for a model.", [(n, x.queue_seconds) for n, x in lanes]
+        ),
+        histogram(
+            "saccade_compute_seconds", "How long a model computed for them.", [(n, x.compute_seconds) for n, x in lanes]
+        ),
+        gauge("saccade_looks", "Looks that are kept.", [({}, len(state.looks))]),
+        gauge("saccade_look_bytes", "Memory of the looks that are kept.", [({}, state.looks.nbytes)]),
     ]

@@ -1,0 +1,139 @@
+"""How long a one-sentence request takes while another client does its worst.
+
+    python benchmarks/fairness.py runs/demo
+
+Starts ``saccade serve`` on a free port of this machine, asks it for one sentence a hundred times with nobody else
+there, then again while another client (another address, in a process of low priority) asks for as much as it may, in
+one way after another. The aim: the 99th percentile stays within ten times what it is alone, or within one second.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from multiprocessing.synchronize import Event
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from saccade.data.grammar import generate
+
+SENTENCES = [example.source_text for example in generate(400, 7, "test")]
+LONG = " ".join(SENTENCES)
+MODEL = "/api/models/model"
+#: What the other client sends from each of its connections, again and again: address and body.
+WORST: dict[str, tuple[str, dict[str, Any]]] = {
+    "128 texts of 16,000 characters, beam 32": (
+        f"{MODEL}/predict",
+        {"inputs": [LONG[:16_000]] * 128, "options": {"beam": 32}},
+    ),
+    "as much as is taken, beam 32": (f"{MODEL}/predict", {"inputs": SENTENCES[:128], "options": {"beam": 32}}),
+    "one long text, beam 16": (f"{MODEL}/predict", {"inputs": [LONG[:10_000]], "options": {"beam": 16}}),
+    "quick texts, beam 16": (f"{MODEL}/predict", {"inputs": SENTENCES[:3], "options": {"beam": 16}}),
+    "quick texts, the same options": (f"{MODEL}/predict", {"inputs": SENTENCES[:8]}),
+    "drawn texts": (f"{MODEL}/predict", {"inputs": SENTENCES[:128], "options": {"sample": True, "tries": 16}}),
+    "looks": (f"{MODEL}/looks", {"input": SENTENCES[0]}),
+    "long looks": (f"{MODEL}/looks", {"input": LONG[:4000]}),
+    "streams": (f"{MODEL}/stream", {"input": LONG[:4000]}),
+    "bodies of 4 MB": (f"{MODEL}/predict", {"inputs": ["a" * 20_001] * 190}),
+    "texts to read": (f"{MODEL}/maps", {"text": LONG}),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model", type=Path)
+    parser.add_argument("--connections", type=int, default=64, help="of the other client")
+    parser.add_argument("--requests", type=int, default=100)
+    parser.add_argument("--only", nargs="*", default=list(WORST), choices=list(WORST), metavar="WAY")
+    options = parser.parse_args()
+    command = [sys.executable, "-m", "saccade.cli", "serve", f"model={options.model}", "--port", "0", "--no-browser"]
+    worst = 0.0
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            url = process.stdout.readline().split()[3].rstrip("/")
+            ask(url, 5)
+            alone = percentile(ask(url, options.requests))
+            print(f"{'':<45} {'p99':>8}  what the other client was told")
+            print(f"{'alone':<45} {1000 * alone:>5.0f} ms", flush=True)
+            for way in options.only:
+                taken, statuses = beside(url, *WORST[way], options.connections, options.requests)
+                worst = max(worst, taken)
+                print(f"{way:<45} {1000 * taken:>5.0f} ms  {statuses}", flush=True)
+        finally:
+            process.send_signal(signal.SIGTERM)
+    limit = max(10 * alone, 1.0)
+    print(f"worst {1000 * worst:.0f} ms; aim: at most {1000 * limit:.0f} ms")
+    sys.exit(int(worst > limit))
+
+
+def percentile(times: list[float], share: float = 0.99) -> float:
+    return sorted(times)[max(0, round(share * len(times)) - 1)]
+
+
+def ask(url: str, count: int) -> list[float]:
+    """Seconds of each of so many requests, one after another."""
+    times = []
+    with httpx.Client(base_url=url, timeout=120, trust_env=False) as client:
+        for sentence in itertools.islice(itertools.cycle(SENTENCES), count):
+            began = time.perf_counter()
+            client.post(f"{MODEL}/predict", json={"inputs": [sentence]}).raise_for_status()
+            times.append(time.perf_counter() - began)
+    return times
+
+
+def beside(url: str, path: str, body: dict[str, Any], connections: int, count: int) -> tuple[float, dict[str, int]]:
+    """The 99th percentile while another client asks for this; and the statuses that it got."""
+    context = multiprocessing.get_context("spawn")
+    end, told = context.Event(), context.Queue()
+    other = context.Process(target=attack, args=(url, path, body, connections, end, told))
+    other.start()
+    told.get()  # it has begun
+    taken = percentile(ask(url, count))
+    end.set()
+    statuses = told.get()
+    other.join()
+    return taken, statuses
+
+
+def attack(url: str, path: str, body: dict[str, Any], connections: int, end: Event, told: Any) -> None:
+    os.nice(10)
+    seen: Counter[str] = Counter()
+    started = threading.Barrier(connections + 1)
+
+    def again_and_again() -> None:
+        transport = httpx.HTTPTransport(local_address="127.0.0.2")
+        started.wait()
+        with httpx.Client(base_url=url, transport=transport, timeout=httpx.Timeout(120, read=5)) as client:
+            while not end.is_set():
+                try:
+                    status = client.post(path, json=body).status_code
+                    seen[str(status)] += 1
+                    if status != 200:
+                        end.wait(0.1)
+                except httpx.HTTPError as error:  # it was patient for five seconds, and asks again
+                    seen[type(error).__name__] += 1
+
+    threads = [threading.Thread(target=again_and_again) for _ in range(connections)]
+    for one in threads:
+        one.start()
+    started.wait()
+    end.wait(1.0)
+    told.put("begun")
+    for one in threads:
+        one.join()
+    told.put(dict(seen))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,45 @@
+"""What an answer costs at most, before it is computed: tokens that are read and written, for each text kept in mind."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from saccade.tasks.base.predictor import Predictor
+from saccade.text import Tokenizer
+
+__all__ = ["Cost", "estimate"]
+
+#: What an image counts, in tokens.
+IMAGE = 256
+
+
+class Cost(NamedTuple):
+    """Of one input."""
+
+    tokens: int  # that are read
+    steps: int  # that the network takes one after another
+    total: int  # tokens read and written, times the beam or the tries
+
+
+def estimate(predictor: Predictor, inputs: Sequence[Any], options: dict[str, Any]) -> list[Cost]:
+    """Of each input, if each answer becomes as long as it may."""
+    chosen = predictor.chosen(options).model_dump()
+    rows = chosen.get("tries", 1) if chosen.get("sample") else chosen.get("beam", 1)
+    costs = []
+    for given in inputs:
+        tokens = _tokens(predictor, given)
+        if "max_ratio" in chosen:
+            written = int(chosen["max_ratio"] * tokens) + 20
+        else:
+            written = chosen.get("max_tokens", chosen.get("max_length", 0))
+        costs.append(Cost(tokens, 1 + written, rows * (tokens + written)))
+    return costs
+
+
+def _tokens(predictor: Predictor, given: Any) -> int:
+    if not isinstance(given, str):
+        return IMAGE
+    known = predictor.task.vocabularies()
+    tokenizer = known.get("source") or known.get("tokenizer")
+    return len(tokenizer.encode_ids([given])[0]) if isinstance(tokenizer, Tokenizer) else len(given.split())

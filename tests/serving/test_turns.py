@@ -1,0 +1,242 @@
+"""Turns: nobody waits for what another asks for, and what is computed in parts is what is computed at once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from servers import Runner
+
+from saccade.serving import Limits, Models
+from saccade.serving.asked import client_address
+from saccade.serving.batching import Worker
+from saccade.serving.costs import Cost, estimate
+from saccade.serving.http.metrics import Histogram
+from saccade.serving.http.refusals import Refused
+from saccade.serving.turns import Job, Queue
+from saccade.tasks.base.model_folder import open_model
+from toy_language import toy_pairs
+
+SENTENCES = [source for source, _ in toy_pairs(40, seed=11)]
+
+
+def job(client: str, *totals: int, steps: int = 1) -> Job:
+    return Job(client, [Cost(1, steps, total) for total in totals or (1,)])
+
+
+def served(queue: Queue, count: int, seconds: float = 1.0) -> list[str]:
+    """Who has the next turns, each of so many seconds."""
+    found = []
+    for _ in range(count):
+        first = queue.in_turn()[0]
+        queue.charge(first, seconds)
+        found.append(first.client)
+    return found
+
+
+def test_clients_take_turns_and_so_do_their_requests() -> None:
+    queue = Queue(10)
+    first, second, other = job("a"), job("a"), job("b")
+    for one in (first, second, other):
+        queue.put(one)
+    assert served(queue, 6) == ["a", "b", "a", "b", "a", "b"]
+    assert (first.had, second.had, other.had) == (2, 1, 3)
+
+
+def test_a_newcomer_starts_level_with_who_was_served_last() -> None:
+    queue = Queue(10)
+    for client in "ab":
+        queue.put(job(client))
+    served(queue, 100)
+    queue.put(job("c"))
+    assert served(queue, 4)[0] == "c"  # it does not wait for all that the others have had,
+    assert sorted(served(queue, 30)) == ["a"] * 10 + ["b"] * 10 + ["c"] * 10  # nor do they for it
+    late = job("a")
+    queue.put(late)
+    assert late.had > 20
+
+
+def test_in_a_full_queue_the_client_with_most_requests_loses_its_newest() -> None:
+    queue = Queue(3)
+    many = [job("a") for _ in range(4)]
+    assert [queue.put(one) for one in many[:3]] == [None] * 3
+    assert queue.put(many[3]) is many[3]
+    other = job("b")
+    assert queue.put(other) is many[2]
+    one_more = job("b")
+    assert queue.put(one_more) is one_more  # both have two then: who comes later loses
+    assert queue.in_turn() == [many[0], many[1], other] or queue.in_turn() == [many[0], other, many[1]]
+    assert len(queue) == 3
+
+
+def test_a_job_is_cut_by_cost_number_and_steps() -> None:
+    one = Job("a", [Cost(1, 5, 30), Cost(1, 5, 30), Cost(1, 11, 30)], inputs="xyz")
+    assert [one.next_part(room, 9, 10) for room in (29, 30, 60, 1000)] == [0, 1, 2, 2]
+    assert one.next_part(1000, 1, 10) == 1
+    assert one.next_part(1000, 9, 11) == 3
+    one.answers.append("")
+    assert one.next_part(1000, 9, 11) == 2
+
+
+def test_costs_are_tokens_times_beam(folders: dict[str, Path]) -> None:
+    tiny, writer = open_model(folders["tiny"]), open_model(folders["writer"])
+    text = "the cat sees"
+    tokens = len(tiny.task.vocabularies()["source"].encode_ids([text])[0])  # type: ignore[attr-defined]
+    (cost,) = estimate(tiny, [text], {"beam": 7, "max_ratio": 3.0})
+    assert cost == (tokens, 1 + 3 * tokens + 20, 7 * (4 * tokens + 20))
+    (cost,) = estimate(writer, ["abc"], {"max_tokens": 11, "tries": 5})
+    assert cost == (3, 12, 5 * 14)
+    (cost,) = estimate(open_model(folders["tagger"]), ["a b c"], {})
+    assert (cost.steps, cost.total) == (1, cost.tokens)
+
+
+def test_what_costs_too_much_is_refused_with_the_limit(folders: dict[str, Path], runner: Runner) -> None:
+    models = Models(Limits(cost=10_000))
+    models.add(folders["tiny"])
+    client = runner.start(models).client
+    answer = client.post("/api/models/tiny/predict", json={"inputs": [SENTENCES[0]] * 100, "options": {"beam": 32}})
+    assert answer.status_code == 413
+    assert "token steps (tokens read and written, times the beam or the tries); 10,000 are taken" in answer.text
+
+
+def test_what_is_quick_does_not_wait_for_what_is_long(folders: dict[str, Path]) -> None:
+    worker = Worker(open_model(folders["tiny"]), Limits(quick=1000))
+    hold, begun = threading.Event(), threading.Event()
+    long = worker.run(lambda: (begun.set(), hold.wait()), [SENTENCES[0]] * 20, {"beam": 32})
+    begun.wait()
+    also_long = worker.predict([SENTENCES[0]] * 20, {"beam": 32})
+    assert worker.predict([SENTENCES[0]], {}).result()
+    assert not long.done()
+    assert not also_long.done()
+    assert worker.waiting == 1
+    hold.set()
+    assert len(also_long.result()) == 20
+    worker.close()
+
+
+def test_parts_are_answered_as_the_whole_is(folders: dict[str, Path]) -> None:
+    predictor = open_model(folders["tiny"])
+    expected = [answer.text for answer in predictor.predict(SENTENCES, beam=4)]
+    worker = Worker(predictor, Limits(turn=1e-9))  # one input a turn
+    found = [worker.predict(SENTENCES[start::2], {"beam": 4}) for start in (0, 1)]
+    for start, asked in enumerate(found):
+        assert [answer.text for answer in asked.result()] == expected[start::2]
+    worker.close()
+    assert worker.batches == worker.answered == 40
+
+
+def test_a_request_that_is_cut_leaves_others_their_turns(folders: dict[str, Path]) -> None:
+    """Of two clients with much to do each, neither is done before the other has begun."""
+    predictor = open_model(folders["tiny"])
+    seen: list[str] = []
+    predict = predictor.predict
+
+    def noted(inputs: Any, **options: Any) -> Any:
+        seen.extend(inputs)
+        return predict(inputs, **options)
+
+    predictor.predict = noted  # type: ignore[method-assign]
+    worker = Worker(predictor, Limits(turn=1e-9, quick=1))
+    hold, begun = threading.Event(), threading.Event()
+    worker.run(lambda: (begun.set(), hold.wait()), SENTENCES[:1])
+    begun.wait()
+    asked = []
+    for client, sentence in (("a", SENTENCES[0]), ("b", SENTENCES[1])):
+        client_address.set(client)
+        asked.append(worker.predict([sentence] * 9, {}))
+    client_address.set("")
+    hold.set()
+    for one in asked:
+        one.result()
+    worker.close()
+    assert seen.index(SENTENCES[1]) < 8
+    assert seen[0] == SENTENCES[0]
+    assert seen.count(SENTENCES[0]) == seen.count(SENTENCES[1]) == 9
+
+
+def test_streams_take_turns(folders: dict[str, Path]) -> None:
+    worker = Worker(open_model(folders["tiny"]), Limits(turn=1e-9))
+    seen: list[str] = []
+
+    def writing(name: str) -> Iterator[None]:
+        for _ in range(3):
+            seen.append(name)
+            yield
+
+    hold, begun = threading.Event(), threading.Event()
+    worker.run(lambda: (begun.set(), hold.wait()))
+    begun.wait()
+    asked = []
+    for name in "ab":
+        client_address.set(name)
+        asked.append(worker.run(lambda name=name: writing(name)))  # type: ignore[misc]
+    client_address.set("")
+    hold.set()
+    for one in asked:
+        assert one.result() is None
+    worker.close()
+    assert seen[:2] == ["a", "b"]  # how long a turn is measured decides the rest
+    assert sorted(seen) == ["a"] * 3 + ["b"] * 3
+
+
+def test_who_loses_its_place_to_another_client_is_told(folders: dict[str, Path]) -> None:
+    worker = Worker(open_model(folders["tiny"]), Limits(queue=2))
+    hold, begun = threading.Event(), threading.Event()
+    worker.run(lambda: (begun.set(), hold.wait()))
+    begun.wait()
+    client_address.set("a")
+    many = [worker.predict([SENTENCES[0]], {}) for _ in range(2)]
+    with pytest.raises(Refused, match="2 requests are waiting"):
+        worker.predict([SENTENCES[0]], {})
+    client_address.set("b")
+    other = worker.predict([SENTENCES[1]], {})
+    client_address.set("")
+    with pytest.raises(Refused, match="2 requests are waiting") as told:
+        many[1].result()
+    assert told.value.status == 429
+    hold.set()
+    assert many[0].result()
+    assert other.result()
+    worker.close()
+
+
+def test_one_client_cannot_take_all_places(folders: dict[str, Path], runner: Runner) -> None:
+    """Endless streams of one address; another is answered."""
+    models = Models(Limits(requests=5, address_requests=3))
+    models.add(folders["tiny"])
+    running = runner.start(models)
+    hold = threading.Event()
+    models["tiny"].worker.run(hold.wait)  # so that nothing quick is answered until then
+
+    def asking(source: str) -> tuple[httpx.Client, httpx.HTTPTransport]:
+        transport = httpx.HTTPTransport(local_address=source)
+        return httpx.Client(base_url=running.url, transport=transport, timeout=60), transport
+
+    greedy, _ = asking("127.0.0.2")
+    body = {"input": SENTENCES[0], "options": {}}
+    streams = [greedy.stream("POST", "/api/models/tiny/stream", json=body) for _ in range(4)]
+    opened = [one.__enter__() for one in streams]
+    assert [one.status_code for one in opened] == [200, 200, 200, 429]
+    other, _ = asking("127.0.0.3")
+    assert other.get("/api/models").status_code == 200
+    hold.set()
+    for one in streams:
+        one.__exit__(None, None, None)
+    greedy.close()
+    other.close()
+
+
+def test_durations_are_counted_by_classes() -> None:
+    histogram = Histogram()
+    for seconds in (0.004, 0.005, 0.3, 100.0):
+        histogram.add(seconds)
+    values = {(suffix, labels.get("le")): value for suffix, labels, value in histogram.values({})}
+    assert values["_bucket", "0.005"] == 2
+    assert values["_bucket", "0.5"] == 3
+    assert values["_bucket", "60"] == 3
+    assert values["_bucket", "+Inf"] == values["_count", None] == 4
+    assert values["_sum", None] == pytest.approx(100.309)
