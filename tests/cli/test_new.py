@@ -84,7 +84,7 @@ def test_what_is_no_data_is_refused(capsys: Capture, tmp_path: Path) -> None:
     source, target = two_files(tmp_path)
     recipe = tmp_path / "recipe.toml"
     for files, parts in (
-        ([source, target, target], ["3 were given"]),
+        ([source, target, target], ["3 files were given"]),
         ([source, tmp_path / "none.fr"], ["There is no file", "none.fr"]),
         ([tmp_path / "none.tsv"], ["There is no file", "none.tsv"]),
         ([source], ["a.en", ".tsv, .csv or .jsonl"]),
@@ -102,3 +102,20 @@ def test_a_recipe_that_cannot_be_written_is_one_sentence(capsys: Capture, tmp_pa
     assert code == 2
     assert "cannot be written" in err
     assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("name", "part"), [("test.txt", "test_file"), ("b.txt", "test_file"), ("x-dev.txt", "validation_file")]
+)
+def test_a_second_file_is_the_test_unless_its_name_says_validation(
+    capsys: Capture, tmp_path: Path, name: str, part: str
+) -> None:
+    """A test that decides which model is best is no test."""
+    lines = [f"{'ab'[n % 2]} text number {n}" for n in range(40)]
+    train, other = write_lines(tmp_path / "train.txt", lines), write_lines(tmp_path / name, lines[:4])
+    out = succeed(capsys, "new", train, other, "--task", "classification", "-o", tmp_path / "recipe.toml")
+    data = tomllib.loads((tmp_path / "recipe.toml").read_text())["data"]
+    assert [key for key, value in data.items() if value == str(other)] == [part]
+    words = " ".join(out.split())
+    assert f"Test, scored once at the end: {other if part == 'test_file' else 'none'}." in words
+    assert ("best: 10 % of the training data." in words) == (part == "test_file")

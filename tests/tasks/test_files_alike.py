@@ -209,3 +209,17 @@ def test_every_task_finds_the_encoding_of_its_file_and_says_it(tmp_path: Path, n
     path.write_bytes(ENCODINGS["utf-8"]("".join(f"{line}\n" for line in lines)) + b"caf\xe9\n")
     with pytest.raises(FileError, match=rf"line {len(lines) + 1}: byte 4 of the line \(0xe9\) is not UTF-8"):
         task.read(data, 1)
+
+
+@pytest.mark.parametrize("name", [name for name in TASKS if name != "autoencoder"])  # which takes one file
+def test_of_two_files_the_second_is_the_test(tmp_path: Path, name: str) -> None:
+    suffix = ".npz" if name in ("images", "captions") else ".tsv"
+    for second, part in (("test", "test_"), ("other", "test_"), ("val", "validation_"), ("ud-dev", "validation_")):
+        files = [tmp_path / f"{stem}{suffix}" for stem in ("train", second)]
+        for file in files:
+            file.write_text("a\tb\n")
+        table = TASKS[name].task.data_table(files, None)
+        assert {key.removesuffix(next(iter(table))): file for key, file in table.items()} == {
+            "": str(files[0]),
+            part: str(files[1]),
+        }

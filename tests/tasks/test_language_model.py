@@ -112,7 +112,7 @@ def test_a_data_table_that_cannot_be_meant(table: dict[str, Any], said: str) -> 
 
 def test_files_of_the_command_line(tmp_path: Path) -> None:
     a, b, table = (tmp_path / name for name in ("a.txt", "b.txt", "t.csv"))
-    assert LanguageModel.data_table([a, b], None) == {"text": str(a), "validation_text": str(b)}
+    assert LanguageModel.data_table([a, b], None) == {"text": str(a), "test_text": str(b)}
     assert LanguageModel.data_table([table], "body") == {"table": str(table), "column": "body"}
     with pytest.raises(OptionError, match="--columns goes with"):
         LanguageModel.data_table([a], "body")

@@ -64,7 +64,24 @@ def train(
             raise OptionError("Give the folder of the run with -o; it is made if it is not there.")
         table = data_table(task_named(task).task, source, target, data, columns)
         chosen, folder = _recipe_of(task, table, output, override or (), init), output
+        _say_parts(chosen)
     run_session(chosen, folder, resolve_device(device), init)
+
+
+def _say_parts(recipe: Recipe) -> None:
+    """What each file is for, where several were given: that the second is the test is our choice."""
+    data = recipe.settings["data"].model_dump(exclude_none=True)
+    validation, test = (
+        " and ".join(str(value) for key, value in data.items() if key.startswith(prefix))
+        for prefix in ("validation_", "test_")
+    )
+    if validation or test:
+        share = f"{100 * data.get('validation', 0):g} % of the training data"
+        console().print(
+            f"Validation, which decides which model is best: {validation or share}. "
+            f"Test, scored once at the end: {test or 'none'}.",
+            markup=False,
+        )
 
 
 def _recipe_of(task: str, table: dict[str, Any], folder: Path, overrides: Sequence[str], init: Path | None) -> Recipe:
@@ -162,6 +179,7 @@ def new(
     if output.exists() and not force:
         raise FileError(f"{output} is there already; choose another name with -o, or pass --force.")
     recipe = read_tables(fitted_tables(task, task_named(task).task.data_table(files, columns)), "the data")
+    _say_parts(recipe)
     minutes = measured_minutes(recipe, console().print, resolve_device("auto"))
     text = commented(recipe, [f"Fitted to {' and '.join(str(file) for file in files)}.", f"About {minutes} here."])
     try:

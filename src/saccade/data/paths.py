@@ -4,16 +4,30 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from saccade.errors import FileError
 
-__all__ = ["column", "resolve_path"]
+__all__ = ["column", "part_prefixes", "resolve_path"]
+
+_VALIDATION = re.compile(r"(?i)(?<![a-z])(dev|val|valid|validation)(?![a-z])")
 
 
 def column(name: str) -> str | int:
     """A column by its name, or by its number counted from 0."""
     return int(name) if name.isdecimal() else name
+
+
+def part_prefixes(files: Sequence[Path]) -> tuple[str, ...]:
+    """What files are for, as prefixes of keys in ``[data]``: training, validation, test.
+
+    Of two, the second is the test, so that validation is cut from training and the test is not seen before the end;
+    unless its name says that it is for validation.
+    """
+    if len(files) == 2 and not _VALIDATION.search(files[1].name):
+        return ("", "test_")
+    return ("", "validation_", "test_")[: len(files)]
 
 
 def resolve_path(given: str) -> Path:

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from saccade.data import overlap, split
 from saccade.data.labels import Labelled, LabelReport, note_unseen
-from saccade.data.paths import resolve_path
+from saccade.data.paths import part_prefixes, resolve_path
 from saccade.errors import OptionError
 from saccade.models import Config
 from saccade.tasks.base.task import Splits
@@ -53,7 +53,7 @@ def file_table(files: Sequence[Path], columns: str | None, names: tuple[str, str
     are the two of these names, with a comma between."""
     if not 1 <= len(files) <= 3:
         raise OptionError(f"Give a file to train on, then one for validation, one for test; {len(files)} were given.")
-    table = dict(zip(("file", "validation_file", "test_file"), map(str, files), strict=False))
+    table = {f"{part}file": str(file) for part, file in zip(part_prefixes(files), files, strict=True)}
     if columns is not None:
         given = [column.strip() for column in columns.split(",")]
         if len(given) != 2 or not all(given):

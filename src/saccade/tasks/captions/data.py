@@ -12,7 +12,7 @@ from saccade.data.captions import describe_captions, read_captions
 from saccade.data.digits import Captioned, captioned_digits, read_digits
 from saccade.data.images import describe_shape
 from saccade.data.lines import choose_encoding
-from saccade.data.paths import column, resolve_path
+from saccade.data.paths import column, part_prefixes, resolve_path
 from saccade.data.split import overlap, split
 from saccade.errors import FileError, OptionError
 from saccade.models import Config
@@ -66,7 +66,7 @@ def data_table(files: Sequence[Path], columns: str | None) -> dict[str, Any]:
     scored."""
     if not 1 <= len(files) <= 3:
         raise OptionError(f"Give one to three tables of images and texts, or .npz files; {len(files)} were given.")
-    table = dict(zip(("table", "validation_table", "test_table"), map(str, files), strict=False))
+    table = {f"{part}table": str(file) for part, file in zip(part_prefixes(files), files, strict=True)}
     if columns is None:
         return table
     names = [name.strip() for name in columns.split(",")]

@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 
 from saccade.data.digits import read_digits
 from saccade.data.images import LabelledImage, describe_images, one_shape, read_images
-from saccade.data.paths import resolve_path
+from saccade.data.paths import part_prefixes, resolve_path
 from saccade.data.split import overlap, split
 from saccade.errors import FileError, OptionError
 from saccade.models import Config
@@ -66,8 +66,7 @@ def data_table(files: Sequence[Path], columns: str | None) -> dict[str, Any]:
         raise OptionError("--columns is for tables; images have none.")
     have_labels = bool(files) and (files[0].is_dir() or files[0].suffix.lower() == ".npz")
     whats = ("images",) if have_labels else ("images", "labels")
-    keys = [f"{part}{what}" for part in ("", "validation_", "test_") for what in whats]
-    if not files or len(files) % len(whats) or len(files) > len(keys):
+    if not files or len(files) % len(whats) or len(files) > 3 * len(whats):
         for file in files:
             if not file.exists():
                 raise FileError(f"There is no file or folder {file}.")
@@ -75,7 +74,8 @@ def data_table(files: Sequence[Path], columns: str | None) -> dict[str, Any]:
             f"Give folders, .npz files, or idx images each followed by its labels, for training, validation and test; "
             f"{len(files)} files were given."
         )
-    return dict(zip(keys, map(str, files), strict=False))
+    keys = [f"{part}{what}" for part in part_prefixes(files[:: len(whats)]) for what in whats]
+    return dict(zip(keys, map(str, files), strict=True))
 
 
 def read_splits(data: ImageData, seed: int) -> Splits[LabelledImage]:

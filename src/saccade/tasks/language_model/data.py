@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from saccade.data.documents import Document, Unit, document_rows, read_documents, read_text_column, split_end
 from saccade.data.lines import choose_encoding
-from saccade.data.paths import column, resolve_path
+from saccade.data.paths import column, part_prefixes, resolve_path
 from saccade.errors import OptionError
 from saccade.models import Config
 from saccade.tasks.base.task import Splits
@@ -67,8 +67,8 @@ def text_table(files: Sequence[Path], columns: str | None) -> dict[str, Any]:
     keys = ["table" if file.suffix.lower() in TABLES else "text" for file in files]
     if columns is not None and "table" not in keys:
         raise OptionError("--columns goes with a .tsv, .csv or .jsonl file.")
-    parts = ("", "validation_", "test_")
-    found = {f"{part}{key}": str(file) for part, key, file in zip(parts, keys, files, strict=False)}
+    parts = part_prefixes(files)
+    found = {f"{part}{key}": str(file) for part, key, file in zip(parts, keys, files, strict=True)}
     return found | ({"column": columns} if columns is not None else {})
 
 

@@ -20,8 +20,9 @@ from saccade.data import (
     split,
 )
 from saccade.data.grammar import generate
+from saccade.data.labelled import TABLES
 from saccade.data.lines import read_lines
-from saccade.data.paths import column, resolve_path
+from saccade.data.paths import column, part_prefixes, resolve_path
 from saccade.errors import FileError, OptionError
 from saccade.lens.links import GoldLinks, read_pharaoh
 from saccade.models import Config
@@ -83,11 +84,13 @@ class TranslationData(Config):
 
 
 def data_table(files: Sequence[Path], columns: str | None) -> dict[str, str]:
-    """The ``[data]`` table of two files of parallel lines, or of one table."""
-    if len(files) > 2 or not files:
-        raise OptionError(f"Give one table or two parallel files; {len(files)} were given.")
-    if len(files) == 1:
-        return {"table": str(files[0]), **_column_keys(columns)}
+    """The ``[data]`` table of two files of parallel lines, or of one to three tables."""
+    tables = all(file.suffix.lower() in TABLES for file in files)
+    if not files or len(files) > (3 if tables else 2):
+        raise OptionError(f"Give two parallel files, or one to three tables; {len(files)} files were given.")
+    if len(files) == 1 or tables:
+        found = {f"{part}table": str(file) for part, file in zip(part_prefixes(files), files, strict=True)}
+        return found | _column_keys(columns)
     if columns is not None:
         raise OptionError("--columns goes with --data, one table of both sides.")
     return {"source": str(files[0]), "target": str(files[1])}
