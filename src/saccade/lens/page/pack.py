@@ -17,11 +17,14 @@ import base64
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 from numpy.typing import NDArray
 
+from saccade.attention.watching.overview import Progress
 from saccade.errors import TooLargeError
 
 __all__ = ["STEPS", "Matrix", "Pack", "Stored", "pack"]
@@ -31,12 +34,15 @@ Array = NDArray[np.float64]
 #: From the finest; no step at all is float32.
 STEPS: tuple[float | None, ...] = (None, 1e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2)
 
-_TRIED = 3  # matrices that are looked at to tell how much all would take
-_HOPE = 1.03  # what is too large by so little fits when it is deflated more tightly
-_FIRST_GRAIN = 0.01
-_GRAINS = (1 / 1.6, 1.0, 1.6)  # of the matrix before
+_HOPE = 1.03  # what is too large by so little may fit when it is deflated more tightly
+_TRIED = 6  # matrices that are looked at to tell how much all would take
+_GRAINS = [0.01 * 1.6**power for power in range(-12, 13)]
+_FIRST_GRAIN = _GRAINS.index(0.01)
+_GRAIN_ROWS = 64  # rows that a grain is chosen by
 _ESCAPE = 255
 _LOWEST_POWER = -40  # of 2: what is foretold below is 0 at any step
+#: The powers of 2 from the lowest to 2^1, and after them 0, for what is lower.
+_POWERS = np.append(np.exp2(np.arange(_LOWEST_POWER, 2, dtype=np.float64)), 0.0)
 _LOG2_E, _LN_2 = 1.4426950408889634, 0.6931471805599453
 _TERMS = 11  # of the exponential series: enough for 1e-15 within ±ln(2)/2
 
@@ -70,17 +76,16 @@ class Pack:
         return [base64.b64encode(stored.content).decode("ascii") for stored in self.matrices]
 
 
-def pack(matrices: Sequence[Matrix], limit: int) -> Pack:
+def pack(matrices: Sequence[Matrix], limit: int, progress: Progress | None = None) -> Pack:
     """The matrices at the finest step at which their base64 takes no more than ``limit`` characters."""
     tried = matrices[:: max(1, len(matrices) // _TRIED)]
     for step in STEPS:
-        if _num_characters(_store(tried, step)) * len(matrices) > limit * _HOPE * len(tried):
+        if _fitting(_store(tried, step), limit * len(tried) // len(matrices)) is None:
             continue
-        stored = _store(matrices, step)
-        if _num_characters(stored) > limit:
-            stored = [_tighter(one) for one in stored]
-        if _num_characters(stored) <= limit:
+        stored = _fitting(_store(matrices, step, progress), limit)
+        if stored is not None:
             return Pack(step, stored)
+        progress = None  # another try would start from 0 again
     count = sum(matrix.weights.size for matrix in matrices)
     raise TooLargeError(
         f"The page would hold {count:,} weights, which do not fit into {limit:,} bytes even when rounded to "
@@ -92,22 +97,30 @@ def _num_characters(stored: Sequence[Stored]) -> int:
     return sum(-(-len(one.content) // 3) * 4 for one in stored)
 
 
-def _store(matrices: Sequence[Matrix], step: float | None) -> list[Stored]:
-    if step is None:
-        return [Stored(_deflate(_planes(matrix.weights))) for matrix in matrices]
+def _fitting(stored: list[Stored], limit: int) -> list[Stored] | None:
+    """What fits as it is, or when it is deflated more tightly, which takes ten times as long."""
+    if limit < _num_characters(stored) <= limit * _HOPE:
+        stored = [_tighter(one) for one in stored]
+    return stored if _num_characters(stored) <= limit else None
+
+
+def _store(matrices: Sequence[Matrix], step: float | None, progress: Progress | None = None) -> list[Stored]:
     stored = []
     grain = _FIRST_GRAIN
     for matrix in matrices:
-        codes = np.floor(matrix.weights.astype(np.float64) * _per_step(step) + 0.5)
-        best = Stored(_deflate(_whole_numbers(codes)))
-        if matrix.factors is not None:
-            left, right = _balanced(*matrix.factors)
-            allowed = matrix.weights > 0
-            others = [_foretold(codes, allowed, left, right, grain * by, step) for by in _GRAINS]
-            shortest = min(others, key=lambda one: len(one.content))
-            grain = shortest.grain
-            best = min(best, shortest, key=lambda one: len(one.content))
-        stored.append(best)
+        if step is None:
+            stored.append(Stored(_deflate(_planes(matrix.weights))))
+        else:
+            codes = np.floor(matrix.weights.astype(np.float64) * _per_step(step) + 0.5)
+            best = Stored(_deflate(_whole_numbers(codes)))
+            if matrix.factors is not None:
+                left, right = _balanced(*matrix.factors)
+                grain = _best_grain(codes, matrix.weights > 0, left, right, grain, step)
+                foretold = _foretold(codes, matrix.weights > 0, left, right, _GRAINS[grain], step)
+                best = min(best, foretold, key=lambda one: len(one.content))
+            stored.append(best)
+        if progress is not None:
+            progress(len(stored) / len(matrices))
     return stored
 
 
@@ -128,19 +141,51 @@ def _balanced(queries: Array, keys: Array) -> tuple[Float[np.ndarray, "R Q"], Fl
     return (left_basis @ (turn[:, :rank] * root)).T, (right_basis @ (turn_back[:rank].T * root)).T
 
 
+def _best_grain(
+    codes: Array, allowed: Bool[np.ndarray, "Q K"], left: Array, right: Array, start: int, step: float
+) -> int:
+    """Which grain takes the fewest bytes, told from some of the rows; the search starts at that of the matrix before."""
+    apart = max(1, len(codes) // _GRAIN_ROWS)
+
+    @cache
+    def size(grain: int) -> int:
+        some = _Foretelling.of(codes[::apart], allowed[::apart], left[:, ::apart], right, _GRAINS[grain], step)
+        parts = (*some.factors, some.wrong_by)
+        of_rows, of_keys, wrong_by = (len(_deflate(_whole_numbers(part))) for part in parts)
+        return apart * (of_rows + wrong_by) + of_keys
+
+    while (best := min((start, max(0, start - 1), min(start + 1, len(_GRAINS) - 1)), key=size)) != start:
+        start = best
+    return start
+
+
+class _Foretelling(NamedTuple):
+    """The factors in multiples of a grain, and what the numbers foretold from them are wrong by."""
+
+    factors: tuple[Array, Array]
+    offsets: Float[np.ndarray, " Q"]
+    wrong_by: Array
+
+    @classmethod
+    def of(
+        cls, codes: Array, allowed: Bool[np.ndarray, "Q K"], left: Array, right: Array, grain: float, step: float
+    ) -> _Foretelling:
+        left, right = np.rint(left / grain), np.rint(right / grain)
+        used = (left != 0).any(axis=1) & (right != 0).any(axis=1)
+        left, right = left[used], right[used]
+        scores = left.T @ right * (grain * grain)  # whole numbers first: their product is exact in any order
+        offsets = _offsets(scores, allowed)
+        scores += offsets.astype(np.float64)[:, None]
+        expected = np.floor(exponential(scores) * _per_step(step) + 0.5)
+        return cls((left, right), offsets, codes - np.where(allowed, expected, 0))
+
+
 def _foretold(
     codes: Array, allowed: Bool[np.ndarray, "Q K"], left: Array, right: Array, grain: float, step: float
 ) -> Stored:
-    """The factors in multiples of the grain, and what the numbers foretold from them are wrong by."""
-    left, right = np.rint(left / grain), np.rint(right / grain)
-    used = (left != 0).any(axis=1) & (right != 0).any(axis=1)
-    left, right = left[used], right[used]
-    scores = left.T @ right * (grain * grain)  # whole numbers first: their product is exact in any order
-    offsets = _offsets(scores, allowed)
-    expected = exponential(scores + offsets.astype(np.float64)[:, None])
-    expected = np.where(allowed, np.floor(expected * _per_step(step) + 0.5), 0)
+    (left, right), offsets, wrong_by = _Foretelling.of(codes, allowed, left, right, grain, step)
     content = offsets.tobytes() + np.packbits(allowed).tobytes()
-    content += _whole_numbers(np.concatenate([left.ravel(), right.ravel(), (codes - expected).ravel()]))
+    content += _whole_numbers(np.concatenate([left.ravel(), right.ravel(), wrong_by.ravel()]))
     return Stored(_deflate(content), rank=len(left), grain=grain)
 
 
@@ -159,8 +204,11 @@ def exponential(x: Array) -> Array:
     rest = x - power * _LN_2
     series = np.ones_like(x)
     for term in range(_TERMS, 0, -1):
-        series = series * rest / term + 1
-    return np.where(power < _LOWEST_POWER, 0, np.ldexp(series, np.clip(power, _LOWEST_POWER, 1).astype(int)))
+        series *= rest
+        series /= term
+        series += 1
+    series *= _POWERS[np.clip(power - _LOWEST_POWER, -1, 1 - _LOWEST_POWER).astype(np.intp)]
+    return series
 
 
 def _whole_numbers(numbers: Array) -> bytes:
@@ -177,11 +225,13 @@ def _planes(numbers: Float[np.ndarray, "*shape"] | Int[np.ndarray, "*shape"]) ->
     return np.ascontiguousarray(little).view(np.uint8).reshape(-1, numbers.itemsize).T.tobytes()
 
 
-def _deflate(content: bytes, level: int = 6) -> bytes:
-    packer = zlib.compressobj(level, wbits=-zlib.MAX_WBITS)
+def _deflate(content: bytes) -> bytes:
+    """Nothing but runs of one byte repeats in numbers like these; to look for more is slow, and often even longer."""
+    packer = zlib.compressobj(wbits=-zlib.MAX_WBITS, memLevel=9, strategy=zlib.Z_RLE)
     return packer.compress(content) + packer.flush()
 
 
 def _tighter(stored: Stored) -> Stored:
-    """The same with the most that deflate can do: 3 % less for ten times the time, so only where that decides."""
-    return replace(stored, content=_deflate(zlib.decompress(stored.content, wbits=-zlib.MAX_WBITS), level=9))
+    packer = zlib.compressobj(level=9, wbits=-zlib.MAX_WBITS, memLevel=9)
+    content = packer.compress(zlib.decompress(stored.content, wbits=-zlib.MAX_WBITS)) + packer.flush()
+    return min(stored, replace(stored, content=content), key=lambda one: len(one.content))
