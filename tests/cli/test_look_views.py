@@ -37,7 +37,10 @@ def test_what_a_word_looks_at(capsys: Capture, tmp_path: Path, tiny_run: Path) -
     lines = succeed(capsys, "look", tiny_run, TEXT, "--word", "cat", "--html", page).splitlines()
     assert lines[1] == "cat in encoder.0.self, mean of 2 heads"
     assert [line.split()[0] for line in lines[3:11]] == ["the", "black", "cat", "eats", "the", "fish", ".", "</s>"]
-    assert "poisson" in page.read_text(encoding="utf-8")
+    written = page.read_text(encoding="utf-8")
+    assert "poisson" in written
+    assert '"opens":{"attention":0,"head":"mean","row":2,"column":null,' in written  # on the same as the terminal
+    assert '"view":"arcs"}' in written
     other = succeed(capsys, "look", tiny_run, TEXT, "--word", "chat", "--layer", "decoder.0.cross", "--head", "max")
     assert other.splitlines()[1] == "chat in decoder.0.cross, max of 2 heads"
 

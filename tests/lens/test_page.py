@@ -95,6 +95,46 @@ def test_a_hostile_title_is_text() -> None:
     assert "<title>&lt;/title&gt;&lt;script&gt;alert(1)&lt;/script&gt;⟨U+202E⟩</title>" in document
 
 
+def test_what_a_page_opens_on() -> None:
+    tokens, words = ["un", "do", "it", "now"], [0, 0, 1, 2]
+    seen = view(looked_at(4, 4, layers=2).traces, tokens, words=words)
+    opens = content_of(seen.html())["opens"]
+    assert opens == {"attention": 0, "head": None, "row": None, "column": None, "words": False, "view": "map"}
+    options: dict[str, Any] = {"name": "encoder.1.self", "row": "undo", "column": 3, "kind": "arcs"}
+    opens = content_of(seen.html(head=1, **options))["opens"]
+    assert opens == {"attention": 1, "head": 1, "row": 0, "column": 3, "words": False, "view": "arcs"}
+    assert content_of(seen.html(row="it", column=2, words=True))["opens"]["row"] == 1
+    framed = seen.page(title="A <b>", head="max", **options)
+    assert framed._repr_html_().startswith('<iframe title="A &lt;b&gt;"')
+    assert "&quot;head&quot;:&quot;max&quot;" in framed
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "said"),
+    [
+        ({"row": 4}, OptionError, "There is no token 4; there are 4, counted from 0"),
+        ({"row": 4, "words": True}, ShapeError, "There is no word 4; there are 4"),
+        ({"column": "blue"}, OptionError, "There is no word 'blue' among: 0 1 2 3"),
+        ({"head": 2}, OptionError, "Head 2 of encoder.0.self is not on the page; it holds 0, 1"),
+        ({"head": "sum"}, OptionError, "mean or max"),
+        ({"name": "encoder.1.self"}, UnknownNameError, "attention on the page"),
+        ({"kind": "grid"}, UnknownNameError, "heatmap"),
+        ({"rows": 3}, OptionError, r"A page: got an unexpected keyword argument 'rows'"),
+    ],
+)
+def test_a_page_cannot_open_on_what_is_not_there(options: Any, kind: type[Exception], said: str) -> None:
+    with pytest.raises(kind, match=said):
+        looked_at(4, 4).html(**options)
+
+
+def test_progress_goes_from_nothing_to_everything() -> None:
+    told: list[float] = []
+    looked_at(7, 7, heads=3, layers=2).html(progress=told.append)
+    assert told == sorted(told)
+    assert 0 < told[0] < 0.5
+    assert told[-1] == 1
+
+
 def test_small_pages_keep_float32() -> None:
     seen = looked_at(5, 7, heads=3)
     document = page_of(seen, title="A")

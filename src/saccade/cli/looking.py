@@ -91,7 +91,11 @@ def show_view(view: View, wanted: Wanted, layer: str, answer: str | None = None)
     if wanted.html is not None:
         names = None if wanted.layer is None else [name]
         heads = [wanted.head] if isinstance(wanted.head, int) and wanted.layer is not None else None
-        _wrote(view.save(wanted.html, names=names, heads=heads))
+        opens: dict[str, Any] = {"name": name, "head": wanted.head, "words": wanted.words}
+        opens |= {"kind": "arcs" if wanted.view == "arcs" else "heatmap", "row": None if wanted.word is None else row}
+        with progress(f"writing {wanted.html.name}", _STEPS) as bar:
+            view.save(wanted.html, names=names, heads=heads, progress=lambda done: bar(round(done * _STEPS)), **opens)
+        _wrote(wanted.html)
     if wanted.numbers is not None:
         _wrote(view.save_numbers(wanted.numbers, name, wanted.head, wanted.rows, wanted.columns))
 

@@ -63,6 +63,13 @@ class DifferenceView:
     column_pairs: list[tuple[int, int]]
 
 
+class Frame(str):
+    """HTML that a notebook shows."""
+
+    def _repr_html_(self) -> str:
+        return self
+
+
 @dataclass(frozen=True, repr=False)
 class View:
     """Attention with its tokens. Rows are queries, columns are keys, both counted from 0."""
@@ -270,22 +277,32 @@ class View:
             raise UnknownNameError("kind of view in the terminal", kind, TERMINAL)
         return TERMINAL[kind](self, **_fitting(f"A {kind} in the terminal", TERMINAL[kind], options))
 
-    def html(self, *, title: str = "Attention", **options: Any) -> str:
+    def html(self, **options: Any) -> str:
         """One page that holds everything it needs: it opens from disk, without a network.
 
-        Options are those of ``saccade.lens.page.page_of``: ``names`` and ``heads`` choose a part.
+        Options are those of ``saccade.lens.page.page_of``: its ``title``; ``names`` and ``heads`` choose a part;
+        ``name``, ``head``, ``row``, ``column``, ``words`` and ``kind`` what it opens on.
         """
         from saccade.lens.page import page_of
 
-        return page_of(self, title=title, **options)
+        return page_of(self, **_fitting("A page", page_of, options))
+
+    def page(self, **options: Any) -> Frame:
+        """The same page for a notebook, in a frame; a view that is shown by itself is the page without options."""
+        from saccade.lens.page import fragment_of, page_of
+
+        return Frame(fragment_of(self, **_fitting("A page", page_of, options)))
 
     def save(self, path: Path | str, kind: str = "heatmap", **options: Any) -> Path:
-        """Write the interactive page as ``.html``, or a figure of this kind as ``.png``, ``.svg`` or ``.pdf``."""
+        """Write a figure of this kind as ``.png``, ``.svg`` or ``.pdf``, or the interactive page as ``.html``.
+
+        A page opens on its heat map or its arcs; every kind has its own options, and so has the page (``html``).
+        """
         from saccade.lens.figures.canvas import save
 
         path = Path(path)
         if path.suffix.lower() in (".html", ".htm"):
-            return write_file(path, self.html(**options).encode(), "page")
+            return write_file(path, self.html(kind=kind, **options).encode(), "page")
         return save(self.figure(kind, **options), path)
 
     def _repr_html_(self) -> str:

@@ -14,20 +14,20 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
 from string import Template
-from typing import TYPE_CHECKING, Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
 
 from saccade.attention import Trace
+from saccade.attention.watching.overview import Progress
 from saccade.errors import OptionError, ShapeError, TooLargeError, UnknownNameError
 from saccade.lens.axis import Axis, looks_elsewhere
+from saccade.lens.causal import find_places
 from saccade.lens.colours import ramp, theme
 from saccade.lens.page.pack import Matrix, Pack, pack
+from saccade.lens.view import Head, View, share
 from saccade.lens.words import visible, visible_text
-
-if TYPE_CHECKING:
-    from saccade.lens.view import Head, View
 
 __all__ = ["LIMIT", "MOST_WEIGHTS", "fragment_of", "page_of"]
 
@@ -40,47 +40,86 @@ MOST_WEIGHTS = 1 << 26
 
 #: In the order in which they are read; together they are one module.
 SCRIPTS = ("weights.js", "state.js", "map.js", "arcs.js", "heads.js", "page.js")
+#: What the page shows in its middle: the same names as of figures.
+PageKind = Literal["heatmap", "arcs"]
 _HEIGHT = 760  # of the frame in a notebook, in pixels
 
 
 def page_of(
     view: View,
     *,
-    title: str,
+    title: str = "Attention",
     names: Sequence[str] | None = None,
     heads: Sequence[int] | None = None,
+    name: str | None = None,
     head: Head | None = None,
+    row: int | str | None = None,
+    column: int | str | None = None,
     words: bool = False,
+    kind: PageKind = "heatmap",
+    progress: Progress | None = None,
 ) -> str:
     """The whole document, for a file that opens from disk. ``names`` and ``heads`` choose a part of the view.
 
-    It opens on ``head``, or on the first there is, with words in the place of tokens if asked for.
+    It opens on the attention ``name`` and this ``head``, on a query (``row``) and a key (``column``) that are given by
+    position or as a word, as a heat map or as arcs. With ``words``, tokens are merged into words, and positions count
+    words. What is not chosen is the first there is, and the strongest link. ``progress`` is told the share done.
     """
     chosen = _chosen(view, names, heads)
+    name = name or next(iter(chosen))
+    if name not in chosen:
+        raise UnknownNameError("attention on the page", name, chosen)
+    if kind not in get_args(PageKind):
+        raise UnknownNameError("view of the page", kind, get_args(PageKind))
+    if isinstance(head, int) and head not in chosen[name]:
+        raise OptionError(f"Head {head} of {name} is not on the page; it holds {', '.join(map(str, chosen[name]))}.")
+    if head is not None:
+        view.one_row(name, 0, head)  # refuses any other word than mean and max
+    opens = {
+        "attention": list(chosen).index(name),
+        "head": head,
+        "row": _position(view.rows[name], row, words),
+        "column": _position(view.columns[name], column, words),
+        "words": words,
+        "view": "map" if kind == "heatmap" else kind,
+    }
     count = sum(len(numbers) * _size(view.traces[name]) for name, numbers in chosen.items())
     if count > MOST_WEIGHTS:
         raise TooLargeError(
             f"A page of {count:,} weights would be too large; the limit is {MOST_WEIGHTS:,}. Choose attentions by "
             "names= and heads by heads=, or look at their overview()."
         )
-    content, matrices = _content(view, chosen, title)
+    parts = [progress and share(progress, part, 2) for part in range(2)]
+    content, matrices = _content(view, chosen, title, parts[0])
     num_heads = sum(map(len, chosen.values()))
     limit = LIMIT * max(1.0, num_heads / _HEADS_WITHIN_LIMIT, count / _WEIGHTS_WITHIN_LIMIT)
     overhead = len(_document(title, content, []).encode()) + 100 * len(matrices)
-    packed = pack(matrices, int(limit) - overhead)
-    content["opens"] = {"head": head, "words": words}
+    packed = pack(matrices, int(limit) - overhead, parts[1])
+    content["opens"] = opens
     content["step"] = packed.step
     content["stored"] = _index(packed)
     return _document(title, content, packed.texts)
 
 
-def fragment_of(view: View, *, title: str = "Attention") -> str:
+def fragment_of(view: View, **options: Any) -> str:
     """The page in a frame of its own, for a notebook: its scripts reach nothing outside of it."""
     return (
-        f'<iframe title="{html.escape(visible_text(title))}" sandbox="allow-scripts" '
-        f'srcdoc="{html.escape(page_of(view, title=title))}" '
+        f'<iframe title="{html.escape(visible_text(options.get("title", "Attention")))}" sandbox="allow-scripts" '
+        f'srcdoc="{html.escape(page_of(view, **options))}" '
         f'style="width: 100%; height: {_HEIGHT}px; border: 0"></iframe>'
     )
+
+
+def _position(axis: Axis, given: int | str | None, words: bool) -> int | None:
+    """Where a token stands among the tokens, or a word among the words."""
+    if given is None:
+        return None
+    if isinstance(given, int) and words:
+        if not 0 <= given < axis.num_words:
+            raise ShapeError(f"There is no word {given}; there are {axis.num_words}, counted from 0.")
+        return given
+    place = find_places(axis, given)[0]
+    return axis.words[place] if words else place
 
 
 def _size(trace: Trace) -> int:
@@ -105,7 +144,9 @@ def _chosen(view: View, names: Sequence[str] | None, heads: Sequence[int] | None
     return chosen
 
 
-def _content(view: View, chosen: Mapping[str, Sequence[int]], title: str) -> tuple[dict[str, Any], list[Matrix]]:
+def _content(
+    view: View, chosen: Mapping[str, Sequence[int]], title: str, progress: Progress | None
+) -> tuple[dict[str, Any], list[Matrix]]:
     """What the page is told in words and numbers, and the matrices that its heads and rollouts point to."""
     axes: list[Axis] = []
     matrices: list[Matrix] = []
@@ -133,6 +174,8 @@ def _content(view: View, chosen: Mapping[str, Sequence[int]], title: str) -> tup
             }
         )
         matrices += [_matrix(view, name, head) for head in numbers]
+        if progress is not None:
+            progress(len(attentions) / len(chosen))
     rollouts = []
     for stack, names in view.stacks.items():
         if len(names) > 1 and all(len(chosen.get(name, ())) == view.heads(name) for name in names):

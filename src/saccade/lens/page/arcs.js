@@ -1,4 +1,5 @@
-// The arcs of one word: a line to each word that it looks at, a colour a head.
+// Arcs: a line from each word to the words that it looks at, a colour a head. All are faint until one word is pointed at
+// or chosen; then its own are bright.
 
 const linesCanvas = document.getElementById("lines");
 const fromList = document.getElementById("from");
@@ -13,11 +14,13 @@ const HEAD_COLOURS = {
 const AROUND = 20; // words shown before and after the chosen one
 const MOST_LINKED = 41;
 const SMALLEST_LINK = 0.01;
+const SMALLEST_FAINT_LINK = 0.05;
 const SQUARE = 11;
 const WIDE = 560; // pixels: where there is room for the squares
 
 let arcRows = []; // {number, matrix} of each head that is drawn
 let arcColumns = []; // the columns that are listed
+let pointedAt = null; // {side: "from" or "to", place}: a row, or a place in the list of columns
 
 function headColour(number) {
   const colours = HEAD_COLOURS[state.theme];
@@ -54,8 +57,10 @@ function showLegend(attention) {
   legend.replaceChildren(chip("all heads", "mean", null), ...each);
 }
 
-function strongestOver(column) {
-  return Math.max(...arcRows.map(({ matrix }) => matrix.values[state.row * matrix.columns + column]));
+/** The strongest link to a column, of the chosen row; where none is chosen, of all that are listed. */
+function strongestOver(column, rows) {
+  const from = state.isChosen ? [state.row] : rows;
+  return Math.max(...arcRows.flatMap(({ matrix }) => from.map((row) => matrix.values[row * matrix.columns + column])));
 }
 
 /** The words around the chosen one, and those that it looks at; of few words all. */
@@ -67,18 +72,20 @@ function listWords() {
   arcColumns = every(labels.columns.length);
   const isCut = arcColumns.length > MOST_LINKED;
   if (isCut) {
-    const linked = arcColumns.filter((column) => strongestOver(column) >= SMALLEST_LINK);
-    linked.sort((one, other) => strongestOver(other) - strongestOver(one));
+    const strength = arcColumns.map((column) => strongestOver(column, rows));
+    const linked = arcColumns.filter((column) => strength[column] >= SMALLEST_LINK);
+    linked.sort((one, other) => strength[other] - strength[one]);
     arcColumns = linked.slice(0, MOST_LINKED).sort((one, other) => one - other);
   }
   const hasSquares = linesCanvas.parentElement.clientWidth >= WIDE;
   linesCanvas.parentElement.style.setProperty("--squares", `${hasSquares ? arcRows.length * (SQUARE + 2) + 8 : 0}px`);
+  pointedAt = null;
   const hadFocus = fromList.contains(document.activeElement);
   fromList.replaceChildren(...rows.map((row) => fromItem(row, labels.rows[row])));
   toList.replaceChildren(...arcColumns.map((column) => toItem(labels.columns[column], isCut ? column : null)));
   document.getElementById("arcs-note").textContent =
-    `Lines are links of ${SMALLEST_LINK} and more.` +
-    (hasSquares ? " Squares beside a word are its weights, one for each head." : "") +
+    `Point at a word to see its links: those of ${SMALLEST_LINK} and more; faint ones are of ${SMALLEST_FAINT_LINK} and more.` +
+    (hasSquares ? " Squares beside a word are the weights of its link, one for each head." : "") +
     (isCut ? ` Of ${labels.columns.length}, the ${arcColumns.length} that get most are listed, with their positions.` : "");
   if (hadFocus) fromList.querySelector('[aria-pressed="true"]').focus();
   drawArcs();
@@ -112,6 +119,14 @@ function toItem(label, position) {
   return item;
 }
 
+/** The middle of the inner edge of each item of a list: a button or a word. */
+function ends(list, frame, edge) {
+  return [...list.children].map((item) => {
+    const box = (item.querySelector("button") ?? item).getBoundingClientRect();
+    return { x: box[edge] - frame.left + (edge === "right" ? 4 : -4), y: (box.top + box.bottom) / 2 - frame.top };
+  });
+}
+
 function drawArcs() {
   const frame = linesCanvas.parentElement.getBoundingClientRect();
   const density = devicePixelRatio || 1;
@@ -119,31 +134,54 @@ function drawArcs() {
   linesCanvas.height = Math.round(frame.height * density);
   const context = linesCanvas.getContext("2d");
   context.setTransform(density, 0, 0, density, 0, 0);
-  const chosen = fromList.querySelector('[aria-pressed="true"]').getBoundingClientRect();
-  const start = { x: chosen.right - frame.left + 4, y: (chosen.top + chosen.bottom) / 2 - frame.top };
-  const hasSquares = frame.width >= WIDE;
-  const squares = toList.getBoundingClientRect().right - frame.left + 8;
-  [...toList.children].forEach((item, place) => {
-    const box = item.getBoundingClientRect();
-    const end = { x: box.left - frame.left - 4, y: (box.top + box.bottom) / 2 - frame.top };
-    arcRows.forEach(({ number, matrix }, order) => {
-      const weight = Math.min(1, matrix.values[state.row * matrix.columns + arcColumns[place]]);
-      context.strokeStyle = context.fillStyle = headColour(number);
-      if (weight >= SMALLEST_LINK) drawLink(context, start, end, weight);
-      if (hasSquares) drawSquare(context, squares + order * (SQUARE + 2), end.y, weight);
-    });
-  });
-  context.globalAlpha = 1;
+  const rows = [...fromList.querySelectorAll("button")].map((button) => Number(button.dataset.row));
+  const [starts, stops] = [ends(fromList, frame, "right"), ends(toList, frame, "left")];
+  const bright = brightLinks();
+  const isFocused = bright !== null;
+  for (const isBright of isFocused ? [false, true] : [false]) {
+    const least = isBright ? SMALLEST_LINK : SMALLEST_FAINT_LINK;
+    for (const { number, matrix } of arcRows) {
+      context.strokeStyle = headColour(number);
+      rows.forEach((row, from) => {
+        arcColumns.forEach((column, to) => {
+          const weight = Math.min(1, matrix.values[row * matrix.columns + column]);
+          if (weight < least || (isFocused && bright(row, to)) !== isBright) return;
+          context.globalAlpha = isBright ? 0.25 + 0.75 * weight : (isFocused ? 0.12 : 0.4) * weight;
+          context.lineWidth = 1 + 3 * weight;
+          drawLink(context, starts[from], stops[to]);
+        });
+      });
+    }
+  }
+  if (frame.width >= WIDE) drawSquares(context, stops, toList.getBoundingClientRect().right - frame.left + 8);
 }
 
-function drawLink(context, start, end, weight) {
+/** Which links are bright: those of the word that is pointed at, else of the chosen one; null if there is neither. */
+function brightLinks() {
+  if (pointedAt?.side === "to") return (row, to) => to === pointedAt.place;
+  const row = pointedAt?.place ?? (state.isChosen ? state.row : null);
+  return row === null ? null : (other) => other === row;
+}
+
+function drawLink(context, start, end) {
   const bend = (end.x - start.x) / 2;
-  context.globalAlpha = 0.25 + 0.75 * weight;
-  context.lineWidth = 1 + 3 * weight;
   context.beginPath();
   context.moveTo(start.x, start.y);
   context.bezierCurveTo(start.x + bend, start.y, end.x - bend, end.y, end.x, end.y);
   context.stroke();
+}
+
+/** The weights of the row that is pointed at, or of the chosen one, beside each word. */
+function drawSquares(context, stops, left) {
+  const row = pointedAt?.side === "from" ? pointedAt.place : state.row;
+  arcRows.forEach(({ number, matrix }, order) => {
+    context.strokeStyle = context.fillStyle = headColour(number);
+    stops.forEach(({ y }, to) => {
+      const weight = Math.min(1, matrix.values[row * matrix.columns + arcColumns[to]]);
+      drawSquare(context, left + order * (SQUARE + 2), y, weight);
+    });
+  });
+  context.globalAlpha = 1;
 }
 
 function drawSquare(context, x, y, weight) {
@@ -154,6 +192,24 @@ function drawSquare(context, x, y, weight) {
   context.strokeRect(x + 0.5, y - SQUARE / 2 + 0.5, SQUARE - 1, SQUARE - 1);
 }
 
+/** Brightens what is pointed at; null goes back to what was chosen. */
+async function pointAt(next) {
+  if (next?.side === pointedAt?.side && next?.place === pointedAt?.place) return;
+  pointedAt = next;
+  drawArcs();
+  const matrix = await weightsOf(currentAttention(), state.head, state.words);
+  if (pointedAt === next) readOut(matrix, next?.side === "from" ? next.place : state.row);
+}
+
+fromList.addEventListener("pointerover", (event) => {
+  const button = event.target.closest("li")?.querySelector("button");
+  if (button) pointAt({ side: "from", place: Number(button.dataset.row) });
+});
+toList.addEventListener("pointerover", (event) => {
+  const place = [...toList.children].indexOf(event.target.closest("li"));
+  if (place >= 0) pointAt({ side: "to", place });
+});
+for (const list of [fromList, toList]) list.addEventListener("pointerleave", () => pointAt(null));
 fromList.addEventListener("click", (event) => {
   const button = event.target.closest("button");
   if (button) change({ row: Number(button.dataset.row) });

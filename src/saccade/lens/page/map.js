@@ -301,10 +301,11 @@ document.getElementById("smaller").addEventListener("click", () => zoomBy(1 / 1.
 document.getElementById("larger").addEventListener("click", () => zoomBy(1.5));
 document.getElementById("fit").addEventListener("click", () => change({ zoom: state.zoom === "fit" ? "auto" : "fit" }));
 
-/** The place of the strongest link. */
-function strongest({ values, columns }) {
-  let best = 0;
-  for (let place = 1; place < values.length; place += 1) if (values[place] > values[best]) best = place;
+/** The place of the strongest link, of all or of one row. */
+function strongest({ values, columns }, row) {
+  const [first, end] = row === null ? [0, values.length] : [row * columns, (row + 1) * columns];
+  let best = first;
+  for (let place = first + 1; place < end; place += 1) if (values[place] > values[best]) best = place;
   return { row: Math.floor(best / columns), column: best % columns };
 }
 

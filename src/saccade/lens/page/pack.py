@@ -144,7 +144,7 @@ def _balanced(queries: Array, keys: Array) -> tuple[Float[np.ndarray, "R Q"], Fl
 def _best_grain(
     codes: Array, allowed: Bool[np.ndarray, "Q K"], left: Array, right: Array, start: int, step: float
 ) -> int:
-    """Which grain takes the fewest bytes, told from some of the rows; the search starts at that of the matrix before."""
+    """Which grain takes the fewest bytes, told from some of the rows; ``start`` is that of the matrix before."""
     apart = max(1, len(codes) // _GRAIN_ROWS)
 
     @cache

@@ -63,10 +63,9 @@ function small(text) {
 }
 
 /** One weight in words: of the map the cell that was pointed at, of the arcs the strongest link. */
-function readOut(matrix) {
+function readOut(matrix, row = state.row) {
   const labels = currentLabels();
-  const { row } = state;
-  const column = state.view === "arcs" ? strongestColumns(matrix)[0] : state.column;
+  const column = state.view === "arcs" ? strongestColumns(matrix, row)[0] : state.column;
   const number = document.createElement("b");
   number.textContent = shown(matrix.values[row * matrix.columns + column]);
   const isGold = goldLinks().some((link) => link[0] === column && link[1] === row);
@@ -76,9 +75,9 @@ function readOut(matrix) {
   );
 }
 
-/** The columns of the row, the strongest first. */
-function strongestColumns(matrix) {
-  const row = matrix.values.subarray(state.row * matrix.columns, (state.row + 1) * matrix.columns);
+/** The columns of a row, the strongest first. */
+function strongestColumns(matrix, number) {
+  const row = matrix.values.subarray(number * matrix.columns, (number + 1) * matrix.columns);
   return Array.from(row.keys()).sort((one, other) => row[other] - row[one] || one - other);
 }
 
@@ -88,7 +87,7 @@ function showRow(matrix) {
   const row = matrix.values.subarray(state.row * matrix.columns, (state.row + 1) * matrix.columns);
   byId("row-title").replaceChildren("«", word(labels.rows[state.row]), `» looks at, in ${currentAttention().name}, ${headName(state.head)}`);
   byId("top").replaceChildren(
-    ...strongestColumns(matrix).slice(0, TOP_LINKS).map((column) => {
+    ...strongestColumns(matrix, state.row).slice(0, TOP_LINKS).map((column) => {
       const item = document.createElement("li");
       item.style.setProperty("--weight", Math.min(1, row[column]));
       const number = document.createElement("span");
@@ -163,7 +162,9 @@ byId("attention").addEventListener("change", (event) => change({ attention: Numb
 byId("head").addEventListener("change", ({ target }) => {
   change({ head: HEADS_TOGETHER.includes(target.value) ? target.value : Number(target.value) });
 });
-byId("words").addEventListener("change", (event) => change({ words: event.target.checked, row: 0, column: 0 }));
+byId("words").addEventListener("change", (event) => {
+  change({ words: event.target.checked, row: 0, column: 0, isChosen: false });
+});
 byId("stretch").addEventListener("change", (event) => change({ stretch: event.target.checked }));
 byId("gold").addEventListener("change", (event) => change({ gold: event.target.checked }));
 for (const choice of document.getElementsByName("view")) {
@@ -183,7 +184,12 @@ buildGrid();
 buildTable();
 const address = readAddress();
 change(address);
-if (!("row" in address)) change(strongest(await weightsOf(currentAttention(), state.head, state.words)));
+if (!state.isChosen || content.opens.column === null) {
+  const matrix = await weightsOf(currentAttention(), state.head, state.words);
+  const best = strongest(matrix, state.isChosen ? state.row : null);
+  if (!state.isChosen) change({ ...best, isChosen: false });
+  else if (!("column" in address)) change({ column: best.column });
+}
 await show(new Set(["theme", "view"]));
 listeners.push(show);
 document.documentElement.dataset.ready = "yes";

@@ -3,11 +3,12 @@
 const HEADS_TOGETHER = ["mean", "max", "rollout"];
 
 const state = {
-  attention: 0,
-  head: content.opens.head ?? content.attentions[0].heads[0].number,
-  view: "map",
-  row: 0,
-  column: 0,
+  attention: content.opens.attention,
+  head: content.opens.head ?? content.attentions[content.opens.attention].heads[0].number,
+  view: content.opens.view,
+  row: content.opens.row ?? 0,
+  column: content.opens.column ?? 0,
+  isChosen: content.opens.row !== null, // whether someone chose the row
   words: content.opens.words,
   gold: true,
   stretch: false, // whether the strongest weight of a matrix has the ink, not weight 1
@@ -39,7 +40,7 @@ function limit(value, count) {
 /** Changes some of the state, puts right what no longer fits together, and tells everyone. */
 function change(parts) {
   const before = { ...state };
-  Object.assign(state, parts);
+  Object.assign(state, { isChosen: state.isChosen || "row" in parts, ...parts });
   const attention = currentAttention();
   const isHead = attention.heads.some((one) => one.number === state.head);
   if (!isHead && (!HEADS_TOGETHER.includes(state.head) || (state.head === "rollout" && !rolloutOf(attention)))) {
@@ -58,9 +59,8 @@ function writeAddress() {
     attention: currentAttention().name,
     head: state.head,
     view: state.view,
-    row: state.row,
-    column: state.column,
   });
+  if (state.isChosen) for (const key of ["row", "column"]) parts.set(key, state[key]);
   if (state.words !== content.opens.words) parts.set("words", state.words ? "yes" : "no");
   if (!state.gold) parts.set("gold", "no");
   if (state.stretch) parts.set("stretch", "yes");
