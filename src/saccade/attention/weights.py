@@ -40,6 +40,8 @@ class Weights:
     decides: ClassVar[bool] = False
     #: True where scores may be so large that a picture in float32 would lose them.
     needs_double: ClassVar[bool] = False
+    #: True where the scores are weights that someone else computed.
+    is_given: ClassVar[bool] = False
 
     def statistic(self, scores: Float[Tensor, "B H Q K"]) -> Shaped[Tensor, "B H Q 1"]:
         """What ``apply`` must know of each whole row."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from saccade.attention import Trace
 from saccade.errors import ShapeError
 
 __all__ = ["Axis", "choose_axes"]
@@ -66,14 +67,14 @@ class Axis:
         return self.joined if words else self.tokens
 
 
-def choose_axes(name: str, shape: tuple[int, int], target: Axis | None, source: Axis | None) -> tuple[Axis, Axis]:
-    """The tokens of an attention's rows and columns: by its name where it tells, else those whose number fits."""
-    num_rows, num_columns = shape
+def choose_axes(name: str, trace: Trace, target: Axis | None, source: Axis | None) -> tuple[Axis, Axis]:
+    """The tokens of an attention's rows and columns: by where its keys came from or its name, else by their number."""
+    num_rows, num_columns = trace.shape[2:]
     if target is None:
         positions = Axis.positions(num_rows)
         return positions, positions if num_columns == num_rows else Axis.positions(num_columns)
-    for rows, columns in _possible(name, target, source):
-        if (len(rows), len(columns)) == shape:
+    for rows, columns in _possible(name, trace, target, source):
+        if (len(rows), len(columns)) == (num_rows, num_columns):
             return rows, columns
     given = f"{len(target)} tokens" + ("" if source is None else f" and {len(source)} source tokens")
     hint = " Pass source_tokens for what its columns are." if source is None and num_rows == len(target) else ""
@@ -88,16 +89,18 @@ def looks_elsewhere(name: str) -> bool:
     return any(part in name.lower() for part in _CROSS)
 
 
-def _possible(name: str, target: Axis, source: Axis | None) -> list[tuple[Axis, Axis]]:
+def _possible(name: str, trace: Trace, target: Axis, source: Axis | None) -> list[tuple[Axis, Axis]]:
+    is_across = trace.place is not None and trace.place.source == "cross"
     if source is None:
-        return [(target, target)]
-    if looks_elsewhere(name):
+        return [] if is_across else [(target, target)]
+    if is_across or (trace.place is None and looks_elsewhere(name)):
         return [(target, source)]
+    across = [(target, source)] if trace.place is None or trace.place.source == "unknown" else []
     if "decoder" in name.lower():
-        return [(target, target), (target, source)]
+        return [(target, target), *across]
     if "encoder" in name.lower():
         return [(source, source)]
-    return [(target, target), (source, source), (target, source)]
+    return [(target, target), (source, source), *across]
 
 
 def _join(pieces: Sequence[str]) -> str:

@@ -45,6 +45,7 @@ class Given(NamedTuple):
 class _AsTheyAre(Weights):
     """The scores are the weights."""
 
+    is_given = True
     merges = True
     shifts = False
 

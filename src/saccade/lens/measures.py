@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from saccade.attention import Trace
@@ -48,16 +48,27 @@ def rollout(layers: Sequence[Float[Tensor, "N N"]]) -> Float[Tensor, "N N"]:
     return flow.to(layers[0].dtype)
 
 
-def entropy(trace: Trace, *, batch: int = 0, progress: Progress | None = None) -> Float[Tensor, " H"]:
+def entropy(
+    trace: Trace, *, batch: int = 0, padding: Bool[Tensor, " Q"] | None = None, progress: Progress | None = None
+) -> Float[Tensor, " H"]:
     """The entropy of each head in bits, the mean over its rows: 0 looks at one key, log₂ K at all alike.
 
-    Rows that may attend to nothing have none and do not count.
+    Rows that may attend to nothing have none and do not count, nor do those that are ``padding``.
     """
-    return _mean_over_rows(trace, batch, lambda weights, _: _total(torch.special.entr(weights)) / math.log(2), progress)
+
+    def bits(weights: Tensor, _: range) -> Tensor:
+        return _total(torch.special.entr(weights)) / math.log(2)
+
+    return _mean_over_rows(trace, batch, bits, padding, progress)
 
 
-def distance(trace: Trace, *, batch: int = 0, progress: Progress | None = None) -> Float[Tensor, " H"]:
-    """How many tokens away each head looks: the mean over its rows of Σ_j weight[i, j] · |i - j|."""
+def distance(
+    trace: Trace, *, batch: int = 0, padding: Bool[Tensor, " Q"] | None = None, progress: Progress | None = None
+) -> Float[Tensor, " H"]:
+    """How many tokens away each head looks: the mean over its rows of Σ_j weight[i, j] · |i - j|.
+
+    Rows that are ``padding`` do not count.
+    """
     _, _, num_rows, num_columns = trace.shape
     if num_rows != num_columns:
         raise ShapeError(
@@ -68,7 +79,7 @@ def distance(trace: Trace, *, batch: int = 0, progress: Progress | None = None) 
         places = torch.arange(num_columns, dtype=weights.dtype, device=weights.device)
         return _total((places[rows.start : rows.stop, None] - places).abs_().mul_(weights))
 
-    return _mean_over_rows(trace, batch, away, progress)
+    return _mean_over_rows(trace, batch, away, padding, progress)
 
 
 def reduce_heads(matrices: Iterator[Tensor], how: Literal["mean", "max"]) -> Tensor:
@@ -88,7 +99,11 @@ def matching(one: Sequence[str], other: Sequence[str]) -> list[tuple[int, int]]:
 
 
 def _mean_over_rows(
-    trace: Trace, batch: int, measure: Callable[[Tensor, range], Tensor], progress: Progress | None
+    trace: Trace,
+    batch: int,
+    measure: Callable[[Tensor, range], Tensor],
+    padding: Bool[Tensor, " Q"] | None,
+    progress: Progress | None,
 ) -> Float[Tensor, " H"]:
     """The mean of a measure of each row, head by head, from blocks of exact weights."""
     _, num_heads, num_rows, num_columns = trace.shape
@@ -106,6 +121,8 @@ def _mean_over_rows(
                     f"Head {head} of {trace.name} has weights that are not finite, so nothing is measured."
                 )
             real = weights.amax(-1) > 0
+            if padding is not None:
+                real &= ~padding[rows.start : rows.stop]
             means[head] += measure(weights, rows)[real].sum().cpu()
             count += int(real.sum())
             if progress is not None:

@@ -15,7 +15,6 @@ from __future__ import annotations
 import html
 import inspect
 import io
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,10 +22,11 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import safetensors.torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from saccade.attention import Link, Overview, Trace, Watch
+from saccade.attention.watching.foreign.steps import Gap
 from saccade.attention.watching.overview import Progress, Reduce
 from saccade.attention.watching.trace import WEIGHTS_LIMIT
 from saccade.attention.watching.watch import SEEN
@@ -36,6 +36,7 @@ from saccade.lens.axis import Axis, choose_axes, looks_elsewhere
 from saccade.lens.files import write_file
 from saccade.lens.given import given_traces
 from saccade.lens.links import WordLink
+from saccade.lens.stacks import find_stacks
 from saccade.lens.words import merge
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ __all__ = ["Axis", "DifferenceView", "Head", "View", "view"]
 
 #: A head by its number, or the mean or maximum over all heads of the attention.
 Head = int | Literal["mean", "max"]
-Kind = Literal["self", "causal", "cross"]
+Kind = Literal["self", "causal", "cross", "unknown"]
 _REDUCTIONS = get_args(Reduce)
 _KIND_ROWS = 8  # rows that are looked at to tell whether an attention is causal
 _NUMBER_SUFFIXES = (".npy", ".safetensors")
@@ -79,6 +80,7 @@ class View:
     columns: Mapping[str, Axis]
     batch: int = 0
     gold: frozenset[WordLink] | None = None  # the true links of words, as (column, row)
+    gaps: tuple[Gap, ...] = ()  # attentions that ran beside these and cannot be shown
     notes: Mapping[str, str] = field(default_factory=dict)  # what must be said of an attention wherever it is shown
 
     @property
@@ -97,10 +99,13 @@ class View:
         return f"{said} ({self.notes[name]})" if name in self.notes else said
 
     def kind(self, name: str) -> Kind:
-        """Of other keys: "cross"; of its own, "causal" if no query has a weight for what follows it, else "self"."""
+        """Of other keys: "cross". Of its own: "causal" if no query has a weight for what follows it, else "self".
+
+        "unknown" where nothing tells whose keys they are.
+        """
         trace = self._trace(name)
         if not self.is_self(name):
-            return "cross"
+            return "unknown" if trace.place is not None and trace.place.source == "unknown" else "cross"
         size = trace.shape[2]
         looked_at = range(0, size - 1, max(1, size // _KIND_ROWS))
         ahead = (trace.row(row, batch=self.batch)[:, row + 1 :].any() for row in looked_at)
@@ -112,24 +117,25 @@ class View:
         return self.rows[name], self.columns[name]
 
     def is_self(self, name: str) -> bool:
-        """Whether its rows and columns are the same sequence."""
+        """Whether its rows and columns are the same sequence: of watched models, by where the keys came from."""
         rows, columns = self.axes(name)
-        return not looks_elsewhere(name) and rows == columns
+        place = self.traces[name].place
+        is_own = not looks_elsewhere(name) if place is None else place.source == "self"
+        return is_own and rows == columns
 
     @property
     def stacks(self) -> dict[str, list[str]]:
         """The self-attentions that follow each other, by their names with * for the layer: ``encoder.*.self``.
 
-        Layers of other lengths are stacks of their own: ``encoder.*.self of 4 tokens``.
+        Layers of other lengths are stacks of their own: ``encoder.*.self of 4 tokens``. A stack in which an attention
+        is missing is not among them (``broken_stacks``). What cross-attentions bring in is in no rollout.
         """
-        found: dict[str, dict[int, list[str]]] = {}
-        for name in filter(self.is_self, self.traces):
-            found.setdefault(re.sub(r"\d+", "*", name), {}).setdefault(len(self.rows[name]), []).append(name)
-        return {
-            stack if len(by_length) == 1 else f"{stack} of {length} tokens": names
-            for stack, by_length in found.items()
-            for length, names in by_length.items()
-        }
+        return find_stacks(self.traces, self.is_self, self.gaps).whole
+
+    @property
+    def broken_stacks(self) -> dict[str, str]:
+        """Why other self-attentions have no rollout, by the names of their stacks."""
+        return find_stacks(self.traces, self.is_self, self.gaps).broken
 
     # --- weights -------------------------------------------------------------------------------------------
 
@@ -215,13 +221,13 @@ class View:
 
     def entropy(self, name: str, progress: Progress | None = None) -> Float[Tensor, " H"]:
         """The entropy of each head in bits, the mean over its rows."""
-        return measures.entropy(self._trace(name), batch=self.batch, progress=progress)
+        return measures.entropy(self._trace(name), batch=self.batch, padding=self._padding(name), progress=progress)
 
     def distance(self, name: str, progress: Progress | None = None) -> Float[Tensor, " H"]:
         """How many tokens away each head looks, the mean over its rows; of self-attentions only."""
         if not self.is_self(name):
             raise OptionError(f"A distance is between tokens of one sequence; {name} looks from one to another.")
-        return measures.distance(self._trace(name), batch=self.batch, progress=progress)
+        return measures.distance(self._trace(name), batch=self.batch, padding=self._padding(name), progress=progress)
 
     def difference(self, other: View, name: str, head: Head = "mean", *, words: bool = False) -> DifferenceView:
         """These weights less those of another input, where the tokens of both are the same; the others are dropped."""
@@ -324,11 +330,27 @@ class View:
         return self.traces[name]
 
     def _stack(self, stack: str | None) -> str:
-        if not self.stacks:
+        whole, broken = find_stacks(self.traces, self.is_self, self.gaps)
+        if broken and (stack in broken or not whole):
+            name = stack if stack in broken else next(iter(broken))
+            raise OptionError(f"There is no rollout of {name}: {broken[name]}.")
+        if not whole:
             raise OptionError("A rollout needs self-attentions; there are none among " + ", ".join(self.names) + ".")
-        if stack is not None and stack not in self.stacks:
-            raise UnknownNameError("stack of self-attentions", stack, self.stacks)
-        return stack or next(iter(self.stacks))
+        if stack is not None and stack not in whole:
+            raise UnknownNameError("stack of self-attentions", stack, whole)
+        return stack or next(iter(whole))
+
+    def _padding(self, name: str) -> Bool[Tensor, " Q"] | None:
+        """Which rows are padding: a self-attention tells, of its own rows and of queries that went through it."""
+        trace = self._trace(name)
+        if self.is_self(name):
+            return trace.padding(self.batch)
+        before = frozenset() if trace.place is None else trace.place.before
+        for label, other in self.traces.items():
+            is_before = other.place is not None and other.place.number in before
+            if is_before and self.is_self(label) and other.shape[2] == trace.shape[2]:
+                return other.padding(self.batch)
+        return None
 
     def _check_head(self, head: Head) -> None:
         if not isinstance(head, int) and head not in _REDUCTIONS:
@@ -402,13 +424,14 @@ def view(
     for name, trace in traces.items():
         if not 0 <= batch < trace.shape[0]:
             raise ShapeError(f"There is no sequence {batch} in {name}; there are {trace.shape[0]}, counted from 0.")
-        axes[name] = choose_axes(name, trace.shape[2:], target, source)
+        axes[name] = choose_axes(name, trace, target, source)
     return View(
         traces,
         {name: rows for name, (rows, _) in axes.items()},
         {name: columns for name, (_, columns) in axes.items()},
         batch,
         None if gold is None else frozenset(gold),
+        tuple(seen.gaps.values()) if isinstance(seen, Watch) else (),
         notes,
     )
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Literal, NamedTuple
 
 import torch
-from jaxtyping import Float, Shaped
+from jaxtyping import Bool, Float, Shaped
 from torch import Tensor
 
 from saccade.attention.equation import Call
@@ -25,6 +25,8 @@ __all__ = ["Link", "Place", "Trace"]
 
 #: The most weights that ``Trace.weights`` forms without being forced (256 MB in float32).
 WEIGHTS_LIMIT = 1 << 26
+#: What is added to a score to say that a key is forbidden is at most this.
+FORBIDDEN = -1e3
 #: The most scores that are held at once while statistics are computed (4 MB in float64).
 STATISTIC_LIMIT = 1 << 19
 #: Columns at a time, where the statistic of a row can be merged from parts.
@@ -153,6 +155,27 @@ class Trace:
 
         return pool(parts, statistic, self.shape[2:], size, reduce, preview, progress)
 
+    @_reading()
+    def padding(self, batch: int = 0) -> Bool[Tensor, " K"]:
+        """The keys that no query may attend to, among the queries that may attend to any: filling, no tokens."""
+        reached = torch.zeros(self.shape[3], dtype=torch.bool, device=self._segments[0].call.query.device)
+        batches, heads = self._select(None, batch)
+        for segment in reversed(self._segments):  # the last rows of a decoder reach every token
+            part = segment.part(self.name, batches, heads)
+            width = part.shape[3]
+            tall = max(1, STATISTIC_LIMIT // max(1, len(heads) * width))
+            for first in range(0, part.shape[2], tall):
+                rows = range(max(0, part.shape[2] - first - tall), part.shape[2] - first)
+                if part.weights.is_given:
+                    allowed = exact_weights(part, segment.statistics(rows, batches, heads), rows, range(width)) > 0
+                else:
+                    added = part.added(rows, range(width), torch.float32)
+                    allowed = reached.new_ones(1, 1, 1, width) if added is None else added > FORBIDDEN
+                reached[:width] |= allowed.expand(-1, -1, -1, width).flatten(0, 2).any(0)
+                if bool(reached.all()):
+                    return ~reached
+        return ~reached
+
     def only_call(self, *, head: int, batch: int) -> Call | None:
         """The call that one head of one sequence was computed by; None where several continue each other."""
         if len(self._segments) > 1:
@@ -247,6 +270,7 @@ class _Segment:
         if call.value is not None:
             tensors["values"] = call.value
         self._versions = {what: (tensor, tensor._version) for what, tensor in tensors.items()}
+        self._digests = {what: _digest(tensor) for what, tensor in tensors.items()}
         self._mask_version = 0 if call.mask is None else call.mask.version()
         self._statistic: Tensor | None = call.statistic
         self._known: Tensor | None = None  # (B, H, Q), True where the statistic has been computed
@@ -264,10 +288,14 @@ class _Segment:
     def use_key(self, key: Float[Tensor, "B G K E"]) -> None:
         """Take the same keys from another memory."""
         self.call = replace(self.call, key=key)
-        self._versions["keys"] = (key, key._version)
+        self._versions["keys"] = (key, key._version)  # the digest of the same numbers is the same
 
     def part(self, name: str, batch: range, heads: range) -> Call:
-        changed = [what for what, (tensor, version) in self._versions.items() if tensor._version != version]
+        changed = [
+            what
+            for what, (tensor, version) in self._versions.items()
+            if tensor._version != version or self._is_rewritten(what, tensor, batch, heads)
+        ]
         if self.call.mask is not None and self.call.mask.version() != self._mask_version:
             changed.append("mask tensor")
         if changed:
@@ -276,6 +304,15 @@ class _Segment:
                 "no longer be computed; read the trace before that, or watch again."
             )
         return self.call.part(batch, heads)
+
+    def _is_rewritten(self, what: str, tensor: Tensor, batch: range, heads: range) -> bool:
+        """Whether the part that is asked for was written to through ``.data``, of which its version does not tell."""
+        group = max(1, self.call.shape[1] // max(1, tensor.shape[1]))
+        cut = (
+            slice(batch.start, batch.stop) if tensor.shape[0] > 1 else slice(None),
+            slice(heads.start // group, (heads.stop - 1) // group + 1) if tensor.shape[1] > 1 else slice(None),
+        )
+        return not torch.equal(_digest(tensor[cut]), self._digests[what][cut])
 
     def statistics(self, rows: range, batch: range, heads: range) -> Shaped[Tensor, "B H Q 1"]:
         """The statistics of these rows, computed now if they are not known yet."""
@@ -358,6 +395,13 @@ def _kept(tensor: Tensor) -> Tensor:
         return tensor
     with torch.inference_mode(False):
         return tensor.clone()
+
+
+def _digest(tensor: Shaped[Tensor, "B H N D"]) -> Shaped[Tensor, "B H N"]:
+    """The sums of the bits of each row: the same for the same numbers."""
+    whole = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[tensor.element_size()]
+    with torch.inference_mode(False), torch.no_grad():
+        return tensor.detach().view(whole).sum(-1, dtype=torch.int64)
 
 
 def _same_memory(a: Tensor, b: Tensor) -> bool:

@@ -22,7 +22,7 @@ import torch
 from saccade.attention import Trace
 from saccade.attention.watching.overview import Progress
 from saccade.errors import OptionError, ShapeError, TooLargeError, UnknownNameError
-from saccade.lens.axis import Axis, looks_elsewhere
+from saccade.lens.axis import Axis
 from saccade.lens.causal import find_places
 from saccade.lens.colours import ramp, theme
 from saccade.lens.page.pack import Matrix, Pack, pack
@@ -153,7 +153,7 @@ def _content(
     attentions = []
     for name, numbers in chosen.items():
         rows, columns = view.rows[name], view.columns[name]
-        crosses = looks_elsewhere(name) or rows != columns
+        crosses = not view.is_self(name)
         entropy, distance = view.entropy(name), None if crosses else view.distance(name)
         attentions.append(
             {

@@ -10,6 +10,7 @@ from torch.nn.attention.bias import CausalBias
 from saccade.attention.equation import Call
 from saccade.attention.masks import Mask, causal, dense
 from saccade.attention.scores import ScaledDot
+from saccade.attention.watching.trace import FORBIDDEN
 from saccade.attention.weights import Softmax
 
 __all__ = ["RoundedSoftmax", "call_of_sdpa", "has_no_numbers", "softmax_of"]
@@ -19,8 +20,6 @@ NO_NUMBERS = "its queries are a nested or meta tensor, or one within torch.func,
 FIVE_DIMENSIONS = "its queries have {} dimensions, which does not tell which one of them counts the heads"
 SUBCLASS = "its {} is a {}, whose numbers only its own class can read"
 
-#: What is added to a score to say that a key is forbidden is at most this.
-FORBIDDEN = -1e3
 #: Beyond this size float32 numbers are 64 and more apart, so that a score beside it is rounded away.
 COARSE = 1e9
 HUGE = 1e12

@@ -240,7 +240,7 @@ class Forwards(threading.local):
             source: Source = "self" if key is query and query is not None else source_of(marks, keys)
             number = lineage.attended(marks, output)
             is_whole = isinstance(call, str) or lineage.has_batch(call.shape[0], call.shape[2])
-            place = Place(source, number, marks or CONSTANT, is_whole)
+            place = Place(source, number, lineage.before(marks), is_whole)
             for outer in self._runs:
                 if outer.way is not Way.CALLS:
                     outer.marks = (outer.marks or CONSTANT) | {number}

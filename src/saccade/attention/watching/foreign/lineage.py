@@ -39,15 +39,6 @@ CONSTANT: Marks = frozenset()
 CUTS = {Tensor.__getitem__, torch.narrow, Tensor.narrow, torch.split, Tensor.split, torch.chunk, Tensor.chunk}
 MOVES = {torch.roll, Tensor.roll, torch.flip, Tensor.flip}
 SOFTMAX = {F.softmax, torch.softmax, Tensor.softmax}
-#: What a softmax may go through before it weighs the values.
-CARRIES_SOFTMAX = {
-    F.dropout, Tensor.to, Tensor.type_as, Tensor.float, Tensor.half, Tensor.contiguous, Tensor.view, Tensor.reshape,
-    Tensor.masked_fill, torch.masked_fill, Tensor.clone, Tensor.expand, Tensor.unsqueeze, Tensor.squeeze,
-    Tensor.transpose, Tensor.permute, Tensor.__getitem__, torch.nan_to_num, Tensor.nan_to_num, Tensor.mul,
-    Tensor.__mul__, torch.mul, Tensor.div, Tensor.__truediv__, Tensor.add, Tensor.__add__, torch.add,
-    Tensor.sub, Tensor.__sub__,
-    Tensor.type, Tensor.flatten, torch.flatten, Tensor.bfloat16, Tensor.double, torch.where, Tensor.where, torch.cat,
-}  # fmt: skip
 PRODUCTS = {
     torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.bmm, Tensor.bmm, torch.einsum, torch.baddbmm, Tensor.baddbmm,
 }  # fmt: skip
@@ -123,6 +114,10 @@ class Lineage:
             self.set(output, (marks or CONSTANT) | {number})
         return number
 
+    def before(self, marks: Marks | None) -> Marks:
+        """The attentions among the marks."""
+        return CONSTANT if marks is None else marks & self._attentions
+
     def has_batch(self, size: int, num_queries: int) -> bool:
         """Whether a batch of this size is that of the inputs: (batch, ...), or (positions, batch, width)."""
         return any(
@@ -150,15 +145,17 @@ class Lineage:
         if function in SOFTMAX and isinstance(output, Tensor) and output.ndim >= 3:
             self._softmaxes[id(output)] = weakref.ref(output)
         elif self._softmaxes and function in PRODUCTS and self._weighs(inputs):
-            found = next(_numbers), marks or CONSTANT
+            found = next(_numbers), self.before(marks)
             self._attentions.add(found[0])
-            marks = found[1] | {found[0]}
-        elif self._softmaxes and function in CARRIES_SOFTMAX and isinstance(output, Tensor):
-            if any(self._is_softmax(part) for part in inputs):
-                self._softmaxes[id(output)] = weakref.ref(output)
+            marks = (marks or CONSTANT) | {found[0]}
+        elif self._softmaxes and isinstance(output, Tensor) and self._carries(inputs, output):
+            self._softmaxes[id(output)] = weakref.ref(output)
         elif marks and (function in MOVES or (function in CUTS and _is_cut(inputs, outputs))):
             for part in outputs:
-                self.set(part, marks | {next(_numbers)})
+                number = next(_numbers)
+                if function in MOVES and not marks.isdisjoint(self._attentions):
+                    self._attentions.add(number)  # what comes after it is not row by row what came before it
+                self.set(part, marks | {number})
             return None
         for part in outputs:
             self.set(part, marks)
@@ -178,6 +175,10 @@ class Lineage:
 
     def _weighs(self, inputs: list[Tensor]) -> bool:
         return any(self._is_softmax(part) for part in inputs) and not all(self._is_softmax(part) for part in inputs)
+
+    def _carries(self, inputs: list[Tensor], output: Tensor) -> bool:
+        """Whether a softmax went through this function, as through dropout, a cast or a mixing of heads."""
+        return output.ndim >= 3 and any(self._is_softmax(part) and part.numel() == output.numel() for part in inputs)
 
     def _is_softmax(self, tensor: Tensor) -> bool:
         known = self._softmaxes.get(id(tensor))

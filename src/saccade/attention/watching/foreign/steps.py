@@ -20,8 +20,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from saccade.attention.equation import Call
-from saccade.attention.watching.foreign.call import FORBIDDEN
-from saccade.attention.watching.trace import Place, Trace, keep
+from saccade.attention.watching.trace import FORBIDDEN, Place, Trace, keep
 
 __all__ = ["Gap", "Step", "Steps", "keep_foreign", "step_between"]
 
@@ -42,6 +41,9 @@ INTERLEAVED = (
 )
 
 TAKEN_BACK = "it looked at tokens that the decoder took back later; watch one forward over the finished output instead"
+
+
+NOT_FOLLOWED = Place("unknown", 0, frozenset(), is_whole=False)
 
 
 class Step(Enum):
@@ -148,6 +150,7 @@ class _Forward(NamedTuple):
     module: nn.Module
     numbers: set[int]
     labels: set[str]
+    read: set[int]  # the numbers of those that computed what it was given
 
 
 class Steps:
@@ -167,6 +170,7 @@ class Steps:
         self._module: nn.Module | None = None
         self._pending: list[Shown] = []
         self._is_open = False  # whether its first calls have been taken in already
+        self._read: set[int] = set()
         self._uses: dict[str, int] = {}  # how many labels of each name are taken
 
     def see(self, number: int, module: nn.Module, shown: Shown) -> None:
@@ -221,6 +225,10 @@ class Steps:
 
     def _make_room(self, module: nn.Module, read: set[int], pending: list[Shown]) -> dict[str, Move]:
         """Drop what a new forward replaces: all that its modules may have shown, unless it goes on from there."""
+        for known in reversed(self._forwards):
+            if not read.isdisjoint(known.numbers):
+                read = read | known.read
+        self._read = read
         names = {shown.name for shown in pending}
         dropped: dict[str, _Last] = {}
         for known in list(self._forwards):
@@ -249,7 +257,7 @@ class Steps:
             known.numbers.add(self._number)
             self._forwards.remove(known)  # the last one is that of the labels to come
         else:
-            known = _Forward(module, {self._number}, set())
+            known = _Forward(module, {self._number}, set(), self._read)
         self._forwards.append(known)
 
     def _take(self, shown: Shown, moves: dict[str, Move], back: int, is_reordered: bool) -> None:
@@ -280,7 +288,7 @@ class Steps:
         elif step is Step.NEW or known is None or (step is Step.AGAIN and back >= known.num_rows):
             self.gaps.pop(label, None)
             self._traces.pop(label, None)  # to stand behind those that ran before it
-            self._traces[label] = Trace(label, shown.kept, shown.place)
+            self._traces[label] = Trace(label, shown.kept, shown.place or NOT_FOLLOWED)
             self._remember(label, shown, shown.kept, 0)
         else:
             self._continue(label, shown, back if step is Step.AGAIN else own_back)

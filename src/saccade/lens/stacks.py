@@ -1,0 +1,87 @@
+"""Which self-attentions follow each other, so that a rollout may multiply them; and which do not, and why.
+
+The names of our own models tell it. Of other models the order is that of the computation: an attention follows
+another if its queries went through that one (``Trace.place``). A rollout leaves nothing out without a word: a stack
+in which an attention is missing has none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+from saccade.attention import Trace
+from saccade.attention.watching.foreign.steps import Gap
+
+__all__ = ["Stacks", "find_stacks"]
+
+
+class Stacks(NamedTuple):
+    """The names of the layers of each stack, the first layer first; and why others have no rollout."""
+
+    whole: dict[str, list[str]]
+    broken: dict[str, str]
+
+
+def find_stacks(traces: Mapping[str, Trace], is_self: Callable[[str], bool], gaps: Iterable[Gap]) -> Stacks:
+    """The stacks by the names of their layers with * for each number, such as ``encoder.*.self``."""
+    chains: list[list[str]] = []
+    for name in filter(is_self, traces):
+        chain = next((chain for chain in reversed(chains) if _follows(chain[-1], name, traces)), None)
+        if chain is None:
+            chains.append([name])
+        else:
+            chain.append(name)
+    found = Stacks({}, {})
+    for chain in chains:
+        stack = " + ".join(dict.fromkeys(map(_pattern, chain)))
+        if sum(_pattern(other[0]) == _pattern(chain[0]) for other in chains) > 1:
+            stack = f"{stack} of {traces[chain[0]].shape[2]} tokens"
+        if stack in found.whole or stack in found.broken:
+            stack = f"{stack}, from {chain[0]}"
+        reason = _missing(chain, traces, gaps)
+        if reason is None:
+            found.whole[stack] = chain
+        else:
+            found.broken[stack] = reason
+    return found
+
+
+def _follows(last: str, name: str, traces: Mapping[str, Trace]) -> bool:
+    """Whether this one's queries are what went through the last one."""
+    before, after = traces[last], traces[name]
+    if (before.shape[0], before.shape[2]) != (after.shape[0], after.shape[2]):
+        return False
+    if before.place is None or after.place is None:
+        return before.place is after.place and _pattern(last) == _pattern(name)
+    return before.place.number in after.place.before
+
+
+def _missing(chain: list[str], traces: Mapping[str, Trace], gaps: Iterable[Gap]) -> str | None:
+    """Why this stack has no rollout: what it would leave out."""
+    places = [traces[name].place for name in chain]
+    last = places[-1]
+    if last is None:
+        return None
+    partial = [name for name, place in zip(chain, places, strict=True) if place is not None and not place.is_whole]
+    if partial:
+        return f"{partial[0]} looks at parts of the input one by one, such as windows, so its rows are not all tokens"
+    members = {place.number for place in places if place is not None}
+    across = {trace.place.number for trace in traces.values() if trace.place and trace.place.source == "cross"}
+    others = [
+        *((name, trace.place, "it is no self-attention of the same tokens") for name, trace in traces.items()),
+        *((gap.name, gap.place, gap.reason) for gap in gaps),
+    ]
+    for name, place, reason in others:
+        if place is None or place.number in members | across:
+            continue
+        if place.number in last.before or not members.isdisjoint(place.before):
+            return f"it would leave out {name}: {reason}"
+    if not last.before <= members | across:
+        return f"{chain[-1]} comes after an attention that is not shown here, or its tokens were moved before it"
+    return None
+
+
+def _pattern(name: str) -> str:
+    return re.sub(r"\d+", "*", re.sub(r"#\d+$", "", name))
