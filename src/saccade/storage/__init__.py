@@ -6,16 +6,19 @@ bit for bit what was saved is never used; a write that fails leaves what was the
 what a crash after each of them leaves, is told in `docs/decisions/storage.md`.
 """
 
-from saccade.storage.manifest import FileEntry
+from saccade.storage.formats import foreign_format
+from saccade.storage.manifest import MANIFEST, FileEntry
 from saccade.storage.reading import JSON, Folder, open_folder, read_bytes, read_json, read_tensors, verify_folder
 from saccade.storage.replacing import recover, remove_folder
 from saccade.storage.writing import Content, json_bytes, write_folder
 
 __all__ = [
     "JSON",
+    "MANIFEST",
     "Content",
     "FileEntry",
     "Folder",
+    "foreign_format",
     "json_bytes",
     "open_folder",
     "read_bytes",

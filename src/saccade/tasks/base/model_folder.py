@@ -16,7 +16,9 @@ from torch import Tensor, nn
 
 from saccade.errors import DamagedError, FileError, OptionError, SaccadeError
 from saccade.storage import (
+    MANIFEST,
     Folder,
+    foreign_format,
     json_bytes,
     open_folder,
     read_bytes,
@@ -150,7 +152,13 @@ def load_weights(model: nn.Module, tensors: Mapping[str, Tensor], where: str) ->
 
 def _model_folder(path: Path) -> Path:
     """The folder itself, or the one that a run keeps its model in; anything else is named for what it is."""
-    if not path.is_dir() or any((path / name).exists() for name in ("manifest.json", "config.json")):
+    is_ours = any((path / name).exists() for name in (MANIFEST, "recipe.toml"))
+    if not is_ours and (other := foreign_format(path)) is not None:
+        raise FileError(
+            f"{path} is {other}; Saccade opens folders that it wrote itself. To look at another model, load it with "
+            "its own library and use saccade.watch."
+        )
+    if not path.is_dir() or any((path / name).exists() for name in (MANIFEST, "config.json")):
         return path
     model = path / "model"
     if not model.is_dir():

@@ -1,0 +1,51 @@
+"""What a folder or file is that others wrote: told by its names and its first bytes, so that an error can say it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+__all__ = ["foreign_format"]
+
+#: By the names of files that only this format has together; * stands for anything.
+_FOLDERS = {
+    "a sentence-transformers folder": ("modules.json", "config_sentence_transformers.json"),
+    "a CTranslate2 folder": ("model.bin", "*vocabulary*"),
+    "a spaCy folder": ("meta.json", "config.cfg"),
+    "a TensorFlow SavedModel": ("saved_model.pb", "variables"),
+    "a fairseq folder": ("*.pt", "dict.*.txt"),
+    "a JoeyNMT folder": ("*.ckpt", "config.yaml"),
+    "a folder of GGUF files": ("*.gguf",),
+    "a folder of ONNX files": ("*.onnx",),
+    "a folder of PyTorch checkpoints": ("*.pt",),
+}
+_FILES = {
+    b"GGUF": "a GGUF file",
+    b"PK\x03\x04": "a zip archive, perhaps a PyTorch checkpoint",
+    b"\x80": "a pickle, perhaps a PyTorch checkpoint",
+}
+_SHORT_NAME = 4  # letters of a name that is written in capitals: BERT, GPT2, VIT
+
+
+def foreign_format(path: Path) -> str | None:
+    """What stands at this path, if it is a model of another program: "a Hugging Face BERT folder"; else None."""
+    if not path.is_dir():
+        try:
+            with path.open("rb") as file:
+                start = file.read(16)
+        except OSError:  # whoever opens it next says why
+            return None
+        if start[8:10] == b'{"':
+            return "a file of tensors (safetensors)"
+        return next((name for first, name in _FILES.items() if start.startswith(first)), None)
+    for name, patterns in _FOLDERS.items():
+        if all(any(path.glob(pattern)) for pattern in patterns):
+            return name
+    try:
+        config = json.loads((path / "config.json").read_bytes())
+        family = config["model_type"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+    if not isinstance(family, str) or not family.isprintable():
+        return None
+    return f"a Hugging Face {family.upper() if len(family) <= _SHORT_NAME else family[:40]} folder"
