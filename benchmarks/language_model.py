@@ -41,9 +41,13 @@ from translation_timing import interleave, median_and_range
 
 from saccade.decoding import Sliding, draws
 from saccade.models import DecoderOnly, TransformerConfig
-from saccade.tasks.language_model.data import TextData
-from saccade.tasks.language_model.task import LanguageModel, LanguageModelText
-from saccade.training.settings import TrainingSettings
+from saccade.tasks.language_model.data import LanguageModelFiles, TextData
+from saccade.tasks.language_model.task import (
+    LanguageModel,
+    LanguageModelState,
+    LanguageModelText,
+    LanguageModelTraining,
+)
 from saccade.training.trainer import Trainer
 
 OURS, STAND_IN, FUSED, HUGGING_FACE = (
@@ -62,11 +66,12 @@ class Data:
 
     def __init__(self, context: int) -> None:
         data = TextData(text=TEXT)
-        splits = LanguageModel.read(data, seed=1)
-        self.task = LanguageModel.prepare({"data": data, "text": LanguageModelText(context=context)}, splits.train)
+        splits = LanguageModelFiles.read(data, seed=1)
+        settings = {"data": data, "text": LanguageModelText(context=context)}
+        self.task = LanguageModel(LanguageModelState.prepare(settings, splits.train), settings)
         self.train, self.validation = self.task.encode(splits.train), self.task.encode(splits.validation)
         self.train_text, self.validation_text = self.train[0].stream.tokens, self.validation[0].stream.tokens
-        self.vocabulary = self.task.tokenizer.vocabulary_size
+        self.vocabulary = self.task.state.tokenizer.vocabulary_size
 
 
 def our_trainer(data: Data, shape: Shape, seed: int, **settings: Any) -> Trainer:
@@ -90,11 +95,11 @@ def our_trainer(data: Data, shape: Shape, seed: int, **settings: Any) -> Trainer
         "weight_decay": shape.weight_decay,
         "beta2": shape.beta2,
         "clip": shape.clip,
-        "label_smoothing": 0.0,
         "seed": seed,
     }
     model = data.task.build("transformer", config)
-    return Trainer(data.task, model, data.train, data.validation, TrainingSettings(**(training | settings)))
+    chosen = {**data.task.settings, "training": LanguageModelTraining(**(training | settings))}
+    return Trainer(LanguageModel(data.task.state, chosen), model, data.train, data.validation)
 
 
 def stand_in(data: Data, shape: Shape, seed: int, fused: bool = False) -> Loop:

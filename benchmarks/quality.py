@@ -33,7 +33,7 @@ import saccade
 from saccade.data.pairs import Pair
 from saccade.lens.figures.canvas import save
 from saccade.tasks.base.model_folder import bundle_recipe
-from saccade.tasks.translation.data import TranslationData, read_given
+from saccade.tasks.translation.data import TranslationData, TranslationFiles
 
 LENGTHS = ((1, 8), (9, 10), (11, 12), (13, 15), (16, 20), (21, 99))  # words of the source
 
@@ -81,7 +81,9 @@ def main() -> None:
 
 def _test_pairs(run: Path) -> list[Pair]:
     data = bundle_recipe(run)["data"]
-    return read_given(TranslationData.read({"source": data["test_source"], "target": data["test_target"]}, str(run)))
+    return TranslationFiles.read_for_scoring(
+        TranslationData.read({"source": data["test_source"], "target": data["test_target"]}, str(run))
+    )
 
 
 def _language(run: Path) -> str:

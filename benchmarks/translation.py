@@ -103,7 +103,7 @@ def measure(options: argparse.Namespace, console: Console) -> dict[str, dict[str
     if why is not None:
         raise SystemExit(f"The other systems cannot express the model in {options.model}: {why}.")
     recipe = read_recipe(options.model / "recipe.toml")
-    splits = recipe.task.read(recipe.settings["data"], recipe.training.seed)
+    splits = recipe.entry.data.read(recipe.settings["data"], recipe.training.seed)
     results = {}
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:

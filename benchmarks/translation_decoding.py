@@ -26,9 +26,10 @@ from translation_timing import Measured, interleave
 import saccade
 from saccade.models import EncoderDecoder
 from saccade.tasks.base.search import SearchOptions, search
+from saccade.tasks.base.text_scores import text_scores
 from saccade.tasks.translation.gold import GoldPair
 from saccade.tasks.translation.predictor import TranslationPredictor
-from saccade.tasks.translation.task import EncodedPair, text_scores
+from saccade.tasks.translation.task import EncodedPair
 from saccade.text import END, PAD, pad
 
 __all__ = ["CTRANSLATE2", "CTRANSLATE2_INT8", "OURS", "PEGASUS", "measure_decoding"]
@@ -69,7 +70,7 @@ def pegasus_decoder(folder: Path, _: str) -> Decode:
 
     logging.set_verbosity_error()
     opened = saccade.open(folder)
-    model = pegasus(cast(EncoderDecoder, opened.model), opened.task.source.vocabulary_size)
+    model = pegasus(cast(EncoderDecoder, opened.model), opened.task.state.source.vocabulary_size)
 
     def decode(sources: Ids, beam: int) -> Ids:
         source, lengths = pad(sources)
@@ -174,7 +175,7 @@ def _systems(
         systems[f"saccade {precision}"] = stack.enter_context(workers)
     model = cast(EncoderDecoder, opened.model)
     try:
-        theirs = pegasus(model, opened.task.source.vocabulary_size)
+        theirs = pegasus(model, opened.task.state.source.vocabulary_size)
         _require_same("transformers", largest_difference(model, theirs, opened.task, pairs), console)
         systems[PEGASUS] = stack.enter_context(_workers(options.workers, "transformers", options.model, "fp32"))
     except ImportError:
@@ -195,7 +196,7 @@ def _ctranslate2_systems(
     temporary = Path(stack.enter_context(tempfile.TemporaryDirectory()))
     found = {}
     for name, quantization, computed in ((CTRANSLATE2, None, "float32"), (CTRANSLATE2_INT8, "int8", "int8")):
-        folder = ctranslate2_folder(model, opened.task.source.vocabulary_size, temporary / computed, quantization)
+        folder = ctranslate2_folder(model, opened.task.state.source.vocabulary_size, temporary / computed, quantization)
         translator = ctranslate2.Translator(
             str(folder), inter_threads=options.workers, intra_threads=1, compute_type=computed
         )
@@ -249,7 +250,7 @@ def _one_beam(
     measured = interleave({name: timed(name) for name in systems}, options.rounds, progress, what)
     references = [pair.gold.target for pair in pairs]
     for name, found in measured.items():
-        texts = [opened.task.target.decode(output) for output in outputs[name]]
+        texts = [opened.task.state.target.decode(output) for output in outputs[name]]
         same, gap = _agreement(opened, sources, outputs[OURS], outputs[name], beam)
         found.about |= {"batch": best[name], "batches tried": tried[name]}
         found.about |= {"bleu": text_scores(texts, references)["bleu"], "identical": same, "largest gap": gap}
@@ -305,7 +306,7 @@ def _agreement(opened: TranslationPredictor, sources: Ids, ours: Ids, theirs: Id
 @torch.inference_mode()
 def _log_probabilities(opened: TranslationPredictor, source: list[int], output: list[int]) -> Tensor:
     """(T,), of each token of an output and of its end."""
-    batch = opened.task.forced([EncodedPair(source, output, GoldPair("", "", 1))])
+    batch = opened.task.plain_batch([EncodedPair(source, output, GoldPair("", "", 1))])
     logits = cast(EncoderDecoder, opened.model)(batch.source, batch.source_lengths, batch.read)
     found: Tensor = logits.log_softmax(dim=-1).gather(-1, batch.predicted.unsqueeze(-1))
     return found[0, :, 0]

@@ -145,7 +145,7 @@ def _projections(prefix: str, attention: MultiHead) -> dict[str, Tensor]:
 @torch.inference_mode()
 def largest_difference(model: EncoderDecoder, theirs: Any, task: Translation, pairs: Sequence[EncodedPair]) -> float:
     """Of the logits of both on a padded batch of real pairs."""
-    batch = task.forced(pairs)
+    batch = task.plain_batch(pairs)
     real = torch.arange(batch.source.shape[1]) < batch.source_lengths[:, None]
     ours = model(batch.source, batch.source_lengths, batch.read)
     others = theirs(batch.source, attention_mask=real.long(), decoder_input_ids=batch.read).logits
@@ -221,7 +221,7 @@ def _copied(tensor: Tensor) -> Any:
 @torch.inference_mode()
 def score_difference(model: EncoderDecoder, translator: Any, task: Translation, pairs: Sequence[EncodedPair]) -> float:
     """Between the log-probabilities that both give to the tokens of real pairs."""
-    batch = task.forced(pairs)
+    batch = task.plain_batch(pairs)
     ours = model(batch.source, batch.source_lengths, batch.read).log_softmax(dim=-1)
     ours = ours.gather(-1, batch.predicted.unsqueeze(-1)).squeeze(-1)
     found = translator.score_batch(

@@ -121,8 +121,9 @@ def _in_process(work: Work, model: nn.Module, step: Step) -> tuple[int, Callable
 
 def _saccade(work: Work, precision: str) -> tuple[nn.Module, Step]:
     model = work.task.build(work.recipe.kind, work.recipe.model)
-    settings = work.recipe.training.model_copy(update={"precision": precision, "accumulate": 1})
-    trainer = Trainer(work.task, model, work.examples, work.examples[:1], settings)
+    training = work.recipe.training.model_copy(update={"precision": precision, "accumulate": 1})
+    task = Translation(work.task.state, {**work.recipe.settings, "training": training})
+    trainer = Trainer(task, model, work.examples, work.examples[:1])
 
     def step(batch: list[int]) -> None:
         trainer.update([batch])
@@ -173,7 +174,7 @@ def _marian_model(work: Work) -> nn.Module:
     shape = work.shape
     model: nn.Module = MarianMTModel(
         MarianConfig(
-            vocab_size=work.task.source.vocabulary_size,
+            vocab_size=work.task.state.source.vocabulary_size,
             d_model=shape.width,
             encoder_layers=shape.encoder_layers,
             decoder_layers=shape.decoder_layers,
@@ -291,7 +292,7 @@ def _joeynmt_job(work: Work) -> dict[str, Any]:
     examples = [[work.examples[i] for i in batch] for batch in work.batches]
     return {
         "config": config,
-        "vocabulary": work.task.source.vocabulary_size,
+        "vocabulary": work.task.state.source.vocabulary_size,
         "threads": work.threads,
         "clock": work.clock,
         "batches": [[(pair.source, pair.target) for pair in batch] for batch in examples],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from saccade.lens.alignment import AlignmentChoice
 from saccade.tasks.base.predictor import Predictor
 from saccade.tasks.translation.gold import from_grammar
 from saccade.tasks.translation.head_links import link_shares
+from saccade.tasks.translation.task import Translation
 
 
 @pytest.fixture(scope="module")
@@ -44,15 +46,13 @@ def test_alignment_agrees_with_gold_on_content_words(demo: Path) -> None:
 
 
 def test_one_row_off_is_wrong_nearly_everywhere(model: Predictor) -> None:
-    chosen = model.task.alignment
+    chosen = model.task.state.alignment
     assert chosen is not None
     assert chosen.row_offset == 0
-    pairs = model.task.encode(from_grammar(generate(200, 5, "test")))
-    try:
-        model.task.alignment = AlignmentChoice(attention=chosen.attention, heads=chosen.heads, row_offset=1)
-        right, total = model.task.content_agreement(model.model, pairs, tick=lambda: None)
-    finally:
-        model.task.alignment = chosen
+    off = AlignmentChoice(attention=chosen.attention, heads=chosen.heads, row_offset=1)
+    task = Translation(replace(model.task.state, alignment=off))
+    pairs = task.encode(from_grammar(generate(200, 5, "test")))
+    right, total = task.content_agreement(model.model, pairs, lambda: None)
     assert right / total < 0.25
 
 

@@ -147,8 +147,8 @@ def test_files_that_do_not_fit_are_refused(capsys: Capture, tmp_path: Path, tiny
 def stepped(model: Predictor, source: str, target: str) -> float:
     """The log-probability of a translation, by feeding its tokens one after another."""
     network = model.model
-    ids = [*model.task.source.encode(source).ids, END]
-    targets = [*model.task.target.encode(target).ids, END]
+    ids = [*model.task.state.source.encode(source).ids, END]
+    targets = [*model.task.state.target.encode(target).ids, END]
     state = network.start(torch.tensor([ids]), torch.tensor([len(ids)]), len(targets))
     total, token = 0.0, START
     for following in targets:
@@ -168,7 +168,7 @@ def test_score_is_the_sum_over_the_steps(
     assert code == 0
     expected = [stepped(tiny_model, source, target) for source, target in pairs]
     assert [float(line) for line in out.splitlines()] == pytest.approx(expected, abs=1e-3)
-    tokens = sum(len(tiny_model.task.target.encode(target).ids) + 1 for _, target in pairs)
+    tokens = sum(len(tiny_model.task.state.target.encode(target).ids) + 1 for _, target in pairs)
     assert number(r"perplexity ([\d.]+)", err) == pytest.approx(2.718281828 ** (-sum(expected) / tokens), rel=1e-3)
 
 

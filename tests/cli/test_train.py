@@ -300,7 +300,7 @@ def test_a_key_without_its_table_is_told_its_place(capsys: Capture, tmp_path: Pa
 
 def test_another_kind_of_network_has_sizes_of_its_own(capsys: Capture, tmp_path: Path, files: list[str]) -> None:
     wanted = ["model.kind=recurrent", "model.width=8", "model.embedding_width=8", "model.attention_width=8"]
-    wanted += ["training.steps=2", "training.warmup=1", "training.validate_every=2", "training.validation_sentences=2"]
+    wanted += ["training.steps=2", "training.warmup=1", "training.validate_every=2", "training.validation_sample=2"]
     changes = [word for one in wanted for word in ("--set", one)]
     code, _, err = run(capsys, "train", *files, "-o", tmp_path / "run", *changes)
     assert (code, err) == (0, "")

@@ -10,24 +10,23 @@ import torch
 
 from saccade.data.labelled import LabelledText
 from saccade.data.tagged import TaggedSentence
-from saccade.tasks.autoencoder.media import ImageMedium, TextMedium
-from saccade.tasks.autoencoder.predictor import NeighbourOptions
-from saccade.tasks.autoencoder.task import Autoencoder
 from saccade.tasks.base.model_folder import read_bundle, write_bundle
+from saccade.tasks.base.neighbours import NeighbourOptions
 from saccade.tasks.base.predictor import NoOptions
 from saccade.tasks.base.search import SearchOptions
 from saccade.tasks.base.task import Bundle, Task
-from saccade.tasks.captions.task import CaptionOptions, Captions
-from saccade.tasks.classification.data import ClassificationData
-from saccade.tasks.classification.task import Classification, ClassificationText
-from saccade.tasks.images.task import Images
+from saccade.tasks.captions.task import CaptionOptions, Captions, CaptionsState
+from saccade.tasks.classification.task import Classification, ClassificationState, ClassificationText
+from saccade.tasks.image_autoencoder.task import ImageAutoencoder, ImageAutoencoderState
+from saccade.tasks.images.task import Images, ImagesState
 from saccade.tasks.language_model.generation import GenerationOptions
-from saccade.tasks.language_model.task import LanguageModel
+from saccade.tasks.language_model.task import LanguageModel, LanguageModelState
 from saccade.tasks.masked.predictor import FillOptions
-from saccade.tasks.masked.task import MaskedLanguageModel
-from saccade.tasks.tagging.task import Tagging
+from saccade.tasks.masked.task import MaskedLanguageModel, MaskedLanguageModelState
+from saccade.tasks.tagging.task import Tagging, TaggingState
 from saccade.tasks.tagging.word_ids import TaggingText
-from saccade.tasks.translation.task import Translation
+from saccade.tasks.text_autoencoder.task import TextAutoencoder, TextAutoencoderState
+from saccade.tasks.translation.task import Translation, TranslationState
 from saccade.text import Tokenizer
 from toy_language import toy_pairs
 
@@ -57,17 +56,17 @@ def with_languages(run: Path, folder: Path, source: str, target: str) -> Path:
 
 def translator(folder: Path) -> Path:
     """From French to English, with a vocabulary for each."""
-    task = Translation(Tokenizer.train(FRENCH, "word"), Tokenizer.train(ENGLISH, "word"))
+    task = Translation(TranslationState(Tokenizer.train(FRENCH, "word"), Tokenizer.train(ENGLISH, "word")))
     return write_untrained(folder, task, SearchOptions(), recipe=LANGUAGES.format("fr", "en"))
 
 
 def writer(folder: Path) -> Path:
-    task = LanguageModel(Tokenizer.train(ENGLISH, "character"), 32, separated=True)
+    task = LanguageModel(LanguageModelState(Tokenizer.train(ENGLISH, "character"), 32, separated=True))
     return write_untrained(folder, task, GenerationOptions(), position="rotary")
 
 
 def filler(folder: Path) -> Path:
-    task = MaskedLanguageModel(Tokenizer.train(ENGLISH, "word"), 32)
+    task = MaskedLanguageModel(MaskedLanguageModelState(Tokenizer.train(ENGLISH, "word"), 32))
     return write_untrained(folder, task, FillOptions(), position="alibi")
 
 
@@ -78,14 +77,14 @@ def tagger(folder: Path) -> Path:
         )
         for text in ENGLISH
     ]
-    task = Tagging.prepare({"text": TaggingText(pieces=300)}, sentences, "accuracy")
+    task = Tagging(TaggingState.prepare({"text": TaggingText(pieces=300)}, sentences))
     return write_untrained(folder, task, NoOptions())
 
 
 def sorter(folder: Path, pooling: str = "attention", kind: str = "transformer") -> Path:
-    settings = {"text": ClassificationText(min_frequency=1), "data": ClassificationData(file="x")}
+    settings = {"text": ClassificationText(min_frequency=1)}
     texts = [LabelledText(text, ("good", "bad")[number % 2], number, "toy") for number, text in enumerate(ENGLISH)]
-    task = Classification.prepare(settings, texts, "accuracy")
+    task = Classification(ClassificationState.prepare(settings, texts))
     return write_untrained(folder, task, NoOptions(), kind=kind, pooling=pooling)
 
 
@@ -93,21 +92,21 @@ def image_classifier(folder: Path) -> Path:
     """With its data beside it, of which samples are offered."""
     data = folder.with_suffix(".npz")
     np.savez(data, images=np.arange(20 * 8 * 6).astype(np.uint8).reshape(20, 8, 6), labels=[*("round", "square")] * 10)
-    task = Images(["round", "square"], (8, 6, 1), (0.5, 0.3))
+    task = Images(ImagesState(["round", "square"], (8, 6, 1), (0.5, 0.3)))
     recipe = f'[data]\nimages = "{data}"\n'
     return write_untrained(folder, task, NoOptions(), recipe=recipe, image_size=[8, 6], patch=2)
 
 
 def captioner(folder: Path) -> Path:
-    task = Captions(Tokenizer.train(ENGLISH, "word"), (8, 6, 1), (0.5, 0.3))
+    task = Captions(CaptionsState(Tokenizer.train(ENGLISH, "word"), (8, 6, 1), (0.5, 0.3)))
     return write_untrained(folder, task, CaptionOptions(), image_size=[8, 6], patch=2)
 
 
 def text_rebuilder(folder: Path) -> Path:
-    task = Autoencoder(TextMedium(Tokenizer.train(ENGLISH, "word")))
+    task = TextAutoencoder(TextAutoencoderState(Tokenizer.train(ENGLISH, "word")))
     return write_untrained(folder, task, NeighbourOptions(), code_width=5)
 
 
 def image_rebuilder(folder: Path) -> Path:
-    task = Autoencoder(ImageMedium((8, 6, 1), (0.5, 0.3)))
+    task = ImageAutoencoder(ImageAutoencoderState((8, 6, 1), (0.5, 0.3)))
     return write_untrained(folder, task, NeighbourOptions(), kind="patches", image_size=[8, 6], patch=2, code_width=5)

@@ -11,12 +11,14 @@ from rich.console import Console
 import saccade
 from saccade.cli.main import main
 from saccade.errors import FileError, OptionError
-from saccade.models.autoencoder import DenseAutoencoderConfig
-from saccade.tasks.autoencoder.data import AutoencoderData, data_table
-from saccade.tasks.autoencoder.media import ImageMedium, NoisyText, TextMedium
-from saccade.tasks.autoencoder.task import Autoencoder
+from saccade.storage import write_folder
+from saccade.tasks.base.model_folder import bundle_recipe
 from saccade.tasks.base.neighbours import MOST_KEPT, Kept, evenly
+from saccade.tasks.image_autoencoder.data import ImageAutoencoderData, ImageAutoencoderFiles
+from saccade.tasks.image_autoencoder.task import ImageAutoencoder, ImageAutoencoderState
 from saccade.tasks.images.augment import ImageSettings
+from saccade.tasks.text_autoencoder.data import TextAutoencoderData, TextAutoencoderFiles
+from saccade.tasks.text_autoencoder.task import NoisyText, TextAutoencoder, TextAutoencoderState
 from saccade.text import END, MASK
 from toy_language import toy_pairs, write_lines
 
@@ -71,7 +73,7 @@ def waves(count, seed):
 def text_run(tmp_path_factory, one_thread):
     folder = tmp_path_factory.mktemp("texts")
     write_lines(folder / "texts.txt", [source for source, _ in toy_pairs(400, seed=0)])
-    (folder / "recipe.toml").write_text(f'task = "autoencoder"\n[data]\ntexts = "{folder / "texts.txt"}"\n')
+    (folder / "recipe.toml").write_text(f'task = "text-autoencoder"\n[data]\ntexts = "{folder / "texts.txt"}"\n')
     return train(folder, [folder / "recipe.toml"], TEXT)
 
 
@@ -79,7 +81,7 @@ def text_run(tmp_path_factory, one_thread):
 def image_run(tmp_path_factory, one_thread):
     folder = tmp_path_factory.mktemp("waves")
     np.savez(folder / "waves.npz", images=waves(300, seed=0))
-    return train(folder, ["--task", "autoencoder", "--data", folder / "waves.npz"], IMAGES)
+    return train(folder, ["--task", "image-autoencoder", "--data", folder / "waves.npz"], IMAGES)
 
 
 def shown(answer):
@@ -100,7 +102,7 @@ def test_texts_come_back(text_run):
         assert len(answer.neighbours) == 4
         distances = [one.distance for one in answer.neighbours]
         assert distances == sorted(distances)
-        assert answer.neighbours[0].distance == pytest.approx(0, abs=1e-3) or line not in opened.task.kept.texts
+        assert answer.neighbours[0].distance == pytest.approx(0, abs=1e-3) or line not in opened.task.state.kept.texts
         assert answer.text in shown(answer)
         assert json.loads(json.dumps(answer.record()))["given"] == line
     assert answers[0].view.names == ["encoder.0.self", "decoder.0.self", "pooling"]
@@ -143,7 +145,7 @@ def test_an_empty_text_is_named(text_run):
 
 @pytest.mark.parametrize("medium", ["texts", "images"])
 def test_answers_come_in_pieces(medium, text_run, image_run, monkeypatch):
-    monkeypatch.setattr("saccade.tasks.autoencoder.predictor.PIECE", 2)
+    monkeypatch.setattr(f"saccade.tasks.{medium.removesuffix('s')}_autoencoder.predictor.PIECE", 2)
     opened = saccade.open((text_run if medium == "texts" else image_run) / "run")
     given = ["the cat", "the dog sees", "the fish"] if medium == "texts" else list(waves(3, seed=7))
     done = []
@@ -163,15 +165,21 @@ def texts(tmp_path):
     return tmp_path / "texts.txt"
 
 
-def prepared(data, **noise):
-    splits = Autoencoder.read(AutoencoderData(**data), seed=1)
-    settings = {"text": NoisyText(kind="word", **noise), "images": ImageSettings(noise=0.2, shift=1)}
-    return Autoencoder.prepare(settings, splits.train), splits
+def of_texts(file, **noise):
+    splits = TextAutoencoderFiles.read(TextAutoencoderData(texts=str(file)), seed=1)
+    settings = {"text": NoisyText(kind="word", **noise)}
+    return TextAutoencoder(TextAutoencoderState.prepare(settings, splits.train), settings), splits
+
+
+def of_images(file):
+    splits = ImageAutoencoderFiles.read(ImageAutoencoderData(images=str(file)), seed=1)
+    settings = {"images": ImageSettings(noise=0.2, shift=1)}
+    return ImageAutoencoder(ImageAutoencoderState.prepare(settings, splits.train), settings), splits
 
 
 def test_noise_is_read_and_never_asked_for(texts):
     torch.manual_seed(0)
-    task, splits = prepared({"texts": str(texts)}, mask=0.3, drop=0.3)
+    task, splits = of_texts(texts, mask=0.3, drop=0.3)
     examples = task.encode(splits.train)
     tokens = sum(len(one.ids) for one in examples)
     batch = task.batch(examples)
@@ -179,53 +187,55 @@ def test_noise_is_read_and_never_asked_for(texts):
     assert 0.6 < read / tokens < 0.8
     assert 0.2 < masked / read < 0.4
     assert batch.predicted[batch.real].tolist() == [i for one in examples for i in (*one.ids, END)]
-    assert not bool((task.medium.batch(examples, noisy=False).source == MASK).any())
+    assert not bool((task.plain_batch(examples).source == MASK).any())
 
 
 def test_noise_is_on_what_is_read_of_an_image_and_moves_are_on_both(tmp_path):
     np.savez(tmp_path / "waves.npz", images=waves(60, seed=0))
     torch.manual_seed(0)
-    task, splits = prepared({"images": str(tmp_path / "waves.npz")})
+    task, splits = of_images(tmp_path / "waves.npz")
     batch = task.batch(task.encode(splits.train))
-    difference = (batch.read - batch.asked) * task.medium.pixels[1]
+    difference = (batch.read - batch.asked) * task.state.pixels[1]
     assert float(difference.std()) == pytest.approx(0.2, rel=0.1)
-    plain = task.medium.batch(task.encode(splits.train), noisy=False)
+    plain = task.plain_batch(task.encode(splits.train))
     assert not torch.allclose(plain.asked, batch.asked)  # shifted
 
 
 @pytest.mark.parametrize("medium", ["texts", "images"])
-def test_a_task_is_what_it_was_when_it_is_loaded(medium, texts, tmp_path):
+def test_a_state_is_what_it_was_when_it_is_loaded(medium, texts, tmp_path):
     np.savez(tmp_path / "waves.npz", images=waves(60, seed=0))
-    task, _ = prepared({"texts": str(texts)} if medium == "texts" else {"images": str(tmp_path / "waves.npz")})
-    other = Autoencoder.load(json.loads(json.dumps(task.description())), task.files().__getitem__, "here")
-    assert type(other.medium) is type(task.medium) is {"texts": TextMedium, "images": ImageMedium}[medium]
-    assert other.description() == task.description()
-    assert other.files() == task.files()
+    task, _ = of_texts(texts) if medium == "texts" else of_images(tmp_path / "waves.npz")
+    state = task.state
+    other = type(state).load(json.loads(json.dumps(state.description())), state.files().__getitem__, "here")
+    assert other.description() == state.description()
+    assert other.files() == state.files()
 
 
-def test_a_network_of_the_other_kind_is_refused(texts):
-    task, _ = prepared({"texts": str(texts)})
-    with pytest.raises(OptionError, match="'dense', but the examples are texts; use transformer or recurrent"):
-        task.build("dense", DenseAutoencoderConfig())
-
-
-def test_a_score_of_texts_is_refused_for_images(tmp_path):
-    np.savez(tmp_path / "waves.npz", images=waves(60, seed=0))
-    splits = Autoencoder.read(AutoencoderData(images=str(tmp_path / "waves.npz")), seed=1)
-    with pytest.raises(OptionError, match="metric = 'exact' is of texts; of images there is loss"):
-        Autoencoder.prepare({"images": ImageSettings()}, splits.train, "exact")
+@pytest.mark.parametrize("medium", ["texts", "images"])
+def test_a_folder_from_when_there_was_one_autoencoder_opens(medium, text_run, image_run, tmp_path):
+    folder = (text_run if medium == "texts" else image_run) / "run" / "model"
+    files = {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "manifest.json"}
+    description = json.loads(files["config.json"])
+    old = {**description, "task": "autoencoder", "medium": "text" if medium == "texts" else "images"}
+    recipe = files["recipe.toml"].replace(b'task = "text-', b'task = "').replace(b'task = "image-', b'task = "')
+    write_folder(tmp_path / "old", {**files, "config.json": json.dumps(old).encode(), "recipe.toml": recipe})
+    opened = saccade.open(tmp_path / "old")
+    assert opened.task.name == description["task"]
+    assert bundle_recipe(tmp_path / "old")["task"] == description["task"]
 
 
 def test_an_empty_line_is_named(tmp_path):
     (tmp_path / "texts.txt").write_text("a cat\n\na dog\n")
     with pytest.raises(FileError, match=r"texts\.txt, line 2: an empty text; expected one text a line"):
-        Autoencoder.read(AutoencoderData(texts=str(tmp_path / "texts.txt")), seed=1)
+        TextAutoencoderFiles.read(TextAutoencoderData(texts=str(tmp_path / "texts.txt")), seed=1)
 
 
 def test_files_of_the_command_line(tmp_path):
-    assert data_table([tmp_path / "a.txt"], None) == {"texts": str(tmp_path / "a.txt")}
-    assert data_table([tmp_path], None) == {"images": str(tmp_path)}
-    assert list(data_table([tmp_path / "a.npz"], None)) == ["images"]
+    assert TextAutoencoderFiles.table([tmp_path / "a.txt"], None) == {"texts": str(tmp_path / "a.txt")}
+    assert ImageAutoencoderFiles.table([tmp_path], None) == {"images": str(tmp_path)}
+    for reader in (TextAutoencoderFiles, ImageAutoencoderFiles):
+        with pytest.raises(OptionError, match="has no columns"):
+            reader.table([tmp_path], "text")
 
 
 # --- neighbours -------------------------------------------------------------------------------------------

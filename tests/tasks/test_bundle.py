@@ -51,7 +51,7 @@ def rewritten(folder: Path, change: Callable[[dict[str, Any]], object], to: Path
     ("change", "error", "said"),
     [
         (lambda d: d.update(format=2), FileError, "format 1"),
-        (lambda d: d.update(task="chess"), UnknownNameError, "'chess'"),
+        (lambda d: d.update(task="chess"), FileError, "the task 'chess', which is not installed"),
         (lambda d: d.pop("task"), FileError, "'task'"),
         (lambda d: d.pop("model"), FileError, "'model'"),
         (lambda d: d.pop("shared"), FileError, "'shared'"),

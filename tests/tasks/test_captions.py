@@ -16,11 +16,11 @@ from saccade.data.digits import captioned_digits, read_digits
 from saccade.errors import FileError, OptionError
 from saccade.models import Config
 from saccade.tasks.base.model_folder import Bundle
-from saccade.tasks.captions.data import CaptionData, data_table
+from saccade.tasks.base.text_scores import text_scores
+from saccade.tasks.captions.data import CaptionData, CaptionsFiles
 from saccade.tasks.captions.predictor import CaptionsPredictor
-from saccade.tasks.captions.task import CaptionOptions, Captions
+from saccade.tasks.captions.task import CaptionOptions, Captions, CaptionsState
 from saccade.tasks.registry import TASKS
-from saccade.tasks.translation.task import text_scores
 from saccade.text import Tokenizer
 
 NAMES = ("left", "middle", "right")
@@ -154,19 +154,20 @@ def test_tables_that_are_not_right(tmp_path, rows, said):
 
 
 def test_columns_of_the_command_line(tmp_path):
-    table = data_table([tmp_path / "t.csv"], "file, caption")
+    table = CaptionsFiles.table([tmp_path / "t.csv"], "file, caption")
     assert table == {"table": str(tmp_path / "t.csv"), "image_column": "file", "text_column": "caption"}
     with pytest.raises(OptionError, match="such as image,text; not 'file'"):
-        data_table([tmp_path / "t.csv"], "file")
+        CaptionsFiles.table([tmp_path / "t.csv"], "file")
 
 
 def test_a_table_of_one_text_shares_nothing():
-    text = {task: TASKS[task].task.settings["text"].model_fields for task in ("translation", "captions", "autoencoder")}
+    names = ("translation", "captions", "text-autoencoder")
+    text = {name: TASKS[name].task.tables["text"].model_fields for name in names}
     assert [task for task, fields in text.items() if "shared" in fields] == ["translation"]
 
 
 def test_no_digit_of_a_test_image_is_in_a_training_image():
-    splits = Captions.read(CaptionData(builtin="digits", count=400), seed=1)
+    splits = CaptionsFiles.read(CaptionData(builtin="digits", count=400), seed=1)
     assert (len(splits.train), len(splits.validation), len(splits.test)) == (400, 300, 1000)
     halves = [
         {half.tobytes() for pair in part if " and " in pair.text for half in (pair.pixels[:, :8], pair.pixels[:, 8:])}
@@ -178,8 +179,9 @@ def test_no_digit_of_a_test_image_is_in_a_training_image():
 
 
 def test_built_in_images_of_a_caption_model_are_those_of_its_test():
-    tested = Captions.read(CaptionData(builtin="digits", count=300), seed=1).test
-    task = Captions(Tokenizer.train([tested[0].text], kind="word", vocabulary_size=20), (8, 16, 1), (0.5, 0.5))
+    tested = CaptionsFiles.read(CaptionData(builtin="digits", count=300), seed=1).test
+    tokenizer = Tokenizer.train([tested[0].text], kind="word", vocabulary_size=20)
+    task = Captions(CaptionsState(tokenizer, (8, 16, 1), (0.5, 0.5)))
     describer = CaptionsPredictor(Bundle(task, "transformer", Config(), torch.nn.Identity(), CaptionOptions()))
     assert np.array_equal(describer.parse("digits:17").pixels, tested[16].pixels)
     with pytest.raises(OptionError, match="there are 1,000 images"):
@@ -193,7 +195,7 @@ def test_texts_with_a_period_apart_give_no_warning(caplog):
 
 
 def test_no_digit_is_held_out_for_a_test_that_is_not_wanted():
-    splits = Captions.read(CaptionData(builtin="digits", count=400, test=0), seed=1)
+    splits = CaptionsFiles.read(CaptionData(builtin="digits", count=400, test=0), seed=1)
     assert (len(splits.train), len(splits.validation), splits.test) == (400, 300, [])
 
 

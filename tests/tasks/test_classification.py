@@ -15,9 +15,9 @@ from toy_labels import classification, toy_texts, trained
 from saccade.data.labelled import LabelledText
 from saccade.errors import FileError, OptionError
 from saccade.tasks.classification.answer import ClassificationAnswer
-from saccade.tasks.classification.data import ClassificationData
+from saccade.tasks.classification.data import ClassificationData, ClassificationFiles
 from saccade.tasks.classification.predictor import ClassificationPredictor
-from saccade.tasks.classification.task import Classification
+from saccade.tasks.classification.task import Classification, ClassificationState
 from saccade.text import MASK, UNKNOWN
 
 SMALL = {"width": 16, "embedding_width": 12, "encoder_layers": 1}
@@ -65,7 +65,7 @@ def test_words_are_hidden_in_training_only_and_by_torchs_generator() -> None:
     hidden = (batch.tokens[0] == UNKNOWN).float().mean()
     assert 0.15 < float(hidden) < 0.35
     assert bool((batch.tokens[1, 1:] == 0).all())  # padding stays padding
-    assert not bool((task.whole(examples).tokens == UNKNOWN).any())
+    assert not bool((task.plain_batch(examples).tokens == UNKNOWN).any())
     torch.manual_seed(1)
     assert bool((task.batch(examples).tokens == batch.tokens).all())
     pieces = classification(train, word_dropout=0.25, kind="byte")  # of which none is unknown
@@ -79,9 +79,9 @@ def test_balanced_weights_let_rare_labels_count_as_much_as_frequent_ones() -> No
     assert task.class_weights.tolist() == pytest.approx([4 / (2 * 3), 4 / (2 * 1)])
     model = Fixed([[0.0, 0.0]] * 4)
     batch = task.batch(task.encode(train))
-    loss = task.loss(model.train(), batch, 0.0)
+    loss = task.loss(model.train(), batch)
     assert loss.total.item() == pytest.approx(math.log(2) * (3 * 2 / 3 + 1 * 2))
-    assert task.loss(model.eval(), batch, 0.0).total.item() == pytest.approx(4 * math.log(2))
+    assert task.loss(model.eval(), batch).total.item() == pytest.approx(4 * math.log(2))
 
 
 def test_scores_with_calibration() -> None:
@@ -89,18 +89,19 @@ def test_scores_with_calibration() -> None:
     task = classification(train)
     odds = math.log(3)  # sure to 0.75; twice right and twice wrong
     model = Fixed([[odds, 0.0], [0.0, odds], [0.0, odds], [odds, 0.0]])
-    found = task.evaluate(model, task.encode(train), None, tick=lambda: None)
+    found = task.evaluate(model, task.encode(train))
     assert found.scores == {"accuracy": 50.0, "macro_f1": 50.0, "calibration_error": pytest.approx(25.0)}
     assert set(found.figures) == {"confusion", "reliability"}
     assert all(draw(dark).axes for draw in found.figures.values() for dark in (False, True))
-    validated = task.validate(model, task.encode(train), batch_tokens=9, tick=lambda: None)
+    validated = task.validate(model, task.encode(train))
     assert validated["loss"] == pytest.approx((2 * math.log(4 / 3) + 2 * math.log(4)) / 4)
 
 
 def test_the_same_task_comes_back_from_its_description_and_files(classifier: ClassificationPredictor) -> None:
-    task, files = classifier.task, classifier.task.files()
-    again = Classification.load(task.description(), lambda name: files[name], "there")
-    assert (again.labels, again.counts, again.longest) == (task.labels, task.counts, task.longest)
+    task, files = classifier.task, classifier.task.state.files()
+    state = ClassificationState.load(task.state.description(), lambda name: files[name], "there")
+    assert (state.labels, state.counts, state.longest) == (task.labels, task.state.counts, task.state.longest)
+    again = Classification(state)
     assert again.encoded(texts(("", TEXT)), [-1]) == task.encoded(texts(("", TEXT)), [-1])
 
 
@@ -113,14 +114,14 @@ def test_a_held_out_label_that_training_has_not_is_noted_before_training(tmp_pat
     (tmp_path / "train.txt").write_text("1 a\n0 b\n")
     (tmp_path / "test.csv").write_text("label,text\n1,a\n2,b\n")
     files = [tmp_path / "train.txt", tmp_path / "train.txt", tmp_path / "test.csv"]
-    data = ClassificationData.read(Classification.data_table(files, "text,label"), "the data")
-    splits = Classification.read(data, 1)
+    data = ClassificationData.read(ClassificationFiles.table(files, "text,label"), "the data")
+    splits = ClassificationFiles.read(data, 1)
     assert splits.notes[-1].endswith("test.csv are not in training and count as errors: 2 1 (line 3)")
     task = classification(splits.train)
-    found = task.evaluate(Fixed([[0.0, 1.0], [1.0, 0.0]]), task.encode(splits.test), None, tick=lambda: None)
+    found = task.evaluate(Fixed([[0.0, 1.0], [1.0, 0.0]]), task.encode(splits.test))
     assert found.scores["accuracy"] == 50.0  # labels are 0 and 1: 1 is right, 2 is none of them
     with pytest.raises(OptionError, match=r"--columns takes text,label: two names or numbers; not 'text'"):
-        Classification.data_table(files, "text")
+        ClassificationFiles.table(files, "text")
 
 
 @pytest.mark.parametrize(
@@ -132,7 +133,7 @@ def test_every_encoder_finds_the_word_that_decides(kind: str, pooling: str) -> N
     task = classification(train, weights="balanced")
     fields = {**(HEADS if kind == "transformer" else SMALL), "pooling": pooling}
     model = trained(task, kind, fields, train, steps=100).model
-    assert task.evaluate(model, task.encode(test), None, tick=lambda: None).scores["accuracy"] >= 95.0
+    assert task.evaluate(model, task.encode(test)).scores["accuracy"] >= 95.0
 
 
 def test_an_answer_has_a_label_and_the_probability_of_each(classifier: ClassificationPredictor) -> None:

@@ -18,7 +18,7 @@ from saccade.tasks.base.predictor import NoOptions, Predictor
 from saccade.tasks.base.search import SearchOptions
 from saccade.tasks.base.task import Bundle, Task
 from saccade.tasks.registry import TASKS
-from saccade.tasks.translation.task import Translation
+from saccade.tasks.translation.task import Translation, TranslationState
 from saccade.text import Tokenizer
 
 TEXTS = [
@@ -93,8 +93,9 @@ ENCODINGS = {
 
 def assert_alike(task: Task, path: Path, data: dict[str, Any], source: Callable[[Any], Any]) -> None:
     """The file read to be scored, to be predicted, and from a stream; and that none of its answers is among these."""
-    table = {key: value for key, value in data.items() if key not in ("file", "table")} | task.data_table([path], None)
-    scored = [source(one) for one in task.read_given(task.settings["data"].read(table, "the test"))]
+    reader = TASKS[task.name].data
+    table = {key: value for key, value in data.items() if key not in ("file", "table")} | reader.table([path], None)
+    scored = [source(one) for one in reader.read_for_scoring(reader.settings.read(table, "the test"))]
     predictor = opened(task, data)
     predicted, said = predictor.read_file(path)
     assert predicted == scored
@@ -131,7 +132,7 @@ def test_pairs(tmp_path: Path, name: str, encoding: str) -> None:
     read_as, lines = TRANSLATED[name]
     path = tmp_path / name
     path.write_bytes(ENCODINGS[encoding]("".join(f"{line}\n" for line in lines)))
-    task = Translation(WORDS, WORDS)
+    task = Translation(TranslationState(WORDS, WORDS))
     assert_alike(task, path, read_as | {"table": str(path)}, lambda one: one.source)
     assert opened(task, read_as).read_file(path)[0] == [source for source, _ in PAIRS]
 
@@ -141,7 +142,7 @@ def test_pairs(tmp_path: Path, name: str, encoding: str) -> None:
 def test_plain_texts_stay_plain_texts(tmp_path: Path, name: str, trained: str) -> None:
     """Whatever the model was trained on; a comma or a word that is also a label changes nothing."""
     task: Task = {
-        "translation": Translation(WORDS, WORDS),
+        "translation": Translation(TranslationState(WORDS, WORDS)),
         "classification": classification(toy_texts(20, seed=1)),
         "tagging": tagging(toy_sentences(20, seed=1)),
     }[name]
@@ -187,38 +188,38 @@ FILES = {  # of each task that reads text: a suffix, and the lines of a file tha
     "classification": (".csv", ["text,label", *(f"{text},{'ab'[n % 2]}" for n, text in enumerate(LINES))]),
     "language-model": (".txt", LINES),
     "masked-language-model": (".txt", LINES),
-    "autoencoder": (".txt", LINES),
+    "text-autoencoder": (".txt", LINES),
 }
 
 
 @pytest.mark.parametrize("encoding", ["windows", "utf-16"])
 @pytest.mark.parametrize("name", FILES)
 def test_every_task_finds_the_encoding_of_its_file_and_says_it(tmp_path: Path, name: str, encoding: str) -> None:
-    task, (suffix, lines) = TASKS[name].task, FILES[name]
+    reader, (suffix, lines) = TASKS[name].data, FILES[name]
     read: dict[str, Any] = {}
     for made in ("utf-8", encoding):
         path = tmp_path / f"{made}{suffix}"
         path.write_bytes(ENCODINGS[made]("".join(f"{line}\n" for line in lines)))
-        data = task.settings["data"].read(task.data_table([path], None) | {"validation": 0.3}, "the test")
-        read[made] = task.read(data, 1)
+        data = reader.settings.read(reader.table([path], None) | {"validation": 0.3}, "the test")
+        read[made] = reader.read(data, 1)
     plain, splits = read["utf-8"], read[encoding]
-    alike = [task.identity(one).replace(b"\r", b"") for one in splits.train]  # a whole text keeps its line ends
-    assert name == "language-model" or alike == [task.identity(one) for one in plain.train]
+    alike = [reader.identity(one).replace(b"\r", b"") for one in splits.train]  # a whole text keeps its line ends
+    assert name == "language-model" or alike == [reader.identity(one) for one in plain.train]
     said = [*splits.notes, *(value for _, value in splits.rows)]
     assert any(text.startswith(f"{path} is ") and ("cp1252" in text or "UTF-16" in text) for text in said)
     path.write_bytes(ENCODINGS["utf-8"]("".join(f"{line}\n" for line in lines)) + b"caf\xe9\n")
     with pytest.raises(FileError, match=rf"line {len(lines) + 1}: byte 4 of the line \(0xe9\) is not UTF-8"):
-        task.read(data, 1)
+        reader.read(data, 1)
 
 
-@pytest.mark.parametrize("name", [name for name in TASKS if name != "autoencoder"])  # which takes one file
+@pytest.mark.parametrize("name", [name for name in TASKS if "autoencoder" not in name])  # which takes one file
 def test_of_two_files_the_second_is_the_test(tmp_path: Path, name: str) -> None:
     suffix = ".npz" if name in ("images", "captions") else ".tsv"
     for second, part in (("test", "test_"), ("other", "test_"), ("val", "validation_"), ("ud-dev", "validation_")):
         files = [tmp_path / f"{stem}{suffix}" for stem in ("train", second)]
         for file in files:
             file.write_text("a\tb\n")
-        table = TASKS[name].task.data_table(files, None)
+        table = TASKS[name].data.table(files, None)
         assert {key.removesuffix(next(iter(table))): file for key, file in table.items()} == {
             "": str(files[0]),
             part: str(files[1]),

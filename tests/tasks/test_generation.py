@@ -22,7 +22,7 @@ from saccade.tasks.language_model.generation import (
     write,
 )
 from saccade.tasks.language_model.predictor import LanguageModelPredictor
-from saccade.tasks.language_model.task import LanguageModel
+from saccade.tasks.language_model.task import LanguageModel, LanguageModelState
 from saccade.text import END, SPECIAL_TOKENS, UNKNOWN, Tokenizer
 
 TEXTS = ["abc abd", "abd é"]
@@ -180,7 +180,7 @@ def test_only_rows_that_have_not_ended_are_drawn_on() -> None:
 
 def opened(name: str) -> LanguageModelPredictor:
     network = NETWORKS[name]
-    task = LanguageModel(CHARACTERS, 5, separated=True)
+    task = LanguageModel(LanguageModelState(CHARACTERS, 5, separated=True))
     return LanguageModelPredictor(
         Bundle(task, "transformer", network.config, network, GenerationOptions(max_tokens=12))
     )

@@ -16,8 +16,8 @@ from saccade.data.images import LabelledImage
 from saccade.errors import FileError, OptionError
 from saccade.models import VisionConfig
 from saccade.tasks.images.augment import ImageSettings, augment
-from saccade.tasks.images.data import ImageData, data_table, fitting_patch
-from saccade.tasks.images.task import Images, as_tensor, patch_flow, spread
+from saccade.tasks.images.data import ImageData, ImagesFiles, fitting_patch
+from saccade.tasks.images.task import Images, ImagesState, as_tensor, patch_flow, spread
 
 CORNERS = ("north-east", "north-west", "south-east", "south-west")
 SETTINGS = {
@@ -31,7 +31,7 @@ SETTINGS = {
     "training.steps": 200,
     "training.warmup": 20,
     "training.lr": 5e-3,
-    "training.batch_tokens": 32,
+    "training.batch_images": 32,
     "training.validate_every": 200,
 }
 
@@ -150,18 +150,18 @@ def labelled(pixels, label, line=1):
 
 def task(**changes):
     images = [labelled(np.full((2, 3, 1), value), str(label)) for value, label in ((0, 10), (255, 2))]
-    return Images.prepare({"images": ImageSettings(**changes)}, images)
+    settings = {"images": ImageSettings(**changes)}
+    return Images(ImagesState.prepare(settings, images), settings)
 
 
 def test_classes_are_in_the_order_of_numbers():
-    assert task().classes == ["2", "10"]
-    assert task().pixels == (0.5, 0.5)
+    assert task().labels == ["2", "10"]
+    assert task().state.pixels == (0.5, 0.5)
 
 
 def test_a_task_is_what_it_was_when_it_is_loaded():
-    one = task()
-    other = Images.load(json.loads(json.dumps(one.description())), lambda name: b"", "here")
-    assert vars(other) == vars(one)
+    one = task().state
+    assert ImagesState.load(json.loads(json.dumps(one.description())), lambda name: b"", "here") == one
 
 
 def test_pixels_become_numbers_about_0():
@@ -185,9 +185,9 @@ def test_what_does_not_fit_is_named_by_file_and_number():
 def test_labels_are_named_by_classes(tmp_path):
     np.savez(tmp_path / "set.npz", images=np.zeros((3, 2, 2), dtype=np.uint8), labels=[1, 0, 2])
     data = ImageData(images=str(tmp_path / "set.npz"), classes=["cat", "dog", "cow"])
-    assert [image.label for image in Images.read_given(data)] == ["dog", "cat", "cow"]
+    assert [image.label for image in ImagesFiles.read_for_scoring(data)] == ["dog", "cat", "cow"]
     with pytest.raises(FileError, match=r"image 3 has the label '2'; data.classes names the labels 0 to 1"):
-        Images.read_given(ImageData(images=str(tmp_path / "set.npz"), classes=["cat", "dog"]))
+        ImagesFiles.read_for_scoring(ImageData(images=str(tmp_path / "set.npz"), classes=["cat", "dog"]))
 
 
 def test_a_test_image_of_another_size_is_named(tmp_path):
@@ -195,28 +195,28 @@ def test_a_test_image_of_another_size_is_named(tmp_path):
     np.savez(tmp_path / "test.npz", images=np.zeros((3, 2, 5), dtype=np.uint8), labels=[1, 0, 2])
     data = ImageData(images=str(tmp_path / "set.npz"), test_images=str(tmp_path / "test.npz"))
     with pytest.raises(FileError, match=r"test\.npz, image 1 is 2×5 pixels, grey; expected 2×2 pixels"):
-        Images.read(data, seed=1)
+        ImagesFiles.read(data, seed=1)
 
 
 def test_equal_images_are_never_in_two_parts(tmp_path):
     pixels = np.arange(40, dtype=np.uint8).repeat(2).reshape(80, 1, 1)
     np.savez(tmp_path / "set.npz", images=pixels, labels=np.arange(80) % 3)
-    splits = Images.read(ImageData(images=str(tmp_path / "set.npz"), validation=0.2, test=0.2), seed=1)
+    splits = ImagesFiles.read(ImageData(images=str(tmp_path / "set.npz"), validation=0.2, test=0.2), seed=1)
     parts = [{image.source for image in part} for part in (splits.train, splits.validation, splits.test)]
     assert sum(map(len, parts)) == len(set.union(*parts)) == 40
     assert all(parts)
 
 
 def test_files_of_the_command_line(tmp_path):
-    assert data_table([tmp_path], None) == {"images": str(tmp_path)}
-    assert data_table([tmp_path / "i", tmp_path / "l"], None)["labels"] == str(tmp_path / "l")
-    three = data_table([tmp_path / f"{part}.npz" for part in ("a", "b", "c")], None)
+    assert ImagesFiles.table([tmp_path], None) == {"images": str(tmp_path)}
+    assert ImagesFiles.table([tmp_path / "i", tmp_path / "l"], None)["labels"] == str(tmp_path / "l")
+    three = ImagesFiles.table([tmp_path / f"{part}.npz" for part in ("a", "b", "c")], None)
     assert list(three) == ["images", "validation_images", "test_images"]
     (tmp_path / "i").touch()
     with pytest.raises(OptionError, match="3 files were given"):
-        data_table([tmp_path / "i"] * 3, None)
+        ImagesFiles.table([tmp_path / "i"] * 3, None)
     with pytest.raises(FileError, match=r"There is no file or folder .*nowhere\."):
-        data_table([tmp_path / "nowhere"], None)
+        ImagesFiles.table([tmp_path / "nowhere"], None)
 
 
 @pytest.mark.parametrize(

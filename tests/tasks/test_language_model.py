@@ -14,12 +14,16 @@ from torch import nn
 from saccade.data.documents import Document
 from saccade.errors import FileError, OptionError, UnknownNameError
 from saccade.models import Targets
-from saccade.tasks.language_model.data import TextData
+from saccade.tasks.language_model.data import LanguageModelFiles, TextData
 from saccade.tasks.language_model.streams import make_stream
-from saccade.tasks.language_model.task import LanguageModel, LanguageModelText
+from saccade.tasks.language_model.task import (
+    LanguageModel,
+    LanguageModelState,
+    LanguageModelText,
+    LanguageModelTraining,
+)
 from saccade.text import END, Tokenizer
 from saccade.training.checkpoint import CheckpointStore
-from saccade.training.settings import TrainingSettings
 from saccade.training.trainer import Trainer
 
 TEXT = "abc\nabd\n" * 9  # 72 characters
@@ -33,9 +37,13 @@ def write(path: Path, text: str) -> str:
 
 def prepared(folder: Path, text: str = TEXT, context: int = 5, **data: Any) -> tuple[LanguageModel, Any]:
     table = TextData.read({"text": write(folder / "text.txt", text), **data}, "here")
-    splits = LanguageModel.read(table, seed=1)
+    splits = LanguageModelFiles.read(table, seed=1)
     settings = {"data": table, "text": LanguageModelText(context=context)}
-    return LanguageModel.prepare(settings, splits.train), splits
+    return LanguageModel(LanguageModelState.prepare(settings, splits.train), settings), splits
+
+
+def sized(task: LanguageModel, **training: Any) -> LanguageModel:
+    return LanguageModel(task.state, {**task.settings, "training": LanguageModelTraining(**training)})
 
 
 def network(task: LanguageModel, kind: str = "transformer", **fields: Any) -> nn.Module:
@@ -112,13 +120,13 @@ def test_a_data_table_that_cannot_be_meant(table: dict[str, Any], said: str) -> 
 
 def test_files_of_the_command_line(tmp_path: Path) -> None:
     a, b, table = (tmp_path / name for name in ("a.txt", "b.txt", "t.csv"))
-    assert LanguageModel.data_table([a, b], None) == {"text": str(a), "test_text": str(b)}
-    assert LanguageModel.data_table([table], "body") == {"table": str(table), "column": "body"}
+    assert LanguageModelFiles.table([a, b], None) == {"text": str(a), "test_text": str(b)}
+    assert LanguageModelFiles.table([table], "body") == {"table": str(table), "column": "body"}
     with pytest.raises(OptionError, match="--columns goes with"):
-        LanguageModel.data_table([a], "body")
-    assert LanguageModel.data_table([a, b, table], None)["test_table"] == str(table)
+        LanguageModelFiles.table([a], "body")
+    assert LanguageModelFiles.table([a, b, table], None)["test_table"] == str(table)
     with pytest.raises(OptionError, match="not 4"):
-        LanguageModel.data_table([a, b, a, b], None)
+        LanguageModelFiles.table([a, b, a, b], None)
 
 
 def test_held_out_files_and_shares(tmp_path: Path) -> None:
@@ -146,22 +154,23 @@ class Uniform(nn.Module):
 def test_scores_of_a_model_that_knows_nothing(tmp_path: Path, batch_tokens: int) -> None:
     task, splits = prepared(tmp_path, context=7)
     for part in (splits.train, splits.validation):
-        scores = task.validate(Uniform(8), task.encode(part), batch_tokens=batch_tokens, tick=lambda: None)
+        scores = sized(task, batch_tokens=batch_tokens).validate(Uniform(8), task.encode(part))
         assert scores == pytest.approx({"loss": math.log(8), "perplexity": 8.0, "bits": 3.0})
 
 
 def test_bits_are_of_characters_whatever_a_token_is(tmp_path: Path) -> None:
     table = TextData.read({"text": write(tmp_path / "a.txt", "é" * 40), "validation": 0.5}, "here")
-    splits = LanguageModel.read(table, seed=1)
-    task = LanguageModel.prepare({"data": table, "text": LanguageModelText(kind="byte", context=4)}, splits.train)
-    scores = task.validate(Uniform(4), task.encode(splits.validation), batch_tokens=64, tick=lambda: None)
+    splits = LanguageModelFiles.read(table, seed=1)
+    settings = {"data": table, "text": LanguageModelText(kind="byte", context=4)}
+    task = LanguageModel(LanguageModelState.prepare(settings, splits.train), settings)
+    scores = task.validate(Uniform(4), task.encode(splits.validation))
     assert scores["bits"] == pytest.approx(2 * 39 / 19)  # 39 bytes of 2 bits; the first character is not predicted
 
 
 def test_unknown_tokens_are_said_to_spoil_bits(tmp_path: Path) -> None:
     task, _ = prepared(tmp_path)
     for text, share in (("abcda", None), ("aXbYa", "50%"), ("Xabcd", None)):  # the first is not predicted
-        found = task.evaluate(Uniform(8), task.encode([Document(text, 1)]), None, tick=lambda: None)
+        found = task.evaluate(Uniform(8), task.encode([Document(text, 1)]))
         assert len(found.lines) == (1 if share is None else 2)
         if share is not None:
             assert found.lines[1].startswith(f"{share} of the tokens are unknown: bits a character then says little")
@@ -170,22 +179,22 @@ def test_unknown_tokens_are_said_to_spoil_bits(tmp_path: Path) -> None:
 def test_documents_have_ends_and_prompts_begin_after_one(tmp_path: Path) -> None:
     task, splits = prepared(tmp_path, "abc\nabd\nabc\nabd\n" * 5, context=4, documents="line")
     assert len(splits.train) == 18
-    assert task.separated
-    a = task.tokenizer.encode_ids(["a"])[0][0]
+    assert task.state.separated
+    a = task.state.tokenizer.encode_ids(["a"])[0][0]
     assert task.prompt("a") == ([END, a], True, False)
     assert task.prompt("") == ([END], True, True)
     whole, _ = prepared(tmp_path)
-    assert whole.prompt("")[0] == whole.tokenizer.encode_ids(["\n"])[0]
+    assert whole.prompt("")[0] == whole.state.tokenizer.encode_ids(["\n"])[0]
     assert whole.prompt("a")[1:] == (False, False)
 
 
 def test_a_task_is_the_same_after_it_was_kept(tmp_path: Path) -> None:
     task, _ = prepared(tmp_path, documents="line")
-    again = LanguageModel.load(task.description(), lambda name: task.files()[name], "here")
-    assert (again.context, again.separated, again.metric) == (5, True, "loss")
-    assert again.tokenizer.to_bytes() == task.tokenizer.to_bytes()
+    again = LanguageModelState.load(task.state.description(), lambda name: task.state.files()[name], "here")
+    assert (again.context, again.separated) == (5, True)
+    assert again.tokenizer.to_bytes() == task.state.tokenizer.to_bytes()
     with pytest.raises(UnknownNameError, match="score for language-model"):
-        LanguageModel(task.tokenizer, 5, separated=False, metric="bleu")
+        LanguageModel(task.state, metric="bleu")
 
 
 def test_a_model_with_too_few_positions_is_refused(tmp_path: Path) -> None:
@@ -203,14 +212,14 @@ def test_a_small_model_learns_the_text(tmp_path: Path, kind: str) -> None:
     train, validation = task.encode(splits.train), task.encode(splits.validation)
     shape = {"width": 24, "num_heads": 2, "decoder_layers": 2} if kind == "transformer" else {"width": 24}
     model = network(task, kind, **shape)
-    settings = TrainingSettings(steps=150, warmup=10, batch_tokens=64, lr=1e-2, label_smoothing=0.0)
-    trainer = Trainer(task, model, train, validation, settings)
+    task = sized(task, steps=150, warmup=10, batch_tokens=64, lr=1e-2, beta2=0.98, weight_decay=0.0)
+    trainer = Trainer(task, model, train, validation)
     groups = trainer.groups()
     for _ in range(150):
         trainer.update(next(groups))
-    scores = task.validate(model.eval(), validation, batch_tokens=64, tick=lambda: None)
+    scores = task.validate(model.eval(), validation)
     assert scores["bits"] < 0.4
-    found = task.evaluate(model, validation, None, tick=lambda: None)
+    found = task.evaluate(model, validation)
     assert found.scores == pytest.approx(scores)
     probe = task.probe(model, train[0])
     assert probe.inputs == ["a", "b", "c", "\n"]
@@ -224,10 +233,10 @@ def test_a_small_model_learns_the_text(tmp_path: Path, kind: str) -> None:
 def test_a_run_that_goes_on_draws_the_same_windows(tmp_path: Path) -> None:
     task, splits = prepared(tmp_path)
     train, validation = task.encode(splits.train), task.encode(splits.validation)
-    settings = TrainingSettings(steps=9, warmup=1, batch_tokens=20, label_smoothing=0.0)
+    task = sized(task, steps=9, warmup=1, batch_tokens=20)
 
     def trainer() -> Trainer:
-        return Trainer(task, network(task, dropout=0.2), train, validation, settings)
+        return Trainer(task, network(task, dropout=0.2), train, validation)
 
     def losses(of: Trainer, count: int) -> list[float]:
         groups = of.groups()
@@ -248,8 +257,8 @@ def test_a_run_that_goes_on_draws_the_same_windows(tmp_path: Path) -> None:
 
 def test_a_fitted_recipe_is_one_that_the_task_can_read(tmp_path: Path) -> None:
     task, splits = prepared(tmp_path)
-    tables = LanguageModel.fitted(splits)
+    tables = LanguageModelFiles.recommend(splits)
     LanguageModelText.read(tables["text"], "here")
-    TrainingSettings.read(tables["training"], "here")
+    LanguageModelTraining.read(tables["training"], "here")
     config = dict(tables["model"])
     assert isinstance(network(task, config.pop("kind"), **config), nn.Module)

@@ -15,10 +15,16 @@ from saccade.models.classifier import CLASSIFIERS, Classifier
 from saccade.tasks.base.predictor import NoOptions
 from saccade.tasks.base.task import Bundle
 from saccade.tasks.masked.answer import MaskedLanguageModelAnswer
+from saccade.tasks.masked.data import MaskedLanguageModelData, MaskedLanguageModelFiles
 from saccade.tasks.masked.predictor import MaskedLanguageModelPredictor, masked_tokens
-from saccade.tasks.masked.task import MaskedData, MaskedLanguageModel, MaskedText, hide
+from saccade.tasks.masked.task import (
+    MaskedLanguageModel,
+    MaskedLanguageModelState,
+    MaskedLanguageModelTraining,
+    MaskedText,
+    hide,
+)
 from saccade.text import MASK, UNKNOWN, Tokenizer
-from saccade.training.settings import TrainingSettings
 from saccade.training.trainer import Trainer
 
 LINES = [f"{who} {what} {end}" for who in ("cats", "dogs") for what, end in (("eat", "fish"), ("chase", "mice"))] * 12
@@ -28,10 +34,10 @@ SHAPE = {"width": 18, "num_heads": 3, "encoder_layers": 2, "feedforward_width": 
 def prepared(folder: Path, lines: list[str] = LINES, **text: Any) -> tuple[MaskedLanguageModel, Any]:
     path = folder / "text.txt"
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    data = MaskedData.read({"text": str(path)}, "here")
-    splits = MaskedLanguageModel.read(data, seed=1)
+    data = MaskedLanguageModelData.read({"text": str(path)}, "here")
+    splits = MaskedLanguageModelFiles.read(data, seed=1)
     settings = {"data": data, "text": MaskedText(**{"kind": "word", "context": 5, **text})}
-    return MaskedLanguageModel.prepare(settings, splits.train), splits
+    return MaskedLanguageModel(MaskedLanguageModelState.prepare(settings, splits.train), settings), splits
 
 
 def network(task: MaskedLanguageModel, **fields: Any) -> nn.Module:
@@ -67,7 +73,7 @@ def test_at_least_one_token_is_chosen_and_none_that_is_unknown() -> None:
 
 def test_long_documents_are_cut_into_pieces(tmp_path: Path) -> None:
     task, _ = prepared(tmp_path, ["a b c d e f g", "a b"] * 10)
-    splits = MaskedLanguageModel.read(MaskedData(text=str(tmp_path / "text.txt")), seed=1)
+    splits = MaskedLanguageModelFiles.read(MaskedLanguageModelData(text=str(tmp_path / "text.txt")), seed=1)
     pieces = task.encode(splits.train)
     assert task.encode(splits.test) == []
     assert [(len(piece.tokens), piece.line) for piece in pieces[:4]] == [(5, 1), (2, 1), (2, 2), (5, 3)]
@@ -83,7 +89,11 @@ def test_other_tokens_are_hidden_in_each_batch_and_the_same_at_each_validation(t
     assert first.truth.tolist() == [pieces[row].tokens[column] for row, column in first.chosen.nonzero().tolist()]
     assert task.fixed(pieces) == task.fixed(pieces)
     model = network(task).eval()
-    scores = [task.validate(model, pieces, batch_tokens=size, tick=lambda: None) for size in (5, 30, 10_000)]
+    sized = [
+        MaskedLanguageModel(task.state, {"training": MaskedLanguageModelTraining(batch_tokens=size)})
+        for size in (5, 30, 10_000)
+    ]
+    scores = [one.validate(model, pieces) for one in sized]
     assert scores[0] == pytest.approx(scores[1], abs=1e-5)
     assert scores[0] == pytest.approx(scores[2], abs=1e-5)
     assert scores[0]["perplexity"] == pytest.approx(math.exp(scores[0]["loss"]))
@@ -92,9 +102,10 @@ def test_other_tokens_are_hidden_in_each_batch_and_the_same_at_each_validation(t
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[MaskedLanguageModel, nn.Module]:
     task, splits = prepared(tmp_path_factory.mktemp("masked"), share=0.3)
-    settings = TrainingSettings(steps=150, warmup=10, batch_tokens=160, lr=1e-2, label_smoothing=0.0)
+    training = MaskedLanguageModelTraining(steps=150, warmup=10, batch_tokens=160, lr=1e-2, weight_decay=0.0)
+    task = MaskedLanguageModel(task.state, {**task.settings, "training": training})
     model = network(task)
-    trainer = Trainer(task, model, task.encode(splits.train), task.encode(splits.validation), settings)
+    trainer = Trainer(task, model, task.encode(splits.train), task.encode(splits.validation))
     groups = trainer.groups()
     for _ in range(150):
         trainer.update(next(groups))
@@ -153,7 +164,7 @@ def test_a_hole_is_one_token_wherever_it_stands(kind: str) -> None:
 def test_a_classifier_begins_from_the_same_names_and_shapes(trained: tuple[MaskedLanguageModel, nn.Module]) -> None:
     task, model = trained
     config = CLASSIFIERS["transformer"].read({**SHAPE, "pooling": "mean"}, "here")
-    classifier = Classifier(config, task.tokenizer.vocabulary_size, 2)
+    classifier = Classifier(config, task.state.tokenizer.vocabulary_size, 2)
     theirs = dict(model.named_parameters())
     ours = dict(classifier.named_parameters())
     shared = {name for name in ours if name in theirs and ours[name].shape == theirs[name].shape}
@@ -168,17 +179,17 @@ def test_what_cannot_be_built_is_refused(tmp_path: Path) -> None:
         network(task, position="learned", max_length=4)
     (tmp_path / "bad.txt").write_text("one\n\ntwo\n")
     with pytest.raises(FileError, match=r"bad.txt, line 2: an empty document"):
-        MaskedLanguageModel.read(MaskedData(text=str(tmp_path / "bad.txt")), seed=1)
+        MaskedLanguageModelFiles.read(MaskedLanguageModelData(text=str(tmp_path / "bad.txt")), seed=1)
 
 
 def test_a_book_of_the_command_line_is_read_in_paragraphs(tmp_path: Path) -> None:
     book, lines = tmp_path / "book.txt", tmp_path / "lines.txt"
     book.write_text("\nIt was\ndark.\n\n\nA dog\n" + "\nbarked.\n" * 18)
     lines.write_text("one\ntwo\n")
-    assert MaskedLanguageModel.data_table([lines], None) == {"text": str(lines)}
-    table = MaskedLanguageModel.data_table([book], None)
+    assert MaskedLanguageModelFiles.table([lines], None) == {"text": str(lines)}
+    table = MaskedLanguageModelFiles.table([book], None)
     assert table == {"text": str(book), "documents": "paragraph"}
-    splits = MaskedLanguageModel.read(MaskedData.read(table, "here"), seed=1)
+    splits = MaskedLanguageModelFiles.read(MaskedLanguageModelData.read(table, "here"), seed=1)
     assert [document.text for document in splits.train[:2]] == ["It was\ndark.", "A dog"]
     assert (len(splits.train), len(splits.validation)) == (18, 2)
     assert ("a document is", "the lines up to a blank one") in splits.rows
@@ -186,10 +197,12 @@ def test_a_book_of_the_command_line_is_read_in_paragraphs(tmp_path: Path) -> Non
 
 def test_a_task_is_the_same_after_it_was_kept(tmp_path: Path) -> None:
     task, splits = prepared(tmp_path, share=0.25)
-    again = MaskedLanguageModel.load(task.description(), lambda name: task.files()[name], "here")
+    files = task.state.files()
+    state = MaskedLanguageModelState.load(task.state.description(), lambda name: files[name], "here")
+    again = MaskedLanguageModel(state)
     pieces = task.encode(splits.validation)
     assert again.encode(splits.validation) == pieces
     assert again.fixed(pieces) == task.fixed(pieces)
-    fitted = MaskedLanguageModel.fitted(splits)
+    fitted = MaskedLanguageModelFiles.recommend(splits)
     MaskedText.read(fitted["text"], "here")
-    TrainingSettings.read(fitted["training"], "here")
+    MaskedLanguageModelTraining.read(fitted["training"], "here")

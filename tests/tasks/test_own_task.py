@@ -27,8 +27,10 @@ from saccade.data.paths import resolve_path
 from saccade.lens.figures.matrix import heatmap
 from saccade.models import Config
 from saccade.tasks.base.answer import Answer
+from saccade.tasks.base.data import DataReader, Splits
 from saccade.tasks.base.predictor import Predictor
-from saccade.tasks.base.task import Evaluation, Loss, Network, Probe, ReadFile, Splits, Task, Tick
+from saccade.tasks.base.settings import TextTraining
+from saccade.tasks.base.task import CheckCancelled, Evaluation, Loss, Network, Probe, ReadFile, State, Task
 from saccade.tasks.registry import TASKS, Entry
 
 Capture = pytest.CaptureFixture[str]
@@ -84,54 +86,59 @@ class DigitsBatch:
         return DigitsBatch(self.digits.to(device), self.lines)
 
 
-class Largest(Task):
-    """The task."""
+class DigitFiles(DataReader[Digits]):
+    """How the data is read."""
 
-    name = "largest"
-    about = "the largest digit of a line"
-    metrics = ("accuracy", "loss")
-    settings: ClassVar = {"data": Files}
-    networks: ClassVar = {"asking": Network(Shape, lambda config, task: Network_(config))}
-
-    def __init__(self, metric: str) -> None:
-        self.metric = metric
+    settings = Files
 
     @classmethod
-    def data_table(cls, files: Sequence[Path], columns: str | None) -> dict[str, Any]:
+    def table(cls, files: Sequence[Path], columns: str | None) -> dict[str, Any]:
         return {"path": str(files[0])}
 
     @classmethod
-    def read(cls, data: Files, seed: int) -> Splits[Digits]:
-        every = cls.read_given(data)
+    def read(cls, settings: Files, seed: int) -> Splits[Digits]:
+        every = cls.read_for_scoring(settings)
         held = len(every) // 5
         return Splits(every[held:], every[:held], [], [("lines", str(len(every)))])
 
     @classmethod
-    def read_given(cls, data: Files) -> list[Digits]:
-        lines = read_lines(resolve_path(data.path))
+    def read_for_scoring(cls, settings: Files) -> list[Digits]:
+        lines = read_lines(resolve_path(settings.path))
         return [Digits(number, tuple(map(int, text.strip()))) for number, text in lines]
 
     @classmethod
-    def fitted(cls, splits: Splits[Digits]) -> dict[str, Any]:
+    def recommend(cls, splits: Splits[Digits]) -> dict[str, Any]:
         return {"model": {"width": 16}, "training": {"steps": 200, "warmup": 10}}
 
     @classmethod
     def identity(cls, example: Digits) -> bytes:
         return bytes(example.digits) + b"\n"
 
+
+class Nothing(State):
+    """Nothing is learned before the network."""
+
     @classmethod
-    def prepare(cls, settings: Mapping[str, Any], train: Sequence[Digits], metric: str) -> Self:
-        return cls(metric)
+    def prepare(cls, settings: Mapping[str, Any], train: Sequence[Digits], tokenizer: Any = None) -> Self:
+        return cls()
 
     @classmethod
     def load(cls, description: Mapping[str, Any], read: ReadFile, where: str) -> Self:
-        return cls(description["metric"])
+        return cls()
 
     def description(self) -> dict[str, Any]:
-        return {"metric": self.metric}
-
-    def files(self) -> dict[str, bytes]:
         return {}
+
+
+class Largest(Task):
+    """The task."""
+
+    name = "largest"
+    about = "the largest digit of a line"
+    metrics = ("accuracy", "loss")
+    state_class = Nothing
+    tables: ClassVar = {"training": TextTraining}
+    networks: ClassVar = {"asking": Network(Shape, lambda config, state: Network_(config))}
 
     def encode(self, examples: Sequence[Digits]) -> Sequence[Digits]:
         return examples
@@ -142,22 +149,28 @@ class Largest(Task):
     def batch(self, examples: Sequence[Digits]) -> DigitsBatch:
         return DigitsBatch(torch.tensor([e.digits for e in examples]), [e.line for e in examples])
 
-    def loss(self, model: nn.Module, batch: DigitsBatch, label_smoothing: float) -> Loss:
+    def loss(self, model: nn.Module, batch: DigitsBatch) -> Loss:
         return Loss(F.cross_entropy(model(batch.digits), batch.digits.amax(dim=1), reduction="sum"), len(batch.digits))
 
     def validate(
-        self, model: nn.Module, examples: Sequence[Digits], *, batch_tokens: int, tick: Tick
+        self, model: nn.Module, examples: Sequence[Digits], check_cancelled: CheckCancelled = lambda: None
     ) -> dict[str, float]:
         with torch.inference_mode():
             batch = self.batch(examples)
             right = model(batch.digits).argmax(dim=1) == batch.digits.amax(dim=1)
             return {
                 "accuracy": 100 * float(right.float().mean()),
-                "loss": float(self.loss(model, batch, 0.0).total) / batch.count,
+                "loss": float(self.loss(model, batch).total) / batch.count,
             }
 
-    def evaluate(self, model: nn.Module, examples: Sequence[Digits], options: Any, *, tick: Tick) -> Evaluation:
-        return Evaluation(self.validate(model, examples, batch_tokens=0, tick=tick))
+    def evaluate(
+        self,
+        model: nn.Module,
+        examples: Sequence[Digits],
+        options: Any = None,
+        check_cancelled: CheckCancelled = lambda: None,
+    ) -> Evaluation:
+        return Evaluation(self.validate(model, examples))
 
     def probe(self, model: nn.Module, example: Digits) -> Probe:
         with torch.inference_mode():
@@ -215,7 +228,7 @@ def command(capsys: Capture, *arguments: object) -> str:
 
 
 def test_a_task_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
-    monkeypatch.setitem(TASKS, "largest", Entry(Largest, LargestPredictor))
+    monkeypatch.setitem(TASKS, "largest", Entry(Largest, DigitFiles, LargestPredictor))
     torch.manual_seed(0)
     lines = torch.randint(0, 10, (400, 4)).tolist()
     data = tmp_path / "digits.txt"

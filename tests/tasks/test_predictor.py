@@ -55,7 +55,7 @@ def test_traces_hold_every_attention(tiny_model: Predictor) -> None:
 
 
 def test_the_pieces_are_read_where_the_model_says(tiny_model: Predictor) -> None:
-    chosen = tiny_model.task.alignment
+    chosen = tiny_model.task.state.alignment
     attention = tiny_model.predict([TEXT])[0].attention
     assert chosen is not None
     assert attention.pieces is not None
@@ -102,7 +102,7 @@ def test_a_piece_of_a_character_belongs_to_the_word_it_completes(tmp_path: Path)
         main(["train", "--source", str(source), "--target", str(target), "-o", str(tmp_path / "run"), *changes])
     assert left.value.code == 0
     model = saccade.open(tmp_path / "run")
-    ids = model.task.target.encode("é1 è é").ids
+    ids = model.task.state.target.encode("é1 è é").ids
     assert len(ids) == 9  # bytes
     attention = model._look_at_output("a1 b", ids)
     assert attention.target_spaced == [0, 0, 0, 1, 1, 1, 2, 2, 2]

@@ -10,8 +10,11 @@ from saccade.tasks.registry import TASKS
 
 @pytest.mark.parametrize("name", list(TASKS))
 def test_the_parts_of_a_task_are_named_after_it(name: str) -> None:
-    task, predictor = TASKS[name]
+    task, data, predictor = TASKS[name].task, TASKS[name].data, TASKS[name].predictor
     package = task.__module__.removesuffix(".task")
     assert (predictor.__module__, predictor.__name__) == (f"{package}.predictor", f"{task.__name__}Predictor")
+    assert (data.__module__, data.__name__) == (f"{package}.data", f"{task.__name__}Files")
+    state = task.state_class
+    assert (state.__module__, state.__name__) == (f"{package}.task", f"{task.__name__}State")
     answer = getattr(importlib.import_module(f"{package}.answer"), f"{task.__name__}Answer")
     assert issubclass(answer, Answer)

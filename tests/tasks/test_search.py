@@ -12,13 +12,13 @@ from saccade.models import RecurrentConfig, TransformerConfig
 from saccade.tasks.base.search import SearchOptions, search
 from saccade.tasks.translation import task as translation
 from saccade.tasks.translation.gold import GoldPair
-from saccade.tasks.translation.task import TextSettings, Translation
+from saccade.tasks.translation.task import TextSettings, Translation, TranslationState
 
 PAIRS = [GoldPair(f"{a} {b}", f"{b} {a}", 1) for a, b in zip("abcdefgh", "bcdefgha", strict=True)]
 
 
 def small_task() -> Translation:
-    return Translation.prepare({"text": TextSettings(kind="word", vocabulary=30)}, PAIRS)
+    return Translation(TranslationState.prepare({"text": TextSettings(kind="word", vocabulary=30)}, PAIRS))
 
 
 def transformer(task: Translation, **changed: object) -> torch.nn.Module:
@@ -55,8 +55,9 @@ def test_draws_come_best_first_and_do_not_depend_on_the_neighbours() -> None:
 def test_the_alignment_is_chosen_on_as_many_pairs_as_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(translation, "ALIGNMENT_WEIGHTS", 30)
     task = small_task()
-    task.finish(transformer(task), task.encode(PAIRS))
-    assert task.alignment is None or isinstance(task.alignment, AlignmentChoice)
+    state = task.finish(transformer(task), task.encode(PAIRS))
+    assert state.alignment is None or isinstance(state.alignment, AlignmentChoice)
+    assert (state.source, task.state.alignment) == (task.state.source, None)  # what the run began with stays
 
 
 def test_hard_attention_is_reinforced_where_it_is_trained_from_a_recipe() -> None:
@@ -64,7 +65,7 @@ def test_hard_attention_is_reinforced_where_it_is_trained_from_a_recipe() -> Non
     for attention in ("output", "state"):
         config = RecurrentConfig(width=8, embedding_width=7, attention=attention, weights="hard", attention_width=5)
         model = task.build("recurrent", config).train()
-        task.loss(model, task.batch(task.encode(PAIRS)), 0.0).total.backward()
+        task.loss(model, task.batch(task.encode(PAIRS))).total.backward()
         cross = model.get_submodule("decoder.cross")
         assert isinstance(cross.weights, Hard)
         for name, parameter in cross.named_parameters():

@@ -14,9 +14,9 @@ from toy_labels import sentence, tagging, toy_sentences, trained
 
 from saccade.errors import FileError, OptionError
 from saccade.tasks.base.task import Bundle
-from saccade.tasks.tagging.data import TaggingData
+from saccade.tasks.tagging.data import TaggingData, TaggingFiles
 from saccade.tasks.tagging.predictor import TaggingPredictor
-from saccade.tasks.tagging.task import Tagging
+from saccade.tasks.tagging.task import Tagging, TaggingState
 
 SMALL = {"width": 16, "word_width": 8, "spelling_width": 16, "character_width": 8, "encoder_layers": 1}
 HEADS = {"num_heads": 2, "feedforward_width": 32}
@@ -46,14 +46,14 @@ class Fixed(nn.Module):
 
 def test_a_word_is_an_id_its_pieces_and_its_characters() -> None:
     task = tagging([sentence("The the cat", "D D N")], lowercase=True, min_frequency=2, longest_word=4)
-    the, capital, cat, long = (task.words.ids(word) for word in ("the", "The", "cat", "Tehecat"))
+    the, capital, cat, long = (task.state.words.ids(word) for word in ("the", "The", "cat", "Tehecat"))
     assert the.word == capital.word == 2  # the only one that is there twice
     assert cat.word == long.word == 1
     assert the.characters != capital.characters
     assert len(the.characters) == 3
-    characters = task.words.characters
+    characters = task.state.words.characters
     assert long.characters == [characters.id(letter) for letter in "Teat"]  # of a long word its two ends
-    assert task.words.pieces.decode(capital.pieces) == "The"
+    assert task.state.words.pieces.decode(capital.pieces) == "The"
 
 
 def test_a_batch_is_padded_with_0_and_counts_words() -> None:
@@ -73,7 +73,7 @@ def test_the_loss_is_the_mean_of_all_words_without_padding() -> None:
     train = [sentence("a b", "X Y"), sentence("c", "X")]
     task = tagging(train)
     model = Fixed([[0.0, 0.0], [0.0, 0.0], [1.0, 0.0], [0.0, 9.0]])  # the last is padding
-    loss = task.loss(model, task.batch(task.encode(train)), 0.0)
+    loss = task.loss(model, task.batch(task.encode(train)))
     expected = 2 * torch.tensor(2.0).log() + torch.tensor(1 + torch.e**-1.0).log()
     assert loss.count == 3
     assert loss.total.item() == pytest.approx(float(expected))
@@ -84,7 +84,7 @@ def test_scores_apart_for_words_that_training_has_and_those_it_has_not() -> None
     task = tagging(train)
     examples = task.encode([sentence("a b A z", "X Y X X")])  # A and z were never written so
     model = Fixed([[1.0, 0.0], [1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
-    found = task.evaluate(model, examples, None, tick=lambda: None)
+    found = task.evaluate(model, examples)
     assert found.scores == {
         "accuracy": 50.0,
         "macro_f1": pytest.approx(100 * (2 * 2 / (3 + 3) + 0) / 2),
@@ -103,7 +103,7 @@ def test_spans_are_scored_where_labels_are_those_of_spans() -> None:
     train = [sentence("a b c", "B-P I-P O")]
     task = tagging(train, metric="span_f1")
     model = Fixed([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, 1.0]])  # B-P O O: the span is too short
-    scores = task.validate(model, task.encode(train), batch_tokens=9, tick=lambda: None)
+    scores = task.validate(model, task.encode(train))
     assert scores["span_f1"] == 0.0
     assert scores["accuracy"] == pytest.approx(100 * 2 / 3)
     with pytest.raises(OptionError, match=r"span_f1 is for labels such as B-X, I-X and O; these are X, Y"):
@@ -112,10 +112,11 @@ def test_spans_are_scored_where_labels_are_those_of_spans() -> None:
 
 def test_the_same_task_comes_back_from_its_description_and_files(bundle: Bundle) -> None:
     task = bundle.task
-    files = task.files()
-    again = Tagging.load(task.description(), lambda name: files[name], "there")
-    assert again.description() == task.description()
-    assert again.files() == files
+    files = task.state.files()
+    state = TaggingState.load(task.state.description(), lambda name: files[name], "there")
+    assert state.description() == task.state.description()
+    assert state.files() == files
+    again = Tagging(state)
     example = toy_sentences(1, seed=9)
     assert again.encode(example)[0].words == task.encode(example)[0].words
 
@@ -124,12 +125,12 @@ def test_labels_that_training_does_not_have_count_as_errors() -> None:
     task = tagging([sentence("a b c", "X Y X")])
     examples = task.encode([sentence("a b c a", "X Y Z X", line=5)])
     model = Fixed([[2.0, 0.0], [0.0, 2.0], [2.0, 0.0], [2.0, 0.0]])  # X Y X X
-    found = task.evaluate(model, examples, None, tick=lambda: None)
+    found = task.evaluate(model, examples)
     assert found.scores["accuracy"] == 75.0
     # X: precision 2/3, recall 1; Y: 1; Z: 0
     assert found.scores["macro_f1"] == pytest.approx(100 * (4 / 5 + 1 + 0) / 3)
     assert found.lines[0] == "1 of 4 labels of toy.txt are not in training and count as errors: Z 1 (line 7)"
-    scores = task.validate(model, examples, batch_tokens=9, tick=lambda: None)
+    scores = task.validate(model, examples)
     assert scores["accuracy"] == 75.0
     assert scores["loss"] == pytest.approx(math.log(1 + math.exp(-2)), abs=1e-5)  # of the three that can be found
     with pytest.raises(FileError, match=r"^toy\.txt, line 6: the label 'Z' is not one that training has, and neither"):
@@ -140,8 +141,8 @@ def test_a_held_out_label_that_training_has_not_is_noted_before_training(tmp_pat
     (tmp_path / "train.txt").write_text("a X\nb Y\n\nc X\n")
     (tmp_path / "test.txt").write_text("a X\n\nb Z\n")
     files = [tmp_path / "train.txt", tmp_path / "train.txt", tmp_path / "test.txt"]
-    data = TaggingData.read(Tagging.data_table(files, "0,1"), "the data")
-    splits = Tagging.read(data, 1)
+    data = TaggingData.read(TaggingFiles.table(files, "0,1"), "the data")
+    splits = TaggingFiles.read(data, 1)
     said = f"1 of 2 labels of {tmp_path / 'test.txt'} are not in training and count as errors: Z 1 (line 3)"
     assert splits.notes[-1] == said
 
@@ -151,7 +152,7 @@ def test_a_rare_label_stays_in_training(tmp_path: Path) -> None:
     (tmp_path / "all.txt").write_text("\n\n".join(f"w{n} O\nv{n} L{n if n < 30 else 0}" for n in range(60)))
     data = TaggingData.read({"file": str(tmp_path / "all.txt"), "validation": 0.3, "test": 0.2}, "the data")
     for seed in range(5):
-        splits = Tagging.read(data, seed)
+        splits = TaggingFiles.read(data, seed)
         held_out = [*splits.validation, *splits.test]
         assert held_out
         assert len(splits.train) + len(held_out) == 60
@@ -162,7 +163,9 @@ def test_a_rare_label_stays_in_training(tmp_path: Path) -> None:
 def test_parts_are_made_by_the_text_of_a_sentence_where_no_file_is_given(tmp_path: Path) -> None:
     file = tmp_path / "all.txt"
     file.write_text("".join(f"w{number % 50} X\n\n" for number in range(100)))
-    splits = Tagging.read(TaggingData.read({"file": str(file), "validation": 0.2, "test": 0.2}, "the data"), seed=1)
+    splits = TaggingFiles.read(
+        TaggingData.read({"file": str(file), "validation": 0.2, "test": 0.2}, "the data"), seed=1
+    )
     parts = [{one.words for one in part} for part in (splits.train, splits.validation, splits.test)]
     assert sum(map(len, parts)) == 50  # no sentence in two parts
     assert all(parts)
@@ -175,7 +178,7 @@ def test_every_encoder_learns_words_that_it_never_saw(kind: str) -> None:
     task = tagging(train)
     fields = {**SMALL, **(HEADS if kind == "transformer" else {})}
     found = trained(task, kind, fields, train, steps=120)
-    scores = task.evaluate(found.model, task.encode(test), None, tick=lambda: None).scores
+    scores = task.evaluate(found.model, task.encode(test)).scores
     assert scores["unknown_words"] > 20
     assert scores["unknown"] >= 95.0
 

@@ -1,45 +1,94 @@
-"""A recipe's settings make another task of the same vocabularies; the first stays as it was."""
+"""The settings of a recipe reach the objective; a setting of another task is refused by a sentence that says so."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 
-from saccade.tasks.autoencoder.media import ImageMedium, NoisyText, TextMedium
-from saccade.tasks.autoencoder.task import Autoencoder
-from saccade.tasks.base.task import Task
-from saccade.tasks.captions.task import Captions
+from saccade.data.images import LabelledImage
+from saccade.errors import OptionError
+from saccade.tasks.base.settings import ImageTraining, TextTraining, TrainingSettings
 from saccade.tasks.images.augment import ImageSettings
-from saccade.tasks.images.task import Images
-from saccade.tasks.language_model.task import LanguageModel, LanguageModelText
-from saccade.tasks.masked.task import MaskedLanguageModel, MaskedText
-from saccade.tasks.translation.task import Translation
-from saccade.text import Tokenizer
-from saccade.training.settings import TrainingSettings
+from saccade.tasks.images.task import Images, ImagesState
+from saccade.tasks.language_model.task import LanguageModelState, LanguageModelText
+from saccade.tasks.registry import TASKS
+from saccade.tasks.text_autoencoder.data import Line
+from saccade.tasks.text_autoencoder.task import NoisyText, TextAutoencoder, TextAutoencoderState
+from saccade.tasks.translation.task import TranslationTraining
+from saccade.text import MASK, Tokenizer
+from saccade.training.recipe import read_tables
 
 WORDS = Tokenizer.train(["dog cat"], "word")
-SHAPE, PIXELS = (4, 6, 1), (0.5, 0.25)
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_a_recipe_without_settings_has_those_of_its_task(name: str) -> None:
+    entry = TASKS[name]
+    key = next(key for key in ("table", "file", "images", "texts") if key in entry.data.settings.model_fields)
+    recipe = read_tables({"task": name, "data": {key: "here"}}, "r.toml")
+    assert type(recipe.training) is entry.task.tables["training"]
+    assert recipe.training.batch_size == getattr(recipe.training, recipe.training.batch_key)
+
+
+def test_noise_is_that_of_the_recipe() -> None:
+    noisy = TextAutoencoder(TextAutoencoderState(WORDS), {"text": NoisyText(mask=0.999)})
+    plain = TextAutoencoder(TextAutoencoderState(WORDS))
+    examples = plain.encode([Line("dog cat dog", 1)])
+    torch.manual_seed(0)
+    assert noisy.batch(examples).source.tolist() == [[MASK] * 3 + examples_end(plain, examples)]
+    assert plain.batch(examples).source.tolist() == noisy.plain_batch(examples).source.tolist()
+
+
+def examples_end(task: TextAutoencoder, examples: Any) -> list[int]:
+    return [int(task.plain_batch(examples).source[0, -1])]
+
+
+def test_changes_of_images_are_those_of_the_recipe() -> None:
+    state = ImagesState(["a", "b"], (4, 6, 1), (0.5, 0.25))
+    image = LabelledImage(np.arange(24, dtype=np.uint8).reshape(4, 6, 1), "a", 1, "here")
+    moved, still = Images(state, {"images": ImageSettings(shift=3)}), Images(state)
+    examples = still.encode([image] * 20)
+    torch.manual_seed(0)
+    assert not torch.equal(moved.batch(examples).images, still.batch(examples).images)
+    torch.testing.assert_close(still.batch(examples).images, still.plain_batch(examples).images)
+
+
+def test_a_run_that_begins_from_a_model_of_its_task_has_its_own_context() -> None:
+    theirs = LanguageModelState(WORDS, 8, separated=False)
+    ours = theirs.continued({"text": LanguageModelText(context=7)})
+    assert (ours.context, ours.tokenizer, theirs.context) == (7, WORDS, 8)
 
 
 @pytest.mark.parametrize(
-    ("task", "text", "value", "wanted"),
+    ("table", "key", "said"),
     [
-        (Translation(WORDS, WORDS), None, lambda task: task.guided_alignment, 0.5),
-        (LanguageModel(WORDS, 8, separated=False), LanguageModelText(context=7), lambda task: task.context, 7),
-        (MaskedLanguageModel(WORDS, 8), MaskedText(context=7), lambda task: task.context, 7),
-        (Images(["a", "b"], SHAPE, PIXELS), None, lambda task: task.changes.shift, 3),
-        (Captions(WORDS, SHAPE, PIXELS), None, lambda task: task.changes.shift, 3),
-        (Autoencoder(TextMedium(WORDS)), NoisyText(mask=0.3), lambda task: task.medium.noise.mask, 0.3),
-        (Autoencoder(ImageMedium(SHAPE, PIXELS)), None, lambda task: task.medium.changes.shift, 3),
+        (ImageTraining, "batch_tokens", "here: batch_tokens does not apply to this task; use batch_images."),
+        (TextTraining, "batch_images", "here: batch_images does not apply to this task; use batch_tokens."),
+        (TextTraining, "guided_alignment", "here: guided_alignment does not apply to this task; leave it out."),
+        (ImageTraining, "label_smoothing", "here: label_smoothing does not apply to this task; leave it out."),
+        (TextTraining, "validation_sentences", "here: validation_sentences does not apply to this task; leave it out."),
+        (TranslationTraining, "validation_sentences", "here: validation_sentences is now validation_sample."),
     ],
-    ids=lambda given: given.name if isinstance(given, Task) else "",
 )
-def test_settings_change_a_copy(task: Task, text: Any, value: Callable[[Any], float], wanted: float) -> None:
-    before = value(task)
-    settings = {"text": text, "images": ImageSettings(shift=3)}
-    chosen = task.with_settings(settings, TrainingSettings(guided_alignment=0.5))
-    assert (value(chosen), value(task)) == (wanted, before)
-    assert before != wanted
-    assert chosen.vocabularies() == task.vocabularies()
+def test_a_key_of_another_task_is_refused(table: type[TrainingSettings], key: str, said: str) -> None:
+    with pytest.raises(OptionError) as refused:
+        table.read({key: 1}, "here")
+    assert str(refused.value) == said
+
+
+@pytest.mark.parametrize(
+    ("tables", "said"),
+    [
+        ({"task": "autoencoder"}, "use text-autoencoder for texts, image-autoencoder for images"),
+        (
+            {"task": "classification", "data": {"file": "a", "class_weights": "balanced"}},
+            r"\[data\]: class_weights belongs in \[training\]: training.class_weights",
+        ),
+    ],
+)
+def test_what_an_earlier_version_wrote_is_told_its_new_place(tables: dict[str, Any], said: str) -> None:
+    with pytest.raises(OptionError, match=said):
+        read_tables(tables, "r.toml")

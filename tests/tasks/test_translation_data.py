@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from saccade.errors import FileError, OptionError, SaccadeError
-from saccade.tasks.translation.data import TranslationData, read_given, read_splits
+from saccade.tasks.translation.data import TranslationData, TranslationFiles
 
 
 def lines(path: Path, texts: list[str]) -> str:
@@ -28,7 +28,7 @@ def data(values: dict[str, object]) -> TranslationData:
 
 
 def test_a_share_is_held_out_by_source(own: dict[str, str]) -> None:
-    splits = read_splits(data({**own, "validation": 0.2, "test": 0.2}), seed=1)
+    splits = TranslationFiles.read(data({**own, "validation": 0.2, "test": 0.2}), seed=1)
     parts = [{pair.source for pair in part} for part in (splits.train, splits.validation, splits.test)]
     assert sum(map(len, parts)) == len(set.union(*parts)) == 50
     assert all(parts)
@@ -39,7 +39,7 @@ def test_given_files_are_taken_as_they_are(own: dict[str, str], tmp_path: Path) 
         "validation_source": lines(tmp_path / "va", ["s1 x", "", "new", "new"]),
         "validation_target": lines(tmp_path / "vb", ["t1 y", "", "neu", "neu"]),
     }
-    splits = read_splits(data({**own, **held}), seed=1)
+    splits = TranslationFiles.read(data({**own, **held}), seed=1)
     assert [pair.source for pair in splits.validation] == ["s1 x", "", "new", "new"]
     assert len(splits.train) == 50
     files = [value for what, value in splits.rows if what == "files"]
@@ -49,36 +49,36 @@ def test_given_files_are_taken_as_they_are(own: dict[str, str], tmp_path: Path) 
 
 def test_gold_links_go_with_their_lines(own: dict[str, str], tmp_path: Path) -> None:
     links = lines(tmp_path / "links", ["0-0 1-1"] * 49 + ["0-1"])
-    splits = read_splits(data({**own, "alignments": links}), seed=1)
+    splits = TranslationFiles.read(data({**own, "alignments": links}), seed=1)
     by_source = {pair.source: pair.links for pair in [*splits.train, *splits.validation]}
     assert by_source["s0 x"] == {(0, 0), (1, 1)}
     assert by_source["s49 x"] == {(0, 1)}
     short = lines(tmp_path / "short", ["0-0"])
     with pytest.raises(FileError, match="1 lines of links for 50 pairs"):
-        read_splits(data({**own, "alignments": short}), seed=1)
+        TranslationFiles.read(data({**own, "alignments": short}), seed=1)
     bad = lines(tmp_path / "bad", ["0-0"] * 7 + ["0-x"] + ["0-0"] * 42)
     with pytest.raises(FileError, match=r"Line 8 of .*bad"):
-        read_splits(data({**own, "alignments": bad}), seed=1)
+        TranslationFiles.read(data({**own, "alignments": bad}), seed=1)
 
 
 def test_links_to_words_that_are_not_there_are_named(own: dict[str, str], tmp_path: Path) -> None:
     links = lines(tmp_path / "links", ["0-0"] * 4 + ["0-2"] + ["0-0"] * 45)
     with pytest.raises(FileError, match=r"Line 5 of .*links: 0-2 is no link between 2 source and 2 target words"):
-        read_splits(data({**own, "alignments": links}), seed=1)
+        TranslationFiles.read(data({**own, "alignments": links}), seed=1)
 
 
 def test_paths_may_use_the_environment(own: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PLACE_OF_DATA", str(tmp_path))
     given = data({"source": "$PLACE_OF_DATA/a", "target": "$PLACE_OF_DATA/b"})
-    assert len(read_given(given)) == 50
+    assert len(TranslationFiles.read_for_scoring(given)) == 50
     monkeypatch.delenv("PLACE_OF_DATA")
     with pytest.raises(FileError, match="environment variable PLACE_OF_DATA"):
-        read_given(given)
+        TranslationFiles.read_for_scoring(given)
 
 
 def test_columns_may_be_numbers(tmp_path: Path) -> None:
     table = lines(tmp_path / "p.tsv", ["1\tb\ta", "2\td\tc"])
-    pairs = read_given(data({"table": table, "source_column": "2", "target_column": "1"}))
+    pairs = TranslationFiles.read_for_scoring(data({"table": table, "source_column": "2", "target_column": "1"}))
     assert [(pair.source, pair.target) for pair in pairs] == [("a", "b"), ("c", "d")]
 
 
@@ -103,4 +103,4 @@ def test_what_does_not_fit_is_one_sentence(values: dict[str, object], said: str)
 
 def test_training_needs_validation_pairs(own: dict[str, str]) -> None:
     with pytest.raises(OptionError, match="no validation examples"):
-        read_splits(data({**own, "validation": 0.0}), seed=1).require_some()
+        TranslationFiles.read(data({**own, "validation": 0.0}), seed=1).require_some()

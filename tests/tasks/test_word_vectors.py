@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import cast
 
 import pytest
 import torch
@@ -20,12 +21,11 @@ from saccade.models import (
 )
 from saccade.models.autoencoder import TransformerAutoencoder, TransformerAutoencoderConfig
 from saccade.models.layers import WordEmbedding
-from saccade.tasks.autoencoder.media import TextMedium
-from saccade.tasks.autoencoder.task import Autoencoder
 from saccade.tasks.base.task import Bundle
 from saccade.tasks.base.word_vectors import Neighbour, WordVectors, word_vectors
-from saccade.tasks.classification.task import Classification, ClassificationText
-from saccade.tasks.masked.task import MaskedLanguageModel
+from saccade.tasks.classification.task import Classification, ClassificationState, ClassificationText
+from saccade.tasks.masked.task import MaskedLanguageModel, MaskedLanguageModelState
+from saccade.tasks.text_autoencoder.task import TextAutoencoder, TextAutoencoderState
 from saccade.text import Tokenizer
 
 WORDS = Tokenizer.train(["dog dog dog cat cat bird fish"], "word")
@@ -103,7 +103,9 @@ def test_a_map_of_two_words_is_refused() -> None:
 
 
 def bundle(model: nn.Module, **vocabularies: Tokenizer) -> Bundle:
-    task = SimpleNamespace(name="a task", vocabularies=lambda: vocabularies)
+    task = SimpleNamespace(
+        name="a task", state=SimpleNamespace(vocabularies=lambda: vocabularies, lowercases_words=False)
+    )
     return Bundle(task, "a kind", Config(), model, Config())
 
 
@@ -147,7 +149,7 @@ class Reader(nn.Module):
 
 def test_a_tagger_has_words_and_pieces() -> None:
     task = tagging([sentence("Dog dog cat cat", "N N N N")], lowercase=True)
-    known, pieces = task.words.words, task.words.pieces
+    known, pieces = task.state.words.words, task.state.words.pieces
     made = Bundle(task, "a kind", Config(), Reader(len(known), pieces.vocabulary_size), Config())
     assert word_vectors(made).name == "words"
     assert word_vectors(made).ids("DOG") == [known.id("dog")]
@@ -159,18 +161,18 @@ def test_an_autoencoder_of_texts_reads_and_writes_words() -> None:
     network = TransformerAutoencoder(
         TransformerAutoencoderConfig(width=12, num_heads=3, feedforward_width=8), WORDS.vocabulary_size
     )
-    made = Bundle(Autoencoder(TextMedium(WORDS)), "transformer", network.config, network, Config())
+    made = Bundle(TextAutoencoder(TextAutoencoderState(WORDS)), "transformer", network.config, network, Config())
     torch.testing.assert_close(word_vectors(made, "source").vectors, network.source.words.weight.detach())
     torch.testing.assert_close(word_vectors(made, "target").vectors, network.target.words.weight.detach())
 
 
 def test_a_classifier_begins_from_a_model_with_one_tokenizer_for_all() -> None:
     texts, settings = toy_texts(20, seed=0), {"text": ClassificationText()}
-    masked = MaskedLanguageModel(WORDS, context=8)
-    assert Classification.prepare_from(masked, settings, texts, "accuracy").tokenizer is WORDS
-    for other in (Autoencoder(TextMedium(WORDS)), tagging([sentence("dog", "N")])):
-        with pytest.raises(OptionError, match=f"A model for classification cannot begin from one for {other.name}"):
-            Classification.prepare_from(other, settings, texts, "accuracy")
+    masked = MaskedLanguageModel(MaskedLanguageModelState(WORDS, context=8))
+    assert cast(ClassificationState, Classification.prepare(settings, texts, masked)).tokenizer is WORDS
+    for other in (TextAutoencoder(TextAutoencoderState(WORDS)), tagging([sentence("dog", "N")])):
+        with pytest.raises(OptionError, match=f"Cannot initialise a classification model from a {other.name} model"):
+            Classification.prepare(settings, texts, other)
 
 
 def test_a_model_without_words_is_refused() -> None:

@@ -12,9 +12,13 @@ from saccade.data.labelled import LabelledText
 from saccade.data.tagged import TaggedSentence
 from saccade.tasks.base.predictor import NoOptions
 from saccade.tasks.base.task import Bundle, Task
-from saccade.tasks.classification.data import ClassificationData
-from saccade.tasks.classification.task import Classification, ClassificationText
-from saccade.tasks.tagging.task import Tagging
+from saccade.tasks.classification.task import (
+    Classification,
+    ClassificationState,
+    ClassificationText,
+    ClassificationTraining,
+)
+from saccade.tasks.tagging.task import Tagging, TaggingState
 from saccade.tasks.tagging.word_ids import TaggingText
 
 SYLLABLES = ("ba", "do", "fi", "ku", "me", "no", "ri", "sa")
@@ -51,15 +55,16 @@ def toy_texts(count: int, seed: int) -> list[LabelledText]:
 
 
 def tagging(train: Sequence[TaggedSentence], metric: str = "accuracy", **text: Any) -> Tagging:
-    return Tagging.prepare({"text": TaggingText(**{"pieces": 300, **text})}, train, metric)
+    settings = {"text": TaggingText(**{"pieces": 300, **text})}
+    return Tagging(TaggingState.prepare(settings, train), settings, metric)
 
 
 def classification(train: Sequence[LabelledText], weights: str = "none", **text: Any) -> Classification:
     settings = {
         "text": ClassificationText(**{"min_frequency": 1, **text}),
-        "data": ClassificationData.read({"file": "x", "class_weights": weights}, "the data"),
+        "training": ClassificationTraining.read({"class_weights": weights}, "here"),
     }
-    return Classification.prepare(settings, train, "accuracy").with_settings(settings, None)
+    return Classification(ClassificationState.prepare(settings, train), settings)
 
 
 def trained(task: Task, kind: str, fields: dict[str, Any], train: Sequence[Any], steps: int = 60) -> Bundle:
@@ -71,7 +76,7 @@ def trained(task: Task, kind: str, fields: dict[str, Any], train: Sequence[Any],
     examples = task.encode(train)
     for step in range(steps):
         start = step * 16 % len(examples)
-        loss = task.loss(model.train(), task.batch(examples[start : start + 16]), 0.0)
+        loss = task.loss(model.train(), task.batch(examples[start : start + 16]))
         optimizer.zero_grad()
         (loss.total / loss.count).backward()  # type: ignore[no-untyped-call]
         optimizer.step()

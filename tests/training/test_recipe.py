@@ -15,7 +15,6 @@ from saccade.tasks.base.networks import SEQ2SEQ
 from saccade.tasks.registry import TASKS, task_named
 from saccade.training.recipe import Recipe, read_recipe, read_tables
 from saccade.training.recipe_text import commented
-from saccade.training.settings import TrainingSettings
 
 ROOT = Path(__file__).parents[2]
 DATA = {"data": {"table": "pairs.tsv"}}
@@ -121,8 +120,9 @@ def test_a_commented_recipe_is_the_same_and_explains_every_key(kind: str) -> Non
 def test_every_table_of_every_task_describes_itself_and_its_keys() -> None:
     """In words that add something to the name, in the class and in its JSON schema."""
     for name in TASKS:
-        task = task_named(name).task
-        tables = [*task.settings.values(), *(network.config for network in task.networks.values()), TrainingSettings]
+        entry = task_named(name)
+        networks = [network.config for network in entry.task.networks.values()]
+        tables = [entry.data.settings, *entry.task.tables.values(), *networks]
         for table in tables:
             assert "__doc__" in vars(table), f"{table.__name__} has no docstring of its own"
             assert table.__doc__
@@ -135,8 +135,8 @@ def test_every_table_of_every_task_describes_itself_and_its_keys() -> None:
 
 @pytest.mark.parametrize("task", TASKS)
 def test_the_recipe_of_every_task_has_its_descriptions_as_comments(task: str) -> None:
-    fields = task_named(task).task.settings["data"].model_fields
-    key = next(key for key in ("table", "file", "images") if key in fields)
+    fields = task_named(task).data.settings.model_fields
+    key = next(key for key in ("table", "file", "images", "texts") if key in fields)
     recipe = read_tables({"task": task, "data": {key: "a.tsv"}}, "r.toml")
     parts = commented(recipe, []).split("\n\n")[1:]
     for part, (name, section) in zip(parts, recipe.sections.items(), strict=True):

@@ -7,8 +7,8 @@ import math
 import pytest
 
 from saccade.errors import OptionError
+from saccade.tasks.base.settings import TrainingSettings
 from saccade.training.schedule import SCHEDULES, learning_rate
-from saccade.training.settings import TrainingSettings
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)

@@ -14,8 +14,8 @@ from tiny_runs import PATIENCE, Command, final_weights, last_step, saccade, tabl
 
 #: In the order in which one run comes to them, each in a process that goes on from the one before.
 PHASES = {
-    "reading the data": ("Translation.read", 1),
-    "preparing the tokenizer": ("Translation.prepare", 1),
+    "reading the data": ("TranslationFiles.read", 1),
+    "preparing the tokenizer": ("TranslationState.prepare", 1),
     "encoding": ("Translation.encode", 1),
     "training": ("Trainer.update", 13),
     "validating": ("Translation.validate", 1),

@@ -20,9 +20,8 @@ from saccade.errors import DivergedError, OptionError
 from saccade.tasks.base.networks import read_network
 from saccade.tasks.translation.alignment import read_alignment
 from saccade.tasks.translation.gold import from_pair
-from saccade.tasks.translation.task import EncodedPair, TextSettings, Translation
+from saccade.tasks.translation.task import EncodedPair, TextSettings, Translation, TranslationState, TranslationTraining
 from saccade.training.checkpoint import CheckpointStore
-from saccade.training.settings import TrainingSettings
 from saccade.training.trainer import Progress, Trainer
 
 Act = Callable[[Trainer], None]
@@ -59,13 +58,14 @@ def weights_of(model: nn.Module) -> dict[str, Tensor]:
 def make_trainer(kind: str = "transformer", count: int = 40, *, dropout: float = 0.0, **training: Any) -> Trainer:
     """A trainer with fresh weights, always the same."""
     pairs = [from_pair(Pair(source, target, line)) for line, (source, target) in enumerate(sentences(count), start=2)]
-    task = Translation.prepare({"text": TextSettings(kind="word")}, pairs)
+    values = {"steps": 6, "warmup": 0, "schedule": "constant", "batch_tokens": 64, "validate_every": 2, **training}
+    settings = {"text": TextSettings(kind="word"), "training": TranslationTraining.read(values, "here")}
+    task = Translation(TranslationState.prepare(settings, pairs), settings)
     torch.manual_seed(4)
     kind, config = read_network({**MODELS[kind], "dropout": dropout}, Translation, "here")
     model = task.build(kind, config)
-    values = {"steps": 6, "warmup": 0, "schedule": "constant", "batch_tokens": 64, "validate_every": 2, **training}
     encoded = task.encode(pairs)
-    return Trainer(task, model, encoded, encoded[:3], TrainingSettings.read(values, "here"))
+    return Trainer(task, model, encoded, encoded[:3])
 
 
 def run(trainer: Trainer, act: Act | None = None) -> Notes:
@@ -130,7 +130,7 @@ def test_label_smoothing_0_is_plain_cross_entropy() -> None:
     trainer = make_trainer(label_smoothing=0.0)
     examples: list[EncodedPair] = trainer.train[:5]
     batch = trainer.task.batch(examples)
-    found = trainer.task.loss(trainer.model, batch, 0.0)
+    found = trainer.task.loss(trainer.model, batch)
     logits = trainer.model(batch.source, batch.source_lengths, batch.read)
     chosen = F.log_softmax(logits, dim=-1).gather(-1, batch.predicted[..., None])[..., 0]
     torch.testing.assert_close(found.total, -chosen[batch.real].sum(), rtol=1e-6, atol=0)
@@ -141,14 +141,13 @@ def test_label_smoothing_0_is_plain_cross_entropy() -> None:
 
 
 def test_label_smoothing_mixes_in_the_mean_over_all_words() -> None:
-    trainer = make_trainer()
+    trainer = make_trainer(label_smoothing=0.25)
     batch = trainer.task.batch(trainer.train[:5])
     logits = trainer.model(batch.source, batch.source_lengths, batch.read)
     uniform = -F.log_softmax(logits, dim=-1).mean(dim=-1)[batch.real].sum()
-    plain = trainer.task.loss(trainer.model, batch, 0.0).total
-    torch.testing.assert_close(
-        trainer.task.loss(trainer.model, batch, 0.25).total, 0.75 * plain + 0.25 * uniform, rtol=1e-5, atol=0
-    )
+    smoothed = trainer.task.loss(trainer.model.train(), batch).total
+    plain = trainer.task.loss(trainer.model.eval(), batch).total  # which only training smooths
+    torch.testing.assert_close(smoothed, 0.75 * plain + 0.25 * uniform, rtol=1e-5, atol=0)
 
 
 def test_only_matrices_decay() -> None:
@@ -194,7 +193,7 @@ class Judged(Translation):
 
     given: tuple[float, ...] = ()
 
-    def validate(self, model: nn.Module, examples: Any, **_: Any) -> dict[str, float]:
+    def validate(self, model: nn.Module, examples: Any, *_: Any) -> dict[str, float]:
         first, *rest = self.given
         self.given = tuple(rest)
         return {self.metric: first}
@@ -211,7 +210,7 @@ class Judged(Translation):
 )
 def test_patience(metric: str, patience: int, scores: tuple[float, ...], stops_at: int, best_step: int) -> None:
     trainer = make_trainer(steps=12, patience=patience)
-    task = Judged(trainer.task.source, trainer.task.target, metric=metric)
+    task = Judged(trainer.task.state, trainer.task.settings, metric)
     task.given = scores
     trainer.task = task
     notes = run(trainer)
@@ -279,7 +278,7 @@ def test_an_infinite_gradient_of_a_finite_loss_stops_too() -> None:
 
 def test_a_validation_without_numbers_is_not_saved() -> None:
     trainer = make_trainer()
-    task = Judged(trainer.task.source, trainer.task.target)
+    task = Judged(trainer.task.state, trainer.task.settings)
     task.given = (1.0, math.nan)
     trainer.task = task
     notes = Notes(trainer)
@@ -307,9 +306,8 @@ def test_weights_without_numbers_are_not_saved() -> None:
 
 def linked_trainer(kind: str, weight: float) -> Trainer:
     """Words are linked by their place, backwards: what attention would not find by itself in a few steps."""
-    trainer = make_trainer(kind, steps=30, lr=1e-2)
+    trainer = make_trainer(kind, steps=30, lr=1e-2, guided_alignment=weight)
     trainer.train = [replace(pair, gold=replace(pair.gold, links=backwards(pair))) for pair in trainer.train]
-    trainer.task.guided_alignment = weight
     return trainer
 
 
@@ -352,7 +350,6 @@ def test_guided_alignment_validates_pairs_without_links() -> None:
 
 
 def test_guided_alignment_refuses_pairs_without_links() -> None:
-    trainer = make_trainer()
-    trainer.task.guided_alignment = 1.0
+    trainer = make_trainer(guided_alignment=1.0)
     with pytest.raises(OptionError, match=r"training.guided_alignment needs gold links; line \d+ has none"):
         run(trainer)

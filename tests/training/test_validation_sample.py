@@ -19,6 +19,7 @@ from saccade.training.trainer import Progress, Trainer
 #: Texts of 60 examples, the shortest first, as many corpora are sorted.
 TEXTS = sorted((text for text, _ in sentences(60)), key=len)
 SAMPLE = 7
+PICTURES = ("images", "captions", "image-autoencoder")
 
 
 def written(name: str, folder: Path) -> dict[str, Any]:
@@ -33,7 +34,7 @@ def written(name: str, folder: Path) -> dict[str, Any]:
     np.savez(folder / "data.npz", images=pixels, **arrays)
     file = folder / ("data.tsv" if name == "translation" else "data.txt")
     file.write_text("".join(f"{line}\n" for line in lines))
-    return TASKS[name].task.data_table([folder / "data.npz" if name in ("images", "captions") else file], None)
+    return TASKS[name].data.table([folder / "data.npz" if name in PICTURES else file], None)
 
 
 class Listener:
@@ -51,34 +52,39 @@ class Listener:
 def test_scores_are_on_all_or_on_a_drawn_sample(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tables = fitted_tables(name, written(name, tmp_path) | ({"documents": "line"} if "language" in name else {}))
     tables["data"]["validation"] = 0.5
-    wanted = ["steps=1", "warmup=0", "validate_every=1", f"validation_sentences={SAMPLE}", "batch_tokens=512"]
+    known = TASKS[name].task.tables["training"]
+    wanted = ["steps=1", "warmup=0", "validate_every=1", f"{known.batch_key}=512"]
+    searches = "validation_sample" in known.model_fields
+    if searches:
+        wanted.append(f"validation_sample={SAMPLE}")
     recipe = read_tables(tables, "the test", [f"training.{one}" for one in wanted])
-    splits = recipe.task.read(recipe.settings["data"], 1)
-    task = recipe.task.prepare(recipe.settings, splits.train, recipe.metric)
+    splits = recipe.entry.data.read(recipe.settings["data"], 1)
+    state = recipe.task.prepare(recipe.settings, splits.train)
+    task = recipe.objective(state)
     validation = task.encode(splits.validation)
     model = task.build(recipe.kind, recipe.model)
-    trainer = Trainer(task, model, task.encode(splits.train), validation, recipe.training)
+    trainer = Trainer(task, model, task.encode(splits.train), validation)
     given = []
     validate = task.validate
-    monkeypatch.setattr(task, "validate", lambda m, some, **more: given.append(list(some)) or validate(m, some, **more))
+    monkeypatch.setattr(task, "validate", lambda m, some, check: given.append(list(some)) or validate(m, some))
     listener = Listener()
     trainer.run(lambda: None, listener)
     (scored,) = given
-    if not task.searches:
+    if not searches:
         assert scored == list(validation)
     else:
         places = [next(i for i, one in enumerate(validation) if one is example) for example in scored]
         assert len(set(places)) == SAMPLE < len(validation)
         assert places != list(range(SAMPLE))
-        other = recipe.training.model_copy(update={"seed": 2})
+        other = {**recipe.settings, "training": recipe.training.model_copy(update={"seed": 2})}
         again, differs = (
-            Trainer(task, model, task.encode(splits.train), validation, chosen).sample
-            for chosen in (recipe.training, other)
+            Trainer(recipe.task(state, settings), model, task.encode(splits.train), validation).sample
+            for settings in (recipe.settings, other)
         )
         assert [id(one) for one in again] == [id(one) for one in scored] != [id(one) for one in differs]
     # the loss and every other score are of these examples, and of them all
-    assert listener.scores == validate(model.eval(), scored, batch_tokens=512, tick=lambda: None)
-    assert listener.scores != validate(model, scored[:-1], batch_tokens=512, tick=lambda: None)
+    assert listener.scores == validate(model.eval(), scored)
+    assert listener.scores != validate(model, scored[:-1])
 
 
 def test_the_log_and_the_model_folder_say_on_how_many(tmp_path: Path) -> None:

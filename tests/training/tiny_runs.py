@@ -71,7 +71,7 @@ def tables(folder: Path, model: str = "transformer", **training: Any) -> dict[st
         "warmup": 5,
         "lr": 5e-3,
         "validate_every": 10,
-        "validation_sentences": 5,
+        "validation_sample": 5,
         "log_every": 1,
     }
     return {

@@ -17,10 +17,10 @@ from saccade.lens.figures.canvas import save
 from saccade.lens.links import GoldLinks, alignment_scores
 from saccade.tasks.base.predictor import Predictor
 from saccade.tasks.base.task import Evaluation
+from saccade.tasks.base.text_scores import METRIC_CLASSES, exact_share
 from saccade.tasks.translation.data import read_links
 from saccade.tasks.translation.gold import GoldPair
 from saccade.tasks.translation.predictor import TranslationPredictor
-from saccade.tasks.translation.task import METRIC_CLASSES, exact_share
 
 __all__ = ["compare_models", "evaluate_model", "score_pairs"]
 
@@ -55,7 +55,7 @@ def score_pairs(model: str, pairs: list[GoldPair], device: str) -> None:
     scores = opened.score([pair.source for pair in pairs], [pair.target for pair in pairs])
     for value in scores:
         print(f"{value:.4f}")
-    tokens = sum(len(ids) + 1 for ids in opened.task.target.encode_ids([pair.target for pair in pairs]))
+    tokens = sum(len(ids) + 1 for ids in opened.task.state.target.encode_ids([pair.target for pair in pairs]))
     console(stderr=True).print(f"perplexity {math.exp(min(-sum(scores) / tokens, 700)):.3f} over {tokens:,} tokens")
 
 

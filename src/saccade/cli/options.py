@@ -15,8 +15,8 @@ from saccade.errors import OptionError, UnknownNameError
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from saccade.tasks.base.data import DataReader
     from saccade.tasks.base.predictor import Predictor
-    from saccade.tasks.base.task import Task
 
 __all__ = [
     "Columns",
@@ -87,13 +87,17 @@ def progress(what: str, total: int | None, *, shown: bool = True) -> Iterator[Ca
 
 
 def data_table(
-    task: type[Task], source: Path | None, target: Path | None, data: list[Path] | None, columns: str | None
+    reader: type[DataReader[Any]],
+    source: Path | None,
+    target: Path | None,
+    data: list[Path] | None,
+    columns: str | None,
 ) -> dict[str, Any]:
     """The ``[data]`` table of a recipe that --source and --target, or --data and --columns, stand for."""
     if data and source is None and target is None:
-        return task.data_table(data, columns)
+        return reader.table(data, columns)
     if not data and source is not None and target is not None:
-        return task.data_table([source, target], columns)
+        return reader.table([source, target], columns)
     raise OptionError("Give --source and --target, or --data with one file of all.")
 
 
@@ -105,11 +109,11 @@ def examples_of(
     from saccade.tasks.registry import task_named
 
     recipe = bundle_recipe(Path(model))
-    task = task_named(recipe["task"]).task
-    as_trained = {key: value for key, value in recipe["data"].items() if key in task.read_as}
-    given = data_table(task, source, target, data, columns)
+    reader = task_named(recipe["task"]).data
+    as_trained = {key: value for key, value in recipe["data"].items() if key in reader.read_as}
+    given = data_table(reader, source, target, data, columns)
     table = given | as_trained if columns is None else as_trained | given
-    return task.read_given(task.settings["data"].read(table, "the options"))
+    return reader.read_for_scoring(reader.settings.read(table, "the options"))
 
 
 def read_inputs(given: str, opened: Predictor) -> tuple[list[Any], bool]:

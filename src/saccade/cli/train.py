@@ -62,7 +62,7 @@ def train(
     else:
         if output is None:
             raise OptionError("Give the folder of the run with -o; it is made if it is not there.")
-        table = data_table(task_named(task).task, source, target, data, columns)
+        table = data_table(task_named(task).data, source, target, data, columns)
         chosen, folder = _recipe_of(task, table, output, override or (), init), output
         _say_parts(chosen)
     run_session(chosen, folder, resolve_device(device), init)
@@ -122,10 +122,10 @@ def _tables_of(task: str, theirs: dict[str, Any]) -> dict[str, Any]:
     entry = task_named(task).task
     network = entry.networks.get(shared["model"]["kind"])
     if network is None:
-        raise OptionError(f"A model of kind {shared['model']['kind']} is none that {task} can begin from.")
+        raise OptionError(f"Cannot initialise {task} from a {shared['model']['kind']} model.")
     fields: dict[str, set[str]] = {"model": {"kind", *network.config.model_fields}}
-    if "text" in entry.settings:
-        fields["text"] = set(entry.settings["text"].model_fields)
+    if "text" in entry.tables:
+        fields["text"] = set(entry.tables["text"].model_fields)
     kept = {
         name: {key: value for key, value in shared.get(name, {}).items() if key in known}
         for name, known in fields.items()
@@ -178,7 +178,7 @@ def new(
 
     if output.exists() and not force:
         raise FileError(f"{output} is there already; choose another name with -o, or pass --force.")
-    recipe = read_tables(fitted_tables(task, task_named(task).task.data_table(files, columns)), "the data")
+    recipe = read_tables(fitted_tables(task, task_named(task).data.table(files, columns)), "the data")
     _say_parts(recipe)
     minutes = measured_minutes(recipe, console().print, resolve_device("auto"))
     text = commented(recipe, [f"Fitted to {' and '.join(str(file) for file in files)}.", f"About {minutes} here."])

@@ -40,6 +40,6 @@ def estimate(predictor: Predictor, inputs: Sequence[Any], options: dict[str, Any
 def _tokens(predictor: Predictor, given: Any) -> int:
     if not isinstance(given, str):
         return IMAGE
-    known = predictor.task.vocabularies()
+    known = predictor.task.state.vocabularies()
     tokenizer = known.get("source") or known.get("tokenizer")
     return len(tokenizer.encode_ids([given])[0]) if isinstance(tokenizer, Tokenizer) else len(given.split())

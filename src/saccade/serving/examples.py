@@ -13,6 +13,7 @@ from saccade.errors import SaccadeError
 from saccade.tasks.base.image_input import ImageInputPredictor
 from saccade.tasks.base.predictor import Predictor
 from saccade.tasks.masked.predictor import HOLE, MaskedLanguageModelPredictor
+from saccade.tasks.registry import task_named
 
 __all__ = ["examples_of", "samples_of"]
 
@@ -34,9 +35,9 @@ def examples_of(predictor: Predictor, folder: Path, recipe: Mapping[str, Any]) -
 
 def samples_of(predictor: ImageInputPredictor, recipe: Mapping[str, Any]) -> list[Pixels]:
     """The first images that the model was not trained on, if its data is here."""
-    task = type(predictor.task)
+    reader = task_named(predictor.task.name).data
     try:
-        splits = task.read(task.settings["data"].read(dict(recipe["data"]), "the recipe"), seed=1)
+        splits = reader.read(reader.settings.read(dict(recipe["data"]), "the recipe"), seed=1)
     except (SaccadeError, KeyError, OSError):
         return []
     images = (splits.test or splits.validation)[:SAMPLES]

@@ -57,7 +57,7 @@ def read_text(served: Served, given: Any, characters: int, tokens: int) -> str:
 
 def count_tokens(served: Served, text: str) -> int:
     """How many tokens the model reads, where it has a tokenizer of its own for texts; else the words."""
-    known = served.predictor.task.vocabularies()
+    known = served.predictor.task.state.vocabularies()
     tokenizer = known.get("source") or known.get("tokenizer")
     return len(tokenizer.encode_ids([text])[0]) if isinstance(tokenizer, Tokenizer) else len(text.split())
 

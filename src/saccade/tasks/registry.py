@@ -1,14 +1,20 @@
-"""Every task, by the name that recipes and commands use: filled in one place."""
+"""Every task, by the name that recipes and commands use: the built-in ones, and those of installed packages.
+
+A package adds a task by an entry point of the group ``saccade.tasks``: its name is the task's, and its value names an
+``Entry``, as in ``forecast = "saccade_forecast:TASK"``. Nothing of it is imported before the task is asked for.
+"""
 
 from __future__ import annotations
 
 import pkgutil
 from functools import cached_property
+from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
 
-from saccade.errors import UnknownNameError
+from saccade.errors import OptionError, UnknownNameError
 
 if TYPE_CHECKING:
+    from saccade.tasks.base.data import DataReader
     from saccade.tasks.base.predictor import Predictor
     from saccade.tasks.base.task import Task
 
@@ -16,40 +22,66 @@ __all__ = ["DEFAULT_TASK", "TASKS", "Entry", "task_named"]
 
 
 class Entry:
-    """A task, and what answers with a model trained for it: classes, or ``module:Name``, loaded when asked for."""
+    """A task, how its data is read, and what answers with a model trained for it.
 
-    def __init__(self, task: type[Task] | str, predictor: type[Predictor] | str) -> None:
-        self._task, self._predictor = task, predictor
+    Each is a class, or ``module:Name``, which is loaded when it is asked for.
+    """
+
+    def __init__(
+        self, task: type[Task] | str, data: type[DataReader[Any]] | str, predictor: type[Predictor] | str
+    ) -> None:
+        self._task, self._data, self._predictor = task, data, predictor
 
     @cached_property
     def task(self) -> type[Task]:
-        return pkgutil.resolve_name(self._task) if isinstance(self._task, str) else self._task
+        return _resolved(self._task)  # type: ignore[no-any-return]
+
+    @cached_property
+    def data(self) -> type[DataReader[Any]]:
+        return _resolved(self._data)  # type: ignore[no-any-return]
 
     @cached_property
     def predictor(self) -> type[Predictor]:
-        return pkgutil.resolve_name(self._predictor) if isinstance(self._predictor, str) else self._predictor
+        return _resolved(self._predictor)  # type: ignore[no-any-return]
 
 
-def _own(package: str, task: str) -> Entry:
-    return Entry(f"saccade.tasks.{package}.task:{task}", f"saccade.tasks.{package}.predictor:{task}Predictor")
+def _resolved(given: Any) -> Any:
+    if not isinstance(given, str):
+        return given
+    try:
+        return pkgutil.resolve_name(given)
+    except (AttributeError, ImportError) as error:
+        if given.startswith("saccade."):
+            raise
+        raise OptionError(f"The installed task {given.partition(':')[0]} cannot be loaded: {error}.") from None
+
+
+def _built_in(package: str, name: str) -> Entry:
+    where = f"saccade.tasks.{package}"
+    return Entry(f"{where}.task:{name}", f"{where}.data:{name}Files", f"{where}.predictor:{name}Predictor")
 
 
 TASKS = {
-    "translation": _own("translation", "Translation"),
-    "tagging": _own("tagging", "Tagging"),
-    "classification": _own("classification", "Classification"),
-    "language-model": _own("language_model", "LanguageModel"),
-    "masked-language-model": _own("masked", "MaskedLanguageModel"),
-    "images": _own("images", "Images"),
-    "captions": _own("captions", "Captions"),
-    "autoencoder": _own("autoencoder", "Autoencoder"),
+    "translation": _built_in("translation", "Translation"),
+    "tagging": _built_in("tagging", "Tagging"),
+    "classification": _built_in("classification", "Classification"),
+    "language-model": _built_in("language_model", "LanguageModel"),
+    "masked-language-model": _built_in("masked", "MaskedLanguageModel"),
+    "images": _built_in("images", "Images"),
+    "captions": _built_in("captions", "Captions"),
+    "text-autoencoder": _built_in("text_autoencoder", "TextAutoencoder"),
+    "image-autoencoder": _built_in("image_autoencoder", "ImageAutoencoder"),
 }
+for point in entry_points(group="saccade.tasks"):
+    TASKS.setdefault(point.name, Entry(*(f"{point.value}.{part}" for part in ("task", "data", "predictor"))))
 #: What a recipe without a task means.
 DEFAULT_TASK = "translation"
 
 
 def task_named(name: Any, what: str = "task") -> Entry:
     """The task of this name; ``what`` says where the name was found."""
+    if name == "autoencoder":  # one task until there were two
+        raise OptionError(f"The {what} is 'autoencoder'; use text-autoencoder for texts, image-autoencoder for images.")
     if not isinstance(name, str) or name not in TASKS:
         raise UnknownNameError(what, name, TASKS)
     return TASKS[name]

@@ -14,7 +14,8 @@ from rich.table import Table
 from rich.text import Text
 from torch import nn
 
-from saccade.tasks.base.task import Probe, Splits
+from saccade.tasks.base.data import Splits
+from saccade.tasks.base.task import Probe
 from saccade.training import trainer
 from saccade.training.recipe import Recipe
 

@@ -17,19 +17,18 @@ __all__ = ["fitted_tables", "measured_minutes"]
 
 def fitted_tables(name: str, data: dict[str, Any]) -> dict[str, Any]:
     """The tables of a recipe for this data: sizes that usually work for so many examples of such lengths."""
-    task = task_named(name).task
-    splits = task.read(task.settings["data"].read(data, "the data"), seed=1).require_some()
-    return {"task": name, "data": data, **task.fitted(splits)}
+    reader = task_named(name).data
+    splits = reader.read(reader.settings.read(data, "the data"), seed=1).require_some()
+    return {"task": name, "data": data, **reader.recommend(splits)}
 
 
 def measured_minutes(recipe: Recipe, say: Callable[[str], None], device: str) -> str:
     """How long the training will take on this machine, from a few updates made on the spot."""
     say("Measuring a few updates on this machine ...")
-    splits = recipe.task.read(recipe.settings["data"], recipe.training.seed)
-    task = recipe.task.prepare(recipe.settings, splits.train, recipe.metric)
-    task = task.with_settings(recipe.settings, recipe.training)
+    splits = recipe.entry.data.read(recipe.settings["data"], recipe.training.seed)
+    task = recipe.objective(recipe.task.prepare(recipe.settings, splits.train))
     examples = task.encode(splits.train)
-    trainer = Trainer(task, task.build(recipe.kind, recipe.model), examples, examples[:1], recipe.training, device)
+    trainer = Trainer(task, task.build(recipe.kind, recipe.model), examples, examples[:1], device)
     groups = trainer.groups()
     seconds = []
     for _ in range(6):

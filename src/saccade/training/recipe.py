@@ -6,7 +6,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import tomli_w
 
@@ -14,9 +14,9 @@ from saccade.errors import FileError, OptionError, UnknownNameError
 from saccade.models import Config
 from saccade.tasks.base.networks import read_network
 from saccade.tasks.base.predictor import NoOptions
-from saccade.tasks.base.task import Task
-from saccade.tasks.registry import DEFAULT_TASK, task_named
-from saccade.training.settings import TrainingSettings
+from saccade.tasks.base.settings import TrainingSettings
+from saccade.tasks.base.task import State, Task
+from saccade.tasks.registry import DEFAULT_TASK, Entry, task_named
 
 __all__ = ["Recipe", "read_recipe", "read_tables"]
 
@@ -25,12 +25,23 @@ __all__ = ["Recipe", "read_recipe", "read_tables"]
 class Recipe:
     """All settings of a run, each checked."""
 
-    task: type[Task]
+    entry: Entry
     metric: str
-    settings: Mapping[str, Config]  # the tables of the task's own: data, text, decoding, ...
+    settings: Mapping[str, Config]  # the tables but that of the network: data, text, training, decoding, ...
     kind: str  # of network
     model: Config
-    training: TrainingSettings
+
+    @property
+    def task(self) -> type[Task]:
+        return self.entry.task
+
+    @property
+    def training(self) -> TrainingSettings:
+        return cast(TrainingSettings, self.settings["training"])
+
+    def objective(self, state: State) -> Task:
+        """The task as this recipe wants it trained."""
+        return self.task(state, self.settings, self.metric)
 
     @property
     def decoding(self) -> Config:
@@ -40,9 +51,12 @@ class Recipe:
     @property
     def sections(self) -> dict[str, Config]:
         """Every table, in the order in which people read them."""
-        first = {name: table for name, table in self.settings.items() if name != "decoding"}
-        last = {name: table for name, table in self.settings.items() if name == "decoding"}
-        return {**first, "model": self.model, "training": self.training, **last}
+        last = {name: self.settings[name] for name in ("training", "decoding") if name in self.settings}
+        return {
+            **{name: table for name, table in self.settings.items() if name not in last},
+            "model": self.model,
+            **last,
+        }
 
     def tables(self) -> dict[str, Any]:
         """The same as nested tables, defaults included; what is None is left out, as TOML has no such value."""
@@ -80,24 +94,18 @@ def read_tables(tables: dict[str, Any], where: str, overrides: Sequence[str] = (
     """A recipe from nested tables; an error says where the value stands."""
     for override in overrides:
         _override(tables, override)
-    task = task_named(tables.get("task", DEFAULT_TASK), f"task in {where}").task
-    _check_keys(task, tables, where)
-    kind, model = read_network(tables.get("model", {}), task, f"{where}: [model]")
-    recipe = Recipe(
-        task,
-        tables.get("metric", task.metrics[0]),
-        {name: table.read(tables.get(name, {}), f"{where}: [{name}]") for name, table in task.settings.items()},
-        kind,
-        model,
-        TrainingSettings.read({**task.training_defaults, **tables.get("training", {})}, f"{where}: [training]"),
-    )
-    task.check_metric(recipe.metric)
+    entry = task_named(tables.get("task", DEFAULT_TASK), f"task in {where}")
+    fields = {"data": entry.data.settings, **entry.task.tables}
+    _check_keys(fields, tables, where)
+    kind, model = read_network(tables.get("model", {}), entry.task, f"{where}: [model]")
+    settings = {name: table.read(tables.get(name, {}), f"{where}: [{name}]") for name, table in fields.items()}
+    recipe = Recipe(entry, tables.get("metric", entry.task.metrics[0]), settings, kind, model)
+    entry.task.check_metric(recipe.metric)
     return recipe
 
 
-def _check_keys(task: type[Task], tables: dict[str, Any], where: str) -> None:
+def _check_keys(fields: Mapping[str, type[Config]], tables: dict[str, Any], where: str) -> None:
     """Only tables that the task has; a key that stands outside of its table is told its place."""
-    fields: dict[str, type[Config]] = {**task.settings, "training": TrainingSettings}
     names = (*fields, "model")
     keys = ("task", "metric", *names)
     for key in tables:

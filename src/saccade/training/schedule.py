@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from saccade.training.settings import TrainingSettings
+from saccade.tasks.base.settings import TrainingSettings
 
 __all__ = ["SCHEDULES", "learning_rate"]
 

@@ -30,9 +30,10 @@ from saccade.errors import DamagedError, FileError, OptionError, StorageError
 from saccade.storage import JSON, json_bytes, open_folder, read_bytes, read_json, recover, write_folder
 from saccade.storage.locks import lock
 from saccade.storage.replacing import storage_errors
+from saccade.tasks.base.data import Splits
 from saccade.tasks.base.model_card import model_readme
 from saccade.tasks.base.model_folder import bundle_identity, load_weights, read_bundle, unshared, write_bundle
-from saccade.tasks.base.task import Bundle, Splits, Task
+from saccade.tasks.base.task import Bundle, Task
 from saccade.training.checkpoint import CheckpointStore
 from saccade.training.display import Display
 from saccade.training.files import unfinished, write_text
@@ -120,7 +121,7 @@ class Session:
         """Train to the end; the final scores. ``Stopped`` if the user asked to stop: everything is saved then."""
         with self._alone(), Interrupt(self.display.abandoned) as interrupt:
             recipe = self.recipe
-            splits = recipe.task.read(recipe.settings["data"], recipe.training.seed).require_some()
+            splits = recipe.entry.data.read(recipe.settings["data"], recipe.training.seed).require_some()
             self.display.data(splits)
             interrupt.check()
             task = self._task(splits)
@@ -134,7 +135,7 @@ class Session:
             if len(trainer.sample) < len(validation):
                 self.display.say(
                     f"While training, scores are on {len(trainer.sample):,} of the {len(validation):,} validation "
-                    "examples, drawn once with training.seed (training.validation_sentences says how many)."
+                    "examples, drawn once with training.seed (training.validation_sample says how many)."
                 )
             try:
                 trainer.run(interrupt.check, listener)
@@ -174,13 +175,14 @@ class Session:
         folder = self.folder / "task"
         recover(self.folder)
         if not folder.exists():
-            task = self._new_task(splits)
+            initial = None if self.init is None else read_bundle(self.init).task
+            state = self.recipe.task.prepare(self.recipe.settings, splits.train, initial)
             about: dict[str, JSON] = {
                 "data": fingerprint,
                 "init": self._init_identity(),
-                "description": {**task.description(), "metric": self.recipe.metric},
+                "description": state.description(),
             }
-            write_folder(folder, {"task.json": json_bytes(about), **task.files()})
+            write_folder(folder, {"task.json": json_bytes(about), **state.files()})
         kept = open_folder(folder)
         about_kept = read_json(kept, "task.json")
         assert isinstance(about_kept, dict)
@@ -191,18 +193,8 @@ class Session:
         description = about_kept.get("description")
         if not isinstance(description, dict):
             raise FileError(f"The run in {self.folder} was begun by an earlier version; give another folder with -o.")
-        task = self.recipe.task.load(description, lambda name: read_bytes(kept, name), str(folder))
-        return task.with_settings(self.recipe.settings, self.recipe.training)
-
-    def _new_task(self, splits: Splits[Any]) -> Task:
-        """Weights of another model mean something only with the tokenizers that they were trained with."""
-        recipe = self.recipe
-        if self.init is None:
-            return recipe.task.prepare(recipe.settings, splits.train, recipe.metric)
-        theirs = read_bundle(self.init).task
-        if isinstance(theirs, recipe.task):
-            return theirs
-        return recipe.task.prepare_from(theirs, recipe.settings, splits.train, recipe.metric)
+        state = self.recipe.task.state_class.load(description, lambda name: read_bytes(kept, name), str(folder))
+        return self.recipe.objective(state)
 
     def _fingerprint(self, *parts: Sequence[Any]) -> str:
         """Of the examples as they were read: a run continues only on the same ones."""
@@ -210,13 +202,13 @@ class Session:
         for examples in parts:
             digest.update(f"{len(examples)}\n".encode())
             for example in examples:
-                digest.update(self.recipe.task.identity(example))
+                digest.update(self.recipe.entry.data.identity(example))
         return digest.hexdigest()
 
     def _trainer(self, task: Task, train: Sequence[Any], validation: Sequence[Any]) -> Trainer:
         torch.manual_seed(self.recipe.training.seed)
         model = task.build(self.recipe.kind, self.recipe.model)
-        trainer = Trainer(task, model, train, validation, self.recipe.training, self.device)
+        trainer = Trainer(task, model, train, validation, self.device)
         checkpoint = self.checkpoints.latest(self.display.warn)
         self.averages.drop_after(0 if checkpoint is None else checkpoint.step)
         if checkpoint is not None:
@@ -253,10 +245,10 @@ class Session:
         """The final weights, the choices made on training data, the scores on held-out pairs; then the folder."""
         model = self._final_model(trainer)
         model.eval()
-        task.finish(model, train)
+        task = self.recipe.objective(task.finish(model, train))
         check()
         held_out = test or trainer.validation
-        found = task.evaluate(model, held_out, self.recipe.decoding, tick=check)
+        found = task.evaluate(model, held_out, self.recipe.decoding, check)
         result = {
             "part": "test" if test else "validation",
             "examples": len(held_out),

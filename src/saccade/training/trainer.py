@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from saccade.errors import DivergedError, OptionError
 from saccade.kernels.precision import narrow_products
+from saccade.tasks.base.settings import TrainingSettings
 from saccade.tasks.base.task import Task
 from saccade.text import plan_batches
 from saccade.training.checkpoint import (
@@ -25,7 +26,6 @@ from saccade.training.checkpoint import (
     set_rng_state,
 )
 from saccade.training.schedule import learning_rate
-from saccade.training.settings import TrainingSettings
 
 __all__ = ["Listener", "Progress", "Trainer"]
 
@@ -65,25 +65,25 @@ class Trainer:
         model: nn.Module,
         train: Sequence[Any],
         validation: Sequence[Any],
-        settings: TrainingSettings,
         device: str = "cpu",
     ) -> None:
         self.task = task
         self.model = model.to(device)
         self.train = train
         self.validation = validation
+        settings: TrainingSettings = task.training
         self.settings = settings
         self.device = device
         #: What a validation scores: a sample where that takes a search, drawn once so that scores can be compared.
-        self.sample = _drawn(validation, settings) if task.searches else validation
+        self.sample = _drawn(validation, settings)
         self.progress = Progress()
         self._lengths = task.lengths(train)
         for part in (self._lengths, task.lengths(validation)):
             longest = int(part.max(initial=0))
-            if longest > settings.batch_tokens:
+            if longest > settings.batch_size:
                 raise OptionError(
-                    f"training.batch_tokens = {settings.batch_tokens} is too small for an example of {longest} tokens; "
-                    "raise it, or lower data.max_length."
+                    f"training.{settings.batch_key} = {settings.batch_size} is too small for an example of {longest} "
+                    "tokens; raise it, or lower data.max_length."
                 )
         self._names = dict(model.named_parameters())
         self.optimizer = _optimizer(self._names, settings)
@@ -114,7 +114,7 @@ class Trainer:
         settings, progress = self.settings, self.progress
         while True:
             batches = plan_batches(
-                self._lengths, max_tokens=settings.batch_tokens, seed=settings.seed, epoch=progress.epoch
+                self._lengths, max_tokens=settings.batch_size, seed=settings.seed, epoch=progress.epoch
             )
             size = settings.accumulate
             groups = [batches[i : i + size] for i in range(0, len(batches), size)]
@@ -138,7 +138,7 @@ class Trainer:
         for batch in (batch.to(self.device) for batch in batches):
             lines += batch.lines
             with narrow_products(_kind(self.device)) if settings.precision == "bf16" else nullcontext():
-                loss = self.task.loss(self.model, batch, settings.label_smoothing)
+                loss = self.task.loss(self.model, batch)
             (loss.total / count).backward()  # type: ignore[no-untyped-call]
             total += float(loss.total.detach())
             self._require_finite("loss", total, lines)
@@ -171,12 +171,7 @@ class Trainer:
         settings, progress = self.settings, self.progress
         self.model.eval()
         with self._judged_weights():
-            scores = self.task.validate(
-                self.model,
-                self.sample,
-                batch_tokens=settings.batch_tokens,
-                tick=check,
-            )
+            scores = self.task.validate(self.model, self.sample, check)
             self._require_sound(scores)
             value = scores[self.task.metric] * (-1 if self.task.metric_is_loss else 1)
             improved = progress.best is None or value > progress.best
@@ -253,8 +248,8 @@ def _optimizer(names: dict[str, nn.Parameter], settings: TrainingSettings) -> to
 
 
 def _drawn(examples: Sequence[Any], settings: TrainingSettings) -> Sequence[Any]:
-    """As many as the settings say, in their order. The first ones would not do: files are sorted, often by length."""
-    count = min(settings.validation_sentences, len(examples))
+    """All, or as many as the settings say, in their order. The first would not do: files are often sorted by length."""
+    count = min(getattr(settings, "validation_sample", len(examples)), len(examples))
     return [examples[i] for i in sorted(random.Random(settings.seed).sample(range(len(examples)), count))]
 
 

@@ -203,7 +203,7 @@ def _streaming(served: Served, prompts: list[str], options: dict[str, Any], body
             if body.echo:
                 send(frame | {"choices": [_piece(number, prompt)]})
             tries: list[Written] = []
-            for tries in write(predictor.model, predictor.task.tokenizer, predictor.task.prompt(prompt), chosen):
+            for tries in write(predictor.model, predictor.task.state.tokenizer, predictor.task.prompt(prompt), chosen):
                 piece = tries[0].fresh()
                 if piece:
                     send(frame | {"choices": [_piece(number, piece)]})

@@ -100,7 +100,7 @@ class Detector:
         self._letters: dict[str, _Letters] = {}
         for (source, target), served in translators.items():
             task = cast(Translation, served.predictor.task)
-            for language, tokenizer in ((source, task.source), (target, task.target)):
+            for language, tokenizer in ((source, task.state.source), (target, task.state.target)):
                 self._letters.setdefault(language, _Letters()).add(tokenizer)
 
     def detect(self, text: str) -> list[Detected]:

@@ -50,7 +50,7 @@ class ImageInputPredictor(Predictor):
     @property
     def shape(self) -> tuple[int, int, int]:
         """Height, width and channels of the images that the model takes."""
-        shape: tuple[int, int, int] = self.task.shape
+        shape: tuple[int, int, int] = self.task.state.shape
         return shape
 
     @property

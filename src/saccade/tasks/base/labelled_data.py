@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from abc import abstractmethod
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 from pydantic import Field, model_validator
 
-from saccade.data import overlap, split
+from saccade.data import overlap
 from saccade.data.labels import Labelled, LabelReport, note_unseen
 from saccade.data.paths import part_prefixes, resolve_path
 from saccade.errors import OptionError
 from saccade.models import Config
-from saccade.tasks.base.task import Splits
+from saccade.tasks.base.data import DataReader, Splits, hold_out
 
-__all__ = ["BUILTIN_HELD_OUT", "LabelledData", "file_table", "read_parts"]
+__all__ = ["LabelledData", "LabelledFiles"]
 
 #: Sentences of the built-in grammar that are held out, for each of validation and test.
 BUILTIN_HELD_OUT = 1000
 
 Item = TypeVar("Item", bound=Labelled)
-#: (file, whether it is trained on) -> its examples, and the report
-ReadFile = Callable[[Path, bool], tuple[list[Item], LabelReport]]
 
 
 class LabelledData(Config):
@@ -48,45 +47,64 @@ class LabelledData(Config):
         return self
 
 
-def file_table(files: Sequence[Path], columns: str | None, names: tuple[str, str]) -> dict[str, str]:
-    """The ``[data]`` table of a training file, and of those for validation and test if they are there; ``columns``
-    are the two of these names, with a comma between."""
-    if not 1 <= len(files) <= 3:
-        raise OptionError(f"Give a file to train on, then one for validation, one for test; {len(files)} were given.")
-    table = {f"{part}file": str(file) for part, file in zip(part_prefixes(files), files, strict=True)}
-    if columns is not None:
-        given = [column.strip() for column in columns.split(",")]
-        if len(given) != 2 or not all(given):
-            raise OptionError(f"--columns takes {names[0]},{names[1]}: two names or numbers; not {columns!r}.")
-        table |= {f"{name}_column": column for name, column in zip(names, given, strict=True)}
-    return table
+class LabelledFiles(DataReader[Item]):
+    """One file to train on, and perhaps one for validation and one for test."""
 
+    column_names: ClassVar[tuple[str, str]]  # what --columns names
 
-def read_parts(data: LabelledData, read: ReadFile[Item], seed: int) -> Splits[Item]:
-    """Read and part the examples of own files; held-out labels that training does not have are noted."""
-    assert data.file is not None
-    examples, report = read(resolve_path(data.file), True)
-    held_out: dict[str, list[Item]] = {}
-    rows, notes = report.rows(), []
-    for part, file in (("validation", data.validation_file), ("test", data.test_file)):
-        if file is not None:
-            held_out[part], found = read(resolve_path(file), False)
-            rows += found.rows()
-            shared = overlap(examples, held_out[part])
-            if shared.sources:
-                notes.append(
-                    f"{shared.sources:,} texts are in both training and {part}: "
-                    f"{shared.other_pairs:,} of the {shared.other_total:,} there"
-                )
-    made = split(
-        examples,
-        0 if "validation" in held_out else data.validation,
-        0 if "test" in held_out else data.test,
-        seed,
-        labels=lambda example: example.labels,
-    )
-    validation, test = held_out.get("validation", made.validation), held_out.get("test", made.test)
-    known = {label for example in made.train for label in example.labels}
-    for examples in (validation, test):
-        notes += note_unseen(examples, known)
-    return Splits(made.train, validation, test, rows, notes)
+    @classmethod
+    @abstractmethod
+    def read_file(cls, settings: Any, path: Path, trained_on: bool) -> tuple[list[Item], LabelReport]:
+        """The examples of one file, and the report on them."""
+
+    @classmethod
+    @abstractmethod
+    def from_grammar(cls, count: int, seed: int, part: str) -> list[Item]:
+        """Examples of the built-in corpus."""
+
+    @classmethod
+    def table(cls, files: Sequence[Path], columns: str | None) -> dict[str, str]:
+        if not 1 <= len(files) <= 3:
+            raise OptionError(
+                f"Give a file to train on, then one for validation, one for test; {len(files)} were given."
+            )
+        table = {f"{part}file": str(file) for part, file in zip(part_prefixes(files), files, strict=True)}
+        if columns is not None:
+            names, given = cls.column_names, [column.strip() for column in columns.split(",")]
+            if len(given) != 2 or not all(given):
+                raise OptionError(f"--columns takes {names[0]},{names[1]}: two names or numbers; not {columns!r}.")
+            table |= {f"{name}_column": column for name, column in zip(names, given, strict=True)}
+        return table
+
+    @classmethod
+    def read(cls, settings: Any, seed: int) -> Splits[Item]:
+        """Labels of validation and test that training does not have are noted."""
+        if settings.builtin is not None:
+            counts = {"train": settings.sentences, "validation": BUILTIN_HELD_OUT, "test": BUILTIN_HELD_OUT}
+            parts = [cls.from_grammar(count, seed + i, name) for i, (name, count) in enumerate(counts.items())]
+            return Splits(parts[0], parts[1], parts[2], notes=["built-in synthetic corpus (docs/corpus.md)"])
+        examples, report = cls.read_file(settings, resolve_path(settings.file), True)
+        held_out: dict[str, list[Item]] = {}
+        rows, notes = report.rows(), []
+        for part, file in (("validation", settings.validation_file), ("test", settings.test_file)):
+            if file is not None:
+                held_out[part], found = cls.read_file(settings, resolve_path(file), False)
+                rows += found.rows()
+                shared = overlap(examples, held_out[part])
+                if shared.sources:
+                    notes.append(
+                        f"{shared.sources:,} texts are in both training and {part}: "
+                        f"{shared.other_pairs:,} of the {shared.other_total:,} there"
+                    )
+        train, validation, test = hold_out(examples, held_out, settings, seed, lambda example: example.labels)
+        known = {label for example in train for label in example.labels}
+        for part_examples in (validation, test):
+            notes += note_unseen(part_examples, known)
+        return Splits(train, validation, test, rows, notes)
+
+    @classmethod
+    def read_for_scoring(cls, settings: Any) -> list[Item]:
+        """The examples of the file as they are, nothing dropped; of the built-in corpus those for testing."""
+        if settings.file is None:
+            return cls.read(settings, seed=1).test
+        return cls.read_file(settings, resolve_path(settings.file), False)[0]

@@ -30,9 +30,9 @@ from saccade.storage import (
 )
 from saccade.tasks.base.networks import read_network
 from saccade.tasks.base.predictor import Predictor
-from saccade.tasks.base.task import Bundle, Task
+from saccade.tasks.base.task import Bundle, State, Task
 from saccade.tasks.base.workers import Workers
-from saccade.tasks.registry import TASKS, task_named
+from saccade.tasks.registry import TASKS
 
 __all__ = [
     "bundle_identity",
@@ -54,7 +54,8 @@ def write_bundle(folder: Path, bundle: Bundle, *, recipe: str, readme: str) -> N
     description = {
         "format": FORMAT,
         "task": bundle.task.name,
-        **bundle.task.description(),
+        "metric": bundle.task.metric,
+        **bundle.task.state.description(),
         "model": {"kind": bundle.kind, **bundle.config.model_dump(mode="json")},
         "decoding": bundle.decoding.model_dump(mode="json"),
     }
@@ -65,7 +66,7 @@ def write_bundle(folder: Path, bundle: Bundle, *, recipe: str, readme: str) -> N
             "model.safetensors": unshared(bundle.model),
             "recipe.toml": recipe.encode(),
             "README.md": readme.encode(),
-            **bundle.task.files(),
+            **bundle.task.state.files(),
         },
     )
 
@@ -84,8 +85,14 @@ def read_bundle(path: Path) -> Bundle:
     for key, expected in KEYS.items():
         if not isinstance(description.get(key), expected):
             raise FileError(f"{config_path} does not say {key!r} as a model does that this version reads.")
-    entry = task_named(description["task"], f"task in {config_path}")
-    task = _task(entry.task, folder, description)
+    name = _task_name(description)
+    if name not in TASKS:
+        raise FileError(
+            f"{config_path} is of a model for the task {name!r}, which is not installed; install the package that "
+            "provides it."
+        )
+    entry = TASKS[name]
+    task = entry.task(_state(entry.task, folder, description), metric=description["metric"])
     kind, config = read_network(description["model"], entry.task, str(config_path))
     model = task.build(kind, config)
     load_weights(model, read_tensors(folder, "model.safetensors"), str(folder.path / "model.safetensors"))
@@ -93,10 +100,17 @@ def read_bundle(path: Path) -> Bundle:
     return Bundle(task, kind, config, model.eval(), decoding, _recipe(folder).get("data", {}))
 
 
-def _task(task: type[Task], folder: Folder, description: dict[str, Any]) -> Task:
+def _task_name(description: dict[str, Any]) -> str:
+    name: str = description["task"]
+    if name == "autoencoder":  # one task until there were two
+        return "image-autoencoder" if description.get("medium") == "images" else "text-autoencoder"
+    return name
+
+
+def _state(task: type[Task], folder: Folder, description: dict[str, Any]) -> State:
     where = str(folder.path / "config.json")
     try:
-        return task.load(description, lambda name: read_bytes(folder, name), where)
+        return task.state_class.load(description, lambda name: read_bytes(folder, name), where)
     except SaccadeError:
         raise
     except (AttributeError, KeyError, TypeError, ValueError) as error:  # a key that is missing, or holds something else
@@ -122,7 +136,11 @@ def open_model(path: str | Path, device: str = "cpu", precision: str = "fp32", w
 
 def bundle_recipe(path: Path) -> dict[str, Any]:
     """The tables of the recipe that a model was trained by."""
-    return _recipe(open_folder(_model_folder(path)))
+    folder = open_folder(_model_folder(path))
+    recipe = _recipe(folder)
+    if recipe.get("task") == "autoencoder":  # one task until there were two
+        recipe["task"] = _task_name(cast(dict[str, Any], read_json(folder, "config.json")))
+    return recipe
 
 
 def _recipe(folder: Folder) -> dict[str, Any]:

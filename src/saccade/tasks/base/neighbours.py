@@ -3,25 +3,42 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import safetensors.torch
 import torch
 from jaxtyping import Float, UInt8
+from pydantic import Field
+from rich.text import Text
 from torch import Tensor
 
 from saccade.data.images import Pixels
 from saccade.errors import FileError
+from saccade.models import Config
+from saccade.tasks.base.answer import Answer
 
-__all__ = ["MOST_BYTES", "MOST_KEPT", "Kept", "Neighbour", "evenly"]
+if TYPE_CHECKING:
+    from saccade.lens.view import View
+
+__all__ = ["AT_ONCE", "MOST_BYTES", "MOST_KEPT", "CodeAnswer", "Kept", "Neighbour", "NeighbourOptions", "evenly"]
+
+#: Examples whose codes are computed at once.
+AT_ONCE = 128
 
 #: The most examples that are kept,
 MOST_KEPT = 1000
 #: and the most bytes that their images take.
 MOST_BYTES = 16 << 20
+
+
+class NeighbourOptions(Config):
+    """What an autoencoder shows with its answer."""
+
+    neighbours: int = Field(5, ge=0, le=100, description="Nearest training examples shown")
 
 
 class Neighbour(NamedTuple):
@@ -68,6 +85,13 @@ class Kept:
         }
 
     @classmethod
+    def load(cls, description: Mapping[str, Any], read: Callable[[str], bytes], where: str) -> Kept | None:
+        """Those of a model folder; None where a model keeps none."""
+        if not description["neighbours"]:
+            return None
+        return cls.from_files(read("neighbours.safetensors"), read("neighbours.json"), where)
+
+    @classmethod
     def from_files(cls, tensors: bytes, about: bytes, where: str) -> Kept:
         try:
             found, described = safetensors.torch.load(tensors), json.loads(about)
@@ -77,6 +101,24 @@ class Kept:
         if not bool(torch.isfinite(codes).all()) or not len(codes) == len(lines):
             raise FileError(f"{where}: the neighbours are {len(lines)} with {len(codes)} codes; they must be equal.")
         return cls(codes, lines, texts, found.get("images"))
+
+
+@dataclass(frozen=True)
+class CodeAnswer(Answer):
+    """What came back, the small vector that it came from, and what is near to it."""
+
+    text: str
+    score: float
+    code: list[float]
+    neighbours: list[Neighbour] = field(repr=False)
+    look: Callable[[], View] = field(repr=False)
+
+    @cached_property
+    def view(self) -> View:
+        return self.look()
+
+    def numbers(self) -> Text:
+        return Text("code  " + " ".join(f"{number:+.2f}" for number in self.code))
 
 
 def evenly(count: int, most: int) -> Sequence[int]:

@@ -43,13 +43,13 @@ def read_network(values: Mapping[str, Any], task: type[Task], where: str) -> tup
 
 
 def _seq2seq(network: type[nn.Module]) -> Callable[[Any, Any], nn.Module]:
-    def build(config: Config, task: Any) -> nn.Module:
-        return cast(Any, network)(config, task.source.vocabulary_size, task.target.vocabulary_size)  # type: ignore[no-any-return]
+    def build(config: Config, state: Any) -> nn.Module:
+        return cast(Any, network)(config, state.source.vocabulary_size, state.target.vocabulary_size)  # type: ignore[no-any-return]
 
     return build
 
 
-#: From one sequence to another; the task has a tokenizer for each, ``source`` and ``target``.
+#: From one sequence to another; the state has a tokenizer for each, ``source`` and ``target``.
 SEQ2SEQ = {
     "transformer": Network(TransformerConfig, _seq2seq(EncoderDecoder)),
     "recurrent": Network(RecurrentConfig, _seq2seq(RecurrentSeq2Seq)),

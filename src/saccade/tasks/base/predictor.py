@@ -22,6 +22,7 @@ from saccade.models import Config, lower_precision
 from saccade.tasks.base.answer import Answer
 from saccade.tasks.base.task import Bundle, Evaluation
 from saccade.tasks.base.workers import Workers
+from saccade.tasks.registry import task_named
 
 __all__ = ["NoOptions", "Predictor"]
 
@@ -72,8 +73,9 @@ class Predictor(ABC):
     @property
     def read_as(self) -> dict[str, Any]:
         """How training files were read: their columns, encoding and the like."""
-        fields = self.task.settings["data"].model_fields
-        return {key: self.bundle.data.get(key, fields[key].default) for key in self.task.read_as}
+        reader = task_named(self.task.name).data
+        fields = reader.settings.model_fields
+        return {key: self.bundle.data.get(key, fields[key].default) for key in reader.read_as}
 
     def read_file(self, path: Path) -> tuple[list[Any], str]:
         """The inputs in a file, which is read as those for training are, and in words how it was read."""
@@ -134,10 +136,8 @@ class Predictor(ABC):
 
     @torch.inference_mode()
     def evaluate(self, examples: Sequence[Any], **options: Any) -> Evaluation:
-        """How good the model is on examples as ``Task.read_given`` reads them."""
-        evaluation: Evaluation = self.task.evaluate(
-            self.model, self.task.encode(examples), self.chosen(options), tick=lambda: None
-        )
+        """How good the model is on examples as ``DataReader.read_for_scoring`` reads them."""
+        evaluation: Evaluation = self.task.evaluate(self.model, self.task.encode(examples), self.chosen(options))
         return evaluation
 
     # --- before and after a change ---

@@ -14,7 +14,7 @@ from torch import nn
 from saccade.decoding import Hypothesis, beam_search, sample
 from saccade.models import Config
 from saccade.tasks.base.networks import Seq2Seq
-from saccade.tasks.base.task import Tick
+from saccade.tasks.base.task import CheckCancelled
 from saccade.text import END, START, pad, plan_batches
 
 __all__ = ["SearchOptions", "longest_output", "search"]
@@ -49,7 +49,11 @@ class SearchOptions(Config):
 
 
 def search(
-    model: nn.Module, sources: Sequence[list[int]], options: SearchOptions, batch_tokens: int, tick: Tick
+    model: nn.Module,
+    sources: Sequence[list[int]],
+    options: SearchOptions,
+    batch_tokens: int,
+    check_cancelled: CheckCancelled,
 ) -> list[list[Hypothesis]]:
     """The outputs for each source, best first; similar lengths share a batch, results keep the given order."""
     found: list[list[Hypothesis]] = [[] for _ in sources]
@@ -60,7 +64,7 @@ def search(
     for part in plan_batches(lengths, max_tokens=most, seed=0, epoch=0, shuffle=False):
         # What is drawn has the limit of its own source, so only sources of one length are drawn together.
         for _, equal in groupby(part, key=lambda i: len(sources[i]) if options.sample else 0):
-            tick()
+            check_cancelled()
             chosen = list(equal)
             batch = [sources[i] for i in chosen]
             results = _drawn(model, batch, options, draws) if options.sample else _searched(model, batch, options)

@@ -1,7 +1,9 @@
-"""What a task is to the trainer, the model folder and the command line.
+"""What a task is to the trainer: its trained state, and its objective.
 
-A task knows how to turn a person's files into examples and these into batches, what the loss of a batch is, how good
-a model is, and how to show one answer. Each is a class in a file of its own; ``registry.TASKS`` lists them all.
+A ``State`` is what is learned from the training data before there is a network: tokenizers, labels, the mean of the
+pixels. It is made once, saved and loaded with the model, and never changes. A ``Task`` is the objective: with a state
+and the settings of a recipe it turns examples into batches, says what the loss of a batch is and how good a model is.
+Where examples come from is ``data.py``'s business, and answering is ``predictor.py``'s.
 """
 
 from __future__ import annotations
@@ -9,8 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, cast
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -18,7 +19,7 @@ from torch import Tensor, nn
 
 from saccade.errors import OptionError, UnknownNameError
 from saccade.models import Config, TransformerConfig
-from saccade.text import Tokenizer, Vocabulary
+from saccade.text import Tokenizer, Vocabulary, plan_batches
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -26,23 +27,22 @@ if TYPE_CHECKING:
 __all__ = [
     "Batch",
     "Bundle",
+    "CheckCancelled",
     "Evaluation",
     "Loss",
     "Network",
     "Probe",
     "ReadFile",
-    "Splits",
+    "State",
     "Task",
-    "Tick",
     "device_of",
+    "read_tokenizer",
 ]
 
 #: Called between pieces of long work; it may raise to stop it.
-Tick = Callable[[], None]
+CheckCancelled = Callable[[], None]
 #: The file of this name in a model folder, its checksum verified.
 ReadFile = Callable[[str], bytes]
-
-Raw = TypeVar("Raw")  # an example as it was read from a file
 
 
 class Batch(ABC):
@@ -79,24 +79,6 @@ class Probe(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Splits(Generic[Raw]):
-    """What is trained on, what decides which model is best, and what is only scored; and what was found."""
-
-    train: list[Raw]
-    validation: list[Raw]
-    test: list[Raw]
-    rows: list[tuple[str, str]] = field(default_factory=list)  # the report of the files: (what, value)
-    notes: list[str] = field(default_factory=list)
-
-    def require_some(self) -> Self:
-        """Neither training nor validation may be empty."""
-        for part, examples in (("training", self.train), ("validation", self.validation)):
-            if not examples:
-                raise OptionError(f"There are no {part} examples; give more data, or another share in data.validation.")
-        return self
-
-
-@dataclass(frozen=True)
 class Evaluation:
     """How good a trained model is."""
 
@@ -107,10 +89,10 @@ class Evaluation:
 
 
 class Network(NamedTuple):
-    """A network that a task can be done with: its configuration, and how it is built for the task."""
+    """A network that a task can be done with: its configuration, and how it is built for the task's state."""
 
     config: type[Config]
-    build: Callable[[Any, Any], nn.Module]  # (configuration, task) -> fresh weights
+    build: Callable[[Any, Any], nn.Module]  # (configuration, state) -> fresh weights
 
 
 @dataclass(frozen=True)
@@ -125,87 +107,83 @@ class Bundle:
     data: Mapping[str, Any] = field(default_factory=dict)  # the [data] table of the recipe that it was trained by
 
 
-class Task(ABC):
-    """A task with its vocabularies: all that is between a person's examples and a model's tensors.
+class State(ABC):
+    """What a task learned from its training data before there was a network; each task's is a frozen dataclass."""
 
-    What is learned of the training data before the network (tokenizers, labels) is made by ``prepare``, kept with the
-    run and the model by ``description`` and ``files``, and made again from these by ``load``.
-    """
+    takes_tokenizer: ClassVar[bool] = False  # whether ``prepare`` can use the tokenizer of another task's model
 
-    name: ClassVar[str]
-    about: ClassVar[str]  # what the model does, in a few words
-    metrics: ClassVar[tuple[str, ...]]  # the scores that can decide which model is best, the usual one first
-    losses: ClassVar[tuple[str, ...]] = ("loss",)  # those of them that are better when lower
-    settings: ClassVar[Mapping[str, type[Config]]]  # tables of the recipe beside model and training; "data" is one
-    networks: ClassVar[Mapping[str, Network]]  # kind in the [model] table -> network; the first is the usual one
-    read_as: ClassVar[tuple[str, ...]] = ()  # keys of [data] that say how a file is read, whichever it is
-    model_defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {}  # kind -> what the task wants where nothing is said
-    training_defaults: ClassVar[Mapping[str, Any]] = {}  # likewise, of the [training] table
-    begun_defaults: ClassVar[Mapping[str, Any]] = {}  # of [model], where a run begins from a model of another task
-
-    metric: str  # the score that decides which model is best
-    searches: bool = False  # whether answers take a search, so that validations while training score a sample
-
-    # --- before there is a task: files ---
+    @property
+    def lowercases_words(self) -> bool:
+        """Whether the vocabulary ``words`` holds words in lower case, though its tokenizer would keep capitals."""
+        return False
 
     @classmethod
     @abstractmethod
-    def data_table(cls, files: Sequence[Path], columns: str | None) -> dict[str, Any]:
-        """The ``[data]`` table that files on the command line stand for."""
+    def prepare(cls, settings: Mapping[str, Any], train: Sequence[Any], tokenizer: Tokenizer | None = None) -> Self:
+        """Learned from these examples; ``tokenizer`` is that of the model whose weights training begins with."""
 
-    @classmethod
-    @abstractmethod
-    def read(cls, data: Any, seed: int) -> Splits[Any]:
-        """Read, clean and part the examples; what was found is in the splits."""
-
-    @classmethod
-    @abstractmethod
-    def read_given(cls, data: Any) -> list[Any]:
-        """The examples of the first file as they are, nothing dropped: to score them, not to train on them."""
-
-    @classmethod
-    @abstractmethod
-    def fitted(cls, splits: Splits[Any]) -> dict[str, Any]:
-        """The tables of a recipe, but for ``data``, that usually work for such examples."""
-
-    @classmethod
-    @abstractmethod
-    def identity(cls, example: Any) -> bytes:
-        """What must be the same for a run to go on: all that training sees of an example."""
-
-    # --- made and kept ---
-
-    @classmethod
-    @abstractmethod
-    def prepare(cls, settings: Mapping[str, Any], train: Sequence[Any], metric: str) -> Self:
-        """The task for these training examples."""
-
-    @classmethod
-    def prepare_from(cls, other: Task, settings: Mapping[str, Any], train: Sequence[Any], metric: str) -> Self:
-        """The task for these training examples, with the vocabulary of a model of another task that it begins from."""
-        raise OptionError(f"A model for {cls.name} cannot begin from one for {other.name}.")
+    def continued(self, settings: Mapping[str, Any]) -> Self:
+        """The same for a run that begins with the weights of this model, under a recipe of its own."""
+        return self
 
     @classmethod
     @abstractmethod
     def load(cls, description: Mapping[str, Any], read: ReadFile, where: str) -> Self:
-        """The task again, from what ``description`` and ``files`` gave."""
+        """The state again, from what ``description`` and ``files`` gave."""
 
     @abstractmethod
     def description(self) -> dict[str, Any]:
-        """What ``config.json`` must say so that ``load`` can make the same task again, in plain values."""
+        """What ``config.json`` must say so that ``load`` can make the same state again, in plain values."""
 
-    @abstractmethod
     def files(self) -> Mapping[str, bytes]:
         """Further files of the model folder, such as tokenizers."""
+        return {}
 
     def vocabularies(self) -> Mapping[str, Tokenizer | Vocabulary]:
         """What the words that the network has vectors of are known by: ``source`` and ``target`` where it reads and
         writes, ``words`` and ``pieces`` of words, or one ``tokenizer`` for all."""
         return {}
 
-    def with_settings(self, settings: Mapping[str, Any], training: Any) -> Self:
-        """The task as a recipe wants it trained; what is learned of the data stays."""
-        return self
+
+class Task(ABC):
+    """An objective: a state, and the settings under which it is trained and judged."""
+
+    name: ClassVar[str]
+    about: ClassVar[str]  # what the model does, in a few words
+    metrics: ClassVar[tuple[str, ...]]  # the scores that can decide which model is best, the usual one first
+    losses: ClassVar[tuple[str, ...]] = ("loss",)  # those of them that are better when lower
+    state_class: ClassVar[type[State]]
+    tables: ClassVar[Mapping[str, type[Config]]]  # of the recipe, beside data and model; "training" is one of them
+    networks: ClassVar[Mapping[str, Network]]  # kind in the [model] table -> network; the first is the usual one
+    model_defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {}  # kind -> what the task wants where nothing is said
+    begun_defaults: ClassVar[Mapping[str, Any]] = {}  # of [model], where a run begins from a model of another task
+
+    state: Any
+    training: Any
+    metric: str  # the score that decides which model is best
+
+    def __init__(self, state: Any, settings: Mapping[str, Any] | None = None, metric: str | None = None) -> None:
+        """``settings`` are the tables of a recipe by name; a table that is missing has its default values."""
+        self.state = state
+        self.settings: dict[str, Any] = {
+            name: (settings or {}).get(name) or table() for name, table in self.tables.items()
+        }
+        self.training = self.settings["training"]
+        self.metric = metric or self.metrics[0]
+        self.check_metric(self.metric)
+
+    @classmethod
+    def prepare(cls, settings: Mapping[str, Any], train: Sequence[Any], initial: Task | None = None) -> State:
+        """The state for these training examples; ``initial`` is the task of the model that the run begins from."""
+        if initial is None:
+            return cls.state_class.prepare(settings, train)
+        state: State = initial.state
+        if isinstance(initial, cls):
+            return state.continued(settings)
+        tokenizer = state.vocabularies().get("tokenizer")
+        if not cls.state_class.takes_tokenizer or not isinstance(tokenizer, Tokenizer):
+            raise OptionError(f"Cannot initialise a {cls.name} model from a {initial.name} model.")
+        return cls.state_class.prepare(settings, train, tokenizer)
 
     @classmethod
     def check_metric(cls, metric: str) -> None:
@@ -223,9 +201,7 @@ class Task(ABC):
                 'model.weights = "hard" passes no gradient to the scores of a Transformer; use another (a translation '
                 'by a network of kind = "recurrent" learns it, by reinforcement).'
             )
-        return self.networks[kind].build(config, self)
-
-    # --- training ---
+        return self.networks[kind].build(config, self.state)
 
     @abstractmethod
     def encode(self, examples: Sequence[Any]) -> Sequence[Any]:
@@ -233,36 +209,69 @@ class Task(ABC):
 
     @abstractmethod
     def lengths(self, examples: Sequence[Any]) -> Int[np.ndarray, "n k"]:
-        """How many tokens each example takes, on each of its sides."""
+        """How much each example takes of a batch, on each of its sides: its tokens, or 1."""
 
     @abstractmethod
     def batch(self, examples: Sequence[Any]) -> Batch:
         """Examples to train on, padded to one length; what is drawn comes from torch's generator, so a run that goes
         on draws the same."""
 
-    @abstractmethod
-    def loss(self, model: nn.Module, batch: Any, label_smoothing: float) -> Loss:
-        """What training makes smaller."""
+    def plain_batch(self, examples: Sequence[Any]) -> Batch:
+        """Examples to be scored: nothing hidden, nothing drawn."""
+        return self.batch(examples)
 
     @abstractmethod
-    def validate(self, model: nn.Module, examples: Sequence[Any], *, batch_tokens: int, tick: Tick) -> dict[str, float]:
-        """The scores of a model on these held-out examples, ``metric`` among them."""
+    def loss(self, model: nn.Module, batch: Any) -> Loss:
+        """What training makes smaller; what only helps to learn, such as label smoothing, is left out in eval mode."""
+
+    def smoothing(self, model: nn.Module) -> float:
+        """The label smoothing of the loss: only in training."""
+        return self.training.label_smoothing if model.training else 0.0
 
     @abstractmethod
-    def evaluate(self, model: nn.Module, examples: Sequence[Any], options: Any, *, tick: Tick) -> Evaluation:
+    def validate(
+        self, model: nn.Module, examples: Sequence[Any], check_cancelled: CheckCancelled = lambda: None
+    ) -> dict[str, float]:
+        """The scores of a model on held-out examples, ``metric`` among them."""
+
+    @abstractmethod
+    def evaluate(
+        self,
+        model: nn.Module,
+        examples: Sequence[Any],
+        options: Any = None,
+        check_cancelled: CheckCancelled = lambda: None,
+    ) -> Evaluation:
         """The scores of a trained model on all of these examples; ``options`` is the ``decoding`` table, if any."""
 
     @abstractmethod
     def probe(self, model: nn.Module, example: Any) -> Probe:
         """What the model makes of one example now."""
 
-    def finish(self, model: nn.Module, examples: Sequence[Any]) -> None:  # noqa: B027 - most tasks choose nothing
-        """Choices that are made on training data once the model is trained, and saved with it."""
+    def finish(self, model: nn.Module, examples: Sequence[Any]) -> State:
+        """The state to save with a trained model: with what is chosen on training data once there is one."""
+        return cast(State, self.state)
 
     def facts(self) -> list[str]:
         """Items for the README of the model folder: vocabularies, labels, what the scores mean."""
         return []
 
+    def mean_loss(
+        self, model: nn.Module, examples: Sequence[Any], batch_size: int, check_cancelled: CheckCancelled
+    ) -> float:
+        """The loss a prediction, over all of these examples."""
+        total, count = 0.0, 0
+        for part in plan_batches(self.lengths(examples), max_tokens=batch_size, shuffle=False):
+            check_cancelled()
+            loss = self.loss(model, self.plain_batch([examples[i] for i in part]).to(device_of(model)))
+            total, count = total + float(loss.total), count + loss.count
+        return total / count
+
 
 def device_of(model: nn.Module) -> str:
     return str(next(model.parameters()).device)
+
+
+def read_tokenizer(read: ReadFile, where: str, name: str = "tokenizer.json") -> Tokenizer:
+    """A tokenizer from a model folder."""
+    return Tokenizer.from_bytes(read(name), f"{where}: {name}")

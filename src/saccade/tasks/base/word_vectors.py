@@ -22,7 +22,6 @@ from saccade.errors import OptionError, UnknownNameError
 from saccade.lens.figures.canvas import GAP, MARGIN, drawing, label
 from saccade.models.layers import OneHot, WordEmbedding
 from saccade.tasks.base.task import Bundle, Task
-from saccade.tasks.tagging.task import Tagging
 from saccade.text import SPECIAL_TOKENS, UNKNOWN, Tokenizer
 from saccade.text.vocabulary import Vocabulary
 
@@ -172,8 +171,8 @@ def word_vectors(bundle: Bundle, name: str | None = None) -> WordVectors:
 
 def all_word_vectors(model: nn.Module, task: Task) -> dict[str, WordVectors]:
     """Every embedding of a model by its name; none where it has no words."""
-    known = task.vocabularies()
-    lowercase = isinstance(task, Tagging) and task.words.lowercase
+    known = task.state.vocabularies()
+    lowercase = task.state.lowercases_words
     found: dict[str, WordVectors] = {}
     for path, module in model.named_modules():
         if not isinstance(module, WordEmbedding | OneHot):

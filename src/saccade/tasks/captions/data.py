@@ -16,10 +16,10 @@ from saccade.data.paths import column, part_prefixes, resolve_path
 from saccade.data.split import overlap, split
 from saccade.errors import FileError, OptionError
 from saccade.models import Config
-from saccade.tasks.base.task import Splits
+from saccade.tasks.base.data import DataReader, Splits, hold_out
 from saccade.tasks.images.data import fitting_patch
 
-__all__ = ["CaptionData", "data_table", "fitted", "read_given", "read_splits"]
+__all__ = ["CaptionData", "CaptionsFiles"]
 
 #: Captioned digits that are made of held-out digits, for validation and for test.
 BUILTIN_HELD_OUT = (300, 1000)
@@ -61,44 +61,97 @@ class CaptionData(Config):
         return self
 
 
-def data_table(files: Sequence[Path], columns: str | None) -> dict[str, Any]:
-    """The ``[data]`` table of up to three files: what is trained on, what decides which model is best, and what is
-    scored."""
-    if not 1 <= len(files) <= 3:
-        raise OptionError(f"Give one to three tables of images and texts, or .npz files; {len(files)} were given.")
-    table = {f"{part}table": str(file) for part, file in zip(part_prefixes(files), files, strict=True)}
-    if columns is None:
-        return table
-    names = [name.strip() for name in columns.split(",")]
-    if len(names) != 2 or not all(names):
-        raise OptionError(f"--columns takes the columns of images and texts, such as image,text; not {columns!r}.")
-    return {**table, "image_column": names[0], "text_column": names[1]}
+#: (at most so many images, width, layers, passes over them): more data carries a larger model.
+SIZES = ((2_000, 64, 2, 100), (20_000, 96, 2, 30), (None, 192, 4, 15))
+BATCH_TOKENS = 512
 
 
-def read_splits(data: CaptionData, seed: int) -> Splits[Captioned]:
-    """Read and part the images; the digits that test images are made of are in no training image."""
-    if data.builtin is not None:
-        return _digits(data, seed)
-    train = _read(data, data.table)
-    rows, notes = describe_captions(train, str(data.table), "training"), _encoding_notes(data, str(data.table))
-    held_out: dict[str, list[Captioned]] = {}
-    for part in ("validation", "test"):
-        table = getattr(data, f"{part}_table")
-        if table is None:
-            continue
-        held_out[part] = _read(data, table)
-        notes += _encoding_notes(data, table)
-        rows += describe_captions(held_out[part], table, part)
-        if held_out[part][0].pixels.shape != train[0].pixels.shape:
-            shapes = [describe_shape(pairs[0].pixels.shape) for pairs in (held_out[part], train)]
-            raise FileError(f"{table} has images of {shapes[0]}; expected {shapes[1]}, as {data.table} has.")
-        shared = overlap(train, held_out[part])
-        if shared.sources:
-            notes.append(f"training and {part}: {shared.sources:,} images are in both")
-    made = split(
-        train, 0 if "validation" in held_out else data.validation, 0 if "test" in held_out else data.test or 0, seed
-    )
-    return Splits(made.train, held_out.get("validation", made.validation), held_out.get("test", made.test), rows, notes)
+class CaptionsFiles(DataReader[Captioned]):
+    """Images with texts, from tables, arrays, or made of digits."""
+
+    settings = CaptionData
+    read_as = ("image_column", "text_column", "encoding")
+
+    @classmethod
+    def table(cls, files: Sequence[Path], columns: str | None) -> dict[str, Any]:
+        if not 1 <= len(files) <= 3:
+            raise OptionError(f"Give one to three tables of images and texts, or .npz files; {len(files)} were given.")
+        table = {f"{part}table": str(file) for part, file in zip(part_prefixes(files), files, strict=True)}
+        if columns is None:
+            return table
+        names = [name.strip() for name in columns.split(",")]
+        if len(names) != 2 or not all(names):
+            raise OptionError(f"--columns takes the columns of images and texts, such as image,text; not {columns!r}.")
+        return {**table, "image_column": names[0], "text_column": names[1]}
+
+    @classmethod
+    def read(cls, settings: CaptionData, seed: int) -> Splits[Captioned]:
+        """The digits that test images are made of are in no training image."""
+        if settings.builtin is not None:
+            return _digits(settings, seed)
+        train = _read(settings, settings.table)
+        rows = describe_captions(train, str(settings.table), "training")
+        notes = _encoding_notes(settings, str(settings.table))
+        held_out: dict[str, list[Captioned]] = {}
+        for part in ("validation", "test"):
+            table = getattr(settings, f"{part}_table")
+            if table is None:
+                continue
+            held_out[part] = _read(settings, table)
+            rows += describe_captions(held_out[part], table, part)
+            notes += _encoding_notes(settings, table)
+            if held_out[part][0].pixels.shape != train[0].pixels.shape:
+                shapes = [describe_shape(pairs[0].pixels.shape) for pairs in (held_out[part], train)]
+                raise FileError(f"{table} has images of {shapes[0]}; expected {shapes[1]}, as {settings.table} has.")
+            shared = overlap(train, held_out[part])
+            if shared.sources:
+                notes.append(f"training and {part}: {shared.sources:,} images are in both")
+        return Splits(*hold_out(train, held_out, settings, seed), rows, notes)
+
+    @classmethod
+    def read_for_scoring(cls, settings: CaptionData) -> list[Captioned]:
+        """Of the digits, the images made for the test."""
+        return _digits(settings, seed=1).test if settings.table is None else _read(settings, settings.table)
+
+    @classmethod
+    def recommend(cls, splits: Splits[Captioned]) -> dict[str, Any]:
+        count = len(splits.train)
+        height, across, channels = splits.train[0].pixels.shape
+        longest = max(len(pair.text.split()) for pair in splits.train)
+        _, width, layers, passes = next(size for size in SIZES if size[0] is None or count <= size[0])
+        images_a_batch = max(1, BATCH_TOKENS // (longest + 1))
+        steps = max(300, passes * count // images_a_batch)
+        words = len({word for pair in splits.train for word in pair.text.split()})
+        return {
+            "text": {"kind": "word" if words <= 2_000 else "bpe", "vocabulary": 8_000},
+            "images": {"shift": max(1, min(height, across) // 14)},
+            "model": {
+                "kind": "transformer",
+                "image_size": [height, across],
+                "channels": channels,
+                "patch": fitting_patch(height, across),
+                "width": width,
+                "num_heads": 4,
+                "encoder_layers": layers,
+                "decoder_layers": layers,
+                "feedforward_width": 2 * width,
+                "dropout": 0.1,
+                "max_length": max(64, 4 * longest),
+                "position": "sinusoidal",
+            },
+            "training": {
+                "steps": steps,
+                "warmup": steps // 10,
+                "batch_tokens": BATCH_TOKENS,
+                "lr": 1e-3,
+                "weight_decay": 0.05,
+                "validate_every": max(100, steps // 15),
+            },
+        }
+
+    @classmethod
+    def identity(cls, example: Captioned) -> bytes:
+        return f"{example.source}\t{example.text}\n".encode()
 
 
 def _digits(data: CaptionData, seed: int) -> Splits[Captioned]:
@@ -113,11 +166,6 @@ def _digits(data: CaptionData, seed: int) -> Splits[Captioned]:
     return Splits(made[0], made[1], made[2], rows, notes)
 
 
-def read_given(data: CaptionData) -> list[Captioned]:
-    """All pairs of the first file, as they are; of the digits, those made for the test."""
-    return _digits(data, seed=1).test if data.table is None else _read(data, data.table)
-
-
 def _read(data: CaptionData, table: str | None) -> list[Captioned]:
     assert table is not None
     return read_captions(resolve_path(table), column(data.image_column), column(data.text_column), data.encoding)
@@ -125,45 +173,3 @@ def _read(data: CaptionData, table: str | None) -> list[Captioned]:
 
 def _encoding_notes(data: CaptionData, table: str) -> list[str]:
     return [] if table.lower().endswith(".npz") else list(choose_encoding(resolve_path(table), data.encoding)[1])
-
-
-#: (at most so many images, width, layers, passes over them): more data carries a larger model.
-SIZES = ((2_000, 64, 2, 100), (20_000, 96, 2, 30), (None, 192, 4, 15))
-BATCH_TOKENS = 512
-
-
-def fitted(splits: Splits[Captioned]) -> dict[str, Any]:
-    """Sizes that usually work for so many images and texts."""
-    count = len(splits.train)
-    height, across, channels = splits.train[0].pixels.shape
-    longest = max(len(pair.text.split()) for pair in splits.train)
-    _, width, layers, passes = next(size for size in SIZES if size[0] is None or count <= size[0])
-    images_a_batch = max(1, BATCH_TOKENS // (longest + 1))
-    steps = max(300, passes * count // images_a_batch)
-    words = len({word for pair in splits.train for word in pair.text.split()})
-    return {
-        "text": {"kind": "word" if words <= 2_000 else "bpe", "vocabulary": 8_000},
-        "images": {"shift": max(1, min(height, across) // 14)},
-        "model": {
-            "kind": "transformer",
-            "image_size": [height, across],
-            "channels": channels,
-            "patch": fitting_patch(height, across),
-            "width": width,
-            "num_heads": 4,
-            "encoder_layers": layers,
-            "decoder_layers": layers,
-            "feedforward_width": 2 * width,
-            "dropout": 0.1,
-            "max_length": max(64, 4 * longest),
-            "position": "sinusoidal",
-        },
-        "training": {
-            "steps": steps,
-            "warmup": steps // 10,
-            "batch_tokens": BATCH_TOKENS,
-            "lr": 1e-3,
-            "weight_decay": 0.05,
-            "validate_every": max(100, steps // 15),
-        },
-    }

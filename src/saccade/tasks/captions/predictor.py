@@ -16,7 +16,7 @@ from saccade.models.captioner import CaptionerConfig
 from saccade.tasks.base.answer import Answer
 from saccade.tasks.base.image_input import GivenImage, ImageInputPredictor
 from saccade.tasks.captions.answer import CaptionsAnswer
-from saccade.tasks.captions.data import CaptionData, read_given
+from saccade.tasks.captions.data import CaptionData, CaptionsFiles
 from saccade.tasks.captions.task import AT_ONCE, CaptionOptions, EncodedCaption, watched_caption
 
 __all__ = ["CaptionsPredictor"]
@@ -45,10 +45,10 @@ class CaptionsPredictor(ImageInputPredictor):
 
     def _builtin(self) -> Sequence[Pixels]:
         """The test images of ``recipes/digit-captions.toml``; they do not depend on how many are trained on."""
-        return [pair.pixels for pair in read_given(CaptionData(builtin="digits", count=100))]
+        return [pair.pixels for pair in CaptionsFiles.read_for_scoring(CaptionData(builtin="digits", count=100))]
 
     def _answer(self, image: GivenImage, hypotheses: Sequence[Hypothesis]) -> CaptionsAnswer:
-        tokenizer = self.task.tokenizer
+        tokenizer = self.task.state.tokenizer
         answers = [
             CaptionsAnswer(
                 image,
@@ -69,7 +69,7 @@ class CaptionsPredictor(ImageInputPredictor):
     @torch.inference_mode()
     def token_scores(self, given: Any, answer: Answer) -> list[float]:
         assert isinstance(answer, CaptionsAnswer)
-        batch = self.task.forced([EncodedCaption(self.given(given).pixels, answer.ids, "", 1)]).to(self.device)
+        batch = self.task.plain_batch([EncodedCaption(self.given(given).pixels, answer.ids, "", 1)]).to(self.device)
         losses = self.model(batch.images, batch.read, targets=Targets(batch.predicted[0], summed=False))
         scores: list[float] = (-losses).tolist()
         return scores if answer.finished else scores[:-1]

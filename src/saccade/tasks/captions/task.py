@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
@@ -22,19 +20,32 @@ from saccade.decoding import Hypothesis, beam_search
 from saccade.lens.view import View, view
 from saccade.models import LAST, Config, Targets
 from saccade.models.captioner import Captioner, CaptionerConfig
-from saccade.tasks.base.task import Batch, Evaluation, Loss, Network, Probe, ReadFile, Splits, Task, Tick, device_of
+from saccade.tasks.base.settings import SearchTraining
+from saccade.tasks.base.task import (
+    Batch,
+    CheckCancelled,
+    Evaluation,
+    Loss,
+    Network,
+    Probe,
+    ReadFile,
+    State,
+    Task,
+    device_of,
+    read_tokenizer,
+)
+from saccade.tasks.base.text_scores import text_scores
 from saccade.tasks.base.text_settings import TokenSettings
-from saccade.tasks.captions.data import CaptionData, data_table, fitted, read_given, read_splits
 from saccade.tasks.images.augment import ImageSettings, augment
 from saccade.tasks.images.task import CLASS_TOKEN, as_tensor, check_image_size, check_shape, patch_names, spread
-from saccade.tasks.translation.task import text_scores
-from saccade.text import END, SPECIAL_TOKENS, START, Tokenizer, pad, plan_batches
+from saccade.text import END, SPECIAL_TOKENS, START, Tokenizer, pad
 
 __all__ = [
     "AT_ONCE",
     "CaptionBatch",
     "CaptionOptions",
     "Captions",
+    "CaptionsState",
     "EncodedCaption",
     "describe_images",
     "watched_caption",
@@ -42,7 +53,6 @@ __all__ = [
 
 #: Images that are described at once.
 AT_ONCE = 128
-TOKENIZER = "tokenizer.json"
 
 
 class CaptionOptions(Config):
@@ -90,100 +100,64 @@ class CaptionBatch(Batch):
         return int(self.real.sum())
 
 
-def _build(config: CaptionerConfig, task: Captions) -> nn.Module:
-    check_image_size(config, task.shape)
-    return Captioner(config, task.tokenizer.vocabulary_size)
+@dataclass(frozen=True)
+class CaptionsState(State):
+    """The tokenizer, and the shape, mean and standard deviation of the images that were trained on."""
 
-
-class Captions(Task):
-    """The task with its tokenizer, and the mean and standard deviation of the pixels it was trained on."""
-
-    name = "captions"
-    about = "an image gets a text"
-    searches = True
-    metrics = ("exact", "bleu", "chrf", "loss")
-    settings: ClassVar = {
-        "data": CaptionData,
-        "text": TokenSettings,
-        "images": ImageSettings,
-        "decoding": CaptionOptions,
-    }
-    read_as = ("image_column", "text_column", "encoding")
-    networks: ClassVar = {"transformer": Network(CaptionerConfig, _build)}
-
-    def __init__(
-        self,
-        tokenizer: Tokenizer,
-        shape: tuple[int, int, int],
-        pixels: tuple[float, float],
-        *,
-        metric: str = "exact",
-        changes: ImageSettings | None = None,
-    ) -> None:
-        self.check_metric(metric)
-        self.tokenizer = tokenizer
-        self.shape = shape  # height, width, channels
-        self.pixels = pixels  # mean and standard deviation of numbers in 0..1
-        self.metric = metric
-        self.changes = changes or ImageSettings()
-
-    # --- files ---
+    tokenizer: Tokenizer
+    shape: tuple[int, int, int]  # height, width, channels
+    pixels: tuple[float, float]  # mean and standard deviation of numbers in 0..1
 
     @classmethod
-    def data_table(cls, files: Sequence[Path], columns: str | None) -> dict[str, Any]:
-        return data_table(files, columns)
-
-    @classmethod
-    def read(cls, data: CaptionData, seed: int) -> Splits[Captioned]:
-        return read_splits(data, seed)
-
-    @classmethod
-    def read_given(cls, data: CaptionData) -> list[Captioned]:
-        return read_given(data)
-
-    @classmethod
-    def fitted(cls, splits: Splits[Captioned]) -> dict[str, Any]:
-        return fitted(splits)
-
-    @classmethod
-    def identity(cls, example: Captioned) -> bytes:
-        return f"{example.source}\t{example.text}\n".encode()
-
-    # --- made and kept ---
-
-    @classmethod
-    def prepare(cls, settings: Mapping[str, Any], train: Sequence[Captioned], metric: str = "exact") -> Self:
-        tokenizer = settings["text"].train([pair.text for pair in train])
+    def prepare(
+        cls, settings: Mapping[str, Any], train: Sequence[Captioned], tokenizer: Tokenizer | None = None
+    ) -> Self:
         shape = cast(tuple[int, int, int], train[0].pixels.shape)
-        return cls(tokenizer, shape, spread(train), metric=metric, changes=settings["images"])
+        return cls(settings["text"].train([pair.text for pair in train]), shape, spread(train))
 
     @classmethod
     def load(cls, description: Mapping[str, Any], read: ReadFile, where: str) -> Self:
         height, width, channels = description["shape"]
         mean, deviation = description["pixels"]
-        tokenizer = Tokenizer.from_bytes(read(TOKENIZER), f"{where}: {TOKENIZER}")
-        return cls(tokenizer, (height, width, channels), (mean, deviation), metric=description["metric"])
+        return cls(read_tokenizer(read, where), (height, width, channels), (mean, deviation))
 
     def description(self) -> dict[str, Any]:
-        return {"metric": self.metric, "shape": list(self.shape), "pixels": list(self.pixels)}
+        return {"shape": list(self.shape), "pixels": list(self.pixels)}
 
     def files(self) -> dict[str, bytes]:
-        return {TOKENIZER: self.tokenizer.to_bytes()}
+        return {"tokenizer.json": self.tokenizer.to_bytes()}
 
     def vocabularies(self) -> Mapping[str, Tokenizer]:
         return {"target": self.tokenizer}
 
-    def with_settings(self, settings: Mapping[str, Any], training: Any) -> Self:
-        chosen = copy(self)
-        chosen.changes = settings["images"]
-        return chosen
 
-    # --- training ---
+def _build(config: CaptionerConfig, state: CaptionsState) -> nn.Module:
+    check_image_size(config, state.shape)
+    return Captioner(config, state.tokenizer.vocabulary_size)
+
+
+class Captions(Task):
+    """Cross-entropy of each word of an image's text; scores by search."""
+
+    name = "captions"
+    about = "an image gets a text"
+    metrics = ("exact", "bleu", "chrf", "loss")
+    state_class = CaptionsState
+    tables: ClassVar = {
+        "text": TokenSettings,
+        "images": ImageSettings,
+        "training": SearchTraining,
+        "decoding": CaptionOptions,
+    }
+    networks: ClassVar = {"transformer": Network(CaptionerConfig, _build)}
+
+    state: CaptionsState
+    training: SearchTraining
 
     def encode(self, examples: Sequence[Captioned]) -> list[EncodedCaption]:
         for pair in examples:
-            check_shape(pair.pixels, self.shape, pair.where)
-        found = self.tokenizer.encode_batch([pair.text for pair in examples])
+            check_shape(pair.pixels, self.state.shape, pair.where)
+        found = self.state.tokenizer.encode_batch([pair.text for pair in examples])
         return [
             EncodedCaption(pair.pixels, encoding.ids, pair.text, pair.line)
             for pair, encoding in zip(examples, found, strict=True)
@@ -195,57 +169,57 @@ class Captions(Task):
 
     def batch(self, examples: Sequence[EncodedCaption]) -> CaptionBatch:
         """Images to train on, each changed a little."""
-        plain = self.forced(examples)
-        mean, deviation = self.pixels
-        changed = augment(plain.images * deviation + mean, self.changes)
+        plain = self.plain_batch(examples)
+        mean, deviation = self.state.pixels
+        changed = augment(plain.images * deviation + mean, self.settings["images"])
         return replace(plain, images=(changed - mean) / deviation)
 
-    def forced(self, examples: Sequence[EncodedCaption]) -> CaptionBatch:
+    def plain_batch(self, examples: Sequence[EncodedCaption]) -> CaptionBatch:
         """Images as they are, for a forced pass: the decoder reads the text that is given."""
         read, lengths = pad([[START, *pair.ids] for pair in examples])
         predicted, _ = pad([[*pair.ids, END] for pair in examples])
         real = torch.arange(read.shape[1]) < lengths[:, None]
-        images = as_tensor([pair.pixels for pair in examples], self.pixels)
+        images = as_tensor([pair.pixels for pair in examples], self.state.pixels)
         return CaptionBatch(images, read, predicted, real, [pair.line for pair in examples])
 
-    def loss(self, model: nn.Module, batch: CaptionBatch, label_smoothing: float) -> Loss:
+    def loss(self, model: nn.Module, batch: CaptionBatch) -> Loss:
         words = batch.predicted[batch.real]
-        total = model(batch.images, batch.read, targets=Targets(words, batch.real, label_smoothing))
+        total = model(batch.images, batch.read, targets=Targets(words, batch.real, self.smoothing(model)))
         return Loss(total, len(words))
 
     @torch.inference_mode()
     def validate(
-        self, model: nn.Module, examples: Sequence[EncodedCaption], *, batch_tokens: int, tick: Tick
+        self, model: nn.Module, examples: Sequence[EncodedCaption], check_cancelled: CheckCancelled = lambda: None
     ) -> dict[str, float]:
-        total, count = 0.0, 0
-        for part in plan_batches(self.lengths(examples), max_tokens=batch_tokens, seed=0, epoch=0, shuffle=False):
-            tick()
-            loss = self.loss(model, self.forced([examples[i] for i in part]).to(device_of(model)), 0.0)
-            total, count = total + float(loss.total), count + loss.count
-        if not math.isfinite(total):  # a network of NaN finds nothing
+        loss = self.mean_loss(model, examples, self.training.batch_tokens, check_cancelled)
+        if not math.isfinite(loss):  # a network of NaN finds nothing
             return dict.fromkeys(self.metrics, math.nan)
-        return {"loss": total / count} | self._text_scores(model, examples, CaptionOptions(beam=1), tick)
+        return {"loss": loss} | self.evaluate(model, examples, CaptionOptions(beam=1), check_cancelled).scores
 
     def evaluate(
-        self, model: nn.Module, examples: Sequence[EncodedCaption], options: CaptionOptions, *, tick: Tick
+        self,
+        model: nn.Module,
+        examples: Sequence[EncodedCaption],
+        options: CaptionOptions | None = None,
+        check_cancelled: CheckCancelled = lambda: None,
     ) -> Evaluation:
-        return Evaluation(self._text_scores(model, examples, options, tick))
-
-    def _text_scores(
-        self, model: nn.Module, examples: Sequence[EncodedCaption], options: CaptionOptions, tick: Tick
-    ) -> dict[str, float]:
-        found = self.describe(model, [pair.pixels for pair in examples], options, tick)
-        texts = [self.tokenizer.decode(best[0].tokens) for best in found]
-        return text_scores(texts, [pair.text for pair in examples])
+        pixels = [pair.pixels for pair in examples]
+        found = self.describe(model, pixels, options or CaptionOptions(), check_cancelled)
+        texts = [self.state.tokenizer.decode(best[0].tokens) for best in found]
+        return Evaluation(text_scores(texts, [pair.text for pair in examples]))
 
     def describe(
-        self, model: nn.Module, images: Sequence[Pixels], options: CaptionOptions, tick: Tick = lambda: None
+        self,
+        model: nn.Module,
+        images: Sequence[Pixels],
+        options: CaptionOptions,
+        check_cancelled: CheckCancelled = lambda: None,
     ) -> list[list[Hypothesis]]:
         """The best texts for each image, found by beam search."""
         found: list[list[Hypothesis]] = []
         for start in range(0, len(images), AT_ONCE):
-            tick()
-            found += describe_images(model, as_tensor(images[start : start + AT_ONCE], self.pixels), options)
+            check_cancelled()
+            found += describe_images(model, as_tensor(images[start : start + AT_ONCE], self.state.pixels), options)
         return found
 
     def probe(self, model: nn.Module, example: EncodedCaption) -> Probe:
@@ -254,15 +228,15 @@ class Captions(Task):
         weights = seen.matrix(seen.names[-1])[: len(best.tokens)]
         return Probe(
             seen.columns[seen.names[-1]].tokens,
-            [self.tokenizer.token(i) for i in best.tokens],
-            self.tokenizer.decode(best.tokens),
+            [self.state.tokenizer.token(i) for i in best.tokens],
+            self.state.tokenizer.decode(best.tokens),
             [[round(weight, 4) for weight in row] for row in weights.tolist()],
         )
 
     def facts(self) -> list[str]:
         return [
-            f"images: {describe_shape(self.shape)}",
-            f"text: {self.tokenizer.kind} tokens, {self.tokenizer.vocabulary_size:,} of them",
+            f"images: {describe_shape(self.state.shape)}",
+            f"text: {self.state.tokenizer.kind} tokens, {self.state.tokenizer.vocabulary_size:,} of them",
             "scores: `exact` is the share of texts that are exactly right, in percent; BLEU and chrF by sacrebleu",
         ]
 
@@ -296,9 +270,9 @@ def watched_caption(model: nn.Module, task: Captions, pixels: Pixels, ids: Seque
     The rows of the decoder are the tokens that it reads, first the start: what it looked at for the first word of
     the text is in the row of the start.
     """
-    batch = task.forced([EncodedCaption(pixels, list(ids), "", 1)]).to(device_of(model))
+    batch = task.plain_batch([EncodedCaption(pixels, list(ids), "", 1)]).to(device_of(model))
     with watch(model) as seen:
         model(batch.images, batch.read, at=LAST)
     config = cast(CaptionerConfig, model.config)
     source = [*([CLASS_TOKEN] if config.pooling == "class" else []), *patch_names(config)]
-    return view(seen, [SPECIAL_TOKENS[START], *(task.tokenizer.token(i) for i in ids)], source_tokens=source)
+    return view(seen, [SPECIAL_TOKENS[START], *(task.state.tokenizer.token(i) for i in ids)], source_tokens=source)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Any, Self
 
 from pydantic import Field
 
 from saccade.data.grammar import generate
 from saccade.data.labelled import LabelledText, read_labelled
 from saccade.data.labels import LabelReport
-from saccade.data.paths import column, resolve_path
-from saccade.tasks.base.labelled_data import BUILTIN_HELD_OUT, LabelledData, read_parts
-from saccade.tasks.base.task import Splits
+from saccade.data.paths import column
+from saccade.errors import OptionError
+from saccade.tasks.base.data import Splits
+from saccade.tasks.base.labelled_data import LabelledData, LabelledFiles
 
-__all__ = ["ClassificationData", "read_given_texts", "read_texts"]
+__all__ = ["ClassificationData", "ClassificationFiles"]
 
 
 class ClassificationData(LabelledData):
@@ -22,35 +23,54 @@ class ClassificationData(LabelledData):
 
     text_column: str = Field("text", description="Text column: its name, or its number counted from 0")
     label_column: str = Field("label", description="Label column: its name, or its number counted from 0")
-    class_weights: Literal["none", "balanced"] = Field(
-        "none", description="balanced: rare labels weigh as much as frequent ones"
-    )
+
+    @classmethod
+    def read(cls, values: dict[str, Any], where: str) -> Self:
+        if "class_weights" in values:
+            raise OptionError(f"{where}: class_weights belongs in [training]: training.class_weights.")
+        return super().read(values, where)
 
 
-def read_texts(data: ClassificationData, seed: int) -> Splits[LabelledText]:
-    """Read and part the texts."""
-    if data.builtin is not None:
-        counts = {"train": data.sentences, "validation": BUILTIN_HELD_OUT, "test": BUILTIN_HELD_OUT}
-        parts = [_from_grammar(count, seed + i, name) for i, (name, count) in enumerate(counts.items())]
-        return Splits(parts[0], parts[1], parts[2], notes=["built-in synthetic corpus (docs/corpus.md)"])
-    return read_parts(data, lambda path, _: _read(data, path), seed)
+class ClassificationFiles(LabelledFiles[LabelledText]):
+    """Texts with a label each."""
 
+    settings = ClassificationData
+    read_as = ("text_column", "label_column", "encoding")
+    column_names = ("text", "label")
 
-def read_given_texts(data: ClassificationData) -> list[LabelledText]:
-    """The texts of the file as they are; of the built-in corpus those for testing."""
-    if data.file is None:
-        return read_texts(data, seed=1).test
-    return _read(data, resolve_path(data.file))[0]
+    @classmethod
+    def read_file(
+        cls, settings: ClassificationData, path: Path, trained_on: bool
+    ) -> tuple[list[LabelledText], LabelReport]:
+        columns = column(settings.text_column), column(settings.label_column)
+        return read_labelled(path, *columns, encoding=settings.encoding)
 
+    @classmethod
+    def from_grammar(cls, count: int, seed: int, part: str) -> list[LabelledText]:
+        """Its reviews, praise or blame."""
+        return [
+            LabelledText(example.source_text, example.sentiment, number, "the built-in corpus")
+            for number, example in enumerate(generate(count, seed, part, kind="review"), start=1)
+            if example.sentiment is not None
+        ]
 
-def _read(data: ClassificationData, path: Path) -> tuple[list[LabelledText], LabelReport]:
-    return read_labelled(path, column(data.text_column), column(data.label_column), encoding=data.encoding)
+    @classmethod
+    def recommend(cls, splits: Splits[LabelledText]) -> dict[str, Any]:
+        """Attention over words in the light of their neighbours: it learns from few texts, and shows what decided."""
+        words = sum(text.length for text in splits.train)
+        steps = min(5000, max(400, words // 100))
+        return {
+            "text": {"word_dropout": 0.2},
+            "model": {"kind": "recurrent", "width": 128, "encoder_layers": 1, "dropout": 0.5, "pooling": "attention"},
+            "training": {
+                "steps": steps,
+                "warmup": steps // 20,
+                "batch_tokens": 2048,
+                "lr": 1e-3,
+                "validate_every": max(50, steps // 20),
+            },
+        }
 
-
-def _from_grammar(count: int, seed: int, part: str) -> list[LabelledText]:
-    """Its reviews, praise or blame."""
-    return [
-        LabelledText(example.source_text, example.sentiment, number, "the built-in corpus")
-        for number, example in enumerate(generate(count, seed, part, kind="review"), start=1)
-        if example.sentiment is not None
-    ]
+    @classmethod
+    def identity(cls, example: LabelledText) -> bytes:
+        return f"{example.label}\t{example.text}\n".encode()

@@ -21,7 +21,7 @@ from saccade.lens.view import View, view
 from saccade.tasks.base.answer import Answer
 from saccade.tasks.base.predictor import Predictor
 from saccade.tasks.classification.answer import POOLING, ClassificationAnswer
-from saccade.tasks.classification.task import BATCH_TOKENS, Classification, EncodedText
+from saccade.tasks.classification.task import Classification, EncodedText
 from saccade.tasks.translation.predictor import as_written
 
 __all__ = ["ClassificationPredictor"]
@@ -50,15 +50,15 @@ class ClassificationPredictor(Predictor):
         answers: list[ClassificationAnswer] = []
         for start in range(0, len(inputs), PIECE):
             some = self._encoded(inputs[start : start + PIECE])
-            found = self.task.probabilities(self.model, some, BATCH_TOKENS, lambda: None)
-            answers += [self._answer(one, scores) for one, scores in zip(some, found.tolist(), strict=True)]
+            found = self.task.probabilities(self.model, some)
+            answers += [self._answer(one, scores) for one, scores in zip(some, torch.cat(found).tolist(), strict=True)]
             if progress is not None:
                 progress(len(answers))
         return answers
 
     def token_scores(self, given: str, answer: Answer) -> list[float]:
-        found = self.task.probabilities(self.model, self._encoded([given]), BATCH_TOKENS, lambda: None)[0]
-        return [float(found[self.task.labels.index(name)]) for name in answer.tokens]
+        (found,) = self.task.probabilities(self.model, self._encoded([given]))
+        return [float(found[0, self.task.labels.index(name)]) for name in answer.tokens]
 
     def view_of(self, given: str, answer: Answer) -> View:
         return self._look(self._encoded([given])[0])
@@ -91,7 +91,7 @@ class ClassificationPredictor(Predictor):
                 f"{LONGEST_LEFT_OUT:,}."
             )
         texts = [text, *(" ".join(words[:place] + words[place + 1 :]) for place in range(len(words)))]
-        found = self.task.probabilities(self.model, self._encoded(texts), BATCH_TOKENS, lambda: None).double()
+        found = torch.cat(self.task.probabilities(self.model, self._encoded(texts))).double()
         found = found.nan_to_num(nan=-math.log(found.shape[1]))  # of no words every label is as likely
         every = self.task.labels.index(label)
         others = torch.arange(found.shape[1]) != every
@@ -103,12 +103,12 @@ class ClassificationPredictor(Predictor):
         if not encoded.tokens:
             raise OptionError("The text is empty, so there is nothing to view.")
         with watch(self.model, progress=progress) as seen:
-            self.task.logits(self.model, self.task.whole([encoded]).to(self.device))
+            self.task.logits(self.model, self.task.plain_batch([encoded]).to(self.device))
         if not seen:
             raise OptionError(
                 f'A {self.bundle.kind} network has attention with model.pooling = "attention" only; this one has none.'
             )
-        text, tokenizer = encoded.text.text, self.task.tokenizer
+        text, tokenizer = encoded.text.text, self.task.state.tokenizer
         tokens = as_written(text, tokenizer.encode(text))[: len(encoded.tokens)]
         words = tokenizer.words(encoded.tokens) if tokenizer.spaced else None
         return _view(dict(seen), tokens, words)

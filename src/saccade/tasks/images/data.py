@@ -13,12 +13,12 @@ from pydantic import Field, model_validator
 from saccade.data.digits import read_digits
 from saccade.data.images import LabelledImage, describe_images, one_shape, read_images
 from saccade.data.paths import part_prefixes, resolve_path
-from saccade.data.split import overlap, split
+from saccade.data.split import overlap
 from saccade.errors import FileError, OptionError
 from saccade.models import Config
-from saccade.tasks.base.task import Splits
+from saccade.tasks.base.data import DataReader, Splits, hold_out
 
-__all__ = ["ImageData", "data_table", "fitted", "fitting_patch", "read_given", "read_splits"]
+__all__ = ["ImageData", "ImagesFiles", "fitting_patch"]
 
 #: About so many patches are a good number: enough to look at, few enough to be fast.
 USUAL_PATCHES = 36
@@ -59,52 +59,90 @@ class ImageData(Config):
         return self
 
 
-def data_table(files: Sequence[Path], columns: str | None) -> dict[str, Any]:
-    """The ``[data]`` table of folders or .npz files, or of idx files of images each followed by one of labels: what is
-    trained on, what decides which model is best, and what is scored."""
-    if columns is not None:
-        raise OptionError("--columns is for tables; images have none.")
-    have_labels = bool(files) and (files[0].is_dir() or files[0].suffix.lower() == ".npz")
-    whats = ("images",) if have_labels else ("images", "labels")
-    if not files or len(files) % len(whats) or len(files) > 3 * len(whats):
-        for file in files:
-            if not file.exists():
-                raise FileError(f"There is no file or folder {file}.")
-        raise OptionError(
-            f"Give folders, .npz files, or idx images each followed by its labels, for training, validation and test; "
-            f"{len(files)} files were given."
-        )
-    keys = [f"{part}{what}" for part in part_prefixes(files[:: len(whats)]) for what in whats]
-    return dict(zip(keys, map(str, files), strict=True))
+#: (at most so many images, width, layers, passes over them): more data carries a larger model.
+SIZES = ((5_000, 64, 3, 80), (100_000, 96, 4, 20), (None, 192, 6, 20))
+BATCH = 64
 
 
-def read_splits(data: ImageData, seed: int) -> Splits[LabelledImage]:
-    """Read and part the images; equal ones stay together."""
-    train = _read(data, "")
-    rows = describe_images(train, _files(data, ""), "training")
-    held_out: dict[str, list[LabelledImage]] = {}
-    notes = []
-    for part in ("validation", "test"):
-        if getattr(data, f"{part}_images") is not None:
-            held_out[part] = _read(data, f"{part}_")
-            one_shape([train[0], *held_out[part]])
-            rows += describe_images(held_out[part], _files(data, f"{part}_"), part)
-            shared = overlap(train, held_out[part])
-            if shared.sources:
-                notes.append(f"training and {part}: {shared.sources:,} images are in both")
-    made = split(
-        train,
-        0 if "validation" in held_out else data.validation,
-        0 if "test" in held_out else data.test,
-        seed,
-        labels=lambda image: (image.label,),
-    )
-    return Splits(made.train, held_out.get("validation", made.validation), held_out.get("test", made.test), rows, notes)
+class ImagesFiles(DataReader[LabelledImage]):
+    """Labelled images from folders, arrays or idx files."""
 
+    settings = ImageData
+    read_as = ("classes",)
 
-def read_given(data: ImageData) -> list[LabelledImage]:
-    """All images of the first file, as they are."""
-    return _read(data, "")
+    @classmethod
+    def table(cls, files: Sequence[Path], columns: str | None) -> dict[str, Any]:
+        """Folders or .npz files, or idx files of images each followed by one of labels."""
+        if columns is not None:
+            raise OptionError("--columns is for tables; images have none.")
+        have_labels = bool(files) and (files[0].is_dir() or files[0].suffix.lower() == ".npz")
+        whats = ("images",) if have_labels else ("images", "labels")
+        if not files or len(files) % len(whats) or len(files) > 3 * len(whats):
+            for file in files:
+                if not file.exists():
+                    raise FileError(f"There is no file or folder {file}.")
+            raise OptionError(
+                "Give folders, .npz files, or idx images each followed by its labels, for training, validation and "
+                f"test; {len(files)} files were given."
+            )
+        keys = [f"{part}{what}" for part in part_prefixes(files[:: len(whats)]) for what in whats]
+        return dict(zip(keys, map(str, files), strict=True))
+
+    @classmethod
+    def read(cls, settings: ImageData, seed: int) -> Splits[LabelledImage]:
+        """Equal images stay together."""
+        train = _read(settings, "")
+        rows = describe_images(train, _files(settings, ""), "training")
+        held_out: dict[str, list[LabelledImage]] = {}
+        notes = []
+        for part in ("validation", "test"):
+            if getattr(settings, f"{part}_images") is not None:
+                held_out[part] = _read(settings, f"{part}_")
+                one_shape([train[0], *held_out[part]])
+                rows += describe_images(held_out[part], _files(settings, f"{part}_"), part)
+                shared = overlap(train, held_out[part])
+                if shared.sources:
+                    notes.append(f"training and {part}: {shared.sources:,} images are in both")
+        return Splits(*hold_out(train, held_out, settings, seed, lambda image: (image.label,)), rows, notes)
+
+    @classmethod
+    def read_for_scoring(cls, settings: ImageData) -> list[LabelledImage]:
+        return _read(settings, "")
+
+    @classmethod
+    def recommend(cls, splits: Splits[LabelledImage]) -> dict[str, Any]:
+        """Sizes that usually work for so many images of this size."""
+        count = len(splits.train)
+        height, width, channels = splits.train[0].pixels.shape
+        _, model_width, layers, passes = next(size for size in SIZES if size[0] is None or count <= size[0])
+        steps = max(200, passes * count // BATCH)
+        return {
+            "images": {"shift": max(1, min(height, width) // 14)},
+            "model": {
+                "kind": "transformer",
+                "image_size": [height, width],
+                "channels": channels,
+                "patch": fitting_patch(height, width),
+                "width": model_width,
+                "num_heads": 4,
+                "encoder_layers": layers,
+                "feedforward_width": 2 * model_width,
+                "dropout": 0.1,
+                "pooling": "mean",
+            },
+            "training": {
+                "steps": steps,
+                "warmup": steps // 10,
+                "batch_images": BATCH,
+                "lr": 2e-3 if model_width <= 96 else 1e-3,
+                "weight_decay": 0.05,
+                "validate_every": max(50, steps // 20),
+            },
+        }
+
+    @classmethod
+    def identity(cls, example: LabelledImage) -> bytes:
+        return f"{example.source}\t{example.label}\n".encode()
 
 
 def _read(data: ImageData, part: str) -> list[LabelledImage]:
@@ -133,42 +171,6 @@ def _files(data: ImageData, part: str) -> str:
         return "scikit-learn's digits"
     names = (getattr(data, f"{part}{what}") for what in ("images", "labels"))
     return ", ".join(name for name in names if name is not None)
-
-
-#: (at most so many images, width, layers, passes over them): more data carries a larger model.
-SIZES = ((5_000, 64, 3, 80), (100_000, 96, 4, 20), (None, 192, 6, 20))
-BATCH = 64
-
-
-def fitted(splits: Splits[Any]) -> dict[str, Any]:
-    """Sizes that usually work for so many images of this size."""
-    count = len(splits.train)
-    height, width, channels = splits.train[0].pixels.shape
-    _, model_width, layers, passes = next(size for size in SIZES if size[0] is None or count <= size[0])
-    steps = max(200, passes * count // BATCH)
-    return {
-        "images": {"shift": max(1, min(height, width) // 14)},
-        "model": {
-            "kind": "transformer",
-            "image_size": [height, width],
-            "channels": channels,
-            "patch": fitting_patch(height, width),
-            "width": model_width,
-            "num_heads": 4,
-            "encoder_layers": layers,
-            "feedforward_width": 2 * model_width,
-            "dropout": 0.1,
-            "pooling": "mean",
-        },
-        "training": {
-            "steps": steps,
-            "warmup": steps // 10,
-            "batch_tokens": BATCH,
-            "lr": 2e-3 if model_width <= 96 else 1e-3,
-            "weight_decay": 0.05,
-            "validate_every": max(50, steps // 20),
-        },
-    }
 
 
 def fitting_patch(height: int, width: int) -> int:

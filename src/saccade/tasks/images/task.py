@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from copy import copy
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from pathlib import Path
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float, Int
+from pydantic import Field
 from torch import Tensor, nn
 
 from saccade.attention import watch
@@ -21,19 +18,19 @@ from saccade.data.images import LabelledImage, Pixels, describe_shape
 from saccade.errors import FileError, OptionError
 from saccade.lens.view import View, view
 from saccade.models import VisionConfig, VisionTransformer
-from saccade.tasks.base.label_report import confusion_figure, confusion_lines, label_lines
-from saccade.tasks.base.label_scores import accuracy, confusion, label_scores, macro_f1
-from saccade.tasks.base.task import Batch, Evaluation, Loss, Network, Probe, ReadFile, Splits, Task, Tick, device_of
+from saccade.tasks.base.label_task import Judged, LabelTask, label_fact
+from saccade.tasks.base.settings import ImageTraining
+from saccade.tasks.base.task import Batch, Network, Probe, ReadFile, State, device_of
 from saccade.tasks.images.augment import ImageSettings, augment
-from saccade.tasks.images.data import ImageData, data_table, fitted, read_given, read_splits
 
 __all__ = [
     "CLASS_TOKEN",
     "EncodedImage",
     "ImageBatch",
     "Images",
+    "ImagesState",
+    "ImagesTraining",
     "as_tensor",
-    "build_vision",
     "check_image_size",
     "check_shape",
     "patch_flow",
@@ -42,8 +39,6 @@ __all__ = [
     "watched",
 ]
 
-#: Images that are answered at once.
-AT_ONCE = 256
 CLASS_TOKEN = "[CLASS]"
 
 
@@ -69,10 +64,40 @@ class ImageBatch(Batch):
         return len(self.labels)
 
 
-def build_vision(config: VisionConfig, task: Any) -> nn.Module:
-    """A Vision Transformer for the task's images and classes."""
-    check_image_size(config, task.shape)
-    return VisionTransformer(config, len(task.classes))
+class ImagesTraining(ImageTraining):
+    """How the model is trained."""
+
+    label_smoothing: float = Field(
+        0.1, ge=0, lt=1, description="Share of the target probability spread over all other classes"
+    )
+
+
+@dataclass(frozen=True)
+class ImagesState(State):
+    """The classes, and the shape, mean and standard deviation of the images that were trained on."""
+
+    labels: list[str]
+    shape: tuple[int, int, int]  # height, width, channels
+    pixels: tuple[float, float]  # mean and standard deviation of numbers in 0..1
+
+    @classmethod
+    def prepare(cls, settings: Mapping[str, Any], train: Sequence[LabelledImage], tokenizer: Any = None) -> Self:
+        labels = sorted({image.label for image in train}, key=_by_number)
+        return cls(labels, cast(tuple[int, int, int], train[0].pixels.shape), spread(train))
+
+    @classmethod
+    def load(cls, description: Mapping[str, Any], read: ReadFile, where: str) -> Self:
+        height, width, channels = description["shape"]
+        mean, deviation = description["pixels"]
+        return cls(description["classes"], (height, width, channels), (mean, deviation))
+
+    def description(self) -> dict[str, Any]:
+        return {"classes": self.labels, "shape": list(self.shape), "pixels": list(self.pixels)}
+
+
+def _build(config: VisionConfig, state: ImagesState) -> nn.Module:
+    check_image_size(config, state.shape)
+    return VisionTransformer(config, len(state.labels))
 
 
 def check_image_size(config: VisionConfig, shape: tuple[int, int, int]) -> None:
@@ -83,170 +108,72 @@ def check_image_size(config: VisionConfig, shape: tuple[int, int, int]) -> None:
         )
 
 
-class Images(Task):
-    """The task with its classes, and the mean and standard deviation of the pixels it was trained on."""
+class Images(LabelTask):
+    """A class for each image."""
 
     name = "images"
     about = "an image gets a class"
     metrics = ("accuracy", "f1", "loss")
-    settings: ClassVar = {"data": ImageData, "images": ImageSettings}
-    read_as = ("classes",)
-    networks: ClassVar = {"transformer": Network(VisionConfig, build_vision)}
+    state_class = ImagesState
+    tables: ClassVar = {"images": ImageSettings, "training": ImagesTraining}
+    networks: ClassVar = {"transformer": Network(VisionConfig, _build)}
     model_defaults: ClassVar = {"transformer": {"encoder_layers": 4, "width": 96, "feedforward_width": 192}}
-    training_defaults: ClassVar = {"batch_tokens": 64, "validation_sentences": 10_000}
+    at_once = 256
 
-    def __init__(
-        self,
-        classes: Sequence[str],
-        shape: tuple[int, int, int],
-        pixels: tuple[float, float],
-        *,
-        metric: str = "accuracy",
-        changes: ImageSettings | None = None,
-    ) -> None:
-        self.check_metric(metric)
-        self.classes = list(classes)
-        self.shape = shape  # height, width, channels
-        self.pixels = pixels  # mean and standard deviation of numbers in 0..1
-        self.metric = metric
-        self.changes = changes or ImageSettings()
-
-    # --- files ---
-
-    @classmethod
-    def data_table(cls, files: Sequence[Path], columns: str | None) -> dict[str, Any]:
-        return data_table(files, columns)
-
-    @classmethod
-    def read(cls, data: ImageData, seed: int) -> Splits[LabelledImage]:
-        return read_splits(data, seed)
-
-    @classmethod
-    def read_given(cls, data: ImageData) -> list[LabelledImage]:
-        return read_given(data)
-
-    @classmethod
-    def fitted(cls, splits: Splits[LabelledImage]) -> dict[str, Any]:
-        return fitted(splits)
-
-    @classmethod
-    def identity(cls, example: LabelledImage) -> bytes:
-        return f"{example.source}\t{example.label}\n".encode()
-
-    # --- made and kept ---
-
-    @classmethod
-    def prepare(cls, settings: Mapping[str, Any], train: Sequence[LabelledImage], metric: str = "accuracy") -> Self:
-        classes = sorted({image.label for image in train}, key=_by_number)
-        shape = cast(tuple[int, int, int], train[0].pixels.shape)
-        return cls(classes, shape, spread(train), metric=metric, changes=settings["images"])
-
-    @classmethod
-    def load(cls, description: Mapping[str, Any], read: ReadFile, where: str) -> Self:
-        height, width, channels = description["shape"]
-        mean, deviation = description["pixels"]
-        return cls(description["classes"], (height, width, channels), (mean, deviation), metric=description["metric"])
-
-    def description(self) -> dict[str, Any]:
-        return {
-            "metric": self.metric,
-            "classes": self.classes,
-            "shape": list(self.shape),
-            "pixels": list(self.pixels),
-        }
-
-    def files(self) -> dict[str, bytes]:
-        return {}
-
-    def with_settings(self, settings: Mapping[str, Any], training: Any) -> Self:
-        chosen = copy(self)
-        chosen.changes = settings["images"]
-        return chosen
-
-    # --- training ---
+    state: ImagesState
+    training: ImagesTraining
 
     def encode(self, examples: Sequence[LabelledImage]) -> list[EncodedImage]:
-        numbers = {label: number for number, label in enumerate(self.classes)}
         encoded = []
         for image in examples:
-            check_shape(image.pixels, self.shape, image.where)
-            if image.label not in numbers:
+            check_shape(image.pixels, self.state.shape, image.where)
+            if image.label not in self.label_ids:
                 raise FileError(
                     f"{image.where} has the label {image.label!r}, which no training image has; expected one of "
-                    f"{', '.join(self.classes[:20])}{', ...' if len(self.classes) > 20 else ''}."
+                    f"{', '.join(self.labels[:20])}{', ...' if len(self.labels) > 20 else ''}."
                 )
-            encoded.append(EncodedImage(image.pixels, numbers[image.label], image.line))
+            encoded.append(EncodedImage(image.pixels, self.label_ids[image.label], image.line))
         return encoded
 
     def lengths(self, examples: Sequence[EncodedImage]) -> Int[np.ndarray, "n 1"]:
-        """An image counts as one, so that ``batch_tokens`` is the number of images in a batch."""
         return np.ones((len(examples), 1), dtype=np.int64)
 
     def batch(self, examples: Sequence[EncodedImage]) -> ImageBatch:
         """Images to train on, each changed a little."""
-        plain = self.plain(examples)
-        mean, deviation = self.pixels
-        changed = augment(plain.images * deviation + mean, self.changes)
+        plain = self.plain_batch(examples)
+        mean, deviation = self.state.pixels
+        changed = augment(plain.images * deviation + mean, self.settings["images"])
         return replace(plain, images=(changed - mean) / deviation)
 
-    def plain(self, examples: Sequence[EncodedImage]) -> ImageBatch:
-        """Images as they are."""
+    def plain_batch(self, examples: Sequence[EncodedImage]) -> ImageBatch:
         labels = torch.tensor([image.label for image in examples])
         pixels = [image.pixels for image in examples]
-        return ImageBatch(as_tensor(pixels, self.pixels), labels, [image.line for image in examples])
+        return ImageBatch(as_tensor(pixels, self.state.pixels), labels, [image.line for image in examples])
 
-    def loss(self, model: nn.Module, batch: ImageBatch, label_smoothing: float) -> Loss:
-        logits = model(batch.images).float()
-        total = F.cross_entropy(logits, batch.labels, reduction="sum", label_smoothing=label_smoothing)
-        return Loss(total, batch.count)
+    def logits(self, model: nn.Module, batch: ImageBatch) -> Float[Tensor, "B L"]:
+        scores: Tensor = model(batch.images)
+        return scores.float()
 
-    def validate(
-        self, model: nn.Module, examples: Sequence[EncodedImage], *, batch_tokens: int, tick: Tick
-    ) -> dict[str, float]:
-        """On all images: no search makes them slow."""
-        scores, _ = self._score(model, examples, tick)
-        return scores
+    def gold(self, example: EncodedImage) -> Sequence[str]:
+        return (self.labels[example.label],)
 
-    def evaluate(self, model: nn.Module, examples: Sequence[EncodedImage], options: Any, *, tick: Tick) -> Evaluation:
-        scores, table = self._score(model, examples, tick)
-        lines = label_lines(label_scores(table, self.classes)) + confusion_lines(table, self.classes)
-        return Evaluation(scores, {}, lines, {"confusion": partial(confusion_figure, table, self.classes)})
+    def scores(self, judged: Judged, examples: Sequence[EncodedImage]) -> dict[str, float]:
+        return {"accuracy": judged.accuracy, "f1": judged.macro_f1}
 
-    def _score(
-        self, model: nn.Module, examples: Sequence[EncodedImage], tick: Tick
-    ) -> tuple[dict[str, float], Int[np.ndarray, "L L"]]:
-        labels = torch.tensor([image.label for image in examples])
-        logits = torch.cat(list(self.answers(model, [image.pixels for image in examples], tick)))
-        total = float(F.cross_entropy(logits, labels))
-        table = confusion(labels.tolist(), logits.argmax(dim=1).tolist(), len(self.classes))
-        if not math.isfinite(total):  # a network of NaN finds nothing
-            return dict.fromkeys(self.metrics, math.nan), table
-        f1 = macro_f1(label_scores(table, self.classes))
-        return {"accuracy": 100 * accuracy(table), "f1": 100 * f1, "loss": total}, table
-
-    @torch.inference_mode()
-    def answers(
-        self, model: nn.Module, images: Sequence[Pixels], tick: Tick = lambda: None
-    ) -> Iterator[Float[Tensor, "B L"]]:
-        """The logits of the classes, some images at a time."""
-        for start in range(0, len(images), AT_ONCE):
-            tick()
-            part = as_tensor(images[start : start + AT_ONCE], self.pixels)
-            yield model(part.to(device_of(model))).float().cpu()
+    def more_scores(self, judged: Judged, examples: Sequence[EncodedImage]) -> dict[str, float]:
+        return {"loss": judged.loss}
 
     def probe(self, model: nn.Module, example: EncodedImage) -> Probe:
-        seen = watched(model, as_tensor([example.pixels], self.pixels))
-        (logits,) = self.answers(model, [example.pixels])
-        found = self.classes[int(logits.argmax())]
+        (found,) = self.probabilities(model, [example])
+        label = self.labels[int(found.argmax())]
         config = cast(VisionConfig, model.config)
-        flow = patch_flow(seen, config)
-        return Probe(patch_names(config), [found], found, [[round(weight, 4) for weight in flow.flatten().tolist()]])
+        flow = patch_flow(watched(model, as_tensor([example.pixels], self.state.pixels)), config)
+        return Probe(patch_names(config), [label], label, [[round(weight, 4) for weight in flow.flatten().tolist()]])
 
     def facts(self) -> list[str]:
-        shown = ", ".join(self.classes[:20]) + (", ..." if len(self.classes) > 20 else "")
         return [
-            f"images: {describe_shape(self.shape)}",
-            f"classes: {len(self.classes)} ({shown})",
+            f"images: {describe_shape(self.state.shape)}",
+            label_fact(self.labels),
             "scores: `accuracy` and `f1`, the mean F1 of all classes, in percent",
         ]
 

@@ -13,9 +13,9 @@ from saccade.data.lines import choose_encoding
 from saccade.data.paths import column, part_prefixes, resolve_path
 from saccade.errors import OptionError
 from saccade.models import Config
-from saccade.tasks.base.task import Splits
+from saccade.tasks.base.data import DataReader, Splits
 
-__all__ = ["TextData", "read_text", "read_text_splits", "text_table"]
+__all__ = ["LanguageModelFiles", "TextData"]
 
 TABLES = (".tsv", ".csv", ".jsonl")
 #: How a report says what a document is.
@@ -60,44 +60,91 @@ class TextData(Config):
         return self
 
 
-def text_table(files: Sequence[Path], columns: str | None) -> dict[str, Any]:
-    """The ``[data]`` table of a file to train on, and perhaps of one to validate with and of one to test with."""
-    if not 1 <= len(files) <= 3:
-        raise OptionError(f"A language model takes one file of text, or two, or three; not {len(files)}.")
-    keys = ["table" if file.suffix.lower() in TABLES else "text" for file in files]
-    if columns is not None and "table" not in keys:
-        raise OptionError("--columns goes with a .tsv, .csv or .jsonl file.")
-    parts = part_prefixes(files)
-    found = {f"{part}{key}": str(file) for part, key, file in zip(parts, keys, files, strict=True)}
-    return found | ({"column": columns} if columns is not None else {})
+#: (at most so many characters, kind of token, vocabulary, context, width, layers, dropout, tokens a batch, updates)
+SIZES = (
+    (50_000, "character", 500, 64, 64, 2, 0.2, 1024, 1_000),
+    (300_000, "character", 500, 128, 128, 4, 0.2, 2048, 3_000),
+    (5_000_000, "character", 1_000, 256, 256, 4, 0.2, 4096, 5_000),
+    (50_000_000, "bpe", 8_000, 256, 256, 6, 0.1, 4096, 30_000),
+    (None, "bpe", 16_000, 512, 512, 8, 0.1, 8192, 100_000),
+)
 
 
-def read_text(data: TextData) -> list[Document]:
-    """The documents of the first file, as they are."""
-    return _read(data, "")[1]
+class LanguageModelFiles(DataReader[Document]):
+    """Plain texts, or a column of a table; what is held out is the end of the text, or files of their own."""
 
+    settings = TextData
+    read_as = ("documents", "labelled", "column", "encoding")
 
-def read_text_splits(data: TextData) -> Splits[Document]:
-    """The end of the text, or files of their own, are held out."""
-    path, documents = _read(data, "")
-    rows, notes = document_rows(path, documents), [*choose_encoding(path, data.encoding)[1]]
-    if data.text is not None:
-        rows.append(("a document is", UNITS[data.documents]))
-    held_out: dict[str, list[Document]] = {}
-    for part in ("validation", "test"):
-        if getattr(data, f"{part}_text") is not None or getattr(data, f"{part}_table") is not None:
-            path, held_out[part] = _read(data, f"{part}_")
-            notes += choose_encoding(path, data.encoding)[1]
-            rows += [(f"{part}: {what}", value) for what, value in document_rows(path, held_out[part])]
-    shares = [0.0 if part in held_out else getattr(data, part) for part in ("validation", "test")]
-    train, *ends = split_end(documents, shares)
-    for part, end in zip(("validation", "test"), ends, strict=True):
-        if part not in held_out:
-            held_out[part] = end
-            if end:
-                size = sum(len(document.text) for document in end)
-                rows.append((f"{part}: characters", f"{size:,}, the end of the text from line {end[0].line}"))
-    return Splits(train, held_out["validation"], held_out["test"], rows, notes).require_some()
+    @classmethod
+    def table(cls, files: Sequence[Path], columns: str | None) -> dict[str, Any]:
+        if not 1 <= len(files) <= 3:
+            raise OptionError(f"A language model takes one file of text, or two, or three; not {len(files)}.")
+        keys = ["table" if file.suffix.lower() in TABLES else "text" for file in files]
+        if columns is not None and "table" not in keys:
+            raise OptionError("--columns goes with a .tsv, .csv or .jsonl file.")
+        parts = part_prefixes(files)
+        found = {f"{part}{key}": str(file) for part, key, file in zip(parts, keys, files, strict=True)}
+        return found | ({"column": columns} if columns is not None else {})
+
+    @classmethod
+    def read(cls, settings: TextData, seed: int) -> Splits[Document]:
+        path, documents = _read(settings, "")
+        rows, notes = document_rows(path, documents), [*choose_encoding(path, settings.encoding)[1]]
+        if settings.text is not None:
+            rows.append(("a document is", UNITS[settings.documents]))
+        held_out: dict[str, list[Document]] = {}
+        for part in ("validation", "test"):
+            if getattr(settings, f"{part}_text") is not None or getattr(settings, f"{part}_table") is not None:
+                path, held_out[part] = _read(settings, f"{part}_")
+                rows += [(f"{part}: {what}", value) for what, value in document_rows(path, held_out[part])]
+                notes += choose_encoding(path, settings.encoding)[1]
+        shares = [0.0 if part in held_out else getattr(settings, part) for part in ("validation", "test")]
+        train, *ends = split_end(documents, shares)
+        for part, end in zip(("validation", "test"), ends, strict=True):
+            if part not in held_out:
+                held_out[part] = end
+                if end:
+                    size = sum(len(document.text) for document in end)
+                    rows.append((f"{part}: characters", f"{size:,}, the end of the text from line {end[0].line}"))
+        return Splits(train, held_out["validation"], held_out["test"], rows, notes).require_some()
+
+    @classmethod
+    def read_for_scoring(cls, settings: TextData) -> list[Document]:
+        return _read(settings, "")[1]
+
+    @classmethod
+    def recommend(cls, splits: Splits[Document]) -> dict[str, Any]:
+        characters = sum(len(document.text) for document in splits.train)
+        _, kind, vocabulary, context, width, layers, dropout, batch, steps = next(
+            size for size in SIZES if size[0] is None or characters <= size[0]
+        )
+        return {
+            "text": {"kind": kind, "vocabulary": vocabulary, "context": min(context, max(8, characters // 20))},
+            "model": {
+                "kind": "transformer",
+                "width": width,
+                "num_heads": width // 64 if width >= 256 else 4,
+                "decoder_layers": layers,
+                "feedforward_width": 4 * width,
+                "activation": "gelu",
+                "position": "rotary",
+                "bias": False,
+                "dropout": dropout,
+            },
+            "training": {
+                "steps": steps,
+                "warmup": steps // 20,
+                "batch_tokens": batch,
+                "lr": 1e-3,
+                "lr_end": 0.1,
+                "validate_every": max(100, steps // 10),
+            },
+        }
+
+    @classmethod
+    def identity(cls, example: Document) -> bytes:
+        return f"{example.text}\0".encode()
 
 
 def _read(data: TextData, part: str) -> tuple[Path, list[Document]]:

@@ -57,7 +57,7 @@ class LanguageModelPredictor(Predictor):
         answers = []
         for number, prompt in enumerate(inputs):
             draws = chosen.model_copy(update={"seed": (chosen.seed + number) % 2**32})
-            found = generate(self.model, self.task.tokenizer, self.task.prompt(prompt), draws)
+            found = generate(self.model, self.task.state.tokenizer, self.task.prompt(prompt), draws)
             first, *others = (self._answer(prompt, written) for written in found)
             first.alternatives.extend(others)
             answers.append(first)
@@ -72,7 +72,7 @@ class LanguageModelPredictor(Predictor):
             yield self.predict([given], **options)[0].text
             return
         last: list[Written] = []
-        for last in write(self.model, self.task.tokenizer, self.task.prompt(given), chosen):
+        for last in write(self.model, self.task.state.tokenizer, self.task.prompt(given), chosen):
             piece = last[0].fresh()
             if piece:
                 yield piece
@@ -88,7 +88,7 @@ class LanguageModelPredictor(Predictor):
     def likeliest(self, answer: LanguageModelAnswer, number: int) -> list[list[tuple[str, float]]]:
         """In the place of each token of an answer: the likeliest tokens with their log-probabilities."""
         every = [*self.task.prompt(answer.prompt).ids, *answer.ids]
-        token = self.task.tokenizer.token
+        token = self.task.state.tokenizer.token
         found = likeliest(self.model, every, len(answer.ids), number)
         return [[(token(id), value) for id, value in place] for place in found]
 
@@ -104,7 +104,7 @@ class LanguageModelPredictor(Predictor):
             prompt,
             written.text,
             mean_log_probability(written),
-            [self.task.tokenizer.token(id) for id in written.ids],
+            [self.task.state.tokenizer.token(id) for id in written.ids],
             written.log_probabilities,
             written.finished,
             written.ids,
@@ -114,7 +114,7 @@ class LanguageModelPredictor(Predictor):
     @torch.inference_mode()
     def _look(self, prompt: str, written: list[int], progress: Rows | None = None) -> View:
         """A model with learned positions looks at the last tokens that it has positions for."""
-        tokenizer = self.task.tokenizer
+        tokenizer = self.task.state.tokenizer
         ids = [*self.task.prompt(prompt).ids, *written]
         ids = ids[-(known_positions(self.model) or len(ids)) :]
         with watch(self.model, progress=progress) as seen:

@@ -96,10 +96,10 @@ class MaskedLanguageModelPredictor(Predictor):
         return self._look(self._masked(given)[0])
 
     def reading(self, given: str, progress: Rows | None = None) -> View:
-        return self._look(masked_tokens(self.task.tokenizer, given)[0], progress)
+        return self._look(masked_tokens(self.task.state.tokenizer, given)[0], progress)
 
     def _masked(self, given: str, number: int = 1) -> tuple[list[int], list[int]]:
-        ids, places = masked_tokens(self.task.tokenizer, given)
+        ids, places = masked_tokens(self.task.state.tokenizer, given)
         if not places:
             raise OptionError(
                 f"There is no {HOLE} in {given[:80]!r} (text {number}); write one in place of each word to be found."
@@ -117,7 +117,7 @@ class MaskedLanguageModelPredictor(Predictor):
                 text[place] = one.id
             return MaskedLanguageModelAnswer(
                 given,
-                self.task.tokenizer.decode(text),
+                self.task.state.tokenizer.decode(text),
                 sum(math.log(max(one.probability, 1e-45)) for one in chosen) / len(chosen),
                 [one.token for one in chosen],
                 [one.id for one in chosen],
@@ -135,7 +135,7 @@ class MaskedLanguageModelPredictor(Predictor):
         real = scores[len(SPECIAL_TOKENS) :]
         best = real.topk(min(count, len(real)))
         return [
-            Candidate(id, self.task.tokenizer.token(id), math.exp(score))
+            Candidate(id, self.task.state.tokenizer.token(id), math.exp(score))
             for id, score in zip((best.indices + len(SPECIAL_TOKENS)).tolist(), best.values.tolist(), strict=True)
         ]
 
@@ -143,7 +143,7 @@ class MaskedLanguageModelPredictor(Predictor):
     def _look(self, ids: Sequence[int], progress: Rows | None = None) -> View:
         if not ids:
             raise OptionError("The text is empty, so there is nothing to view.")
-        tokenizer = self.task.tokenizer
+        tokenizer = self.task.state.tokenizer
         with watch(self.model, progress=progress) as seen:
             self.model(torch.tensor([list(ids)], device=self.device), at=LAST)
         words = tokenizer.words(ids) if tokenizer.spaced else None

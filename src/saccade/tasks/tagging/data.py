@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from pydantic import Field
 
 from saccade.data.grammar import generate
 from saccade.data.labels import LabelReport
-from saccade.data.paths import resolve_path
 from saccade.data.tagged import TaggedSentence, read_tagged
-from saccade.tasks.base.labelled_data import BUILTIN_HELD_OUT, LabelledData, read_parts
-from saccade.tasks.base.task import Splits
+from saccade.tasks.base.data import Splits
+from saccade.tasks.base.labelled_data import LabelledData, LabelledFiles
 
-__all__ = ["TaggingData", "read_given_sentences", "read_sentences"]
+__all__ = ["TaggingData", "TaggingFiles"]
 
 
 class TaggingData(LabelledData):
@@ -31,41 +31,54 @@ class TaggingData(LabelledData):
     max_length: int = Field(250, ge=1, description="Longest sentence in words; longer training sentences are dropped")
 
 
-def read_sentences(data: TaggingData, seed: int) -> Splits[TaggedSentence]:
-    """Read, clean and part the sentences; what was dropped is in the report."""
-    if data.builtin is not None:
-        counts = {"train": data.sentences, "validation": BUILTIN_HELD_OUT, "test": BUILTIN_HELD_OUT}
-        parts = [_from_grammar(count, seed + i, name) for i, (name, count) in enumerate(counts.items())]
-        return Splits(parts[0], parts[1], parts[2], notes=["built-in synthetic corpus (docs/corpus.md)"])
-    return read_parts(data, lambda path, trained_on: _read(data, path, trained_on), seed)
+class TaggingFiles(LabelledFiles[TaggedSentence]):
+    """Sentences whose words have labels."""
 
+    settings = TaggingData
+    read_as = ("word_column", "label_column", "separator", "encoding")
+    column_names = ("word", "label")
 
-def read_given_sentences(data: TaggingData) -> list[TaggedSentence]:
-    """The sentences of the file as they are, nothing dropped; of the built-in corpus those for testing."""
-    if data.file is None:
-        return read_sentences(data, seed=1).test
-    return _read(data, resolve_path(data.file), False)[0]
-
-
-def _read(data: TaggingData, path: Path, trained_on: bool) -> tuple[list[TaggedSentence], LabelReport]:
-    return read_tagged(
-        path,
-        data.word_column,
-        data.label_column,
-        separator=data.separator,
-        encoding=data.encoding,
-        max_length=data.max_length if trained_on else None,
-    )
-
-
-def _from_grammar(count: int, seed: int, part: str) -> list[TaggedSentence]:
-    """The words as they are written: the first with a capital."""
-    return [
-        TaggedSentence(
-            tuple(example.source_text[start:stop] for start, stop in example.source_spans),
-            example.tags,
-            (number,) * len(example.tags),
-            "the built-in corpus",
+    @classmethod
+    def read_file(cls, settings: TaggingData, path: Path, trained_on: bool) -> tuple[list[TaggedSentence], LabelReport]:
+        return read_tagged(
+            path,
+            settings.word_column,
+            settings.label_column,
+            separator=settings.separator,
+            encoding=settings.encoding,
+            max_length=settings.max_length if trained_on else None,
         )
-        for number, example in enumerate(generate(count, seed, part), start=1)
-    ]
+
+    @classmethod
+    def from_grammar(cls, count: int, seed: int, part: str) -> list[TaggedSentence]:
+        """The words as they are written: the first with a capital."""
+        return [
+            TaggedSentence(
+                tuple(example.source_text[start:stop] for start, stop in example.source_spans),
+                example.tags,
+                (number,) * len(example.tags),
+                "the built-in corpus",
+            )
+            for number, example in enumerate(generate(count, seed, part), start=1)
+        ]
+
+    @classmethod
+    def recommend(cls, splits: Splits[TaggedSentence]) -> dict[str, Any]:
+        """A recurrent net that reads both ways: the surest choice from a few hundred sentences on."""
+        words = sum(len(sentence.words) for sentence in splits.train)
+        steps = min(6000, max(600, words // 60))
+        return {
+            "model": {"kind": "recurrent", "width": 256 if words > 50_000 else 128, "dropout": 0.4},
+            "training": {
+                "steps": steps,
+                "warmup": steps // 20,
+                "batch_tokens": 1024,
+                "lr": 2e-3,
+                "validate_every": max(100, steps // 15),
+            },
+        }
+
+    @classmethod
+    def identity(cls, example: TaggedSentence) -> bytes:
+        pairs = zip(example.words, example.labels, strict=True)
+        return ("".join(f"{word}\t{label}\n" for word, label in pairs) + "\n").encode()

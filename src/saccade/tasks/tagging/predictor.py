@@ -21,7 +21,7 @@ from saccade.lens.view import View, view
 from saccade.tasks.base.answer import Answer
 from saccade.tasks.base.predictor import Predictor
 from saccade.tasks.tagging.answer import TaggingAnswer
-from saccade.tasks.tagging.task import BATCH_WORDS, EncodedSentence, Tagging
+from saccade.tasks.tagging.task import EncodedSentence, Tagging
 from saccade.text import split_words
 
 __all__ = ["TaggingPredictor"]
@@ -52,7 +52,7 @@ class TaggingPredictor(Predictor):
         answers: list[TaggingAnswer] = []
         for start in range(0, len(inputs), PIECE):
             some = [self._encoded(given) for given in inputs[start : start + PIECE]]
-            found = self.task.probabilities(self.model, some, BATCH_WORDS, lambda: None)
+            found = self.task.probabilities(self.model, some)
             answers += [self._answer(one, scores) for one, scores in zip(some, found, strict=True)]
             if progress is not None:
                 progress(len(answers))
@@ -65,7 +65,7 @@ class TaggingPredictor(Predictor):
                 f"There are {len(encoded.words)} words now and {len(answer.tokens)} labels before; change one word for "
                 "one word."
             )
-        (found,) = self.task.probabilities(self.model, [encoded], BATCH_WORDS, lambda: None)
+        (found,) = self.task.probabilities(self.model, [encoded])
         return [float(row[self.task.labels.index(tag)]) for row, tag in zip(found, answer.tokens, strict=True)]
 
     def view_of(self, given: Given, answer: Answer) -> View:
@@ -75,9 +75,9 @@ class TaggingPredictor(Predictor):
         return self._look(self._encoded(given), progress)
 
     def _encoded(self, given: Given) -> EncodedSentence:
-        words = split_words(given, self.task.words.known) if isinstance(given, str) else list(given)
+        words = split_words(given, self.task.state.words.known) if isinstance(given, str) else list(given)
         sentence = TaggedSentence(tuple(words), (), (1,) * len(words), "the text")
-        return EncodedSentence([self.task.words.ids(word) for word in words], [], sentence)
+        return EncodedSentence([self.task.state.words.ids(word) for word in words], [], sentence)
 
     def _answer(self, encoded: EncodedSentence, scores: Float[Tensor, "N L"]) -> TaggingAnswer:
         best = scores.amax(dim=-1).tolist()
@@ -103,5 +103,5 @@ class TaggingPredictor(Predictor):
         words = encoded.sentence.words
         if not getattr(self.model, "by_pieces", False):
             return view(seen, words)
-        pieces = [(self.task.words.pieces.token(i), n) for n, one in enumerate(encoded.words) for i in one.pieces]
+        pieces = [(self.task.state.words.pieces.token(i), n) for n, one in enumerate(encoded.words) for i in one.pieces]
         return view(seen, [piece for piece, _ in pieces], words=[word for _, word in pieces])

@@ -17,7 +17,6 @@ from saccade.data import (
     read_nettalk,
     read_parallel,
     read_table,
-    split,
 )
 from saccade.data.grammar import generate
 from saccade.data.labelled import TABLES
@@ -26,10 +25,10 @@ from saccade.data.paths import column, part_prefixes, resolve_path
 from saccade.errors import FileError, OptionError
 from saccade.lens.links import GoldLinks, read_pharaoh
 from saccade.models import Config
-from saccade.tasks.base.task import Splits
+from saccade.tasks.base.data import DataReader, Splits, hold_out
 from saccade.tasks.translation.gold import GoldPair, from_characters, from_grammar, from_pair
 
-__all__ = ["TranslationData", "data_table", "fitted", "read_given", "read_links", "read_splits"]
+__all__ = ["TranslationData", "TranslationFiles", "read_links"]
 
 #: Sentences of the built-in grammar that are held out, for each of validation and test.
 BUILTIN_HELD_OUT = 1000
@@ -83,28 +82,6 @@ class TranslationData(Config):
         return self
 
 
-def data_table(files: Sequence[Path], columns: str | None) -> dict[str, str]:
-    """The ``[data]`` table of two files of parallel lines, or of one to three tables."""
-    tables = all(file.suffix.lower() in TABLES for file in files)
-    if not files or len(files) > (3 if tables else 2):
-        raise OptionError(f"Give two parallel files, or one to three tables; {len(files)} files were given.")
-    if len(files) == 1 or tables:
-        found = {f"{part}table": str(file) for part, file in zip(part_prefixes(files), files, strict=True)}
-        return found | _column_keys(columns)
-    if columns is not None:
-        raise OptionError("--columns goes with --data, one table of both sides.")
-    return {"source": str(files[0]), "target": str(files[1])}
-
-
-def _column_keys(columns: str | None) -> dict[str, str]:
-    if columns is None:
-        return {}
-    names = [name.strip() for name in columns.split(",")]
-    if len(names) != 2 or not all(names):
-        raise OptionError(f"--columns takes two names or numbers with a comma between, such as en,fr; not {columns!r}.")
-    return {"source_column": names[0], "target_column": names[1]}
-
-
 #: (at most so many pairs, vocabulary, width, layers, dropout, updates): more data carries a larger model.
 SIZES = (
     (5_000, 2_000, 128, 2, 0.3, 2_000),
@@ -114,55 +91,88 @@ SIZES = (
 )
 
 
-def fitted(pairs: int) -> dict[str, Any]:
-    """Sizes that usually work for so many pairs."""
-    limit, vocabulary, width, layers, dropout, steps = next(
-        size for size in SIZES if size[0] is None or pairs <= size[0]
-    )
-    return {
-        "text": {"vocabulary": max(300, min(vocabulary, pairs * 2))},
-        "model": {
-            "kind": "transformer",
-            "width": width,
-            "num_heads": width // 64 if width >= 256 else 4,
-            "encoder_layers": layers,
-            "decoder_layers": layers,
-            "feedforward_width": 2 * width,
-            "dropout": dropout,
-            "scaled_embedding": True,
-            "tied_embeddings": True,
-        },
-        "training": {
-            "steps": steps,
-            "warmup": steps // 10,
-            "batch_tokens": 2048 if limit is not None and limit <= 5_000 else 4096,
-            "lr": 1e-3 if width <= 256 else 5e-4,
-            "validate_every": max(100, steps // 20),
-        },
-    }
+class TranslationFiles(DataReader[GoldPair]):
+    """Pairs from two parallel files, from a table, or built in."""
 
+    settings = TranslationData
+    read_as = ("source_column", "target_column", "encoding")
 
-def read_splits(data: TranslationData, seed: int) -> Splits[GoldPair]:
-    """Read, clean and part the pairs; what was dropped is in the report."""
-    if data.builtin is not None:
-        count = (data.sentences, BUILTIN_HELD_OUT, BUILTIN_HELD_OUT)
-        parts = [
-            from_grammar(generate(n, seed + i, name))
-            for i, (n, name) in enumerate(zip(count, ("train", "validation", "test"), strict=True))
-        ]
-        return Splits(parts[0], parts[1], parts[2], notes=["built-in synthetic corpus (docs/corpus.md)"])
-    if data.nettalk is not None:
-        pairs, report = read_nettalk(resolve_path(data.nettalk))
-        parted = nettalk_splits(pairs)
-        parts = [[from_characters(pair) for pair in part] for part in (parted.train, parted.validation, parted.test)]
-        return Splits(
-            parts[0],
-            parts[1],
-            parts[2],
-            report.rows(),
-            [f"{len(parted.removed)} spellings of held-out words not trained on"],
+    @classmethod
+    def table(cls, files: Sequence[Path], columns: str | None) -> dict[str, str]:
+        """Two files of parallel lines, or one to three tables."""
+        tables = all(file.suffix.lower() in TABLES for file in files)
+        if not files or len(files) > (3 if tables else 2):
+            raise OptionError(f"Give two parallel files, or one to three tables; {len(files)} files were given.")
+        if len(files) == 2 and not tables:
+            if columns is not None:
+                raise OptionError("--columns goes with --data, one table of both sides.")
+            return {"source": str(files[0]), "target": str(files[1])}
+        table = {f"{part}table": str(file) for part, file in zip(part_prefixes(files), files, strict=True)}
+        if columns is not None:
+            names = [name.strip() for name in columns.split(",")]
+            if len(names) != 2 or not all(names):
+                raise OptionError(
+                    f"--columns takes two names or numbers with a comma between, such as en,fr; not {columns!r}."
+                )
+            table |= {"source_column": names[0], "target_column": names[1]}
+        return table
+
+    @classmethod
+    def read(cls, settings: TranslationData, seed: int) -> Splits[GoldPair]:
+        if settings.builtin is not None:
+            count = (settings.sentences, BUILTIN_HELD_OUT, BUILTIN_HELD_OUT)
+            parts = [
+                from_grammar(generate(n, seed + i, name))
+                for i, (n, name) in enumerate(zip(count, ("train", "validation", "test"), strict=True))
+            ]
+            return Splits(parts[0], parts[1], parts[2], notes=["built-in synthetic corpus (docs/corpus.md)"])
+        if settings.nettalk is not None:
+            pairs, report = read_nettalk(resolve_path(settings.nettalk))
+            split_pairs = nettalk_splits(pairs)
+            train, validation, test = (
+                [from_characters(pair) for pair in part]
+                for part in (split_pairs.train, split_pairs.validation, split_pairs.test)
+            )
+            note = f"{len(split_pairs.removed)} spellings of held-out words not trained on"
+            return Splits(train, validation, test, report.rows(), [note])
+        return _own_files(settings, seed)
+
+    @classmethod
+    def read_for_scoring(cls, settings: TranslationData) -> list[GoldPair]:
+        return [from_pair(pair) for pair in _read(settings, "", AS_IT_IS)[0]]
+
+    @classmethod
+    def recommend(cls, splits: Splits[GoldPair]) -> dict[str, Any]:
+        pairs = len(splits.train)
+        limit, vocabulary, width, layers, dropout, steps = next(
+            size for size in SIZES if size[0] is None or pairs <= size[0]
         )
-    return _own_files(data, seed)
+        return {
+            "text": {"vocabulary": max(300, min(vocabulary, pairs * 2))},
+            "model": {
+                "kind": "transformer",
+                "width": width,
+                "num_heads": width // 64 if width >= 256 else 4,
+                "encoder_layers": layers,
+                "decoder_layers": layers,
+                "feedforward_width": 2 * width,
+                "dropout": dropout,
+                "scaled_embedding": True,
+                "tied_embeddings": True,
+            },
+            "training": {
+                "steps": steps,
+                "warmup": steps // 10,
+                "batch_tokens": 2048 if limit is not None and limit <= 5_000 else 4096,
+                "lr": 1e-3 if width <= 256 else 5e-4,
+                "validate_every": max(100, steps // 20),
+            },
+        }
+
+    @classmethod
+    def identity(cls, example: GoldPair) -> bytes:
+        links = "" if example.links is None else sorted(example.links)  # they train too, if alignment is guided
+        return f"{example.source}\t{example.target}\t{links}\n".encode()
 
 
 def _own_files(data: TranslationData, seed: int) -> Splits[GoldPair]:
@@ -180,22 +190,8 @@ def _own_files(data: TranslationData, seed: int) -> Splits[GoldPair]:
             shared = overlap(linked, held_out[part])
             if shared.sources:
                 notes.append(f"training and {part}: {shared}")
-    made = split(
-        linked,
-        0 if "validation" in held_out else data.validation,
-        0 if "test" in held_out else data.test,
-        seed,
-    )
-    judged = held_out.get("validation", made.validation)
-    train, validation, test = (
-        [from_pair(pair) for pair in part] for part in (made.train, judged, held_out.get("test", made.test))
-    )
+    train, validation, test = ([from_pair(pair) for pair in part] for part in hold_out(linked, held_out, data, seed))
     return Splits(train, validation, test, [row for report in reports for row in report.rows()], notes)
-
-
-def read_given(data: TranslationData) -> list[Pair]:
-    """The pairs of own files as they are, nothing dropped: to score them, not to train on them."""
-    return _read(data, "", AS_IT_IS)[0]
 
 
 def _read(data: TranslationData, part: str, cleaning: Cleaning) -> tuple[list[Pair], Report]:

@@ -58,7 +58,7 @@ class TranslationPredictor(Predictor):
         top_p, seed); what is not given is as the model was trained with.
         """
         chosen = self.chosen(options)
-        encoded = self.task.source.encode_batch(list(inputs))
+        encoded = self.task.state.source.encode_batch(list(inputs))
         sources = [[*encoding.ids, END] for encoding in encoded]
         answers: list[TranslationAnswer] = []
         pieces = list(self._pieces(inputs, sources, chosen))
@@ -105,7 +105,7 @@ class TranslationPredictor(Predictor):
         pairs = self.task.encode([GoldPair(s, t, i) for i, (s, t) in enumerate(zip(sources, targets, strict=True), 1)])
         scores = []
         for start in range(0, len(pairs), 32):
-            batch = self.task.forced(pairs[start : start + 32]).to(self.device)
+            batch = self.task.plain_batch(pairs[start : start + 32]).to(self.device)
             asked = Targets(batch.predicted[batch.real], batch.real, summed=False)
             with torch.inference_mode():
                 losses = self.model(batch.source, batch.source_lengths, batch.read, targets=asked)
@@ -115,7 +115,7 @@ class TranslationPredictor(Predictor):
 
     def attention(self, source: str, target: str) -> TranslationAttention:
         """What the model looks at when it reads this source and makes this target."""
-        encoding = self.task.target.encode(target)
+        encoding = self.task.state.target.encode(target)
         tokens = as_written(target, encoding)
         return self._look(source, encoding.ids, tokens, spaced_words(target, encoding.spans))
 
@@ -125,7 +125,7 @@ class TranslationPredictor(Predictor):
 
         ``progress`` is told the name of an attention and the share of its rows that is done.
         """
-        encoding = self.task.source.encode(given)
+        encoding = self.task.state.source.encode(given)
         encode = getattr(self.model, "encode", None)
         ids = torch.tensor([[*encoding.ids, END]], device=self.device)
         with watch(self.model, progress=progress) as seen:
@@ -133,7 +133,7 @@ class TranslationPredictor(Predictor):
                 encode(ids)
         if not seen:
             raise OptionError("The encoder of this model has no attention, so reading alone shows nothing.")
-        words = _words(self.task.source, encoding.ids)
+        words = _words(self.task.state.source, encoding.ids)
         tokens = [*as_written(given, encoding), SPECIAL_TOKENS[END]]
         return view(seen, tokens, words=[*words, None])
 
@@ -142,14 +142,14 @@ class TranslationPredictor(Predictor):
         if not given.strip():
             return self.given(given, "")
         with torch.inference_mode():
-            source = [*self.task.source.encode(given).ids, END]
+            source = [*self.task.state.source.encode(given).ids, END]
             return self._answer(given, search(self.model, [source], chosen, BATCH_TOKENS, lambda: None)[0])
 
     @torch.inference_mode()
     def token_scores(self, given: str, answer: Answer) -> list[float]:
         assert isinstance(answer, TranslationAnswer)
-        source = [*self.task.source.encode(given).ids, END]
-        batch = self.task.forced([EncodedPair(source, answer.ids, GoldPair(given, "", 1))]).to(self.device)
+        source = [*self.task.state.source.encode(given).ids, END]
+        batch = self.task.plain_batch([EncodedPair(source, answer.ids, GoldPair(given, "", 1))]).to(self.device)
         targets = Targets(batch.predicted[0], summed=False)
         losses = self.model(batch.source, batch.source_lengths, batch.read, targets=targets)
         scores: list[float] = (-losses).tolist()
@@ -162,7 +162,7 @@ class TranslationPredictor(Predictor):
     def given(self, source: str, target: str) -> TranslationAnswer:
         """A given target as if it had been the answer, with its log-probability."""
         (log_probability,) = self.score([source], [target])
-        encoding = self.task.target.encode(target)
+        encoding = self.task.state.target.encode(target)
         look = partial(self.attention, source, target)
         return TranslationAnswer(
             source, target, log_probability, log_probability, encoding.tokens, True, ids=encoding.ids, look=look
@@ -172,10 +172,10 @@ class TranslationPredictor(Predictor):
         answers = [
             TranslationAnswer(
                 text,
-                self.task.target.decode(found.tokens),
+                self.task.state.target.decode(found.tokens),
                 found.score,
                 found.log_probability,
-                [self.task.target.token(i) for i in found.tokens],
+                [self.task.state.target.token(i) for i in found.tokens],
                 found.finished,
                 ids=found.tokens,
                 look=partial(self._look_at_output, text, found.tokens),
@@ -188,31 +188,31 @@ class TranslationPredictor(Predictor):
     def _look_at_output(self, source: str, ids: list[int]) -> TranslationAttention:
         """The tokens of an output need not be how its text would be cut: where they stand is how far the text is
         the same with those before them alone. A piece of a character adds nothing until it is whole."""
-        text = self.task.target.decode(ids)
-        starts = [_same(self.task.target.decode(ids[:count]), text) for count in range(len(ids) + 1)]
-        tokens = [self.task.target.token(i) for i in ids]
+        text = self.task.state.target.decode(ids)
+        starts = [_same(self.task.state.target.decode(ids[:count]), text) for count in range(len(ids) + 1)]
+        tokens = [self.task.state.target.token(i) for i in ids]
         return self._look(source, ids, tokens, spaced_words(text, list(pairwise(starts))))
 
     @torch.inference_mode()
     def _look(
         self, source: str, target_ids: list[int], target_tokens: list[str], target_spaced: list[int]
     ) -> TranslationAttention:
-        encoding = self.task.source.encode(source)
+        encoding = self.task.state.source.encode(source)
         source_ids = [*encoding.ids, END]
-        batch = self.task.forced([EncodedPair(source_ids, target_ids, GoldPair(source, "", 1))]).to(self.device)
+        batch = self.task.plain_batch([EncodedPair(source_ids, target_ids, GoldPair(source, "", 1))]).to(self.device)
         with watch(self.model) as seen:
             self.model(batch.source, batch.source_lengths, batch.read, at=LAST)
-        source_words = _words(self.task.source, encoding.ids)
+        source_words = _words(self.task.state.source, encoding.ids)
         return TranslationAttention(
             [*as_written(source, encoding), SPECIAL_TOKENS[END]],
             target_tokens,
             [*source_words, (source_words[-1] + 1 if source_words else 0)],
-            _words(self.task.target, target_ids),
+            _words(self.task.state.target, target_ids),
             spaced_words(source, encoding.spans),
             target_spaced,
             seen,
-            read_alignment(seen, self.task.alignment, rows=len(target_ids), columns=len(source_ids)),
-            None if self.task.alignment is None else self.task.alignment.attention,
+            read_alignment(seen, self.task.state.alignment, rows=len(target_ids), columns=len(source_ids)),
+            None if self.task.state.alignment is None else self.task.state.alignment.attention,
         )
 
 

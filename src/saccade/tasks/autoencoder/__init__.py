@@ -1,1 +1,0 @@
-"""A text or picture squeezed into one vector and rebuilt from it."""

@@ -1,0 +1,179 @@
+"""What the tasks that give labels share: tagging, classification and images judge a model alike."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from saccade.tasks.base.label_report import confusion_figure, confusion_lines, label_lines
+from saccade.tasks.base.label_scores import UNSEEN, LabelScore, accuracy, confusion, label_scores, macro_f1, numbered
+from saccade.tasks.base.task import CheckCancelled, Evaluation, Loss, Task, device_of
+from saccade.text import plan_batches
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["Judged", "LabelTask", "label_fact"]
+
+
+@dataclass(frozen=True)
+class Judged:
+    """The labels that a model found, beside the true ones."""
+
+    found: Float[Tensor, "n L"]  # log-probabilities
+    truth: Int[Tensor, " n"]  # numbers of names
+    names: Sequence[str]  # the labels that the model knows, then those that it cannot give
+
+    @cached_property
+    def best(self) -> Int[Tensor, " n"]:
+        return self.found.argmax(dim=-1)
+
+    @cached_property
+    def table(self) -> Int[np.ndarray, "L L"]:
+        return confusion(self.truth.tolist(), self.best.tolist(), len(self.names))
+
+    @cached_property
+    def each(self) -> list[LabelScore]:
+        return label_scores(self.table, self.names)
+
+    @property
+    def accuracy(self) -> float:
+        return 100 * accuracy(self.table)
+
+    @property
+    def macro_f1(self) -> float:
+        return 100 * macro_f1(self.each)
+
+    @property
+    def loss(self) -> float:
+        """Of the labels that the model knows."""
+        ids = self.truth.masked_fill(self.truth >= self.found.shape[1], UNSEEN)
+        return float(F.nll_loss(self.found, ids, ignore_index=UNSEEN))
+
+
+class LabelTask(Task):
+    """A label for each thing that is asked about: a word, a text, an image."""
+
+    #: Padded size that is answered at once, where training does not say it.
+    at_once: ClassVar[int]
+    #: How much each label weighs in training; None: all alike.
+    class_weights: Float[Tensor, " L"] | None = None
+
+    def __init__(self, state: Any, settings: Mapping[str, Any] | None = None, metric: str | None = None) -> None:
+        super().__init__(state, settings, metric)
+        self.labels: list[str] = list(state.labels)
+        self.label_ids = {label: id for id, label in enumerate(self.labels)}
+
+    @abstractmethod
+    def logits(self, model: nn.Module, batch: Any) -> Float[Tensor, "n L"]:
+        """A score for each label, of all that is asked in a batch one after the other."""
+
+    def targets(self, batch: Any) -> Int[Tensor, " n"]:
+        """The true labels of a batch, in the same order."""
+        found: Tensor = batch.labels
+        return found
+
+    @abstractmethod
+    def gold(self, example: Any) -> Sequence[str]:
+        """The true labels of one example, those too that training does not have."""
+
+    def notes(self, examples: Sequence[Any]) -> list[str]:
+        """What is to be said of the examples of an evaluation."""
+        return []
+
+    def asked(self, example: Any) -> int:
+        """How many labels are asked for."""
+        return 1
+
+    @torch.inference_mode()
+    def probabilities(
+        self,
+        model: nn.Module,
+        examples: Sequence[Any],
+        batch_size: int | None = None,
+        check_cancelled: CheckCancelled = lambda: None,
+    ) -> list[Float[Tensor, "k L"]]:
+        """The log-probability of each label, for all that each example asks; NaN where there is nothing to read."""
+        found = [torch.full((self.asked(one), len(self.labels)), math.nan) for one in examples]
+        lengths = self.lengths(examples)
+        there = [i for i, length in enumerate(lengths) if length.any()]
+        most = max(batch_size or self.at_once, int(lengths.max(initial=1)))
+        for part in plan_batches(lengths[there], max_tokens=most, shuffle=False):
+            check_cancelled()
+            some = [examples[there[i]] for i in part]
+            batch = self.plain_batch(some).to(device_of(model))
+            scores = self.logits(model, batch).log_softmax(dim=-1).cpu()
+            for i, one in zip(part, torch.split(scores, [self.asked(one) for one in some]), strict=True):
+                found[there[i]] = one
+        return found
+
+    def judge(
+        self, model: nn.Module, examples: Sequence[Any], batch_size: int, check_cancelled: CheckCancelled
+    ) -> Judged:
+        """What the model finds for these examples."""
+        found = torch.cat(self.probabilities(model, examples, batch_size, check_cancelled))
+        truth, names = numbered([label for one in examples for label in self.gold(one)], self.labels)
+        return Judged(found, torch.tensor(truth), names)
+
+    def scores(self, judged: Judged, examples: Sequence[Any]) -> dict[str, float]:
+        """In percent, of a validation."""
+        return {"accuracy": judged.accuracy, "macro_f1": judged.macro_f1}
+
+    def more_scores(self, judged: Judged, examples: Sequence[Any]) -> dict[str, float]:
+        """Of an evaluation alone."""
+        return {}
+
+    def more_figures(self, judged: Judged) -> dict[str, Callable[[bool], Figure]]:
+        """Beside the confusions."""
+        return {}
+
+    def loss(self, model: nn.Module, batch: Any) -> Loss:
+        """Cross-entropy of the labels."""
+        logits, targets = self.logits(model, batch), self.targets(batch)
+        weights = self.class_weights if model.training else None
+        total = F.cross_entropy(
+            logits,
+            targets,
+            weight=None if weights is None else weights.to(targets.device),
+            reduction="sum",
+            label_smoothing=self.smoothing(model),
+        )
+        return Loss(total, len(targets))
+
+    def validate(
+        self, model: nn.Module, examples: Sequence[Any], check_cancelled: CheckCancelled = lambda: None
+    ) -> dict[str, float]:
+        judged = self.judge(model, examples, self.training.batch_size, check_cancelled)
+        if not math.isfinite(judged.loss):  # a network of NaN finds nothing
+            return dict.fromkeys(("loss", self.metric), math.nan)
+        return {"loss": judged.loss, **self.scores(judged, examples)}
+
+    def evaluate(
+        self,
+        model: nn.Module,
+        examples: Sequence[Any],
+        options: Any = None,
+        check_cancelled: CheckCancelled = lambda: None,
+    ) -> Evaluation:
+        judged = self.judge(model, examples, self.at_once, check_cancelled)
+        return Evaluation(
+            self.scores(judged, examples) | self.more_scores(judged, examples),
+            {},
+            [*self.notes(examples), *label_lines(judged.each), *confusion_lines(judged.table, judged.names)],
+            {"confusion": partial(confusion_figure, judged.table, judged.names), **self.more_figures(judged)},
+        )
+
+
+def label_fact(labels: Sequence[str]) -> str:
+    """An item for the README of a model folder."""
+    return f"{len(labels)} labels: {', '.join(labels[:50])}{', ...' if len(labels) > 50 else ''}"

@@ -1,0 +1,1 @@
+"""Images through one small vector, and back."""

@@ -1,0 +1,50 @@
+"""An image again, its code, and its nearest neighbours."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from saccade.lens.figures.overlays import images_side_by_side
+from saccade.lens.terminal.images import TerminalImages
+from saccade.tasks.base.image_input import GivenImage, shown_pixels
+from saccade.tasks.base.neighbours import CodeAnswer
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["ImageAutoencoderAnswer"]
+
+
+@dataclass(frozen=True)
+class ImageAutoencoderAnswer(CodeAnswer):
+    """An image again; the score is its mean squared error, from 0 to 1, below 0: higher is better."""
+
+    given: GivenImage = field(repr=False)
+    pixels: Any = field(repr=False)  # bytes (H, W, C)
+
+    @property
+    def tokens(self) -> list[str]:  # type: ignore[override]
+        return []
+
+    def record(self) -> dict[str, Any]:
+        near = [{"line": one.line, "distance": one.distance} for one in self.neighbours]
+        again = shown_pixels(self.pixels).tolist()
+        shown = {"image": self.given.where, "score": self.score, "code": self.code, "neighbours": near}
+        return shown | {"pixels": again}
+
+    def terminal(self) -> list[RenderableType]:
+        return [Text(self.text), self.numbers(), TerminalImages(self._images())]
+
+    def figure(self, dark: bool) -> Figure:
+        return images_side_by_side(self._images(), title=self.text, dark=dark)
+
+    def _images(self) -> list[tuple[str, Any]]:
+        shown = [("given", shown_pixels(self.given.pixels)), ("again", shown_pixels(self.pixels))]
+        for one in self.neighbours:
+            assert one.pixels is not None
+            shown.append((f"{one.line}: {one.distance:.2f}", shown_pixels(one.pixels)))
+        return shown

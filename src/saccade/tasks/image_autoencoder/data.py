@@ -1,0 +1,116 @@
+"""Where the images of an autoencoder come from: the ``[data]`` table of a recipe."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, model_validator
+
+from saccade.data.digits import read_digits
+from saccade.data.images import (
+    IDX_IMAGES,
+    PICTURES,
+    LabelledImage,
+    describe_shape,
+    one_shape,
+    picture_files,
+    read_idx_array,
+    read_npz_arrays,
+    read_picture,
+)
+from saccade.data.paths import resolve_path
+from saccade.errors import FileError, OptionError
+from saccade.models import Config
+from saccade.tasks.base.data import DataReader, Splits, hold_out
+from saccade.tasks.images.data import fitting_patch
+
+__all__ = ["ImageAutoencoderData", "ImageAutoencoderFiles"]
+
+
+class ImageAutoencoderData(Config):
+    """Images, your own or built in; paths may use ~ and $SACCADE_DATA."""
+
+    builtin: Literal["digits"] | None = Field(
+        None, description="Scikit-learn's handwritten digits, which need an extra package"
+    )
+    images: str | None = Field(None, description="An .npz file, an idx file, or a folder of pictures")
+    validation: float = Field(0.1, ge=0, lt=1, description="Share held out for validation; equal images stay together")
+    test: float = Field(0.0, ge=0, lt=1, description="Share held out for the final test")
+
+    @model_validator(mode="after")
+    def _one_origin(self) -> ImageAutoencoderData:
+        if (self.builtin is None) == (self.images is None):
+            raise ValueError("give one of builtin and images")
+        return self
+
+
+class ImageAutoencoderFiles(DataReader[LabelledImage]):
+    """Images without labels."""
+
+    settings = ImageAutoencoderData
+
+    @classmethod
+    def table(cls, files: Sequence[Path], columns: str | None) -> dict[str, Any]:
+        if columns is not None or len(files) != 1:
+            raise OptionError("Give one folder of pictures, .npz file or idx file; it has no columns.")
+        return {"images": str(files[0])}
+
+    @classmethod
+    def read(cls, settings: ImageAutoencoderData, seed: int) -> Splits[LabelledImage]:
+        found = cls.read_for_scoring(settings)
+        file = settings.images or "scikit-learn's digits"
+        rows = [("file", file), ("images", f"{len(found):,}, {describe_shape(found[0].pixels.shape)}")]
+        return Splits(*hold_out(found, {}, settings, seed), rows)
+
+    @classmethod
+    def read_for_scoring(cls, settings: ImageAutoencoderData) -> list[LabelledImage]:
+        if settings.images is None:
+            return list(read_digits())
+        path = resolve_path(settings.images)
+        if path.is_dir():
+            folders = sorted(entry for entry in path.iterdir() if entry.is_dir())
+            files = [picture for folder in folders or [path] for picture in picture_files(folder)]
+            return one_shape(
+                [LabelledImage(read_picture(file), "", n, str(file)) for n, file in enumerate(files, start=1)]
+            )
+        if path.suffix.lower() in PICTURES:
+            raise FileError(f"{path} is one picture; expected a folder of pictures, an .npz or an idx file.")
+        if path.suffix.lower() == ".npz":
+            pixels = read_npz_arrays(path, None)[0]
+        else:
+            pixels = read_idx_array(path, IDX_IMAGES, "images")[..., None]
+        if not len(pixels):
+            raise FileError(f"There is no image in {path}.")
+        return [LabelledImage(image, "", n, f"{path}, image {n}") for n, image in enumerate(pixels, start=1)]
+
+    @classmethod
+    def recommend(cls, splits: Splits[LabelledImage]) -> dict[str, Any]:
+        height, width, channels = splits.train[0].pixels.shape
+        steps = max(1000, min(20_000, 20 * len(splits.train) // 64))
+        return {
+            "images": {"noise": 0.1},
+            "model": {
+                "kind": "patches",
+                "image_size": [height, width],
+                "channels": channels,
+                "patch": fitting_patch(height, width),
+                "width": 64,
+                "num_heads": 4,
+                "feedforward_width": 128,
+                "position": "sinusoidal",
+                "code_width": 16,
+            },
+            "training": {
+                "steps": steps,
+                "warmup": steps // 20,
+                "batch_images": 64,
+                "lr": 2e-3,
+                "validate_every": steps // 10,
+            },
+        }
+
+    @classmethod
+    def identity(cls, example: LabelledImage) -> bytes:
+        return f"{example.source}\n".encode()

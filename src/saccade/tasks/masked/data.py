@@ -1,0 +1,64 @@
+"""Where the text of a masked language model comes from: the ``[data]`` table of a recipe."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from saccade.data.documents import Document, Unit, has_blank_line
+from saccade.data.paths import resolve_path
+from saccade.tasks.base.data import Splits
+from saccade.tasks.language_model.data import LanguageModelFiles, TextData
+
+__all__ = ["MaskedLanguageModelData", "MaskedLanguageModelFiles"]
+
+
+class MaskedLanguageModelData(TextData):
+    """Plain text, or one column of a table; paths may use ~ and $SACCADE_DATA."""
+
+    documents: Unit = Field(
+        "line", description="What a document is: file, line or paragraph (separated by blank lines)"
+    )
+
+
+class MaskedLanguageModelFiles(LanguageModelFiles):
+    """As of a language model; a text with blank lines in it, such as a book, is read in paragraphs."""
+
+    settings = MaskedLanguageModelData
+
+    @classmethod
+    def table(cls, files: Sequence[Path], columns: str | None) -> dict[str, Any]:
+        table = super().table(files, columns)
+        texts = [path for key, path in table.items() if key.endswith("text")]
+        if any(has_blank_line(resolve_path(path)) for path in texts):
+            table["documents"] = "paragraph"
+        return table
+
+    @classmethod
+    def recommend(cls, splits: Splits[Document]) -> dict[str, Any]:
+        characters = sum(len(document.text) for document in splits.train)
+        large = characters > 5_000_000
+        width, layers, steps = (256, 6, 50_000) if large else (128, 4, max(2_000, min(10_000, characters // 100)))
+        return {
+            "text": {"vocabulary": 8_000 if large else max(300, min(8_000, characters // 100))},
+            "model": {
+                "kind": "transformer",
+                "width": width,
+                "num_heads": 4,
+                "encoder_layers": layers,
+                "feedforward_width": 4 * width,
+                "activation": "gelu",
+                "dropout": 0.1,
+                "scaled_embedding": True,
+            },
+            "training": {
+                "steps": steps,
+                "warmup": steps // 10,
+                "batch_tokens": 4096,
+                "lr": 1e-3 if width <= 128 else 5e-4,
+                "validate_every": max(100, steps // 10),
+            },
+        }

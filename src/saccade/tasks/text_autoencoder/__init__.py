@@ -1,0 +1,1 @@
+"""Texts through one small vector, and back."""

@@ -1,0 +1,220 @@
+"""Text autoencoder: a text through one small vector, and back (004 of the lectures)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self, cast
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from pydantic import Field
+from torch import Tensor, nn
+
+from saccade.models import Targets
+from saccade.models.autoencoder import (
+    RecurrentAutoencoder,
+    RecurrentAutoencoderConfig,
+    TransformerAutoencoder,
+    TransformerAutoencoderConfig,
+)
+from saccade.tasks.base.neighbours import AT_ONCE, MOST_KEPT, Kept, evenly
+from saccade.tasks.base.search import SearchOptions, search
+from saccade.tasks.base.settings import SearchTraining
+from saccade.tasks.base.task import (
+    Batch,
+    CheckCancelled,
+    Evaluation,
+    Loss,
+    Network,
+    Probe,
+    ReadFile,
+    State,
+    Task,
+    device_of,
+    read_tokenizer,
+)
+from saccade.tasks.base.text_scores import text_scores
+from saccade.tasks.base.text_settings import TokenSettings
+from saccade.tasks.text_autoencoder.data import Line
+from saccade.text import END, MASK, START, Tokenizer, pad
+
+__all__ = ["EncodedLine", "NoisyText", "TextAutoencoder", "TextAutoencoderState"]
+
+SEARCH_TOKENS = 4096
+GREEDY = SearchOptions(beam=1, max_ratio=1.5)
+
+
+class NoisyText(TokenSettings):
+    """How text becomes tokens, and what is hidden from the encoder during training."""
+
+    drop: float = Field(0.0, ge=0, lt=1, description="Share of tokens left out of the input")
+    mask: float = Field(0.0, ge=0, lt=1, description="Share of tokens replaced by [MASK] in the input")
+
+
+@dataclass(frozen=True)
+class EncodedLine:
+    """A text as ids, without START and END."""
+
+    ids: list[int]
+    text: str
+    line: int
+
+
+@dataclass(frozen=True)
+class TextAutoencoderBatch(Batch):
+    """What is read, perhaps with noise; and what the decoder reads and predicts, always without."""
+
+    source: Int[Tensor, "B S"]
+    lengths: Int[Tensor, " B"]
+    read: Int[Tensor, "B T"]
+    predicted: Int[Tensor, "B T"]
+    real: Bool[Tensor, "B T"]
+    lines: Sequence[int]
+
+    @property
+    def count(self) -> int:
+        return int(self.real.sum())
+
+
+@dataclass(frozen=True)
+class TextAutoencoderState(State):
+    """The tokenizer, and the training texts that a trained model keeps as neighbours."""
+
+    tokenizer: Tokenizer
+    kept: Kept | None = None
+
+    @classmethod
+    def prepare(cls, settings: Mapping[str, Any], train: Sequence[Line], tokenizer: Tokenizer | None = None) -> Self:
+        return cls(settings["text"].train([one.source for one in train]))
+
+    @classmethod
+    def load(cls, description: Mapping[str, Any], read: ReadFile, where: str) -> Self:
+        return cls(read_tokenizer(read, where), Kept.load(description, read, where))
+
+    def description(self) -> dict[str, Any]:
+        return {"neighbours": 0 if self.kept is None else len(self.kept.lines)}
+
+    def files(self) -> dict[str, bytes]:
+        return {"tokenizer.json": self.tokenizer.to_bytes(), **(self.kept.files() if self.kept else {})}
+
+    def vocabularies(self) -> Mapping[str, Tokenizer]:
+        return {"source": self.tokenizer, "target": self.tokenizer}
+
+
+class TextAutoencoder(Task):
+    """Cross-entropy of each token of the text itself; scores by what comes back."""
+
+    name = "text-autoencoder"
+    about = "a text through one small vector, and back"
+    metrics = ("loss", "exact", "bleu", "chrf")
+    state_class = TextAutoencoderState
+    tables: ClassVar = {"text": NoisyText, "training": SearchTraining}
+    networks: ClassVar = {
+        "transformer": Network(
+            TransformerAutoencoderConfig, lambda c, state: TransformerAutoencoder(c, state.tokenizer.vocabulary_size)
+        ),
+        "recurrent": Network(
+            RecurrentAutoencoderConfig, lambda c, state: RecurrentAutoencoder(c, state.tokenizer.vocabulary_size)
+        ),
+    }
+
+    state: TextAutoencoderState
+    training: SearchTraining
+
+    def encode(self, examples: Sequence[Line]) -> list[EncodedLine]:
+        found = self.state.tokenizer.encode_batch([one.source for one in examples])
+        return [EncodedLine(one.ids, given.source, given.line) for one, given in zip(found, examples, strict=True)]
+
+    def lengths(self, examples: Sequence[EncodedLine]) -> Int[np.ndarray, "n 1"]:
+        return np.array([[len(one.ids) + 1] for one in examples])
+
+    def batch(self, examples: Sequence[EncodedLine]) -> TextAutoencoderBatch:
+        """Texts to train on, with noise in what is read."""
+        batch = self.plain_batch(examples)
+        noise: NoisyText = self.settings["text"]
+        if not noise.drop and not noise.mask:
+            return batch
+        noisy = []
+        for one in examples:
+            drawn = torch.rand(2, len(one.ids)).tolist()
+            hidden = [MASK if place < noise.mask else i for i, place in zip(one.ids, drawn[0], strict=True)]
+            noisy.append([*(i for i, place in zip(hidden, drawn[1], strict=True) if place >= noise.drop), END])
+        source, lengths = pad(noisy)
+        return replace(batch, source=source, lengths=lengths)
+
+    def plain_batch(self, examples: Sequence[EncodedLine]) -> TextAutoencoderBatch:
+        source, lengths = pad([[*one.ids, END] for one in examples])
+        read, read_lengths = pad([[START, *one.ids] for one in examples])
+        real = torch.arange(read.shape[1]) < read_lengths[:, None]
+        return TextAutoencoderBatch(source, lengths, read, source, real, [one.line for one in examples])
+
+    def loss(self, model: nn.Module, batch: TextAutoencoderBatch) -> Loss:
+        words = batch.predicted[batch.real]
+        targets = Targets(words, batch.real, self.smoothing(model))
+        return Loss(model(batch.source, batch.lengths, batch.read, targets=targets), len(words))
+
+    @torch.inference_mode()
+    def validate(
+        self, model: nn.Module, examples: Sequence[EncodedLine], check_cancelled: CheckCancelled = lambda: None
+    ) -> dict[str, float]:
+        return self._scores(model, examples, self.training.batch_tokens, check_cancelled)
+
+    @torch.inference_mode()
+    def evaluate(
+        self,
+        model: nn.Module,
+        examples: Sequence[EncodedLine],
+        options: Any = None,
+        check_cancelled: CheckCancelled = lambda: None,
+    ) -> Evaluation:
+        most = max(4096, int(self.lengths(examples).max(initial=1)))
+        return Evaluation(self._scores(model, examples, most, check_cancelled))
+
+    def _scores(
+        self, model: nn.Module, examples: Sequence[EncodedLine], batch_tokens: int, check_cancelled: CheckCancelled
+    ) -> dict[str, float]:
+        loss = self.mean_loss(model, examples, batch_tokens, check_cancelled)
+        if not math.isfinite(loss):  # a network of NaN finds nothing
+            return dict.fromkeys(self.metrics, math.nan)
+        texts = [self.state.tokenizer.decode(ids) for ids in self.written(model, examples, check_cancelled)]
+        return {"loss": loss, **text_scores(texts, [one.text for one in examples])}
+
+    def written(
+        self, model: nn.Module, examples: Sequence[EncodedLine], check_cancelled: CheckCancelled = lambda: None
+    ) -> list[list[int]]:
+        """The ids of each text again, found greedily."""
+        found = search(model, [[*one.ids, END] for one in examples], GREEDY, SEARCH_TOKENS, check_cancelled)
+        return [best[0].tokens for best in found]
+
+    def codes(self, model: nn.Module, examples: Sequence[EncodedLine]) -> Float[Tensor, "n E"]:
+        network = cast(TransformerAutoencoder | RecurrentAutoencoder, model)
+        found = []
+        for start in range(0, len(examples), AT_ONCE):
+            source, lengths = pad([[*one.ids, END] for one in examples[start : start + AT_ONCE]])
+            found.append(network.code(source.to(device_of(model)), lengths.to(device_of(model))).cpu())
+        return torch.cat(found)
+
+    @torch.inference_mode()
+    def probe(self, model: nn.Module, example: EncodedLine) -> Probe:
+        tokenizer = self.state.tokenizer
+        (ids,) = self.written(model, [example])
+        tokens = [[tokenizer.token(i) for i in some] for some in (example.ids, ids)]
+        return Probe(tokens[0], tokens[1], tokenizer.decode(ids), [])
+
+    @torch.inference_mode()
+    def finish(self, model: nn.Module, examples: Sequence[EncodedLine]) -> TextAutoencoderState:
+        """Keep some training texts with their codes, as neighbours of what will be asked."""
+        chosen = [examples[i] for i in evenly(len(examples), MOST_KEPT)]
+        lines, texts = [one.line for one in chosen], [one.text for one in chosen]
+        return replace(self.state, kept=Kept(self.codes(model, chosen), lines, texts, images=None))
+
+    def facts(self) -> list[str]:
+        tokenizer, kept = self.state.tokenizer, self.state.kept
+        return [
+            f"text: {tokenizer.kind} tokens, {tokenizer.vocabulary_size:,} of them",
+            "scores: `exact` is the share of texts that come back exactly, in percent; BLEU, chrF by sacrebleu",
+            f"{0 if kept is None else len(kept.lines):,} training texts are kept with their codes (neighbours.*)",
+        ]
