@@ -26,10 +26,10 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from saccade.attention import Link, Overview, Trace, Watch
+from saccade.attention.watching.coverage import Coverage
 from saccade.attention.watching.foreign.steps import Gap
 from saccade.attention.watching.overview import Progress, Reduce
 from saccade.attention.watching.trace import WEIGHTS_LIMIT
-from saccade.attention.watching.watch import SEEN
 from saccade.errors import FileError, OptionError, SaccadeError, ShapeError, TooLargeError, UnknownNameError
 from saccade.lens import measures
 from saccade.lens.axis import Axis, choose_axes, looks_elsewhere
@@ -81,6 +81,7 @@ class View:
     batch: int = 0
     gold: frozenset[WordLink] | None = None  # the true links of words, as (column, row)
     gaps: tuple[Gap, ...] = ()  # attentions that ran beside these and cannot be shown
+    coverage: Coverage | None = None  # of a watched model: what was seen of it, and what was not
     notes: Mapping[str, str] = field(default_factory=dict)  # what must be said of an attention wherever it is shown
 
     @property
@@ -432,6 +433,7 @@ def view(
         batch,
         None if gold is None else frozenset(gold),
         tuple(seen.gaps.values()) if isinstance(seen, Watch) else (),
+        seen.coverage if isinstance(seen, Watch) else None,
         notes,
     )
 
@@ -449,7 +451,8 @@ def _why_nothing(seen: object) -> str:
     if isinstance(seen, Watch) and seen.refused:
         name, reason = next(iter(seen.refused.items()))
         return f"There is nothing to view: the attention {name!r} cannot be shown: {reason}."
-    return f"No attention was seen, so there is nothing to view; run the model inside of watch(); {SEEN}."
+    said = f" {seen.coverage}" if isinstance(seen, Watch) else ""
+    return f"No attention was seen, so there is nothing to view; run the model inside of watch().{said}"
 
 
 def _fitting(what: str, function: Callable[..., Any], options: dict[str, Any]) -> dict[str, Any]:

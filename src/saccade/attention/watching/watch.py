@@ -19,6 +19,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from saccade.attention.equation import Call
+from saccade.attention.watching.coverage import NO_PLACE, Coverage, advice_for, unseen_modules
 from saccade.attention.watching.foreign.forwards import Forwards, Run, Seen, add_hooks, is_foreign, remove_hooks
 from saccade.attention.watching.foreign.steps import Gap, Shown, Steps, keep_foreign
 from saccade.attention.watching.trace import Trace, keep
@@ -29,11 +30,11 @@ __all__ = ["Watch", "watch"]
 #: Told the name of an attention and the share of its rows that is done, from 0 to 1.
 Rows = Callable[[str, float], None]
 
-#: What a watcher sees.
-SEEN = (
-    "of modules that are not ours, those are seen that call scaled_dot_product_attention "
-    '(Hugging Face: attn_implementation="sdpa")'
+ELSEWHERE = "forwards of the model ran in another thread, of which a watcher sees nothing: watch in that thread"
+OTHERS = (
+    "attention was called outside the forwards of the watched model, by a deep copy or another model: watch that one"
 )
+WRITTEN_OUT_NAME = " (written out)"
 BEAMS = "its last rows were hypotheses of a beam search, which share their keys; watch one pass over the output"
 #: The name of calls to ``attend`` that name no owner, and of a watched layer that is its own root.
 UNNAMED = "attention"
@@ -41,6 +42,10 @@ UNNAMED = "attention"
 
 #: The watchers of this thread, or of this asynchronous task: those of another one see nothing of it.
 _active: ContextVar[tuple[Watch, ...]] = ContextVar("watchers", default=())
+
+
+#: The watchers of all threads.
+_everywhere: list[Watch] = []
 
 
 class Watch(Mapping[str, Trace]):
@@ -61,6 +66,9 @@ class Watch(Mapping[str, Trace]):
         self._values = values
         self._model = model  # keeps the identities above valid
         self._traces: dict[str, Trace] = {}
+        self._notes = {ELSEWHERE: 0, OTHERS: 0}
+        self._ran: dict[str, nn.Module] = {}  # the modules that ran in the forwards whose traces these are
+        self._running: dict[str, nn.Module] = {}  # those of the forward that runs
         self._steps = Steps(self._traces, lambda module: module is model)
 
     def __enter__(self) -> Watch:
@@ -69,6 +77,7 @@ class Watch(Mapping[str, Trace]):
         if self._has_foreign:
             add_hooks(_forwards)
         _active.set((*_active.get(), self))
+        _everywhere.append(self)
         return self
 
     def __exit__(
@@ -78,6 +87,7 @@ class Watch(Mapping[str, Trace]):
         traceback: TracebackType | None,
     ) -> None:
         _active.set(tuple(watcher for watcher in _active.get() if watcher is not self))
+        _everywhere[:] = [watcher for watcher in _everywhere if watcher is not self]
         if self._has_foreign:
             remove_hooks()
             self._steps.take_in(_forwards.lineage.read)
@@ -96,7 +106,7 @@ class Watch(Mapping[str, Trace]):
         if name in self.refused:
             raise OptionError(f"The attention {name!r} cannot be shown: {self.refused[name]}.")
         if not seen:
-            raise OptionError(f"Nothing has been watched yet, so there is no attention {name!r}; {SEEN}.")
+            raise OptionError(f"There is no attention {name!r}: {self.coverage}")
         if name not in seen:
             raise UnknownNameError("watched attention", name, seen)
         return seen[name]
@@ -111,6 +121,17 @@ class Watch(Mapping[str, Trace]):
         """The attentions that ran and cannot be shown, those that are written out among them."""
         self._steps.take_in(_forwards.lineage.read)
         return self._steps.gaps
+
+    @property
+    def coverage(self) -> Coverage:
+        """Which attentions of the last forward were seen, refused (why), or not seen (and what to do)."""
+        seen, refused = tuple(self._seen), self.refused
+        written_out = [gap.name.removesuffix(WRITTEN_OUT_NAME) for gap in self.gaps.values() if gap.is_written_out]
+        unseen = dict.fromkeys(written_out, "its softmax is written out")
+        unseen |= dict.fromkeys(unseen_modules(self._ran, [*seen, *refused, *unseen]), NO_PLACE)
+        model = self._model
+        advised = {name: f"{why}; {advice_for(model, name)}" for name, why in unseen.items() if model is not None}
+        return Coverage(seen, refused, advised, tuple(note for note, count in self._notes.items() if count))
 
     def __contains__(self, name: object) -> bool:
         return name in self._seen
@@ -144,13 +165,24 @@ class Watch(Mapping[str, Trace]):
         inner = module.self_attn if isinstance(module, nn.TransformerEncoderLayer) else module
         return id(module) in self._wanted or id(inner) in self._wanted
 
+    def _end(self, run: Run) -> None:
+        """A forward has ended: perhaps the outermost one of this model."""
+        name = self._names.get(id(run.module))
+        if name is not None:
+            self._running[name] = run.module
+            if not any(id(outer.module) in self._names for outer in _forwards.runs):
+                continues = self._steps.end(run.number, _forwards.lineage.read)
+                is_new = run.module is self._model and not continues
+                self._ran, self._running = self._running if is_new else self._ran | self._running, {}
+                _forwards.continues = _forwards.continues or continues
+
     def _show(self, runs: list[Run], seen: Seen, kept: Call | str) -> None:
         """Take in an attention under the name of the innermost module that is watched."""
         mine = [run for run in runs if id(run.module) in self._names]
         name = self._names.get(id(seen.module)) or (self._names[id(mine[-1].module)] if mine else None)
         if name is not None:
             outermost = mine[0] if mine else runs[0]
-            label = f"{name} (written out)" if seen.is_written_out else name
+            label = f"{name}{WRITTEN_OUT_NAME}" if seen.is_written_out else name
             shown = Shown(label, runs[-1].number, seen.call, kept, seen.place, seen.is_written_out)
             self._steps.see(outermost.number, outermost.module, shown)
 
@@ -210,7 +242,11 @@ class _Watchers:
     """The watchers of this thread, as those whom the forwards of others are shown to."""
 
     def wants(self, module: nn.Module) -> bool:
-        return any(watcher._wants(module) for watcher in _active.get())
+        watchers = _active.get()
+        if not watchers:  # a thread in which nobody watches
+            for watcher in [watcher for watcher in _everywhere if watcher._wants(module)]:
+                watcher._notes[ELSEWHERE] += 1
+        return any(watcher._wants(module) for watcher in watchers)
 
     def is_root(self, module: nn.Module) -> bool:
         return any(watcher._model is module for watcher in _active.get())
@@ -220,10 +256,13 @@ class _Watchers:
         for watcher in _active.get():
             watcher._show(runs, seen, kept)
 
+    def stray(self) -> None:
+        for watcher in _active.get():
+            watcher._notes[OTHERS] += 1
+
     def end(self, run: Run) -> None:
         for watcher in _active.get():
-            watcher._steps.end(run.number, _forwards.lineage.read)
-            _forwards.continues = _forwards.continues or watcher._steps.continues
+            watcher._end(run)
 
 
 #: The forwards of this thread, while someone watches them.

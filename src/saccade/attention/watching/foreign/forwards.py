@@ -63,6 +63,8 @@ class Audience(Protocol):
 
     def show(self, runs: list[Run], seen: Seen) -> None: ...
 
+    def stray(self) -> None: ...
+
     def end(self, run: Run) -> None: ...
 
 
@@ -100,7 +102,7 @@ class Forwards(threading.local):
 
     def __init__(self, audience: Audience) -> None:
         self._audience = audience
-        self._runs: list[Run] = []
+        self.runs: list[Run] = []
         self._last_number = 0
         self._mode = Mode(self)
         self._kernels: Kernels | None = None
@@ -116,8 +118,8 @@ class Forwards(threading.local):
 
     def clear(self) -> None:
         """Forget all runs: nobody watches any more."""
-        while self._runs:
-            self._leave(self._runs.pop())
+        while self.runs:
+            self._leave(self.runs.pop())
         self._passed, self.continues = (), False
         self.lineage = Lineage()
         take_out(self._mode)
@@ -130,16 +132,16 @@ class Forwards(threading.local):
         if not is_fast and not self._audience.wants(module):
             return
         run = Run(next(_numbers), module, _way_of(module) if is_fast else Way.CALLS)
-        if not self._runs and self._audience.wants(module):
+        if not self.runs and self._audience.wants(module):
             self._begin_outermost(run, arguments, sys._getframe(1).f_locals.get("kwargs"))
         self._last_number = run.number
-        if is_fast or (self._runs and self._runs[-1].way is not Way.CALLS and is_foreign(module)):
+        if is_fast or (self.runs and self.runs[-1].way is not Way.CALLS and is_foreign(module)):
             self._enter(run)
         if is_fast and self.lineage.is_on:
             inputs = [part for part in arguments[:1] if isinstance(part, Tensor)]
             marks = self.lineage.marks(inputs[0]) if inputs else None
-            run.marks = marks if marks is not None or not self._runs else self._runs[-1].marks
-        self._runs.append(run)
+            run.marks = marks if marks is not None or not self.runs else self.runs[-1].marks
+        self.runs.append(run)
 
     def _begin_outermost(self, run: Run, arguments: tuple[Any, ...], named: object) -> None:
         """Decide whether lineages are needed: a step that is given the same cache as the last one continues it."""
@@ -154,9 +156,9 @@ class Forwards(threading.local):
 
     def look(self, module: nn.Module, arguments: tuple[Any, ...], named: dict[str, Any], output: object) -> None:
         """A forward hook: torch's own attention is seen after it has run."""
-        if not self._runs or self._runs[-1].module is not module or self._runs[-1].way is not Way.MODULE:
+        if not self.runs or self.runs[-1].module is not module or self.runs[-1].way is not Way.MODULE:
             return
-        run = self._runs[-1]
+        run = self.runs[-1]
         if self._audience.wants(module):
             self._see_torch_module(run, arguments, named)
         result = output[0] if isinstance(output, tuple) else output
@@ -165,10 +167,10 @@ class Forwards(threading.local):
 
     def end(self, module: nn.Module, arguments: object, output: object) -> None:
         """A forward hook that is also called after an error."""
-        if not any(run.module is module for run in self._runs):
+        if not any(run.module is module for run in self.runs):
             return
         while True:  # an interrupted forward may have left its run behind
-            run = self._runs.pop()
+            run = self.runs.pop()
             self._leave(run)
             self._audience.end(run)
             if run.module is module:
@@ -189,7 +191,7 @@ class Forwards(threading.local):
             take_out(self._mode)
             if run.mode_place is not None:
                 put_in(self._mode, run.mode_place)
-            if self._kernels is not None and not any(outer.way is Way.KERNELS for outer in self._runs):
+            if self._kernels is not None and not any(outer.way is Way.KERNELS for outer in self.runs):
                 self._kernels.__exit__(None, None, None)  # type: ignore[no-untyped-call]
                 self._kernels = None
 
@@ -205,10 +207,12 @@ class Forwards(threading.local):
         if _is_own(caller):
             if self.lineage.is_on:
                 self.lineage.attended(self.lineage.marks(query), result)
-        elif self._runs:
+        elif self.runs:
             is_sdpa = function is F.scaled_dot_product_attention
             call = (call_of_sdpa if is_sdpa else torch_modules.call_of_function)(*arguments, **named)
-            self._show(call, self._runs[-1].module, query, key, result)
+            self._show(call, self.runs[-1].module, query, key, result)
+        else:
+            self._audience.stray()
         return output
 
     def other(
@@ -216,13 +220,13 @@ class Forwards(threading.local):
     ) -> None:
         """Hand on where rows come from; an attention that is written out shows itself by its softmax."""
         found = self.lineage.follow(function, arguments, named, output)
-        if found is not None and self._runs:
+        if found is not None and self.runs:
             place = Place("unknown", *found, is_whole=False)
-            self._audience.show(self._runs, Seen(WRITTEN_OUT, self._runs[-1].module, place, is_written_out=True))
+            self._audience.show(self.runs, Seen(WRITTEN_OUT, self.runs[-1].module, place, is_written_out=True))
 
     def kernel(self, call: Call | str) -> None:
         """A kernel of torch's has run where no function is seen."""
-        run = self._runs[-1]
+        run = self.runs[-1]
         if run.way is Way.KERNELS:
             module = run.module.self_attn if isinstance(run.module, nn.TransformerEncoderLayer) else run.module
             self._show(call, module, None, None, None)
@@ -232,7 +236,7 @@ class Forwards(threading.local):
     ) -> None:
         """Show an attention, and where its queries and keys come from: in torch's modules, from the run's input."""
         lineage, place = self.lineage, None
-        run = self._runs[-1]
+        run = self.runs[-1]
         if lineage.is_on:
             marks = None if query is None else lineage.marks(query)
             marks = run.marks if marks is None else marks
@@ -241,10 +245,10 @@ class Forwards(threading.local):
             number = lineage.attended(marks, output)
             is_whole = isinstance(call, str) or lineage.has_batch(call.shape[0], call.shape[2])
             place = Place(source, number, lineage.before(marks), is_whole)
-            for outer in self._runs:
+            for outer in self.runs:
                 if outer.way is not Way.CALLS:
                     outer.marks = (outer.marks or CONSTANT) | {number}
-        self._audience.show(self._runs, Seen(call, module, place))
+        self._audience.show(self.runs, Seen(call, module, place))
 
     def _see_torch_module(self, run: Run, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
         module = run.module

@@ -158,7 +158,7 @@ class Steps:
 
     def __init__(self, traces: dict[str, Trace], is_root: Callable[[nn.Module], bool]) -> None:
         self.gaps: dict[str, Gap] = {}  # by label
-        self.continues = False  # whether the last forward continues the one before it
+        self._continues = False  # whether the last forward continues the one before it
         self._traces = traces
         self._is_root = is_root
         self._last: dict[str, _Last] = {}
@@ -182,11 +182,13 @@ class Steps:
         if last is None or not _has_same_weights(last, shown):
             self._pending.append(shown)
 
-    def end(self, number: int, read: set[int]) -> None:
-        """An outermost forward has ended; it read what these earlier ones computed."""
-        if number == self._number:
-            self.take_in(read)
-            self._number, self._module, self._is_open = 0, None, False
+    def end(self, number: int, read: set[int]) -> bool:
+        """An outermost forward has ended; it read what these earlier ones computed. Does it continue the last one?"""
+        if number != self._number:
+            return False
+        self.take_in(read)
+        self._number, self._module, self._is_open = 0, None, False
+        return self._continues
 
     def take_in(self, read: set[int]) -> None:
         """Decide what the pending calls are to those that are known, and make traces of them."""
@@ -196,10 +198,10 @@ class Steps:
         moves: dict[str, Move] = {}
         if not self._is_open:
             moves = self._moves(self._last, pending)
-            self.continues = any(move.step not in (Step.NEW, Step.AGAIN) for move in moves.values())
-            if not self.continues:
+            self._continues = any(move.step not in (Step.NEW, Step.AGAIN) for move in moves.values())
+            if not self._continues:
                 moves = self._make_room(self._module, read, pending)
-            self._uses = {} if self.continues else dict(self._counts)
+            self._uses = {} if self._continues else dict(self._counts)
             self._enrol(self._module)
             self._is_open = True
         back = max((move.back for move in moves.values()), default=0)
@@ -253,7 +255,7 @@ class Steps:
 
     def _enrol(self, module: nn.Module) -> None:
         known = next((known for known in self._forwards if known.module is module), None)
-        if known is not None and self.continues:
+        if known is not None and self._continues:
             known.numbers.add(self._number)
             self._forwards.remove(known)  # the last one is that of the labels to come
         else:
