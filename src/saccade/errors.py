@@ -10,7 +10,7 @@ print it as it is. The tree::
     ├── KernelError         a fused kernel was demanded where it would compute something else
     ├── PositionError       a position past the last one that a table holds
     ├── TooLargeError       a result that would not fit in memory: its size and the limit
-    ├── StaleTraceError     a watched tensor that was overwritten after it was watched
+    ├── StaleTraceError     a watched tensor, or a model that answered, was changed since
     ├── FileError           a file that cannot be read as what it should be: file, field or line
     ├── DamagedError        a file that is not what was saved: its path, and what is wrong with it
     ├── DivergedError       a loss or gradient that is no number; nothing was updated with it
@@ -80,7 +80,7 @@ class TooLargeError(SaccadeError, MemoryError):
 
 
 class StaleTraceError(SaccadeError, RuntimeError):
-    """A watched tensor was changed in place after it was watched."""
+    """A watched tensor, or the model that gave an answer, was changed since."""
 
 
 class FileError(SaccadeError, ValueError):

@@ -187,7 +187,7 @@ def test_how_a_file_and_the_standard_input_were_read_is_said(
 def test_a_mistyped_file_is_said_to_be_taken_as_a_text(capsys: Capture, tiny_run: Path) -> None:
     code, out, err = run(capsys, "predict", tiny_run, "inptu.txt")
     assert (code, out.count("\n")) == (0, 1)
-    assert err == "There is no file inptu.txt; it is taken as a text.\n"
+    assert err == "There is no file inptu.txt; treating it as text.\n"
 
 
 def test_together_and_alone_are_the_same(tiny_model: Predictor, toy_data: Path) -> None:

@@ -8,9 +8,9 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-import untrained
 from servers import Runner, Running, events, numbers, post
 
+import untrained
 from saccade.attention import edit
 from saccade.serving import Models
 
@@ -38,7 +38,7 @@ def test_models_are_listed_with_what_they_take(client: httpx.Client) -> None:
     assert models["tiny"]["reads"]
     assert models["writer"]["streams"]
     assert not models["tagger"]["streams"]
-    assert models["shapes"]["image"] == {"height": 8, "width": 6, "channels": 1}
+    assert models["shapes"]["input"] == {"kind": "image", "height": 8, "width": 6, "channels": 1}
     assert models["tiny"]["defaults"]["beam"] == 5
     assert models["tiny"]["options"]["beam"]["maximum"] == 32
 
@@ -71,7 +71,7 @@ def test_every_model_can_be_looked_at(name: str, running: Running) -> None:
 
 
 def test_samples_are_images_of_the_data(running: Running) -> None:
-    samples = running.models["shapes"].samples
+    samples = running.models["shapes"].predictor.samples
     described = {one["name"]: one for one in running.client.get("/api/models").json()}
     assert described["shapes"]["examples"] == [{"sample": number + 1} for number in range(len(samples))]
     assert samples

@@ -139,7 +139,7 @@ def test_every_encoder_finds_the_word_that_decides(kind: str, pooling: str) -> N
 def test_an_answer_has_a_label_and_the_probability_of_each(classifier: ClassificationPredictor) -> None:
     bad, good = classifier.predict([TEXT, "great film"])
     assert (bad.text, good.text) == ("bad", "good")
-    assert bad.tokens == ["bad"]
+    assert bad.scored_tokens == ["bad"]
     assert list(bad.probabilities) == ["bad", "good"]  # the likeliest first
     assert sum(bad.probabilities.values()) == pytest.approx(1)
     assert bad.record()["label"] == "bad"
@@ -180,7 +180,7 @@ def test_a_word_that_training_did_not_have_is_marked(classifier: ClassificationP
 
 def test_an_empty_text_has_no_label_and_harms_no_other(classifier: ClassificationPredictor) -> None:
     empty, other = classifier.predict([" ", "great film"])
-    assert (empty.text, empty.tokens, empty.probabilities) == ("", [], {})
+    assert (empty.text, empty.scored_tokens, empty.probabilities) == ("", [], {})
     assert other.text == "good"
     assert _printed(empty) == []
     with pytest.raises(OptionError, match="The text is empty, so there is nothing to view"):

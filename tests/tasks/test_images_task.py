@@ -137,7 +137,7 @@ def test_what_cannot_be_asked(run, model, given, said):
 def test_an_array_of_other_numbers_is_refused(model):
     with pytest.raises(OptionError, match="an array of bytes"):
         model.predict([np.zeros((8, 12))])
-    with pytest.raises(OptionError, match="no words to replace"):
+    with pytest.raises(OptionError, match="Only words of a text can be replaced"):
         model.compare(np.zeros((8, 12), dtype=np.uint8), replace=("a", "b"))
 
 

@@ -28,9 +28,9 @@ from saccade.lens.figures.matrix import heatmap
 from saccade.models import Config
 from saccade.tasks.base.answer import Answer
 from saccade.tasks.base.data import DataReader, Splits
-from saccade.tasks.base.predictor import Predictor
 from saccade.tasks.base.settings import TextTraining
 from saccade.tasks.base.task import CheckCancelled, Evaluation, Loss, Network, Probe, ReadFile, State, Task
+from saccade.tasks.base.text_input import TextInputPredictor
 from saccade.tasks.registry import TASKS, Entry
 
 Capture = pytest.CaptureFixture[str]
@@ -185,11 +185,14 @@ class LargestAnswer(Answer):
             self.probabilities = model(self._ids).softmax(dim=1)[0]
         self.score = float(self.probabilities.max())
         self.text = str(int(self.probabilities.argmax()))
-        self.tokens = [self.text]
 
     @property
     def _ids(self) -> Tensor:
         return torch.tensor([[int(digit) for digit in self.digits]])
+
+    @property
+    def scored_tokens(self) -> list[str]:
+        return [self.text]
 
     def record(self) -> dict[str, Any]:
         return {"text": self.text, "probability": self.score}
@@ -207,7 +210,7 @@ class LargestAnswer(Answer):
         return heatmap(self.view.matrix("pooling"), ["largest"], list(self.digits), dark=dark)
 
 
-class LargestPredictor(Predictor):
+class LargestPredictor(TextInputPredictor):
     def _predict(
         self, inputs: Sequence[str], *, progress: Callable[[int], None] | None = None, **options: Any
     ) -> list[Answer]:

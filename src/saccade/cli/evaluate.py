@@ -18,12 +18,13 @@ from saccade.cli.options import (
     Target,
     Workers,
     examples_of,
+    given_only,
     resolve_device,
 )
 
 __all__ = ["compare", "evaluate", "score"]
 
-Lowercase = Annotated[bool, typer.Option("--lowercase", help="Compare lower-cased texts.")]
+Lowercase = Annotated[bool, typer.Option("--lowercase", help="Ignore upper and lower case.")]
 Beam = Annotated[int | None, typer.Option(help="Hypotheses kept at each step; 1 is greedy.")]
 
 
@@ -36,19 +37,19 @@ def evaluate(
     lowercase: Lowercase = False,
     beam: Beam = None,
     alignments: Annotated[
-        Path | None, typer.Option(help="Gold links, a line a pair, as 0-0 1-2 or 1p2.", show_default=False)
+        Path | None, typer.Option(help="Gold links, one line per pair, such as 0-0 1-2 or 1p2.", show_default=False)
     ] = None,
     pictures: Annotated[
-        Path | None, typer.Option(help="Write the pictures, such as a confusion matrix, into this folder.")
+        Path | None, typer.Option(help="Write pictures, such as a confusion matrix, to this folder.")
     ] = None,
     precision: Precision = "fp32",
     workers: Workers = 1,
     device: Device = "auto",
 ) -> None:
-    """Score a model on data that it has not seen: translations by BLEU and chrF (sacrebleu, with their signatures),
-    other tasks by their own scores.
+    """Score a model on data it has not seen: translations by BLEU and chrF (sacrebleu, with signatures), other tasks
+    by their own scores.
 
-    With --alignments also the precision, recall and error rate of a translation's alignment of the references.
+    With --alignments also print the precision, recall and error rate of the alignment of the references.
 
     \b
     Examples:
@@ -59,7 +60,8 @@ def evaluate(
 
     opened = saccade.open(model, resolve_device(device), precision, workers)
     examples = examples_of(model, source, target, data, columns)
-    evaluate_model(opened, examples, model, lowercase, beam, alignments, pictures)
+    options = given_only(beam=beam, lowercase=lowercase or None, alignments=alignments)
+    evaluate_model(opened, examples, options, pictures)
 
 
 def score(
@@ -70,7 +72,7 @@ def score(
     columns: Columns = None,
     device: Device = "auto",
 ) -> None:
-    """Print the log-probability of each given translation, and their perplexity.
+    """Print the log-probability of each given translation, and the perplexity of all.
 
     \b
     Example:
@@ -83,7 +85,7 @@ def score(
 
 def compare(
     first: Annotated[str, typer.Argument(metavar="A", help="A model folder.")],
-    second: Annotated[str, typer.Argument(metavar="B", help="Another one.")],
+    second: Annotated[str, typer.Argument(metavar="B", help="Another model folder.")],
     source: Source = None,
     target: Target = None,
     data: Table = None,

@@ -185,11 +185,11 @@ def _input(opened: Predictor, given: str) -> Any:
 
 
 def _given(opened: Predictor, text: str, target: str) -> Answer:
-    from saccade.tasks.translation.predictor import TranslationPredictor
+    from saccade.tasks.base.capabilities import TranslatesText
 
-    if not isinstance(opened, TranslationPredictor):
-        raise OptionError(f"--target is of translations; this is a model for {opened.task.name}.")
-    return opened.given(text, target)
+    if not isinstance(opened, TranslatesText):
+        raise OptionError(f"--target does not apply to {opened.plural}.")
+    return opened.given_answer(text, target)
 
 
 def _show_both(answer: Answer, other: Answer, wanted: Wanted) -> None:
@@ -206,7 +206,7 @@ def _read(opened: Predictor, text: str) -> View:
     every = list(editable(opened.model))
     names = [name for name in every if name.startswith("encoder")] or every
     with progress("reading", _STEPS) as bar:
-        return opened.reading(text, lambda name, done: bar(round(_STEPS * (names.index(name) + done) / len(names))))
+        return opened.view_input(text, lambda name, done: bar(round(_STEPS * (names.index(name) + done) / len(names))))
 
 
 def _encoder(view: View) -> str:

@@ -39,17 +39,17 @@ __all__ = [
 
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="A model folder, or the folder of a run.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
-Precision = Annotated[str, typer.Option(help="Of matrix products: fp32, bf16 or int8.")]
-Workers = Annotated[int, typer.Option(help="Processes that share out the texts, on the CPU.", min=1, max=256)]
-Source = Annotated[Path | None, typer.Option(help="A file of source texts, one a line.", show_default=False)]
-Target = Annotated[Path | None, typer.Option(help="The file of their translations.", show_default=False)]
+Precision = Annotated[str, typer.Option(help="Precision of matrix products: fp32, bf16 or int8.")]
+Workers = Annotated[int, typer.Option(help="Processes that share the work, on the CPU.", min=1, max=256)]
+Source = Annotated[Path | None, typer.Option(help="A file of source texts, one per line.", show_default=False)]
+Target = Annotated[Path | None, typer.Option(help="The file with their translations.", show_default=False)]
 Table = Annotated[
     list[Path] | None,
-    typer.Option("--data", help="Or one file: a table of pairs, or what the task reads.", show_default=False),
+    typer.Option("--data", help="Or a single file: a table of pairs, or whatever the task reads.", show_default=False),
 ]
 Columns = Annotated[
     str | None,
-    typer.Option(help="The columns of that table, by name or number from 0: en,fr", show_default=False),
+    typer.Option(help="Columns of that table, by name or by number from 0, such as en,fr.", show_default=False),
 ]
 DEVICES = ("auto", "cpu", "cuda", "mps")
 
@@ -125,9 +125,9 @@ def read_inputs(given: str, opened: Predictor) -> tuple[list[Any], bool]:
         console(stderr=True).print(f"Read {len(inputs):,} from {where}: {said}.", markup=False)
         return inputs, True
     parsed = opened.parse(given)
-    if parsed == given and len(given.split()) == 1 and Path(given).suffix and not given.endswith("."):
-        # A mistyped name would be answered like any text; say what is done with it.
-        console(stderr=True).print(f"There is no file {given}; it is taken as a text.", markup=False)
+    if isinstance(parsed, str) and len(given.split()) == 1 and Path(given).suffix and not given.endswith("."):
+        # A mistyped file name would be answered like any text.
+        console(stderr=True).print(f"There is no file {given}; treating it as text.", markup=False)
     return [parsed], False
 
 
@@ -143,11 +143,10 @@ def given_only(**options: Any) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
 
-def refuse_unknown(options: dict[str, Any], opened: Predictor) -> None:
-    known = opened.options.model_fields
+def refuse_unknown(options: dict[str, Any], opened: Predictor, *, scoring: bool = False) -> None:
+    """Refuse options that the model does not have; with ``scoring``, those of its evaluation are allowed too."""
+    known = [*opened.options.model_fields, *(opened.scoring.model_fields if scoring else ())]
     for name in options:
         if name not in known:
             allowed = ", ".join(f"--{key.replace('_', '-')}" for key in known) or "no such options"
-            raise OptionError(
-                f"--{name.replace('_', '-')} is nothing to a model for {opened.task.name}, which takes {allowed}."
-            )
+            raise OptionError(f"--{name.replace('_', '-')} does not apply to {opened.plural}, which take {allowed}.")

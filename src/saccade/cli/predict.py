@@ -30,28 +30,28 @@ __all__ = ["predict"]
 def predict(
     model: Model,
     given: Annotated[
-        str, typer.Argument(metavar="TEXT|FILE|-", help="A text, a file of texts or images, - for stdin.")
+        str, typer.Argument(metavar="TEXT|FILE|-", help="A text, a file of texts or images, or - for standard input.")
     ],
-    beam: Annotated[int | None, typer.Option(help="Hypotheses kept at each step; 1 is greedy.")] = None,
-    n_best: Annotated[int | None, typer.Option(help="Answers to each text, at most the beam.")] = None,
+    beam: Annotated[int | None, typer.Option(help="Beam search: hypotheses kept at each step; 1 is greedy.")] = None,
+    n_best: Annotated[int | None, typer.Option(help="Answers per input, at most the beam size.")] = None,
     length_penalty: Annotated[float | None, typer.Option(help="Score = log-probability / length^penalty.")] = None,
-    sample: Annotated[bool | None, typer.Option("--sample/--no-sample", help="Draw instead of searching.")] = None,
-    tries: Annotated[int | None, typer.Option(help="Answers drawn for each text.")] = None,
-    temperature: Annotated[float | None, typer.Option(help="Below 1: surer draws; above: bolder ones.")] = None,
-    top_k: Annotated[int | None, typer.Option(help="Draw from the k likeliest tokens only.")] = None,
-    top_p: Annotated[float | None, typer.Option(help="Draw from the likeliest tokens that make up this share.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Of the draws.")] = None,
-    max_tokens: Annotated[int | None, typer.Option(help="Of a continuation, at most.")] = None,
-    stop: Annotated[list[str] | None, typer.Option(help="End a continuation before this text. Repeatable.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
+    sample: Annotated[bool | None, typer.Option("--sample/--no-sample", help="Sample instead of searching.")] = None,
+    tries: Annotated[int | None, typer.Option(help="Samples per input.")] = None,
+    temperature: Annotated[float | None, typer.Option(help="Below 1: safer samples; above 1: bolder ones.")] = None,
+    top_k: Annotated[int | None, typer.Option(help="Sample only from the k most likely tokens.")] = None,
+    top_p: Annotated[float | None, typer.Option(help="Sample only from the top tokens with this total share.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Random seed for sampling.")] = None,
+    max_tokens: Annotated[int | None, typer.Option(help="Longest continuation, in tokens.")] = None,
+    stop: Annotated[list[str] | None, typer.Option(help="Stop a continuation before this text. Repeatable.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
     alignments: Annotated[
-        bool, typer.Option("--alignments", help="Add links of words (separated by spaces): 0-0 1-2.")
+        bool, typer.Option("--alignments", help="Add links between source and target words, such as 0-0 1-2.")
     ] = False,
     precision: Precision = "fp32",
     workers: Workers = 1,
     device: Device = "auto",
 ) -> None:
-    """Answer texts with a trained model, in the order they are given.
+    """Answer inputs with a trained model, in the order given.
 
     \b
     Examples:
@@ -62,7 +62,7 @@ def predict(
     """
     opened = saccade.open(model, resolve_device(device), precision)
     inputs, many = read_inputs(given, opened)
-    if workers > 1 and many:  # one text would wait for them to start
+    if workers > 1 and many:  # a single input is answered before they would have started
         opened = saccade.open(model, resolve_device(device), precision, workers)
     searching = given_only(beam=beam, n_best=n_best, length_penalty=length_penalty)
     drawing = given_only(tries=tries, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed)
@@ -82,37 +82,27 @@ def predict(
 
 
 def _refuse_idle(searching: dict[str, Any], drawing: dict[str, Any], sample: bool) -> None:
-    """An option that would change nothing is refused: who gives it expects something of it."""
+    """Refuse an option that would change nothing: whoever gives it expects something of it."""
     for name in searching if sample else drawing:
-        option = f"--{name.replace('_', '-')}"
-        said = "is of a search; give --no-sample as well" if sample else "is of draws; give --sample as well"
-        raise OptionError(f"{option} {said}.")
+        said = "only affects beam search; add --no-sample" if sample else "only affects sampling; add --sample"
+        raise OptionError(f"--{name.replace('_', '-')} {said}.")
 
 
 def _print(answer: Answer, as_json: bool, alignments: bool) -> None:
-    all_of = [answer, *answer.alternatives]
+    every = [answer, *answer.alternatives]
     if as_json:
-        print(
-            json.dumps(
-                _record(answer, alignments)
-                | {"alternatives": [_record(other, alignments) for other in answer.alternatives]},
-                ensure_ascii=False,
-            )
-        )
+        first, *others = [one.record() | ({"alignment": _links(one)} if alignments else {}) for one in every]
+        print(json.dumps(first | {"alternatives": others}, ensure_ascii=False))
         return
-    for one in all_of:
-        score = f"{one.score:.4f}\t" if len(all_of) > 1 else ""
+    for one in every:
+        score = f"{one.score:.4f}\t" if answer.alternatives and one.score is not None else ""
         links = f"\t{_links(one)}" if alignments else ""
-        print(f"{score}{' '.join(one.text.splitlines())}{links}")  # one line, whatever the model made
-
-
-def _record(answer: Answer, alignments: bool) -> dict[str, Any]:
-    return answer.record() | ({"alignment": _links(answer)} if alignments else {})
+        print(f"{score}{' '.join(one.text.splitlines())}{links}")  # one line, whatever the model wrote
 
 
 def _links(answer: Answer) -> str:
-    from saccade.tasks.translation.answer import TranslationAnswer
+    from saccade.tasks.base.capabilities import AlignsWords
 
-    if not isinstance(answer, TranslationAnswer):
-        raise OptionError("--alignments is of translations: links between the words of two texts.")
+    if not isinstance(answer, AlignsWords):
+        raise OptionError("--alignments only applies to translation models: it links the words of two texts.")
     return answer.links

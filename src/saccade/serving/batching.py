@@ -270,7 +270,7 @@ class _Lane:
         for job, count, _ in turn:
             self.tokens += sum(cost.tokens for cost in job.costs[len(job.answers) :][:count])
             found = [next(answers) for _ in range(count)]
-            self.tokens += sum(len(answer.tokens) for answer in found)
+            self.tokens += sum(len(answer.scored_tokens) for answer in found)
             self.answered += count
             job.answers += found
             if len(job.answers) == len(job.inputs):

@@ -6,12 +6,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from saccade.tasks.base.predictor import Predictor
-from saccade.text import Tokenizer
 
 __all__ = ["Cost", "estimate"]
-
-#: What an image counts, in tokens.
-IMAGE = 256
 
 
 class Cost(NamedTuple):
@@ -28,18 +24,10 @@ def estimate(predictor: Predictor, inputs: Sequence[Any], options: dict[str, Any
     rows = chosen.get("tries", 1) if chosen.get("sample") else chosen.get("beam", 1)
     costs = []
     for given in inputs:
-        tokens = _tokens(predictor, given)
+        tokens = predictor.count_tokens(given)
         if "max_ratio" in chosen:
             written = int(chosen["max_ratio"] * tokens) + 20
         else:
             written = chosen.get("max_tokens", chosen.get("max_length", 0))
         costs.append(Cost(tokens, 1 + written, rows * (tokens + written)))
     return costs
-
-
-def _tokens(predictor: Predictor, given: Any) -> int:
-    if not isinstance(given, str):
-        return IMAGE
-    known = predictor.task.state.vocabularies()
-    tokenizer = known.get("source") or known.get("tokenizer")
-    return len(tokenizer.encode_ids([given])[0]) if isinstance(tokenizer, Tokenizer) else len(given.split())

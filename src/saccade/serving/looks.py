@@ -13,7 +13,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from saccade.errors import OptionError
 from saccade.lens.axis import Axis
@@ -24,9 +24,6 @@ from saccade.serving.limits import Limits
 from saccade.serving.models import Served
 from saccade.serving.pooling import Pyramid
 from saccade.tasks.base.answer import Answer
-from saccade.tasks.base.image_input import GivenImage, ImageInputPredictor
-from saccade.tasks.classification.answer import ClassificationAnswer
-from saccade.tasks.translation.answer import TranslationAnswer
 
 __all__ = ["Edits", "Look", "Looks", "answer_record", "finite", "no_attention", "plain_record"]
 
@@ -110,17 +107,7 @@ class Look:
                 "stacks": self.view.stacks,
                 "axes": {key: _described_axis(axis) for key, axis in axes.items()},
             }
-            return described | self._more()
-
-    def _more(self) -> dict[str, Any]:
-        """What only some tasks have."""
-        if isinstance(self.answer, TranslationAnswer) and self.answer.attention.alignment is not None:
-            rows, columns = self.answer.attention.words
-            values = self.answer.attention.alignment.float().tolist()
-            return {"alignment": {"rows": rows, "columns": columns, "values": values}}
-        if isinstance(self.answer, ClassificationAnswer):
-            return deciding_words(self.answer)
-        return {"image": _described_image(self)} if isinstance(self.given, GivenImage) else {}
+            return described | ({} if self.answer is None else self.answer.extras())
 
 
 class Looks:
@@ -221,31 +208,7 @@ def _surest_head(view: View, name: str) -> int | str:
     return int(view.entropy(name).argmin())
 
 
-def _described_image(look: Look) -> dict[str, Any]:
-    """The image, and how its patches lie."""
-    patches = cast(ImageInputPredictor, look.served.predictor).patches
-    pixels = look.given.pixels
-    height, width, channels = pixels.shape
-    return {
-        "height": height,
-        "width": width,
-        "channels": channels,
-        "pixels": (pixels[..., 0] if channels == 1 else pixels).tolist(),
-        "grid": [1, 1] if patches is None else list(patches.grid),
-        "class_token": patches is not None and patches.pooling == "class",
-    }
-
-
-def deciding_words(answer: ClassificationAnswer) -> dict[str, Any]:
-    """Words with their weight, or their effect where no attention pools them; of a long text, why there are none."""
-    measure = "weight" if answer.pools else "effect"
-    try:
-        return {"deciding": [{"word": word, measure: value} for word, value in answer.deciding]}
-    except OptionError as error:
-        return {"deciding": [], "undecided": str(error)}
-
-
 def no_attention(answer: Answer, error: OptionError) -> dict[str, Any]:
     """What stands in the place of a look where a model looks at nothing."""
     found: dict[str, Any] = {"id": None, "attentions": [], "axes": {}, "why": str(error)}
-    return found | (deciding_words(answer) if isinstance(answer, ClassificationAnswer) else {})
+    return found | answer.extras()

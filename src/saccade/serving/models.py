@@ -9,22 +9,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from saccade.attention import editable
-from saccade.data.images import Pixels
 from saccade.errors import OptionError, SaccadeError
 from saccade.serving.batching import Worker
-from saccade.serving.examples import examples_of, samples_of
 from saccade.serving.http.refusals import Refused
 from saccade.serving.limits import Limits, described_options
 from saccade.serving.runs import Run
-from saccade.tasks.base.image_input import ImageInputPredictor
-from saccade.tasks.base.model_folder import bundle_recipe, open_model
+from saccade.tasks.base.capabilities import ContinuesText, TranslatesText
+from saccade.tasks.base.model_folder import open_model
 from saccade.tasks.base.predictor import Predictor
 from saccade.tasks.base.word_vectors import WordVectors, all_word_vectors
-from saccade.tasks.language_model.predictor import LanguageModelPredictor
-from saccade.tasks.translation.predictor import TranslationPredictor
 
 __all__ = ["Models", "Served", "name_of_folder"]
 
@@ -40,13 +36,12 @@ class Served:
     name: str
     folder: Path
     predictor: Predictor
-    recipe: Mapping[str, Any]
     worker: Worker
 
     @classmethod
     def open(cls, name: str, folder: Path, device: str, limits: Limits) -> Served:
         predictor = open_model(folder, device)
-        return cls(name, folder, predictor, bundle_recipe(folder), Worker(predictor, limits))
+        return cls(name, folder, predictor, Worker(predictor, limits))
 
     @cached_property
     def reader(self) -> Worker:
@@ -62,11 +57,8 @@ class Served:
 
     @property
     def languages(self) -> tuple[str, str] | None:
-        """Of a translation: from which language to which, as the recipe says."""
-        data = self.recipe.get("data", {})
-        pair = data.get("source_language"), data.get("target_language")
-        known = isinstance(self.predictor, TranslationPredictor) and all(isinstance(one, str) and one for one in pair)
-        return pair if known else None
+        """From which language to which it translates, if it does and its recipe says so."""
+        return self.predictor.languages if isinstance(self.predictor, TranslatesText) else None
 
     @property
     def reads(self) -> bool:
@@ -79,15 +71,14 @@ class Served:
         return all_word_vectors(self.predictor.model, self.predictor.task)
 
     @cached_property
-    def samples(self) -> list[Pixels]:
-        """Images of its own data; none where it takes texts, or where its data is not here."""
-        return samples_of(cast(ImageInputPredictor, self.predictor), self.recipe) if self.predictor.takes_images else []
-
-    @cached_property
     def examples(self) -> list[Any]:
-        if self.predictor.takes_images:
-            return [{"sample": number} for number in range(1, len(self.samples) + 1)]
-        return examples_of(self.predictor, self.folder, self.recipe)
+        """A few inputs for the page to begin with."""
+        run = Run(self.name, self.folder)
+        try:
+            probe = run.probe(max(run.probes(), default=0))["inputs"]
+        except (Refused, KeyError):
+            probe = []
+        return self.predictor.examples([str(token) for token in probe] if isinstance(probe, list) else [])
 
     def describe(self) -> dict[str, Any]:
         """What the page needs to offer it."""
@@ -97,6 +88,7 @@ class Served:
             "ready": True,
             "task": predictor.task.name,
             "about": predictor.task.about,
+            "input": predictor.describe_input(),
             "kind": predictor.bundle.kind,
             "streams": predictor.streams,
             "reads": self.reads,
@@ -108,9 +100,6 @@ class Served:
         }
         if self.languages is not None:
             described["languages"] = {"source": self.languages[0], "target": self.languages[1]}
-        if self.predictor.takes_images:
-            height, width, channels = cast(ImageInputPredictor, predictor).shape
-            described["image"] = {"height": height, "width": width, "channels": channels}
         return described
 
     @property
@@ -209,11 +198,8 @@ class Models(Mapping[str, Served]):
         return found
 
     def writers(self) -> dict[str, Served]:
-        return {
-            name: served
-            for name, served in self._served.items()
-            if isinstance(served.predictor, LanguageModelPredictor)
-        }
+        """The models that continue a text."""
+        return {name: served for name, served in self._served.items() if isinstance(served.predictor, ContinuesText)}
 
     def close(self) -> None:
         """Let every model finish what is waiting; a training that goes on is stopped, and saved by itself."""

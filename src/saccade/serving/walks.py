@@ -63,7 +63,7 @@ def _call(look: Look, name: str, head: int) -> Call:
         )
         seen = entered.enter_context(watch(predictor.model, values=True))
         if look.answer is None:
-            predictor.reading(look.given)
+            predictor.view_input(look.given)
         elif type(predictor).view_of is Predictor.view_of:  # this one only knows the view that was made before
             predictor.predict([look.given])[0].view  # noqa: B018 - looking is what is watched
         else:

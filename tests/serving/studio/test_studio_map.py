@@ -290,7 +290,7 @@ def test_a_text_that_was_stopped_has_no_map_until_it_is_read(open_studio: OpenSt
 
 def test_a_model_that_does_not_read_leads_to_those_that_do(open_studio: OpenStudio, running: Running) -> None:
     models = running.client.get("/api/models").json()
-    blind = next(one["name"] for one in models if one.get("image"))
+    blind = next(one["name"] for one in models if one["input"]["kind"] == "image")
     readers = [one["name"] for one in models if one["reads"] and one["has_attention"]]
     page = open_studio(f"/map?m={blind}")
     expect(page.locator(".map-note")).to_contain_text(f"{blind} looks at images. These models read long texts:")

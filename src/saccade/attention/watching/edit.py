@@ -23,7 +23,7 @@ from saccade.attention.watching.watch import name_of
 from saccade.attention.weights import Weights
 from saccade.errors import OptionError, UnknownNameError
 
-__all__ = ["Edit", "Shared", "edit", "editable"]
+__all__ = ["Edit", "Shared", "active_edits", "edit", "editable", "under_edits"]
 
 #: A link to forbid: the attention (``encoder.0.self``, or ``encoder.0.self:3`` for one head), query and key.
 GivenLink = tuple[str, int, int]
@@ -124,13 +124,25 @@ def edit(
         one = _Link(head, row, column)
         made.links.setdefault(id(owner), []).append(one)
         made._said[id(owner), one] = f"{name}:{row}:{column}"
-    token = _active.set((*_active.get(), made))
+    with under_edits((*_active.get(), made)):
+        yield made
+
+
+def active_edits() -> tuple[Edit, ...]:
+    """The edits of this thread, or of this asynchronous task."""
+    return _active.get()
+
+
+@contextmanager
+def under_edits(edits: tuple[Edit, ...]) -> Iterator[None]:
+    """Run with these edits, and with no others that are in force outside."""
+    token = _active.set(edits)
     try:
-        if "torch._dynamo" in sys.modules:  # compiled code would not ask for edits
+        if edits and "torch._dynamo" in sys.modules:  # compiled code would not ask for edits
             with torch.compiler.set_stance("force_eager"):
-                yield made
+                yield
         else:
-            yield made
+            yield
     finally:
         _active.reset(token)
 

@@ -18,14 +18,11 @@ from saccade.serving.asked import answered
 from saccade.serving.http.events import Send, event_stream
 from saccade.serving.http.refusals import Refused
 from saccade.serving.http.strict import StrictRoute
-from saccade.serving.inputs import count_tokens, read_text
+from saccade.serving.inputs import read_input
 from saccade.serving.limits import CEILINGS, check_options
 from saccade.serving.models import Served
 from saccade.serving.state import State, state_of
-from saccade.tasks.language_model.answer import LanguageModelAnswer
-from saccade.tasks.language_model.generation import Written, write
-from saccade.tasks.language_model.predictor import LanguageModelPredictor
-from saccade.text import END
+from saccade.tasks.base.capabilities import Continuation, ContinuesText
 
 __all__ = ["router"]
 
@@ -121,21 +118,21 @@ async def complete(request: Request, body: CompletionBody) -> Response:
     if len(body.prompts) > limits.texts:
         raise Refused(413, f"There are {len(body.prompts)} prompts; {limits.texts} are taken at once.")
     prompts = await asyncio.to_thread(
-        lambda: [read_text(served, one, limits.characters, limits.tokens) for one in body.prompts]
+        lambda: [read_input(served, one, limits.characters, limits.tokens) for one in body.prompts]
     )
     options = body.options()
     served.predictor.chosen(options)
     if body.stream:
         return event_stream(served.worker, _streaming(served, prompts, options, body), _encoded, prompts, options)
     answers = await answered(request, await asyncio.to_thread(served.worker.predict, prompts, options))
-    found = [cast(LanguageModelAnswer, one) for answer in answers for one in (answer, *answer.alternatives)]
+    found = [cast(Continuation, one) for answer in answers for one in (answer, *answer.alternatives)]
     logprobs: list[Any] = [None] * len(found)
     if body.logprobs is not None:
         number = body.logprobs
         told = served.worker.run(lambda: [_logprobs(served, one, number) for one in found], prompts, options)
         logprobs = await answered(request, told)
     choices = [_choice(number, one, body, logprobs[number]) for number, one in enumerate(found)]
-    written = sum(len(one.ids) for one in found)
+    written = sum(len(one.tokens) for one in found)
     return JSONResponse(_frame(served.name) | {"choices": choices, "usage": _usage(served, prompts, written)})
 
 
@@ -157,17 +154,15 @@ def _frame(model: str) -> dict[str, Any]:
 
 
 def _usage(served: Served, prompts: list[str], written: int) -> dict[str, int]:
-    read = sum(count_tokens(served, prompt) for prompt in prompts)
+    read = sum(served.predictor.count_tokens(prompt) for prompt in prompts)
     return {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
 
 
-def _logprobs(served: Served, answer: LanguageModelAnswer, number: int) -> dict[str, Any]:
+def _logprobs(served: Served, answer: Continuation, number: int) -> dict[str, Any]:
     """In the model's thread: each token with its log-probability, and the likeliest in its place."""
-    count = len(answer.ids) - (answer.ids[-1:] == [END])  # the end is no part of the text
+    count = len(answer.tokens) - answer.ends
     tokens = [_written(token) for token in answer.tokens[:count]]
-    most = (
-        cast(LanguageModelPredictor, served.predictor).likeliest(answer, number)[:count] if number and tokens else None
-    )
+    most = cast(ContinuesText, served.predictor).likeliest(answer, number)[:count] if number and tokens else None
     return {
         "tokens": tokens,
         "token_logprobs": answer.log_probabilities[:count],
@@ -181,7 +176,7 @@ def _written(token: str) -> str:
     return token.replace(SPACE, " ")
 
 
-def _choice(number: int, answer: LanguageModelAnswer, body: CompletionBody, logprobs: Any) -> dict[str, Any]:
+def _choice(number: int, answer: Continuation, body: CompletionBody, logprobs: Any) -> dict[str, Any]:
     text = answer.prompt + answer.text if body.echo else answer.text
     return _piece(number, text, "stop" if answer.finished else "length", logprobs)
 
@@ -194,23 +189,19 @@ def _streaming(served: Served, prompts: list[str], options: dict[str, Any], body
     """In the model's thread: every prompt in turn, each of its pieces as it is written."""
     if options["tries"] > 1 or body.logprobs is not None:
         raise Refused(400, "A stream has one text for each prompt, without logprobs; leave n and logprobs out.")
-    predictor, frame = cast(LanguageModelPredictor, served.predictor), _frame(served.name)
+    predictor, frame = cast(ContinuesText, served.predictor), _frame(served.name)
 
     def work(send: Send) -> Iterator[None]:
         written = 0
         for number, prompt in enumerate(prompts):
-            chosen = predictor.chosen(options | {"seed": (options["seed"] + number) % 2**32})
             if body.echo:
                 send(frame | {"choices": [_piece(number, prompt)]})
-            tries: list[Written] = []
-            for tries in write(predictor.model, predictor.task.state.tokenizer, predictor.task.prompt(prompt), chosen):
-                piece = tries[0].fresh()
-                if piece:
-                    send(frame | {"choices": [_piece(number, piece)]})
+            for piece in predictor.pieces(prompt, **options | {"seed": (options["seed"] + number) % 2**32}):
+                finish = None if piece.finished is None else "stop" if piece.finished else "length"
+                if piece.text or finish:
+                    send(frame | {"choices": [_piece(number, piece.text, finish)]})
                 yield
-            finish = "stop" if tries[0].finished else "length"
-            send(frame | {"choices": [_piece(number, tries[0].fresh(last=True), finish)]})
-            written += len(tries[0].ids)
+            written += piece.written
         if body.stream_options is not None and body.stream_options.include_usage:
             send(frame | {"choices": [], "usage": _usage(served, prompts, written)})
         send(DONE)

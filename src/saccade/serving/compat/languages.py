@@ -16,7 +16,7 @@ from functools import cached_property
 from typing import NamedTuple, cast
 
 from saccade.serving.models import Served
-from saccade.tasks.translation.task import Translation
+from saccade.tasks.base.capabilities import TranslatesText
 from saccade.text import SPECIAL_TOKENS, Tokenizer
 
 __all__ = ["Detected", "Detector", "language_name"]
@@ -99,8 +99,8 @@ class Detector:
         self.pairs = set(translators)
         self._letters: dict[str, _Letters] = {}
         for (source, target), served in translators.items():
-            task = cast(Translation, served.predictor.task)
-            for language, tokenizer in ((source, task.state.source), (target, task.state.target)):
+            tokenizers = cast(TranslatesText, served.predictor).tokenizers
+            for language, tokenizer in zip((source, target), tokenizers, strict=True):
                 self._letters.setdefault(language, _Letters()).add(tokenizer)
 
     def detect(self, text: str) -> list[Detected]:

@@ -15,7 +15,6 @@ from saccade.serving.compat.languages import Detected, language_name
 from saccade.serving.compat.segments import Segmented, segment_html, segment_text
 from saccade.serving.http.guard import same_key
 from saccade.serving.http.refusals import Refused
-from saccade.serving.inputs import count_tokens
 from saccade.serving.models import Served
 from saccade.serving.state import State, state_of
 from saccade.tasks.base.answer import Answer
@@ -193,7 +192,7 @@ def _segmented(state: State, routes: list[Served | None], texts: list[str], form
 
 
 def _check_tokens(served: Served, sentence: str, most: int) -> None:
-    found = count_tokens(served, sentence)
+    found = served.predictor.count_tokens(sentence)
     if found > most:
         raise Refused(400, f"A sentence has {found:,} tokens; {most:,} are taken.")
 

@@ -16,13 +16,12 @@ from saccade.serving.asked import answered
 from saccade.serving.http.events import EVENTS, event_stream
 from saccade.serving.http.refusals import Refused
 from saccade.serving.http.strict import StrictRoute
-from saccade.serving.inputs import count_tokens, read_input, read_inputs, read_text
+from saccade.serving.inputs import read_input, read_inputs
 from saccade.serving.limits import check_options
 from saccade.serving.looks import Edits, Look, answer_record, finite, no_attention, plain_record
 from saccade.serving.models import Served
 from saccade.serving.state import State, state_of
 from saccade.tasks.base.answer import Answer
-from saccade.tasks.base.image_input import GivenImage
 
 __all__ = ["router"]
 
@@ -36,7 +35,8 @@ class _Body(BaseModel):
 
 
 class PredictBody(_Body):
-    """Inputs: texts, or images as {"pixels": [[...]]}, {"png": base64} or {"sample": number}."""
+    """Inputs as the model takes them: texts, images as {"pixels": [[...]]}, {"png": base64} or {"sample": number}, or
+    what the schema of the model's input says."""
 
     inputs: Annotated[list[Any], Field(min_length=1)]
     options: Options = {}
@@ -93,7 +93,7 @@ async def stream(request: Request, name: str, body: StreamBody) -> StreamingResp
     state = state_of(request)
     served = state.models[name]
     check_options(body.options)
-    given = await asyncio.to_thread(read_input, served, body.input, state.limits)
+    given = await asyncio.to_thread(read_input, served, body.input, state.limits.characters, state.limits.tokens)
     served.predictor.chosen(body.options)  # refuses before the stream has begun
 
     def write(send: Any) -> Iterator[None]:
@@ -111,7 +111,7 @@ async def look(request: Request, name: str, body: LookBody) -> dict[str, Any]:
     state = state_of(request)
     served = state.models[name]
     check_options(body.options)
-    given = await asyncio.to_thread(read_input, served, body.input, state.limits)
+    given = await asyncio.to_thread(read_input, served, body.input, state.limits.characters, state.limits.tokens)
     return await answered(request, served.worker.run(lambda: _look(state, served, given, body), [given], body.options))
 
 
@@ -123,7 +123,7 @@ async def read_map(request: Request, name: str, body: MapBody) -> StreamingRespo
     if not served.reads:
         raise Refused(400, f"The model {served.name} does not read without answering; ask it for a look.")
     limits = state.limits
-    text = await asyncio.to_thread(read_text, served, body.text, limits.map_characters, limits.map_tokens)
+    text = await asyncio.to_thread(read_input, served, body.text, limits.map_characters, limits.map_tokens)
     every = list(editable(served.predictor.model))
     names = [one for one in every if one.startswith("encoder")] or every
 
@@ -133,9 +133,9 @@ async def read_map(request: Request, name: str, body: MapBody) -> StreamingRespo
                 done = (names.index(attention) + share) / len(names)
                 send({"progress": round(done, 4), "name": attention})
 
-        view = served.predictor.reading(text, progress)
+        view = served.predictor.view_input(text, progress)
         kept = state.looks.add(Look(served, text, view))
-        send({"look": kept.describe(), "tokens": count_tokens(served, text)})
+        send({"look": kept.describe(), "tokens": served.predictor.count_tokens(text)})
 
     return event_stream(served.reader, read)
 
@@ -143,8 +143,6 @@ async def read_map(request: Request, name: str, body: MapBody) -> StreamingRespo
 def _look(state: State, served: Served, given: Any, body: LookBody) -> dict[str, Any]:
     """In the model's thread: answer, look, and tell what a change has changed."""
     edits, predictor = body.edits, served.predictor
-    if edits.replace is not None and isinstance(given, GivenImage):
-        raise Refused(400, "An image has no words to replace.")
     asked = given if edits.replace is None else predictor.replaced(given, *edits.replace)
     found: dict[str, Any] = {}
     if edits:
@@ -158,7 +156,6 @@ def _look(state: State, served: Served, given: Any, body: LookBody) -> dict[str,
             view = answer.view
         except OptionError as error:
             return found | no_attention(answer, error)
-        # Still under the edits: which words decided is found by asking the model as it is now.
         return found | state.looks.add(Look(served, asked, view, answer, edits)).describe()
 
 

@@ -27,6 +27,7 @@ const LONGEST = 200; // letters of a word with a tag
  * @returns {HTMLElement}
  */
 export function answerElement(model, answer, look, writing) {
+  if (model.input.kind === "json") return make("p", { class: "answer", dir: "auto" }, String(answer.text ?? ""));
   if (Array.isArray(answer.labels) && Array.isArray(answer.words)) return tags(answer);
   if (Array.isArray(answer.masks)) return holes(answer);
   if (answer.probabilities && typeof answer.label === "string") return label(answer, look);

@@ -1,4 +1,4 @@
-// What is asked: a text, or an image that is uploaded, drawn, or a sample of the model's data.
+// What is asked: a text, a JSON value, or an image that is uploaded, drawn, or a sample of the model's data.
 
 import { afterwards, make, within } from "./dom.js";
 import { imagePicture } from "./overlay.js";
@@ -11,14 +11,15 @@ const BRUSH = 1.6; // pixels of the model's image
 export class TextInput {
   /**
    * @param {string} label @param {(text: string, isFinal: boolean) => void} changed
+   * @param {string} [placeholder]
    */
-  constructor(label, changed) {
+  constructor(label, changed, placeholder = "Type a sentence") {
     const later = afterwards((/** @type {string} */ text) => changed(text, false), PAUSE);
     this.area = make("textarea", {
       rows: 1,
       class: "text",
       "aria-label": label,
-      placeholder: "Type a sentence",
+      placeholder,
       spellcheck: "false",
       dir: "auto",
     });
@@ -55,7 +56,7 @@ export class ImageInput {
   constructor(model, changed, told) {
     this.changed = changed;
     this.told = told;
-    this.size = model.image ?? { height: 28, width: 28 };
+    this.size = model.input.kind === "image" ? model.input : { height: 28, width: 28 };
     this.pad = make("canvas", {
       class: "pad",
       width: this.size.width,

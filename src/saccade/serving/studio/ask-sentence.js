@@ -4,7 +4,7 @@ import { alternativesElement, answerElement } from "./answers.js";
 import { Refused, events, inPath, post } from "./api.js";
 import { Figure, isWritten } from "./ask-figure.js";
 import { ImageInput, TextInput } from "./ask-input.js";
-import { ANSWERS, answerParts, editsOf, isComparable, isEdited, optionsOf, settle } from "./ask-state.js";
+import { ANSWERS, answerParts, editsOf, inputOf, isComparable, isEdited, optionsOf, settle } from "./ask-state.js";
 import { make, number, reveal } from "./dom.js";
 
 /**
@@ -64,9 +64,11 @@ export class Sentence {
     if (this.model === model) return;
     this.model = model;
     this.clear();
-    this.input = model.image
-      ? new ImageInput(model, (image) => this.listener.asked(image, true), this.listener.told)
-      : new TextInput(this.label, (text, isFinal) => this.listener.asked(text, isFinal));
+    const typed = (/** @type {string} */ text, /** @type {boolean} */ isFinal) => this.listener.asked(text, isFinal);
+    this.input =
+      model.input.kind === "image"
+        ? new ImageInput(model, (image) => this.listener.asked(image, true), this.listener.told)
+        : new TextInput(this.label, typed, model.input.kind === "json" ? "Type a JSON value" : undefined);
     this.inputPlace.replaceChildren(this.input.element);
   }
 
@@ -93,7 +95,7 @@ export class Sentence {
       throw new Refused(`The address asks for answer ${state.which + 1}; there are at most ${ANSWERS} here.`, 400);
     }
     const options = optionsOf(model, state);
-    const request = { input: given, options, which: state.which };
+    const request = { input: inputOf(model, given), options, which: state.which };
     const isNew = !this.kept.has(JSON.stringify([model.name, request]));
     if (isNew && model.streams && !state.isDrawn && state.which === 0) await this.stream(model, request, signal);
     const look = await this.lookAt(model, request, signal);

@@ -1,7 +1,7 @@
 // What is looked at on the Ask page, as the address says it, made to fit what the model has.
 
 import { wholeNumber } from "./address.js";
-import { stackOf } from "./api.js";
+import { Refused, stackOf } from "./api.js";
 
 export const ANSWERS = 5;
 const WRITTEN_TOKENS = 40;
@@ -81,6 +81,25 @@ export function isEdited(state) {
 /** What is changed, as the server takes it. @param {AskState} state */
 export function editsOf(state) {
   return { without_heads: state.off, without_links: state.cut, replace: state.swap };
+}
+
+/** The examples of a model as they are typed: texts, or values of JSON. @param {Model} model @returns {string[]} */
+export function typedExamples(model) {
+  if (model.input.kind === "json") return model.examples.map((one) => JSON.stringify(one));
+  return model.examples.filter((one) => typeof one === "string");
+}
+
+/**
+ * What the model is sent for what was given: a text that was typed may stand for a value of JSON.
+ * @template Given @param {Model} model @param {Given} given
+ */
+export function inputOf(model, given) {
+  if (model.input.kind !== "json" || typeof given !== "string") return given;
+  try {
+    return JSON.parse(given);
+  } catch {
+    throw new Refused("The input is not valid JSON.", 400);
+  }
 }
 
 /** @param {Model} model @param {AskState} state */

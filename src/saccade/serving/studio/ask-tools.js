@@ -1,5 +1,6 @@
 // What is asked besides the text: an example, best or drawn answers, a second text.
 
+import { typedExamples } from "./ask-state.js";
 import { choice, make, reveal, setChoice } from "./dom.js";
 
 /**
@@ -44,12 +45,13 @@ export class Tools {
   show(model, state, isTwo) {
     this.seed = state.seed;
     this.two.checked = isTwo;
-    reveal(this.twoLabel, !model.image);
+    reveal(this.twoLabel, model.input.kind !== "image");
     reveal(this.differenceLabel, isTwo);
-    const examples = model.examples.filter((one) => typeof one === "string");
+    const examples = typedExamples(model);
     reveal(this.examples, examples.length > 0);
     const options = examples.map((one) => make("option", { value: one }, one));
-    this.examples.replaceChildren(make("option", { value: "" }, "try another text …"), ...options);
+    const hint = model.input.kind === "json" ? "try another input …" : "try another text …";
+    this.examples.replaceChildren(make("option", { value: "" }, hint), ...options);
     reveal(this.how, "tries" in model.options);
     reveal(this.again, "tries" in model.options && (state.isDrawn || model.streams));
     setChoice(this.how, state.isDrawn ? "draw" : "best");

@@ -4,7 +4,7 @@ import { Refused, stackOf } from "./api.js";
 import { Edits } from "./ask-edits.js";
 import { Saving } from "./ask-saving.js";
 import { Sentence } from "./ask-sentence.js";
-import { isComparable, isDrawnAnswer, isOfPatches, readState, settle } from "./ask-state.js";
+import { isComparable, isDrawnAnswer, isOfPatches, readState, settle, typedExamples } from "./ask-state.js";
 import { Tools } from "./ask-tools.js";
 import { choice, make, reveal, setChoice } from "./dom.js";
 import { HeadGrid } from "./heads.js";
@@ -131,7 +131,7 @@ class AskPage {
     this.shows += 1;
     const mine = this.shows;
     this.state = readState(parts);
-    const isTwo = parts.t2 !== undefined && !model.image;
+    const isTwo = parts.t2 !== undefined && model.input.kind !== "image";
     this.tools.show(model, this.state, isTwo);
     this.showTwo(isTwo);
     const used = this.sentences.slice(0, isTwo ? 2 : 1);
@@ -260,9 +260,9 @@ class AskPage {
   }
 
   secondText() {
-    const examples = (this.studio.model()?.examples ?? []).filter((one) => typeof one === "string");
-    const first = givenOf(this.studio.model(), this.studio.parts(), "t");
-    return examples.find((one) => one !== first) ?? String(first ?? "");
+    const model = this.studio.model();
+    const first = givenOf(model, this.studio.parts(), "t");
+    return (model ? typedExamples(model) : []).find((one) => one !== first) ?? String(first ?? "");
   }
 
   /** @param {number} row @param {number} column */
@@ -320,7 +320,7 @@ class AskPage {
 
 /** @param {Model | null} model @param {Parts} parts @param {string} key @returns {Given | null} */
 function givenOf(model, parts, key) {
-  if (!model?.image) return parts[key] ?? model?.examples.find((one) => typeof one === "string") ?? null;
+  if (model?.input.kind !== "image") return parts[key] ?? (model ? typedExamples(model)[0] : undefined) ?? null;
   if (parts.png) return { png: parts.png };
   const sample = Number(parts.image ?? model.examples[0]?.sample);
   return sample > 0 ? { sample } : null;

@@ -203,7 +203,8 @@ class MapPage {
     const ways = able.map(({ name }) =>
       make("button", { type: "button", onclick: () => this.studio.open("map", { m: name }) }, name),
     );
-    const why = model ? `${model.name} ${model.image ? "looks at images" : "does not read long texts"}` : "";
+    const does = model?.input.kind === "image" ? "looks at images" : "does not read long texts";
+    const why = model ? `${model.name} ${does}` : "";
     const others = able.length ? "These models read long texts:" : "No model here reads long texts.";
     this.stop([why, others].filter(Boolean).join(". "), ...ways);
   }

@@ -27,6 +27,9 @@
  * @property {ShownImage} [image]
  * @property {Change} [change]
  *
+ * @typedef {{kind: "text"} | {kind: "json", schema: object} | ImageKind} ModelInput  what it is asked with
+ * @typedef {{kind: "image", height: number, width: number, channels?: number}} ImageKind
+ *
  * @typedef {object} Model
  * @property {string} name
  * @property {string} task
@@ -36,7 +39,7 @@
  * @property {boolean} streams
  * @property {boolean} has_attention
  * @property {Record<string, any>} options
- * @property {{height: number, width: number, channels?: number}} [image]
+ * @property {ModelInput} input
  * @property {boolean} [reads]  whether it reads long texts without answering: what Map needs
  * @property {Record<string, any>} [defaults]
  * @property {{source: string, target: string}} [languages]

@@ -1,7 +1,7 @@
 // Walk: self-attention number by number, every number to be changed, and everything below follows.
 
 import { Refused, get, inPath, post } from "./api.js";
-import { answerNames, editsOf, optionsOf, readState } from "./ask-state.js";
+import { answerNames, editsOf, inputOf, optionsOf, readState, typedExamples } from "./ask-state.js";
 import { make, reveal, visible } from "./dom.js";
 import { edited, isAt, readEdits, withEdit, writeEdits, writeMask } from "./walk-document.js";
 import { madeOf } from "./walk-links.js";
@@ -214,7 +214,7 @@ class WalkPage {
     const isModel = parts.from === FROM_MODEL;
     reveal(this.source, isModel);
     if (isModel && document.activeElement !== this.text)
-      this.text.value = String(this.request(parts)?.asked.input ?? "");
+      this.text.value = String(this.request(parts)?.typed ?? "");
     this.changes.textContent = isModel ? answerNames(readState(parts)).join(" · ") : "";
     this.showPresets(isModel ? FROM_MODEL : (parts.x ?? "projection"));
   }
@@ -224,9 +224,10 @@ class WalkPage {
     const model = this.studio.model();
     if (!model) return null;
     const state = readState(parts);
-    const input = parts.t ?? model.examples.find((one) => typeof one === "string") ?? "";
-    const asked = { input, options: optionsOf(model, state), which: state.which, ...editsOf(state) };
-    return { model: model.name, asked };
+    const typed = parts.t ?? typedExamples(model)[0] ?? "";
+    const [input, options] = [inputOf(model, typed), optionsOf(model, state)];
+    const asked = { input, options, which: state.which, ...editsOf(state) };
+    return { model: model.name, typed, asked };
   }
 
   /** @param {string} chosen */
@@ -235,7 +236,7 @@ class WalkPage {
       make("option", { value: name }, TITLES[name] ?? name),
     );
     const model = this.studio.model();
-    if (model && !model.image)
+    if (model && model.input.kind !== "image")
       options.push(
         make("option", { value: FROM_MODEL }, `From the model ${visible(model.name)}: the real numbers of a head`),
       );

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +22,22 @@ from saccade.data.images import (
     read_npz_arrays,
     read_picture,
 )
+from saccade.data.inputs import read_texts
 from saccade.data.paths import resolve_path
-from saccade.errors import FileError, OptionError
+from saccade.data.pictures import MOST_SIDE, count_pixels, decode_picture, fit_picture, picture_of_rows
+from saccade.errors import FileError, OptionError, SaccadeError, TooLargeError
 from saccade.models import VisionConfig
 from saccade.tasks.base.predictor import Predictor
+from saccade.tasks.registry import task_named
 
-__all__ = ["GivenImage", "ImageInputPredictor", "shown_pixels"]
+__all__ = ["GivenImage", "ImageInputPredictor", "describe_image", "shown_pixels"]
 
+#: What an image counts where the cost of an answer is estimated: about as many patches as it is cut into.
+TOKENS = 256
+#: Images of the model's own data that are offered.
+SAMPLES = 24
+#: Pixels of all pictures of one request.
+MOST_PIXELS = 4 * MOST_SIDE**2
 _BUILTIN = "digits"
 _NUMBERED = re.compile(r"(?P<file>.+):(?P<number>\d+)")
 
@@ -44,20 +54,10 @@ class ImageInputPredictor(Predictor):
     """What all models that look at images take: pictures, and images of idx and .npz files by their number."""
 
     @property
-    def takes_images(self) -> bool:
-        return True
-
-    @property
     def shape(self) -> tuple[int, int, int]:
         """Height, width and channels of the images that the model takes."""
         shape: tuple[int, int, int] = self.task.state.shape
         return shape
-
-    @property
-    def patches(self) -> VisionConfig | None:
-        """How the model cuts an image into patches; None where it does not."""
-        config = self.model.config
-        return config if isinstance(config, VisionConfig) else None
 
     def parse(self, given: str) -> GivenImage:
         """``picture.png``, or one of many: ``images.npz:17``, ``t10k-images-idx3-ubyte.gz:17``, ``digits:17``,
@@ -87,8 +87,59 @@ class ImageInputPredictor(Predictor):
             found = [GivenImage(image, f"{path}:{number}") for number, image in enumerate(self._many(str(path)), 1)]
         return [self._checked(one) for one in found], "images"
 
-    def replaced(self, given: Any, old: str, new: str) -> Any:
-        raise OptionError("An image has no words to replace; switch heads off or forbid links.")
+    def read_unnamed(self, path: Path) -> tuple[list[Any], str]:
+        return [self.parse(name) for name in read_texts(path)[0]], "the name of an image a line"
+
+    # --- in JSON ---
+
+    def from_json(self, value: Any) -> GivenImage:
+        """``{"pixels": rows}`` of numbers in 0..1, ``{"png": base64}``, or ``{"sample": number}`` of its own data."""
+        if not isinstance(value, dict) or len(value) != 1 or not value.keys() <= {"pixels", "png", "sample"}:
+            raise OptionError(
+                f'The input of this model is an image: {{"pixels"}}, {{"png"}} or {{"sample"}}; not {_shown(value)}.'
+            )
+        ((form, content),) = value.items()
+        if form != "sample":
+            picture = decode_picture(content) if form == "png" else picture_of_rows(content)
+            return GivenImage(fit_picture(picture, self.shape), "the image")
+        count = len(self.samples)
+        if not isinstance(content, int) or isinstance(content, bool) or not 1 <= content <= count:
+            raise OptionError(f"Samples are counted from 1 to {count}; not {_shown(content)}.")
+        return GivenImage(self.samples[content - 1], f"sample {content}")
+
+    def input_schema(self) -> dict[str, Any]:
+        rows = {"type": "array", "items": {"type": "array", "items": {"type": "number", "minimum": 0, "maximum": 1}}}
+        forms = {"pixels": rows, "png": {"type": "string", "contentEncoding": "base64"}, "sample": {"type": "integer"}}
+        return {"type": "object", "properties": forms, "minProperties": 1, "maxProperties": 1}
+
+    def describe_input(self) -> dict[str, Any]:
+        height, width, channels = self.shape
+        return {"kind": "image", "height": height, "width": width, "channels": channels}
+
+    def examples(self, probe: Sequence[str] = ()) -> list[Any]:
+        return [{"sample": number} for number in range(1, len(self.samples) + 1)]
+
+    @cached_property
+    def samples(self) -> list[Pixels]:
+        """The first images that the model was not trained on; none where its data is not here."""
+        reader = task_named(self.task.name).data
+        try:
+            splits = reader.read(reader.settings.read(dict(self.bundle.data), "the recipe"), seed=1)
+        except (SaccadeError, KeyError, OSError):
+            return []
+        images = (splits.test or splits.validation)[:SAMPLES]
+        return [one.pixels for one in images if one.pixels.shape == self.shape]
+
+    def count_tokens(self, given: Any) -> int:
+        return TOKENS
+
+    def check_request(self, values: Sequence[Any]) -> None:
+        """A file of few bytes can hold many pixels."""
+        pictures = [value["png"] for value in values if isinstance(value, dict) and "png" in value]
+        if sum(map(count_pixels, pictures)) > MOST_PIXELS:
+            raise TooLargeError(f"The pictures of one request have more than {MOST_PIXELS:,} pixels; send fewer.")
+
+    # --- in Python ---
 
     def given(self, one: Any) -> GivenImage:
         """An input of ``predict``: an image that was read, the name of one, or bytes (H, W) or (H, W, C)."""
@@ -119,6 +170,24 @@ class ImageInputPredictor(Predictor):
     def _builtin(self) -> Sequence[Pixels]:
         """The images that ``digits:1`` counts."""
         return [image.pixels for image in read_digits()]
+
+
+def _shown(value: Any) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= 40 else f"{type(value).__name__} {shown[:30]}..."
+
+
+def describe_image(pixels: Pixels, patches: VisionConfig | None) -> dict[str, Any]:
+    """An image for the page, and how its patches lie."""
+    height, width, channels = pixels.shape
+    return {
+        "height": height,
+        "width": width,
+        "channels": channels,
+        "pixels": shown_pixels(pixels).tolist(),
+        "grid": [1, 1] if patches is None else list(patches.grid),
+        "class_token": patches is not None and patches.pooling == "class",
+    }
 
 
 def shown_pixels(pixels: Pixels) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from abc import ABC, abstractmethod
@@ -14,9 +15,9 @@ import torch
 
 from saccade.attention import edit
 from saccade.attention.watching.watch import Rows
-from saccade.data.inputs import read_texts, suffix_of
+from saccade.data.lines import read_lines
 from saccade.errors import FileError, OptionError
-from saccade.lens.causal import Change, Scored, describe_changes, find_places, replace_word
+from saccade.lens.causal import Change, Scored, describe_changes, find_places
 from saccade.lens.view import View
 from saccade.models import Config, lower_precision
 from saccade.tasks.base.answer import Answer
@@ -37,7 +38,8 @@ class Predictor(ABC):
     options: ClassVar[type[Config]] = NoOptions  # what ``predict`` takes beside the inputs
     takes_workers: ClassVar[bool] = False  # whether several processes can share out the inputs
     streams: ClassVar[bool] = False  # whether an answer can be shown while it is made
-    reads: ClassVar[bool] = False  # whether it can look at a text of any length without an answer
+    reads: ClassVar[bool] = False  # whether ``view_input`` takes a text of any length
+    scoring: ClassVar[type[Config]] = NoOptions  # what ``evaluate`` takes beside ``options``
 
     def __init__(
         self, bundle: Bundle, device: str = "cpu", precision: str = "fp32", workers: Workers | None = None
@@ -47,6 +49,11 @@ class Predictor(ABC):
         self.model = lower_precision(bundle.model.to(device).eval(), precision)
         self.device = device
         self._workers = workers
+
+    @property
+    def plural(self) -> str:
+        """What such models are called in a sentence."""
+        return f"{self.task.name} models"
 
     def __enter__(self) -> Self:
         return self
@@ -59,16 +66,65 @@ class Predictor(ABC):
         if self._workers is not None:
             self._workers.close()
 
-    # --- inputs ---
+    # --- inputs: any JSON value, unless the task reads texts or images ---
 
-    @property
-    def takes_images(self) -> bool:
-        """Whether an input is an image; else it is a text."""
-        return False
+    def from_json(self, value: Any) -> Any:
+        """An input of ``predict`` from a value of JSON, as the server and the page send it; refused if it is none."""
+        return value
 
-    def parse(self, given: str) -> Any:
-        """The input that an argument of the command line stands for: the text itself."""
-        return given
+    def input_schema(self) -> dict[str, Any]:
+        """The JSON schema of what ``from_json`` takes."""
+        return {}
+
+    def describe_input(self) -> dict[str, Any]:
+        """What the page offers to fill in: its ``kind`` is text, image or json."""
+        return {"kind": "json", "schema": self.input_schema()}
+
+    def examples(self, probe: Sequence[str] = ()) -> list[Any]:
+        """A few inputs as ``from_json`` takes them, so that the page is never empty.
+
+        ``probe`` is the example that the training was watched with, as tokens.
+        """
+        return []
+
+    def check_request(self, values: Sequence[Any]) -> None:  # noqa: B027 - most inputs cost nothing to decode
+        """Refuse values that would together be too costly to decode, before ``from_json`` decodes the first."""
+
+    def count_tokens(self, given: Any) -> int:
+        """How many tokens the model reads of an input."""
+        return 1
+
+    def parse(self, argument: str) -> Any:
+        """The input that an argument of the command line stands for."""
+        return self._parsed(argument, "The input")
+
+    def read_file(self, path: Path) -> tuple[list[Any], str]:
+        """The inputs in a file, which is read as those for training are, and in words how it was read."""
+        lines = ((number, line) for number, line in read_lines(path) if line.strip())
+        return [self._parsed(line, f"{path}, line {number}") for number, line in lines], "a JSON value a line"
+
+    def read_stream(self, stream: BinaryIO) -> tuple[list[Any], str]:
+        """The inputs in a stream, read as a file with the same content is."""
+        with TemporaryDirectory() as folder:
+            kept = Path(folder) / "input"
+            with kept.open("wb") as file:
+                shutil.copyfileobj(stream, file)
+            named = re.compile(re.escape(str(kept)) + r"(\.\w+)?")
+            try:
+                found, said = self.read_unnamed(kept)
+            except FileError as error:
+                raise FileError(named.sub("The standard input", str(error))) from None
+            return found, named.sub("it", said)
+
+    def read_unnamed(self, path: Path) -> tuple[list[Any], str]:
+        """The inputs in a file whose name does not tell its format."""
+        return self.read_file(path)
+
+    def _parsed(self, text: str, where: str) -> Any:
+        try:
+            return self.from_json(json.loads(text))
+        except json.JSONDecodeError as error:
+            raise FileError(f"{where} is not JSON ({error}); not {text[:60]!r}.") from None
 
     @property
     def read_as(self) -> dict[str, Any]:
@@ -77,26 +133,9 @@ class Predictor(ABC):
         fields = reader.settings.model_fields
         return {key: self.bundle.data.get(key, fields[key].default) for key in reader.read_as}
 
-    def read_file(self, path: Path) -> tuple[list[Any], str]:
-        """The inputs in a file, which is read as those for training are, and in words how it was read."""
-        return read_texts(path, encoding=self.read_as.get("encoding"))
-
-    def read_stream(self, stream: BinaryIO) -> tuple[list[Any], str]:
-        """The inputs in a stream, read as a file with the same content is; of images their names, one a line."""
-        trained = Path(str(self.bundle.data.get("file") or self.bundle.data.get("table") or "")).suffix.lower()
-        columns = [value for key, value in self.read_as.items() if key.endswith("column") and value is not None]
-        with TemporaryDirectory() as folder:
-            kept = Path(folder) / "input"
-            with kept.open("wb") as file:
-                shutil.copyfileobj(stream, file)
-            named = re.compile(re.escape(str(kept)) + r"(\.\w+)?")
-            try:
-                if self.takes_images:
-                    return [self.parse(name) for name in read_texts(kept)[0]], "the name of an image a line"
-                found, said = self.read_file(kept.rename(kept.with_suffix(suffix_of(kept, trained, columns))))
-            except FileError as error:
-                raise FileError(named.sub("The standard input", str(error))) from None
-            return found, named.sub("it", said)
+    def replaced(self, given: Any, old: str, new: str) -> Any:
+        """The input with a word replaced."""
+        raise OptionError("Only words of a text can be replaced; switch heads off or forbid links instead.")
 
     # --- answers ---
 
@@ -127,32 +166,30 @@ class Predictor(ABC):
         """The text of one answer as it comes; where it comes at once, in one piece."""
         yield self.predict([given], **options)[0].text
 
-    def reading(self, given: Any, progress: Rows | None = None) -> View:
+    def view_input(self, given: Any, progress: Rows | None = None) -> View:
         """What the model looks at when it reads an input of any length; no answer is made.
 
         ``progress`` is told the name of an attention and the share of its rows that is done.
         """
-        raise OptionError(f"A model for {self.task.name} does not read without answering; leave --file out.")
+        raise OptionError(f"{self.plural.capitalize()} do not read without answering; leave out --file.")
 
     @torch.inference_mode()
-    def evaluate(self, examples: Sequence[Any], **options: Any) -> Evaluation:
+    def evaluate(
+        self, examples: Sequence[Any], *, progress: Callable[[int], None] | None = None, **options: Any
+    ) -> Evaluation:
         """How good the model is on examples as ``DataReader.read_for_scoring`` reads them."""
         evaluation: Evaluation = self.task.evaluate(self.model, self.task.encode(examples), self.chosen(options))
         return evaluation
 
     # --- before and after a change ---
 
-    @abstractmethod
     def token_scores(self, given: Any, answer: Answer) -> list[float]:
         """The log-probability of each of ``answer.scored_tokens`` for this input, by the model as it is now."""
+        return []
 
     def best_answer(self, given: Any, **options: Any) -> Answer:
         """The best answer to one input, found in this process, in which the edits are; nothing is drawn."""
         return self.predict([given], **options)[0]
-
-    def replaced(self, given: Any, old: str, new: str) -> Any:
-        """The input with a word replaced."""
-        return replace_word(given, old, new)
 
     def compare(
         self,

@@ -86,6 +86,7 @@ class Evaluation:
     kinds: dict[str, tuple[int, int]] = field(default_factory=dict)  # kind of example -> right, and how many
     lines: list[str] = field(default_factory=list)  # more for people: a score for each label, words never seen, ...
     figures: dict[str, Callable[[bool], Figure]] = field(default_factory=dict)  # name -> drawing, dark or not
+    signatures: dict[str, str] = field(default_factory=dict)  # score -> how exactly it was computed
 
 
 class Network(NamedTuple):

@@ -172,7 +172,6 @@ def word_vectors(bundle: Bundle, name: str | None = None) -> WordVectors:
 def all_word_vectors(model: nn.Module, task: Task) -> dict[str, WordVectors]:
     """Every embedding of a model by its name; none where it has no words."""
     known = task.state.vocabularies()
-    lowercase = task.state.lowercases_words
     found: dict[str, WordVectors] = {}
     for path, module in model.named_modules():
         if not isinstance(module, WordEmbedding | OneHot):
@@ -187,7 +186,7 @@ def all_word_vectors(model: nn.Module, task: Task) -> dict[str, WordVectors]:
             vectors = (
                 torch.eye(_size(vocabulary)) if isinstance(module, OneHot) else module.weight.detach().float().cpu()
             )
-            found[shown] = WordVectors(shown, vocabulary, vectors, one_hot, lowercase)
+            found[shown] = WordVectors(shown, vocabulary, vectors, one_hot, task.state.lowercases_words)
             break
     return found
 

@@ -16,7 +16,7 @@ from saccade.lens.terminal.images import TerminalImages
 from saccade.lens.view import View
 from saccade.models.captioner import CaptionerConfig
 from saccade.tasks.base.answer import Answer
-from saccade.tasks.base.image_input import GivenImage, shown_pixels
+from saccade.tasks.base.image_input import GivenImage, describe_image, shown_pixels
 from saccade.text import END, SPECIAL_TOKENS
 
 if TYPE_CHECKING:
@@ -59,6 +59,9 @@ class CaptionsAnswer(Answer):
             "tokens": self.tokens,
             "finished": self.finished,
         }
+
+    def extras(self) -> dict[str, Any]:
+        return {"image": describe_image(self.image.pixels, self.config)}
 
     def looked_at(self, layer: str | None = None) -> list[Overlay]:
         """For each token, the weights of the patches when it was written: the mean over the heads of a layer."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any, cast
 
 import torch
@@ -15,6 +14,7 @@ from saccade.models import Targets
 from saccade.models.captioner import CaptionerConfig
 from saccade.tasks.base.answer import Answer
 from saccade.tasks.base.image_input import GivenImage, ImageInputPredictor
+from saccade.tasks.base.snapshot import Snapshot
 from saccade.tasks.captions.answer import CaptionsAnswer
 from saccade.tasks.captions.data import CaptionData, CaptionsFiles
 from saccade.tasks.captions.task import AT_ONCE, CaptionOptions, EncodedCaption, watched_caption
@@ -27,18 +27,22 @@ class CaptionsPredictor(ImageInputPredictor):
 
     options = CaptionOptions
 
+    @property
+    def plural(self) -> str:
+        return "captioning models"
+
     def _predict(
         self, inputs: Sequence[Any], *, progress: Callable[[int], None] | None = None, **options: Any
     ) -> list[CaptionsAnswer]:
         """The best text for each image; ``alternatives`` holds the others. Options are those of ``saccade predict``
         (beam, n_best, length_penalty, max_length)."""
-        chosen = self.chosen(options)
+        chosen, now = self.chosen(options), Snapshot(self)
         images = [self.given(one) for one in inputs]
         answers: list[CaptionsAnswer] = []
         for start in range(0, len(images), AT_ONCE):
             part = images[start : start + AT_ONCE]
             found = self.task.describe(self.model, [image.pixels for image in part], chosen)
-            answers += [self._answer(image, best) for image, best in zip(part, found, strict=True)]
+            answers += [self._answer(image, best, now) for image, best in zip(part, found, strict=True)]
             if progress is not None:
                 progress(len(answers))
         return answers
@@ -47,7 +51,7 @@ class CaptionsPredictor(ImageInputPredictor):
         """The test images of ``recipes/digit-captions.toml``; they do not depend on how many are trained on."""
         return [pair.pixels for pair in CaptionsFiles.read_for_scoring(CaptionData(builtin="digits", count=100))]
 
-    def _answer(self, image: GivenImage, hypotheses: Sequence[Hypothesis]) -> CaptionsAnswer:
+    def _answer(self, image: GivenImage, hypotheses: Sequence[Hypothesis], now: Snapshot) -> CaptionsAnswer:
         tokenizer = self.task.state.tokenizer
         answers = [
             CaptionsAnswer(
@@ -59,7 +63,7 @@ class CaptionsPredictor(ImageInputPredictor):
                 found.finished,
                 found.tokens,
                 cast(CaptionerConfig, self.model.config),
-                partial(watched_caption, self.model, self.task, image.pixels, found.tokens),
+                now.later(self._look, image, found.tokens),
             )
             for found in hypotheses
         ]
@@ -76,4 +80,7 @@ class CaptionsPredictor(ImageInputPredictor):
 
     def view_of(self, given: Any, answer: Answer) -> View:
         assert isinstance(answer, CaptionsAnswer)
-        return watched_caption(self.model, self.task, self.given(given).pixels, answer.ids)
+        return self._look(self.given(given), answer.ids)
+
+    def _look(self, image: GivenImage, ids: list[int]) -> View:
+        return watched_caption(self.model, self.task, image.pixels, ids)

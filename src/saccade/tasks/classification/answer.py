@@ -43,12 +43,20 @@ class ClassificationAnswer(Answer):
     leave_out: Callable[[], list[tuple[str, float]]] = field(repr=False)
 
     @property
-    def tokens(self) -> list[str]:  # type: ignore[override]
+    def scored_tokens(self) -> list[str]:
         return [self.text] if self.text else []
 
     def record(self) -> dict[str, Any]:
         probabilities = {name: round(one, 6) for name, one in self.probabilities.items()}
         return {"source": self.source, "label": self.text, "probabilities": probabilities}
+
+    def extras(self) -> dict[str, Any]:
+        """Words with their weight, or their effect where no attention pools them; or why there are none."""
+        measure = "weight" if self.pools else "effect"
+        try:
+            return {"deciding": [{"word": word, measure: value} for word, value in self.deciding]}
+        except OptionError as error:
+            return {"deciding": [], "undecided": str(error)}
 
     @cached_property
     def view(self) -> View:

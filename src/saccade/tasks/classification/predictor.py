@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,24 +18,31 @@ from saccade.errors import OptionError
 from saccade.lens.axis import Axis
 from saccade.lens.view import View, view
 from saccade.tasks.base.answer import Answer
-from saccade.tasks.base.predictor import Predictor
+from saccade.tasks.base.snapshot import Snapshot
+from saccade.tasks.base.text_input import TextInputPredictor
 from saccade.tasks.classification.answer import POOLING, ClassificationAnswer
 from saccade.tasks.classification.task import Classification, EncodedText
 from saccade.tasks.translation.predictor import as_written
 
 __all__ = ["ClassificationPredictor"]
 
+#: Offered where the built-in corpus was trained on: its labels are those of reviews.
+REVIEWS = ("The story was sad, but the film was excellent.", "The film was not good.")
 #: Texts that are answered between two signs of progress.
 PIECE = 500
 #: Words of a text that are left out one by one, at most.
 LONGEST_LEFT_OUT = 200
 
 
-class ClassificationPredictor(Predictor):
+class ClassificationPredictor(TextInputPredictor):
     """An opened model that labels texts."""
 
     reads = True
     task: Classification
+
+    def examples(self, probe: Sequence[str] = ()) -> list[Any]:
+        own = super().examples(probe)
+        return [*REVIEWS, *own] if self.bundle.data.get("builtin") == "grammar" else own
 
     def read_file(self, path: Path) -> tuple[list[str], str]:
         how = self.read_as
@@ -47,23 +53,24 @@ class ClassificationPredictor(Predictor):
         self, inputs: Sequence[str], *, progress: Callable[[int], None] | None = None, **options: Any
     ) -> list[ClassificationAnswer]:
         self.chosen(options)
+        now = Snapshot(self)
         answers: list[ClassificationAnswer] = []
         for start in range(0, len(inputs), PIECE):
             some = self._encoded(inputs[start : start + PIECE])
-            found = self.task.probabilities(self.model, some)
-            answers += [self._answer(one, scores) for one, scores in zip(some, torch.cat(found).tolist(), strict=True)]
+            found = torch.cat(self.task.probabilities(self.model, some)).tolist()
+            answers += [self._answer(one, scores, now) for one, scores in zip(some, found, strict=True)]
             if progress is not None:
                 progress(len(answers))
         return answers
 
     def token_scores(self, given: str, answer: Answer) -> list[float]:
         (found,) = self.task.probabilities(self.model, self._encoded([given]))
-        return [float(found[0, self.task.labels.index(name)]) for name in answer.tokens]
+        return [float(found[0, self.task.labels.index(name)]) for name in answer.scored_tokens]
 
     def view_of(self, given: str, answer: Answer) -> View:
         return self._look(self._encoded([given])[0])
 
-    def reading(self, given: str, progress: Rows | None = None) -> View:
+    def view_input(self, given: str, progress: Rows | None = None) -> View:
         return self._look(self._encoded([given])[0], progress)
 
     def _encoded(self, texts: Sequence[str]) -> list[EncodedText]:
@@ -72,14 +79,14 @@ class ClassificationPredictor(Predictor):
         # A label for nothing would be made up.
         return [one if one.text.text.strip() else one._replace(tokens=[]) for one in found]
 
-    def _answer(self, encoded: EncodedText, scores: Sequence[float]) -> ClassificationAnswer:
-        look = partial(self._look, encoded)
+    def _answer(self, encoded: EncodedText, scores: Sequence[float], now: Snapshot) -> ClassificationAnswer:
+        look = now.later(self._look, encoded)
         if not encoded.tokens:
             return ClassificationAnswer(encoded.text.text, "", 0.0, {}, look, list)
         each = {name: math.exp(score) for name, score in zip(self.task.labels, scores, strict=True)}
         ordered = dict(sorted(each.items(), key=lambda item: -item[1]))
         best = next(iter(ordered))
-        leave_out = partial(self._leave_out, encoded.text.text, best)
+        leave_out = now.later(self._leave_out, encoded.text.text, best)
         return ClassificationAnswer(encoded.text.text, best, ordered[best], ordered, look, leave_out)
 
     def _leave_out(self, text: str, label: str) -> list[tuple[str, float]]:

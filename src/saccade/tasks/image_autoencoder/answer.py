@@ -10,7 +10,8 @@ from rich.text import Text
 
 from saccade.lens.figures.overlays import images_side_by_side
 from saccade.lens.terminal.images import TerminalImages
-from saccade.tasks.base.image_input import GivenImage, shown_pixels
+from saccade.models import VisionConfig
+from saccade.tasks.base.image_input import GivenImage, describe_image, shown_pixels
 from saccade.tasks.base.neighbours import CodeAnswer
 
 if TYPE_CHECKING:
@@ -25,10 +26,10 @@ class ImageAutoencoderAnswer(CodeAnswer):
 
     given: GivenImage = field(repr=False)
     pixels: Any = field(repr=False)  # bytes (H, W, C)
+    patches: VisionConfig | None = field(repr=False)  # how the image was cut; None: not at all
 
-    @property
-    def tokens(self) -> list[str]:  # type: ignore[override]
-        return []
+    def extras(self) -> dict[str, Any]:
+        return {"image": describe_image(self.given.pixels, self.patches)}
 
     def record(self) -> dict[str, Any]:
         near = [{"line": one.line, "distance": one.distance} for one in self.neighbours]

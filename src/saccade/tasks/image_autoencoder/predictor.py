@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from saccade.models.autoencoder import PatchAutoencoder
 from saccade.tasks.base.answer import Answer
 from saccade.tasks.base.image_input import GivenImage, ImageInputPredictor
 from saccade.tasks.base.neighbours import NeighbourOptions
+from saccade.tasks.base.snapshot import Snapshot
 from saccade.tasks.image_autoencoder.answer import ImageAutoencoderAnswer
 from saccade.tasks.image_autoencoder.task import ImageAutoencoder
 from saccade.tasks.images.task import CLASS_TOKEN, as_tensor, patch_names
@@ -32,12 +32,17 @@ class ImageAutoencoderPredictor(ImageInputPredictor):
     options = NeighbourOptions
     task: ImageAutoencoder
 
+    @property
+    def plural(self) -> str:
+        return "image autoencoders"
+
     @torch.inference_mode()
     def _predict(
         self, inputs: Sequence[Any], *, progress: Callable[[int], None] | None = None, **options: Any
     ) -> list[ImageAutoencoderAnswer]:
         """Each image again; ``neighbours`` says how many training images are shown with it."""
-        count, kept = self.chosen(options).neighbours, self.task.state.kept
+        count, kept, now = self.chosen(options).neighbours, self.task.state.kept, Snapshot(self)
+        patches = self.model.config if isinstance(self.model, PatchAutoencoder) else None
         answers: list[ImageAutoencoderAnswer] = []
         for start in range(0, len(inputs), PIECE):
             images = [self.given(one) for one in inputs[start : start + PIECE]]
@@ -51,9 +56,10 @@ class ImageAutoencoderPredictor(ImageInputPredictor):
                         -error,
                         code.tolist(),
                         [] if kept is None or not count else kept.nearest(code, count),
-                        partial(self._look, image),
+                        now.later(self._look, image),
                         image,
                         rebuilt,
+                        patches,
                     )
                 )
             if progress is not None:

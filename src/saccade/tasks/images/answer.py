@@ -15,7 +15,7 @@ from saccade.lens.terminal.images import TerminalImages
 from saccade.lens.view import View
 from saccade.models import VisionConfig
 from saccade.tasks.base.answer import Answer
-from saccade.tasks.base.image_input import GivenImage, shown_pixels
+from saccade.tasks.base.image_input import GivenImage, describe_image, shown_pixels
 from saccade.tasks.images.task import patch_flow
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class ImagesAnswer(Answer):
     look: Callable[[], View] = field(repr=False)
 
     @property
-    def tokens(self) -> list[str]:  # type: ignore[override]
+    def scored_tokens(self) -> list[str]:
         return [self.text]
 
     @cached_property
@@ -48,6 +48,9 @@ class ImagesAnswer(Answer):
 
     def record(self) -> dict[str, Any]:
         return {"image": self.image.where, "label": self.text, "probabilities": self.probabilities}
+
+    def extras(self) -> dict[str, Any]:
+        return {"image": describe_image(self.image.pixels, self.config)}
 
     def terminal(self) -> list[RenderableType]:
         surest = list(self.probabilities.items())[:SHOWN]

@@ -15,6 +15,7 @@ from saccade.errors import OptionError
 from saccade.lens.terminal.heatmap import TerminalHeatmap
 from saccade.lens.view import View
 from saccade.tasks.base.answer import Answer
+from saccade.text import END
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -42,6 +43,15 @@ class LanguageModelAnswer(Answer):
     @property
     def log_probability(self) -> float:
         return sum(self.log_probabilities)
+
+    @property
+    def scored_tokens(self) -> list[str]:
+        return self.tokens
+
+    @property
+    def ends(self) -> bool:
+        """Whether the last token is the end, which is no part of the text."""
+        return self.ids[-1:] == [END]
 
     def record(self) -> dict[str, Any]:
         return {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,9 @@ from saccade.errors import OptionError
 from saccade.lens.view import View, view
 from saccade.models import LAST
 from saccade.tasks.base.answer import Answer
-from saccade.tasks.base.predictor import Predictor
+from saccade.tasks.base.capabilities import ContinuesText, Piece
+from saccade.tasks.base.snapshot import Snapshot
+from saccade.tasks.base.text_input import TextInputPredictor
 from saccade.tasks.language_model.answer import LanguageModelAnswer
 from saccade.tasks.language_model.generation import (
     GenerationOptions,
@@ -34,7 +35,7 @@ from saccade.tasks.language_model.task import LanguageModel
 __all__ = ["LanguageModelPredictor"]
 
 
-class LanguageModelPredictor(Predictor):
+class LanguageModelPredictor(TextInputPredictor, ContinuesText):
     """An opened language model.
 
     Positions that are learned one by one end at the last one: beyond it each token has the last ``max_length`` tokens
@@ -46,6 +47,10 @@ class LanguageModelPredictor(Predictor):
     streams = True
     task: LanguageModel
 
+    @property
+    def plural(self) -> str:
+        return "language models"
+
     def read_file(self, path: Path) -> tuple[list[str], str]:
         return read_texts(path, [column(self.read_as["column"])], encoding=self.read_as["encoding"])
 
@@ -53,12 +58,12 @@ class LanguageModelPredictor(Predictor):
         self, inputs: Sequence[str], *, progress: Callable[[int], None] | None = None, **options: Any
     ) -> list[LanguageModelAnswer]:
         """A text for each prompt; further tries are its ``alternatives``, the likeliest first."""
-        chosen = self.chosen(options)
+        chosen, now = self.chosen(options), Snapshot(self)
         answers = []
         for number, prompt in enumerate(inputs):
             draws = chosen.model_copy(update={"seed": (chosen.seed + number) % 2**32})
             found = generate(self.model, self.task.state.tokenizer, self.task.prompt(prompt), draws)
-            first, *others = (self._answer(prompt, written) for written in found)
+            first, *others = (self._answer(prompt, written, now) for written in found)
             first.alternatives.extend(others)
             answers.append(first)
             if progress is not None:
@@ -70,13 +75,15 @@ class LanguageModelPredictor(Predictor):
         chosen = self.chosen(options)
         if chosen.tries > 1 or (chosen.beam > 1 and not chosen.sample):
             yield self.predict([given], **options)[0].text
-            return
+        else:
+            pieces = self.pieces(given, **options)
+            yield from (piece.text for piece in pieces if piece.text or piece.finished is not None)
+
+    def pieces(self, given: str, **options: Any) -> Iterator[Piece]:
         last: list[Written] = []
-        for last in write(self.model, self.task.state.tokenizer, self.task.prompt(given), chosen):
-            piece = last[0].fresh()
-            if piece:
-                yield piece
-        yield last[0].fresh(last=True)
+        for last in write(self.model, self.task.state.tokenizer, self.task.prompt(given), self.chosen(options)):
+            yield Piece(last[0].fresh(), len(last[0].ids))
+        yield Piece(last[0].fresh(last=True), len(last[0].ids), last[0].finished)
 
     def best_answer(self, given: str, **options: Any) -> LanguageModelAnswer:
         return self._predict([given], **(options | {"sample": False}))[0]
@@ -96,10 +103,10 @@ class LanguageModelPredictor(Predictor):
         assert isinstance(answer, LanguageModelAnswer)
         return self._look(given, answer.ids)
 
-    def reading(self, given: str, progress: Rows | None = None) -> View:
+    def view_input(self, given: str, progress: Rows | None = None) -> View:
         return self._look(given, [], progress)
 
-    def _answer(self, prompt: str, written: Written) -> LanguageModelAnswer:
+    def _answer(self, prompt: str, written: Written, now: Snapshot) -> LanguageModelAnswer:
         return LanguageModelAnswer(
             prompt,
             written.text,
@@ -108,7 +115,7 @@ class LanguageModelPredictor(Predictor):
             written.log_probabilities,
             written.finished,
             written.ids,
-            partial(self._look, prompt, written.ids),
+            now.later(self._look, prompt, written.ids),
         )
 
     @torch.inference_mode()

@@ -44,6 +44,10 @@ class MaskedLanguageModelAnswer(Answer):
     places: list[int]  # where the masks stand among the tokens
     alternatives: list[MaskedLanguageModelAnswer] = field(default_factory=list)
 
+    @property
+    def scored_tokens(self) -> list[str]:
+        return self.tokens
+
     def record(self) -> dict[str, Any]:
         return {
             "given": self.given,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,8 @@ from saccade.errors import OptionError
 from saccade.lens.view import View, view
 from saccade.models import LAST, Config
 from saccade.tasks.base.answer import Answer
-from saccade.tasks.base.predictor import Predictor
+from saccade.tasks.base.snapshot import Snapshot
+from saccade.tasks.base.text_input import TextInputPredictor
 from saccade.tasks.masked.answer import Candidate, MaskedLanguageModelAnswer
 from saccade.tasks.masked.task import MaskedLanguageModel
 from saccade.text import MASK, SPECIAL_TOKENS, Tokenizer
@@ -63,12 +63,21 @@ def masked_tokens(tokenizer: Tokenizer, text: str) -> tuple[list[int], list[int]
     return ids, places
 
 
-class MaskedLanguageModelPredictor(Predictor):
+class MaskedLanguageModelPredictor(TextInputPredictor):
     """An opened masked language model. A mask is one token: where tokens are pieces of words, one piece."""
 
     options = FillOptions
     reads = True
     task: MaskedLanguageModel
+
+    @property
+    def plural(self) -> str:
+        return "masked language models"
+
+    def examples(self, probe: Sequence[str] = ()) -> list[Any]:
+        """With a word hidden in each."""
+        found = super().examples([f" {HOLE}" if token == SPECIAL_TOKENS[MASK] else token for token in probe])
+        return [text if HOLE in text else text.replace("cat", HOLE, 1) for text in found]
 
     def read_file(self, path: Path) -> tuple[list[str], str]:
         return read_texts(path, [column(self.read_as["column"])], encoding=self.read_as["encoding"])
@@ -77,11 +86,11 @@ class MaskedLanguageModelPredictor(Predictor):
         self, inputs: Sequence[str], *, progress: Callable[[int], None] | None = None, **options: Any
     ) -> list[MaskedLanguageModelAnswer]:
         """Each text with its masks filled. Where it has one mask, the other candidates are its ``alternatives``."""
-        chosen = self.chosen(options)
+        chosen, now = self.chosen(options), Snapshot(self)
         masked = [self._masked(given, number) for number, given in enumerate(inputs, start=1)]
         answers = []
         for given, (ids, places) in zip(inputs, masked, strict=True):
-            answers.append(self._fill(given, ids, places, chosen.n_best))
+            answers.append(self._fill(given, ids, places, chosen.n_best, now))
             if progress is not None:
                 progress(len(answers))
         return answers
@@ -95,7 +104,7 @@ class MaskedLanguageModelPredictor(Predictor):
     def view_of(self, given: str, answer: Answer) -> View:
         return self._look(self._masked(given)[0])
 
-    def reading(self, given: str, progress: Rows | None = None) -> View:
+    def view_input(self, given: str, progress: Rows | None = None) -> View:
         return self._look(masked_tokens(self.task.state.tokenizer, given)[0], progress)
 
     def _masked(self, given: str, number: int = 1) -> tuple[list[int], list[int]]:
@@ -106,10 +115,12 @@ class MaskedLanguageModelPredictor(Predictor):
             )
         return ids, places
 
-    def _fill(self, given: str, ids: list[int], places: list[int], n_best: int) -> MaskedLanguageModelAnswer:
+    def _fill(
+        self, given: str, ids: list[int], places: list[int], n_best: int, now: Snapshot
+    ) -> MaskedLanguageModelAnswer:
         found = self.task.log_probabilities(self.model, ids)[places]
         candidates = [self._candidates(row, n_best) for row in found]
-        look = partial(self._look, ids)
+        look = now.later(self._look, ids)
 
         def filled(chosen: Sequence[Candidate], **more: Any) -> MaskedLanguageModelAnswer:
             text = list(ids)

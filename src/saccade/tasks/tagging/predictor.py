@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,8 @@ from saccade.data.tagged import TaggedSentence
 from saccade.errors import OptionError
 from saccade.lens.view import View, view
 from saccade.tasks.base.answer import Answer
-from saccade.tasks.base.predictor import Predictor
+from saccade.tasks.base.snapshot import Snapshot
+from saccade.tasks.base.text_input import TextInputPredictor
 from saccade.tasks.tagging.answer import TaggingAnswer
 from saccade.tasks.tagging.task import EncodedSentence, Tagging
 from saccade.text import split_words
@@ -33,7 +33,7 @@ PIECE = 500
 Given = str | Sequence[str]
 
 
-class TaggingPredictor(Predictor):
+class TaggingPredictor(TextInputPredictor):
     """An opened model that labels words.
 
     A text is cut into words as ``saccade.text.words.split_words`` does; who has words already gives a list of them.
@@ -49,16 +49,18 @@ class TaggingPredictor(Predictor):
         self, inputs: Sequence[Given], *, progress: Callable[[int], None] | None = None, **options: Any
     ) -> list[TaggingAnswer]:
         self.chosen(options)
+        now = Snapshot(self)
         answers: list[TaggingAnswer] = []
         for start in range(0, len(inputs), PIECE):
             some = [self._encoded(given) for given in inputs[start : start + PIECE]]
             found = self.task.probabilities(self.model, some)
-            answers += [self._answer(one, scores) for one, scores in zip(some, found, strict=True)]
+            answers += [self._answer(one, scores, now) for one, scores in zip(some, found, strict=True)]
             if progress is not None:
                 progress(len(answers))
         return answers
 
     def token_scores(self, given: Given, answer: Answer) -> list[float]:
+        assert isinstance(answer, TaggingAnswer)
         encoded = self._encoded(given)
         if len(encoded.words) != len(answer.tokens):
             raise OptionError(
@@ -71,7 +73,7 @@ class TaggingPredictor(Predictor):
     def view_of(self, given: Given, answer: Answer) -> View:
         return self._look(self._encoded(given))
 
-    def reading(self, given: Given, progress: Rows | None = None) -> View:
+    def view_input(self, given: Given, progress: Rows | None = None) -> View:
         return self._look(self._encoded(given), progress)
 
     def _encoded(self, given: Given) -> EncodedSentence:
@@ -79,7 +81,7 @@ class TaggingPredictor(Predictor):
         sentence = TaggedSentence(tuple(words), (), (1,) * len(words), "the text")
         return EncodedSentence([self.task.state.words.ids(word) for word in words], [], sentence)
 
-    def _answer(self, encoded: EncodedSentence, scores: Float[Tensor, "N L"]) -> TaggingAnswer:
+    def _answer(self, encoded: EncodedSentence, scores: Float[Tensor, "N L"], now: Snapshot) -> TaggingAnswer:
         best = scores.amax(dim=-1).tolist()
         return TaggingAnswer(
             list(encoded.sentence.words),
@@ -88,7 +90,7 @@ class TaggingPredictor(Predictor):
             sum(best),
             self.task.labels,
             scores.exp(),
-            partial(self._look, encoded),
+            now.later(self._look, encoded),
         )
 
     @torch.inference_mode()

@@ -26,6 +26,10 @@ class TextAutoencoderAnswer(CodeAnswer):
     tokens: list[str]
     ids: list[int] = field(repr=False)
 
+    @property
+    def scored_tokens(self) -> list[str]:
+        return self.tokens
+
     def record(self) -> dict[str, Any]:
         near = [{"text": one.text, "line": one.line, "distance": one.distance} for one in self.neighbours]
         return {"given": self.given, "text": self.text, "score": self.score, "code": self.code, "neighbours": near}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 import torch
@@ -14,7 +13,8 @@ from saccade.lens.view import View, view
 from saccade.models import LAST, Targets
 from saccade.tasks.base.answer import Answer
 from saccade.tasks.base.neighbours import NeighbourOptions
-from saccade.tasks.base.predictor import Predictor
+from saccade.tasks.base.snapshot import Snapshot
+from saccade.tasks.base.text_input import TextInputPredictor
 from saccade.tasks.text_autoencoder.answer import TextAutoencoderAnswer
 from saccade.tasks.text_autoencoder.data import Line
 from saccade.tasks.text_autoencoder.task import EncodedLine, TextAutoencoder
@@ -28,18 +28,22 @@ POOLING = "pooling"
 PIECE = 250
 
 
-class TextAutoencoderPredictor(Predictor):
+class TextAutoencoderPredictor(TextInputPredictor):
     """An opened autoencoder of texts."""
 
     options = NeighbourOptions
     task: TextAutoencoder
+
+    @property
+    def plural(self) -> str:
+        return "text autoencoders"
 
     @torch.inference_mode()
     def _predict(
         self, inputs: Sequence[str], *, progress: Callable[[int], None] | None = None, **options: Any
     ) -> list[TextAutoencoderAnswer]:
         """Each text again; ``neighbours`` says how many training texts are shown with it."""
-        count = self.chosen(options).neighbours
+        count, now = self.chosen(options).neighbours, Snapshot(self)
         for number, text in enumerate(inputs, start=1):
             if not text.strip():
                 raise OptionError(f"Text {number} is empty: there is nothing that it could be rebuilt from.")
@@ -57,7 +61,7 @@ class TextAutoencoderPredictor(Predictor):
                         sum(scores) / len(scores),
                         code.tolist(),
                         [] if kept is None or not count else kept.nearest(code, count),
-                        partial(self._look, line, ids),
+                        now.later(self._look, line, ids),
                         line.text,
                         [tokenizer.token(i) for i in ids],
                         ids,

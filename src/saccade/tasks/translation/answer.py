@@ -20,6 +20,7 @@ from saccade.lens.terminal.heatmap import TerminalHeatmap
 from saccade.lens.view import View, view
 from saccade.lens.words import merge
 from saccade.tasks.base.answer import Answer
+from saccade.tasks.base.capabilities import AlignsWords
 from saccade.text import END, SPECIAL_TOKENS, START
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ class TranslationAttention:
 
 
 @dataclass(frozen=True)
-class TranslationAnswer(Answer):
+class TranslationAnswer(Answer, AlignsWords):
     """An output, with its score and the tokens it is made of."""
 
     source: str
@@ -117,6 +118,12 @@ class TranslationAnswer(Answer):
             "tokens": self.tokens,
             "finished": self.finished,
         }
+
+    def extras(self) -> dict[str, Any]:
+        if self.attention.alignment is None:
+            return {}
+        rows, columns = self.attention.words
+        return {"alignment": {"rows": rows, "columns": columns, "values": self.attention.alignment.float().tolist()}}
 
     def terminal(self) -> list[RenderableType]:
         shown: list[RenderableType] = [Text(self.text)]

@@ -3,27 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from itertools import pairwise, takewhile
 from pathlib import Path
 from typing import Any
 
 import torch
+from pydantic import Field
+from sacrebleu.metrics.base import Metric
 
 from saccade.attention import watch
+from saccade.attention.watching.edit import active_edits
 from saccade.attention.watching.watch import Rows
 from saccade.data.inputs import read_texts
 from saccade.data.paths import column
 from saccade.decoding import Hypothesis
 from saccade.errors import OptionError
+from saccade.lens.links import alignment_scores
 from saccade.lens.view import View, view
-from saccade.models import LAST, Targets
+from saccade.models import LAST, Config, Targets
 from saccade.tasks.base.answer import Answer
-from saccade.tasks.base.predictor import Predictor
+from saccade.tasks.base.capabilities import TranslatesText
 from saccade.tasks.base.search import SearchOptions, search
+from saccade.tasks.base.snapshot import Snapshot
+from saccade.tasks.base.task import Evaluation
+from saccade.tasks.base.text_input import TextInputPredictor
+from saccade.tasks.base.text_scores import METRIC_CLASSES, exact_share
 from saccade.tasks.base.workers import BATCH_TOKENS
 from saccade.tasks.translation.alignment import read_alignment
 from saccade.tasks.translation.answer import TranslationAnswer, TranslationAttention
+from saccade.tasks.translation.data import read_links
 from saccade.tasks.translation.gold import GoldPair, spaced_words
 from saccade.tasks.translation.task import EncodedPair
 from saccade.text import END, SPECIAL_TOKENS, UNKNOWN, Encoding, Tokenizer
@@ -36,10 +44,18 @@ PIECE = 250
 UNKNOWN_MARK = "(?)"
 
 
-class TranslationPredictor(Predictor):
+class TranslationScoring(Config):
+    """How translations are compared with references."""
+
+    lowercase: bool = Field(False, description="Compare lower-cased texts")
+    alignments: Path | None = Field(None, description="Gold links to score the alignment with, a line a pair")
+
+
+class TranslationPredictor(TextInputPredictor, TranslatesText):
     """An opened model that turns one text into another."""
 
     options = SearchOptions
+    scoring = TranslationScoring
     reads = True
     takes_workers = True
 
@@ -57,13 +73,13 @@ class TranslationPredictor(Predictor):
         Options are those of ``saccade predict`` (beam, n_best, length_penalty, sample, tries, temperature, top_k,
         top_p, seed); what is not given is as the model was trained with.
         """
-        chosen = self.chosen(options)
+        chosen, now = self.chosen(options), Snapshot(self)
         encoded = self.task.state.source.encode_batch(list(inputs))
         sources = [[*encoding.ids, END] for encoding in encoded]
         answers: list[TranslationAnswer] = []
         pieces = list(self._pieces(inputs, sources, chosen))
         for piece, found in zip(pieces, self._search(pieces), strict=True):
-            answers += self._answers(piece, found)
+            answers += self._answers(piece, found, now)
             if progress is not None:
                 progress(len(answers))
         return answers
@@ -85,7 +101,7 @@ class TranslationPredictor(Predictor):
         self, pieces: Sequence[tuple[Sequence[str], list[list[int]], SearchOptions]]
     ) -> Iterator[list[list[Hypothesis]]]:
         work = [(sources, options) for _, sources, options in pieces]
-        if self._workers is not None and work:
+        if self._workers is not None and work and not active_edits():  # other processes know of no edits
             yield from self._workers.search(work)
             return
         for sources, options in work:
@@ -94,11 +110,55 @@ class TranslationPredictor(Predictor):
             yield found  # outside, so that who is shown the progress is not in inference mode
 
     def _answers(
-        self, piece: tuple[Sequence[str], list[list[int]], SearchOptions], found: list[list[Hypothesis]]
+        self, piece: tuple[Sequence[str], list[list[int]], SearchOptions], found: list[list[Hypothesis]], now: Snapshot
     ) -> list[TranslationAnswer]:
         texts, _, _ = piece
         hypotheses = iter(found)
-        return [self._answer(text, next(hypotheses)) if text.strip() else self.given(text, "") for text in texts]
+        return [
+            self._answer(text, next(hypotheses), now) if text.strip() else self.given_answer(text, "") for text in texts
+        ]
+
+    @property
+    def languages(self) -> tuple[str, str] | None:
+        source, target = (self.bundle.data.get(f"{side}_language") for side in ("source", "target"))
+        return (source, target) if source and target else None
+
+    @property
+    def tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
+        return self.task.state.source, self.task.state.target
+
+    def metrics(self, *, lowercase: bool = False) -> dict[str, Metric]:
+        return {name: make(lowercase=lowercase) for name, make in METRIC_CLASSES.items()}
+
+    def evaluate(
+        self, examples: Sequence[GoldPair], *, progress: Callable[[int], None] | None = None, **options: Any
+    ) -> Evaluation:
+        """BLEU and chrF by sacrebleu with their signatures, the share that is exactly right, and with gold links how
+        well the references are aligned."""
+        given = {name: options.pop(name) for name in self.scoring.model_fields if name in options}
+        how = TranslationScoring.read(given, "the options")
+        gold = None if how.alignments is None else read_links(examples, how.alignments)
+        answers = self.predict(
+            [pair.source for pair in examples], progress=progress, **{"sample": False, "n_best": 1, **options}
+        )
+        texts, references = [answer.text for answer in answers], [pair.target for pair in examples]
+        metrics = self.metrics(lowercase=how.lowercase)
+        scores = {name: metric.corpus_score(texts, [references]).score for name, metric in metrics.items()}
+        exact = 100 * exact_share(texts, references, how.lowercase)
+        lines = [f"exactly right {exact:.2f} % of {len(examples):,}"]
+        if gold is not None:
+            links = []
+            for pair in examples:
+                links.append(self.attention(pair.source, pair.target).links)
+                if progress is not None:
+                    progress(len(links))
+            found = alignment_scores(links, gold)
+            lines.append(
+                f"alignment: precision {100 * found.precision:.2f}  recall {100 * found.recall:.2f}  "
+                f"error rate {100 * found.error_rate:.2f}"
+            )
+        signatures = {name: str(metric.get_signature()) for name, metric in metrics.items()}
+        return Evaluation(scores, lines=lines, signatures=signatures)
 
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[float]:
         """The log-probability of each target given its source."""
@@ -120,7 +180,7 @@ class TranslationPredictor(Predictor):
         return self._look(source, encoding.ids, tokens, spaced_words(target, encoding.spans))
 
     @torch.inference_mode()
-    def reading(self, given: str, progress: Rows | None = None) -> View:
+    def view_input(self, given: str, progress: Rows | None = None) -> View:
         """What the encoder looks at when it reads this source, of any length; no answer is made.
 
         ``progress`` is told the name of an attention and the share of its rows that is done.
@@ -140,10 +200,11 @@ class TranslationPredictor(Predictor):
     def best_answer(self, given: str, **options: Any) -> TranslationAnswer:
         chosen = self.chosen(options | {"sample": False})
         if not given.strip():
-            return self.given(given, "")
+            return self.given_answer(given, "")
+        now = Snapshot(self)
         with torch.inference_mode():
             source = [*self.task.state.source.encode(given).ids, END]
-            return self._answer(given, search(self.model, [source], chosen, BATCH_TOKENS, lambda: None)[0])
+            return self._answer(given, search(self.model, [source], chosen, BATCH_TOKENS, lambda: None)[0], now)
 
     @torch.inference_mode()
     def token_scores(self, given: str, answer: Answer) -> list[float]:
@@ -159,16 +220,16 @@ class TranslationPredictor(Predictor):
         assert isinstance(answer, TranslationAnswer)
         return self._look_at_output(given, answer.ids).view
 
-    def given(self, source: str, target: str) -> TranslationAnswer:
+    def given_answer(self, source: str, target: str) -> TranslationAnswer:
         """A given target as if it had been the answer, with its log-probability."""
+        look = Snapshot(self).later(self.attention, source, target)
         (log_probability,) = self.score([source], [target])
         encoding = self.task.state.target.encode(target)
-        look = partial(self.attention, source, target)
         return TranslationAnswer(
             source, target, log_probability, log_probability, encoding.tokens, True, ids=encoding.ids, look=look
         )
 
-    def _answer(self, text: str, hypotheses: Sequence[Hypothesis]) -> TranslationAnswer:
+    def _answer(self, text: str, hypotheses: Sequence[Hypothesis], now: Snapshot) -> TranslationAnswer:
         answers = [
             TranslationAnswer(
                 text,
@@ -178,7 +239,7 @@ class TranslationPredictor(Predictor):
                 [self.task.state.target.token(i) for i in found.tokens],
                 found.finished,
                 ids=found.tokens,
-                look=partial(self._look_at_output, text, found.tokens),
+                look=now.later(self._look_at_output, text, found.tokens),
             )
             for found in hypotheses
         ]

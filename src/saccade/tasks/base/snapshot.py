@@ -1,0 +1,57 @@
+"""What is computed after an answer is of the model that answered: the same edits, the same weights, or an error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ParamSpec, Protocol, TypeVar
+
+from torch import nn
+
+from saccade.attention.watching.edit import active_edits, under_edits
+from saccade.errors import StaleTraceError
+
+__all__ = ["Snapshot"]
+
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
+
+
+class _Holder(Protocol):
+    model: nn.Module
+
+
+class Snapshot:
+    """The state of a predictor's model when it answers: the edits in force, and which weights it has."""
+
+    def __init__(self, predictor: _Holder) -> None:
+        self._predictor = predictor
+        self._edits = active_edits()
+        self._weights = _fingerprint(predictor.model)
+
+    def later(
+        self, compute: Callable[Given, Result], *arguments: Given.args, **named: Given.kwargs
+    ) -> Callable[[], Result]:
+        """The same computation at any later time: under these edits and no others; refused once the weights changed."""
+
+        def computed() -> Result:
+            if _fingerprint(self._predictor.model) != self._weights:
+                raise StaleTraceError(
+                    "The model has changed since it gave this answer, so what it looked at cannot be computed any "
+                    "more; ask it again."
+                )
+            with under_edits(self._edits):
+                return compute(*arguments, **named)
+
+        return computed
+
+
+def _fingerprint(model: nn.Module) -> list[Any]:
+    """What differs once a weight was changed, replaced or moved.
+
+    The version of a tensor counts in-place changes; those made through ``.data`` are not counted, but change the sum.
+    """
+    found: list[Any] = [model.training]
+    for name, tensor in (*model.named_parameters(), *model.named_buffers()):
+        version = None if tensor.is_inference() else tensor._version
+        found.append((name, tensor.dtype, tensor.data_ptr(), version, str(tensor.detach().sum().item())))
+    return found

@@ -1,0 +1,63 @@
+"""Texts as input: one a line of a file, or a string of JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from saccade.data.grammar import showcase
+from saccade.data.inputs import read_texts, suffix_of
+from saccade.errors import OptionError
+from saccade.lens.causal import replace_word
+from saccade.tasks.base.predictor import Predictor
+from saccade.text import Tokenizer
+
+__all__ = ["TextInputPredictor"]
+
+
+class TextInputPredictor(Predictor):
+    """What all models that read texts take."""
+
+    def from_json(self, value: Any) -> str:
+        if not isinstance(value, str):
+            raise OptionError(f"The input of this model is a text; not {type(value).__name__} {str(value)[:40]!r}.")
+        return value
+
+    def input_schema(self) -> dict[str, Any]:
+        return {"type": "string"}
+
+    def describe_input(self) -> dict[str, Any]:
+        return {"kind": "text"}
+
+    def examples(self, probe: Sequence[str] = ()) -> list[Any]:
+        """Sentences of the built-in corpus, or the one that the training was watched with."""
+        if self.bundle.data.get("builtin") == "grammar":
+            return [sentence.source_text for sentence in showcase()]
+        kept = [token for token in probe if token not in ("</s>", "<s>")]
+        joined = "".join(kept) if any("▁" in token for token in kept) else " ".join(kept)
+        text = joined.replace("▁", " ").replace("  ", " ").strip()
+        return [text] if text else []
+
+    def count_tokens(self, given: Any) -> int:
+        """The tokens, where the model has a tokenizer for texts; else the words."""
+        known = self.task.state.vocabularies()
+        tokenizer = known.get("source") or known.get("tokenizer")
+        if isinstance(tokenizer, Tokenizer):
+            return len(tokenizer.encode_ids([given])[0])
+        return len(given.split() if isinstance(given, str) else given)
+
+    def parse(self, argument: str) -> Any:
+        return argument
+
+    def read_file(self, path: Path) -> tuple[list[Any], str]:
+        return read_texts(path, encoding=self.read_as.get("encoding"))
+
+    def read_unnamed(self, path: Path) -> tuple[list[Any], str]:
+        """A table, JSON lines or plain lines, whichever its first lines look like."""
+        trained = Path(str(self.bundle.data.get("file") or self.bundle.data.get("table") or "")).suffix.lower()
+        columns = [value for key, value in self.read_as.items() if key.endswith("column") and value is not None]
+        return self.read_file(path.rename(path.with_suffix(suffix_of(path, trained, columns))))
+
+    def replaced(self, given: Any, old: str, new: str) -> Any:
+        return replace_word(given, old, new)

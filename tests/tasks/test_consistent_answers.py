@@ -1,0 +1,143 @@
+"""What is seen of an answer is of the model that gave it: its edits and its weights, or an error."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from rich.console import Console
+from torch import nn
+
+import saccade
+import untrained
+from saccade.attention import editable
+from saccade.errors import StaleTraceError
+from saccade.models import lower_precision
+from saccade.tasks.base.answer import Answer
+from saccade.tasks.base.predictor import Predictor
+
+SENTENCE = "the black cat sees the dog."
+IMAGE = np.arange(48, dtype=np.uint8).reshape(8, 6)
+MODELS: dict[str, tuple[Callable[[Path], Path], Any]] = {
+    "translation": (untrained.translator, "le chat voit le chien."),
+    "tagging": (untrained.tagger, SENTENCE),
+    "classification": (untrained.sorter, SENTENCE),
+    "language-model": (untrained.writer, "the cat"),
+    "masked-language-model": (untrained.filler, "the [MASK] sees the dog."),
+    "images": (untrained.image_classifier, IMAGE),
+    "captions": (untrained.captioner, IMAGE),
+    "autoencoder of texts": (untrained.text_rebuilder, SENTENCE),
+    "autoencoder of images": (untrained.image_rebuilder, IMAGE),
+}
+
+
+@pytest.fixture(params=MODELS)
+def model(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Predictor, Any]:
+    make, given = MODELS[request.param]
+    return saccade.open(make(tmp_path / "model")), given
+
+
+def answer_to(predictor: Predictor, given: Any) -> Answer:
+    few = {"max_tokens": 5} if "max_tokens" in predictor.options.model_fields else {}
+    return predictor.predict([given], **few)[0]
+
+
+def weights(answer: Answer) -> dict[str, torch.Tensor]:
+    """Of every head."""
+    seen = answer.view
+    return {f"{name}:{head}": seen.matrix(name, head) for name in seen.names for head in range(seen.heads(name))}
+
+
+def first_link(predictor: Predictor) -> tuple[str, int, int]:
+    return next(iter(editable(predictor.model))), 1, 0
+
+
+def assert_same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> None:
+    assert one.keys() == other.keys()
+    for name in one:
+        assert torch.equal(one[name], other[name]), name
+
+
+def test_an_answer_made_under_edits_is_seen_with_them(model: tuple[Predictor, Any]) -> None:
+    predictor, given = model
+    name, row, column = first_link(predictor)
+    with saccade.edit(predictor.model, without_links=[(name, row, column)]):
+        seen_later = answer_to(predictor, given)
+        seen_at_once = weights(answer_to(predictor, given))
+    found = weights(seen_later)
+    assert float(found[f"{name}:0"][row, column]) == 0.0
+    assert_same(found, seen_at_once)
+
+
+def test_an_answer_made_without_edits_is_seen_without_them(model: tuple[Predictor, Any]) -> None:
+    predictor, given = model
+    name, row, column = first_link(predictor)
+    expected = weights(answer_to(predictor, given))
+    seen_later = answer_to(predictor, given)
+    with saccade.edit(predictor.model, without_links=[(name, row, column)]):
+        found = weights(seen_later)
+    assert float(found[f"{name}:0"][row, column]) > 0.0
+    assert_same(found, expected)
+
+
+def shifted(network: nn.Module) -> None:
+    with torch.no_grad():
+        next(network.parameters()).add_(1)
+
+
+def shifted_unseen(network: nn.Module) -> None:
+    next(network.parameters()).data.add_(1)  # torch counts no change of the tensor
+
+
+def loaded(network: nn.Module) -> None:
+    network.load_state_dict({name: tensor + 1 for name, tensor in network.state_dict().items()})
+
+
+def lowered(network: nn.Module) -> None:
+    lower_precision(network, "bf16")
+
+
+@pytest.mark.parametrize("change", [shifted, shifted_unseen, loaded, lowered, nn.Module.train])
+def test_an_answer_of_a_model_that_has_changed_is_not_seen(
+    model: tuple[Predictor, Any], change: Callable[[nn.Module], Any]
+) -> None:
+    predictor, given = model
+    answer = answer_to(predictor, given)
+    change(predictor.model)
+    with pytest.raises(StaleTraceError, match="has changed since it gave this answer"):
+        answer.view  # noqa: B018
+    assert weights(answer_to(predictor, given))  # a new answer is of the model as it is now
+
+
+def test_pictures_and_alternatives_are_of_the_same_model(tmp_path: Path) -> None:
+    predictor = saccade.open(untrained.translator(tmp_path / "model"))
+    head = f"{next(name for name in editable(predictor.model) if name.endswith('cross'))}:0"
+    plain = predictor.predict(["le chat."])[0]
+    with saccade.edit(predictor.model, without_heads=[head]):
+        one, another = (predictor.predict(["le chat."], n_best=2)[0] for _ in range(2))
+        for answer in (one, *one.alternatives):
+            answer.view  # noqa: B018
+    assert len(another.alternatives) == 1
+    for now, later in zip((one, *one.alternatives), (another, *another.alternatives), strict=True):
+        assert_same(weights(later), weights(now))
+    shifted(predictor.model)
+    for show in (lambda: list(plain.terminal()), lambda: plain.figure(False), plain.extras):
+        with pytest.raises(StaleTraceError):
+            show()
+
+
+def test_the_words_that_decided_are_those_of_the_edited_model(tmp_path: Path) -> None:
+    predictor = saccade.open(untrained.sorter(tmp_path / "model", pooling="mean"))
+    plain = predictor.predict([SENTENCE])[0].extras()
+    with saccade.edit(predictor.model, without_heads=["encoder.0.self:0", "encoder.0.self:1"]):
+        answer = predictor.predict([SENTENCE])[0]
+        expected = predictor.predict([SENTENCE])[0].extras()
+    assert answer.extras() == expected != plain
+    console = Console(file=io.StringIO(), width=200)
+    for part in answer.terminal():
+        console.print(part)
