@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import torch
 from playwright.sync_api import Browser, Page, Route, sync_playwright
 
 from saccade.attention import attend, causal, dense, watch
+from saccade.attention.watching.coverage import Coverage
 from saccade.lens import page as page_module
 from saccade.lens.page import fragment_of, page_of
 from saccade.lens.view import View, view
@@ -260,6 +262,20 @@ def test_arcs_by_keys(open_page: Callable[..., Page], translated: View) -> None:
     page.keyboard.press("ArrowDown")
     page.wait_for_selector("#from [aria-pressed=true]:text-is('did')")
     assert page.evaluate("() => document.activeElement.textContent") == "did"
+
+
+def test_what_was_not_seen_of_the_model_is_told(open_page: Callable[..., Page], translated: View) -> None:
+    assert open_page(page_of(translated)).is_hidden("#coverage")
+    unseen = {"decoder.9.<b>self</b>": "its softmax is written out", "decoder.8.self": "its softmax is written out"}
+    partly = replace(translated, coverage=Coverage(tuple(translated.names), {"x": "it looks at windows"}, unseen))
+    page = open_page(page_of(partly))
+    assert page.inner_text("#coverage-summary") == (
+        f"Not everything: of this model {len(translated.names)} attentions could be seen, 3 could not."
+    )
+    assert page.locator("#coverage li").all_inner_texts() == [
+        "x (cannot be shown): it looks at windows.",
+        "decoder.9.<b>self</b>, decoder.8.self (not seen): its softmax is written out.",
+    ]
 
 
 def test_hostile_tokens_are_shown_and_do_nothing(open_page: Callable[..., Page]) -> None:

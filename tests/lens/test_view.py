@@ -321,7 +321,24 @@ def test_where_numbers_cannot_be_saved(seen_view: View, tmp_path: Path) -> None:
 def test_nothing_seen_says_why() -> None:
     with saccade.watch(torch.nn.Linear(3, 3)) as seen:
         pass
-    with pytest.raises(OptionError, match=r"No attention was seen.*sdpa"):
+    with pytest.raises(OptionError, match=r"No attention was seen.*inside of watch\(\)\.$"):
+        view(seen)
+
+
+class Written(torch.nn.Module):
+    """Attention without torch's functions for it."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return (x @ x.transpose(-1, -2)).softmax(-1) @ x
+
+
+def test_what_is_written_out_says_what_to_do() -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(3, 3), Written())
+    with torch.no_grad(), saccade.watch(model) as seen:
+        model(torch.randn(1, 5, 3))
+    with pytest.raises(
+        OptionError, match=r"nothing to view: 0 attentions seen; 1 not seen \(1\).*saccade\.view\(outputs"
+    ):
         view(seen)
 
 

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from saccade.attention import Dot, Trace, Weights
 from saccade.attention.equation import Call
+from saccade.attention.watching.foreign.steps import Gap
 from saccade.errors import OptionError, ShapeError
 from saccade.lens.axis import looks_elsewhere
 
@@ -29,6 +30,7 @@ _FIELDS = {
 }
 #: What such an output always holds, with or without weights.
 _BESIDE = ("logits", "last_hidden_state")
+_NO_WEIGHTS = "the model gave no weights for it"
 _ASK_FOR_THEM = 'load the model with attn_implementation="eager" and call it with output_attentions=True'
 #: How far a row may sum from 1 by rounding alone; numbers of 16 bits are that coarse.
 _ROUNDING, _HALF_ROUNDING = 1e-3, 2e-2
@@ -39,7 +41,7 @@ class Given(NamedTuple):
 
     traces: dict[str, Trace]
     notes: dict[str, str]
-    missing: list[str]
+    gaps: dict[str, Gap]
 
 
 class _AsTheyAre(Weights):
@@ -65,10 +67,10 @@ def given_traces(given: object) -> Given:
     They come as a list or tuple, named ``layer.0``, ``layer.1``, ...; as a mapping from names to one layer or to
     several (``{"encoder": ..., "cross": ...}`` gives ``encoder.0``, ``cross.0``, ...); or as a Hugging Face output.
     """
-    found = Given({}, {}, [])
+    found = Given({}, {}, {})
     for name, weights in _layers(given):
         if weights is None:
-            found.missing.append(name)
+            found.gaps[name] = Gap(name, _NO_WEIGHTS, None)
             continue
         call = _checked(name, weights)
         found.traces[name] = Trace(name, call)

@@ -63,7 +63,8 @@ def _missing(chain: list[str], traces: Mapping[str, Trace], gaps: Iterable[Gap])
     places = [traces[name].place for name in chain]
     last = places[-1]
     if last is None:
-        return None
+        lost = next((gap for gap in gaps if gap.place is None and _pattern(gap.name) == _pattern(chain[-1])), None)
+        return None if lost is None else f"it would leave out {lost.name}: {lost.reason}"
     partial = [name for name, place in zip(chain, places, strict=True) if place is not None and not place.is_whole]
     if partial:
         return f"{partial[0]} looks at parts of the input one by one, such as windows, so its rows are not all tokens"

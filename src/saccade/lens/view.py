@@ -18,7 +18,7 @@ import io
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import safetensors.torch
@@ -81,12 +81,21 @@ class View:
     batch: int = 0
     gold: frozenset[WordLink] | None = None  # the true links of words, as (column, row)
     gaps: tuple[Gap, ...] = ()  # attentions that ran beside these and cannot be shown
-    coverage: Coverage | None = None  # of a watched model: what was seen of it, and what was not
     notes: Mapping[str, str] = field(default_factory=dict)  # what must be said of an attention wherever it is shown
+    coverage: Coverage | None = None  # what was seen of the model, refused, or not seen; None where nobody can tell
 
     @property
     def names(self) -> list[str]:
         return list(self.traces)
+
+    @property
+    def left_out(self) -> list[str]:
+        """What a picture of all attentions must say: how many of the model's are not in the view."""
+        if self.coverage is None or self.coverage.is_complete:
+            return []
+        lost = len(self.coverage.refused) + len(self.coverage.unseen)
+        counted = f"{lost} more {'attention' if lost == 1 else 'attentions'} of the model not shown"
+        return [*([counted] if lost else []), *self.coverage.notes]
 
     def heads(self, name: str) -> int:
         return self._trace(name).shape[1]
@@ -278,11 +287,12 @@ class View:
 
     def terminal(self, kind: str = "heatmap", **options: Any) -> RenderableType:
         """What ``rich`` prints; the kinds and their options are those of ``saccade.lens.terminal.views.TERMINAL``."""
-        from saccade.lens.terminal.views import TERMINAL
+        from saccade.lens.terminal.views import TERMINAL, WithCoverage
 
         if kind not in TERMINAL:
             raise UnknownNameError("kind of view in the terminal", kind, TERMINAL)
-        return TERMINAL[kind](self, **_fitting(f"A {kind} in the terminal", TERMINAL[kind], options))
+        shown = TERMINAL[kind](self, **_fitting(f"A {kind} in the terminal", TERMINAL[kind], options))
+        return WithCoverage(shown, str(self.coverage)) if self.left_out else shown
 
     def html(self, **options: Any) -> str:
         """One page that holds everything it needs: it opens from disk, without a network.
@@ -321,7 +331,8 @@ class View:
             return f"<p>{html.escape(str(error))}</p>"
 
     def __repr__(self) -> str:
-        return f"View({', '.join(f'{name}: {trace.shape[1:]}' for name, trace in self.traces.items())})"
+        shown = ", ".join(f"{name}: {trace.shape[1:]}" for name, trace in self.traces.items())
+        return f"View({shown}; {self.coverage})" if self.left_out else f"View({shown})"
 
     # --- parts ---------------------------------------------------------------------------------------------
 
@@ -410,11 +421,7 @@ def view(
     """
     if isinstance(seen, Mapping) and not seen:
         raise OptionError(_why_nothing(seen))
-    notes: dict[str, str] = {}
-    if isinstance(seen, Mapping) and any(isinstance(trace, Trace) for trace in seen.values()):
-        traces = {name: trace for name, trace in seen.items() if isinstance(trace, Trace)}
-    else:
-        traces, notes, _ = given_traces(seen)
+    traces, notes, gaps, coverage = _read(seen)
     if tokens is None and not (source_tokens is None and words is None and source_words is None):
         raise OptionError("source_tokens, words and source_words go with tokens, which were not given.")
     if source_tokens is None and source_words is not None:
@@ -432,10 +439,30 @@ def view(
         {name: columns for name, (_, columns) in axes.items()},
         batch,
         None if gold is None else frozenset(gold),
-        tuple(seen.gaps.values()) if isinstance(seen, Watch) else (),
-        seen.coverage if isinstance(seen, Watch) else None,
+        tuple(gaps.values()),
         notes,
+        coverage,
     )
+
+
+class _Read(NamedTuple):
+    """What a view is made of, whatever it was given."""
+
+    traces: dict[str, Trace]
+    notes: Mapping[str, str]
+    gaps: Mapping[str, Gap]
+    coverage: Coverage | None
+
+
+def _read(seen: object) -> _Read:
+    if isinstance(seen, Mapping) and any(isinstance(trace, Trace) for trace in seen.values()):
+        traces = {name: trace for name, trace in seen.items() if isinstance(trace, Trace)}
+        if isinstance(seen, Watch):
+            return _Read(traces, {}, seen.gaps, seen.coverage)
+        return _Read(traces, {}, {}, None)
+    given = given_traces(seen)
+    missing = {name: gap.reason for name, gap in given.gaps.items()}
+    return _Read(*given, Coverage(tuple(given.traces), {}, missing))
 
 
 def share(progress: Progress, number: int, count: int) -> Progress:
@@ -451,8 +478,9 @@ def _why_nothing(seen: object) -> str:
     if isinstance(seen, Watch) and seen.refused:
         name, reason = next(iter(seen.refused.items()))
         return f"There is nothing to view: the attention {name!r} cannot be shown: {reason}."
-    said = f" {seen.coverage}" if isinstance(seen, Watch) else ""
-    return f"No attention was seen, so there is nothing to view; run the model inside of watch().{said}"
+    if isinstance(seen, Watch) and not seen.coverage.is_complete:
+        return f"There is nothing to view: {seen.coverage}"
+    return "No attention was seen, so there is nothing to view; run a model that has some inside of watch()."
 
 
 def _fitting(what: str, function: Callable[..., Any], options: dict[str, Any]) -> dict[str, Any]:

@@ -45,7 +45,7 @@ def grid(
         pictures, notes = _pictures(view, names, words, progress)
         largest = max((float(matrix.max()) for matrix in pictures.values() if matrix.size), default=0.0)
         colours = Scale(scale_end(scale, np.array([largest])))
-        said = title or "all heads, queries down, keys across" + "".join(f"; {note}" for note in notes)
+        said = title or "; ".join(["all heads, queries down, keys across", *notes, *view.left_out])
         title_width, title_height = page.measure_title(said)
         shown = [visible(name) for name in names]
         left = MARGIN + max(page.measure(name)[0] for name in shown) + GAP
@@ -82,6 +82,7 @@ def entropy(
 ) -> Figure:
     """Of each head the mean entropy of its rows in bits, and of self-attentions how many tokens away it looks."""
     names = _chosen(view, names)
+    title = title or "; ".join(view.left_out) or None
     bits, away = _measured(view, names, progress)
     most = max(float(np.log2(max(2, len(view.axes(name)[1])))) for name in names)
     ends = Scale(most, name="bits"), Scale(scale_end(None, away), name="tokens")

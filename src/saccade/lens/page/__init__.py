@@ -20,6 +20,7 @@ import numpy as np
 import torch
 
 from saccade.attention import Trace
+from saccade.attention.watching.coverage import Coverage
 from saccade.attention.watching.overview import Progress
 from saccade.errors import OptionError, ShapeError, TooLargeError, UnknownNameError
 from saccade.lens.axis import Axis
@@ -185,6 +186,7 @@ def _content(
             matrices.append(Matrix(_numpy(view.rollout(stack))))
     content = {
         "title": visible_text(title),
+        "coverage": None if view.coverage is None else _covered(view.coverage, len(chosen)),
         "axes": [_labels(axis) for axis in axes],
         "attentions": attentions,
         "rollouts": rollouts,
@@ -192,6 +194,22 @@ def _content(
         "ramps": {"light": _colours(dark=False), "dark": _colours(dark=True)},
     }
     return content, matrices
+
+
+def _covered(coverage: Coverage, on_page: int) -> dict[str, Any]:
+    """What the page says of the model as a whole: each reason once, with the attentions that it holds for."""
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for what, found in (("cannot be shown", coverage.refused), ("not seen", coverage.unseen)):
+        for name, reason in found.items():
+            reasons.setdefault((what, reason), []).append(visible_text(name))
+    return {
+        "seen": len(coverage.seen),
+        "onPage": on_page,
+        "leftOut": [
+            {"what": what, "reason": visible_text(reason), "names": names} for (what, reason), names in reasons.items()
+        ],
+        "notes": [visible_text(note) for note in coverage.notes],
+    }
 
 
 def _matrix(view: View, name: str, head: int) -> Matrix:

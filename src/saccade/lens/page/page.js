@@ -15,9 +15,30 @@ function buildChoices() {
   const heads = content.attentions.reduce((count, attention) => count + attention.heads.length, 0);
   const counted = (count, what) => `${count} ${what}${count === 1 ? "" : "s"}`;
   byId("summary").textContent = `${counted(content.attentions.length, "attention")}, ${counted(heads, "head")}`;
+  showCoverage(counted);
   byId("attention").replaceChildren(...content.attentions.map(({ name }, place) => option(place, name)));
   byId("words-choice").hidden = content.axes.every((axis) => axis.words.length === axis.tokens.length);
   byId("gold-choice").hidden = content.gold === null;
+}
+
+/** What the model has besides: attentions that cannot be shown, or that looked like one and were not seen. */
+function showCoverage(counted) {
+  const { coverage } = content;
+  const lost = coverage?.leftOut.reduce((count, { names }) => count + names.length, 0) ?? 0;
+  if (!coverage || lost + coverage.notes.length === 0) return;
+  byId("coverage").hidden = false;
+  byId("coverage").open = true;
+  byId("coverage-summary").textContent =
+    `Not everything: of this model ${counted(coverage.seen, "attention")} could be seen` + (lost ? `, ${lost} could not` : "") + ".";
+  const item = (parts) => {
+    const made = document.createElement("li");
+    made.append(...parts);
+    return made;
+  };
+  byId("coverage-list").replaceChildren(
+    ...coverage.leftOut.map(({ what, reason, names }) => item([names.join(", "), ` (${what}): ${reason}.`])),
+    ...coverage.notes.map((note) => item([`${note}.`])),
+  );
 }
 
 function showChoices() {

@@ -22,7 +22,7 @@ from saccade.lens.terminal.heatmap import TerminalHeatmap, left_aligned, legend,
 from saccade.lens.view import Head, View
 from saccade.lens.words import visible, visible_text
 
-__all__ = ["TERMINAL", "TerminalArcs", "TerminalGrid"]
+__all__ = ["TERMINAL", "TerminalArcs", "TerminalGrid", "WithCoverage"]
 
 _LABEL_WIDTH = 20
 _BAR_WIDTH = 20
@@ -58,6 +58,18 @@ def arcs(
 def grid(view: View, names: Sequence[str] | None = None) -> TerminalGrid:
     """Every head of every attention as a small block of shades."""
     return TerminalGrid(view, view.names if names is None else list(names))
+
+
+@dataclass(frozen=True)
+class WithCoverage:
+    """A view, and under it what was not seen of the model."""
+
+    shown: RenderableType
+    coverage: str
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        yield self.shown
+        yield line(f"Of this model, {visible_text(self.coverage)}", options, wrap=True)
 
 
 @dataclass(frozen=True)
