@@ -8,9 +8,10 @@ import pytest
 from rich.console import Console
 
 import saccade
+from saccade.training import run as training_run
 from saccade.training.display import Display
 from saccade.training.recipe import read_recipe
-from saccade.training.session import Session
+from saccade.training.run_folder import RunFolder
 
 RECIPES = Path(__file__).parent.parent / "recipes"
 
@@ -23,7 +24,7 @@ def in_one_thread(one_thread: None) -> None:
 def train(name: str, folder: Path) -> dict[str, float]:
     recipe = read_recipe(RECIPES / f"{name}.toml")
     with Display(Console(quiet=True), recipe.training.steps) as display:
-        result = Session(recipe, folder, display).run()
+        result = training_run.train(RunFolder(recipe, folder), display)
     assert result["part"] == "test"
     scores: dict[str, float] = result["scores"]
     return scores

@@ -10,7 +10,8 @@ from rich.console import Console
 
 from saccade.training.display import Display
 from saccade.training.recipe import read_recipe
-from saccade.training.session import Session
+from saccade.training.run import train
+from saccade.training.run_folder import RunFolder
 
 RECIPE = Path(__file__).parent.parent / "recipes" / "nettalk.toml"
 
@@ -20,7 +21,7 @@ RECIPE = Path(__file__).parent.parent / "recipes" / "nettalk.toml"
 def test_spelling_becomes_sounds_and_attention_finds_the_letters(tmp_path: Path) -> None:
     recipe = read_recipe(RECIPE)
     with Display(Console(quiet=True), recipe.training.steps) as display:
-        result = Session(recipe, tmp_path / "run", display).run()
+        result = train(RunFolder(recipe, tmp_path / "run"), display)
     assert result["part"] == "test"
     assert 100 - result["scores"]["exact"] <= 31.0
     assert result["scores"]["alignment_words"] > 12_000

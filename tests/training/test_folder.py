@@ -10,10 +10,11 @@ from tiny_runs import contents, saccade, tables, write_recipe
 
 from saccade.cli.main import main
 from saccade.errors import DamagedError, OptionError
+from saccade.storage import unfinished
 from saccade.training.display import Display
-from saccade.training.files import unfinished
 from saccade.training.recipe import read_recipe
-from saccade.training.session import Session
+from saccade.training.run import train as train_in
+from saccade.training.run_folder import RunFolder
 
 Capture = pytest.CaptureFixture[str]
 
@@ -68,10 +69,11 @@ def test_a_folder_with_files_of_others_is_refused(tmp_path: Path, capsys: Captur
 def test_a_kill_before_the_recipe_was_there_leaves_a_folder_that_can_be_used(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     folder.mkdir()
-    unfinished(folder / "recipe.toml").write_text("steps =")
+    leftover = folder / unfinished("recipe.toml").replace("?", "a")
+    leftover.write_text("steps =")
     recipe = read_recipe(write_recipe(tmp_path))
-    with quiet() as display:
-        Session(recipe, folder, display)
+    with RunFolder(recipe, folder).alone():
+        assert not leftover.exists()
     assert read_recipe(folder / "recipe.toml") == recipe
 
 
@@ -90,24 +92,18 @@ def test_changed_data_is_refused(tmp_path: Path, capsys: Capture) -> None:
 
 def test_a_damaged_result_is_named(finished: Path, tmp_path: Path) -> None:
     recipe = read_recipe(finished / "transformer.toml")
-    with quiet() as display:
-        session = Session(recipe, tmp_path / "run", display)
-        session.result_file.write_bytes(b'{"part": "te\xff')
-        with pytest.raises(DamagedError, match=r"Damaged file .*result\.json"):
-            session.result()
-        (tmp_path / "file").touch()
-        with pytest.raises(OptionError, match="is no folder"):
-            Session(recipe, tmp_path / "file", display)
-
-
-def quiet() -> Display:
-    return Display(Console(quiet=True), steps=10)
+    run = RunFolder(recipe, tmp_path / "run")
+    run.result_file.write_bytes(b'{"part": "te\xff')
+    with pytest.raises(DamagedError, match=r"Damaged file .*result\.json"):
+        run.result()
+    (tmp_path / "file").touch()
+    with pytest.raises(OptionError, match="is no folder"):
+        RunFolder(recipe, tmp_path / "file")
 
 
 def test_two_processes_do_not_train_in_one_folder(finished: Path, tmp_path: Path) -> None:
     recipe = read_recipe(finished / "transformer.toml")
     display = Display(Console(quiet=True), recipe.training.steps)
-    first = Session(recipe, tmp_path / "run", display)
-    second = Session(recipe, tmp_path / "run", display)
-    with first._alone(), pytest.raises(OptionError, match="Another process is training in"):
-        second.run()
+    first, second = (RunFolder(recipe, tmp_path / "run") for _ in range(2))
+    with first.alone(), pytest.raises(OptionError, match="Another process is training in"):
+        train_in(second, display)

@@ -14,8 +14,8 @@ import pytest
 from tiny_runs import final_weights, saccade, write_recipe
 
 from saccade.errors import StorageError
+from saccade.storage import write_file
 from saccade.training.checkpoint import CheckpointStore
-from saccade.training.files import write_text
 from saccade.training.metrics import MetricsLog, read_metrics
 
 IN_NAMESPACE = ["unshare", "--user", "--map-root-user", "--mount"]
@@ -51,13 +51,13 @@ def test_a_limit_of_the_file_size(tmp_path: Path) -> None:
 
 def test_small_files_under_a_limit(tmp_path: Path) -> None:
     path = tmp_path / "result.json"
-    write_text(path, "old")
+    write_file(path, b"old")
     log = MetricsLog(tmp_path / "metrics.jsonl", 0, 0)
     _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (30, hard))
     try:
         with pytest.raises(StorageError, match=r"Cannot write .*result\.json: File too large"):
-            write_text(path, "new" * 30)
+            write_file(path, b"new" * 30)
         log.write(1, loss=2.5)
         with pytest.raises(StorageError, match=r"Cannot write .*metrics\.jsonl: File too large"):
             log.write(2, loss=2.25)

@@ -138,16 +138,17 @@ def run_session(recipe: Recipe, folder: Path, device: str, init: Path | None = N
     """Train in a folder with everything shown; a stop on request says how to go on."""
     from saccade.training.display import Display
     from saccade.training.interrupt import STOPPED_CODE, Stopped
-    from saccade.training.session import Session
+    from saccade.training.run import train
+    from saccade.training.run_folder import RunFolder
 
     shown = console()
     with Display(shown, recipe.training.steps) as display:
-        session = Session(recipe, folder, display, device=device, init=init)
-        if session.finished:
+        run = RunFolder(recipe, folder, init)
+        if run.finished:
             display.say(f"{folder} is trained already; the model is in {folder / 'model'}.")
-            return session.result()
+            return run.result()
         try:
-            result = session.run()
+            result = train(run, display, device)
         except Stopped:
             display.stopped()
             raise typer.Exit(STOPPED_CODE) from None

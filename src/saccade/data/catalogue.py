@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from saccade.errors import FileError, StorageError, UnknownNameError
+from saccade.storage import write_file
 
 __all__ = ["CATALOGUE", "DataFile", "DataSet", "check", "entry_of", "install", "locate", "make_folder", "take"]
 
@@ -213,19 +214,8 @@ def install(path: Path, file: DataFile, folder: Path) -> Path:
         check(target, file, f"{target} is in the way: it")
         return target
     check(path, file, str(path))
-    part = folder / f".{file.name}.{os.getpid()}.part"
     make_folder(folder)
-    try:
-        with part.open("wb") as output:
-            for chunk in _content(path, unpack=not file.name.endswith(".gz")):
-                output.write(chunk)
-            output.flush()
-            os.fsync(output.fileno())
-        os.replace(part, target)
-    except OSError as error:
-        raise StorageError(f"{target} cannot be written: {error.strerror or error}.") from error
-    finally:
-        part.unlink(missing_ok=True)
+    write_file(target, _content(path, unpack=not file.name.endswith(".gz")))
     return target
 
 

@@ -10,7 +10,7 @@ from saccade.storage.formats import foreign_format
 from saccade.storage.manifest import MANIFEST, FileEntry
 from saccade.storage.reading import JSON, Folder, open_folder, read_bytes, read_json, read_tensors, verify_folder
 from saccade.storage.replacing import recover, remove_folder
-from saccade.storage.writing import Content, json_bytes, write_folder
+from saccade.storage.writing import Content, json_bytes, unfinished, write_file, write_folder
 
 __all__ = [
     "JSON",
@@ -26,6 +26,8 @@ __all__ = [
     "read_tensors",
     "recover",
     "remove_folder",
+    "unfinished",
     "verify_folder",
+    "write_file",
     "write_folder",
 ]

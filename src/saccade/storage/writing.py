@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TypeAlias
 
@@ -16,7 +17,7 @@ from saccade.errors import OptionError
 from saccade.storage.manifest import AS_IT_IS, JSON, MANIFEST, FileEntry, is_plain, manifest_bytes, read_regular
 from saccade.storage.replacing import check_replaceable, new_folder_beside, put_in_place, storage_errors, sync_folder
 
-__all__ = ["Content", "json_bytes", "write_folder"]
+__all__ = ["Content", "json_bytes", "unfinished", "write_file", "write_folder"]
 
 #: What a file is written from: its bytes, named tensors (as safetensors), or a function that writes the given path.
 Content: TypeAlias = "bytes | Mapping[str, Tensor] | Callable[[Path], object]"
@@ -46,6 +47,28 @@ def write_folder(target: Path | str, files: Mapping[str, Content]) -> None:
             _write_bytes(new / MANIFEST, manifest_bytes(entries))
             sync_folder(new)
             put_in_place(new, target)
+
+
+def write_file(path: Path, content: bytes | Iterable[bytes]) -> None:
+    """Write one file whole or not at all; when this returns it is durable, with the folders that lead to it."""
+    beside = path.with_name(unfinished(path).replace("????????", secrets.token_hex(4)))
+    with storage_errors(path):
+        _make_folder(path.parent)
+        try:
+            with beside.open("xb") as file:
+                for part in [content] if isinstance(content, bytes) else content:
+                    file.write(part)
+                file.flush()
+                os.fsync(file.fileno())
+            beside.replace(path)
+        finally:
+            beside.unlink(missing_ok=True)  # a full disk needs the room
+        sync_folder(path.parent)
+
+
+def unfinished(path: Path | str) -> str:
+    """The pattern of what a kill may leave beside a file that was being written."""
+    return f".{Path(path).name}.saccade-new-????????"
 
 
 def json_bytes(value: JSON) -> bytes:

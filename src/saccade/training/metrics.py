@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from saccade.extras import needs_extra
+from saccade.storage import write_file
 from saccade.storage.replacing import storage_errors
-from saccade.training.files import write_text
 
 __all__ = ["MetricsLog", "read_metrics"]
 
@@ -24,7 +24,7 @@ class MetricsLog:
 
     def __init__(self, path: Path, step: int, validated: int, tensorboard: bool = False) -> None:
         kept = [line for line in read_metrics(path) if line["step"] <= (validated if "validation" in line else step)]
-        write_text(path, "".join(json.dumps(line) + "\n" for line in kept))
+        write_file(path, "".join(json.dumps(line) + "\n" for line in kept).encode())
         self._path = path
         with storage_errors(path):
             self._file = path.open("a", encoding="utf-8")

@@ -16,11 +16,12 @@ from torch import Tensor, nn
 
 from saccade.errors import DivergedError, OptionError
 from saccade.tasks.base.task import Probe
+from saccade.training import run as training_run
 from saccade.training import trainer
 from saccade.training.checkpoint import CheckpointStore
 from saccade.training.display import Display
 from saccade.training.recipe import Recipe, read_recipe
-from saccade.training.session import Session
+from saccade.training.run_folder import RunFolder
 
 
 class Watching(Display):
@@ -48,7 +49,7 @@ class Watching(Display):
 
 def train(folder: Path, display: Watching, run: str = "run", **training: Any) -> dict[str, Any]:
     recipe = read_recipe(write_recipe(folder, "recurrent", steps=40, **training))
-    return Session(recipe, folder / run, display).run()
+    return training_run.train(RunFolder(recipe, folder / run), display)
 
 
 def model_of(folder: Path) -> dict[str, Tensor]:
@@ -112,7 +113,7 @@ def test_init_begins_with_the_weights_of_a_model(tmp_path: Path) -> None:
     train(tmp_path, Watching())
     other = tmp_path / "other"
     recipe = read_recipe(write_recipe(tmp_path, "recurrent", steps=1, warmup=0, lr=1e-12, final="last"))
-    Session(recipe, other, Watching(), init=tmp_path / "run").run()
+    training_run.train(RunFolder(recipe, other, tmp_path / "run"), Watching())
     found = load_file(other / "model" / "model.safetensors")
     for name, weight in model_of(tmp_path).items():
         torch.testing.assert_close(found[name], weight, rtol=0, atol=1e-9)

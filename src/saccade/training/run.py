@@ -1,0 +1,150 @@
+"""A training from its first line to its last: read, prepare, train, finish."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from saccade.errors import OptionError
+from saccade.tasks.base.model_folder import load_weights, read_bundle, unshared
+from saccade.tasks.base.task import Task
+from saccade.training.display import Display
+from saccade.training.interrupt import Interrupt, Stopped
+from saccade.training.metrics import MetricsLog
+from saccade.training.run_folder import RunFolder
+from saccade.training.trainer import Progress, Trainer
+
+__all__ = ["train"]
+
+
+def train(run: RunFolder, display: Display, device: str = "cpu") -> dict[str, Any]:
+    """Train to the end, from the start or from where the run stands; the final scores.
+
+    ``Stopped`` if the user asked to stop: everything is saved then.
+    """
+    recipe = run.recipe
+    with run.alone(), Interrupt(display.abandoned) as interrupt:
+        splits = recipe.entry.data.read(recipe.settings["data"], recipe.training.seed).require_some()
+        display.data(splits)
+        interrupt.check()
+        task = recipe.objective(run.state(splits))
+        interrupt.check()
+        examples, validation = task.encode(splits.train), task.encode(splits.validation)
+        test = task.encode(splits.test)  # now, so that what is wrong in it is told before hours of training
+        interrupt.check()
+
+        torch.manual_seed(recipe.training.seed)
+        trainer = Trainer(task, task.build(recipe.kind, recipe.model), examples, validation, device)
+        checkpoint = run.checkpoints.latest(display.warn)
+        run.averages.drop_after(0 if checkpoint is None else checkpoint.step)
+        if checkpoint is not None:
+            trainer.restore(checkpoint)
+        elif run.init is not None:
+            _begin_from(run, trainer.model, display)
+        display.model(trainer.model, recipe, trainer.progress.step)
+        if len(trainer.sample) < len(validation):
+            display.say(
+                f"While training, scores are on {len(trainer.sample):,} of the {len(validation):,} validation "
+                "examples, drawn once with training.seed (training.validation_sample says how many)."
+            )
+
+        recorder = _Recorder(run, trainer, display)
+        try:
+            trainer.run(interrupt.check, recorder)
+        except Stopped:
+            recorder.save()
+            raise
+        finally:
+            recorder.close()
+        return _finish(run, trainer, test, display, interrupt.check)
+
+
+def _begin_from(run: RunFolder, model: nn.Module, display: Display) -> None:
+    """The weights of another model: all of them for the same task; for another, those that both have."""
+    assert run.init is not None
+    other = read_bundle(run.init)
+    weights = unshared(other.model)
+    if not isinstance(other.task, run.recipe.task):
+        ours = unshared(model)
+        shared = {name for name in ours if name in weights and weights[name].shape == ours[name].shape}
+        if not shared:
+            raise OptionError(
+                f"{run.init} ({other.task.name}, {other.kind}) shares no weights with this recipe's "
+                f"{run.recipe.kind}; give the network the same shape."
+            )
+        display.say(f"Begins from {run.init}: {len(shared)} of {len(ours)} tensors are the same in both.")
+        weights = ours | {name: weights[name] for name in shared}
+    load_weights(model, weights, str(run.init))
+
+
+class _Recorder:
+    """Writes down what happens: metrics, probes, checkpoints, the model so far."""
+
+    def __init__(self, run: RunFolder, trainer: Trainer, display: Display) -> None:
+        self.run = run
+        self.trainer = trainer
+        self.display = display
+        progress, settings = trainer.progress, run.recipe.training
+        self.log = MetricsLog(
+            run.folder / "metrics.jsonl", progress.step, progress.validated, tensorboard=settings.tensorboard
+        )
+
+    def updated(self, progress: Progress, loss: float, rate: float, tokens: int) -> None:
+        self.display.updated(progress, loss, rate, tokens)
+        if progress.step % self.run.recipe.training.log_every == 0:
+            self.log.write(progress.step, loss=loss, rate=rate, seconds=round(progress.seconds, 2))
+
+    def validated(self, progress: Progress, model: nn.Module, improved: bool) -> None:
+        run, task, final = self.run, self.trainer.task, self.run.recipe.training.final
+        self.log.write(progress.step, validation=progress.scores, seconds=round(progress.seconds, 2))
+        probe = task.probe(model, self.trainer.validation[0])
+        run.write_probe(progress.step, probe)
+        if final == "average":
+            run.averages.save(progress.step, unshared(model), {})
+        if improved or final != "best":
+            sizes = {"examples": len(self.trainer.sample), "of": len(self.trainer.validation)}
+            result = {"part": "validation", **sizes, "scores": progress.scores, "steps": progress.step}
+            run.write_model(model, task, result)
+        self.display.validated(progress, improved, probe)
+
+    def save(self) -> None:
+        """Keep all that the run needs to go on from here."""
+        self.log.sync()
+        self.run.checkpoints.save(self.trainer.progress.step, self.trainer.tensors(), self.trainer.state())
+
+    def close(self) -> None:
+        self.log.close()
+
+
+def _finish(
+    run: RunFolder, trainer: Trainer, test: Sequence[Any], display: Display, check: Callable[[], None]
+) -> dict[str, Any]:
+    """The final weights, the choices made on training data, the scores on held-out examples; then the folder."""
+    model, final = trainer.model, run.recipe.training.final
+    if final == "best":
+        load_weights(model, unshared(read_bundle(run.model_folder).model), str(run.model_folder))
+    elif final == "ema" and trainer.ema is not None:
+        load_weights(model, trainer.ema, "the moving average")
+    elif final == "average":
+        load_weights(model, run.averaged(display.warn), "the average")
+    model.eval()
+    task: Task = run.recipe.objective(trainer.task.finish(model, trainer.train))
+    check()
+    held_out = test or trainer.validation
+    found = task.evaluate(model, held_out, run.recipe.decoding, check)
+    result = {
+        "part": "test" if test else "validation",
+        "examples": len(held_out),
+        "of": len(held_out),
+        "scores": found.scores,
+        "kinds": found.kinds,
+        "steps": trainer.progress.step,
+        "best_step": trainer.progress.best_step,
+        "seconds": round(trainer.progress.seconds, 1),
+    }
+    run.write_model(model, task, result)
+    run.write_result(result)
+    return result

@@ -1,0 +1,207 @@
+"""The folder of one run, which belongs to it alone.
+
+::
+
+    run/
+      recipe.toml      the resolved recipe: the same one continues the run, another is refused
+      task/            tokenizers and the fingerprint of the data
+      checkpoints/     the last k, to go on from
+      averages/        weights of the last validations, where they are averaged
+      metrics.jsonl    loss, rate and scores as they came
+      probes/          one sentence as the model saw it at each validation
+      model/           the model folder: the best so far, in the end the final one
+      result.json      the final scores; written last
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from saccade.errors import DamagedError, FileError, OptionError, StorageError
+from saccade.storage import (
+    JSON,
+    json_bytes,
+    open_folder,
+    read_bytes,
+    read_json,
+    recover,
+    unfinished,
+    write_file,
+    write_folder,
+)
+from saccade.storage.locks import lock
+from saccade.storage.replacing import storage_errors
+from saccade.tasks.base.data import Splits
+from saccade.tasks.base.model_card import model_readme
+from saccade.tasks.base.model_folder import bundle_identity, read_bundle, write_bundle
+from saccade.tasks.base.task import Bundle, Probe, State, Task
+from saccade.training.checkpoint import CheckpointStore
+from saccade.training.interrupt import Stopped
+from saccade.training.recipe import Recipe, read_recipe
+
+__all__ = ["RunFolder"]
+
+#: Seconds to wait for the lock of a run: whoever only asks whether somebody trains in it holds it for a moment.
+LOCK_SECONDS = 0.2
+
+
+class RunFolder:
+    """What a run keeps. Making one claims the folder: it is new, or holds a run of the same recipe."""
+
+    def __init__(self, recipe: Recipe, folder: Path, init: Path | None = None) -> None:
+        self.recipe = recipe
+        self.folder = folder
+        self.init = init  # the model folder whose weights the run begins with
+        self.model_folder = folder / "model"
+        self.result_file = folder / "result.json"
+        self._is_new = False  # whether this process made the run
+        self._claim()
+        self.checkpoints = CheckpointStore(folder / "checkpoints", recipe.training.keep)
+        self.averages = CheckpointStore(folder / "averages", recipe.training.average)
+
+    def _claim(self) -> None:
+        """Make the folder ours, or find that it is; never touch one that holds something else."""
+        file = self.folder / "recipe.toml"
+        try:
+            present = set(self.folder.iterdir())
+        except FileNotFoundError:
+            present = set()
+        except NotADirectoryError:
+            raise OptionError(f"{self.folder} is no folder; give a new or an empty one with -o.") from None
+        except OSError as error:
+            raise StorageError(f"Cannot reach {self.folder}: {error.strerror}.") from error
+        if file in present:
+            differences = self.recipe.differences(read_recipe(file))
+            if differences:
+                raise OptionError(
+                    f"{self.folder} holds a run of another recipe ({'; '.join(differences[:3])}"
+                    f"{'; ...' if len(differences) > 3 else ''}); give another folder with -o."
+                )
+            self._check_init()
+            return
+        if present - {*self.folder.glob(unfinished(file))}:  # a kill may have left one, and nothing else yet
+            raise OptionError(f"{self.folder} exists and is no run of ours; give a new or an empty folder with -o.")
+        write_file(file, self.recipe.toml().encode())
+        self._is_new = True
+
+    def _check_init(self) -> None:
+        """A run goes on from the model that it began from, or from none, as it began."""
+        if not (self.folder / "task").exists():
+            return
+        about = read_json(open_folder(self.folder / "task"), "task.json")
+        assert isinstance(about, dict)
+        if about.get("init") != self._init_identity():
+            raise OptionError(
+                f"{self.folder} holds a run that began from another model than --init says, or from none; "
+                "give another folder with -o, or the same --init as before."
+            )
+
+    def _init_identity(self) -> str | None:
+        """The checksum of the model that --init names."""
+        return None if self.init is None else bundle_identity(self.init)
+
+    @property
+    def finished(self) -> bool:
+        return self.result_file.exists()
+
+    def result(self) -> dict[str, Any]:
+        try:
+            found: dict[str, Any] = json.loads(self.result_file.read_bytes())
+        except ValueError as error:
+            raise DamagedError(f"Damaged file {self.result_file}: it is not JSON ({error}).") from None
+        return found
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Two processes in one run would write over each other."""
+        file = self.folder / ".lock"
+        with ExitStack() as held:
+            with storage_errors(self.folder):
+                if not file.exists():  # its time stays that of the first try: a run that is refused is not changed
+                    file.touch()
+                is_ours = held.enter_context(lock(file, seconds=LOCK_SECONDS))
+            if not is_ours:
+                raise OptionError(
+                    f"Another process is training in {self.folder}; wait for it, or give another folder with -o."
+                )
+            for leftover in self.folder.rglob(unfinished("*")):  # of a process that was killed
+                if leftover.is_file():
+                    leftover.unlink()
+            try:
+                yield
+            except Stopped:
+                raise
+            except Exception:
+                if self._is_new and not (self.folder / "metrics.jsonl").exists():
+                    shutil.rmtree(self.folder)  # it never began to train: the corrected command can have the folder
+                raise
+
+    def state(self, splits: Splits[Any]) -> State:
+        """What the task learned from the training data: made once, then kept with the run."""
+        fingerprint = self._fingerprint(splits.train, splits.validation)
+        folder = self.folder / "task"
+        recover(self.folder)
+        if not folder.exists():
+            initial = None if self.init is None else read_bundle(self.init).task
+            state = self.recipe.task.prepare(self.recipe.settings, splits.train, initial)
+            about: dict[str, JSON] = {
+                "data": fingerprint,
+                "init": self._init_identity(),
+                "description": state.description(),
+            }
+            write_folder(folder, {"task.json": json_bytes(about), **state.files()})
+        kept = open_folder(folder)
+        about_kept = read_json(kept, "task.json")
+        assert isinstance(about_kept, dict)
+        if about_kept["data"] != fingerprint:
+            raise FileError(
+                f"The data has changed since the run in {self.folder} began; give another folder with -o to start anew."
+            )
+        description = about_kept.get("description")
+        if not isinstance(description, dict):
+            raise FileError(f"The run in {self.folder} was begun by an earlier version; give another folder with -o.")
+        return self.recipe.task.state_class.load(description, lambda name: read_bytes(kept, name), str(folder))
+
+    def _fingerprint(self, *parts: Sequence[Any]) -> str:
+        """Of the examples as they were read: a run continues only on the same ones."""
+        digest = hashlib.sha256()
+        for examples in parts:
+            digest.update(f"{len(examples)}\n".encode())
+            for example in examples:
+                digest.update(self.recipe.entry.data.identity(example))
+        return digest.hexdigest()
+
+    def averaged(self, warn: Callable[[str], None]) -> dict[str, Tensor]:
+        """The mean of the weights of the last validations; a damaged one is named and left out."""
+        kept = []
+        for step in self.averages.steps():
+            try:
+                kept.append(self.averages.load(step).tensors)
+            except DamagedError as error:
+                warn(f"The average is made without step {step}. {error}")
+        if not kept:
+            raise DamagedError(f"No weights in {self.averages.folder} can be read; there is nothing to average.")
+        return {
+            name: torch.stack([part[name].double() for part in kept]).mean(dim=0).to(kept[0][name].dtype)
+            for name in kept[0]
+        }
+
+    def write_probe(self, step: int, probe: Probe) -> None:
+        write_file(self.folder / "probes" / f"step-{step:08d}.json", json.dumps(probe._asdict()).encode())
+
+    def write_model(self, model: nn.Module, task: Task, result: dict[str, Any]) -> None:
+        bundle = Bundle(task, self.recipe.kind, self.recipe.model, model, self.recipe.decoding)
+        readme = model_readme(bundle, self.recipe.tables(), result)
+        write_bundle(self.model_folder, bundle, recipe=self.recipe.toml(), readme=readme)
+
+    def write_result(self, result: dict[str, Any]) -> None:
+        write_file(self.result_file, json_bytes(result))
