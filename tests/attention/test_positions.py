@@ -12,12 +12,12 @@ from transformers.models.gptj import modeling_gptj
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding, apply_rotary_pos_emb
 
 from saccade import attend, causal
-from saccade.attention import ALiBi, Learned, Linear, PositionTable, Rotary, Sinusoidal
+from saccade.attention import ALiBi, Learned, LinearPositions, PositionTable, Rotary, Sinusoidal
 from saccade.errors import OptionError, PositionError, ShapeError
 
 
 def test_linear_by_hand() -> None:
-    table = Linear(3, slope=2.0, offset=-1.0).table(4, 2)
+    table = LinearPositions(3, slope=2.0, offset=-1.0).table(4, 2)
     torch.testing.assert_close(table, torch.tensor([[7.0, 7, 7], [9, 9, 9]]))
 
 
@@ -43,7 +43,7 @@ def test_sines_before_cosines(width: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "positions", [Linear(4), Sinusoidal(4), Learned(4, 30)], ids=["linear", "sinusoidal", "learned"]
+    "positions", [LinearPositions(4), Sinusoidal(4), Learned(4, 30)], ids=["linear", "sinusoidal", "learned"]
 )
 def test_added_and_concatenated(positions: PositionTable) -> None:
     x = torch.randn(2, 3, 5, 4)
@@ -66,7 +66,7 @@ def test_learned_ends_with_a_clear_error() -> None:
 
 def test_positions_survive_half_precision() -> None:
     """The angles of position 4000 need more than bfloat16, or even float32, can hold: a cast model keeps them."""
-    for positions in (Sinusoidal(8), Linear(8)):
+    for positions in (Sinusoidal(8), LinearPositions(8)):
         exact = positions.table(4000, 3)
         torch.testing.assert_close(positions.to(torch.bfloat16).table(4000, 3), exact, atol=0, rtol=0)
     rotary, x = Rotary(8), torch.randn(1, 1, 3, 8)
@@ -146,7 +146,7 @@ def test_what_positions_refuse() -> None:
     with pytest.raises(OptionError, match="width of at least 1; not 0"):
         Sinusoidal(0)
     with pytest.raises(OptionError, match="joined by add or concatenate; not 'multiply'"):
-        Linear(3, "multiply")  # type: ignore[arg-type]
+        LinearPositions(3, "multiply")  # type: ignore[arg-type]
     with pytest.raises(ShapeError, match="width 4 are added to an input of the same width; it has width 5"):
         Sinusoidal(4)(torch.zeros(2, 3, 5))
     with pytest.raises(OptionError, match="even number of dimensions, at most the head's 8; not 5"):

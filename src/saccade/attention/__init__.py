@@ -4,7 +4,7 @@ from saccade.attention.attend import Kernel, attend, weigh
 from saccade.attention.equation import Bias
 from saccade.attention.heads import Cache, GrowingCache, KeyValue, MultiHead, Resize, StaticCache
 from saccade.attention.masks import Mask, causal, dense, padding, rule, window
-from saccade.attention.positions import ALiBi, Learned, Linear, PositionTable, Rotary, Sinusoidal
+from saccade.attention.positions import ALiBi, Learned, LinearPositions, PositionTable, Rotary, Sinusoidal
 from saccade.attention.scores import MLP, SCORES, Additive, Bilinear, Cosine, Dot, ScaledDot, Score
 from saccade.attention.watching.edit import Edit, edit, editable
 from saccade.attention.watching.overview import Overview
@@ -29,7 +29,7 @@ __all__ = [
     "Kernel",
     "KeyValue",
     "Learned",
-    "Linear",
+    "LinearPositions",
     "Link",
     "Mask",
     "MultiHead",

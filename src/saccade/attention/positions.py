@@ -3,13 +3,13 @@
 Tables are added to the input (004) or concatenated with it (002); rotary turns queries and keys, ALiBi biases
 their scores.
 
-================  =================================================================  ======================
-``Linear``        ``PE(pos) = a·pos + b``                                            002
-``Sinusoidal``    ``sin(pos / 10000^(2i/D))`` and ``cos`` of the same                Vaswani 2017, §3.5
-``Learned``       a row of a table                                                   Gehring 2017
-``Rotary``        pairs of q and k turned by ``pos / 10000^(2i/D)``                  Su 2021, eq. 34
-``ALiBi``         ``-slope_h · |row - column|`` added to the score                   Press 2022
-================  =================================================================  ======================
+===================  =================================================================  ======================
+``LinearPositions``  ``PE(pos) = a·pos + b``                                            002
+``Sinusoidal``       ``sin(pos / 10000^(2i/D))`` and ``cos`` of the same                Vaswani 2017, §3.5
+``Learned``          a row of a table                                                   Gehring 2017
+``Rotary``           pairs of q and k turned by ``pos / 10000^(2i/D)``                  Su 2021, eq. 34
+``ALiBi``            ``-slope_h · |row - column|`` added to the score                   Press 2022
+===================  =================================================================  ======================
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from saccade.attention.equation import Bias
 from saccade.errors import OptionError, PositionError, ShapeError
 
-__all__ = ["ALiBi", "Learned", "Linear", "PositionTable", "Rotary", "Sinusoidal"]
+__all__ = ["ALiBi", "Learned", "LinearPositions", "PositionTable", "Rotary", "Sinusoidal"]
 
 How = Literal["add", "concatenate"]
 
@@ -57,7 +57,7 @@ class PositionTable(nn.Module):
         return x + table
 
 
-class Linear(PositionTable):
+class LinearPositions(PositionTable):
     """``PE(pos) = slope·pos + offset``, the same in every dimension (002): it grows without bound."""
 
     where: Tensor

@@ -8,7 +8,7 @@ from saccade.data.labelled import LabelledText, read_labelled
 from saccade.data.nettalk import nettalk_splits, read_nettalk
 from saccade.data.pairs import Cleaning, Pair, read_parallel, read_table
 from saccade.data.report import Finding, Lengths, Report
-from saccade.data.split import Overlap, Splits, overlap, split, split_by_line, without_sources
+from saccade.data.split import Overlap, Parts, overlap, split, split_by_line, without_sources
 from saccade.data.tagged import TaggedSentence, read_tagged
 
 __all__ = [
@@ -22,8 +22,8 @@ __all__ = [
     "Lengths",
     "Overlap",
     "Pair",
+    "Parts",
     "Report",
-    "Splits",
     "TaggedSentence",
     "fetch",
     "generate",

@@ -12,7 +12,7 @@ from pathlib import Path
 from saccade.data.lines import read_lines
 from saccade.data.pairs import Cleaning, Pair, PairCollector
 from saccade.data.report import Report
-from saccade.data.split import Splits, split_by_line
+from saccade.data.split import Parts, split_by_line
 from saccade.errors import FileError
 
 __all__ = ["SILENT", "nettalk_splits", "read_nettalk"]
@@ -61,7 +61,7 @@ def _pair(path: str | Path, line: int, text: str, number: int) -> Pair:
     )
 
 
-def nettalk_splits(pairs: list[Pair]) -> Splits[Pair]:
+def nettalk_splits(pairs: list[Pair]) -> Parts[Pair]:
     """Test: words whose number is divisible by 10; validation: remainder 9; training: the rest, without any
     spelling that is in those two."""
     return split_by_line(pairs, every=10, test_remainder=0, validation_remainder=9)

@@ -15,7 +15,7 @@ from typing import Generic, Protocol, TypeVar
 from saccade.data.pairs import Pair
 from saccade.errors import OptionError
 
-__all__ = ["Overlap", "Splits", "overlap", "split", "split_by_line", "without_sources"]
+__all__ = ["Overlap", "Parts", "overlap", "split", "split_by_line", "without_sources"]
 
 
 class Sourced(Protocol):
@@ -29,7 +29,7 @@ Item = TypeVar("Item", bound=Sourced)
 
 
 @dataclass(frozen=True)
-class Splits(Generic[Item]):
+class Parts(Generic[Item]):
     """The three parts of a corpus, each in the order of its file."""
 
     train: list[Item]
@@ -74,7 +74,7 @@ def split(
     test: float | int = 0.05,
     seed: int = 0,
     labels: Callable[[Item], Iterable[str]] | None = None,
-) -> Splits[Item]:
+) -> Parts[Item]:
     """Part a corpus. A size is a share of the sources below 1 (a float) or a number of pairs (an int).
 
     Each source gets a place between 0 and 1 by its hash with the seed. Test takes the lowest places and validation
@@ -97,7 +97,7 @@ def split(
         needed = _only_ones(pairs, test_sources | validation_sources, labels)
         test_sources, validation_sources = test_sources - needed, validation_sources - needed
     held_out = test_sources | validation_sources
-    return Splits(
+    return Parts(
         train=[pair for pair in pairs if pair.source not in held_out],
         validation=[pair for pair in pairs if pair.source in validation_sources],
         test=[pair for pair in pairs if pair.source in test_sources],
@@ -145,7 +145,7 @@ def _prefix(ordered: list[str], places: dict[str, float], copies: Counter[str], 
 
 def split_by_line(
     pairs: Iterable[Pair], every: int = 10, test_remainder: int = 0, validation_remainder: int = 9
-) -> Splits[Pair]:
+) -> Parts[Pair]:
     """Part by line number: a line goes to test or validation by its remainder when divided by `every`.
 
     A source of test or validation that also stands on a training line (another pronunciation of the same
@@ -165,7 +165,7 @@ def split_by_line(
     test, validation = parts[test_remainder], parts[validation_remainder]
     rest = [pair for pair in everything if pair.line % every not in (test_remainder, validation_remainder)]
     held_out = {pair.source for pair in (*test, *validation)}
-    return Splits(
+    return Parts(
         train=without_sources(rest, held_out),
         validation=validation,
         test=test,

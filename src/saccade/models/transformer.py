@@ -18,7 +18,7 @@ from saccade.attention import (
     Cache,
     KeyValue,
     Learned,
-    Linear,
+    LinearPositions,
     Mask,
     MultiHead,
     PositionTable,
@@ -428,7 +428,7 @@ def position_table(config: TransformerConfig) -> PositionTable | None:
     width = config.position_width or config.width
     how: Literal["add", "concatenate"] = "concatenate" if config.position_width else "add"
     if config.position == "linear":
-        return Linear(width, how)
+        return LinearPositions(width, how)
     if config.position == "sinusoidal":
         return Sinusoidal(width, how, interleaved=not config.sines_first)
     if config.position == "learned":
