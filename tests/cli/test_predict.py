@@ -11,6 +11,7 @@ import pytest
 from commands import Capture, assert_refused, give_input, run, succeed
 
 from saccade.tasks.base.predictor import Predictor
+from saccade.tasks.translation.predictor import TranslationPredictor
 from toy_language import write_lines
 
 TEXT = "the black cat eats the fish."
@@ -187,7 +188,31 @@ def test_how_a_file_and_the_standard_input_were_read_is_said(
 def test_a_mistyped_file_is_said_to_be_taken_as_a_text(capsys: Capture, tiny_run: Path) -> None:
     code, out, err = run(capsys, "predict", tiny_run, "inptu.txt")
     assert (code, out.count("\n")) == (0, 1)
-    assert err == "There is no file inptu.txt; treating it as text.\n"
+    assert err.splitlines() == [
+        "There is no file inptu.txt; treating it as text.",
+        "Note: The text holds what the model does not know: 'inptu', 'txt'. The answer may be wrong.",
+    ]
+
+
+def test_what_the_model_does_not_know_is_noted(
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch, tiny_run: Path
+) -> None:
+    give_input(monkeypatch, b"the cat sees the dog.\nphotograph\nthe blorp eats the blip.\n")
+    assert run(capsys, "predict", tiny_run, "-")[2].splitlines()[1] == (
+        "Note: 2 of 3 texts hold what the model does not know: 'photograph', 'blorp', 'blip'. The answer may be wrong."
+    )
+    assert run(capsys, "predict", tiny_run, TEXT)[2] == ""
+
+
+def test_an_empty_answer_is_noted(capsys: Capture, monkeypatch: pytest.MonkeyPatch, tiny_run: Path) -> None:
+    """A blank line has none, and that is no surprise."""
+    monkeypatch.setattr(
+        TranslationPredictor, "_predict", lambda self, texts, **_: [self.given(one, "") for one in texts]
+    )
+    give_input(monkeypatch, b"the cat\n\nthe dog\n")
+    code, out, err = run(capsys, "predict", tiny_run, "-")
+    assert (code, out) == (0, "\n\n\n")
+    assert err.splitlines()[1:] == ["Note: 2 answers are empty: of text 1, 3."]
 
 
 def test_together_and_alone_are_the_same(tiny_model: Predictor, toy_data: Path) -> None:

@@ -17,7 +17,10 @@ from saccade.models import Config
 from saccade.tasks.base.predictor import NoOptions, Predictor
 from saccade.tasks.base.search import SearchOptions
 from saccade.tasks.base.task import Bundle, Task
+from saccade.tasks.language_model.task import LanguageModel, LanguageModelState
+from saccade.tasks.masked.task import MaskedLanguageModel, MaskedLanguageModelState
 from saccade.tasks.registry import TASKS
+from saccade.tasks.text_autoencoder.task import TextAutoencoder, TextAutoencoderState
 from saccade.tasks.translation.task import Translation, TranslationState
 from saccade.text import Tokenizer
 
@@ -224,3 +227,26 @@ def test_of_two_files_the_second_is_the_test(tmp_path: Path, name: str) -> None:
             "": str(files[0]),
             part: str(files[1]),
         }
+
+
+@pytest.mark.parametrize("kind", ["word", "character", "byte"])
+@pytest.mark.parametrize("name", ["translation", "language-model", "masked-language-model", "text-autoencoder"])
+def test_what_a_model_does_not_know_is_found(name: str, kind: str) -> None:
+    tokenizer = Tokenizer.train(["a dog, a cat [MASK]"], kind, 300)
+    task: Task = {
+        "translation": lambda: Translation(TranslationState(tokenizer, WORDS)),
+        "language-model": lambda: LanguageModel(LanguageModelState(tokenizer, 8, separated=True)),
+        "masked-language-model": lambda: MaskedLanguageModel(MaskedLanguageModelState(tokenizer, 8)),
+        "text-autoencoder": lambda: TextAutoencoder(TextAutoencoderState(tokenizer)),
+    }[name]()
+    model = opened(task, {})
+    assert model.unknown("a cat, a dog") == []
+    expected = {"word": ["zebu", "dogs"], "character": ["z", "e", "b", "u", "s"], "byte": []}
+    assert model.unknown("a zebu, dogs [MASK]" if "masked" in name else "a zebu, dogs") == expected[kind]
+
+
+def test_a_classifier_knows_that_words_can_be_unknown() -> None:
+    """It has learned from texts with rare words; only where hardly any word is known there is nothing to go by."""
+    model = opened(classification(toy_texts(20, seed=1)), {})
+    assert model.unknown("the film was blorp") == []
+    assert model.unknown("blorp film blip") == ["blorp", "blip"]

@@ -13,6 +13,7 @@ from saccade.cli.options import (
     Model,
     Precision,
     Workers,
+    console,
     given_only,
     progress,
     read_inputs,
@@ -22,9 +23,15 @@ from saccade.cli.options import (
 from saccade.errors import OptionError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from saccade.tasks.base.answer import Answer
+    from saccade.tasks.base.predictor import Predictor
 
 __all__ = ["predict"]
+
+#: Unknown words, or numbers of texts, that a note names.
+NAMED = 5
 
 
 def predict(
@@ -74,11 +81,29 @@ def predict(
         for piece in opened.stream(inputs[0], **options):
             print(piece, end="", flush=True)
         print()
+        _note_unknown(opened, inputs, [])
         return
     with opened, progress("predicting", len(inputs), shown=many) as show:
         answers = opened.predict(inputs, progress=show, **options)
     for answer in answers:
         _print(answer, as_json, alignments)
+    _note_unknown(opened, inputs, answers)
+
+
+def _note_unknown(opened: Predictor, inputs: Sequence[Any], answers: Sequence[Answer]) -> None:
+    """What the model did not know in the inputs, and to which there is no answer; on stderr."""
+    found = [words for words in map(opened.unknown, inputs) if words]
+    if found:
+        names = list(dict.fromkeys(word for words in found for word in words))
+        said = ", ".join(repr(name[:40]) for name in names[:NAMED]) + (", ..." if len(names) > NAMED else "")
+        many = f"{len(found):,} of {len(inputs):,} texts hold" if len(inputs) > 1 else "The text holds"
+        note = f"Note: {many} what the model does not know: {said}. The answer may be wrong."
+        console(stderr=True).print(note, markup=False)
+    pairs = enumerate(zip(inputs, answers, strict=False), start=1)
+    empty = [str(number) for number, (one, answer) in pairs if not answer.text and isinstance(one, str) and one.strip()]
+    if empty:
+        numbers = ", ".join(empty[:NAMED]) + (", ..." if len(empty) > NAMED else "")
+        console(stderr=True).print(f"Note: {len(empty):,} answers are empty: of text {numbers}.", markup=False)
 
 
 def _refuse_idle(searching: dict[str, Any], drawing: dict[str, Any], sample: bool) -> None:

@@ -106,6 +106,13 @@ class Tokenizer:
         _check(texts)
         return [encoding.ids for encoding in self._inner.encode_batch_fast(list(texts), add_special_tokens=False)]
 
+    def unknown(self, text: str) -> list[str]:
+        """The parts of a text that are not in the vocabulary, as they are written; none of a kind over bytes."""
+        if UNKNOWN not in self.encode_ids([text])[0]:
+            return []
+        found = self.encode(text)
+        return [text[start:end] for id, (start, end) in zip(found.ids, found.spans, strict=True) if id == UNKNOWN]
+
     def decode(self, ids: Iterable[int]) -> str:
         """The text of these ids. Special tokens are left out, but an unknown word stays visible as "<unk>"; bytes
         that make no character become U+FFFD."""

@@ -84,7 +84,13 @@ async def predict(request: Request, name: str, body: PredictBody) -> dict[str, A
     inputs = await asyncio.to_thread(read_inputs, served, body.inputs, state.limits)
     asked = await asyncio.to_thread(served.worker.predict, inputs, body.options)
     answers = await answered(request, asked)
-    return {"answers": [answer_record(answer) for answer in answers]}
+    unknown = [served.predictor.unknown(one) for one in inputs]
+    return {
+        "answers": [
+            answer_record(answer) | ({"unknown": words} if words else {})
+            for answer, words in zip(answers, unknown, strict=True)
+        ]
+    }
 
 
 @router.post("/{name}/stream", response_class=StreamingResponse, responses=EVENTS)

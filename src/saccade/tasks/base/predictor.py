@@ -137,6 +137,10 @@ class Predictor(ABC):
         """The input with a word replaced."""
         raise OptionError("Only words of a text can be replaced; switch heads off or forbid links instead.")
 
+    def unknown(self, given: Any) -> list[str]:
+        """The words or symbols of an input that the model does not know, so that its answer may be wrong or empty."""
+        return []
+
     # --- answers ---
 
     def chosen(self, options: dict[str, Any]) -> Any:

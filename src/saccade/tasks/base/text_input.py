@@ -41,11 +41,19 @@ class TextInputPredictor(Predictor):
 
     def count_tokens(self, given: Any) -> int:
         """The tokens, where the model has a tokenizer for texts; else the words."""
-        known = self.task.state.vocabularies()
-        tokenizer = known.get("source") or known.get("tokenizer")
-        if isinstance(tokenizer, Tokenizer):
-            return len(tokenizer.encode_ids([given])[0])
+        if self._tokenizer is not None:
+            return len(self._tokenizer.encode_ids([given])[0])
         return len(given.split() if isinstance(given, str) else given)
+
+    def unknown(self, given: Any) -> list[str]:
+        return [] if self._tokenizer is None else self._tokenizer.unknown(given)
+
+    @property
+    def _tokenizer(self) -> Tokenizer | None:
+        """What cuts the texts that the model reads."""
+        known = self.task.state.vocabularies()
+        found = known.get("source") or known.get("tokenizer")
+        return found if isinstance(found, Tokenizer) else None
 
     def parse(self, argument: str) -> Any:
         return argument

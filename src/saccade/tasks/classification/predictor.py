@@ -49,6 +49,11 @@ class ClassificationPredictor(TextInputPredictor):
         columns = column(how["label_column"]), column(how["text_column"])
         return read_texts(path, columns, 1, labels=self.task.labels, encoding=how["encoding"])
 
+    def unknown(self, given: str) -> list[str]:
+        """Training has unknown words too, the rare ones; too many of them leave nothing to go by."""
+        found = super().unknown(given)
+        return found if 2 * len(found) >= self.count_tokens(given) else []
+
     def _predict(
         self, inputs: Sequence[str], *, progress: Callable[[int], None] | None = None, **options: Any
     ) -> list[ClassificationAnswer]:

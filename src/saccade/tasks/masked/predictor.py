@@ -82,6 +82,9 @@ class MaskedLanguageModelPredictor(TextInputPredictor):
     def read_file(self, path: Path) -> tuple[list[str], str]:
         return read_texts(path, [column(self.read_as["column"])], encoding=self.read_as["encoding"])
 
+    def unknown(self, given: str) -> list[str]:
+        return super().unknown(given.replace(HOLE, " "))
+
     def _predict(
         self, inputs: Sequence[str], *, progress: Callable[[int], None] | None = None, **options: Any
     ) -> list[MaskedLanguageModelAnswer]:
