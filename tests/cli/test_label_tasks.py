@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from commands import Capture, assert_refused, give_input, run, succeed
 
+import saccade
 from saccade.cli import main
 
 TAGGED = [
@@ -161,3 +162,17 @@ def test_both_begin_from_a_masked_language_model(
         )
         assert "tensors are the same in both" in out
         assert (run_folder / "model" / "tokenizer.json").read_bytes() == vocabulary
+
+
+def test_what_does_not_apply_is_said_with_what_does(capsys: Capture, tagger: Path) -> None:
+    assert_refused(
+        run(capsys, "evaluate", tagger / "run"),
+        "Give the file with --data; --source and --target do not apply to this task.",
+    )
+    assert_refused(run(capsys, "predict", tagger / "run", "the", "--beam", "2"), "--beam does not apply to")
+
+
+def test_labels_have_one_meaning(tagger: Path) -> None:
+    (answer,) = saccade.open(tagger / "run").predict("the red dog")
+    assert answer.labels == answer.record()["labels"] == ["DET", "ADJ", "NOUN"]
+    assert answer.inventory == ["ADJ", "DET", "NOUN", "VERB"]

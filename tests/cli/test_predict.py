@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from commands import Capture, assert_refused, give_input, run, succeed
 
 from saccade.tasks.base.predictor import Predictor
-from saccade.tasks.translation.predictor import TranslationPredictor
+from saccade.text import Tokenizer
 from toy_language import write_lines
 
 TEXT = "the black cat eats the fish."
@@ -206,9 +207,7 @@ def test_what_the_model_does_not_know_is_noted(
 
 def test_an_empty_answer_is_noted(capsys: Capture, monkeypatch: pytest.MonkeyPatch, tiny_run: Path) -> None:
     """A blank line has none, and that is no surprise."""
-    monkeypatch.setattr(
-        TranslationPredictor, "_predict", lambda self, texts, **_: [self.given(one, "") for one in texts]
-    )
+    monkeypatch.setattr(Tokenizer, "decode", lambda self, ids: "")
     give_input(monkeypatch, b"the cat\n\nthe dog\n")
     code, out, err = run(capsys, "predict", tiny_run, "-")
     assert (code, out) == (0, "\n\n\n")
@@ -231,3 +230,12 @@ def test_as_a_process_results_are_the_only_output(tiny_run: Path) -> None:
     done = subprocess.run(command, input=f"{TEXT}\n\n".encode(), capture_output=True, check=True)
     said = b"Read 2 from the standard input: a text a line.\n"
     assert (done.stdout, done.stderr) == (b"le chat noir mange le poisson.\n\n", said)
+
+
+def test_every_option_that_a_refusal_offers_is_there(capsys: Capture, tiny_run: Path) -> None:
+    code, _, err = run(capsys, "predict", tiny_run, TEXT, "--stop", "x")
+    assert code == 2
+    offered = re.findall(r"--[a-z-]+", err.partition("which take")[2])
+    help_text = run(capsys, "predict", "--help")[1]
+    assert len(offered) > 4
+    assert [option for option in offered if f"{option} " not in help_text.replace("│", " ")] == []

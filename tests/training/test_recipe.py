@@ -11,7 +11,7 @@ import pytest
 from tiny_runs import tables, write_recipe
 
 from saccade.errors import FileError, OptionError, UnknownNameError
-from saccade.tasks.base.networks import SEQ2SEQ
+from saccade.tasks.base.networks import SEQ2SEQ, read_network
 from saccade.tasks.registry import TASKS, task_named
 from saccade.training.recipe import Recipe, read_recipe, read_tables
 from saccade.training.recipe_text import commented
@@ -167,3 +167,16 @@ def test_every_key_of_our_recipes_has_a_comment(path: Path) -> None:
     for line in path.read_text().splitlines():
         if "=" in line and not line.startswith("#"):
             assert re.search(r"\S +# \S", line), line
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_a_key_of_another_network_says_so(name: str) -> None:
+    """Such as num_heads with --set model.kind=recurrent: the key is there, for another kind."""
+    networks = TASKS[name].task.networks
+    for kind, network in networks.items():
+        others = {key for other in networks.values() for key in other.config.model_fields}
+        for key in sorted(others - set(network.config.model_fields)):
+            with pytest.raises(
+                OptionError, match=rf"\[model\]: {key} does not apply to networks of kind {kind}, only to"
+            ):
+                read_network({"kind": kind, key: 1}, TASKS[name].task, "[model]")

@@ -24,7 +24,7 @@ RESAMPLES = 1000
 
 def evaluate_model(opened: Predictor, examples: list[Any], options: dict[str, Any], pictures: Path | None) -> None:
     """Print the scores of a model; ``pictures`` is the folder for drawings of them."""
-    refuse_unknown(options, opened, scoring=True)
+    refuse_unknown(options, opened, ("beam", "lowercase", "alignments"), scoring=True)
     with opened, progress("evaluating", len(examples)) as show:
         found = opened.evaluate(examples, progress=show, **options)
     for name, value in found.scores.items():

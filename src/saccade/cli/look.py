@@ -138,7 +138,7 @@ def look(
     replaced = None if replace is None else _replacement(replace)
     opened = saccade.open(model, resolve_device(device))
     options = given_only(max_tokens=max_tokens)
-    refuse_unknown(options, opened)
+    refuse_unknown(options, opened, ["max_tokens"])
     if file is not None:
         seen = _read(opened, " ".join(line.strip() for _, line in read_lines(file)))
         show_view(seen, wanted, seen.names[-1])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -98,7 +98,9 @@ def data_table(
         return reader.table(data, columns)
     if not data and source is not None and target is not None:
         return reader.table([source, target], columns)
-    raise OptionError("Give --source and --target, or --data with one file of all.")
+    if "source" in reader.settings.model_fields:
+        raise OptionError("Give --source and --target, or --data with one table of both sides.")
+    raise OptionError("Give the file with --data; --source and --target do not apply to this task.")
 
 
 def examples_of(
@@ -143,10 +145,13 @@ def given_only(**options: Any) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
 
-def refuse_unknown(options: dict[str, Any], opened: Predictor, *, scoring: bool = False) -> None:
-    """Refuse options that the model does not have; with ``scoring``, those of its evaluation are allowed too."""
+def refuse_unknown(
+    options: dict[str, Any], opened: Predictor, offered: Collection[str], *, scoring: bool = False
+) -> None:
+    """Refuse options that the model does not have, and name those that it has of what the command ``offered``; with
+    ``scoring``, those of its evaluation are allowed too."""
     known = [*opened.options.model_fields, *(opened.scoring.model_fields if scoring else ())]
     for name in options:
         if name not in known:
-            allowed = ", ".join(f"--{key.replace('_', '-')}" for key in known) or "no such options"
+            allowed = ", ".join(f"--{key.replace('_', '-')}" for key in known if key in offered) or "no such options"
             raise OptionError(f"--{name.replace('_', '-')} does not apply to {opened.plural}, which take {allowed}.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from inspect import signature
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -74,7 +75,7 @@ def predict(
     searching = given_only(beam=beam, n_best=n_best, length_penalty=length_penalty)
     drawing = given_only(tries=tries, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed)
     options = searching | drawing | given_only(sample=sample, max_tokens=max_tokens, stop=stop)
-    refuse_unknown(options, opened)
+    refuse_unknown(options, opened, signature(predict).parameters)
     if "sample" in opened.options.model_fields:
         _refuse_idle(searching, drawing, opened.chosen(options).sample)
     if opened.streams and not many and not as_json and not alignments and not {"tries", "n_best"} & set(options):

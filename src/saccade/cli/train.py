@@ -165,7 +165,7 @@ def new(
     task: TaskName = DEFAULT_TASK,
     force: Annotated[bool, typer.Option("--force", help="Replace a recipe that is there.")] = False,
 ) -> None:
-    """Write a recipe fitted to your data: model, vocabulary, batch, and how long it will take here.
+    """Write a recipe for your data, with sizes chosen by how many examples there are, and say how long it takes here.
 
     \b
     Examples:
@@ -182,10 +182,18 @@ def new(
     recipe = read_tables(fitted_tables(task, task_named(task).data.table(files, columns)), "the data")
     _say_parts(recipe)
     minutes = measured_minutes(recipe, console().print, resolve_device("auto"))
-    text = commented(recipe, [f"Fitted to {' and '.join(str(file) for file in files)}.", f"About {minutes} here."])
+    text = commented(
+        recipe,
+        [
+            f"For {' and '.join(str(file) for file in files)}, with sizes chosen by the number of examples.",
+            f"About {minutes} here.",
+        ],
+    )
     try:
         output.write_text(text, encoding="utf-8")
     except OSError as error:
         raise FileError(f"{output} cannot be written: {error.strerror}.") from None
     console().print(f"Wrote {output}: {recipe.training.steps:,} updates, about {minutes} here.")
+    if minutes.endswith("hours"):
+        console().print("That is long; fewer training.steps or a smaller model.width take less, and often do well.")
     console().print(f"Next: saccade train {shlex.quote(str(output))} -o run", markup=False)

@@ -8,7 +8,7 @@ from typing import Any, Protocol, cast
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from saccade.errors import UnknownNameError
+from saccade.errors import OptionError, UnknownNameError
 from saccade.models import (
     Config,
     ConvolutionalConfig,
@@ -39,6 +39,12 @@ def read_network(values: Mapping[str, Any], task: type[Task], where: str) -> tup
     kind = fields.pop("kind", next(iter(task.networks)))
     if not isinstance(kind, str) or kind not in task.networks:
         raise UnknownNameError(f"kind of model in {where}", kind, task.networks)
+    for key in fields:
+        having = [other for other, network in task.networks.items() if key in network.config.model_fields]
+        if having and kind not in having:
+            raise OptionError(
+                f"{where}: {key} does not apply to networks of kind {kind}, only to {' and '.join(having)}."
+            )
     return kind, task.networks[kind].config.read({**task.model_defaults.get(kind, {}), **fields}, where)
 
 

@@ -40,13 +40,18 @@ class TaggingAnswer(Answer):
     tokens: list[str]  # the labels
     probabilities: list[float]  # of each label
     score: float
-    labels: list[str] = field(repr=False)  # all that there are
+    inventory: list[str] = field(repr=False)  # all labels that there are
     every: Float[Tensor, "N L"] = field(repr=False)  # the probability of each of them, for each word
     look: Callable[[], View] = field(repr=False)
 
     @property
     def text(self) -> str:  # type: ignore[override]
         return " ".join(f"{word}/{tag}" for word, tag in zip(self.words, self.tokens, strict=True))
+
+    @property
+    def labels(self) -> list[str]:
+        """The label of each word."""
+        return self.tokens
 
     @property
     def scored_tokens(self) -> list[str]:
@@ -56,7 +61,7 @@ class TaggingAnswer(Answer):
         return {
             "text": self.text,
             "words": self.words,
-            "labels": self.tokens,
+            "labels": self.labels,
             "probabilities": [round(one, 6) for one in self.probabilities],
             "score": self.score,
         }
@@ -68,7 +73,7 @@ class TaggingAnswer(Answer):
     def terminal(self) -> Iterator[RenderableType]:
         shown = Text()
         for word, tag, probability in zip(self.words, self.tokens, self.probabilities, strict=True):
-            style = _COLOURS[self.labels.index(tag) % len(_COLOURS)]
+            style = _COLOURS[self.inventory.index(tag) % len(_COLOURS)]
             shown.append(visible(word)).append(f"/{tag}", style=style)
             shown.append(" " if probability >= 0.9 else f"({100 * probability:.0f}%) ")
         yield shown
@@ -89,7 +94,7 @@ class TaggingAnswer(Answer):
         return draw_matrix(
             self.every[:, likely].double().numpy(),
             places([label(word) for word in self.words]),
-            places([label(self.labels[number]) for number in likely]),
+            places([label(self.inventory[number]) for number in likely]),
             Scale(name="probability"),
             title="how likely each label is",
             dark=dark,
