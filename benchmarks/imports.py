@@ -1,7 +1,7 @@
 """How long importing takes, beside importing PyTorch alone: python benchmarks/imports.py
 
-Each command runs in a process of its own, one after the other in turn, so that a busy moment of the machine meets all of
-them alike; the median of the rounds is printed. The first round only fills the disk cache and is not counted.
+Each command runs in a process of its own and all take turns, so that a busy moment of the machine meets them alike; the
+median of the rounds is printed. The first round only fills the disk cache and is not counted.
 """
 
 from __future__ import annotations
@@ -41,7 +41,9 @@ def main() -> None:
     torch = statistics.median(taken["import torch"])
     for name, times in taken.items():
         median = statistics.median(times)
-        print(f"{name:32} {median:6.3f} s  {median / torch:5.2f} × import torch  ({min(times):.3f} to {max(times):.3f})")
+        print(
+            f"{name:32} {median:6.3f} s  {median / torch:5.2f} × import torch  ({min(times):.3f} to {max(times):.3f})"
+        )
 
 
 if __name__ == "__main__":

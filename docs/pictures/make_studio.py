@@ -1,4 +1,4 @@
-"""Photograph the studio: its pages on the demonstration's model, for README and docs/serving.md.
+"""Photograph the studio: its pages on the demonstration's model, for README and docs/how-to/serving.md.
 
     python docs/pictures/make_studio.py runs/demo
 

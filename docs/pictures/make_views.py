@@ -1,4 +1,4 @@
-"""Draw the pictures of docs/mechanisms/looking.md: every kind of view, at 12 and at 60 tokens, light and dark.
+"""Draw the pictures of docs/how-to/looking.md: every kind of view, at 12 and at 60 tokens, light and dark.
 
     python docs/pictures/make_views.py runs/demo
 

@@ -109,7 +109,7 @@ def test_changed_weights_are_said_in_their_query(capsys: Capture, tmp_path: Path
 
 
 def test_the_file_in_the_documentation_is_explained(capsys: Capture, tmp_path: Path) -> None:
-    page = Path(__file__).parents[2] / "docs/mechanisms/walkthrough.md"
+    page = Path(__file__).parents[2] / "docs/learn/walkthrough.md"
     file = tmp_path / "numbers.toml"
     file.write_text(page.read_text().partition("```toml\n")[2].partition("```")[0])
     code, out, _ = run(capsys, "explain", file, "--row", "3")

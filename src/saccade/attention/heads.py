@@ -161,9 +161,12 @@ class MultiHead(nn.Module):
         num_key_heads: how many heads keys and values have; it divides ``num_heads``, which is the default.
         head_width: of each head; ``width / num_heads`` if not given.
         source_width: of the source of a cross-attention, where it differs from ``width``.
-        score, weights: as in ``attend``.
-        rotary: turns queries and keys by their positions. alibi: biases scores by distance.
-        bias, output_bias: whether the projections, and W_O, add a learned vector.
+        score: as in ``attend``.
+        weights: as in ``attend``.
+        rotary: turns queries and keys by their positions.
+        alibi: biases scores by distance.
+        bias: whether the projections add a learned vector.
+        output_bias: whether W_O adds one.
     """
 
     def __init__(

@@ -261,8 +261,8 @@ class _Not(Mask):
         self.inner.check(batch, num_heads, first_row, num_rows, num_columns)
 
 
-#: Each position sees itself and what came before it.
 causal: Mask = _Causal()
+"""Each position sees itself and what came before it."""
 
 
 def padding(lengths: Int[Tensor, " B"]) -> Mask:

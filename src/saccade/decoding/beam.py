@@ -5,7 +5,7 @@
 A sentence has `beam` places. Each step extends its live hypotheses by every token and looks at the best
 `beam` of all these candidates: the ones that end take a place and keep it. The best `beam` that do not end
 live on. The sentence is done when all its places are taken, when no live hypothesis can still reach a
-result, or at its greatest length. docs/mechanisms/decoding.md says why.
+result, or at its greatest length. docs/learn/decoding.md says why.
 
 Shapes: B sentences asked for, S sentences still searched, W live hypotheses a sentence, P places a sentence
 (`beam`), C candidates a sentence, T tokens so far, V vocabulary.

@@ -197,7 +197,7 @@ def watch(model: nn.Module | None = None, *, progress: Rows | None = None, value
     their projected values too (``Trace.only_call``), which no weight needs but a walk through the numbers does.
 
     Modules that are not ours are seen where they call ``F.scaled_dot_product_attention`` or are torch's
-    ``nn.MultiheadAttention``; docs/mechanisms/watching-others.md says what is inferred of them.
+    ``nn.MultiheadAttention``; docs/how-to/watching-others.md says what is inferred of them.
     """
     return Watch(model, progress, values)
 

@@ -1,7 +1,7 @@
 """The built-in English-French corpus: a grammar written for this project, from which sentences are drawn.
 
-It is synthetic and says so (docs/corpus.md). What a collected corpus cannot give, it knows by construction: the
-word alignment, the parts of speech, the sentiment of a review, the noun a pronoun stands for and the word that
+It is synthetic and says so (docs/reference/corpus.md). What a collected corpus cannot give, it knows by construction:
+the word alignment, the parts of speech, the sentiment of a review, the noun a pronoun stands for and the word that
 decides what "bank" means.
 
 Held out are whole combinations: an adjective with a noun, a verb with an object. Training never shows them,

@@ -60,7 +60,7 @@ class Walkthrough:
         return self.steps[-1].values
 
     def to_dict(self) -> dict[str, Any]:
-        """The documented form of ``saccade explain --json`` (docs/mechanisms/walkthrough.md)."""
+        """The documented form of ``saccade explain --json`` (docs/learn/walkthrough.md)."""
         return {
             "score": self.score,
             "weights": self.weights,
@@ -101,7 +101,8 @@ def walkthrough(
         tokens: names of the inputs or queries; ``source_tokens`` those of the keys, if they are others.
         mask: "none", "causal", "window:R", a boolean matrix (Q, K), True = may attend, or a mask rule.
         bias: a matrix (Q, K) that is added to the scores, such as ALiBi's.
-        score, weights: as ``attend`` takes them.
+        score: as in ``attend``.
+        weights: as in ``attend``.
         scale: True divides a dot product by √D, False does not; None leaves it to the score.
         changed: numbers that replace computed ones, and that the steps below then use: {"scores": {(0, 1): 6.5}}.
     """

@@ -82,7 +82,7 @@ class LabelledFiles(DataReader[Item]):
         if settings.builtin is not None:
             counts = {"train": settings.sentences, "validation": BUILTIN_HELD_OUT, "test": BUILTIN_HELD_OUT}
             parts = [cls.from_grammar(count, seed + i, name) for i, (name, count) in enumerate(counts.items())]
-            return Splits(parts[0], parts[1], parts[2], notes=["built-in synthetic corpus (docs/corpus.md)"])
+            return Splits(parts[0], parts[1], parts[2], notes=["built-in synthetic corpus (docs/reference/corpus.md)"])
         examples, report = cls.read_file(settings, resolve_path(settings.file), True)
         held_out: dict[str, list[Item]] = {}
         rows, notes = report.rows(), []

@@ -65,7 +65,7 @@ class TextAutoencoderFiles(DataReader[Line]):
         if settings.builtin is not None:
             counts = {"train": settings.sentences, "validation": BUILTIN_HELD_OUT, "test": BUILTIN_HELD_OUT}
             parts = [_sentences(count, seed + i, name) for i, (name, count) in enumerate(counts.items())]
-            return Splits(parts[0], parts[1], parts[2], notes=["built-in synthetic corpus (docs/corpus.md)"])
+            return Splits(parts[0], parts[1], parts[2], notes=["built-in synthetic corpus (docs/reference/corpus.md)"])
         found = cls.read_for_scoring(settings)
         lengths = Lengths.of([len(one.source.split()) for one in found])
         rows = [("file", str(settings.texts)), ("texts", f"{len(found):,}"), ("length in words", str(lengths))]

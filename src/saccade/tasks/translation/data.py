@@ -125,7 +125,7 @@ class TranslationFiles(DataReader[GoldPair]):
                 from_grammar(generate(n, seed + i, name))
                 for i, (n, name) in enumerate(zip(count, ("train", "validation", "test"), strict=True))
             ]
-            return Splits(parts[0], parts[1], parts[2], notes=["built-in synthetic corpus (docs/corpus.md)"])
+            return Splits(parts[0], parts[1], parts[2], notes=["built-in synthetic corpus (docs/reference/corpus.md)"])
         if settings.nettalk is not None:
             pairs, report = read_nettalk(resolve_path(settings.nettalk))
             split_pairs = nettalk_splits(pairs)
