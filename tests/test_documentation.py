@@ -39,6 +39,9 @@ _PART = re.compile(
     r"|^```(?P<language>\w*)\n(?P<code>.*?)^```$",
     re.DOTALL | re.MULTILINE,
 )
+#: A file of the repository, and one of the package, as pages name them; NAME in it stands for any.
+_PATH = re.compile(r"(?<![\w/.-])((?:src|docs|tests|benchmarks|recipes)/[\w./*-]+)")
+_SHORT_PATH = re.compile(r"`((?:attention|data|kernels|lens|models|recurrent|serving|tasks|training)/[\w./*-]+)`")
 #: Added to every ``saccade train``: the options of the page, a network of its kind, two updates.
 QUICK = {"training.steps": 2, "training.warmup": 0, "training.validate_every": 2}
 
@@ -144,6 +147,14 @@ def test_the_code_of_a_page_runs(page: Path, workspace: Path, tmp_path: Path) ->
                 if command:
                     assert command[0] == "saccade", f"{page}:{block.line}: not a command of ours: {line}"
                     _saccade(*command[1:])
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_file_that_a_page_names_is_there(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    named = {(ROOT, path.rstrip(".")) for path in _PATH.findall(text) if "NAME" not in path}
+    named |= {(ROOT / "src" / "saccade", path) for path in _SHORT_PATH.findall(text)}
+    assert [path for start, path in sorted(named) if not any(start.glob(path))] == []
 
 
 def test_blocks_are_found_with_their_setups_and_reasons(tmp_path: Path) -> None:
