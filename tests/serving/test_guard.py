@@ -115,6 +115,10 @@ BODIES: dict[str, tuple[bytes, int]] = {
     "another kind": (b'{"inputs": [{"png": "x"}]}', 400),
     "unknown option": (b'{"inputs": ["a"], "options": {"beams": 3}}', 400),
     "unknown key": (b'{"inputs": ["a"], "path": "/etc/passwd"}', 400),
+    "400 digits": (b'{"inputs": ["a"], "options": {"beam": ' + b"9" * 400 + b"}}", 400),
+    "minus 400 digits": (b'{"inputs": ["a"], "options": {"beam": -' + b"9" * 400 + b"}}", 400),
+    "400 digits elsewhere": (b'{"inputs": ["a"], "options": {"seed": ' + b"9" * 400 + b"}}", 400),
+    "a whole number as a fraction": (b'{"inputs": ["a"], "options": {"beam": 1e308}}', 400),
     "too much": (b'{"inputs": ["a"], "options": {"beam": 1000}}', 400),
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from saccade.tasks.base.word_vectors import word_vectors
 @pytest.fixture
 def watched(tiny_run: Path, tmp_path: Path, runner: Runner) -> Running:
     """A server without a model that shows a finished run and one that goes on."""
-    (tmp_path / "finished").symlink_to(tiny_run)
+    shutil.copytree(tiny_run, tmp_path / "finished")
     going = tmp_path / "going"
     (going / "probes").mkdir(parents=True)
     (going / "recipe.toml").write_text('task = "tagging"\nmetric = "accuracy"\n[training]\nsteps = 70\n')
@@ -43,6 +44,46 @@ def test_runs_are_listed(watched: Running, tiny_run: Path) -> None:
         {"step": 10, "loss": None},
         {"step": 20, "loss": 1.5},
     ]
+
+
+BAD_RUNS = {
+    "nested recipe": ("recipe.toml", b"a = " + b"[" * 100_000),
+    "training is a number": ("recipe.toml", b"training = 3"),
+    "no utf-8": ("recipe.toml", b"\xff"),
+    "infinite steps": ("recipe.toml", b"[training]\nsteps = inf"),
+    "nested result": ("result.json", b"[" * 100_000),
+    "result is a list": ("result.json", b"[3]"),
+    "half a character": ("result.json", b'{"scores": {"\\ud800": 1}}'),
+    "nested metrics": ("metrics.jsonl", b'{"step": 1, "x": ' + b"[" * 100_000 + b"}\n"),
+    "infinite loss": ("metrics.jsonl", b'{"step": 1, "loss": 1e999}\n'),
+    "a step of 4,000 digits": ("metrics.jsonl", b'{"step": ' + b"1" * 4000 + b"}\n"),
+    "a step of 5,000 digits": ("metrics.jsonl", b'{"step": ' + b"1" * 5000 + b"}\n"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD_RUNS)
+def test_a_bad_run_spoils_no_other(kind: str, watched: Running, tmp_path: Path) -> None:
+    name, content = BAD_RUNS[kind]
+    bad = tmp_path / "bad"
+    bad.mkdir()
+    (bad / "recipe.toml").write_text('task = "tagging"\n')
+    (bad / "metrics.jsonl").write_text("")
+    (bad / name).write_bytes(content)
+    listed = watched.client.get("/api/runs")
+    assert listed.status_code == 200, listed.text
+    assert [run["name"] for run in listed.json()] == ["bad", "finished", "going"]
+    assert watched.client.get("/api/runs/bad").status_code == 200
+
+
+def test_links_among_the_runs_are_not_followed(watched: Running, tiny_run: Path, tmp_path: Path) -> None:
+    (tmp_path / "linked").symlink_to(tiny_run)
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    (inside / "recipe.toml").write_text("")
+    (inside / "metrics.jsonl").symlink_to(tiny_run / "metrics.jsonl")
+    assert [run["name"] for run in watched.client.get("/api/runs").json()] == ["finished", "going"]
+    (tmp_path / "going" / "result.json").symlink_to(tiny_run / "result.json")
+    assert not watched.client.get("/api/runs/going").json()["finished"]
 
 
 def test_a_training_that_goes_on_is_told_from_one_that_was_stopped(watched: Running, tmp_path: Path) -> None:

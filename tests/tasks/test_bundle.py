@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import resource
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import safetensors.torch
 import torch
 
 from saccade.errors import DamagedError, FileError, OptionError, SaccadeError, UnknownNameError
@@ -104,3 +106,64 @@ def test_weights_are_copied_by_name_and_shape() -> None:
         load_weights(torch.nn.Linear(2, 5), unshared(one), "here")
     with pytest.raises(DamagedError, match="here: bias is missing"):
         load_weights(other, {"weight": one.weight}, "here")
+
+
+FORGED: list[tuple[dict[str, Any], str]] = [
+    ({"width": 20_000}, "needs float32 of shape"),
+    ({"feedforward_width": 200_000}, "needs float32 of shape"),
+    ({"width": 10**9}, "at most 262,144"),
+    ({"encoder_layers": 10**6}, "at most 1,000"),
+    ({"encoder_layers": 900}, "encoder.1.self.query.weight is missing"),
+    ({"encoder_layers": 10**400}, "at most 1,000"),
+    ({"position": "learned"}, "is missing"),
+    ({"max_length": 10**12}, "at most 16,777,216"),
+    ({"norm_epsilon": float("inf")}, "finite"),
+    ({"norm_epsilon": float("nan")}, "finite"),
+    ({"num_heads": 10**6}, "at most 4,096"),
+]
+
+
+@pytest.mark.parametrize(("fields", "said"), FORGED)
+def test_a_forged_description_takes_no_memory(
+    fields: dict[str, Any], said: str, tiny_run: Path, tmp_path: Path
+) -> None:
+    """The manifest agrees, but the network is not the one that the weights are of."""
+    folder = rewritten(tiny_run / "model", lambda d: d["model"].update(fields), tmp_path / "model")
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(SaccadeError) as refused:
+        read_bundle(folder)
+    assert said in str(refused.value)
+    assert len(str(refused.value)) < 700
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < before + 200_000  # kilobytes
+
+
+@pytest.mark.parametrize("ratio", [1e9, float("inf"), 101.0])
+def test_a_forged_length_of_answers_is_refused(ratio: float, tiny_run: Path, tmp_path: Path) -> None:
+    folder = rewritten(tiny_run / "model", lambda d: d["decoding"].update(max_ratio=ratio), tmp_path / "model")
+    with pytest.raises(OptionError, match="max_ratio"):
+        read_bundle(folder)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda name, tensors: tensors.update(more=torch.zeros(3)), "holds more, which the model"),
+        (lambda name, tensors: tensors.pop(name), "is missing; the model in config.json needs float32"),
+        (lambda name, tensors: tensors.update({name: tensors[name].half()}), "is float16 of shape"),
+        (lambda name, tensors: tensors.update({name: tensors[name].double()}), "is float64 of shape"),
+        (lambda name, tensors: tensors.update({name: tensors[name].flatten()}), "of shape"),
+        (lambda name, tensors: tensors[name].view(-1)[-1:].fill_(float("nan")), "holds NaN or infinity"),
+        (lambda name, tensors: tensors[name].view(-1)[:1].fill_(-float("inf")), "holds NaN or infinity"),
+    ],
+)
+def test_weights_that_are_not_the_models_are_refused(
+    change: Callable[[str, dict[str, torch.Tensor]], object], said: str, tiny_run: Path, tmp_path: Path
+) -> None:
+    files: dict[str, Any] = {path.name: path.read_bytes() for path in (tiny_run / "model").iterdir()}
+    del files["manifest.json"]
+    tensors = safetensors.torch.load(files["model.safetensors"])
+    change(next(iter(tensors)), tensors)
+    write_folder(tmp_path / "model", files | {"model.safetensors": tensors})
+    with pytest.raises(DamagedError) as refused:
+        read_bundle(tmp_path / "model")
+    assert said in str(refused.value)

@@ -81,7 +81,7 @@ class TransformerConfig(Config):
         True,
         description="Normalise before each layer (pre-norm, as today) instead of after it (as in 2017)",
     )
-    norm_epsilon: float = Field(1e-5, gt=0, description="Small number that keeps a norm from dividing by 0")
+    norm_epsilon: float = Field(1e-5, gt=0, le=1, description="Small number that keeps a norm from dividing by 0")
     final_norm: bool | None = Field(
         None, description="Normalise after the last block; if not given, only with norm_first"
     )

@@ -3,23 +3,46 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextvars import ContextVar
-from typing import TypeVar
+from contextvars import ContextVar, copy_context
+from typing import Any, ParamSpec, TypeVar
 
 from starlette.requests import Request
 
 from saccade.serving.http.refusals import Refused
 
-__all__ = ["Asked", "Pool", "answered", "client_address"]
+__all__ = ["Asked", "Pool", "answered", "aside", "client_address", "size_of"]
 
 Result = TypeVar("Result")
+P = ParamSpec("P")
 #: Requests of a pool that compute at once.
 THREADS = 4
 #: Who makes the request that is being answered: models take turns between addresses.
 client_address: ContextVar[str] = ContextVar("client_address", default="")
+
+
+#: Bytes of a request that is read faster than a thread would be found for it: a sentence or two.
+SMALL = 1024
+#: What is large is read two at a time, so that many such requests leave time for others.
+_readers = ThreadPoolExecutor(2, "reading")
+
+
+async def aside(size: float, function: Callable[P, Result], *args: P.args, **kwargs: P.kwargs) -> Result:
+    """The result of reading so many bytes: in a thread, unless they are few; what is small never waits for one."""
+    if size <= SMALL:
+        return function(*args, **kwargs)
+    call = functools.partial(copy_context().run, function, *args, **kwargs)
+    return await asyncio.get_running_loop().run_in_executor(_readers, call)
+
+
+async def size_of(request: Request, *inputs: Any) -> float:
+    """How many bytes a request has. A picture counts as large: few bytes may hold many pixels."""
+    if not all(isinstance(one, str) for one in inputs):
+        return float("inf")
+    return len(await request.body()) + len(request.url.query)
 
 
 class Asked(Future[Result]):

@@ -68,7 +68,7 @@ def check_options(options: Mapping[str, Any]) -> None:
         given = options.get(name)
         size = len(given) if isinstance(given, list | str) else given
         if isinstance(size, int | float) and size > most:
-            raise Refused(400, f"{name} is at most {most:g} here; not {size:g}.")
+            raise Refused(400, f"{name} is at most {most:g} here; not {str(given)[:40]}.")
 
 
 def described_options(options: type[Config]) -> dict[str, Any]:

@@ -6,6 +6,8 @@ The folder of a run is where training and serving meet; nothing of the training 
 from __future__ import annotations
 
 import json
+import math
+import os
 import re
 import tomllib
 from collections.abc import Iterable
@@ -13,8 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from saccade.errors import SaccadeError
 from saccade.serving.http.refusals import Refused
 from saccade.storage.locks import lock
+from saccade.storage.manifest import AS_IT_IS, read_regular
 
 __all__ = ["Run", "find_runs", "read_metrics"]
 
@@ -35,12 +39,13 @@ class Run:
         recipe, result = self._recipe(), _json(self.folder / "result.json")
         metrics, _ = self.metrics()
         validated = [line["validation"] for line in metrics if isinstance(line.get("validation"), dict)]
+        training = recipe.get("training")
         return {
             "name": self.name,
             "task": recipe.get("task", "translation"),
             "metric": recipe.get("metric"),
             "step": metrics[-1]["step"] if metrics else 0,
-            "steps": recipe.get("training", {}).get("steps"),
+            "steps": training.get("steps") if isinstance(training, dict) else None,
             "finished": bool(result),
             "running": self.is_running,
             "scores": result.get("scores") or (validated[-1] if validated else {}),
@@ -65,7 +70,7 @@ class Run:
 
     @property
     def finished(self) -> bool:
-        return (self.folder / "result.json").exists()
+        return _is_file(self.folder / "result.json")
 
     @property
     def is_running(self) -> bool:
@@ -78,17 +83,19 @@ class Run:
 
     def _recipe(self) -> dict[str, Any]:
         try:
-            return tomllib.loads((self.folder / "recipe.toml").read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+            recipe: dict[str, Any] = _plain(tomllib.loads(_read(self.folder / "recipe.toml")))
+        except (OSError, ValueError, RecursionError, SaccadeError):
             return {}
+        return recipe
 
 
 def find_runs(parents: Iterable[Path], folders: Iterable[tuple[str, Path]]) -> dict[str, Run]:
     """The runs of these models, and all runs right below these folders, by name."""
     found: dict[str, Run] = {}
-    below = ((path.name, path) for parent in parents for path in sorted(_entries(parent)))
+    # A link may lead anywhere: neither a folder nor a file is looked for behind one.
+    below = ((path.name, path) for parent in parents for path in sorted(_entries(parent)) if not path.is_symlink())
     for name, folder in (*folders, *below):
-        if (folder / "metrics.jsonl").is_file() and (folder / "recipe.toml").is_file():
+        if _is_file(folder / "metrics.jsonl") and _is_file(folder / "recipe.toml"):
             found.setdefault(name, Run(name, folder))
     return found
 
@@ -96,7 +103,7 @@ def find_runs(parents: Iterable[Path], folders: Iterable[tuple[str, Path]]) -> d
 def read_metrics(path: Path, start: int = 0) -> tuple[list[dict[str, Any]], int]:
     """The whole lines of a log from a place on, and where they end; what is no line of numbers is left out."""
     try:
-        with path.open("rb") as file:
+        with open(os.open(path, os.O_RDONLY | AS_IT_IS), "rb") as file:
             file.seek(start)
             content = file.read(MOST_BYTES)
     except OSError:
@@ -112,18 +119,39 @@ def read_metrics(path: Path, start: int = 0) -> tuple[list[dict[str, Any]], int]
 
 def _json(path: Path) -> dict[str, Any]:
     try:
-        value = _parsed(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError):
+        value = _parsed(_read(path))
+    except (OSError, ValueError, SaccadeError):
         value = None
     return value if isinstance(value, dict) else {}
 
 
+def _read(path: Path) -> str:
+    if path.lstat().st_size > MOST_BYTES:
+        raise ValueError
+    return read_regular(path).decode("utf-8")
+
+
+def _is_file(path: Path) -> bool:
+    return path.is_file() and not path.is_symlink()
+
+
 def _parsed(text: str) -> Any:
-    """A value; NaN, which a loss may have become, is null to who reads it."""
+    """A value, or None where there is none."""
     try:
-        return json.loads(text, parse_constant=lambda _: None)
-    except ValueError:
+        return _plain(json.loads(text))
+    except (ValueError, RecursionError):
         return None
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON can hold it: NaN, which a loss may have become, is null; so is infinity."""
+    if isinstance(value, dict):
+        return {_plain(key): _plain(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_plain(one) for one in value]
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode("utf-8")  # half of a pair of surrogates is no text
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _entries(folder: Path) -> list[Path]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import secrets
 import time
@@ -14,7 +13,7 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr
 from starlette.responses import JSONResponse, Response
 
-from saccade.serving.asked import answered
+from saccade.serving.asked import answered, aside, size_of
 from saccade.serving.http.events import Send, event_stream
 from saccade.serving.http.refusals import Refused
 from saccade.serving.http.strict import StrictRoute
@@ -117,14 +116,15 @@ async def complete(request: Request, body: CompletionBody) -> Response:
     limits = state.limits
     if len(body.prompts) > limits.texts:
         raise Refused(413, f"There are {len(body.prompts)} prompts; {limits.texts} are taken at once.")
-    prompts = await asyncio.to_thread(
-        lambda: [read_input(served, one, limits.characters, limits.tokens) for one in body.prompts]
+    size = await size_of(request)
+    prompts = await aside(
+        size, lambda: [read_input(served, one, limits.characters, limits.tokens) for one in body.prompts]
     )
     options = body.options()
     served.predictor.chosen(options)
     if body.stream:
         return event_stream(served.worker, _streaming(served, prompts, options, body), _encoded, prompts, options)
-    answers = await answered(request, await asyncio.to_thread(served.worker.predict, prompts, options))
+    answers = await answered(request, await aside(size, served.worker.predict, prompts, options))
     found = [cast(Continuation, one) for answer in answers for one in (answer, *answer.alternatives)]
     logprobs: list[Any] = [None] * len(found)
     if body.logprobs is not None:

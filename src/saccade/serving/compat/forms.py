@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -10,6 +9,7 @@ from fastapi import Request
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
+from saccade.serving.asked import aside
 from saccade.serving.http.refusals import Refused
 from saccade.serving.http.strict import parse_json
 
@@ -23,13 +23,13 @@ MOST_PARTS = 100
 async def read_fields(request: Request) -> dict[str, Any]:
     """The fields of the body over those of the query string. Twice the same name is a list.
 
-    The body is taken apart in a thread: whatever it is, others are answered meanwhile.
+    A large body is taken apart in a thread: whatever it is, others are answered meanwhile.
     """
     fields = _collected(request.query_params.multi_items())
     content = await request.body()
     if not content:
         return fields
-    return fields | await asyncio.to_thread(_read_body, request.headers.get("content-type", ""), content)
+    return fields | await aside(len(content), _read_body, request.headers.get("content-type", ""), content)
 
 
 def _read_body(content_type: str, content: bytes) -> dict[str, Any]:

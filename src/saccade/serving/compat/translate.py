@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field, StrictStr, ValidationError
 
-from saccade.serving.asked import answered
+from saccade.serving.asked import answered, aside, size_of
 from saccade.serving.compat.forms import read_fields
 from saccade.serving.compat.languages import Detected, language_name
 from saccade.serving.compat.segments import Segmented, segment_html, segment_text
@@ -68,7 +67,8 @@ async def translate(request: Request) -> dict[str, Any]:
         raise Refused(400, f"There are {len(texts)} texts; {state.limits.texts} are taken at once.")
     for text in texts:
         _check_length(state, text)
-    found = await asyncio.to_thread(_detected, state, texts) if body.source == AUTO else [[] for _ in texts]
+    size = await size_of(request)
+    found = await aside(size, _detected, state, texts) if body.source == AUTO else [[] for _ in texts]
     sources = [one[0].language if one else body.source for one in found]
     routes = [_model(state, source, body.target) for source in sources]
     results = await _translated(request, routes, texts, body)
@@ -88,7 +88,7 @@ async def detect(request: Request) -> list[dict[str, Any]]:
     _check_key(state, request, fields.get("api_key"))
     body = _checked(DetectBody, fields)
     _check_length(state, body.q)
-    return [one._asdict() for one in await asyncio.to_thread(state.detector.detect, body.q)]
+    return [one._asdict() for one in await aside(await size_of(request), state.detector.detect, body.q)]
 
 
 @router.get("/languages")
@@ -149,16 +149,15 @@ async def _translated(
     request: Request, routes: list[Served | None], texts: list[str], body: TranslateBody
 ) -> list[tuple[str, list[str]]]:
     """The best translation of each text, and others. All that goes to one model is asked for at once."""
-    cut = await asyncio.to_thread(_segmented, state_of(request), routes, texts, body.format)
+    size = await size_of(request)
+    cut = await aside(size, _segmented, state_of(request), routes, texts, body.format)
     models = {served.name: served for served in routes if served is not None}
     asked: dict[str, list[str]] = {name: [] for name in models}
     for served, segmented in zip(routes, cut, strict=True):
         if served is not None:
             asked[served.name] += segmented.sentences
     answers = {
-        name: await asyncio.to_thread(
-            models[name].worker.predict, sentences, _options(models[name], body.alternatives + 1)
-        )
+        name: await aside(size, models[name].worker.predict, sentences, _options(models[name], body.alternatives + 1))
         for name, sentences in asked.items()
         if sentences
     }

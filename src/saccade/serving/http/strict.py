@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Callable, Coroutine
 from typing import Any, NoReturn
@@ -10,12 +9,10 @@ from typing import Any, NoReturn
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
 
+from saccade.serving.asked import aside
 from saccade.serving.http.refusals import Refused
 
 __all__ = ["StrictRoute", "parse_json"]
-
-#: Bytes of JSON that take long enough to read that others should be answered meanwhile.
-LARGE = 1 << 16
 
 
 def parse_json(content: bytes) -> Any:
@@ -40,7 +37,7 @@ class _StrictRequest(Request):
     async def json(self) -> Any:
         if not hasattr(self, "_json"):
             content = await self.body()
-            self._json = await asyncio.to_thread(parse_json, content) if len(content) > LARGE else parse_json(content)
+            self._json = await aside(len(content), parse_json, content)
         return self._json
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from typing import Annotated, Any
 
@@ -12,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr
 
 from saccade.attention import edit, editable
 from saccade.errors import OptionError
-from saccade.serving.asked import answered
+from saccade.serving.asked import answered, aside, size_of
 from saccade.serving.http.events import EVENTS, event_stream
 from saccade.serving.http.refusals import Refused
 from saccade.serving.http.strict import StrictRoute
@@ -81,8 +80,9 @@ async def predict(request: Request, name: str, body: PredictBody) -> dict[str, A
     state = state_of(request)
     served = state.models[name]
     check_options(body.options)
-    inputs = await asyncio.to_thread(read_inputs, served, body.inputs, state.limits)
-    asked = await asyncio.to_thread(served.worker.predict, inputs, body.options)
+    size = await size_of(request, *body.inputs)
+    inputs = await aside(size, read_inputs, served, body.inputs, state.limits)
+    asked = await aside(size, served.worker.predict, inputs, body.options)
     answers = await answered(request, asked)
     unknown = [served.predictor.unknown(one) for one in inputs]
     return {
@@ -99,7 +99,9 @@ async def stream(request: Request, name: str, body: StreamBody) -> StreamingResp
     state = state_of(request)
     served = state.models[name]
     check_options(body.options)
-    given = await asyncio.to_thread(read_input, served, body.input, state.limits.characters, state.limits.tokens)
+    given = await aside(
+        await size_of(request, body.input), read_input, served, body.input, state.limits.characters, state.limits.tokens
+    )
     served.predictor.chosen(body.options)  # refuses before the stream has begun
 
     def write(send: Any) -> Iterator[None]:
@@ -117,7 +119,9 @@ async def look(request: Request, name: str, body: LookBody) -> dict[str, Any]:
     state = state_of(request)
     served = state.models[name]
     check_options(body.options)
-    given = await asyncio.to_thread(read_input, served, body.input, state.limits.characters, state.limits.tokens)
+    given = await aside(
+        await size_of(request, body.input), read_input, served, body.input, state.limits.characters, state.limits.tokens
+    )
     return await answered(request, served.worker.run(lambda: _look(state, served, given, body), [given], body.options))
 
 
@@ -129,7 +133,7 @@ async def read_map(request: Request, name: str, body: MapBody) -> StreamingRespo
     if not served.reads:
         raise Refused(400, f"The model {served.name} does not read without answering; ask it for a look.")
     limits = state.limits
-    text = await asyncio.to_thread(read_input, served, body.text, limits.map_characters, limits.map_tokens)
+    text = await aside(len(body.text), read_input, served, body.text, limits.map_characters, limits.map_tokens)
     every = list(editable(served.predictor.model))
     names = [one for one in every if one.startswith("encoder")] or every
 

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import math
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -94,8 +95,11 @@ def read_bundle(path: Path) -> Bundle:
     entry = TASKS[name]
     task = entry.task(_state(entry.task, folder, description), metric=description["metric"])
     kind, config = read_network(description["model"], entry.task, str(config_path))
+    tensors, where = read_tensors(folder, "model.safetensors"), str(folder.path / "model.safetensors")
+    with torch.device("meta"):  # shapes alone: whatever config.json says, no memory is taken before the weights agree
+        _check_weights(task.build(kind, config), tensors, where)
     model = task.build(kind, config)
-    load_weights(model, read_tensors(folder, "model.safetensors"), str(folder.path / "model.safetensors"))
+    load_weights(model, tensors, where)
     decoding = entry.predictor.options.read(description["decoding"], f"{config_path}: decoding")
     return Bundle(task, kind, config, model.eval(), decoding, _recipe(folder).get("data", {}))
 
@@ -155,6 +159,23 @@ def bundle_identity(path: Path) -> str:
     return folder.files["model.safetensors"].sha256
 
 
+def _check_weights(model: nn.Module, tensors: Mapping[str, Tensor], where: str) -> None:
+    """Refuse weights that are not those of the model: every one there, none besides, in its shape and type."""
+    needed = unshared(model)
+    for name in tensors:
+        if name not in needed:
+            raise DamagedError(f"{where} holds {name}, which the model in config.json does not have.")
+    for name, tensor in needed.items():
+        given = tensors.get(name)
+        if given is None or given.shape != tensor.shape or given.dtype != tensor.dtype:
+            found = "is missing" if given is None else f"is {_described(given)}"
+            raise DamagedError(f"{where}: {name} {found}; the model in config.json needs {_described(tensor)}.")
+
+
+def _described(tensor: Tensor) -> str:
+    return f"{str(tensor.dtype).removeprefix('torch.')} of shape {tuple(tensor.shape)}"
+
+
 def load_weights(model: nn.Module, tensors: Mapping[str, Tensor], where: str) -> None:
     """Copy weights by name; each must be there, in its shape."""
     for name, parameter in unshared(model).items():
@@ -162,7 +183,7 @@ def load_weights(model: nn.Module, tensors: Mapping[str, Tensor], where: str) ->
         if given is None or given.shape != parameter.shape:
             found = "is missing" if given is None else f"has shape {tuple(given.shape)}"
             raise DamagedError(f"{where}: {name} {found}; the model needs {tuple(parameter.shape)}.")
-        if not bool(torch.isfinite(given).all()):
+        if given.numel() and not all(math.isfinite(float(end)) for end in given.detach().aminmax()):  # makes no copy
             raise DamagedError(f"{where}: {name} holds NaN or infinity; a model has finite weights.")
         with torch.no_grad():
             parameter.copy_(given)

@@ -27,11 +27,11 @@ class SearchOptions(Config):
     """
 
     beam: int = Field(5, ge=1, le=1000, description="Hypotheses kept at each step; 1 is greedy")
-    n_best: int = Field(1, ge=1, description="Outputs returned, at most the beam")
+    n_best: int = Field(1, ge=1, le=1000, description="Outputs returned, at most the beam")
     length_penalty: float = Field(
         1.0, ge=0, le=10, description="Score = log-probability / length^penalty; 0 favours short outputs"
     )
-    max_ratio: float = Field(2.0, gt=0, description="Longest output: max_ratio · source length + 20 tokens")
+    max_ratio: float = Field(2.0, gt=0, le=100, description="Longest output: max_ratio · source length + 20 tokens")
     sample: bool = Field(False, description="Draw at random instead of searching")
     tries: int = Field(1, ge=1, le=1000, description="Outputs drawn for each source")
     temperature: float = Field(1.0, ge=0, le=1000, description="Below 1: safer draws; above 1: bolder ones")

@@ -66,7 +66,7 @@ class CaptionOptions(Config):
     length_penalty: float = Field(
         1.0, ge=0, le=10, description="Score = log-probability / length^penalty; 0 favours short texts"
     )
-    max_length: int = Field(40, ge=1, description="Longest text in tokens, including its end")
+    max_length: int = Field(40, ge=1, le=10_000, description="Longest text in tokens, including its end")
 
     @model_validator(mode="after")
     def _consistent(self) -> CaptionOptions:

@@ -41,7 +41,7 @@ class GenerationOptions(Config):
     The ``[decoding]`` table of a recipe, and the options of ``saccade predict``.
     """
 
-    max_tokens: int = Field(200, ge=1, description="Longest text to add, in tokens")
+    max_tokens: int = Field(200, ge=1, le=100_000, description="Longest text to add, in tokens")
     sample: bool = Field(True, description="Draw at random; false: search for the most likely text")
     tries: int = Field(1, ge=1, le=1000, description="Texts drawn for each prompt")
     temperature: float = Field(1.0, ge=0, le=1000, description="Below 1: safer draws; above 1: bolder ones")
