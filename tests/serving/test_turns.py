@@ -85,7 +85,7 @@ def test_a_job_is_cut_by_cost_number_and_steps() -> None:
 def test_costs_are_tokens_times_beam(folders: dict[str, Path]) -> None:
     tiny, writer = open_model(folders["tiny"]), open_model(folders["writer"])
     text = "the cat sees"
-    tokens = len(tiny.task.vocabularies()["source"].encode_ids([text])[0])  # type: ignore[attr-defined]
+    tokens = len(tiny.task.state.vocabularies()["source"].encode_ids([text])[0])  # type: ignore[attr-defined]
     (cost,) = estimate(tiny, [text], {"beam": 7, "max_ratio": 3.0})
     assert cost == (tokens, 1 + 3 * tokens + 20, 7 * (4 * tokens + 20))
     (cost,) = estimate(writer, ["abc"], {"max_tokens": 11, "tries": 5})
