@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from saccade.data.lines import choose_encoding, read_lines, unreadable
+from saccade.data.lines import LONGEST_LINE, choose_encoding, read_lines, unreadable
 from saccade.data.report import Lengths
 from saccade.data.tables import read_columns
 from saccade.errors import FileError, OptionError
@@ -112,6 +112,9 @@ def _whole(path: str | Path, encoding: str) -> str:
         data = Path(path).read_bytes()
     except OSError as error:
         raise unreadable(path, error) from error
+    if len(data) > LONGEST_LINE:
+        for _ in read_lines(path, encoding):  # refuses a line that is too long
+            pass
     try:
         return data.decode(encoding).removeprefix("\ufeff")
     except UnicodeDecodeError:

@@ -10,6 +10,7 @@ import gzip
 import hashlib
 import struct
 import zipfile
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -108,7 +109,7 @@ def read_idx_array(path: Path, magic: int, what: str) -> UInt8[np.ndarray, "n ..
             raw.seek(0)
             with cast(IO[bytes], gzip.GzipFile(fileobj=raw) if packed else raw) as stream:
                 return _idx_values(stream, path, magic, what)
-    except (EOFError, gzip.BadGzipFile) as error:
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise FileError(f"{path} cannot be unpacked: {error}.") from None
     except OSError as error:
         raise unreadable(path, error) from error
@@ -162,7 +163,7 @@ def read_npz_arrays(path: Path, labels: str | None) -> tuple[UInt8[np.ndarray, "
         raise
     except OSError as error:
         raise unreadable(path, error) from error
-    except (zipfile.BadZipFile, ValueError, EOFError, KeyError) as error:
+    except Exception as error:  # NumPy and zipfile raise a dozen classes: of packing, encryption, headers, memory
         raise FileError(f"{path} is no .npz of plain arrays: {error}.") from None
     pixels = _as_bytes(images, path)
     if values is None:

@@ -10,9 +10,11 @@ import charset_normalizer
 
 from saccade.errors import FileError, OptionError
 
-__all__ = ["choose_encoding", "is_utf8", "read_lines", "unreadable"]
+__all__ = ["LONGEST_LINE", "choose_encoding", "is_utf8", "read_lines", "unreadable"]
 
 _BLOCK = 1 << 20
+#: Characters of one line, or bytes in UTF-8: one text of 100 MB would take gigabytes to be cut into tokens.
+LONGEST_LINE = 1 << 22
 #: Bytes that a guess is made from, beginning shortly before the first that is not UTF-8.
 _SAMPLE = 1 << 17
 #: What most files that are not UTF-8 are in, and how much more like a language another guess must read.
@@ -40,7 +42,8 @@ def read_lines(path: str | Path, encoding: str | None = None) -> Iterator[tuple[
 def _utf8_lines(path: str | Path) -> Iterator[tuple[int, str]]:
     try:
         with Path(path).open("rb") as stream:
-            for number, line in enumerate(stream, start=1):
+            for number, line in enumerate(iter(lambda: stream.readline(LONGEST_LINE), b""), start=1):
+                _check_length(path, number, line)
                 if number == 1:
                     line = line.removeprefix(codecs.BOM_UTF8)
                 try:
@@ -59,12 +62,18 @@ def _encoded_lines(path: str | Path, encoding: str) -> Iterator[tuple[int, str]]
     number = 0
     try:
         with Path(path).open(encoding=encoding, newline="\n") as stream:
-            for number, text in enumerate(stream, start=1):
+            for number, text in enumerate(iter(lambda: stream.readline(LONGEST_LINE), ""), start=1):
+                _check_length(path, number, text)
                 yield number, text.removesuffix("\n").removesuffix("\r")
     except OSError as error:
         raise unreadable(path, error) from error
     except UnicodeError as error:
         raise FileError(f"{path}, after line {number}: not {encoding} ({error}).") from None
+
+
+def _check_length(path: str | Path, number: int, line: str | bytes) -> None:
+    if len(line) >= LONGEST_LINE:
+        raise FileError(f"{path}, line {number}: longer than {LONGEST_LINE:,} bytes; break it into shorter lines.")
 
 
 def unreadable(path: str | Path, error: OSError) -> FileError:

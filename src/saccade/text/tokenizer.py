@@ -157,7 +157,13 @@ class Tokenizer:
     def from_bytes(cls, data: bytes, where: str) -> Tokenizer:
         """Read what `to_bytes` made; anything else is refused, named by `where` it was found."""
         try:
-            inner = tokenizers.Tokenizer.from_str(data.decode("utf-8"))
+            text = data.decode("utf-8")
+            _check_parts(json.loads(text), where)
+            inner = tokenizers.Tokenizer.from_str(text)
+        except FileError:
+            raise
+        except RecursionError:
+            raise FileError(f"{where} is not a tokenizer.json: it nests brackets too deeply.") from None
         except Exception as error:  # the library raises no narrower class
             raise FileError(f"{where} is not a tokenizer.json: {error}.") from error
         return cls(_kind_of(where, inner), inner)
@@ -197,6 +203,38 @@ def _check(texts: Sequence[str]) -> None:
             raise OptionError(
                 f"Text {number} holds half of a surrogate pair at character {error.start}, which is no character."
             ) from None
+
+
+def _check_parts(found: Any, where: str) -> None:
+    """Refuse, before the library sees them, parts that we never save and ids that it would make room for.
+
+    Some of its parts end the process on data that they do not expect, and an id of 4e9 asks for a table of that length.
+    """
+    known = {
+        name for kind in KINDS for lowercase in (False, True) for name in _types(json.loads(_shell(kind, lowercase)))
+    }
+    model = found.get("model") if isinstance(found, dict) else None
+    if not isinstance(model, dict):
+        raise FileError(f"{where} is not a tokenizer.json: it describes no model.")
+    vocabulary = model.get("vocab")
+    if not isinstance(vocabulary, dict) or not _types(found) <= known or found.get("added_tokens"):
+        raise FileError(f"{where} is a tokenizer.json of another program; expected one that Saccade saved.")
+    if any(type(id) is not int or not 0 <= id < len(vocabulary) for id in vocabulary.values()):
+        raise FileError(f"{where} skips an id or has one twice among its {len(vocabulary)} entries.")
+
+
+def _shell(kind: str, lowercase: bool) -> str:
+    return str(shell(kind, lowercase).to_str())
+
+
+def _types(value: Any) -> set[str]:
+    """The types of all parts of a tokenizer.json; the vocabulary has none."""
+    if isinstance(value, list):
+        return {name for one in value for name in _types(one)}
+    if not isinstance(value, dict):
+        return set()
+    inner = {name for key, one in value.items() if key not in ("vocab", "merges") for name in _types(one)}
+    return inner | ({str(value["type"])} if "type" in value else set())
 
 
 def _kind_of(path: str | Path, inner: tokenizers.Tokenizer) -> str:

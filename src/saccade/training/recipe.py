@@ -87,6 +87,8 @@ def read_recipe(path: Path, overrides: Sequence[str] = ()) -> Recipe:
         raise FileError(f"{path} is not UTF-8 text; a recipe is a TOML file.") from None
     except tomllib.TOMLDecodeError as error:
         raise FileError(f"{path} is not valid TOML: {error}.") from None
+    except RecursionError:
+        raise FileError(f"{path} is not valid TOML: it nests brackets too deeply.") from None
     return read_tables(tables, str(path), overrides)
 
 
@@ -127,7 +129,7 @@ def _override(tables: dict[str, Any], text: str) -> None:
         raise OptionError(f"--set takes table.key=value, such as training.lr=3e-4; not {text!r}.")
     try:
         parsed = tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (tomllib.TOMLDecodeError, RecursionError):
         parsed = value.strip()
     table = tables
     for name in path[:-1]:

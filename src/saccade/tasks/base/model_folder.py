@@ -148,7 +148,13 @@ def bundle_recipe(path: Path) -> dict[str, Any]:
 
 
 def _recipe(folder: Folder) -> dict[str, Any]:
-    return tomllib.loads(read_bytes(folder, "recipe.toml").decode())
+    path = folder.path / "recipe.toml"
+    try:
+        return tomllib.loads(read_bytes(folder, "recipe.toml").decode())
+    except RecursionError:
+        raise FileError(f"{path} nests brackets too deeply.") from None
+    except ValueError as error:
+        raise FileError(f"{path} is not TOML: {error}.") from None
 
 
 def bundle_identity(path: Path) -> str:
