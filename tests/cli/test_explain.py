@@ -238,8 +238,8 @@ def test_a_missing_file_and_a_folder_are_refused(capsys: Capture, tmp_path: Path
         (["--score", "cosine", "--scale"], "not the Cosine score"),
         (["--row", "4"], "row is 1 to 3"),
         (["--row", "0"], "not 0"),
-        (["--row", "1", "--json"], "use one of them"),
-        (["x.json", "--example", "retrieval"], "choose one"),
+        (["--row", "1", "--json"], "give only one of them"),
+        (["x.json", "--example", "retrieval"], "not both"),
     ],
 )
 def test_a_bad_option_is_one_sentence(capsys: Capture, arguments: list[str], fault: str) -> None:

@@ -111,7 +111,7 @@ def test_what_does_not_go_is_refused_with_what_does(capsys: Capture, tmp_path: P
     assert_refused(run(capsys, *look, "--layer", "encoder.7.self"), "encoder.7.self", "decoder.0.cross, decoder.0.self")
     assert_refused(run(capsys, *look, "--layer", "encoder.0.self", "--head", "two"), "a number, mean or max")
     assert_refused(run(capsys, *look, "--view", "arc"), "There is no view 'arc'", "arcs")
-    assert_refused(run(capsys, *look, "--view", "arcs"), "it goes with --word")
+    assert_refused(run(capsys, *look, "--view", "arcs"), "it needs --word")
     assert_refused(run(capsys, *look, "--word", "dog"), "There is no word 'dog'", "the black cat")
     assert_refused(run(capsys, *look, "--word", "the"), "2 times", "positions: 0, 4")
     assert_refused(run(capsys, *look, "--rows", "5:2"), "--rows", "100:356")
@@ -121,7 +121,7 @@ def test_what_does_not_go_is_refused_with_what_does(capsys: Capture, tmp_path: P
     assert_refused(run(capsys, *look, "--replace", "fish"), "WORD=OTHER")
     assert_refused(run(capsys, *look, "--replace", "dog=cat"), "'dog'", "not in the text")
     assert_refused(
-        run(capsys, *look, "--without-head", "a:0", "--png", tmp_path / "a.png"), "does not go with a picture"
+        run(capsys, *look, "--without-head", "a:0", "--png", tmp_path / "a.png"), "cannot be combined with a picture"
     )
     assert_refused(run(capsys, *look, "--view", "grid", "--head", "1"), "every head")
     assert_refused(run(capsys, "look", tiny_run), "Give a text")
@@ -143,7 +143,7 @@ def test_a_file_is_read_as_one_text_of_any_length(capsys: Capture, tmp_path: Pat
     part = ["--rows", "400:421", "--columns", "100:107", "--numbers", numbers]
     succeed(capsys, "look", tiny_run, "--file", book, "--head", "0", *part)
     assert np.load(numbers).shape == (21, 7)
-    assert_refused(run(capsys, "look", tiny_run, "--file", book, "--target", "le"), "does not go with --target")
+    assert_refused(run(capsys, "look", tiny_run, "--file", book, "--target", "le"), "cannot be combined with --target")
 
 
 def test_ctrl_c_ends_a_long_look_cleanly(tmp_path: Path, tiny_run: Path) -> None:

@@ -195,7 +195,7 @@ def test_a_server_that_is_told_to_end_answers_what_it_took(folders: dict[str, Pa
         said = process.stdout.read()
     assert process.returncode == 0
     assert set(seen) == {"200", "ConnectError"}
-    assert f"Ended; {seen['200']:,} requests were answered." in said
+    assert f"Stopped after answering {seen['200']:,} requests." in said
 
 
 def test_a_request_that_is_not_whole_does_not_keep_the_server(folders: dict[str, Path]) -> None:

@@ -14,11 +14,14 @@ __all__ = ["data"]
 
 
 def data(
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="A data set; none lists them.")] = None,
-    source: Annotated[
-        Path | None, typer.Option("--from", help="Take the files from this folder instead.", show_default=False)
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="A data set; leave it out to list them all.")
     ] = None,
-    to: Annotated[Path, typer.Option(help="Where the data goes.")] = Path("data"),
+    source: Annotated[
+        Path | None,
+        typer.Option("--from", help="Copy the files from this folder instead of downloading them.", show_default=False),
+    ] = None,
+    to: Annotated[Path, typer.Option(help="Folder for the data.")] = Path("data"),
     checksums: Annotated[bool, typer.Option("--checksums", help="List the SHA-256 of every file.")] = False,
 ) -> None:
     """List public data sets, fetch and verify one, or take its files from a folder.

@@ -19,7 +19,7 @@ SENTENCE = "The black cat ate the mouse."
 
 
 def demo(
-    output: Annotated[Path, typer.Option("--output", "-o", help="The folder of the run.")] = Path("runs/demo"),
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the run.")] = Path("runs/demo"),
     device: Device = "auto",
 ) -> None:
     """Train a small translator on the built-in English-French corpus, and look at what it looks at.

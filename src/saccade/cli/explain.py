@@ -21,16 +21,16 @@ def explain(
         Path | None, typer.Argument(metavar="FILE", help="Your own numbers, in JSON or TOML.", show_default=False)
     ] = None,
     example: Annotated[
-        str | None, typer.Option(help="A worked example of the lectures: projection, retrieval or retrieval4.")
+        str | None, typer.Option(help="A worked example from the lectures: projection, retrieval or retrieval4.")
     ] = None,
-    mask: Annotated[str | None, typer.Option(help="none, causal, or window:R.")] = None,
-    score: Annotated[str | None, typer.Option(help="dot, scaled_dot or cosine.")] = None,
-    weights: Annotated[str | None, typer.Option(help="softmax, relu, sparsemax or hard.")] = None,
+    mask: Annotated[str | None, typer.Option(help="Mask: none, causal or window:R.")] = None,
+    score: Annotated[str | None, typer.Option(help="Score: dot, scaled_dot or cosine.")] = None,
+    weights: Annotated[str | None, typer.Option(help="Weights: softmax, relu, sparsemax or hard.")] = None,
     scale: Annotated[
         bool | None, typer.Option("--scale/--no-scale", help="Divide the dot product by √D, or not.")
     ] = None,
-    row: Annotated[int | None, typer.Option(help="Show this query only, counted from 1.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="All steps as JSON.")] = False,
+    row: Annotated[int | None, typer.Option(help="Show only this query, counted from 1.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print all steps as JSON.")] = False,
 ) -> None:
     """Walk through attention number by number, as the lectures do.
 
@@ -44,7 +44,7 @@ def explain(
       saccade explain numbers.toml --weights sparsemax --json
     """
     if row is not None and as_json:
-        raise OptionError("--row chooses a table to print, --json gives all steps: use one of them.")
+        raise OptionError("--row prints one table and --json all steps; give only one of them.")
     options = {"mask": mask, "score": score, "weights": weights, "scale": scale}
     walk = _with_options(_document(file, example), options).walkthrough()
     if as_json:
@@ -61,7 +61,7 @@ def _document(file: Path | None, example: str | None) -> WalkDocument:
     from saccade.lens import EXAMPLES, read_document
 
     if file is not None and example is not None:
-        raise OptionError(f"Both the file {file} and the example {example!r} are given; choose one.")
+        raise OptionError(f"Give either the file {file} or the example {example!r}, not both.")
     if file is not None:
         return read_document(file)
     name = "projection" if example is None else example

@@ -34,45 +34,53 @@ _NUMBERS = (".npy", ".safetensors")
 _STEPS = 1000  # of a bar
 
 Output = Annotated[Path | None, typer.Option(help="Write the picture to this file.", show_default=False)]
-Asked = Annotated[str | None, typer.Argument(metavar="TEXT", help="What the model is asked.", show_default=False)]
+Asked = Annotated[
+    str | None, typer.Argument(metavar="TEXT", help="The input to show: a text, or an image file.", show_default=False)
+]
 Book = Annotated[
     Path | None,
-    typer.Option(help="Read this file as one text, of any length, and look at the encoder.", show_default=False),
+    typer.Option(
+        help="Read this file as one text of any length and show what the encoder attends to.", show_default=False
+    ),
 ]
 TargetText = Annotated[
-    str | None, typer.Option(help="Look at this translation instead of the model's own.", show_default=False)
+    str | None, typer.Option(help="Show this translation instead of the model's own.", show_default=False)
 ]
 ViewKind = Annotated[
     str | None,
-    typer.Option(help="alignment, heatmap, arcs (of --word), grid, rollout, entropy or overview.", show_default=False),
+    typer.Option(
+        help="alignment, heatmap, arcs (with --word), grid, rollout, entropy or overview.", show_default=False
+    ),
 ]
 Layer = Annotated[
-    str | None, typer.Option(help="An attention, such as encoder.0.self or decoder.1.cross.", show_default=False)
+    str | None, typer.Option(help="An attention layer, such as encoder.0.self or decoder.1.cross.", show_default=False)
 ]
-HeadName = Annotated[str | None, typer.Option(help="A number, mean or max.", show_default=False)]
-Word = Annotated[str | None, typer.Option(help="Show what this word, or the token at this position, looks at.")]
-Words = Annotated[bool, typer.Option("--words/--pieces", help="Merge the pieces of words, or not.")]
-Rows = Annotated[str | None, typer.Option(help="Only these queries, such as 100:356.", show_default=False)]
-Columns = Annotated[str | None, typer.Option(help="Only these keys.", show_default=False)]
+HeadName = Annotated[str | None, typer.Option(help="A head number, mean or max.", show_default=False)]
+Word = Annotated[str | None, typer.Option(help="Show what this word, or the token at this position, attends to.")]
+Words = Annotated[bool, typer.Option("--words/--pieces", help="Show whole words, or their pieces.")]
+Rows = Annotated[str | None, typer.Option(help="Show only these queries, such as 100:356.", show_default=False)]
+Columns = Annotated[str | None, typer.Option(help="Show only these keys.", show_default=False)]
 Against = Annotated[
-    str | None, typer.Option(help="Show how another text is looked at differently.", show_default=False)
+    str | None, typer.Option(help="Show how the attention differs for another text.", show_default=False)
 ]
 WithoutHead = Annotated[
-    list[str] | None, typer.Option(help="Switch off a head: decoder.1.cross:3. Repeatable.", show_default=False)
+    list[str] | None, typer.Option(help="Switch off a head, such as decoder.1.cross:3. Repeatable.", show_default=False)
 ]
 WithoutLink = Annotated[
     list[str] | None,
-    typer.Option(help="Forbid a link, by positions or words: encoder.0.self:it:cat. Repeatable.", show_default=False),
+    typer.Option(
+        help="Forbid a link, by position or word, such as encoder.0.self:it:cat. Repeatable.", show_default=False
+    ),
 ]
 Replace = Annotated[
-    str | None, typer.Option(metavar="WORD=OTHER", help="Put another word in its place.", show_default=False)
+    str | None, typer.Option(metavar="WORD=OTHER", help="Replace a word by another.", show_default=False)
 ]
-MaxTokens = Annotated[int | None, typer.Option(help="Of a continuation, at most.", show_default=False)]
+MaxTokens = Annotated[int | None, typer.Option(help="Longest continuation, in tokens.", show_default=False)]
 Html = Annotated[Path | None, typer.Option(help="Write an interactive page.", show_default=False)]
 Numbers = Annotated[
     Path | None, typer.Option(help="Write the exact weights as .npy or .safetensors.", show_default=False)
 ]
-Dark = Annotated[bool, typer.Option("--dark", help="Light ink on dark ground in the files.")]
+Dark = Annotated[bool, typer.Option("--dark", help="Draw light on dark in the files.")]
 
 
 def look(
@@ -100,9 +108,9 @@ def look(
     dark: Dark = False,
     device: Device = "auto",
 ) -> None:
-    """Show what a model looked at: a row for each word of its answer, a column for each word of the text.
+    """Show what a model attended to: one row per word of its answer, one column per word of the text.
 
-    Other views show any attention and head. With --without-head, --without-link or --replace: the answer and its
+    Other views show any layer and head. With --without-head, --without-link or --replace, show the answer and its
     probabilities before and after the change.
 
     \b
@@ -113,26 +121,13 @@ def look(
       saccade look runs/demo "The black cat ate the mouse." --without-head decoder.1.cross:0
       saccade look run --file book.txt --layer encoder.0.self --head 0 --png map.png
     """
-    from saccade.cli.looking import Wanted, read_head, read_part, show_view
-    from saccade.data.lines import read_lines
+    from saccade.cli.looking import Wanted, read_head, read_part
 
-    files = {"--png": png, "--svg": svg, "--pdf": pdf, "--html": html}
-    _check_files(files, numbers)
+    _check_files({"--png": png, "--svg": svg, "--pdf": pdf, "--html": html}, numbers)
     pictures = [path for path in (png, svg, pdf) if path is not None]
     chosen = _chosen_view(view, word, layer, head, rows, columns, numbers, file)
-    wanted = Wanted(
-        chosen or "alignment",
-        layer,
-        read_head(head),
-        word,
-        words,
-        read_part("--rows", rows),
-        read_part("--columns", columns),
-        pictures,
-        html,
-        numbers,
-        dark,
-    )
+    parts = read_part("--rows", rows), read_part("--columns", columns)
+    wanted = Wanted(chosen or "alignment", layer, read_head(head), word, words, *parts, pictures, html, numbers, dark)
     _check_together(wanted, text, file, target, against, without_head or without_link or replace)
     links = [_link(given) for given in without_link or []]
     replaced = None if replace is None else _replacement(replace)
@@ -140,26 +135,40 @@ def look(
     options = given_only(max_tokens=max_tokens)
     refuse_unknown(options, opened, ["max_tokens"])
     if file is not None:
-        seen = _read(opened, " ".join(line.strip() for _, line in read_lines(file)))
-        show_view(seen, wanted, seen.names[-1])
-        return
-    assert text is not None
-    given = _input(opened, text)
-    if without_head or links or replaced:
-        heads = without_head or []
-        change = opened.compare(given, without_heads=heads, without_links=links, replace=replaced, **options)
-        console().print(change)
-        return
-    answer = opened.predict([given], **options)[0] if target is None else _given(opened, text, target)
-    if against is not None:
-        _show_both(answer, opened.predict([_input(opened, against)], **options)[0], wanted)
-    elif chosen is None or (chosen == "alignment" and layer is None and head is None):
-        show(answer, pictures, dark=dark)
-        if html is not None:
-            console().print(f"Wrote {answer.view.save(html, title=text)}.", markup=False)
+        _show_file(opened, file, wanted)
+    elif without_head or links or replaced:
+        given, heads = _input(opened, text), without_head or []
+        console().print(opened.compare(given, without_heads=heads, without_links=links, replace=replaced, **options))
     else:
-        layer_shown = _encoder(answer.view) if chosen == "arcs" else answer.layer
-        show_view(answer.view, wanted, layer_shown, answer.text)
+        is_whole = chosen is None or (chosen == "alignment" and layer is None and head is None)
+        _show_answer(opened, text, target, against, wanted, options, is_whole=is_whole)
+
+
+def _show_answer(
+    opened: Predictor,
+    text: str | None,
+    target: str | None,
+    against: str | None,
+    wanted: Wanted,
+    options: dict[str, Any],
+    *,
+    is_whole: bool,
+) -> None:
+    """One view of the attention behind an answer; ``is_whole``: the answer as its task shows it."""
+    from saccade.cli.looking import show_difference, show_view
+
+    given = _input(opened, text)
+    answer = opened.predict([given], **options)[0] if target is None else _given(opened, given, target)
+    if against is not None:
+        other = opened.predict([_input(opened, against)], **options)[0]
+        show_difference(answer.view, other.view, wanted, _encoder(answer.view), [answer.text, other.text])
+    elif is_whole:
+        show(answer, list(wanted.pictures), dark=wanted.dark)
+        if wanted.html is not None:
+            console().print(f"Wrote {answer.view.save(wanted.html, title=text)}.", markup=False)
+    else:
+        layer = _encoder(answer.view) if wanted.view == "arcs" else answer.layer
+        show_view(answer.view, wanted, layer, answer.text)
 
 
 def show(answer: Answer, files: list[Path], *, dark: bool = False) -> None:
@@ -176,37 +185,35 @@ def show(answer: Answer, files: list[Path], *, dark: bool = False) -> None:
             shown.print(f"Wrote {path}.", markup=False)
 
 
-def _input(opened: Predictor, given: str) -> Any:
+def _input(opened: Predictor, given: str | None) -> Any:
     """What is looked at: the first input of a file, or the argument itself."""
+    assert given is not None
     inputs, _ = read_inputs(given, opened)
     if not inputs:
-        raise OptionError(f"{given} holds nothing to look at.")
+        raise OptionError(f"{given} is empty; there is nothing to look at.")
     return inputs[0]
 
 
-def _given(opened: Predictor, text: str, target: str) -> Answer:
+def _given(opened: Predictor, source: str, target: str) -> Answer:
     from saccade.tasks.base.capabilities import TranslatesText
 
     if not isinstance(opened, TranslatesText):
         raise OptionError(f"--target does not apply to {opened.plural}.")
-    return opened.given_answer(text, target)
+    return opened.given_answer(source, target)
 
 
-def _show_both(answer: Answer, other: Answer, wanted: Wanted) -> None:
-    from saccade.cli.looking import show_difference
-
-    one, another = answer.view, other.view
-    show_difference(one, another, wanted, _encoder(one), [answer.text, other.text])
-
-
-def _read(opened: Predictor, text: str) -> View:
+def _show_file(opened: Predictor, file: Path, wanted: Wanted) -> None:
     """What a model looks at in a text of any length, with a bar while it reads."""
     from saccade.attention import editable
+    from saccade.cli.looking import show_view
+    from saccade.data.lines import read_lines
 
+    text = " ".join(line.strip() for _, line in read_lines(file))
     every = list(editable(opened.model))
     names = [name for name in every if name.startswith("encoder")] or every
     with progress("reading", _STEPS) as bar:
-        return opened.view_input(text, lambda name, done: bar(round(_STEPS * (names.index(name) + done) / len(names))))
+        seen = opened.view_input(text, lambda name, done: bar(round(_STEPS * (names.index(name) + done) / len(names))))
+    show_view(seen, wanted, seen.names[-1])
 
 
 def _encoder(view: View) -> str:
@@ -252,9 +259,9 @@ def _check_together(
     against: str | None,
     change: object,
 ) -> None:
-    """An option that would change nothing is refused: who gives it expects something of it."""
+    """Refuse an option that would change nothing: whoever gives it expects something of it."""
     if (text is None) == (file is None):
-        raise OptionError("Give a text, or a file of one text with --file; one of them.")
+        raise OptionError("Give a text, or a file that holds one text with --file, but not both.")
     files: dict[str, object] = {"--target": target, "--html": wanted.html, "--numbers": wanted.numbers}
     refused: list[tuple[str, object, dict[str, object]]] = [
         (
@@ -272,13 +279,15 @@ def _check_together(
     for reason, given, others in refused:
         idle = [name for name, other in others.items() if other]
         if given and idle:
-            raise OptionError(f"{reason}; it does not go with {idle[0]}.")
+            raise OptionError(f"{reason}; it cannot be combined with {idle[0]}.")
     if (wanted.word is None) == (wanted.view == "arcs"):
-        raise OptionError("--view arcs shows what one word looks at; it goes with --word, and --word with it.")
+        raise OptionError(
+            "--view arcs shows what one word attends to, so it needs --word, and --word needs --view arcs."
+        )
     if wanted.is_part and wanted.view != "heatmap":
-        raise OptionError(f"--rows and --columns cut a part out of a heatmap; not out of --view {wanted.view}.")
+        raise OptionError(f"--rows and --columns select part of a heatmap; they do not apply to --view {wanted.view}.")
     if wanted.head != "mean" and wanted.view in ("grid", "entropy"):
-        raise OptionError(f"--view {wanted.view} shows every head; it does not go with --head.")
+        raise OptionError(f"--view {wanted.view} shows every head; it cannot be combined with --head.")
 
 
 def _link(given: str) -> tuple[str, int | str, int | str]:

@@ -196,7 +196,7 @@ def _stack(wanted: Wanted) -> str | None:
 
 def _reduction(wanted: Wanted) -> Any:
     if isinstance(wanted.head, int):
-        raise OptionError(f"A rollout is of all heads, their mean or max; not of head {wanted.head}.")
+        raise OptionError(f"A rollout takes the mean or max of all heads; not head {wanted.head} alone.")
     return wanted.head
 
 

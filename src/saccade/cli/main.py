@@ -34,10 +34,10 @@ Saccade: attention models that you can see through. Start here:
   saccade explain                       self-attention number by number
   saccade serve                         all of this in the browser
 
-With files of your own, one sentence a line:
+With your own files, one sentence per line:
 
   saccade new a.en a.fr -o recipe.toml  a recipe for them, every key commented
-  saccade train recipe.toml -o run      Ctrl-C stops, the same command goes on
+  saccade train recipe.toml -o run      Ctrl-C stops, the same command resumes
   saccade predict run "A sentence."     use it
 
 saccade --help lists the commands, saccade COMMAND --help their options.
@@ -64,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except (MemoryError, RuntimeError) as error:
         if not _out_of_memory(error):
             raise
-        _refuse("There is not enough memory for this; make the model, training.batch_tokens or the text smaller.")
+        _refuse("There is not enough memory for this; make the model, the batches or the text smaller.")
     except KeyboardInterrupt:
         print("Stopped.", file=sys.stderr)
         sys.exit(130)
@@ -92,7 +92,7 @@ def _print_version(wanted: bool) -> None:
 def start(
     context: typer.Context,
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and leave.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     """Attention models that you can see through.

@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="A model folder, or the folder of a run.")]
-Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
+Device = Annotated[str, typer.Option(help="Device to compute on: auto, cpu, cuda or mps.")]
 Precision = Annotated[str, typer.Option(help="Precision of matrix products: fp32, bf16 or int8.")]
 Workers = Annotated[int, typer.Option(help="Processes that share the work, on the CPU.", min=1, max=256)]
 Source = Annotated[Path | None, typer.Option(help="A file of source texts, one per line.", show_default=False)]
@@ -62,7 +62,7 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def resolve_device(name: str) -> str:
-    """The device that is meant: auto takes the fastest that is here."""
+    """The device to use; auto is the fastest one available."""
     import torch
 
     here = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
@@ -71,7 +71,7 @@ def resolve_device(name: str) -> str:
     if name == "auto":
         return "cuda" if here["cuda"] else "mps" if here["mps"] else "cpu"
     if not here[name]:
-        raise OptionError(f"There is no {name} device here; use --device auto.")
+        raise OptionError(f"This machine has no {name} device; use --device auto.")
     return name
 
 

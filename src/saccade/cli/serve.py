@@ -25,29 +25,32 @@ DEMO = Path("runs/demo")
 
 ModelFolders = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[MODEL...]", help="Folders of models, or of trainings; NAME=FOLDER names one."),
+    typer.Argument(metavar="[MODEL...]", help="Model or run folders; NAME=FOLDER gives one a name."),
 ]
-Port = Annotated[int, typer.Option(help="0 takes a free one.", min=0, max=65535)]
-Host = Annotated[str, typer.Option(help="The address to listen at; beyond this machine a key is needed.")]
-HostNames = Annotated[list[str] | None, typer.Option(help="A further name that the server is reached by. Repeatable.")]
+Port = Annotated[int, typer.Option(help="Port to listen on; 0 picks a free one.", min=0, max=65535)]
+Host = Annotated[str, typer.Option(help="Address to listen on; other than this machine needs an API key.")]
+HostNames = Annotated[
+    list[str] | None, typer.Option(help="Another host name by which the server is reached. Repeatable.")
+]
 ApiKey = Annotated[
     str | None,
-    typer.Option(envvar=KEY_VARIABLE, help="What requests must give as Authorization: Bearer KEY.", show_default=False),
+    typer.Option(
+        envvar=KEY_VARIABLE, help="Key that requests must send as Authorization: Bearer KEY.", show_default=False
+    ),
 ]
 ApiKeyFile = Annotated[
-    Path | None, typer.Option(help="A file with the key: on the command line every user of the machine can read it.")
+    Path | None,
+    typer.Option(help="File with the API key; on the command line, any user of this machine could read it."),
 ]
 TrustedProxies = Annotated[
     list[str] | None,
-    typer.Option(
-        "--trusted-proxy", help="An address whose X-Forwarded-For is believed: that of your reverse proxy. Repeatable."
-    ),
+    typer.Option("--trusted-proxy", help="Address of a reverse proxy whose X-Forwarded-For is trusted. Repeatable."),
 ]
-NoApiKey = Annotated[bool, typer.Option("--no-api-key", help="Let anyone ask who can reach the server.")]
-Runs = Annotated[Path, typer.Option(help="The folder whose runs are shown.")]
+NoApiKey = Annotated[bool, typer.Option("--no-api-key", help="Answer anyone who can reach the server.")]
+Runs = Annotated[Path, typer.Option(help="Folder whose runs are shown.")]
 Queue = Annotated[int, typer.Option(help="Requests that may wait for one model.", min=1)]
-Seconds = Annotated[float, typer.Option(help="That one request may compute.", min=0.1)]
-Browser = Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page.")]
+Seconds = Annotated[float, typer.Option(help="Seconds that one request may compute.", min=0.1)]
+Browser = Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")]
 
 
 def serve_models(
@@ -65,20 +68,20 @@ def serve_models(
     browser: Browser = True,
     device: Device = "auto",
 ) -> None:
-    """Open the studio: ask a model, see why it answers so, and take the numbers apart.
+    """Open the studio: ask a model, see why it answers the way it does, and take the numbers apart.
 
-    Without a model: that of `saccade demo`, which is trained first if it is not there yet.
+    Without a model, serve that of `saccade demo`, training it first if necessary.
 
     \b
     Examples:
       saccade serve
       saccade serve en-fr=runs/multi30k-en-fr runs/demo --port 9000 --no-browser
     """
-    from saccade.serving import Limits, Models, create_app, listen, serve  # slow: other commands go without
+    from saccade.serving import Limits, Models, create_app, listen, serve  # slow, so only this command pays for it
 
     if api_key_file is not None:
         if api_key is not None:
-            raise OptionError(f"--api-key-file and --api-key (or {KEY_VARIABLE}) are given; choose one.")
+            raise OptionError(f"--api-key-file and --api-key (or {KEY_VARIABLE}) are both given; give only one.")
         api_key = _read_key(api_key_file)
     _check_key(host, api_key, no_api_key)
     _check_proxies(trusted_proxy or [])
@@ -86,21 +89,23 @@ def serve_models(
     for given in models or []:
         name, equals, folder = given.partition("=")
         if equals and not folder:
-            raise OptionError(f"{given}: no folder follows the name; give NAME=FOLDER.")
+            raise OptionError(f"{given} names no folder; give NAME=FOLDER.")
         served.add(Path(folder if equals else given), name if equals else None)
     listening = listen(host, port)
     if not models:
         _add_demo(served, device)
     shown = f"[{host}]" if ":" in host else host
     address = f"http://{shown}:{listening.getsockname()[1]}/"
-    console().print(f"Saccade answers at {address}  (Ctrl-C ends it)", markup=False)
+    console().print(f"Saccade runs at {address}  (press Ctrl-C to stop)", markup=False)
     if served.pending:
-        console().print("The model of `saccade demo` is trained first, for some minutes; the page shows its progress.")
+        console().print(
+            "Training the model of `saccade demo` first, which takes a few minutes; the page shows the progress."
+        )
     if browser:  # the socket listens already, so the page waits until it is answered
         webbrowser.open(address)
     app = create_app(served, runs=runs, api_key=api_key, hosts=(host, *(allow_host or [])))
     serve(app, listening, trusted_proxy or [])
-    console().print(f"Ended; {app.state.metrics.accepted:,} requests were answered.", markup=False)
+    console().print(f"Stopped after answering {app.state.metrics.accepted:,} requests.", markup=False)
 
 
 def _check_key(host: str, api_key: str | None, no_api_key: bool) -> None:
@@ -108,10 +113,10 @@ def _check_key(host: str, api_key: str | None, no_api_key: bool) -> None:
     from saccade.serving import is_loopback
 
     if no_api_key and api_key:
-        raise OptionError("--no-api-key and --api-key are given; choose one.")
+        raise OptionError("--no-api-key and --api-key contradict each other; give only one.")
     if not is_loopback(host) and not (api_key or no_api_key):
         raise OptionError(
-            f"Others can reach {host}: give --api-key or {KEY_VARIABLE}, or --no-api-key to let anyone ask."
+            f"Others can reach {host}: set --api-key or {KEY_VARIABLE}, or give --no-api-key to answer anyone."
         )
 
 

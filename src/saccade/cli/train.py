@@ -18,16 +18,20 @@ if TYPE_CHECKING:
 
 __all__ = ["new", "run_session", "train"]
 
-Output = Annotated[Path | None, typer.Option("--output", "-o", help="The folder of the run.", show_default=False)]
-TaskName = Annotated[str, typer.Option(help=f"What to learn, where no recipe says it: {', '.join(TASKS)}.")]
+Output = Annotated[Path | None, typer.Option("--output", "-o", help="Folder of the run.", show_default=False)]
+TaskName = Annotated[str, typer.Option(help=f"What to learn, unless a recipe says so: {', '.join(TASKS)}.")]
 Set = Annotated[
     list[str] | None,
-    typer.Option("--set", help="Override a key of the recipe: --set training.lr=3e-4", show_default=False),
+    typer.Option(
+        "--set", help="Override a key of the recipe, such as training.lr=3e-4. Repeatable.", show_default=False
+    ),
 ]
 
 
 def train(
-    recipe: Annotated[Path | None, typer.Argument(metavar="RECIPE", help="A TOML file.", show_default=False)] = None,
+    recipe: Annotated[
+        Path | None, typer.Argument(metavar="RECIPE", help="A recipe (TOML file).", show_default=False)
+    ] = None,
     task: TaskName = DEFAULT_TASK,
     source: Source = None,
     target: Target = None,
@@ -36,7 +40,7 @@ def train(
     output: Output = None,
     override: Set = None,
     init: Annotated[
-        Path | None, typer.Option(help="Go on from the weights of this model folder.", show_default=False)
+        Path | None, typer.Option(help="Start from the weights of this model folder.", show_default=False)
     ] = None,
     device: Device = "auto",
 ) -> None:
@@ -56,12 +60,12 @@ def train(
 
     if recipe is not None:
         if source is not None or target is not None or data:
-            raise OptionError(f"{recipe} says where its data is; leave --source, --target and --data out.")
+            raise OptionError(f"{recipe} already names its data; leave out --source, --target and --data.")
         chosen = read_recipe(recipe, override or ())
         folder = output or Path("runs") / recipe.stem
     else:
         if output is None:
-            raise OptionError("Give the folder of the run with -o; it is made if it is not there.")
+            raise OptionError("Give the folder of the run with -o; it is created if necessary.")
         table = data_table(task_named(task).data, source, target, data, columns)
         chosen, folder = _recipe_of(task, table, output, override or (), init), output
         _say_parts(chosen)
@@ -158,12 +162,12 @@ def run_session(recipe: Recipe, folder: Path, device: str, init: Path | None = N
 
 def new(
     files: Annotated[
-        list[Path], typer.Argument(metavar="DATA...", help="Two files of parallel lines, or what the task reads.")
+        list[Path], typer.Argument(metavar="DATA...", help="Two files of parallel lines, or whatever the task reads.")
     ],
     columns: Columns = None,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The recipe to write.")] = Path("recipe.toml"),
+    output: Annotated[Path, typer.Option("--output", "-o", help="Recipe file to write.")] = Path("recipe.toml"),
     task: TaskName = DEFAULT_TASK,
-    force: Annotated[bool, typer.Option("--force", help="Replace a recipe that is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing recipe.")] = False,
 ) -> None:
     """Write a recipe for your data, with sizes chosen by how many examples there are, and say how long it takes here.
 

@@ -20,19 +20,20 @@ __all__ = ["words"]
 def words(
     model: Model,
     given: Annotated[
-        list[str] | None, typer.Argument(metavar="[WORD]...", help="The words.", show_default=False)
+        list[str] | None, typer.Argument(metavar="[WORD]...", help="Words to compare.", show_default=False)
     ] = None,
-    neighbours: Annotated[int, typer.Option(help="Nearest words that are shown of one word.", min=1)] = 10,
+    neighbours: Annotated[int, typer.Option(help="Nearest words to show for a single word.", min=1)] = 10,
     embedding: Annotated[
-        str | None, typer.Option(help="source, target, input, words or pieces: the model's first if not given.")
+        str | None, typer.Option(help="source, target, input, words or pieces; by default the model's first.")
     ] = None,
     picture: Annotated[
-        Path | None, typer.Option("--map", help="Draw the words as a map: .png, .svg or .pdf.", show_default=False)
+        Path | None,
+        typer.Option("--map", help="Draw the words as a map, to a .png, .svg or .pdf file.", show_default=False),
     ] = None,
-    dark: Annotated[bool, typer.Option("--dark", help="Draw on a dark ground.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+    dark: Annotated[bool, typer.Option("--dark", help="Draw light on dark.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Show which words of a model are near each other.
+    """Show which of a model's words are close to each other.
 
     \b
     Examples:
@@ -47,7 +48,7 @@ def words(
     vectors = word_vectors(read_bundle(Path(model)), embedding)
     asked = given or []
     if not asked and picture is None:
-        raise OptionError("Give a word, several words, or --map with the name of a picture.")
+        raise OptionError("Give one or more words, or --map with the name of a picture file.")
     shown = console()
     if as_json:
         print(json.dumps(_record(vectors, asked, neighbours), ensure_ascii=False))
