@@ -1,22 +1,22 @@
-"""Everything Saccade raises on purpose.
+"""Every exception that Saccade raises on purpose.
 
-Each message is one sentence that names the value at fault and what is allowed, so that the command line can
-print it as it is. The tree::
+Each message is one sentence that names the wrong value and says what is allowed, so the command line can print it
+unchanged. The tree::
 
     SaccadeError
     ├── ShapeError          a tensor of the wrong rank, width or length: expected and actual
     ├── UnknownNameError    a name that no registry holds: the allowed ones are listed
-    ├── OptionError         a value, or a pair of values, that an option does not take
-    ├── KernelError         a fused kernel was demanded where it would compute something else
-    ├── PositionError       a position past the last one that a table holds
-    ├── TooLargeError       a result that would not fit in memory: its size and the limit
-    ├── StaleTraceError     a watched tensor, or a model that answered, was changed since
-    ├── FileError           a file that cannot be read as what it should be: file, field or line
-    ├── DamagedError        a file that is not what was saved: its path, and what is wrong with it
-    ├── DivergedError       a loss or gradient that is no number; nothing was updated with it
-    ├── MissingExtraError   a package that a feature needs and that is not installed: how to install it
-    ├── StorageError        a folder that cannot be written or reached: its path and the system's reason
-    └── WorkerError         a process that worked for this one and ended before its work was done
+    ├── OptionError         an option value, or a pair of them, that is not allowed
+    ├── KernelError         a fused kernel was requested, but it would compute something else
+    ├── PositionError       a position beyond the end of a position table
+    ├── TooLargeError       a result that would not fit in memory: its size, and the limit
+    ├── StaleTraceError     a watched tensor or an answering model that has changed since
+    ├── FileError           a file that cannot be parsed: the file, and the field or line
+    ├── DamagedError        a saved file that has changed since: its path, and what is wrong with it
+    ├── DivergedError       a loss or gradient that is not finite; no weights were updated
+    ├── MissingExtraError   a missing optional package: how to install it
+    ├── StorageError        a folder that cannot be reached or written: its path, and the system's reason
+    └── WorkerError         a worker process that ended before its work was done
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class ShapeError(SaccadeError, ValueError):
 
 
 class UnknownNameError(SaccadeError, KeyError):
-    """A name that the registry does not hold."""
+    """A name that is not in the registry."""
 
     def __init__(self, kind: str, name: object, allowed: Iterable[str]) -> None:
         names = sorted(allowed)
@@ -64,35 +64,35 @@ class UnknownNameError(SaccadeError, KeyError):
 
 
 class OptionError(SaccadeError, ValueError):
-    """A value, or a pair of values, that an option does not take."""
+    """An option value, or a pair of them, that is not allowed."""
 
 
 class KernelError(SaccadeError, ValueError):
-    """The fused kernel was demanded where it would not compute the same thing."""
+    """The fused kernel was requested, but it would compute something else."""
 
 
 class PositionError(SaccadeError, ValueError):
-    """A position past the last one that a table holds."""
+    """A position beyond the end of a position table."""
 
 
 class TooLargeError(SaccadeError, MemoryError):
-    """A result that would take more memory than the stated limit."""
+    """A result that would need more memory than the limit allows."""
 
 
 class StaleTraceError(SaccadeError, RuntimeError):
-    """A watched tensor, or the model that gave an answer, was changed since."""
+    """A watched tensor, or the model that gave an answer, has changed since."""
 
 
 class FileError(SaccadeError, ValueError):
-    """A file that cannot be read as what it should be."""
+    """A file that cannot be parsed."""
 
 
 class DamagedError(SaccadeError, ValueError):
-    """A file that is not what was saved: missing, cut short, or with another checksum."""
+    """A saved file that has changed since: it is missing, cut short, or has a different checksum."""
 
 
 class StorageError(SaccadeError, OSError):
-    """A folder that the system will not let us write or reach: a full disk, a limit, a permission."""
+    """A folder that cannot be reached or written: a full disk, a quota, missing permissions."""
 
 
 class MissingExtraError(SaccadeError, ImportError):
@@ -100,8 +100,8 @@ class MissingExtraError(SaccadeError, ImportError):
 
 
 class DivergedError(SaccadeError, ArithmeticError):
-    """A loss or gradient that is no number; nothing was updated with it."""
+    """A loss or gradient that is not finite; no weights were updated."""
 
 
 class WorkerError(SaccadeError, RuntimeError):
-    """A process that worked for this one ended before its work was done."""
+    """A worker process ended before its work was done."""

@@ -261,10 +261,10 @@ def test_what_is_no_model_is_refused(capsys: Capture, tmp_path: Path, tiny_run: 
     for path, part in (
         (tmp_path / "none", "There is no folder"),
         (file, "There is no folder"),
-        (empty, "is no model folder"),
-        (checkpoint, "is no model folder"),
+        (empty, "is not a model folder"),
+        (checkpoint, "is not a model folder"),
         (begun, "no model yet"),
-        ("", "is no model folder"),
+        ("", "is not a model folder"),
         ("x" * 5000, "name too long"),
     ):
         for command in (["predict", path, "x"], ["look", path, "x"]):

@@ -69,7 +69,7 @@ def test_the_model_is_as_it_was_afterwards(tiny_model: Predictor) -> None:
 
 
 def test_what_cannot_be_compared_is_refused(tiny_model: Predictor) -> None:
-    with pytest.raises(OptionError, match="Nothing is to be changed"):
+    with pytest.raises(OptionError, match="There is nothing to change"):
         tiny_model.compare(TEXT)
     with pytest.raises(UnknownNameError, match=r"'encoder.9.self'; allowed: decoder.0.cross, decoder.0.self, encoder"):
         tiny_model.compare(TEXT, without_heads=["encoder.9.self:0"])

@@ -124,8 +124,8 @@ def test_without_its_only_heads_it_knows_less(model):
     [
         ("none.png", "There is no file none.png"),
         ("set.npz", r"set.npz is no picture .* as set.npz:1"),
-        ("{run}/test.npz:61", "there are 60 images, counted from 1"),
-        ("{run}/test.npz:0", "there are 60 images, counted from 1"),
+        ("{run}/test.npz:61", "must be from 1 to 60"),
+        ("{run}/test.npz:0", "must be from 1 to 60"),
         ("digits:1", "digits:1 is 8×8 pixels, grey; this model takes 8×12 pixels, grey"),
     ],
 )
@@ -135,7 +135,7 @@ def test_what_cannot_be_asked(run, model, given, said):
 
 
 def test_an_array_of_other_numbers_is_refused(model):
-    with pytest.raises(OptionError, match="an array of bytes"):
+    with pytest.raises(OptionError, match="an array of uint8"):
         model.predict([np.zeros((8, 12))])
     with pytest.raises(OptionError, match="Only words of a text can be replaced"):
         model.compare(np.zeros((8, 12), dtype=np.uint8), replace=("a", "b"))

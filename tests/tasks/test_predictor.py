@@ -143,7 +143,7 @@ def test_options_are_checked(tiny_model: Predictor) -> None:
 
 
 def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SaccadeError, match="no model folder"):
+    with pytest.raises(SaccadeError, match="not a model folder"):
         saccade.open(tmp_path)
     with pytest.raises(SaccadeError, match="There is no folder"):
         saccade.open(tmp_path / "none")

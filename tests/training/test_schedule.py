@@ -55,5 +55,5 @@ def test_without_warmup_the_first_rate_is_the_highest(schedule: str, first: floa
 
 
 def test_a_warmup_as_long_as_the_run_is_refused() -> None:
-    with pytest.raises(OptionError, match=r"here: warmup = 20 leaves nothing of 20 steps\."):
+    with pytest.raises(OptionError, match=r"here: warmup = 20 must be less than steps = 20\."):
         TrainingSettings.read({"warmup": 20, "steps": 20}, "here")

@@ -1,1 +1,1 @@
-"""Tasks: what is between a person's examples and a model's tensors; model folders, and folders that answer."""
+"""Tasks: everything between a user's examples and a model's tensors, plus model folders and how they answer."""

@@ -1,7 +1,7 @@
 """Every task, by the name that recipes and commands use: the built-in ones, and those of installed packages.
 
-A package adds a task by an entry point of the group ``saccade.tasks``: its name is the task's, and its value names an
-``Entry``, as in ``extremes = "saccade_extremes:TASK"``. Nothing of it is imported before the task is asked for.
+A package adds a task through an entry point of the group ``saccade.tasks``: its name is that of the task, and its value
+names an ``Entry``, as in ``extremes = "saccade_extremes:TASK"``. The package is only imported when the task is used.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""What every task shares: the task itself, its data, what answers with it, and what an answer is."""
+"""What every task shares: the task itself, its data, its predictor and its answers."""

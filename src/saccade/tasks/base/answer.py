@@ -1,4 +1,4 @@
-"""What a model says to one input, whatever the task: text, labels or numbers, and the attention behind it."""
+"""A model's answer to one input, whatever the task: text, labels or numbers, and the attention behind it."""
 
 from __future__ import annotations
 
@@ -19,45 +19,45 @@ __all__ = ["Answer"]
 
 
 class Answer(ABC):
-    """An answer; its attention is computed when it is asked for, by the model as it was when it answered.
+    """An answer. Its attention is computed on demand, using the model as it was when it answered.
 
-    It need not be made of tokens or words: a text to print and a record of plain values are all that every answer has.
+    An answer need not consist of tokens or words: all it must have is a text to print and a record of plain values.
     """
 
     text: str  # as it is printed
-    score: float | None  # how sure the model is, or how good the answer by its own measure; None: not known
-    alternatives: Sequence[Answer] = ()  # further answers to the same input, the best first
+    score: float | None  # the model's confidence, or the task's own measure; None if unknown
+    alternatives: Sequence[Answer] = ()  # other answers to the same input, best first
 
     @property
     def scored_tokens(self) -> list[str]:
-        """What the model gives a probability to, one by one, as ``Predictor.token_scores`` does: words, tags, a label.
+        """The items that ``Predictor.token_scores`` gives a probability to: words, tags or a label.
 
-        None where the answer is of something else, such as numbers.
+        Empty if the answer consists of something else, such as numbers.
         """
         return []
 
     @abstractmethod
     def record(self) -> dict[str, Any]:
-        """The answer in plain values, for JSON."""
+        """The answer as plain values, for JSON."""
 
     def extras(self) -> dict[str, Any]:
-        """What the page shows beside the text and the attention, in plain values."""
+        """What the page shows besides the text and the attention, as plain values."""
         return {}
 
     @property
     def view(self) -> View:
-        """Every attention of the model with its tokens; refused where a model has none."""
+        """Every attention of the model, with its tokens; an error if the model has none."""
         raise OptionError("This model has no attention, so there is nothing to view.")
 
     @property
     def layer(self) -> str:
-        """The attention that is shown where none is named: the last, nearest to the answer."""
+        """The attention shown by default: the last one, closest to the answer."""
         return self.view.names[-1]
 
     def terminal(self) -> Iterable[RenderableType]:
-        """The answer and what it rests on, as ``saccade look`` prints them."""
+        """The answer and what the model looked at, as ``saccade look`` prints them."""
         return [Text(self.text)]
 
     def figure(self, dark: bool) -> Figure | None:
-        """The same as a picture; None where there is nothing to draw."""
+        """The same as a picture; None if there is nothing to draw."""
         return None

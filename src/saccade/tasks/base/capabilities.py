@@ -1,4 +1,4 @@
-"""What only some models can do, whatever their task is called: asked for by class, so that nobody asks for the task."""
+"""What only some models can do. Callers test for these classes instead of the name of a task."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ class TranslatesText(ABC):
     @property
     @abstractmethod
     def languages(self) -> tuple[str, str] | None:
-        """From which language to which; None where the recipe does not say."""
+        """The source and the target language; None if the recipe does not name them."""
 
     @property
     @abstractmethod
     def tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
-        """Of the source and of the target."""
+        """The tokenizers of the source and of the target."""
 
     @abstractmethod
     def metrics(self, *, lowercase: bool = False) -> dict[str, Metric]:
-        """The scores that translations are compared by."""
+        """The metrics that compare translations."""
 
     @abstractmethod
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[float]:
@@ -37,20 +37,20 @@ class TranslatesText(ABC):
 
     @abstractmethod
     def given_answer(self, source: str, target: str) -> Answer:
-        """A given target as if the model had answered with it."""
+        """An answer made from a given target, as if the model had produced it."""
 
 
 class AlignsWords(ABC):
-    """An answer whose words are linked to those of the input."""
+    """An answer whose words are aligned with those of the input."""
 
     @property
     @abstractmethod
     def links(self) -> str:
-        """The links of words separated by spaces, in Pharaoh's format: ``0-0 1-2``."""
+        """The word alignment, with words split at spaces, in Pharaoh format: ``0-0 1-2``."""
 
 
 class Continuation(Protocol):
-    """A text that goes on from a prompt, with the probability of each of its tokens."""
+    """A text that continues a prompt, with the probability of each of its tokens."""
 
     prompt: str
     text: str
@@ -60,24 +60,24 @@ class Continuation(Protocol):
 
     @property
     def ends(self) -> bool:
-        """Whether the last token is the end, which is no part of the text."""
+        """Whether the last token is the end token, which is not part of the text."""
 
 
 class Piece(NamedTuple):
-    """What a token added to a text that is written; nothing, while it makes no whole character yet."""
+    """What a token adds to the text being written; empty while its bytes do not complete a character."""
 
     text: str
     written: int  # tokens so far
-    finished: bool | None = None  # of the last piece: ended by itself, or cut off; None: there is more
+    finished: bool | None = None  # set on the last piece: True if the text ended by itself, False if it was cut off
 
 
 class ContinuesText(ABC):
-    """A predictor that goes on from a prompt; its answers are of ``Continuation``."""
+    """A predictor that continues a prompt; its answers are ``Continuation`` objects."""
 
     @abstractmethod
     def pieces(self, given: str, **options: Any) -> Iterator[Piece]:
-        """The one answer that ``predict`` gives with the same options, token by token."""
+        """The answer that ``predict`` gives with the same options, token by token."""
 
     @abstractmethod
     def likeliest(self, answer: Any, number: int) -> list[list[tuple[str, float]]]:
-        """In the place of each token of an answer: the likeliest tokens with their log-probabilities."""
+        """For each token of an answer: the likeliest tokens at its position, with their log-probabilities."""

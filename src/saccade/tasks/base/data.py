@@ -20,19 +20,21 @@ Raw = TypeVar("Raw")  # an example as it was read from a file
 
 @dataclass(frozen=True)
 class Splits(Generic[Raw]):
-    """The examples to train on, those that decide which model is best, those that are only scored, and a report."""
+    """The training, validation and test examples, with a report on the files they came from."""
 
     train: list[Raw]
     validation: list[Raw]
     test: list[Raw]
-    rows: list[tuple[str, str]] = field(default_factory=list)  # the report on the files: (what, value)
+    rows: list[tuple[str, str]] = field(default_factory=list)  # the report on the files, as (label, value)
     notes: list[str] = field(default_factory=list)
 
     def require_some(self) -> Self:
         """Neither training nor validation may be empty."""
         for part, examples in (("training", self.train), ("validation", self.validation)):
             if not examples:
-                raise OptionError(f"There are no {part} examples; give more data, or another share in data.validation.")
+                raise OptionError(
+                    f"There are no {part} examples; give more data, or change the share in data.validation."
+                )
         return self
 
 
@@ -43,7 +45,7 @@ def hold_out(
     seed: int,
     labels: Callable[[Raw], Iterable[str]] | None = None,
 ) -> tuple[list[Raw], list[Raw], list[Raw]]:
-    """Training, validation and test: the parts that files of their own hold, the others as shares of the examples.
+    """Split into training, validation and test; parts that have their own files use those instead of a share.
 
     With ``labels``, a label that only one example has stays in training.
     """
@@ -53,15 +55,15 @@ def hold_out(
 
 
 class DataReader(ABC, Generic[Raw]):
-    """How a task reads its examples. It keeps nothing: every method is of the class."""
+    """How a task reads its examples. It has no state: every method is a class method."""
 
     settings: ClassVar[type[Config]]  # the ``[data]`` table of a recipe
-    read_as: ClassVar[tuple[str, ...]] = ()  # keys of it that say how a file is read, whichever file it is
+    read_as: ClassVar[tuple[str, ...]] = ()  # the keys of it that say how to read any file
 
     @classmethod
     @abstractmethod
     def table(cls, files: Sequence[Path], columns: str | None) -> dict[str, Any]:
-        """The ``[data]`` table that files on the command line stand for."""
+        """The ``[data]`` table for files given on the command line."""
 
     @classmethod
     @abstractmethod
@@ -71,14 +73,14 @@ class DataReader(ABC, Generic[Raw]):
     @classmethod
     @abstractmethod
     def read_for_scoring(cls, settings: Any) -> list[Raw]:
-        """The examples of the first file as they are, nothing dropped."""
+        """The examples of the first file, unchanged and complete."""
 
     @classmethod
     @abstractmethod
     def recommend(cls, splits: Splits[Raw]) -> dict[str, Any]:
-        """The other tables of a recipe that usually works for such examples."""
+        """The other tables of a recipe that usually works for examples like these."""
 
     @classmethod
     @abstractmethod
     def identity(cls, example: Raw) -> bytes:
-        """All that training sees of an example: a run is only continued on equal ones."""
+        """Everything that training sees of an example: a run can only be continued on identical examples."""

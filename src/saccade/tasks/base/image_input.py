@@ -1,4 +1,4 @@
-"""Images as input: pictures, and images of idx and .npz files by their number."""
+"""Images as input: pictures, and numbered images in idx and .npz files."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from saccade.tasks.registry import task_named
 
 __all__ = ["GivenImage", "ImageInputPredictor", "describe_image", "shown_pixels"]
 
-#: What an image counts where the cost of an answer is estimated: about as many patches as it is cut into.
+#: How many tokens an image counts as when the cost of an answer is estimated: roughly its number of patches.
 TOKENS = 256
-#: Images of the model's own data that are offered.
+#: How many images of the model's own data the page offers.
 SAMPLES = 24
-#: Pixels of all pictures of one request.
+#: The most pixels that all pictures of one request may have together.
 MOST_PIXELS = 4 * MOST_SIDE**2
 _BUILTIN = "digits"
 _NUMBERED = re.compile(r"(?P<file>.+):(?P<number>\d+)")
@@ -44,14 +44,14 @@ _NUMBERED = re.compile(r"(?P<file>.+):(?P<number>\d+)")
 
 @dataclass(frozen=True)
 class GivenImage:
-    """An image that a model is asked about, and what it is called."""
+    """An input image, and its name for error messages."""
 
     pixels: Pixels
     where: str
 
 
 class ImageInputPredictor(Predictor):
-    """What all models that look at images take: pictures, and images of idx and .npz files by their number."""
+    """A predictor whose inputs are images: pictures, and numbered images in idx and .npz files."""
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -60,21 +60,21 @@ class ImageInputPredictor(Predictor):
         return shape
 
     def parse(self, given: str) -> GivenImage:
-        """``picture.png``, or one of many: ``images.npz:17``, ``t10k-images-idx3-ubyte.gz:17``, ``digits:17``,
-        counted from 1."""
+        """Read ``picture.png``, or a numbered image of a larger file, counting from 1: ``images.npz:17``,
+        ``t10k-images-idx3-ubyte.gz:17``, ``digits:17``."""
         numbered = _NUMBERED.fullmatch(given)
         path = resolve_path(given)
         if path.suffix.lower() in PICTURES and (numbered is None or path.exists()):
             return self._checked(GivenImage(read_picture(path), given))
         if numbered is None:
             raise FileError(
-                f"{given} is no picture ({', '.join(PICTURES)}); an image of a file of many is asked for by its "
-                f"number, as {given}:1."
+                f"{given} is not a picture ({', '.join(PICTURES)}); to choose one image of a larger file, add its "
+                f"number, as in {given}:1."
             )
         every = self._many(numbered["file"])
         number = int(numbered["number"])
         if not 1 <= number <= len(every):
-            raise OptionError(f"{given}: there are {len(every):,} images, counted from 1.")
+            raise OptionError(f"{given}: the number must be from 1 to {len(every):,}.")
         return self._checked(GivenImage(every[number - 1], given))
 
     def read_file(self, path: Path) -> tuple[list[Any], str]:
@@ -88,15 +88,15 @@ class ImageInputPredictor(Predictor):
         return [self._checked(one) for one in found], "images"
 
     def read_unnamed(self, path: Path) -> tuple[list[Any], str]:
-        return [self.parse(name) for name in read_texts(path)[0]], "the name of an image a line"
+        return [self.parse(name) for name in read_texts(path)[0]], "one image name per line"
 
     # --- in JSON ---
 
     def from_json(self, value: Any) -> GivenImage:
-        """``{"pixels": rows}`` of numbers in 0..1, ``{"png": base64}``, or ``{"sample": number}`` of its own data."""
+        """``{"pixels": rows}`` of numbers in 0..1, ``{"png": base64}``, or ``{"sample": number}`` from its own data."""
         if not isinstance(value, dict) or len(value) != 1 or not value.keys() <= {"pixels", "png", "sample"}:
             raise OptionError(
-                f'The input of this model is an image: {{"pixels"}}, {{"png"}} or {{"sample"}}; not {_shown(value)}.'
+                f'This model takes an image as {{"pixels"}}, {{"png"}} or {{"sample"}}, not {_shown(value)}.'
             )
         ((form, content),) = value.items()
         if form != "sample":
@@ -104,7 +104,7 @@ class ImageInputPredictor(Predictor):
             return GivenImage(fit_picture(picture, self.shape), "the image")
         count = len(self.samples)
         if not isinstance(content, int) or isinstance(content, bool) or not 1 <= content <= count:
-            raise OptionError(f"Samples are counted from 1 to {count}; not {_shown(content)}.")
+            raise OptionError(f"The sample must be a number from 1 to {count}, not {_shown(content)}.")
         return GivenImage(self.samples[content - 1], f"sample {content}")
 
     def input_schema(self) -> dict[str, Any]:
@@ -121,7 +121,7 @@ class ImageInputPredictor(Predictor):
 
     @cached_property
     def samples(self) -> list[Pixels]:
-        """The first images that the model was not trained on; none where its data is not here."""
+        """The first images that the model was not trained on; empty if its data is not available."""
         reader = task_named(self.task.name).data
         try:
             splits = reader.read(reader.settings.read(dict(self.bundle.data), "the recipe"), seed=1)
@@ -134,7 +134,7 @@ class ImageInputPredictor(Predictor):
         return TOKENS
 
     def check_request(self, values: Sequence[Any]) -> None:
-        """A file of few bytes can hold many pixels."""
+        """Limit the pixels, because a small file can hold many of them."""
         pictures = [value["png"] for value in values if isinstance(value, dict) and "png" in value]
         if sum(map(count_pixels, pictures)) > MOST_PIXELS:
             raise TooLargeError(f"The pictures of one request have more than {MOST_PIXELS:,} pixels; send fewer.")
@@ -142,18 +142,18 @@ class ImageInputPredictor(Predictor):
     # --- in Python ---
 
     def given(self, one: Any) -> GivenImage:
-        """An input of ``predict``: an image that was read, the name of one, or bytes (H, W) or (H, W, C)."""
+        """An input of ``predict``: a ``GivenImage``, the name of a file, or a uint8 array (H, W) or (H, W, C)."""
         if isinstance(one, GivenImage):
             return one
         if isinstance(one, np.ndarray):
             if one.dtype != np.uint8:
-                raise OptionError(f"An image is an array of bytes (uint8); not of {one.dtype}.")
+                raise OptionError(f"An image must be an array of uint8, not {one.dtype}.")
             return self._checked(GivenImage(one[..., None] if one.ndim == 2 else one, "the image"))
         return self.parse(str(one))
 
     def _checked(self, image: GivenImage) -> GivenImage:
         if image.pixels.ndim != 3:
-            raise OptionError(f"An image has the shape (H, W), (H, W, 1) or (H, W, 3); not {image.pixels.shape}.")
+            raise OptionError(f"An image must have the shape (H, W), (H, W, 1) or (H, W, 3), not {image.pixels.shape}.")
         if image.pixels.shape != self.shape:
             expected = describe_shape(self.shape)
             raise FileError(f"{image.where} is {describe_shape(image.pixels.shape)}; this model takes {expected}.")
@@ -168,7 +168,7 @@ class ImageInputPredictor(Predictor):
         return list(read_idx_array(path, IDX_IMAGES, "images")[..., None])
 
     def _builtin(self) -> Sequence[Pixels]:
-        """The images that ``digits:1`` counts."""
+        """The built-in images that ``digits:1`` refers to."""
         return [image.pixels for image in read_digits()]
 
 
@@ -178,7 +178,7 @@ def _shown(value: Any) -> str:
 
 
 def describe_image(pixels: Pixels, patches: VisionConfig | None) -> dict[str, Any]:
-    """An image for the page, and how its patches lie."""
+    """An image for the page, and the grid of its patches."""
     height, width, channels = pixels.shape
     return {
         "height": height,
@@ -191,5 +191,5 @@ def describe_image(pixels: Pixels, patches: VisionConfig | None) -> dict[str, An
 
 
 def shown_pixels(pixels: Pixels) -> Any:
-    """As pictures take them: (H, W) where there is one channel."""
+    """The pixels as drawing functions take them: (H, W) if there is only one channel."""
     return pixels[..., 0] if pixels.shape[2] == 1 else pixels

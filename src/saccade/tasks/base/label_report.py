@@ -1,4 +1,4 @@
-"""The scores of labels for people: a line for each label, what is taken for what, and pictures of both."""
+"""Label scores for people: a line for each label, the most frequent confusions, and pictures of both."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 __all__ = ["confusion_figure", "confusion_lines", "label_lines", "reliability_figure"]
 
-#: Labels in a picture, the most frequent; confusions in a list.
+#: How many labels a picture shows, most frequent first, and how many confusions a list shows.
 MOST_LABELS, MOST_CONFUSIONS = 60, 5
-#: Up to so many labels the shares are written into the cells.
+#: Up to this many labels, the shares are written into the cells.
 FEW_LABELS = 20
 
 
 def label_lines(scores: Sequence[LabelScore]) -> list[str]:
-    """Precision, recall and F1 of each label in percent, the most frequent first."""
+    """Precision, recall and F1 of each label in percent, most frequent first."""
     there = sorted((score for score in scores if score.total), key=lambda score: -score.total)
     width = max([len("label"), *(len(score.label) for score in there)])
     lines = [f"{'label':<{width}}  precision  recall     F1    count"]
@@ -38,16 +38,16 @@ def label_lines(scores: Sequence[LabelScore]) -> list[str]:
 
 
 def confusion_lines(table: Int[np.ndarray, "L L"], labels: Sequence[str]) -> list[str]:
-    """What is most often taken for what."""
+    """The most frequent confusions."""
     wrong = table - np.diag(table.diagonal())
     order = np.argsort(-wrong, axis=None, kind="stable")[:MOST_CONFUSIONS]
     pairs = [(int(place) // len(labels), int(place) % len(labels)) for place in order]
-    said = [f"{labels[i]} taken for {labels[j]} {wrong[i, j]:,}" for i, j in pairs if wrong[i, j]]
+    said = [f"{labels[i]} mistaken for {labels[j]} {wrong[i, j]:,}" for i, j in pairs if wrong[i, j]]
     return [f"most often: {', '.join(said)}"] if said else []
 
 
 def confusion_figure(table: Int[np.ndarray, "L L"], labels: Sequence[str], dark: bool) -> Figure:
-    """Rows are true labels, columns what was found, cells the share of the row."""
+    """A confusion matrix: rows are true labels, columns are predicted ones, cells are shares of the row."""
     frequent = np.sort(np.argsort(-table.sum(axis=1), kind="stable")[:MOST_LABELS])
     shares = table / np.maximum(table.sum(axis=1, keepdims=True), 1)
     names = places([label(labels[number]) for number in frequent])
@@ -56,19 +56,19 @@ def confusion_figure(table: Int[np.ndarray, "L L"], labels: Sequence[str], dark:
         names,
         names,
         Scale(name="share"),
-        title="true label (rows) and found label (columns)",
+        title="true label (rows) and predicted label (columns)",
         dark=dark,
         values=len(frequent) <= FEW_LABELS,
     )
 
 
 def reliability_figure(parts: Sequence[Bin], dark: bool) -> Figure:
-    """How often the model was right, beside how sure it was."""
+    """How often the model was right, next to how confident it was."""
     shown = [(number, part) for number, part in enumerate(parts) if part.total]
     return bars(
         [f"{number / BINS:.1f} to {(number + 1) / BINS:.1f} ({part.total:,})" for number, part in shown],
         [part.accuracy for _, part in shown],
         marks=[part.confidence for _, part in shown],
-        title=f"right (bar) and how sure (line): calibration error {100 * calibration_error(parts):.1f}",
+        title=f"accuracy (bar) and confidence (line): calibration error {100 * calibration_error(parts):.1f}",
         dark=dark,
     )

@@ -1,6 +1,6 @@
-"""How good labels are: accuracy, F1 of each label, spans, and whether a model is as sure as it is right.
+"""How good labels are: accuracy, F1 of each label, spans, and calibration.
 
-All from whole numbers that can be counted by hand; percentages are made last.
+Everything is computed from counts that can be checked by hand; percentages come last.
 """
 
 from __future__ import annotations
@@ -30,39 +30,39 @@ __all__ = [
     "spans",
 ]
 
-#: The id of a label that training does not have; losses leave it out.
+#: The id of a label that does not occur in training; losses ignore it.
 UNSEEN = -100
-#: How sure a model can be is cut into so many equal parts.
+#: The number of equal bins that confidence is divided into.
 BINS = 10
 _SPAN_LABEL = re.compile(r"O|[BIES]-.+")
 
 
 class LabelScore(NamedTuple):
-    """Of one label, from 0 to 1; what is divided by nothing is 0."""
+    """The scores of one label, from 0 to 1; a division by zero gives 0."""
 
     label: str
     precision: float
     recall: float
     f1: float
-    total: int  # of true ones
+    total: int  # how often it is the true label
 
 
 def confusion(truth: Sequence[int], found: Sequence[int], labels: int) -> Int[np.ndarray, "L L"]:
-    """How often each label (a row) was taken for each (a column)."""
+    """How often each true label (row) was predicted as each label (column)."""
     table = np.zeros((labels, labels), dtype=np.int64)
     np.add.at(table, (np.asarray(truth, dtype=np.int64), np.asarray(found, dtype=np.int64)), 1)
     return table
 
 
 def numbered(gold: Sequence[str], labels: Sequence[str]) -> tuple[list[int], list[str]]:
-    """Gold labels as numbers, and their names: those that a model knows, then those that it cannot give."""
+    """Gold labels as numbers, and their names: those the model knows, then those it cannot predict."""
     names = [*labels, *sorted(set(gold) - set(labels))]
     numbers = {name: number for number, name in enumerate(names)}
     return [numbers[label] for label in gold], names
 
 
 def accuracy(table: Int[np.ndarray, "L L"]) -> float:
-    """The share that is right."""
+    """The share of correct predictions."""
     return _share(int(table.trace()), int(table.sum()))
 
 
@@ -78,7 +78,7 @@ def label_scores(table: Int[np.ndarray, "L L"], labels: Sequence[str]) -> list[L
 
 
 def macro_f1(scores: Iterable[LabelScore]) -> float:
-    """The mean F1 of the labels that are there: each counts the same, however rare."""
+    """The mean F1 of the labels that occur: each counts the same, however rare."""
     there = [score.f1 for score in scores if score.total]
     return sum(there) / max(len(there), 1)
 
@@ -87,7 +87,7 @@ def macro_f1(scores: Iterable[LabelScore]) -> float:
 
 
 class Span(NamedTuple):
-    """Words that one name, or the like, is made of."""
+    """The words that make up one unit, such as a name."""
 
     kind: str
     start: int
@@ -95,7 +95,7 @@ class Span(NamedTuple):
 
 
 def are_spans(labels: Iterable[str]) -> bool:
-    """Whether labels are those of spans: O, B-X and I-X, and E-X and S-X where ends are marked."""
+    """Whether labels mark spans: O, B-X and I-X, and also E-X and S-X in schemes that mark ends."""
     known = set(labels)
     return bool(known - {"O"}) and all(_SPAN_LABEL.fullmatch(label) for label in known)
 
@@ -103,7 +103,7 @@ def are_spans(labels: Iterable[str]) -> bool:
 def spans(labels: Sequence[str]) -> list[Span]:
     """The spans of a sentence, as the CoNLL shared tasks count them (Tjong Kim Sang 2000).
 
-    A span begins at B and S, after E and S, and at any label that does not go on with the span before it: an I of
+    A span begins at B and S, after E and S, and at any label that does not continue the previous span: an I of
     another kind or after O. So every word that is not O is in exactly one span, in IOB1, IOB2 and BIOES alike.
     """
     found: list[Span] = []
@@ -121,7 +121,7 @@ def spans(labels: Sequence[str]) -> list[Span]:
 
 
 def span_f1(truth: Iterable[Sequence[str]], found: Iterable[Sequence[str]]) -> float:
-    """F1 of spans: right is one with the same kind, beginning and end."""
+    """F1 of spans: a span is correct if its kind, start and end are."""
     right = taken = true = 0
     for one, other in zip(truth, found, strict=True):
         expected, given = set(spans(one)), set(spans(other))
@@ -133,15 +133,15 @@ def span_f1(truth: Iterable[Sequence[str]], found: Iterable[Sequence[str]]) -> f
 
 
 class Bin(NamedTuple):
-    """Answers of which the model was about as sure."""
+    """Answers with similar confidence."""
 
-    confidence: float  # the mean
+    confidence: float  # their mean
     accuracy: float
     total: int
 
 
 def reliability(confidence: Sequence[float], right: Sequence[bool], bins: int = BINS) -> list[Bin]:
-    """The answers in parts of equal width by how sure the model was: (0, 0.1], (0.1, 0.2], ... (Guo 2017)."""
+    """The answers in bins of equal width by confidence: (0, 0.1], (0.1, 0.2], ... (Guo 2017)."""
     sure, correct = np.asarray(confidence, dtype=np.float64), np.asarray(right, dtype=bool)
     place = np.clip(np.ceil(sure * bins).astype(np.int64) - 1, 0, bins - 1)
     found = []
@@ -155,7 +155,7 @@ def reliability(confidence: Sequence[float], right: Sequence[bool], bins: int = 
 
 
 def calibration_error(bins: Sequence[Bin]) -> float:
-    """``Σ n_b / n · |accuracy_b − confidence_b|``: how far sureness is from truth (Guo 2017, eq. 5)."""
+    """``Σ n_b / n · |accuracy_b − confidence_b|``: how far confidence is from accuracy (Guo 2017, eq. 5)."""
     total = sum(part.total for part in bins)
     return sum(part.total * abs(part.accuracy - part.confidence) for part in bins) / max(total, 1)
 

@@ -1,4 +1,4 @@
-"""What the tasks that give labels share: tagging, classification and images judge a model alike."""
+"""What the tasks that predict labels share: tagging, classification and images score a model the same way."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ __all__ = ["Judged", "LabelTask", "label_fact"]
 
 @dataclass(frozen=True)
 class Judged:
-    """The labels that a model found, beside the true ones."""
+    """The labels that a model predicted, next to the true ones."""
 
     found: Float[Tensor, "n L"]  # log-probabilities
-    truth: Int[Tensor, " n"]  # numbers of names
-    names: Sequence[str]  # the labels that the model knows, then those that it cannot give
+    truth: Int[Tensor, " n"]  # indices into names
+    names: Sequence[str]  # the labels that the model knows, then those it cannot predict
 
     @cached_property
     def best(self) -> Int[Tensor, " n"]:
@@ -56,17 +56,17 @@ class Judged:
 
     @property
     def loss(self) -> float:
-        """Of the labels that the model knows."""
+        """The mean loss over the labels that the model knows."""
         ids = self.truth.masked_fill(self.truth >= self.found.shape[1], UNSEEN)
         return float(F.nll_loss(self.found, ids, ignore_index=UNSEEN))
 
 
 class LabelTask(Task):
-    """A label for each thing that is asked about: a word, a text, an image."""
+    """A task that predicts a label for each item: a word, a text or an image."""
 
-    #: Padded size that is answered at once, where training does not say it.
+    #: The padded size of a batch of predictions if the training settings do not give one.
     at_once: ClassVar[int]
-    #: How much each label weighs in training; None: all alike.
+    #: The weight of each label in training; None if all weigh the same.
     class_weights: Float[Tensor, " L"] | None = None
 
     def __init__(self, state: Any, settings: Mapping[str, Any] | None = None, metric: str | None = None) -> None:
@@ -76,7 +76,7 @@ class LabelTask(Task):
 
     @abstractmethod
     def logits(self, model: nn.Module, batch: Any) -> Float[Tensor, "n L"]:
-        """A score for each label, of all that is asked in a batch one after the other."""
+        """The scores of all labels, for every item of a batch in order."""
 
     def targets(self, batch: Any) -> Int[Tensor, " n"]:
         """The true labels of a batch, in the same order."""
@@ -85,14 +85,14 @@ class LabelTask(Task):
 
     @abstractmethod
     def gold(self, example: Any) -> Sequence[str]:
-        """The true labels of one example, those too that training does not have."""
+        """The true labels of one example, including labels that do not occur in training."""
 
     def notes(self, examples: Sequence[Any]) -> list[str]:
-        """What is to be said of the examples of an evaluation."""
+        """Remarks on the examples of an evaluation."""
         return []
 
     def asked(self, example: Any) -> int:
-        """How many labels are asked for."""
+        """How many labels an example needs."""
         return 1
 
     @torch.inference_mode()
@@ -103,7 +103,7 @@ class LabelTask(Task):
         batch_size: int | None = None,
         check_cancelled: CheckCancelled = lambda: None,
     ) -> list[Float[Tensor, "k L"]]:
-        """The log-probability of each label, for all that each example asks; NaN where there is nothing to read."""
+        """The log-probabilities of the labels, for every item of each example; NaN if it is empty."""
         found = [torch.full((self.asked(one), len(self.labels)), math.nan) for one in examples]
         lengths = self.lengths(examples)
         there = [i for i, length in enumerate(lengths) if length.any()]
@@ -120,21 +120,21 @@ class LabelTask(Task):
     def judge(
         self, model: nn.Module, examples: Sequence[Any], batch_size: int, check_cancelled: CheckCancelled
     ) -> Judged:
-        """What the model finds for these examples."""
+        """The model's predictions for these examples."""
         found = torch.cat(self.probabilities(model, examples, batch_size, check_cancelled))
         truth, names = numbered([label for one in examples for label in self.gold(one)], self.labels)
         return Judged(found, torch.tensor(truth), names)
 
     def scores(self, judged: Judged, examples: Sequence[Any]) -> dict[str, float]:
-        """In percent, of a validation."""
+        """The scores of a validation, in percent."""
         return {"accuracy": judged.accuracy, "macro_f1": judged.macro_f1}
 
     def more_scores(self, judged: Judged, examples: Sequence[Any]) -> dict[str, float]:
-        """Of an evaluation alone."""
+        """Further scores that only an evaluation reports."""
         return {}
 
     def more_figures(self, judged: Judged) -> dict[str, Callable[[bool], Figure]]:
-        """Beside the confusions."""
+        """Figures besides the confusion matrix."""
         return {}
 
     def loss(self, model: nn.Module, batch: Any) -> Loss:
@@ -154,7 +154,7 @@ class LabelTask(Task):
         self, model: nn.Module, examples: Sequence[Any], check_cancelled: CheckCancelled = lambda: None
     ) -> dict[str, float]:
         judged = self.judge(model, examples, self.training.batch_size, check_cancelled)
-        if not math.isfinite(judged.loss):  # a network of NaN finds nothing
+        if not math.isfinite(judged.loss):  # a network of NaNs predicts nothing
             return dict.fromkeys(("loss", self.metric), math.nan)
         return {"loss": judged.loss, **self.scores(judged, examples)}
 
@@ -175,5 +175,5 @@ class LabelTask(Task):
 
 
 def label_fact(labels: Sequence[str]) -> str:
-    """An item for the README of a model folder."""
+    """A list item for the README of a model folder."""
     return f"{len(labels)} labels: {', '.join(labels[:50])}{', ...' if len(labels) > 50 else ''}"

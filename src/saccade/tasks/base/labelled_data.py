@@ -1,4 +1,4 @@
-"""What the data of tagging and classification have in common: one file of each part, shares of it, known labels."""
+"""What the data of tagging and classification share: one file for each part, or shares of one file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from saccade.tasks.base.data import DataReader, Splits, hold_out
 
 __all__ = ["LabelledData", "LabelledFiles"]
 
-#: Sentences of the built-in grammar that are held out, for each of validation and test.
+#: Sentences of the built-in grammar held out for validation, and as many for test.
 BUILTIN_HELD_OUT = 1000
 
 Item = TypeVar("Item", bound=Labelled)
@@ -50,7 +50,7 @@ class LabelledData(Config):
 class LabelledFiles(DataReader[Item]):
     """One file to train on, and perhaps one for validation and one for test."""
 
-    column_names: ClassVar[tuple[str, str]]  # what --columns names
+    column_names: ClassVar[tuple[str, str]]  # the names that --columns takes
 
     @classmethod
     @abstractmethod
@@ -60,25 +60,25 @@ class LabelledFiles(DataReader[Item]):
     @classmethod
     @abstractmethod
     def from_grammar(cls, count: int, seed: int, part: str) -> list[Item]:
-        """Examples of the built-in corpus."""
+        """Examples from the built-in corpus."""
 
     @classmethod
     def table(cls, files: Sequence[Path], columns: str | None) -> dict[str, str]:
         if not 1 <= len(files) <= 3:
             raise OptionError(
-                f"Give a file to train on, then one for validation, one for test; {len(files)} were given."
+                f"Give one file to train on, then at most one for validation and one for test, not {len(files)} files."
             )
         table = {f"{part}file": str(file) for part, file in zip(part_prefixes(files), files, strict=True)}
         if columns is not None:
             names, given = cls.column_names, [column.strip() for column in columns.split(",")]
             if len(given) != 2 or not all(given):
-                raise OptionError(f"--columns takes {names[0]},{names[1]}: two names or numbers; not {columns!r}.")
+                raise OptionError(f"--columns takes {names[0]},{names[1]}: two names or numbers, not {columns!r}.")
             table |= {f"{name}_column": column for name, column in zip(names, given, strict=True)}
         return table
 
     @classmethod
     def read(cls, settings: Any, seed: int) -> Splits[Item]:
-        """Labels of validation and test that training does not have are noted."""
+        """Read the examples; labels that occur only in validation or test are reported."""
         if settings.builtin is not None:
             counts = {"train": settings.sentences, "validation": BUILTIN_HELD_OUT, "test": BUILTIN_HELD_OUT}
             parts = [cls.from_grammar(count, seed + i, name) for i, (name, count) in enumerate(counts.items())]
@@ -93,7 +93,7 @@ class LabelledFiles(DataReader[Item]):
                 shared = overlap(examples, held_out[part])
                 if shared.sources:
                     notes.append(
-                        f"{shared.sources:,} texts are in both training and {part}: "
+                        f"{shared.sources:,} texts occur in both training and {part}: "
                         f"{shared.other_pairs:,} of the {shared.other_total:,} there"
                     )
         train, validation, test = hold_out(examples, held_out, settings, seed, lambda example: example.labels)
@@ -104,7 +104,7 @@ class LabelledFiles(DataReader[Item]):
 
     @classmethod
     def read_for_scoring(cls, settings: Any) -> list[Item]:
-        """The examples of the file as they are, nothing dropped; of the built-in corpus those for testing."""
+        """The examples of the file, unchanged and complete; with the built-in corpus, its test examples."""
         if settings.file is None:
             return cls.read(settings, seed=1).test
         return cls.read_file(settings, resolve_path(settings.file), False)[0]

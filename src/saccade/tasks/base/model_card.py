@@ -1,4 +1,4 @@
-"""The README of a model folder: what it is, how good, from what, and how to use it."""
+"""The README of a model folder: what the model is, how good it is, its data, and how to use it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["model_readme"]
 
 
 def model_readme(bundle: Bundle, recipe: dict[str, Any], result: dict[str, Any]) -> str:
-    """Plain facts in the field's usual order; everything comes from the run itself."""
+    """Plain facts in the usual order of a model card; everything comes from the run itself."""
     origins = [value for value in recipe["data"].values() if isinstance(value, str) and ("/" in value or "." in value)]
     origin = recipe["data"].get("builtin") or ", ".join(origins)
     parameters = sum(parameter.numel() for parameter in bundle.model.parameters())
@@ -20,7 +20,7 @@ def model_readme(bundle: Bundle, recipe: dict[str, Any], result: dict[str, Any])
     lines = [
         f"# {bundle.task.name}: {bundle.task.about}",
         "",
-        f"A {bundle.kind} network of {parameters:,} parameters, trained by Saccade for {result['steps']:,} updates.",
+        f"A {bundle.kind} network with {parameters:,} parameters, trained for {result['steps']:,} updates.",
         "",
         f"- data: {origin}",
         *(f"- {fact}" for fact in bundle.task.facts()),

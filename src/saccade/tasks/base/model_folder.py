@@ -1,4 +1,4 @@
-"""A model folder: everything that a model is, in the field's layout, and nothing that could run.
+"""A model folder: the complete model in the usual layout, without any executable code.
 
 ``config.json``, ``model.safetensors``, ``tokenizer.json`` (two where source and target differ), ``recipe.toml``,
 ``README.md``, and ``manifest.json`` with the SHA-256 of each.
@@ -46,12 +46,12 @@ __all__ = [
 ]
 
 FORMAT = 1
-#: What ``config.json`` says of every task, beside its format and the task's own description.
+#: The keys that ``config.json`` has for every task, besides its format and the task's own description.
 KEYS = {"task": str, "metric": str, "model": dict, "decoding": dict}
 
 
 def write_bundle(folder: Path, bundle: Bundle, *, recipe: str, readme: str) -> None:
-    """Write a model folder, whole or not at all."""
+    """Write a model folder, completely or not at all."""
     description = {
         "format": FORMAT,
         "task": bundle.task.name,
@@ -73,11 +73,11 @@ def write_bundle(folder: Path, bundle: Bundle, *, recipe: str, readme: str) -> N
 
 
 def read_bundle(path: Path) -> Bundle:
-    """Open a model folder, or the ``model`` folder of a run; every file is verified first."""
+    """Open a model folder, or the ``model`` folder of a run; every file's checksum is verified first."""
     folder = open_folder(_model_folder(path))
-    verify_folder(folder)  # also what is not read here: a damaged recipe or README is a damaged model folder
+    verify_folder(folder)  # even files that are not read here: a damaged README means a damaged folder
     if "config.json" not in folder.files:
-        raise FileError(f"{folder.path} is no model folder: its manifest lists no config.json.")
+        raise FileError(f"{folder.path} is not a model folder: its manifest does not list config.json.")
     found = read_json(folder, "config.json")
     config_path = folder.path / "config.json"
     if not isinstance(found, dict) or found.get("format") != FORMAT:
@@ -85,12 +85,12 @@ def read_bundle(path: Path) -> Bundle:
     description = cast(dict[str, Any], found)
     for key, expected in KEYS.items():
         if not isinstance(description.get(key), expected):
-            raise FileError(f"{config_path} does not say {key!r} as a model does that this version reads.")
+            raise FileError(f"{config_path} has no valid {key!r}, which this version needs.")
     name = _task_name(description)
     if name not in TASKS:
         raise FileError(
-            f"{config_path} is of a model for the task {name!r}, which is not installed; install the package that "
-            "provides it."
+            f"{config_path} belongs to a model for the task {name!r}, which is not installed; install the package "
+            "that provides it."
         )
     entry = TASKS[name]
     task = entry.task(_state(entry.task, folder, description), metric=description["metric"])
@@ -106,7 +106,7 @@ def read_bundle(path: Path) -> Bundle:
 
 def _task_name(description: dict[str, Any]) -> str:
     name: str = description["task"]
-    if name == "autoencoder":  # one task until there were two
+    if name == "autoencoder":  # one task in earlier versions
         return "image-autoencoder" if description.get("medium") == "images" else "text-autoencoder"
     return name
 
@@ -118,31 +118,33 @@ def _state(task: type[Task], folder: Folder, description: dict[str, Any]) -> Sta
     except SaccadeError:
         raise
     except (AttributeError, KeyError, TypeError, ValueError) as error:  # a key that is missing, or holds something else
-        raise FileError(f"{where} does not say {error} as a model does that this version reads.") from None
+        raise FileError(f"{where} has no valid {error}, which this version needs.") from None
 
 
 def open_model(path: str | Path, device: str = "cpu", precision: str = "fp32", workers: int = 1) -> Predictor:
-    """Open a model folder, or the folder of a run, to ask it; ``saccade.open`` is this.
+    """Open a model folder, or the folder of a run, to get answers from it; also available as ``saccade.open``.
 
-    ``precision`` is that of matrix products: fp32, bf16 or int8. Several ``workers`` are processes that share out the
-    texts of ``predict``, on the CPU; ``close()`` ends them.
+    ``precision`` is that of matrix products: fp32, bf16 or int8. ``workers`` is the number of processes that share
+    the texts of ``predict`` on the CPU; ``close()`` ends them.
     """
     bundle = read_bundle(Path(path))
     predictor = TASKS[bundle.task.name].predictor
     if workers == 1:
         return predictor(bundle, device, precision)
     if device != "cpu":
-        raise OptionError(f"workers = {workers} is for the CPU; on {device} one process does all.")
+        raise OptionError(f"workers = {workers} only works on the CPU; on {device}, leave workers out.")
     if not predictor.takes_workers:
-        raise OptionError(f"A model for {bundle.task.name} answers in one process; leave workers = {workers} out.")
+        raise OptionError(
+            f"{bundle.task.name.capitalize()} models answer in one process; leave workers = {workers} out."
+        )
     return predictor(bundle, device, precision, Workers(Path(path), workers, precision, read_bundle))
 
 
 def bundle_recipe(path: Path) -> dict[str, Any]:
-    """The tables of the recipe that a model was trained by."""
+    """The tables of the recipe that a model was trained with."""
     folder = open_folder(_model_folder(path))
     recipe = _recipe(folder)
-    if recipe.get("task") == "autoencoder":  # one task until there were two
+    if recipe.get("task") == "autoencoder":  # one task in earlier versions
         recipe["task"] = _task_name(cast(dict[str, Any], read_json(folder, "config.json")))
     return recipe
 
@@ -158,19 +160,19 @@ def _recipe(folder: Folder) -> dict[str, Any]:
 
 
 def bundle_identity(path: Path) -> str:
-    """A checksum that no other model has: that of its weights."""
+    """A checksum that identifies a model: that of its weights."""
     folder = open_folder(_model_folder(path))
     if "model.safetensors" not in folder.files:
-        raise FileError(f"{folder.path} is no model folder: its manifest lists no model.safetensors.")
+        raise FileError(f"{folder.path} is not a model folder: its manifest does not list model.safetensors.")
     return folder.files["model.safetensors"].sha256
 
 
 def _check_weights(model: nn.Module, tensors: Mapping[str, Tensor], where: str) -> None:
-    """Refuse weights that are not those of the model: every one there, none besides, in its shape and type."""
+    """Refuse weights that do not fit the model: names, shapes and types must all be the same."""
     needed = unshared(model)
     for name in tensors:
         if name not in needed:
-            raise DamagedError(f"{where} holds {name}, which the model in config.json does not have.")
+            raise DamagedError(f"{where} contains {name}, which the model in config.json does not have.")
     for name, tensor in needed.items():
         given = tensors.get(name)
         if given is None or given.shape != tensor.shape or given.dtype != tensor.dtype:
@@ -183,40 +185,40 @@ def _described(tensor: Tensor) -> str:
 
 
 def load_weights(model: nn.Module, tensors: Mapping[str, Tensor], where: str) -> None:
-    """Copy weights by name; each must be there, in its shape."""
+    """Copy weights by name; each must be present and have the right shape."""
     for name, parameter in unshared(model).items():
         given = tensors.get(name)
         if given is None or given.shape != parameter.shape:
             found = "is missing" if given is None else f"has shape {tuple(given.shape)}"
             raise DamagedError(f"{where}: {name} {found}; the model needs {tuple(parameter.shape)}.")
         if given.numel() and not all(math.isfinite(float(end)) for end in given.detach().aminmax()):  # makes no copy
-            raise DamagedError(f"{where}: {name} holds NaN or infinity; a model has finite weights.")
+            raise DamagedError(f"{where}: {name} contains NaN or infinity; weights must be finite.")
         with torch.no_grad():
             parameter.copy_(given)
 
 
 def _model_folder(path: Path) -> Path:
-    """The folder itself, or the one that a run keeps its model in; anything else is named for what it is."""
+    """The folder itself, or the model folder inside a run; the error says what anything else is."""
     is_ours = any((path / name).exists() for name in (MANIFEST, "recipe.toml"))
     if not is_ours and (other := foreign_format(path)) is not None:
         raise FileError(
-            f"{path} is {other}; Saccade opens folders that it wrote itself. To look at another model, load it with "
-            "its own library and use saccade.watch."
+            f"{path} is {other}; Saccade only opens folders that it wrote itself. To look at another model, load it "
+            "with its own library and use saccade.watch."
         )
     if not path.is_dir() or any((path / name).exists() for name in (MANIFEST, "config.json")):
         return path
     model = path / "model"
     if not model.is_dir():
         if not (path / "recipe.toml").exists():
-            raise FileError(f"{path} is no model folder: it holds no manifest.json, and no run.")
-        recover(path)  # a kill may have left it set aside
+            raise FileError(f"{path} is not a model folder: it contains neither a manifest.json nor a run.")
+        recover(path)  # a killed process may have left it renamed
         if not model.is_dir():
             raise FileError(f"The run in {path} has no model yet; the first validation writes one.")
     return model
 
 
 def unshared(model: nn.Module) -> dict[str, Tensor]:
-    """Parameters and buffers by name, each once: tied weights stand under their first name."""
+    """Parameters and buffers by name, each once: tied weights are listed under their first name."""
     seen: dict[int, str] = {}
     tensors = {}
     for name, tensor in model.state_dict(keep_vars=True).items():

@@ -1,4 +1,4 @@
-"""Training examples that stay with a model, each with its small vector: what a new one is near to."""
+"""Training examples saved with a model, each with its code vector, so that new inputs can be compared with them."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ if TYPE_CHECKING:
 
 __all__ = ["AT_ONCE", "MOST_BYTES", "MOST_KEPT", "CodeAnswer", "Kept", "Neighbour", "NeighbourOptions", "evenly"]
 
-#: Examples whose codes are computed at once.
+#: How many examples are encoded at once.
 AT_ONCE = 128
 
-#: The most examples that are kept,
+#: The most examples that are saved,
 MOST_KEPT = 1000
-#: and the most bytes that their images take.
+#: and the most bytes that their images may take.
 MOST_BYTES = 16 << 20
 
 
 class NeighbourOptions(Config):
-    """What an autoencoder shows with its answer."""
+    """What an autoencoder shows besides its answer."""
 
     neighbours: int = Field(5, ge=0, le=100, description="Nearest training examples shown")
 
 
 class Neighbour(NamedTuple):
-    """A training example near to a code."""
+    """A training example close to a code."""
 
     distance: float  # between the two codes
     line: int  # in the training file
@@ -52,7 +52,7 @@ class Neighbour(NamedTuple):
 
 @dataclass(frozen=True)
 class Kept:
-    """Codes, and the texts or images that they are of."""
+    """Codes, and the texts or images that they encode."""
 
     codes: Float[Tensor, "n E"]
     lines: list[int]
@@ -60,7 +60,7 @@ class Kept:
     images: UInt8[Tensor, "n H W C"] | None
 
     def nearest(self, code: Float[Tensor, " E"], count: int) -> list[Neighbour]:
-        """Those whose codes are nearest, the nearest first."""
+        """The examples with the nearest codes, nearest first."""
         away = (self.codes - code.to(self.codes)).norm(dim=1)
         best = away.topk(min(count, len(away)), largest=False)
         return [
@@ -74,7 +74,7 @@ class Kept:
         ]
 
     def files(self) -> dict[str, bytes]:
-        """As they are kept in the model folder."""
+        """The files that store them in the model folder."""
         tensors = {"codes": self.codes.contiguous()}
         if self.images is not None:
             tensors["images"] = self.images.contiguous()
@@ -86,7 +86,7 @@ class Kept:
 
     @classmethod
     def load(cls, description: Mapping[str, Any], read: Callable[[str], bytes], where: str) -> Kept | None:
-        """Those of a model folder; None where a model keeps none."""
+        """Load them from a model folder; None if it has none."""
         if not description["neighbours"]:
             return None
         return cls.from_files(read("neighbours.safetensors"), read("neighbours.json"), where)
@@ -99,13 +99,15 @@ class Kept:
         except (KeyError, TypeError, ValueError, safetensors.SafetensorError) as error:
             raise FileError(f"{where}: the neighbours cannot be read ({error}).") from None
         if not bool(torch.isfinite(codes).all()) or not len(codes) == len(lines):
-            raise FileError(f"{where}: the neighbours are {len(lines)} with {len(codes)} codes; they must be equal.")
+            raise FileError(
+                f"{where}: there are {len(lines)} neighbours but {len(codes)} codes; the numbers must be equal."
+            )
         return cls(codes, lines, texts, found.get("images"))
 
 
 @dataclass(frozen=True)
 class CodeAnswer(Answer):
-    """What came back, the small vector that it came from, and what is near to it."""
+    """The reconstruction, the code vector that it was decoded from, and the nearest training examples."""
 
     text: str
     score: float
@@ -122,5 +124,5 @@ class CodeAnswer(Answer):
 
 
 def evenly(count: int, most: int) -> Sequence[int]:
-    """At most so many numbers below count, evenly spread."""
+    """At most ``most`` numbers below ``count``, evenly spaced."""
     return range(count) if count <= most else [int(place) for place in np.linspace(0, count - 1, most)]

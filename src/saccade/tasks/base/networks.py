@@ -1,4 +1,4 @@
-"""Networks by the ``kind`` of a recipe's ``[model]`` table: filled in one place."""
+"""Networks by the ``kind`` of a recipe's ``[model]`` table: the shared registry."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["SEQ2SEQ", "Seq2Seq", "read_network"]
 
 
 class Seq2Seq(Protocol):
-    """What every network from one sequence to another offers."""
+    """What every sequence-to-sequence network offers."""
 
     def start(self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"] | None, max_length: int) -> Any: ...
 
@@ -34,7 +34,7 @@ class Seq2Seq(Protocol):
 
 
 def read_network(values: Mapping[str, Any], task: type[Task], where: str) -> tuple[str, Config]:
-    """The kind and the configuration that a ``[model]`` table names."""
+    """The kind and the configuration that a ``[model]`` table gives."""
     fields = dict(values)
     kind = fields.pop("kind", next(iter(task.networks)))
     if not isinstance(kind, str) or kind not in task.networks:
@@ -55,7 +55,7 @@ def _seq2seq(network: type[nn.Module]) -> Callable[[Any, Any], nn.Module]:
     return build
 
 
-#: From one sequence to another; the state has a tokenizer for each, ``source`` and ``target``.
+#: Sequence-to-sequence networks; the state has a tokenizer for each side, ``source`` and ``target``.
 SEQ2SEQ = {
     "transformer": Network(TransformerConfig, _seq2seq(EncoderDecoder)),
     "recurrent": Network(RecurrentConfig, _seq2seq(RecurrentSeq2Seq)),

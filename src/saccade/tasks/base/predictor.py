@@ -1,4 +1,4 @@
-"""A model folder that answers, whatever its task: ``saccade.open("run/").predict([...])``."""
+"""An opened model folder that answers, whatever its task: ``saccade.open("run/").predict([...])``."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ __all__ = ["NoOptions", "Predictor"]
 
 
 class NoOptions(Config):
-    """No options: answers leave no choice."""
+    """No options."""
 
 
 class Predictor(ABC):
-    """An opened model. Each task has a class of its own below this one."""
+    """An opened model. Each task has its own subclass."""
 
-    options: ClassVar[type[Config]] = NoOptions  # what ``predict`` takes beside the inputs
-    takes_workers: ClassVar[bool] = False  # whether several processes can share out the inputs
-    streams: ClassVar[bool] = False  # whether an answer can be shown while it is made
+    options: ClassVar[type[Config]] = NoOptions  # what ``predict`` takes besides the inputs
+    takes_workers: ClassVar[bool] = False  # whether several processes can share the inputs
+    streams: ClassVar[bool] = False  # whether an answer can be shown while it is generated
     reads: ClassVar[bool] = False  # whether ``view_input`` takes a text of any length
-    scoring: ClassVar[type[Config]] = NoOptions  # what ``evaluate`` takes beside ``options``
+    scoring: ClassVar[type[Config]] = NoOptions  # what ``evaluate`` takes besides ``options``
 
     def __init__(
         self, bundle: Bundle, device: str = "cpu", precision: str = "fp32", workers: Workers | None = None
@@ -69,7 +69,7 @@ class Predictor(ABC):
     # --- inputs: any JSON value, unless the task reads texts or images ---
 
     def from_json(self, value: Any) -> Any:
-        """An input of ``predict`` from a value of JSON, as the server and the page send it; refused if it is none."""
+        """An input of ``predict`` from a JSON value, as the server and the page send it; an error if it is invalid."""
         return value
 
     def input_schema(self) -> dict[str, Any]:
@@ -77,34 +77,34 @@ class Predictor(ABC):
         return {}
 
     def describe_input(self) -> dict[str, Any]:
-        """What the page offers to fill in: its ``kind`` is text, image or json."""
+        """The kind of input field that the page shows: ``kind`` is text, image or json."""
         return {"kind": "json", "schema": self.input_schema()}
 
     def examples(self, probe: Sequence[str] = ()) -> list[Any]:
         """A few inputs as ``from_json`` takes them, so that the page is never empty.
 
-        ``probe`` is the example that the training was watched with, as tokens.
+        ``probe`` is the example that training recorded at each validation, as tokens.
         """
         return []
 
     def check_request(self, values: Sequence[Any]) -> None:  # noqa: B027 - most inputs cost nothing to decode
-        """Refuse values that would together be too costly to decode, before ``from_json`` decodes the first."""
+        """Refuse values that would be too costly to decode together, before ``from_json`` decodes any."""
 
     def count_tokens(self, given: Any) -> int:
-        """How many tokens the model reads of an input."""
+        """How many tokens the model reads for an input."""
         return 1
 
     def parse(self, argument: str) -> Any:
-        """The input that an argument of the command line stands for."""
+        """The input that a command-line argument stands for."""
         return self._parsed(argument, "The input")
 
     def read_file(self, path: Path) -> tuple[list[Any], str]:
-        """The inputs in a file, which is read as those for training are, and in words how it was read."""
+        """The inputs in a file, read like training files, and a phrase that says how it was read."""
         lines = ((number, line) for number, line in read_lines(path) if line.strip())
-        return [self._parsed(line, f"{path}, line {number}") for number, line in lines], "a JSON value a line"
+        return [self._parsed(line, f"{path}, line {number}") for number, line in lines], "one JSON value per line"
 
     def read_stream(self, stream: BinaryIO) -> tuple[list[Any], str]:
-        """The inputs in a stream, read as a file with the same content is."""
+        """The inputs in a stream, read like a file with the same content."""
         with TemporaryDirectory() as folder:
             kept = Path(folder) / "input"
             with kept.open("wb") as file:
@@ -113,18 +113,18 @@ class Predictor(ABC):
             try:
                 found, said = self.read_unnamed(kept)
             except FileError as error:
-                raise FileError(named.sub("The standard input", str(error))) from None
+                raise FileError(named.sub("Standard input", str(error))) from None
             return found, named.sub("it", said)
 
     def read_unnamed(self, path: Path) -> tuple[list[Any], str]:
-        """The inputs in a file whose name does not tell its format."""
+        """The inputs in a file whose name does not reveal its format."""
         return self.read_file(path)
 
     def _parsed(self, text: str, where: str) -> Any:
         try:
             return self.from_json(json.loads(text))
         except json.JSONDecodeError as error:
-            raise FileError(f"{where} is not JSON ({error}); not {text[:60]!r}.") from None
+            raise FileError(f"{where} is not valid JSON ({error}): {text[:60]!r}.") from None
 
     @property
     def read_as(self) -> dict[str, Any]:
@@ -135,7 +135,7 @@ class Predictor(ABC):
 
     def replaced(self, given: Any, old: str, new: str) -> Any:
         """The input with a word replaced."""
-        raise OptionError("Only words of a text can be replaced; switch heads off or forbid links instead.")
+        raise OptionError("Only words of a text can be replaced; switch off heads or forbid links instead.")
 
     def unknown(self, given: Any) -> list[str]:
         """The words or symbols of an input that the model does not know, so that its answer may be wrong or empty."""
@@ -144,19 +144,19 @@ class Predictor(ABC):
     # --- answers ---
 
     def chosen(self, options: dict[str, Any]) -> Any:
-        """The options in force: those given, over those that the model was trained with."""
+        """The options to use: the given ones, and the model's own settings for the rest."""
         return self.options.read(self.bundle.decoding.model_dump() | options, "the options")
 
     def is_drawn(self, options: dict[str, Any]) -> bool:
-        """Whether chance has a part in the answer: then who is asked together matters to it."""
+        """Whether the answer is random: it then depends on which inputs are answered together."""
         return bool(self.chosen(options).model_dump().get("sample", False))
 
     def predict(
         self, inputs: Any, *, progress: Callable[[int], None] | None = None, **options: Any
     ) -> Sequence[Answer]:
-        """The answer to each input, in their order: always a list, of one answer if one text or path was given alone.
+        """The answers to the inputs, in order: always a list, with one answer if a single text or path was given.
 
-        ``progress`` is told how many are done; ``options`` are those of the class that ``options`` names.
+        ``progress`` is called with the number of answers so far; ``options`` are fields of the ``options`` class.
         """
         return self._predict([inputs] if isinstance(inputs, str | Path) else inputs, progress=progress, **options)
 
@@ -167,13 +167,13 @@ class Predictor(ABC):
         """The answer to each of several inputs."""
 
     def stream(self, given: Any, **options: Any) -> Iterator[str]:
-        """The text of one answer as it comes; where it comes at once, in one piece."""
+        """The text of one answer as it is generated; in one piece if the model does not stream."""
         yield self.predict([given], **options)[0].text
 
     def view_input(self, given: Any, progress: Rows | None = None) -> View:
-        """What the model looks at when it reads an input of any length; no answer is made.
+        """What the model looks at when it reads an input of any length; no answer is generated.
 
-        ``progress`` is told the name of an attention and the share of its rows that is done.
+        ``progress`` is called with the name of an attention and the share of its rows that is done.
         """
         raise OptionError(f"{self.plural.capitalize()} do not read without answering; leave out --file.")
 
@@ -181,7 +181,7 @@ class Predictor(ABC):
     def evaluate(
         self, examples: Sequence[Any], *, progress: Callable[[int], None] | None = None, **options: Any
     ) -> Evaluation:
-        """How good the model is on examples as ``DataReader.read_for_scoring`` reads them."""
+        """The scores of the model on examples from ``DataReader.read_for_scoring``."""
         evaluation: Evaluation = self.task.evaluate(self.model, self.task.encode(examples), self.chosen(options))
         return evaluation
 
@@ -192,7 +192,7 @@ class Predictor(ABC):
         return []
 
     def best_answer(self, given: Any, **options: Any) -> Answer:
-        """The best answer to one input, found in this process, in which the edits are; nothing is drawn."""
+        """The best answer to one input, without sampling, computed in this process so that edits apply."""
         return self.predict([given], **options)[0]
 
     def compare(
@@ -206,11 +206,11 @@ class Predictor(ABC):
     ) -> Change:
         """The answer to an input before and after a change: heads switched off, links forbidden, a word replaced.
 
-        Heads and links are named as ``saccade.edit`` takes them; a row or column may also be a word, if it is there
-        once. The rows of a decoder are the tokens that it reads: the start, and the answer before.
+        Heads and links are named as in ``saccade.edit``; a row or column may also be a word that occurs only once. The
+        rows of a decoder are the tokens that it reads: the start token, and the answer so far.
         """
         if not (without_heads or without_links or replace):
-            raise OptionError("Nothing is to be changed; give without_heads, without_links or replace.")
+            raise OptionError("There is nothing to change; give without_heads, without_links or replace.")
         changed = given if replace is None else self.replaced(given, *replace)
         before = self.best_answer(given, **options)
         links = self._resolved(changed, before, without_links)
@@ -218,7 +218,7 @@ class Predictor(ABC):
             after = self.best_answer(changed, **options)
             scores_after = [self.token_scores(changed, one) for one in (before, after)]
             if made.unmet:
-                raise OptionError(f"The link {made.unmet[0]} is not there: the text or the answer is shorter.")
+                raise OptionError(f"The link {made.unmet[0]} does not exist: the text or the answer is shorter.")
         scores_before = [self.token_scores(given, one) for one in (before, after)]
         scored = [
             Scored(one.text, one.scored_tokens, *scores)
@@ -227,20 +227,20 @@ class Predictor(ABC):
         return Change(describe_changes(without_heads, links, replace), *scored)
 
     def view_of(self, given: Any, answer: Answer) -> View:
-        """What the model looks at in this input while it makes this answer."""
+        """What the model looks at in this input while it generates this answer."""
         return answer.view
 
     def _resolved(
         self, given: Any, answer: Answer, links: Sequence[tuple[str, int | str, int | str]]
     ) -> list[tuple[str, int, int]]:
-        """Links between positions; those between words link all tokens that these words are made of."""
+        """Links between positions; a link between words links all of their tokens."""
         if all(isinstance(place, int) for _, *places in links for place in places):
             return [(name, int(row), int(column)) for name, row, column in links]
         seen = self.view_of(given, answer)
         resolved = []
         for name, row, column in links:
             attention = name.partition(":")[0]
-            seen.heads(attention)  # refuses what is not there
+            seen.heads(attention)  # raises an error for an unknown head
             rows, columns = find_places(seen.rows[attention], row), find_places(seen.columns[attention], column)
             resolved += [(name, one, other) for one in rows for other in columns]
         return resolved

@@ -1,4 +1,4 @@
-"""Searching the best outputs of a network for many sources at once: batched, in any order, returned in order."""
+"""Find the best outputs for many sources at once: batched by length, returned in the order given."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["SearchOptions", "longest_output", "search"]
 
 
 class SearchOptions(Config):
-    """How outputs are found.
+    """How outputs are generated.
 
     The ``[decoding]`` table of a recipe, and the options of ``saccade predict``.
     """
@@ -55,14 +55,14 @@ def search(
     batch_tokens: int,
     check_cancelled: CheckCancelled,
 ) -> list[list[Hypothesis]]:
-    """The outputs for each source, best first; similar lengths share a batch, results keep the given order."""
+    """The outputs for each source, best first; sources of similar length share a batch."""
     found: list[list[Hypothesis]] = [[] for _ in sources]
     lengths = np.array([[len(source)] for source in sources])
     draws = torch.Generator(device=_device(model)).manual_seed(options.seed)
     rows = options.tries if options.sample else options.beam
-    most = max(batch_tokens // rows, int(lengths.max(initial=1)))  # a long source has a batch of its own
+    most = max(batch_tokens // rows, int(lengths.max(initial=1)))  # a long source gets a batch of its own
     for part in plan_batches(lengths, max_tokens=most, seed=0, epoch=0, shuffle=False):
-        # What is drawn has the limit of its own source, so only sources of one length are drawn together.
+        # A sampled output is limited by its own source, so only sources of equal length are sampled together.
         for _, equal in groupby(part, key=lambda i: len(sources[i]) if options.sample else 0):
             check_cancelled()
             chosen = list(equal)
@@ -74,7 +74,7 @@ def search(
 
 
 def longest_output(model: nn.Module, source_length: int, options: SearchOptions) -> int:
-    """How many tokens an output may have; a model with learned positions has a limit of its own."""
+    """How many tokens an output may have; learned positions set a further limit."""
     wanted = int(options.max_ratio * source_length) + 20
     config = cast(Any, model).config
     learned = getattr(config, "position", "learned") == "learned" and hasattr(config, "max_length")

@@ -1,7 +1,7 @@
 """How a model is trained: what the ``[training]`` tables of all tasks share.
 
-Each task names its own table, a subclass of ``TrainingSettings``, with the settings of its loss, the unit in which its
-batches are counted, and how many examples a validation decodes, where it decodes any.
+Each task has its own table, a subclass of ``TrainingSettings``, with the settings of its loss, the unit that limits its
+batches, and how many examples a validation decodes, if it decodes any.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from saccade.models import Config
 
 __all__ = ["ImageTraining", "SearchTraining", "TextTraining", "TrainingSettings"]
 
-#: Keys of an earlier version, and their names now.
+#: Keys of earlier versions, and their names now.
 RENAMED = {"validation_sentences": "validation_sample"}
-#: Keys that not every task has, and the key that may take their place.
+#: Keys that only some tasks have, and the key to use instead in other tasks.
 REPLACEMENTS = {
     **RENAMED,
     "validation_sample": None,
@@ -31,7 +31,7 @@ REPLACEMENTS = {
 class TrainingSettings(Config):
     """How the model is trained."""
 
-    #: The key that limits a batch, in the unit in which the task counts the lengths of its examples.
+    #: The key that limits the size of a batch, in the task's unit of length.
     batch_key: ClassVar[str]
 
     steps: int = Field(2000, ge=1, description="Updates; a fixed number, independent of the clock")
@@ -68,12 +68,12 @@ class TrainingSettings(Config):
     @model_validator(mode="after")
     def _consistent(self) -> TrainingSettings:
         if self.warmup >= self.steps:
-            raise ValueError(f"warmup = {self.warmup} leaves nothing of {self.steps} steps")
+            raise ValueError(f"warmup = {self.warmup} must be less than steps = {self.steps}")
         return self
 
     @classmethod
     def read(cls, values: dict[str, Any], where: str) -> Self:
-        """Also refuses the keys of another task's table with a sentence that says what to use."""
+        """Read a table; for a key of another task, the error says what to use instead."""
         for key in values:
             if key in REPLACEMENTS and key not in cls.model_fields:
                 instead = REPLACEMENTS[key] if REPLACEMENTS[key] in cls.model_fields else None
@@ -85,7 +85,7 @@ class TrainingSettings(Config):
 
     @property
     def batch_size(self) -> int:
-        """The largest padded size of a batch, whatever it is counted in."""
+        """The largest padded size of a batch, in the task's unit."""
         size: int = getattr(self, self.batch_key)
         return size
 

@@ -1,4 +1,4 @@
-"""What is computed after an answer is of the model that answered: the same edits, the same weights, or an error."""
+"""Compute something later with the model that answered: with the same edits and weights, or not at all."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ class Snapshot:
     def later(
         self, compute: Callable[Given, Result], *arguments: Given.args, **named: Given.kwargs
     ) -> Callable[[], Result]:
-        """The same computation at any later time: under these edits and no others; refused once the weights changed."""
+        """A computation that can run at any later time, under these edits only; an error once the weights change."""
 
         def computed() -> Result:
             if _fingerprint(self._predictor.model) != self._weights:
                 raise StaleTraceError(
-                    "The model has changed since it gave this answer, so what it looked at cannot be computed any "
-                    "more; ask it again."
+                    "The model has changed since it gave this answer, so its attention can no longer be computed; ask "
+                    "it again."
                 )
             with under_edits(self._edits):
                 return compute(*arguments, **named)
@@ -46,9 +46,9 @@ class Snapshot:
 
 
 def _fingerprint(model: nn.Module) -> list[Any]:
-    """What differs once a weight was changed, replaced or moved.
+    """A value that differs once a weight has been changed, replaced or moved.
 
-    The version of a tensor counts in-place changes; those made through ``.data`` are not counted, but change the sum.
+    The version of a tensor counts in-place changes; changes through ``.data`` are not counted, but change the sum.
     """
     found: list[Any] = [model.training]
     for name, tensor in (*model.named_parameters(), *model.named_buffers()):

@@ -1,9 +1,9 @@
-"""What a task is to the trainer: its trained state, and its objective.
+"""A task as the trainer sees it: its prepared state, and its objective.
 
 A ``State`` is what is learned from the training data before there is a network: tokenizers, labels, the mean of the
 pixels. It is made once, saved and loaded with the model, and never changes. A ``Task`` is the objective: with a state
-and the settings of a recipe it turns examples into batches, says what the loss of a batch is and how good a model is.
-Where examples come from is ``data.py``'s business, and answering is ``predictor.py``'s.
+and the settings of a recipe it turns examples into batches, computes the loss of a batch, and scores a model.
+Reading examples is the job of ``data.py``, and answering that of ``predictor.py``.
 """
 
 from __future__ import annotations
@@ -39,43 +39,43 @@ __all__ = [
     "read_tokenizer",
 ]
 
-#: Called between pieces of long work; it may raise to stop it.
+#: Called regularly during long work; it may raise an exception to stop the work.
 CheckCancelled = Callable[[], None]
-#: The file of this name in a model folder, its checksum verified.
+#: Reads a file of a model folder by name and verifies its checksum.
 ReadFile = Callable[[str], bytes]
 
 
 class Batch(ABC):
-    """Some examples as tensors; each task's is a dataclass."""
+    """Some examples as tensors; each task defines a dataclass."""
 
-    lines: Sequence[int]  # where they stand in the person's file, for error messages
+    lines: Sequence[int]  # their lines in the user's file, for error messages
 
     @property
     @abstractmethod
     def count(self) -> int:
-        """How many predictions it asks for: what ``Loss.count`` will be."""
+        """The number of predictions in the batch, which ``Loss.count`` will equal."""
 
     def to(self, device: str) -> Self:
-        """The same on another device."""
+        """The same batch on another device."""
         moved = {name: value.to(device) for name, value in vars(self).items() if isinstance(value, Tensor)}
         return replace(cast(Any, self), **moved)  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True)
 class Loss:
-    """A sum over what was predicted, and how many predictions that is, so that batches can be joined exactly."""
+    """The sum over all predictions and their number, so that batches can be combined exactly."""
 
     total: Float[Tensor, ""]
     count: int
 
 
 class Probe(NamedTuple):
-    """One example as the model sees it now, kept at each validation: a picture of how it learns."""
+    """One example as the model sees it now, recorded at each validation to show how it learns."""
 
     inputs: list[str]
     outputs: list[str]
     text: str
-    weights: list[list[float]]  # (outputs, inputs), or empty where there is no attention between them
+    weights: list[list[float]]  # (outputs, inputs), or empty if there is no attention between them
 
 
 @dataclass(frozen=True)
@@ -83,14 +83,14 @@ class Evaluation:
     """How good a trained model is."""
 
     scores: dict[str, float]
-    kinds: dict[str, tuple[int, int]] = field(default_factory=dict)  # kind of example -> right, and how many
-    lines: list[str] = field(default_factory=list)  # more for people: a score for each label, words never seen, ...
+    kinds: dict[str, tuple[int, int]] = field(default_factory=dict)  # kind of example -> (correct, total)
+    lines: list[str] = field(default_factory=list)  # further lines to print: a score for each label, unknown words, ...
     figures: dict[str, Callable[[bool], Figure]] = field(default_factory=dict)  # name -> drawing, dark or not
     signatures: dict[str, str] = field(default_factory=dict)  # score -> how exactly it was computed
 
 
 class Network(NamedTuple):
-    """A network that a task can be done with: its configuration, and how it is built for the task's state."""
+    """A network that can do a task: its configuration, and how to build it for the task's state."""
 
     config: type[Config]
     build: Callable[[Any, Any], nn.Module]  # (configuration, state) -> fresh weights
@@ -98,18 +98,18 @@ class Network(NamedTuple):
 
 @dataclass(frozen=True)
 class Bundle:
-    """A trained model: a task, its network, and the settings that its predictions begin from."""
+    """A trained model: a task, its network, and the default settings of its predictions."""
 
-    task: Any  # of a class in ``registry.TASKS``
-    kind: str  # of network
+    task: Any  # an instance of a class in ``registry.TASKS``
+    kind: str  # the kind of network
     config: Config
     model: nn.Module
     decoding: Config
-    data: Mapping[str, Any] = field(default_factory=dict)  # the [data] table of the recipe that it was trained by
+    data: Mapping[str, Any] = field(default_factory=dict)  # the [data] table of its recipe
 
 
 class State(ABC):
-    """What a task learned from its training data before there was a network; each task's is a frozen dataclass."""
+    """What a task learned from its training data before there was a network; each task defines a frozen dataclass."""
 
     takes_tokenizer: ClassVar[bool] = False  # whether ``prepare`` can use the tokenizer of another task's model
 
@@ -121,50 +121,50 @@ class State(ABC):
     @classmethod
     @abstractmethod
     def prepare(cls, settings: Mapping[str, Any], train: Sequence[Any], tokenizer: Tokenizer | None = None) -> Self:
-        """Learned from these examples; ``tokenizer`` is that of the model whose weights training begins with."""
+        """Learn from these examples; ``tokenizer`` is that of the model that training starts from, if any."""
 
     def continued(self, settings: Mapping[str, Any]) -> Self:
-        """The same for a run that begins with the weights of this model, under a recipe of its own."""
+        """The state of a run that starts from this model's weights, with a recipe of its own."""
         return self
 
     @classmethod
     @abstractmethod
     def load(cls, description: Mapping[str, Any], read: ReadFile, where: str) -> Self:
-        """The state again, from what ``description`` and ``files`` gave."""
+        """Restore the state from what ``description`` and ``files`` returned."""
 
     @abstractmethod
     def description(self) -> dict[str, Any]:
-        """What ``config.json`` must say so that ``load`` can make the same state again, in plain values."""
+        """The plain values that ``config.json`` must contain so that ``load`` can restore the state."""
 
     def files(self) -> Mapping[str, bytes]:
-        """Further files of the model folder, such as tokenizers."""
+        """Additional files of the model folder, such as tokenizers."""
         return {}
 
     def vocabularies(self) -> Mapping[str, Tokenizer | Vocabulary]:
-        """What the words that the network has vectors of are known by: ``source`` and ``target`` where it reads and
-        writes, ``words`` and ``pieces`` of words, or one ``tokenizer`` for all."""
+        """The vocabularies of the words that the network embeds: ``source`` and ``target`` if it reads and writes,
+        ``words`` and ``pieces`` of words, or one ``tokenizer`` for everything."""
         return {}
 
 
 class Task(ABC):
-    """An objective: a state, and the settings under which it is trained and judged."""
+    """An objective: a state, and the settings for training and scoring."""
 
     name: ClassVar[str]
     about: ClassVar[str]  # what the model does, in a few words
-    metrics: ClassVar[tuple[str, ...]]  # the scores that can decide which model is best, the usual one first
-    losses: ClassVar[tuple[str, ...]] = ("loss",)  # those of them that are better when lower
+    metrics: ClassVar[tuple[str, ...]]  # the scores that can select the best model, the default first
+    losses: ClassVar[tuple[str, ...]] = ("loss",)  # the metrics for which lower is better
     state_class: ClassVar[type[State]]
-    tables: ClassVar[Mapping[str, type[Config]]]  # of the recipe, beside data and model; "training" is one of them
-    networks: ClassVar[Mapping[str, Network]]  # kind in the [model] table -> network; the first is the usual one
-    model_defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {}  # kind -> what the task wants where nothing is said
-    begun_defaults: ClassVar[Mapping[str, Any]] = {}  # of [model], where a run begins from a model of another task
+    tables: ClassVar[Mapping[str, type[Config]]]  # recipe tables besides data and model; "training" is one of them
+    networks: ClassVar[Mapping[str, Network]]  # kind in the [model] table -> network; the first is the default
+    model_defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {}  # kind -> the task's own defaults
+    begun_defaults: ClassVar[Mapping[str, Any]] = {}  # defaults of [model] if a run starts from another task's model
 
     state: Any
     training: Any
-    metric: str  # the score that decides which model is best
+    metric: str  # the score that selects the best model
 
     def __init__(self, state: Any, settings: Mapping[str, Any] | None = None, metric: str | None = None) -> None:
-        """``settings`` are the tables of a recipe by name; a table that is missing has its default values."""
+        """``settings`` are the tables of a recipe by name; a missing table has its default values."""
         self.state = state
         self.settings: dict[str, Any] = {
             name: (settings or {}).get(name) or table() for name, table in self.tables.items()
@@ -175,7 +175,7 @@ class Task(ABC):
 
     @classmethod
     def prepare(cls, settings: Mapping[str, Any], train: Sequence[Any], initial: Task | None = None) -> State:
-        """The state for these training examples; ``initial`` is the task of the model that the run begins from."""
+        """The state for these training examples; ``initial`` is the task of the model that the run starts from."""
         if initial is None:
             return cls.state_class.prepare(settings, train)
         state: State = initial.state
@@ -199,34 +199,34 @@ class Task(ABC):
         """A network of this kind with fresh weights."""
         if isinstance(config, TransformerConfig) and config.weights == "hard":
             raise OptionError(
-                'model.weights = "hard" passes no gradient to the scores of a Transformer; use another (a translation '
-                'by a network of kind = "recurrent" learns it, by reinforcement).'
+                'model.weights = "hard" passes no gradient to the scores of a Transformer; use another value (a '
+                'translation network with kind = "recurrent" can learn it, by reinforcement).'
             )
         return self.networks[kind].build(config, self.state)
 
     @abstractmethod
     def encode(self, examples: Sequence[Any]) -> Sequence[Any]:
-        """Examples as ids or numbers: what batches are made of."""
+        """Turn examples into ids or numbers, from which batches are made."""
 
     @abstractmethod
     def lengths(self, examples: Sequence[Any]) -> Int[np.ndarray, "n k"]:
-        """How much each example takes of a batch, on each of its sides: its tokens, or 1."""
+        """The size of each example in a batch, on each of its sides: its number of tokens, or 1."""
 
     @abstractmethod
     def batch(self, examples: Sequence[Any]) -> Batch:
-        """Examples to train on, padded to one length; what is drawn comes from torch's generator, so a run that goes
-        on draws the same."""
+        """A padded batch to train on; random choices use torch's generator, so that a continued run makes the same
+        ones."""
 
     def plain_batch(self, examples: Sequence[Any]) -> Batch:
-        """Examples to be scored: nothing hidden, nothing drawn."""
+        """A batch to score: nothing is masked or drawn at random."""
         return self.batch(examples)
 
     @abstractmethod
     def loss(self, model: nn.Module, batch: Any) -> Loss:
-        """What training makes smaller; what only helps to learn, such as label smoothing, is left out in eval mode."""
+        """What training minimises; in eval mode without training aids such as label smoothing."""
 
     def smoothing(self, model: nn.Module) -> float:
-        """The label smoothing of the loss: only in training."""
+        """The label smoothing of the loss, which is 0 outside training."""
         return self.training.label_smoothing if model.training else 0.0
 
     @abstractmethod
@@ -247,20 +247,20 @@ class Task(ABC):
 
     @abstractmethod
     def probe(self, model: nn.Module, example: Any) -> Probe:
-        """What the model makes of one example now."""
+        """One example as the model sees it now."""
 
     def finish(self, model: nn.Module, examples: Sequence[Any]) -> State:
-        """The state to save with a trained model: with what is chosen on training data once there is one."""
+        """The state to save with a trained model, completed with what only a trained model can provide."""
         return cast(State, self.state)
 
     def facts(self) -> list[str]:
-        """Items for the README of the model folder: vocabularies, labels, what the scores mean."""
+        """List items for the README of the model folder: vocabularies, labels, what the scores mean."""
         return []
 
     def mean_loss(
         self, model: nn.Module, examples: Sequence[Any], batch_size: int, check_cancelled: CheckCancelled
     ) -> float:
-        """The loss a prediction, over all of these examples."""
+        """The mean loss per prediction, over all of these examples."""
         total, count = 0.0, 0
         for part in plan_batches(self.lengths(examples), max_tokens=batch_size, shuffle=False):
             check_cancelled()

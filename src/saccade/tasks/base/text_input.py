@@ -1,4 +1,4 @@
-"""Texts as input: one a line of a file, or a string of JSON."""
+"""Texts as input: one per line of a file, or a JSON string."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ __all__ = ["TextInputPredictor"]
 
 
 class TextInputPredictor(Predictor):
-    """What all models that read texts take."""
+    """A predictor whose inputs are texts."""
 
     def from_json(self, value: Any) -> str:
         if not isinstance(value, str):
-            raise OptionError(f"The input of this model is a text; not {type(value).__name__} {str(value)[:40]!r}.")
+            raise OptionError(f"This model takes a text, not {type(value).__name__} {str(value)[:40]!r}.")
         return value
 
     def input_schema(self) -> dict[str, Any]:
@@ -31,7 +31,7 @@ class TextInputPredictor(Predictor):
         return {"kind": "text"}
 
     def examples(self, probe: Sequence[str] = ()) -> list[Any]:
-        """Sentences of the built-in corpus, or the one that the training was watched with."""
+        """Sentences of the built-in corpus, or the example that training recorded at each validation."""
         if self.bundle.data.get("builtin") == "grammar":
             return [sentence.source_text for sentence in showcase()]
         kept = [token for token in probe if token not in ("</s>", "<s>")]
@@ -40,7 +40,7 @@ class TextInputPredictor(Predictor):
         return [text] if text else []
 
     def count_tokens(self, given: Any) -> int:
-        """The tokens, where the model has a tokenizer for texts; else the words."""
+        """The number of tokens if the model has a tokenizer for texts, else of words."""
         if self._tokenizer is not None:
             return len(self._tokenizer.encode_ids([given])[0])
         return len(given.split() if isinstance(given, str) else given)
@@ -50,7 +50,7 @@ class TextInputPredictor(Predictor):
 
     @property
     def _tokenizer(self) -> Tokenizer | None:
-        """What cuts the texts that the model reads."""
+        """The tokenizer of the texts that the model reads, if it has one."""
         known = self.task.state.vocabularies()
         found = known.get("source") or known.get("tokenizer")
         return found if isinstance(found, Tokenizer) else None
@@ -62,7 +62,7 @@ class TextInputPredictor(Predictor):
         return read_texts(path, encoding=self.read_as.get("encoding"))
 
     def read_unnamed(self, path: Path) -> tuple[list[Any], str]:
-        """A table, JSON lines or plain lines, whichever its first lines look like."""
+        """Read a table, JSON lines or plain lines, whichever the first lines look like."""
         trained = Path(str(self.bundle.data.get("file") or self.bundle.data.get("table") or "")).suffix.lower()
         columns = [value for key, value in self.read_as.items() if key.endswith("column") and value is not None]
         return self.read_file(path.rename(path.with_suffix(suffix_of(path, trained, columns))))

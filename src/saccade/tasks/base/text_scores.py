@@ -1,4 +1,4 @@
-"""How good written texts are: BLEU and chrF, as sacrebleu computes them, and how many are exactly right."""
+"""How good written texts are: BLEU and chrF, as sacrebleu computes them, and exact matches."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from sacrebleu.metrics.chrf import CHRF
 
 __all__ = ["METRIC_CLASSES", "exact_share", "text_scores"]
 
-#: What sacrebleu computes, by the name that people use.
+#: sacrebleu's metrics by their usual names.
 METRIC_CLASSES: dict[str, Callable[..., Metric]] = {"BLEU": BLEU, "chrF": CHRF}
 
 
 def text_scores(texts: Sequence[str], references: Sequence[str]) -> dict[str, float]:
-    """BLEU and chrF as sacrebleu computes them on raw text, and the share of texts that are exactly right."""
-    metrics = {"bleu": BLEU(force=True), "chrf": CHRF()}  # forced: no warning of texts that end in " ."
+    """BLEU and chrF as sacrebleu computes them on raw text, and the share of exact matches."""
+    metrics = {"bleu": BLEU(force=True), "chrf": CHRF()}  # force: no warning about texts that end in " ."
     scores = {name: metric.corpus_score(list(texts), [list(references)]).score for name, metric in metrics.items()}
     return scores | {"exact": 100.0 * exact_share(texts, references)}
 
 
 def exact_share(texts: Sequence[str], references: Sequence[str], lowercase: bool = False) -> float:
-    """The share of texts that are their reference, letter for letter."""
+    """The share of texts that equal their reference exactly."""
     pairs = zip(texts, references, strict=True)
     same = sum(one.lower() == other.lower() if lowercase else one == other for one, other in pairs)
     return same / max(len(texts), 1)

@@ -24,7 +24,7 @@ class TokenSettings(Config):
     min_frequency: int = Field(1, description="A rarer character, word or pair of pieces gets no token of its own")
 
     def train(self, texts: Sequence[str]) -> Tokenizer:
-        """A tokenizer of these texts."""
+        """A tokenizer trained on these texts."""
         return Tokenizer.train(
             texts,
             self.kind,

@@ -1,8 +1,8 @@
-"""The words of a model as vectors (004 of the lectures): how near two are, which are nearest, and a map of them.
+"""The words of a model as vectors (lecture 004): how similar two are, which are nearest, and a map of them.
 
     cosine(a, b) = a·b / (|a| |b|),   correlation(a, b) = cosine(a - mean a, b - mean b)
 
-One-hot words (004's method 1) are all equally far from each other: cosine 0. Learned vectors (method 2) are not.
+One-hot words (method 1 of the lecture) are all equally dissimilar: cosine 0. Learned vectors (method 2) are not.
 """
 
 from __future__ import annotations
@@ -31,29 +31,29 @@ if TYPE_CHECKING:
 __all__ = ["Neighbour", "WordMap", "WordVectors", "all_word_vectors", "word_vectors"]
 
 SPACE = "▁"
-#: Words on a map where none are named: the most frequent.
+#: How many words a map shows if none are named: the most frequent ones.
 MAP_WORDS = 100
-#: Neighbours of each named word on a map.
+#: How many neighbours of each named word a map shows.
 MAP_NEIGHBOURS = 8
 _MAP_SIZE = 8.0  # inches
 
 
 class Neighbour(NamedTuple):
-    """A word near another one."""
+    """A word close to another one."""
 
     word: str
     cosine: float
 
 
 class WordMap(NamedTuple):
-    """Words as points: their two principal components, and the share of all variance that these show."""
+    """Words as points: their two principal components, and the share of the variance that these explain."""
 
     words: list[str]
     points: Float[Tensor, "n 2"]
     share: float
 
     def figure(self, *, named: Sequence[str] = (), dark: bool = False) -> Figure:
-        """The words at their places; those that were asked for stand out."""
+        """The words at their points; those in ``named`` are bold."""
         with drawing(dark=dark) as page:
             title = f"{len(self.words)} words, {100 * self.share:.0f}% of their variance"
             _, height = page.measure_title(title)
@@ -72,7 +72,7 @@ class WordMap(NamedTuple):
 
 @dataclass(frozen=True)
 class WordVectors:
-    """One embedding of a model, with the vocabulary that it is of."""
+    """One embedding of a model, with its vocabulary."""
 
     name: str
     vocabulary: Tokenizer | Vocabulary
@@ -82,7 +82,7 @@ class WordVectors:
 
     @cached_property
     def tokens(self) -> list[str]:
-        """Every entry as it is shown: without the mark of the space before it."""
+        """Every entry as displayed, without the marker of a preceding space."""
         if isinstance(self.vocabulary, Vocabulary):
             return [*SPECIAL_TOKENS[: UNKNOWN + 1], *self.vocabulary.entries]
         every = [self.vocabulary.token(id) for id in range(self.vocabulary.vocabulary_size)]
@@ -90,7 +90,7 @@ class WordVectors:
 
     @cached_property
     def candidates(self) -> list[int]:
-        """The entries that are words: no special token, and of pieces those that begin a word."""
+        """The entries that are words: no special tokens, and only pieces that start a word."""
         if isinstance(self.vocabulary, Vocabulary):
             return list(range(UNKNOWN + 1, len(self.vectors)))
         ids = range(len(SPECIAL_TOKENS), self.vocabulary.vocabulary_size)
@@ -100,33 +100,33 @@ class WordVectors:
         return [id for id in begin if self.vocabulary.token(id) != SPACE]
 
     def ids(self, word: str) -> list[int]:
-        """The entries that a word is made of: one, or several pieces."""
+        """The entries that make up a word: one, or several pieces."""
         if isinstance(self.vocabulary, Vocabulary):
             found = [self.vocabulary.id(word.lower() if self.lowercase else word)]
         else:
             found = self.vocabulary.encode_ids([word])[0]
         if not found or UNKNOWN in found:
             near = difflib.get_close_matches(word, self.tokens, n=3)
-            hint = f" Near: {', '.join(near)}." if near else ""
+            hint = f" Similar words: {', '.join(near)}." if near else ""
             raise OptionError(f"The model does not know the word {word!r} ({self.name} vocabulary).{hint}")
         return found
 
     def vector(self, word: str) -> Float[Tensor, " D"]:
-        """Of a word; where it is made of pieces, the mean of theirs."""
+        """The vector of a word; if it consists of several pieces, the mean of theirs."""
         return self.vectors[self.ids(word)].mean(dim=0)
 
     def cosine(self, one: str, other: str) -> float:
         return float(F.cosine_similarity(self.vector(one), self.vector(other), dim=0))
 
     def correlation(self, one: str, other: str) -> float:
-        """Pearson's, over the numbers of the two vectors."""
+        """Pearson's correlation of the components of two vectors."""
         first, second = (vector - vector.mean() for vector in (self.vector(one), self.vector(other)))
         return float(F.cosine_similarity(first, second, dim=0))
 
     def neighbours(self, word: str, count: int = 10) -> list[Neighbour]:
-        """The words whose vectors point most nearly the same way."""
+        """The words whose vectors point in the most similar directions."""
         if count < 1:
-            raise OptionError(f"At least 1 neighbour is looked for; not {count}.")
+            raise OptionError(f"The number of neighbours must be at least 1, not {count}.")
         return [Neighbour(self.tokens[id], cosine) for id, cosine in self._nearest(word, count)]
 
     def _nearest(self, word: str, count: int) -> list[tuple[int, float]]:
@@ -138,9 +138,9 @@ class WordVectors:
         return [(ids[place], float(cosines[place])) for place in places]
 
     def map(self, words: Sequence[str] = (), others: int = 0) -> WordMap:
-        """Principal components of these words, their neighbours and so many others, the most frequent ones.
+        """Principal components of these words, their neighbours, and the ``others`` most frequent words.
 
-        Without any word or number: of the 100 most frequent.
+        Without any word or number: of the 100 most frequent words.
         """
         placed = {word: self.vector(word) for word in words}
         near = [id for word in words for id, _ in self._nearest(word, MAP_NEIGHBOURS)]
@@ -149,28 +149,28 @@ class WordVectors:
             placed.setdefault(self.tokens[id], self.vectors[id])
         chosen = list(placed)
         if len(chosen) < 3:
-            raise OptionError(f"A map needs at least 3 words; the {self.name} vocabulary gives {len(chosen)}.")
+            raise OptionError(f"A map needs at least 3 words; the {self.name} vocabulary has {len(chosen)}.")
         vectors = torch.stack(list(placed.values())).double()
         centred = vectors - vectors.mean(dim=0)
         left, sizes, _ = torch.linalg.svd(centred, full_matrices=False)
         points = left[:, :2] * sizes[:2]
         largest = points.gather(0, points.abs().argmax(dim=0, keepdim=True))
-        points = points * torch.where(largest < 0, -1.0, 1.0)  # the sign of a component is free: fix it
+        points = points * torch.where(largest < 0, -1.0, 1.0)  # the sign of a component is arbitrary: fix it
         return WordMap(chosen, points.float(), float((sizes[:2] ** 2).sum() / (sizes**2).sum()))
 
 
 def word_vectors(bundle: Bundle, name: str | None = None) -> WordVectors:
-    """An embedding of a model: the one of this name, or the first: source, target, input, words or pieces."""
+    """The embedding of this name, or the first one: source, target, input, words or pieces."""
     found = all_word_vectors(bundle.model, bundle.task)
     if not found:
-        raise OptionError(f"A model for {bundle.task.name} has no embedding of words.")
+        raise OptionError(f"{bundle.task.name.capitalize()} models have no word embeddings.")
     if name is not None and name not in found:
         raise UnknownNameError("embedding", name, found)
     return found[name] if name is not None else next(iter(found.values()))
 
 
 def all_word_vectors(model: nn.Module, task: Task) -> dict[str, WordVectors]:
-    """Every embedding of a model by its name; none where it has no words."""
+    """Every embedding of a model by name; empty if the model reads no words."""
     known = task.state.vocabularies()
     found: dict[str, WordVectors] = {}
     for path, module in model.named_modules():

@@ -1,7 +1,7 @@
-"""Several processes that search at once: small products leave cores idle, so texts are shared out instead.
+"""Several processes that search at once: small matrix products leave cores idle, so texts are shared out instead.
 
-Each worker opens the model folder itself and computes with its share of the threads. They are started afresh, so a
-script that asks for workers does so under ``if __name__ == "__main__":``, as Python wants of every such script.
+Each worker opens the model folder itself and uses its share of the threads. Workers are spawned, so a script that uses
+them must do so under ``if __name__ == "__main__":``, as Python requires.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from saccade.tasks.base.task import Bundle
 
 __all__ = ["BATCH_TOKENS", "Workers"]
 
-#: Padded source tokens that are searched at once.
+#: How many padded source tokens one search takes.
 BATCH_TOKENS = 4096
-#: The model of a worker's process.
+#: The model in a worker process.
 _model: nn.Module
 
 
 class Workers:
-    """Processes with a model each; they start with the first search and end with ``close``."""
+    """Processes with one model each; they start with the first search and end with ``close``."""
 
     def __init__(self, path: Path, count: int, precision: str, read: Callable[[Path], Bundle]) -> None:
         if not 1 <= count <= 256:
-            raise OptionError(f"workers is a number from 1 to 256; not {count}.")
-        # Spawned, not forked: a fork of a process whose torch already has threads can hang.
+            raise OptionError(f"workers must be a number from 1 to 256, not {count}.")
+        # Spawned, not forked: forking a process in which torch already has threads can hang.
         self._pool = ProcessPoolExecutor(
             count,
             mp_context=multiprocessing.get_context("spawn"),
@@ -44,12 +44,12 @@ class Workers:
         )
 
     def search(self, pieces: Iterable[tuple[list[list[int]], SearchOptions]]) -> Iterator[list[list[Hypothesis]]]:
-        """What is found for each piece, in their order."""
+        """The outputs for each piece, in order."""
         try:
             yield from self._pool.map(_search, *zip(*pieces, strict=True))
         except BrokenProcessPool:
             raise WorkerError(
-                "A worker process ended before its answers were there (killed, or out of memory)."
+                "A worker process ended before it finished (it was killed, or ran out of memory)."
             ) from None
 
     def close(self) -> None:
