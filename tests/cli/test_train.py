@@ -79,7 +79,7 @@ def test_a_folder_of_another_run_is_left_alone(
 ) -> None:
     before = content(tiny_run)
     same = ["--source", str(toy_data / "train.en"), "--target", str(toy_data / "train.fr")]
-    assert_refused(run(capsys, "train", *files, "-o", tiny_run, *settings()), "another recipe", "data.source", "-o")
+    assert_refused(run(capsys, "train", *files, "-o", tiny_run, *settings()), "a different recipe", "data.source", "-o")
     assert_refused(run(capsys, "train", *same, "-o", tiny_run, "--set", "training.steps=251"), "training.steps")
     assert content(tiny_run) == before
     (tmp_path / "photos").mkdir()
@@ -291,7 +291,7 @@ def test_init_that_a_run_did_not_begin_from_is_refused(
     files = ["--source", toy_data / "train.en", "--target", toy_data / "train.fr"]
     given = ["train", *files, "-o", tiny_run, *settings()]
     assert run(capsys, *given)[0] == 0
-    assert_refused(run(capsys, *given, "--init", tiny_run), "began from another model")
+    assert_refused(run(capsys, *given, "--init", tiny_run), "began with a different --init")
 
 
 def test_a_key_without_its_table_is_told_its_place(capsys: Capture, tmp_path: Path, files: list[str]) -> None:

@@ -213,7 +213,7 @@ def test_a_prompt_is_read_first(prefix_model):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"temperature": -0.1}, "temperature must be a finite number of 0 or more, not -0.1"),
+        ({"temperature": -0.1}, "temperature must be a finite number, 0 or more, not -0.1"),
         ({"temperature": math.nan}, "temperature .* not nan"),
         ({"temperature": math.inf}, "temperature .* not inf"),
         ({"top_k": 0}, "top_k must be 1 or more, not 0"),

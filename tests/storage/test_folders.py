@@ -140,7 +140,7 @@ def test_a_name_that_is_not_plain_is_refused(tmp_path: Path, name: str) -> None:
     assert os.listdir(tmp_path) == []
     write_folder(tmp_path / "run", {"x": b"x"})
     (tmp_path / "run" / "manifest.json").write_bytes(manifest_bytes({name: FileEntry.of(b"x")}))
-    with pytest.raises(DamagedError, match="not the plain name"):
+    with pytest.raises(DamagedError, match="not a plain file name"):
         open_folder(tmp_path / "run")
 
 
@@ -321,7 +321,7 @@ def test_the_error_names_the_file_and_what_is_wrong(tmp_path: Path) -> None:
     assert damage(link) == "config.json: it is a symbolic link, and those are not followed."
     assert damage(pipe) == "config.json: it is not a regular file."
     assert "'files, format, run, seal'" in damage(field)
-    assert damage(newer) == "manifest.json: its format is 2, and this version reads 1."
+    assert damage(newer) == "manifest.json: its format is 2, but this version reads 1."
 
 
 def test_intact_bytes_that_are_not_what_is_asked_for(tmp_path: Path) -> None:

@@ -167,7 +167,7 @@ def test_a_table_without_labels(tmp_path: Path) -> None:
 def test_a_fault_in_a_stream_is_named_by_its_line() -> None:
     predictor = opened(classification(toy_texts(20, seed=1)), {"file": "a.jsonl"})
     lines = b'{"text": "so good", "label": "good"}\n{"label": "good"}\n'
-    with pytest.raises(FileError, match=r"^The standard input, line 2: there is no column 'text'"):
+    with pytest.raises(FileError, match=r"^Standard input, line 2: there is no column 'text'"):
         predictor.read_stream(io.BytesIO(lines))
 
 

@@ -123,7 +123,7 @@ def test_without_its_only_heads_it_knows_less(model):
     ("given", "said"),
     [
         ("none.png", "There is no file none.png"),
-        ("set.npz", r"set.npz is no picture .* as set.npz:1"),
+        ("set.npz", r"set.npz is not a picture .* as set.npz:1"),
         ("{run}/test.npz:61", "must be from 1 to 60"),
         ("{run}/test.npz:0", "must be from 1 to 60"),
         ("digits:1", "digits:1 is 8×8 pixels, grey; this model takes 8×12 pixels, grey"),

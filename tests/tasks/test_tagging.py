@@ -95,7 +95,7 @@ def test_scores_apart_for_words_that_training_has_and_those_it_has_not() -> None
     }
     assert found.lines[0].split() == ["label", "precision", "recall", "F1", "count"]
     assert found.lines[1].split() == ["X", "66.7", "66.7", "66.7", "3"]
-    assert found.lines[-1] == "most often: X taken for Y 1, Y taken for X 1"
+    assert found.lines[-1] == "most often: X mistaken for Y 1, Y mistaken for X 1"
     assert found.figures["confusion"](True).axes
 
 

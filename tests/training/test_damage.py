@@ -86,6 +86,6 @@ def test_a_run_goes_on_from_the_checkpoint_before_the_damaged_one(run: Path, tmp
     tensors.write_bytes(tensors.read_bytes()[:-1])
     code, out, err = saccade(tmp_path / "log", "train", run.parent / "recurrent.toml", "-o", copy)
     assert (code, err) == (0, "")
-    assert f"Checkpoint step 30 is passed over. Damaged file {tensors}" in out
-    assert "Going on from step 20 of 30." in out
+    assert f"Skipped the checkpoint of step 30. Damaged file {tensors}" in out
+    assert "Continuing from step 20 of 30." in out
     assert final_weights(copy) == final_weights(run)

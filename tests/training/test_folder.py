@@ -48,7 +48,7 @@ def test_another_recipe_is_refused_by_the_key_that_differs(finished: Path, capsy
     arguments = [finished / "transformer.toml", "-o", finished / "run", "--set"]
     code, out, err = train(capsys, *arguments, "training.lr=0.125")
     assert (code, out) == (2, "")
-    assert f"{finished / 'run'} holds a run of another recipe (training.lr: 0.005 there, 0.125 here)" in err
+    assert f"{finished / 'run'} contains a run of a different recipe (training.lr: 0.005 there, 0.125 here)" in err
     code, _, err = train(capsys, *arguments, "model.kind=recurrent", "--set", "model.num_heads=4")
     assert code == 2
     assert contents(finished / "run") == before
@@ -62,7 +62,7 @@ def test_a_folder_with_files_of_others_is_refused(tmp_path: Path, capsys: Captur
     before = contents(tmp_path / "run")
     code, out, err = train(capsys, write_recipe(tmp_path), "-o", tmp_path / "run")
     assert (code, out) == (2, "")
-    assert f"{tmp_path / 'run'} exists and is no run of ours" in err
+    assert f"{tmp_path / 'run'} exists but is not a Saccade run" in err
     assert contents(tmp_path / "run") == before
 
 

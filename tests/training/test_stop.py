@@ -35,7 +35,7 @@ def test_a_signal_in_each_phase(tmp_path: Path, number: signal.Signals, model: s
         code, out, err = saccade(tmp_path / "stopped", *arguments, signal_at=(number, *place))
         assert (phase, code, err) == (phase, 130, "")
         assert out.count("Stopped") == 1
-        assert out.endswith(f"Go on with the same command: {shlex.join(['saccade', *arguments])}\n")
+        assert out.endswith(f"Continue with the same command: {shlex.join(['saccade', *arguments])}\n")
     assert not (tmp_path / "run" / "result.json").exists()
     assert saccade(tmp_path / "last", *arguments)[0] == 0
     assert saccade(tmp_path / "unstopped", "train", recipe, "-o", tmp_path / "unstopped")[0] == 0
@@ -51,7 +51,7 @@ def test_a_signal_saves_the_very_step(tmp_path: Path) -> None:
     assert sorted(os.listdir(run / "checkpoints")) == ["step-00000010", "step-00000013"]
     code, out, _ = saccade(tmp_path / "again", "train", recipe, "-o", run)
     assert code == 0
-    assert "Going on from step 13 of 40." in out
+    assert "Continuing from step 13 of 40." in out
 
 
 def test_the_command_as_a_person_starts_it(tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_the_command_as_a_person_starts_it(tmp_path: Path) -> None:
         process.send_signal(signal.SIGTERM)
         out, _ = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
-    assert out.endswith(f"Go on with the same command: saccade train {recipe} -o {run}\n")
+    assert out.endswith(f"Continue with the same command: saccade train {recipe} -o {run}\n")
     assert saccade(tmp_path / "last", "train", recipe, "-o", run)[0] == 0
     assert saccade(tmp_path / "unstopped", "train", recipe, "-o", tmp_path / "unstopped")[0] == 0
     assert final_weights(run) == final_weights(tmp_path / "unstopped")
@@ -80,7 +80,7 @@ def test_data_that_never_comes_does_not_hold_a_stop_up(tmp_path: Path) -> None:
     writer = os.open(table, os.O_WRONLY)  # returns once the command has opened the file and waits for a line
     os.kill(command.process.pid or 0, signal.SIGTERM)
     assert command.exit_code() == 130
-    assert "Go on with the same command" in command.out
+    assert "Continue with the same command" in command.out
     os.close(writer)
     (tmp_path / "kept").replace(table)
     assert saccade(tmp_path / "again", "train", recipe, "-o", tmp_path / "run")[0] == 0

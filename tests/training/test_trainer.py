@@ -271,7 +271,9 @@ def test_an_infinite_gradient_of_a_finite_loss_stops_too() -> None:
     trainer = make_trainer()
     before = weights_of(trainer.model)
     next(trainer.model.parameters()).register_hook(lambda gradient: gradient * math.inf)
-    with pytest.raises(DivergedError, match=r"The gradient became (nan|inf) at step 1 .* lines \d+, .*not?hing was up"):
+    with pytest.raises(
+        DivergedError, match=r"The gradient became (nan|inf) at step 1 .* lines \d+, .*no weights were up"
+    ):
         run(trainer)
     assert all(torch.equal(before[name], value) for name, value in weights_of(trainer.model).items())
 
@@ -282,7 +284,7 @@ def test_a_validation_without_numbers_is_not_saved() -> None:
     task.given = (1.0, math.nan)
     trainer.task = task
     notes = Notes(trainer)
-    with pytest.raises(DivergedError, match=r"The validation's bleu became nan at step 4; the checkpoints before it"):
+    with pytest.raises(DivergedError, match=r"The validation's bleu became nan at step 4; the earlier checkpoints"):
         trainer.run(lambda: None, notes)
     assert [step for step, _ in notes.saved] == [2]
 
@@ -296,7 +298,7 @@ def test_weights_without_numbers_are_not_saved() -> None:
                 next(trainer.model.parameters()).fill_(math.nan)
 
     notes = Notes(trainer, poison)
-    with pytest.raises(DivergedError, match=r"The validation's loss became nan at step 4; the checkpoints before it"):
+    with pytest.raises(DivergedError, match=r"The validation's loss became nan at step 4; the earlier checkpoints"):
         trainer.run(lambda: None, notes)
     assert [step for step, _ in notes.saved] == [2]
 

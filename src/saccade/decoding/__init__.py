@@ -1,4 +1,4 @@
-"""From a model that steps to token sequences: beam search (greedy is beam 1) and sampling."""
+"""Generate token sequences with a model that steps: beam search (greedy is beam 1) and sampling."""
 
 from saccade.decoding.beam import beam_search
 from saccade.decoding.hypothesis import Hypothesis

@@ -1,14 +1,14 @@
-"""Beam search: the one loop that decodes for every model; greedy search is beam 1.
+"""Beam search: the same loop decodes for every model; greedy search is beam 1.
 
     score(y) = log p(y) / |y|^α,   log p(y) = Σ_t log p(y_t | y_<t),   |y| counts the end token
 
-A sentence has `beam` places. Each step extends its live hypotheses by every token and looks at the best
-`beam` of all these candidates: the ones that end take a place and keep it. The best `beam` that do not end
-live on. The sentence is done when all its places are taken, when no live hypothesis can still reach a
-result, or at its greatest length. docs/learn/decoding.md says why.
+A sentence has `beam` places. Each step extends its live hypotheses by every token and looks at the best `beam` of all
+these candidates: those that end take a place and keep it. The best `beam` that do not end stay live. The sentence is
+done when all its places are taken, when no live hypothesis can still become a result, or at its maximum length.
+docs/learn/decoding.md explains why.
 
-Shapes: B sentences asked for, S sentences still searched, W live hypotheses a sentence, P places a sentence
-(`beam`), C candidates a sentence, T tokens so far, V vocabulary.
+Shapes: B sentences in the request, S sentences still searched, W live hypotheses per sentence, P places per sentence
+(`beam`), C candidates per sentence, T tokens so far, V vocabulary.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ def beam_search(
 ) -> list[list[Hypothesis]]:
     """The `n_best` hypotheses of each of the B sentences that `state` was started with, best first.
 
-    `start_token` is one token for all, one a sentence (B,), or a prompt (B, T) that is read first.
-    `min_length` and `max_length` (one for all, or (B,)) bound the number of tokens, the end token counted;
-    a hypothesis that has not ended by then is cut off, and is given only where too few have ended.
-    `length_penalty` is the exponent α. `device` is where the model is, if `start_token` does not tell.
-    Fewer than `n_best` come back only if fewer exist.
+    `start_token` is one token for all sentences, one per sentence (B,), or a prompt (B, T) that is read first.
+    `min_length` and `max_length` (one for all, or (B,)) bound the number of tokens, including the end token; a
+    hypothesis that has not ended by then is cut off, and is returned only if too few have ended.
+    `length_penalty` is the exponent α. `device` is where the model is, needed if `start_token` is not a tensor.
+    Fewer than `n_best` are returned only if fewer exist.
     """
     rules = _Rules(end_token, beam, n_best, min_length, length_penalty)
     prompt = first_tokens(start_token, batch_size, device)
@@ -66,7 +66,7 @@ def beam_search(
     while len(tokens) > 0:
         logits, state = stepper.step(tokens, state)
         rows, search = _advance(search, logits, rules, results)
-        # Where every row stays, as at most steps of greedy search, copying the cache would be for nothing.
+        # If every row stays, as in most steps of greedy search, there is no need to copy the cache.
         if len(rows) > 0 and not torch.equal(rows.flatten(), torch.arange(len(tokens), device=rows.device)):
             state = stepper.reorder(state, rows)
         tokens = search.tokens[:, :, -1].flatten()
@@ -75,7 +75,7 @@ def beam_search(
 
 @dataclass(frozen=True)
 class _Rules:
-    """The options of one search, checked."""
+    """The options of one search, validated."""
 
     end_token: int
     beam: int
@@ -116,7 +116,7 @@ class _Finished:
 
 @dataclass(frozen=True)
 class _Candidates:
-    """The best extensions of each sentence's live hypotheses, best first; not a candidate: -inf."""
+    """The best extensions of each sentence's live hypotheses, best first; -inf marks an empty slot."""
 
     log_probability: Float[Tensor, "S C"]
     parent: Int[Tensor, "S C"]
@@ -125,17 +125,17 @@ class _Candidates:
 
 @dataclass(frozen=True)
 class _Search:
-    """Where the sentences that are still searched have got to."""
+    """The state of the sentences that are still searched."""
 
-    sentence: Int[Tensor, " S"]  # which of the B it is
+    sentence: Int[Tensor, " S"]  # its index among the B
     max_length: Int[Tensor, " S"]
-    tokens: Int[Tensor, "S W T"]  # of the live hypotheses, best first
-    log_probability: Float[Tensor, "S W"]  # -inf where fewer than W are live
+    tokens: Int[Tensor, "S W T"]  # tokens of the live hypotheses, best first
+    log_probability: Float[Tensor, "S W"]  # -inf if fewer than W are live
     finished: _Finished
 
     @classmethod
     def begin(cls, max_length: Int[Tensor, " B"], beam: int) -> _Search:
-        """One empty live hypothesis a sentence: the first step need not be computed for `beam` equal ones."""
+        """One empty live hypothesis per sentence: the first step need not be computed for `beam` equal ones."""
         size, device = len(max_length), max_length.device
         empty = torch.full((size, beam), -torch.inf, device=device)
         length = torch.zeros(size, beam, dtype=torch.long, device=device)
@@ -145,7 +145,7 @@ class _Search:
 
 
 def _limits(max_length: int | Tensor, batch_size: int, min_length: int, device: torch.device) -> Int[Tensor, " B"]:
-    """The greatest length of each sentence, checked."""
+    """The maximum length of each sentence, validated."""
     limits = torch.as_tensor(max_length, device=device)
     if limits.dim() > 1 or (limits.dim() == 1 and len(limits) != batch_size):
         raise ShapeError(
@@ -161,9 +161,9 @@ def _limits(max_length: int | Tensor, batch_size: int, min_length: int, device: 
 def _advance(
     search: _Search, logits: Float[Tensor, "R V"], rules: _Rules, results: list[list[Hypothesis]]
 ) -> tuple[Int[Tensor, "S W"], _Search]:
-    """One step of all sentences; gives the row of the old state that each new live hypothesis goes on from.
+    """One step for all sentences; returns the row of the old state that each new live hypothesis continues.
 
-    Sentences that are done go to `results` and leave the batch.
+    Sentences that are done are moved to `results` and leave the batch.
     """
     length = search.tokens.shape[2] + 1
     candidates = _candidates(search, logits, length, rules)
@@ -186,15 +186,15 @@ def _advance(
 
 
 def _candidates(search: _Search, logits: Float[Tensor, "R V"], length: int, rules: _Rules) -> _Candidates:
-    """The best 2·beam extensions, of which `beam` do not end, since a parent ends in one way only.
+    """The best 2·beam extensions, at least `beam` of which do not end, since a parent can end in only one way.
 
-    Equal ones stand in the order of their parents, then of their tokens (the sort is stable).
+    Ties are ordered by parent, then by token (the sort is stable).
     """
     sentences = len(search.sentence)
     precise = logits if logits.dtype == torch.float64 else logits.float()
     step = precise.log_softmax(dim=1)
     if length < rules.min_length:
-        # After the softmax: what is forbidden keeps its probability, the rest is not raised.
+        # After the softmax, so that forbidding the end does not raise the probability of the rest.
         step[:, rules.end_token] = -torch.inf
     best, tokens = top_tokens(step, rules.beam + 1)
     total = (search.log_probability.view(-1, 1) + best).view(sentences, -1)
@@ -207,7 +207,7 @@ def _candidates(search: _Search, logits: Float[Tensor, "R V"], length: int, rule
 def _finish(search: _Search, candidates: _Candidates, length: int, rules: _Rules) -> _Finished:
     """Give a place to each of the best `beam` candidates that ends.
 
-    Should there be more than places, which ends the search, the best have them; of equal ones the earlier.
+    If there are more of them than places, which ends the search, the best get the places; ties go to the earlier.
     """
     finished, beam = search.finished, rules.beam
     log_probability = candidates.log_probability[:, :beam]
@@ -230,7 +230,7 @@ def _finish(search: _Search, candidates: _Candidates, length: int, rules: _Rules
 def _grow(
     search: _Search, candidates: _Candidates, finished: _Finished, rules: _Rules
 ) -> tuple[Int[Tensor, "S W"], _Search]:
-    """The best `beam` candidates that do not end live on; gives their parents too."""
+    """The best `beam` candidates that do not end stay live; also returns their parents."""
     ending = candidates.token == rules.end_token
     order = ending.byte().argsort(dim=1, stable=True)[:, : rules.beam]
     log_probability = candidates.log_probability.masked_fill(ending, -torch.inf).gather(1, order)
@@ -243,9 +243,9 @@ def _grow(
 def _done(search: _Search, length: int, rules: _Rules) -> Bool[Tensor, " S"]:
     """Whether a sentence's results are settled.
 
-    The third rule needs the best score that the best live hypothesis can reach, not the one it has: its
-    log-probability can only fall, but the divisor may grow until the greatest length (for α < 0 it is
-    greatest at the very next token).
+    The third rule needs the best score that the best live hypothesis can reach, not its current one: its
+    log-probability can only fall, but the divisor may grow until the maximum length (for α < 0 it is
+    largest at the very next token).
     """
     score = search.finished.score
     places_taken = (score > -torch.inf).all(dim=1)
@@ -255,13 +255,13 @@ def _done(search: _Search, length: int, rules: _Rules) -> Bool[Tensor, " S"]:
         penalised(best, length + 1, rules.length_penalty),
         penalised(best, search.max_length, rules.length_penalty),
     )
-    # An empty n_best-th place has -inf, which only a sentence with nothing live cannot beat.
+    # An empty n_best-th place has score -inf, which any live hypothesis can beat.
     hopeless = reachable <= score[:, rules.n_best - 1]
     return places_taken | too_long | hopeless
 
 
 def _collect(search: _Search, done: Bool[Tensor, " S"], rules: _Rules, results: list[list[Hypothesis]]) -> None:
-    """Write down what the sentences that are done have: finished hypotheses, then live ones if short."""
+    """Collect the results of finished sentences: ended hypotheses, then live ones if there are too few."""
     finished = search.finished.of(done)
     length = search.tokens.shape[2]
     live_score = penalised(search.log_probability[done], length, rules.length_penalty)

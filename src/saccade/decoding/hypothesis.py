@@ -12,19 +12,19 @@ __all__ = ["Hypothesis", "penalised"]
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """A token sequence that a model gave, and what the model thinks of it.
+    """A token sequence that a model generated, and its score.
 
-    `tokens` holds neither the start token nor the end token. A length always counts the end token, so it is
+    `tokens` includes neither the start token nor the end token. A length always counts the end token, so it is
     `len(tokens) + 1` for a finished hypothesis and `len(tokens)` for one that was cut off.
     """
 
     tokens: list[int]
     log_probability: float
-    """Sum over the tokens, end included, of log p(token | tokens before it), by the model alone."""
+    """Sum over the tokens, including the end, of the model's log p(token | tokens before it)."""
     score: float
-    """What hypotheses are ranked by: `log_probability / length ** length_penalty`."""
+    """The ranking criterion: `log_probability / length ** length_penalty`."""
     finished: bool
-    """Whether the model ended it; False if it was cut off at the greatest length."""
+    """Whether the model ended it; False if it was cut off at the maximum length."""
 
 
 def penalised(
@@ -32,7 +32,7 @@ def penalised(
 ) -> Float[Tensor, ...]:
     """`log_probability / length ** length_penalty`, the score of a hypothesis of this length.
 
-    Exponent 0 leaves log-probabilities as they are, which favours short outputs; 1 ranks by the mean
-    log-probability of a token; a negative exponent favours short outputs still more.
+    Exponent 0 leaves log-probabilities unchanged, which favours short outputs; 1 ranks by the mean
+    log-probability of a token; a negative exponent favours short outputs even more.
     """
     return log_probability / length ** float(length_penalty)

@@ -1,8 +1,8 @@
-"""Sampling: draw each token from the model's distribution, sharpened or cut as asked.
+"""Sampling: draw each token from the model's distribution, after temperature and filters.
 
-    p(v) ∝ exp(logit_v / temperature), over the tokens that top-k and top-p leave
+    p(v) ∝ exp(logit_v / temperature), over the tokens that top-k and top-p keep
 
-Shapes: B rows asked for, A rows that have not ended, T tokens of a prompt, V vocabulary.
+Shapes: B rows in the request, A rows that have not ended, T tokens of a prompt, V vocabulary.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from saccade.errors import OptionError
 
 __all__ = ["Draw", "draws", "filter_logits", "sample"]
 
-#: Below this a temperature is as good as 0, and a logit divided by it is no number in float32.
+#: A temperature below this counts as 0, because dividing a logit by it would overflow float32.
 COLDEST = 1e-20
 
 State = TypeVar("State")
 
 
 class Draw(NamedTuple):
-    """One step: the rows that have not ended, what was drawn for them, and how likely that was."""
+    """One step: the rows that have not ended, the tokens drawn for them, and their probabilities."""
 
     rows: Int[Tensor, " A"]
     tokens: Int[Tensor, " A"]
@@ -48,12 +48,12 @@ def sample(
     generator: torch.Generator | None = None,
     device: torch.device | str | None = None,
 ) -> list[Hypothesis]:
-    """One drawn hypothesis for each of the B rows that `state` was started with.
+    """One sampled hypothesis for each of the B rows that `state` was started with.
 
-    `start_token` is one token for all, one a row (B,), or a prompt (B, T) that is read first. `max_length`
-    counts the end token; with `end_token` None every hypothesis has that length. A hypothesis'
-    log-probability, which is also its score, is the model's own, before temperature and filters. The draws
-    of a row depend on the rows beside it.
+    `start_token` is one token for all rows, one per row (B,), or a prompt (B, T) that is read first. `max_length`
+    counts the end token; with `end_token` None every hypothesis has that length. The log-probability of a hypothesis,
+    which is also its score, is the model's own, before temperature and filters. The draws of a row depend on the
+    other rows in the batch.
     """
     _check(temperature, top_k, top_p, max_length)
     prompt = first_tokens(start_token, batch_size, device)
@@ -87,11 +87,11 @@ def draws(
     ends: Callable[[int, int], bool] | None = None,
     barred: Sequence[int] = (),
 ) -> Iterator[Draw]:
-    """The draws of `sample`, step by step, each with its log-probability; a step is computed when it is asked for.
+    """The draws of `sample`, step by step, each with its log-probability; each step is computed on demand.
 
-    `ends(row, token)` is asked once for each drawn token; where it says True the row ends with it, as with
-    `end_token`. Tokens that are `barred` are never drawn; the log-probabilities of the others stay the model's own.
-    Wrong options raise here, not at the first token.
+    `ends(row, token)` is called once for each drawn token; if it returns True, the row ends as with `end_token`.
+    Tokens in `barred` are never drawn; the log-probabilities of the others stay the model's own.
+    Invalid options raise an error here, not at the first token.
     """
     _check(temperature, top_k, top_p, max_length)
     prompt = first_tokens(start_token, batch_size, device)
@@ -104,12 +104,11 @@ def filter_logits(
     top_k: int | None = None,
     top_p: float | None = None,
 ) -> Float[Tensor, "B V"]:
-    """Logits of the distribution to draw from: divided by the temperature, then -inf where a filter cuts.
+    """Logits of the distribution to sample from: divided by the temperature, then -inf where a filter removes a token.
 
-    Temperature 0, or one that is next to it, leaves the best token alone (of equal ones the first). `top_k` leaves
-    the k best and what equals the k-th (Fan et al. 2018). `top_p` then leaves the fewest best tokens whose
-    probabilities, as `top_k` left them, sum to p or more (the nucleus; Holtzman et al. 2020, §3.1); of equal tokens
-    the lower stays.
+    A temperature of 0, or very close to it, keeps only the best token (the first of equal ones). `top_k` keeps the k
+    best and any that equal the k-th (Fan et al. 2018). `top_p` then keeps the fewest best tokens whose probabilities,
+    after `top_k`, sum to p or more (the nucleus; Holtzman et al. 2020, §3.1); of equal tokens it keeps the lower.
     """
     _check(temperature, top_k, top_p)
     if temperature < COLDEST:
@@ -122,7 +121,7 @@ def filter_logits(
     if top_p is not None and top_p < 1:
         ordered, tokens = logits.softmax(dim=-1).sort(dim=-1, descending=True, stable=True)
         better = ordered.cumsum(dim=-1) - ordered  # the probability of all tokens before this one
-        too_many = (better >= top_p) & (better > 0)  # the best stays, also where p is 0 in float32
+        too_many = (better >= top_p) & (better > 0)  # the best always stays, even if p is 0 in float32
         cut = torch.zeros_like(logits, dtype=torch.bool).scatter(-1, tokens, too_many)
         logits = logits.masked_fill(cut, -torch.inf)
     return logits
@@ -130,7 +129,7 @@ def filter_logits(
 
 def _check(temperature: float, top_k: int | None, top_p: float | None, max_length: int = 1) -> None:
     if not 0 <= temperature < float("inf"):
-        raise OptionError(f"temperature must be a finite number of 0 or more, not {temperature}.")
+        raise OptionError(f"temperature must be a finite number, 0 or more, not {temperature}.")
     if top_k is not None and top_k < 1:
         raise OptionError(f"top_k must be 1 or more, not {top_k}.")
     if top_p is not None and not 0 < top_p <= 1:
@@ -162,7 +161,7 @@ def _draws(
         logits, state = stepper.step(tokens, state)
         logits = logits if logits.dtype == torch.float64 else logits.float()
         allowed = logits.index_fill(1, never, -torch.inf)
-        if filters[0] == 0:  # nothing is drawn: the best, of equal ones the first
+        if filters[0] == 0:  # nothing is random: take the best, the first of equal ones
             tokens = allowed.argmax(dim=1)
         else:
             probabilities = filter_logits(allowed, *filters).softmax(dim=1)

@@ -1,7 +1,7 @@
-"""Text of any length from a model that knows a limited number of positions.
+"""Text of any length from a model with a limited number of positions.
 
-Up to the limit a step is the model's own, with its cache. Beyond it the positions of all kept tokens would change with
-each step, and with them all keys: the last `limit` tokens are read anew for each token.
+Up to the limit a step is the model's own, with its cache. Beyond it the positions of all kept tokens, and with them all
+keys, would change at each step, so the last `limit` tokens are read again for each new token.
 
 Shapes: B rows of the batch, N chosen rows, T tokens so far, D width, V vocabulary.
 """
@@ -34,14 +34,14 @@ class Reader(Stepper[State], Protocol[State]):
 
 @dataclass(frozen=True)
 class SlidingState(Generic[State]):
-    """The last tokens of each row, and the model's state while they are all of the text."""
+    """The last tokens of each row, and the model's state as long as they are the whole text."""
 
     tokens: Int[Tensor, "B T"]
     state: State | None
 
 
 class Sliding(Generic[State]):
-    """A stepper around a model that knows positions 0 to `limit` - 1."""
+    """A stepper around a model that has positions 0 to `limit` - 1."""
 
     def __init__(self, model: Reader[State], limit: int) -> None:
         if limit < 1:
@@ -50,7 +50,7 @@ class Sliding(Generic[State]):
         self.limit = limit
 
     def start(self, prompt: Int[Tensor, "B T"], max_length: int | None = None) -> SlidingState[State]:
-        """A state that has read the prompt, of any length."""
+        """The state after reading a prompt of any length."""
         if prompt.shape[1] >= self.limit:
             return SlidingState(prompt[:, -self.limit :], None)
         length = None if max_length is None else min(max_length, self.limit)

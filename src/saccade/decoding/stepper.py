@@ -1,10 +1,9 @@
-"""What a generator offers, so that one search serves every model.
+"""The interface of a generator, so that one search serves every model.
 
-A model that writes its output token by token holds a *state*: the recurrent vectors, or the keys and values
-of the tokens so far, and what it keeps of the source. It makes the first state itself, in a method
-`start(...) -> state` whose arguments are its own (a source sentence, an image, nothing). From there on all
-models are alike: `step` takes the next token of every row and gives the logits of the one after it, and
-`reorder` chooses rows of the state.
+A model that writes its output token by token has a *state*: the recurrent vectors, or the keys and values of the
+tokens so far, and what it stores of the source. It creates the first state itself, in a method `start(...) -> state`
+with arguments of its own (a source sentence, an image, nothing). From then on all models are alike: `step` takes the
+next token of every row and returns the logits of the one after it, and `reorder` selects rows of the state.
 
 Shapes: B rows of the batch, N chosen rows, T steps, V vocabulary.
 """
@@ -25,27 +24,27 @@ State = TypeVar("State")
 
 
 class Stepper(Protocol[State]):
-    """A model that can be asked for one token after another.
+    """A model that generates one token after another.
 
-    Both methods may change the state they are given in place (a static cache is written, not copied), so a
-    caller goes on with the state it gets back and never with the one it passed.
+    Both methods may change the state in place (a static cache is overwritten, not copied), so a caller must continue
+    with the state that is returned and never with the one it passed.
     """
 
     def step(self, tokens: Int[Tensor, " B"], state: State) -> tuple[Float[Tensor, "B V"], State]:
-        """Read one more token a row; give the logits of the token that follows it."""
+        """Read one more token per row; return the logits of the token after it."""
         ...
 
     def reorder(self, state: State, index: Int[Tensor, "*N"]) -> State:
-        """Give the state whose row n is row `index[n]` of this one; a row may be repeated or left out.
+        """Return a state whose row n is row `index[n]` of this one; rows may be repeated or left out.
 
-        An index (S, W) says more: the W rows of a sentence are hypotheses that all go on from one sentence's, so
-        that a model can let them share what it keeps.
+        An index of shape (S, W) says more: the W rows of a sentence are hypotheses that all continue rows of one
+        sentence, so a model can let them share what it stores.
         """
         ...
 
 
 def first_tokens(start_token: int | Tensor, batch_size: int, device: torch.device | str | None) -> Int[Tensor, "B T"]:
-    """The tokens that a search reads before it chooses its first: one number for all rows, (B,) or (B, T)."""
+    """The tokens that a search reads before it generates any, from one number for all rows, (B,) or (B, T)."""
     if batch_size < 0:
         raise OptionError(f"batch_size must be 0 or more, not {batch_size}.")
     if not isinstance(start_token, Tensor):

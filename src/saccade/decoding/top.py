@@ -1,6 +1,6 @@
-"""The few best of many tokens, fast and with ties broken one way.
+"""The few best of many tokens, fast and with a fixed rule for ties.
 
-Shapes: R rows, V vocabulary, C the count asked for.
+Shapes: R rows, V vocabulary, C the requested count.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from torch import Tensor
 
 __all__ = ["top_tokens"]
 
-BLOCK = 64  # tokens whose maximum is looked at first; a few cache lines
+BLOCK = 64  # tokens in a block, whose maximum is compared first; a few cache lines
 
 
 def top_tokens(values: Float[Tensor, "R V"], count: int) -> tuple[Float[Tensor, "R C"], Int[Tensor, "R C"]]:
-    """The `count` greatest values of each row and their tokens, in the order of the tokens.
+    """The `count` largest values of each row and their tokens, in order of the tokens.
 
-    Of equal values the lower token is taken, so the choice depends on the row's numbers alone; `Tensor.topk`
-    promises nothing about ties. Fewer than `count` come back where the vocabulary is smaller.
+    Ties go to the lower token, so the choice depends only on the numbers in the row; `Tensor.topk` promises nothing
+    about ties. If the vocabulary is smaller than `count`, all of it is returned.
     """
     vocabulary = values.shape[1]
     if count >= vocabulary:
         return values, torch.arange(vocabulary, device=values.device).expand(values.shape)
-    # One more than asked shows whether the last one taken ties with the first one left out.
+    # One more than requested shows whether the last one taken ties with the first one left out.
     best, tokens = _blockwise_topk(values, count + 1)
     tied = (best[:, count] == best[:, count - 1]) & (best[:, count] > -torch.inf)
     tokens = tokens[:, :count]
@@ -35,11 +35,11 @@ def top_tokens(values: Float[Tensor, "R V"], count: int) -> tuple[Float[Tensor, 
 
 
 def _blockwise_topk(values: Float[Tensor, "R V"], count: int) -> tuple[Float[Tensor, "R C"], Int[Tensor, "R C"]]:
-    """`values.topk(count)` in two stages: the blocks with the greatest maxima, then the best tokens in those.
+    """`values.topk(count)` in two stages: the blocks with the largest maxima, then the best tokens in those.
 
-    The `count` greatest values lie in the `count` blocks whose maxima are greatest. A maximum runs at the
-    speed of memory where a selection does not: with `count` 7 and one thread this takes half the time at
-    8,000 tokens and a quarter at 32,000.
+    The `count` largest values lie in the `count` blocks with the largest maxima. A maximum runs at the speed of
+    memory, a selection does not: with `count` 7 and one thread this takes half the time at 8,000 tokens and a quarter
+    at 32,000.
     """
     rows, vocabulary = values.shape
     blocks = vocabulary // BLOCK

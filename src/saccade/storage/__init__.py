@@ -1,9 +1,9 @@
-"""Folders on disk that are whole or not there: written beside, flushed, renamed, and checked when read.
+"""Folders on disk that are complete or absent: written next to the target, flushed, renamed, verified when read.
 
-A folder is a set of plainly named files and a `manifest.json` with the size and SHA-256 of each. What is here
-keeps three promises: a process killed at any moment leaves the old folder or the new one; a file that is not
-bit for bit what was saved is never used; a write that fails leaves what was there. The order of the steps, and
-what a crash after each of them leaves, is told in `docs/decisions/storage.md`.
+A folder is a set of plainly named files and a `manifest.json` with the size and SHA-256 of each. This package keeps
+three promises: a process killed at any moment leaves the old folder or the new one; a file that is not bit for bit
+what was saved is never used; a write that fails leaves the previous content. `docs/decisions/storage.md` describes
+the order of the steps, and what a crash after each of them leaves.
 """
 
 from saccade.storage.formats import foreign_format

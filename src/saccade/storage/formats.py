@@ -1,4 +1,4 @@
-"""What a folder or file is that others wrote: told by its names and its first bytes, so that an error can say it."""
+"""Recognise folders and files of other programs by names and first bytes, so that errors can say what they are."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 __all__ = ["foreign_format"]
 
-#: By the names of files that only this format has together; * stands for anything.
+#: Formats by a combination of file names that only they have; * matches anything.
 _FOLDERS = {
     "a sentence-transformers folder": ("modules.json", "config_sentence_transformers.json"),
     "a CTranslate2 folder": ("model.bin", "*vocabulary*"),
@@ -24,16 +24,16 @@ _FILES = {
     b"PK\x03\x04": "a zip archive, perhaps a PyTorch checkpoint",
     b"\x80": "a pickle, perhaps a PyTorch checkpoint",
 }
-_SHORT_NAME = 4  # letters of a name that is written in capitals: BERT, GPT2, VIT
+_SHORT_NAME = 4  # names up to this length are written in capitals: BERT, GPT2, VIT
 
 
 def foreign_format(path: Path) -> str | None:
-    """What stands at this path, if it is a model of another program: "a Hugging Face BERT folder"; else None."""
+    """What is at this path, if it is a model of another program: "a Hugging Face BERT folder"; else None."""
     if not path.is_dir():
         try:
             with path.open("rb") as file:
                 start = file.read(16)
-        except OSError:  # whoever opens it next says why
+        except OSError:  # the code that opens it next reports why
             return None
         if start[8:10] == b'{"':
             return "a file of tensors (safetensors)"

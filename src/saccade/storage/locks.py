@@ -1,4 +1,4 @@
-"""Locks between processes, which the system drops when their holder dies, however it dies."""
+"""Locks between processes, which the system releases when their holder ends, even if it is killed."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from pathlib import Path
 
 __all__ = ["lock"]
 
-#: Seconds between two tries to get a lock.
+#: Seconds between two attempts to get a lock.
 PAUSE = 0.02
 
 
 @contextmanager
 def lock(path: Path, *, seconds: float | None = 0.0, shared: bool = False) -> Iterator[bool]:
-    """Hold the lock of a file or folder; gives whether it is ours, after waiting for so long (None: as long as needed).
+    """Hold the lock of a file or folder; yields whether we got it within ``seconds`` (None: wait as long as needed).
 
-    A shared lock excludes exclusive ones only. A file system that has no locks raises OSError.
+    A shared lock excludes only exclusive ones. A file system without locks raises OSError.
     """
     try:
         import fcntl
@@ -53,9 +53,10 @@ def lock(path: Path, *, seconds: float | None = 0.0, shared: bool = False) -> It
 
 @contextmanager
 def _lock_elsewhere(path: Path, seconds: float | None) -> Iterator[bool]:
-    """The same where folders cannot be locked: by a file that stands for the path, among the temporary files.
+    """The same if folders cannot be locked: uses a file in the temporary folder that represents the path.
 
-    Not beside it, because a folder that is read may not be written, and one that holds an open file not renamed.
+    It is not next to the path, because a readable folder may not be writable, and a folder with an open file cannot
+    be renamed.
     """
     from filelock import FileLock, Timeout
 

@@ -1,7 +1,7 @@
-"""The manifest of a folder, and the reading of one file from disk.
+"""The manifest of a folder, and reading one file from disk.
 
 `manifest.json` lists the size and SHA-256 of every file, and seals the list with a checksum of its own. There is
-one way to write a given list; a manifest with any other byte in it is damaged.
+only one way to write a given list; a manifest that differs in any byte is damaged.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ JSON: TypeAlias = "dict[str, JSON] | list[JSON] | str | int | float | bool | Non
 
 MANIFEST = "manifest.json"
 FORMAT = 1
-#: Flags that open a file itself, in bytes: no link is followed, and a pipe in its place is not waited for. Windows has
-#: the third only.
+#: Flags that open the file itself, in binary mode: symbolic links are not followed, and opening a pipe does not block.
+#: Windows has only the third.
 AS_IT_IS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
 
@@ -55,7 +55,7 @@ class FileEntry:
 
 
 def is_plain(name: str) -> bool:
-    """Whether a file may have this name: nothing that leads out of its folder, or hides in it."""
+    """Whether a file may have this name: it must not lead out of its folder, or be hidden."""
     return PLAIN_NAME.fullmatch(name) is not None and name != MANIFEST
 
 
@@ -67,7 +67,7 @@ def manifest_bytes(files: Mapping[str, FileEntry]) -> bytes:
 
 
 def read_manifest(folder: Path) -> dict[str, FileEntry]:
-    """The files that the manifest of `folder` lists; `DamagedError` unless every byte of it is as written."""
+    """The files that the manifest of `folder` lists; `DamagedError` unless every byte of it is as it was written."""
     path = folder / MANIFEST
     data = read_regular(path)
     content = parse_json(data, path)
@@ -75,7 +75,7 @@ def read_manifest(folder: Path) -> dict[str, FileEntry]:
         fields = ", ".join(sorted(content)) if isinstance(content, dict) else "none"
         raise damaged(path, f"its fields are not files, format and seal, but {fields!r}")
     if content["format"] != FORMAT:
-        raise damaged(path, f"its format is {content['format']!r}, and this version reads {FORMAT}")
+        raise damaged(path, f"its format is {content['format']!r}, but this version reads {FORMAT}")
     if not isinstance(content["files"], dict):
         raise damaged(path, "its list of files is not a table")
     entries = {name: _parse_entry(name, entry, path) for name, entry in content["files"].items()}
@@ -86,7 +86,7 @@ def read_manifest(folder: Path) -> dict[str, FileEntry]:
 
 def _parse_entry(name: str, entry: JSON, path: Path) -> FileEntry:
     if not is_plain(name):
-        raise damaged(path, f"it lists {name!r}, which is not the plain name of a file")
+        raise damaged(path, f"it lists {name!r}, which is not a plain file name")
     if isinstance(entry, dict) and entry.keys() == {"sha256", "size"}:
         sha256, size = entry["sha256"], entry["size"]
         if isinstance(sha256, str) and isinstance(size, int):
@@ -95,7 +95,7 @@ def _parse_entry(name: str, entry: JSON, path: Path) -> FileEntry:
 
 
 def read_regular(path: Path, size: int | None = None) -> bytes:
-    """All bytes of a regular file that is no symbolic link, and has `size` bytes if that is given."""
+    """All bytes of a regular file that is not a symbolic link, and has `size` bytes if given."""
     try:
         descriptor = os.open(path, os.O_RDONLY | AS_IT_IS)
         try:
@@ -111,7 +111,7 @@ def read_regular(path: Path, size: int | None = None) -> bytes:
     except OSError as error:
         problems = {
             errno.ENOENT: "it is missing",
-            errno.ELOOP: "it is a symbolic link, and those are not followed",
+            errno.ELOOP: "it is a symbolic link, which Saccade does not follow",
             errno.EIO: "the disk cannot read it",
         }
         if error.errno in problems:
@@ -120,7 +120,7 @@ def read_regular(path: Path, size: int | None = None) -> bytes:
 
 
 def parse_json(data: bytes, path: Path) -> JSON:
-    """The value that `data`, read from `path`, spells."""
+    """The JSON value in `data`, which was read from `path`."""
     try:
         value: JSON = json.loads(data.decode())
     except (ValueError, RecursionError) as error:
@@ -129,5 +129,5 @@ def parse_json(data: bytes, path: Path) -> JSON:
 
 
 def damaged(path: Path, problem: str) -> DamagedError:
-    """The one form in which damage is reported."""
+    """The error that reports damage."""
     return DamagedError(f"Damaged file {path}: {problem}.")

@@ -21,14 +21,14 @@ __all__ = ["JSON", "Folder", "open_folder", "read_bytes", "read_json", "read_ten
 
 @dataclass(frozen=True)
 class Folder:
-    """A folder and its manifest, read once: files of two versions of a folder are never mixed."""
+    """A folder and its manifest, read once, so that files of two versions are never mixed."""
 
     path: Path
     files: Mapping[str, FileEntry]
 
 
 def open_folder(path: Path | str) -> Folder:
-    """Read and check the manifest; a folder that a killed process had set aside is put back first."""
+    """Read and check the manifest; a folder that a killed process had set aside is restored first."""
     path = Path(path)
     if not path.is_dir():
         parent = Path(os.path.realpath(path)).parent
@@ -47,7 +47,7 @@ def verify_folder(folder: Folder | Path | str) -> None:
 
 
 def read_bytes(folder: Folder | Path | str, name: str) -> bytes:
-    """The bytes of one file: read once, checked, and these very bytes returned."""
+    """The bytes of one file: read once, verified, and exactly these bytes are returned."""
     folder = _opened(folder)
     if name not in folder.files:
         raise UnknownNameError(f"file in {folder.path}", name, folder.files)

@@ -1,9 +1,9 @@
-"""Putting a folder in the place of another so that a kill at any moment leaves one of the two.
+"""Replace a folder with another so that a kill at any moment leaves one of the two.
 
 The system renames a folder in one step, but only to a name that is free. So the old one is first set aside, and
-`recover` puts it back if the process died before the new one was in. All names we make beside a target begin with
-a dot and the target's name: `.run.saccade-new-…` is being written, `.run.saccade-old` set aside,
-`.run.saccade-gone-…` being deleted.
+`recover` restores it if the process died before the new one was in place. All names that we create next to a target
+start with a dot and the target's name: `.run.saccade-new-…` is being written, `.run.saccade-old` is set aside,
+`.run.saccade-gone-…` is being deleted.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ OURS = re.compile(r"\.(?P<target>.+)\.saccade-(?P<role>old|new-[0-9a-f]{8}|gone-
 
 
 def remove_folder(target: Path | str) -> None:
-    """Delete the folder `target`; a crash on the way never leaves a part of it under its own name."""
+    """Delete the folder `target`; a crash never leaves part of it under its own name."""
     target = Path(target)
-    target = Path(os.path.realpath(target.parent)) / target.name  # of a symbolic link, the link goes, not its folder
+    target = Path(os.path.realpath(target.parent)) / target.name  # for a symbolic link, delete the link, not its folder
     with storage_errors(target), _locked(target.parent):
         _discard(target, target.name)
 
 
 def recover(parent: Path | str) -> None:
-    """Finish or undo what killed processes left in `parent`: put set-aside folders back, delete the leftovers.
+    """Finish or undo what killed processes left in `parent`: restore folders that were set aside, delete leftovers.
 
-    Only folders named as ours are touched, and of those being written only the ones whose writer is gone.
+    Only folders with our names are touched, and unfinished ones only if their writer is gone.
     """
     parent = Path(os.path.realpath(parent))
     with storage_errors(parent), _locked(parent):
@@ -55,7 +55,7 @@ def recover(parent: Path | str) -> None:
 
 @contextmanager
 def storage_errors(target: Path) -> Iterator[None]:
-    """Turn what the system or a writing library says into one sentence that names the folder."""
+    """Turn errors of the system or a writing library into one sentence that names the folder."""
     try:
         yield
     except StorageError:
@@ -66,23 +66,23 @@ def storage_errors(target: Path) -> Iterator[None]:
 
 
 def check_replaceable(target: Path, names: Iterable[str]) -> None:
-    """Refuse, before the long write of `names`, what could not be replaced without losing what is not ours."""
+    """Before the long write of `names`, refuse a target that contains files that are not ours."""
     if not os.path.lexists(target):
         return
     if not target.is_dir():
-        raise StorageError(f"Cannot write the folder {target}: there is a file of that name.")
+        raise StorageError(f"Cannot write the folder {target}: a file of that name exists.")
     present = set(os.listdir(target))
     foreign = _unlisted(target, names).intersection(names) if MANIFEST in present else present
     if foreign:
         raise StorageError(
-            f"Cannot replace {target}: it holds {min(foreign)!r}, which was not saved there by Saccade; "
+            f"Cannot replace {target}: it contains {min(foreign)!r}, which Saccade did not save there; "
             "choose another folder, or move it away."
         )
 
 
 @contextmanager
 def new_folder_beside(target: Path) -> Iterator[Path]:
-    """An empty folder on the same file system, locked while it is written, gone afterwards if not renamed."""
+    """An empty folder on the same file system, locked while it is written, then deleted unless it was renamed."""
     new = target.parent / f".{target.name}.saccade-new-{secrets.token_hex(4)}"
     try:
         with ExitStack() as held:
@@ -97,7 +97,7 @@ def new_folder_beside(target: Path) -> Iterator[Path]:
 
 
 def put_in_place(new: Path, target: Path) -> None:
-    """Rename `new` to `target`; what stood there is deleted only once that is durable."""
+    """Rename `new` to `target`; the previous folder is deleted only once that is durable."""
     parent, aside = target.parent, target.parent / f".{target.name}.saccade-old"
     with _locked(parent):
         _recover(parent)
@@ -116,8 +116,8 @@ def put_in_place(new: Path, target: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the names in `folder` durable: flushing a file says nothing of the entry that leads to it."""
-    if os.name == "nt":  # where a folder cannot be opened; its entries are journalled
+    """Make the names in `folder` durable: flushing a file does not flush its directory entry."""
+    if os.name == "nt":  # folders cannot be opened there; their entries are journalled
         return
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -128,7 +128,7 @@ def sync_folder(folder: Path) -> None:
 
 @contextmanager
 def _locked(parent: Path) -> Iterator[None]:
-    """Only one process at a time creates, swaps or clears up folders in `parent` (all of it brief)."""
+    """Only one process at a time creates, swaps or cleans up folders in `parent` (all quick)."""
     with ExitStack() as held:
         with suppress(OSError):  # a file system without locks
             held.enter_context(lock(parent, seconds=None))
@@ -136,7 +136,7 @@ def _locked(parent: Path) -> Iterator[None]:
 
 
 def _recover(parent: Path) -> None:
-    """As `recover`, for a caller that holds the lock of `parent`."""
+    """Like `recover`, for a caller that holds the lock of `parent`."""
     for name in sorted(os.listdir(parent)):
         match = OURS.fullmatch(name)
         path = parent / name
@@ -153,14 +153,14 @@ def _recover(parent: Path) -> None:
 
 
 def _remove_if_stale(folder: Path) -> None:
-    """Delete a leftover whose writer is gone; on a file system without locks nobody can tell, and it stays."""
+    """Delete a leftover whose writer is gone; without file locks this is unknown, so it stays."""
     with suppress(OSError), lock(folder) as is_free:
         if is_free:
             shutil.rmtree(folder, ignore_errors=True)
 
 
 def _clear_aside(aside: Path, target: Path) -> None:
-    """Delete a folder that `target` has replaced, after moving over what was never ours to delete."""
+    """Delete a folder that `target` has replaced, after moving files that are not ours to `target`."""
     present = os.listdir(target)
     for name in _unlisted(aside, present).difference(present):
         os.rename(aside / name, target / name)
@@ -169,7 +169,7 @@ def _clear_aside(aside: Path, target: Path) -> None:
 
 
 def _unlisted(folder: Path, names: Iterable[str]) -> set[str]:
-    """Entries that were not saved as part of `folder`; with its manifest damaged, all but `names`."""
+    """Entries that were not saved as part of `folder`; if its manifest is damaged, all except `names`."""
     try:
         listed = set(read_manifest(folder))
     except DamagedError:
@@ -178,7 +178,7 @@ def _unlisted(folder: Path, names: Iterable[str]) -> set[str]:
 
 
 def _discard(folder: Path, name: str) -> None:
-    """Delete `folder` under a name that says so; what cannot be deleted now, the next writer clears up."""
+    """Rename `folder` to mark it as deleted, then delete it; the next writer cleans up what remains."""
     gone = folder.parent / f".{name}.saccade-gone-{secrets.token_hex(4)}"
     os.rename(folder, gone)
     sync_folder(folder.parent)

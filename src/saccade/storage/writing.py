@@ -1,4 +1,4 @@
-"""Writing a folder: every file flushed, then the manifest, then one rename."""
+"""Writing a folder: flush every file, then the manifest, then rename once."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from saccade.storage.replacing import check_replaceable, new_folder_beside, put_
 
 __all__ = ["Content", "json_bytes", "unfinished", "write_file", "write_folder"]
 
-#: What a file is written from: its bytes, named tensors (as safetensors), or a function that writes the given path.
+#: The content of a file: bytes, named tensors (as safetensors), or a function that writes to a given path.
 Content: TypeAlias = "bytes | Mapping[str, Tensor] | Callable[[Path], object]"
 
 
 def write_folder(target: Path | str, files: Mapping[str, Content]) -> None:
     """Write `files` and their manifest as the folder `target`, replacing what an earlier call wrote there.
 
-    Entries of the old folder that its manifest does not list (a person's notes) move to the new one. A folder
-    that holds anything but has no manifest is somebody else's, and is refused.
+    Entries of the old folder that its manifest does not list (a user's notes) move to the new one. A folder that is
+    not empty but has no manifest belongs to someone else, and is refused.
     """
-    target = Path(os.path.realpath(target))  # a symbolic link to a folder stays one: the folder is replaced
+    target = Path(os.path.realpath(target))  # a symbolic link stays: the folder that it points to is replaced
     for name in files:
         if not is_plain(name):
             raise OptionError(
                 f"A file in {target} cannot be named {name!r}: letters, digits, '_', '.' and '-' are allowed, "
-                f"no leading '.' or '-', and {MANIFEST!r} is taken."
+                f"no leading '.' or '-', and {MANIFEST!r} is reserved."
             )
     with storage_errors(target):
         _make_folder(target.parent)
@@ -43,14 +43,14 @@ def write_folder(target: Path | str, files: Mapping[str, Content]) -> None:
             entries = {name: _write_content(new / name, content) for name, content in files.items()}
             extra = set(os.listdir(new)).difference(files)
             if extra:
-                raise OptionError(f"A writer left {min(extra)!r} in {new}, beside the file it was to write.")
+                raise OptionError(f"A writer left {min(extra)!r} in {new} besides the file it should write.")
             _write_bytes(new / MANIFEST, manifest_bytes(entries))
             sync_folder(new)
             put_in_place(new, target)
 
 
 def write_file(path: Path, content: bytes | Iterable[bytes]) -> None:
-    """Write one file whole or not at all; when this returns it is durable, with the folders that lead to it."""
+    """Write one file completely or not at all; when this returns, the file and its parent folders are durable."""
     beside = path.with_name(unfinished(path).replace("????????", secrets.token_hex(4)))
     with storage_errors(path):
         _make_folder(path.parent)
@@ -62,17 +62,17 @@ def write_file(path: Path, content: bytes | Iterable[bytes]) -> None:
                 os.fsync(file.fileno())
             beside.replace(path)
         finally:
-            beside.unlink(missing_ok=True)  # a full disk needs the room
+            beside.unlink(missing_ok=True)  # a full disk needs the space
         sync_folder(path.parent)
 
 
 def unfinished(path: Path | str) -> str:
-    """The pattern of what a kill may leave beside a file that was being written."""
+    """The glob pattern of what a kill may leave next to a file that was being written."""
     return f".{Path(path).name}.saccade-new-????????"
 
 
 def json_bytes(value: JSON) -> bytes:
-    """`value` as JSON that people can read; floats come back bit for bit (Python writes the shortest such)."""
+    """`value` as readable JSON; floats are restored bit for bit (Python writes the shortest exact form)."""
     return (json.dumps(value, indent=2) + "\n").encode()
 
 
@@ -95,11 +95,11 @@ def _write_content(path: Path, content: Content) -> FileEntry:
 
 
 def _settle(path: Path) -> None:
-    """Flush a file that somebody else wrote, and give it the mode that the umask asks for.
+    """Flush a file that a library wrote, and give it the mode that the umask implies.
 
-    Libraries that write through a temporary file leave 0600; the folder, made by us, shows the umask.
+    Libraries that write through a temporary file leave 0600; our own folder shows the umask.
     """
-    access = os.O_RDWR if os.name == "nt" else os.O_RDONLY  # Windows flushes only what it may write
+    access = os.O_RDWR if os.name == "nt" else os.O_RDONLY  # Windows flushes only files that are open for writing
     descriptor = os.open(path, access | AS_IT_IS)
     try:
         if os.chmod in os.supports_fd:
@@ -110,7 +110,7 @@ def _settle(path: Path) -> None:
 
 
 def _tensor_bytes(tensors: Mapping[str, Tensor]) -> bytes:
-    """Named tensors as safetensors, which refuses two names for one memory: a tied weight is written twice."""
+    """Named tensors as safetensors, which refuses shared memory, so a tied weight is written twice."""
     separate: dict[str, Tensor] = {}
     memories: set[int] = set()
     for name, tensor in tensors.items():
@@ -122,7 +122,7 @@ def _tensor_bytes(tensors: Mapping[str, Tensor]) -> bytes:
 
 
 def _write_bytes(path: Path, data: bytes) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | AS_IT_IS, 0o666)  # less the umask
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | AS_IT_IS, 0o666)  # minus the umask
     try:
         rest = memoryview(data)
         while rest:

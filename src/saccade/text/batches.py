@@ -28,14 +28,14 @@ def plan_batches(
     shuffle: bool = True,
     bucket: int = 1,
 ) -> list[list[int]]:
-    """The batches of one epoch, as indices of examples: each example in exactly one batch.
+    """The batches of one epoch, as indices of examples; each example is in exactly one batch.
 
-    `lengths` is (n,), or (n, k) for k sequences an example, such as source and target. A batch costs its longest
-    sequence, over all k, times its number of examples, padding included; it costs at most `max_tokens`.
+    `lengths` is (n,), or (n, k) for k sequences per example, such as source and target. The cost of a batch is its
+    longest sequence, over all k, times its number of examples, so it includes padding; it is at most `max_tokens`.
 
-    Examples are sorted by length, in random order within a bucket of `bucket` lengths, and cut into batches,
-    which then come in random order. All of it follows from (seed, epoch), so that a run that was stopped goes on at the
-    next position of the same list. Without `shuffle` the batches come by length and do not depend on the seed.
+    Examples are sorted by length, in random order within a bucket of `bucket` lengths, and cut into batches, which
+    are then shuffled. Everything depends only on (seed, epoch), so a stopped run continues at the next position of
+    the same list. Without `shuffle` the batches are sorted by length and do not depend on the seed.
     """
     sizes = _checked(lengths, max_tokens, max_sentences, bucket)
     draw = np.random.default_rng([seed, epoch])
@@ -54,7 +54,7 @@ def _checked(
     """The lengths as (n, k)."""
     for name, value in (("max_tokens", max_tokens), ("max_sentences", max_sentences), ("bucket", bucket)):
         if value is not None and value < 1:
-            raise OptionError(f"{name} is {value}; it must be 1 or more.")
+            raise OptionError(f"{name} must be 1 or more, not {value}.")
     sizes = np.asarray(lengths, dtype=np.int64)
     if sizes.ndim not in (1, 2):
         raise ShapeError(f"Lengths have shape {sizes.shape}; expected (n,) or (n, k).")
@@ -62,7 +62,7 @@ def _checked(
     too_long = np.flatnonzero(sizes.max(axis=1, initial=0) > max_tokens)
     if len(too_long):
         raise OptionError(
-            f"Example {too_long[0]} has {sizes[too_long[0]].max():,} tokens, more than max_tokens={max_tokens:,} of a "
+            f"Example {too_long[0]} has {sizes[too_long[0]].max():,} tokens, more than max_tokens={max_tokens:,} in a "
             f"batch ({len(too_long):,} such examples); raise max_tokens or drop long examples."
         )
     return sizes
@@ -71,10 +71,10 @@ def _checked(
 def _cut(
     order: npt.NDArray[np.int64], longest: npt.NDArray[np.int64], max_tokens: int, max_sentences: int
 ) -> list[list[int]]:
-    """Consecutive runs of `order`, each as long as its cost allows; `longest` is in the same order."""
+    """Consecutive runs of `order`, each as long as its cost permits; `longest` is in the same order."""
     indices = order.tolist()
-    # Lengths rise but for the disorder within a bucket. Evened out to the longest so far they rise everywhere, so
-    # the cost of a run grows with its end, and the last end that fits is found by bisection.
+    # Lengths increase except within a bucket. Replaced by the longest so far, they increase everywhere, so the cost of
+    # a run grows with its end, and bisection finds the last end that fits.
     peaks = np.maximum.accumulate(longest).tolist()
     batches = []
     start = 0
@@ -87,7 +87,7 @@ def _cut(
 
 
 def pad(sequences: Sequence[Sequence[int]], value: int = PAD) -> tuple[Int64[Tensor, "B T"], Int64[Tensor, " B"]]:
-    """The sequences as rows, filled up at their ends, and their lengths."""
+    """The sequences as rows, padded at the end, and their lengths."""
     lengths = np.fromiter(map(len, sequences), dtype=np.int64, count=len(sequences))
     rows = np.full((len(sequences), lengths.max(initial=0)), value, dtype=np.int64)
     inside = np.arange(rows.shape[1]) < lengths[:, None]

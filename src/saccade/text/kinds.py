@@ -1,11 +1,11 @@
-"""The four kinds of tokenizer: how each cuts text, and how its vocabulary is learned.
+"""The four kinds of tokenizer: how each splits text, and how its vocabulary is learned.
 
-Decoding is exact because spaces are never thrown away: a space belongs to the piece after it ("bpe", "word") or is
-a piece of its own ("character", "byte"); only "word" makes one space of a run of white space. In the first two a
-text gets one space in front, so that a word is the same piece at the start of a sentence as within it. Punctuation
-is always split from letters. That makes a word of what a reader would call one, and it keeps the special tokens
-out of reach: "<s>" in a text is cut into "<", "s" and ">", and no learned piece crosses a cut, so no text ever
-gives id 2.
+Decoding is exact because spaces are never dropped: a space belongs to the piece after it ("bpe", "word") or is a piece
+of its own ("character", "byte"); only "word" collapses a run of white space into one space. The first two add a space
+in front of every text, so that a word is the same piece at the start of a sentence as within it. Punctuation is always
+split from letters. That makes words what a reader would call words, and it keeps the special tokens out of reach:
+"<s>" in a text is split into "<", "s" and ">", and no learned piece crosses such a split, so no text ever produces
+id 2.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ __all__ = [
 
 PAD, UNKNOWN, START, END, MASK = range(5)
 SPECIAL_TOKENS = ("<pad>", "<unk>", "<s>", "</s>", "<mask>")
-"""How the special ids are shown, in the order of the ids."""
+"""How the special ids are displayed, in order of their ids."""
 
 _WORD = r"[\p{L}\p{M}\p{N}_]+"
-_MARK = r"[^\s\p{L}\p{M}\p{N}_]"  # one sign of punctuation
-_SPACED = rf" ?{_WORD}| ?{_MARK}|\s+(?= \S)|\s+"  # a space goes with what follows it
+_MARK = r"[^\s\p{L}\p{M}\p{N}_]"  # one punctuation mark
+_SPACED = rf" ?{_WORD}| ?{_MARK}|\s+(?= \S)|\s+"  # a space belongs to what follows it
 _APART = rf"{_WORD}|{_MARK}|\s+"
 
 
 @dataclass(frozen=True)
 class Kind:
-    """What tells one kind from another."""
+    """The differences between the kinds."""
 
     spaced: bool
-    """A space is part of the piece after it, and every text is given one in front."""
+    """A space is part of the piece after it, and every text gets one in front."""
     of_bytes: bool
-    """The alphabet is the 256 bytes, so that nothing is unknown."""
+    """The alphabet is the 256 bytes, so nothing is unknown."""
 
 
 KINDS = {
@@ -61,9 +61,9 @@ KINDS = {
 
 
 def _byte_letters() -> list[str]:
-    """Byte -> the letter that stands for it in a vocabulary, as the library's ByteLevel writes it.
+    """Byte -> the letter that represents it in a vocabulary, as in the library's ByteLevel.
 
-    A printable Latin-1 character stands for itself; the others get the letters from U+0100 on, in order.
+    A printable Latin-1 character represents itself; the other bytes get the letters from U+0100 on, in order.
     """
     printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
     others = iter(range(0x100, 0x200))
@@ -75,17 +75,17 @@ _BYTES = {letter: byte for byte, letter in enumerate(_LETTERS)}
 
 
 def bytes_of(piece: str, kind: str) -> bytes:
-    """The bytes of text that an entry of the vocabulary stands for."""
+    """The bytes of text that an entry of the vocabulary represents."""
     return bytes(_BYTES[letter] for letter in piece) if KINDS[kind].of_bytes else piece.encode()
 
 
 def shell(kind: str, lowercase: bool, model: models.Model | None = None) -> tokenizers.Tokenizer:
-    """Everything around a vocabulary. The special tokens are plain entries of the model and not what the library
-    calls added tokens, which it would look for in every text."""
+    """Everything around a vocabulary. The special tokens are plain entries of the model, not what the library calls
+    added tokens, because it would search every text for those."""
     flags = KINDS[kind]
     inner = tokenizers.Tokenizer(_model(kind, []) if model is None else model)
     lower = [normalizers.Lowercase()] if lowercase else []
-    # Words are separated by any white space; a run of it is no word, and should not become an unknown one.
+    # Any white space separates words; a run of it is not a word, and must not become an unknown one.
     single = [normalizers.Replace(tokenizers.Regex(r"\s+"), " "), normalizers.Strip()] if kind == "word" else []
     space = [normalizers.Prepend(" ")] if flags.spaced else []
     inner.normalizer = normalizers.Sequence([*lower, *single, *space])
@@ -108,7 +108,7 @@ def _model(kind: str, pieces: Iterable[str], merges: Iterable[tuple[str, str]] =
 def learn(
     kind: str, texts: Iterable[str], vocabulary_size: int, lowercase: bool, min_frequency: int
 ) -> tokenizers.Tokenizer:
-    """A tokenizer of this kind with a vocabulary from these texts: the same one every time."""
+    """A tokenizer of this kind with a vocabulary learned from these texts; deterministic."""
     room = vocabulary_size - len(SPECIAL_TOKENS)
     inner = shell(kind, lowercase)
     if kind == "byte":
@@ -128,7 +128,7 @@ def learn(
 
 def _frequent_characters(inner: tokenizers.Tokenizer, texts: Iterable[str], room: int, min_frequency: int) -> list[str]:
     counts: Counter[str] = Counter()
-    for text in texts:  # lowered as the library lowers, which is not always as str.lower does
+    for text in texts:  # in lower case as the library does it, which can differ from str.lower
         counts.update(inner.normalizer.normalize_str(text))
     ordered = sorted(counts, key=lambda character: (-counts[character], character))
     return [character for character in ordered[:room] if counts[character] >= min_frequency]

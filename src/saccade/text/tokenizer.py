@@ -1,4 +1,4 @@
-"""Text <-> ids, by Hugging Face `tokenizers`, in four kinds that all give back the text they were given."""
+"""Text <-> ids, by Hugging Face `tokenizers`, in four kinds that can all restore the original text."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ class Encoding:
 
     ids: list[int]
     tokens: list[str]
-    """Each piece as a reader may see it: "▁" for a space, "<0xE9>" for a byte that is no whole character."""
+    """Each piece in readable form: "▁" for a space, "<0xE9>" for a byte that is not a whole character."""
     spans: list[tuple[int, int]]
-    """Where each piece stands in the text as it was given: first character, one past the last, without the space
-    in front. Pieces of one character share its span."""
+    """The position of each piece in the original text: first character, and one past the last, without the space in
+    front. Pieces of one character share its span."""
     words: list[int]
-    """The word of each piece, counted from 0; a sign of punctuation counts as a word."""
+    """The word of each piece, counting from 0; a punctuation mark counts as a word."""
 
 
 class Tokenizer:
-    """A vocabulary and the rule that cuts text into its pieces. Ids 0 to 4 are the special tokens."""
+    """A vocabulary and the rule that splits text into its pieces. Ids 0 to 4 are the special tokens."""
 
     def __init__(self, kind: str, inner: tokenizers.Tokenizer) -> None:
         self.kind = kind
@@ -40,7 +40,7 @@ class Tokenizer:
         vocabulary = inner.get_vocab(with_added_tokens=False)
         pieces = sorted(vocabulary, key=vocabulary.__getitem__)
         surfaces = [bytes_of(piece, kind) for piece in pieces[len(SPECIAL_TOKENS) :]]
-        self._surface = [*([b""] * len(SPECIAL_TOKENS)), *surfaces]  # id -> the bytes that it stands for
+        self._surface = [*([b""] * len(SPECIAL_TOKENS)), *surfaces]  # id -> the bytes that it represents
         self._surface[UNKNOWN] = (" " * self.spaced + SPECIAL_TOKENS[UNKNOWN]).encode()
         self._tokens = [*SPECIAL_TOKENS, *map(_readable, surfaces)]
 
@@ -57,15 +57,15 @@ class Tokenizer:
 
         "bpe": byte-pair encoding (Sennrich et al. 2016) over bytes; it needs room for the 256 bytes.
         "word" and "character": the most frequent ones, ties in alphabetical order; others become UNKNOWN.
-        "byte": the 256 bytes; nothing is learned. What occurs less than `min_frequency` times is left out.
+        "byte": the 256 bytes; nothing is learned. Whatever occurs less than `min_frequency` times is left out.
         """
         if kind not in KINDS:
             raise UnknownNameError("tokenizer kind", kind, KINDS)
         least = len(SPECIAL_TOKENS) + (256 if KINDS[kind].of_bytes else 1)
         if vocabulary_size < least:
-            raise OptionError(f"vocabulary_size is {vocabulary_size}; kind {kind!r} needs at least {least}.")
+            raise OptionError(f"vocabulary_size must be at least {least} for kind {kind!r}, not {vocabulary_size}.")
         if min_frequency < 1:
-            raise OptionError(f"min_frequency is {min_frequency}; it must be 1 or more.")
+            raise OptionError(f"min_frequency must be 1 or more, not {min_frequency}.")
         return cls(kind, learn(kind, texts, vocabulary_size, lowercase, min_frequency))
 
     @property
@@ -74,13 +74,13 @@ class Tokenizer:
 
     @property
     def spaced(self) -> bool:
-        """Whether its pieces are of words, the space before a word with them; else they are single characters."""
+        """Whether pieces include the space before a word; otherwise they are single characters or bytes."""
         return KINDS[self.kind].spaced
 
     def token(self, id: int) -> str:
-        """One entry of the vocabulary, as `Encoding.tokens` shows it."""
+        """One entry of the vocabulary, as in `Encoding.tokens`."""
         if not 0 <= id < len(self._tokens):
-            raise OptionError(f"Token id {id} is not in the vocabulary of 0 to {len(self._tokens) - 1}.")
+            raise OptionError(f"Token id {id} is not in the vocabulary, which has ids 0 to {len(self._tokens) - 1}.")
         return self._tokens[id]
 
     def encode(self, text: str) -> Encoding:
@@ -88,7 +88,7 @@ class Tokenizer:
         return self.encode_batch([text])[0]
 
     def encode_batch(self, texts: Sequence[str]) -> list[Encoding]:
-        """`encode` of many texts, on all cores."""
+        """`encode` for many texts, on all cores."""
         _check(texts)
         encodings = self._inner.encode_batch(list(texts), add_special_tokens=False)
         return [
@@ -102,7 +102,7 @@ class Tokenizer:
         ]
 
     def encode_ids(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids alone, which is all that training needs and much faster."""
+        """Only the ids, which is all that training needs and much faster."""
         _check(texts)
         return [encoding.ids for encoding in self._inner.encode_batch_fast(list(texts), add_special_tokens=False)]
 
@@ -114,34 +114,34 @@ class Tokenizer:
         return [text[start:end] for id, (start, end) in zip(found.ids, found.spans, strict=True) if id == UNKNOWN]
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text of these ids. Special tokens are left out, but an unknown word stays visible as "<unk>"; bytes
-        that make no character become U+FFFD."""
+        """The text of these ids. Special tokens are left out, except that an unknown word stays visible as "<unk>";
+        bytes that do not form a character become U+FFFD."""
         pieces = []
         for id in ids:
-            self.token(id)  # refuses what is not in the vocabulary
+            self.token(id)  # raises an error if it is not in the vocabulary
             pieces.append(self._surface[id])
         data = b"".join(pieces)
         return (data.removeprefix(b" ") if self.spaced else data).decode("utf-8", errors="replace")
 
     def _spans(self, text: str, encoding: tokenizers.Encoding) -> list[tuple[int, int]]:
-        """Where the pieces stand, without the white space in front of a word."""
+        """The positions of the pieces, without the white space in front of a word."""
         spans = encoding.offsets
         if not self.spaced:
             return spans
         ids, words = encoding.ids, encoding.word_ids
         for position, (start, end) in enumerate(spans):
             piece = text[start:end]
-            if position == 0 and self._surface[ids[0]] == b" ":  # put in front by us: not in the text
+            if position == 0 and self._surface[ids[0]] == b" ":  # added by us: not in the text
                 spans[0] = (0, 0)
             elif not piece.isspace():
                 spans[position] = (end - len(piece.lstrip()), end)
             elif piece == " " and words[position] in words[position + 1 : position + 2] and not text[end].isspace():
-                # a space cut off from the word that it belongs to
+                # a space separated from the word that it belongs to
                 spans[position] = (end, end)
         return spans
 
     def words(self, ids: Iterable[int]) -> list[int]:
-        """The word of each of these ids, counted from 0, also where they are not how `encode` would cut the text."""
+        """The word of each of these ids, counting from 0, even if `encode` would split the text differently."""
         words, inside = [-1], False  # before the first piece
         for id in ids:
             surface = self._surface[id].decode("utf-8", errors="replace")
@@ -155,7 +155,7 @@ class Tokenizer:
 
     @classmethod
     def from_bytes(cls, data: bytes, where: str) -> Tokenizer:
-        """Read what `to_bytes` made; anything else is refused, named by `where` it was found."""
+        """Read what `to_bytes` returned; the error for anything else names `where` it was found."""
         try:
             text = data.decode("utf-8")
             _check_parts(json.loads(text), where)
@@ -183,12 +183,12 @@ class Tokenizer:
 
 
 def _is_word(character: str) -> bool:
-    """A letter, a digit, or a part of a character; not a space or a sign of punctuation."""
+    """A letter, a digit, or a part of a character; not a space or a punctuation mark."""
     return character.isalnum() or character in ("_", "\ufffd") or unicodedata.category(character or " ")[0] == "M"
 
 
 def _readable(surface: bytes) -> str:
-    """A piece as text; bytes that are part of a character only are written out."""
+    """A piece as text; bytes that are only part of a character are written out."""
     try:
         return surface.decode().replace(" ", "▁")
     except UnicodeDecodeError:
@@ -201,7 +201,7 @@ def _check(texts: Sequence[str]) -> None:
             text.encode()
         except UnicodeEncodeError as error:
             raise OptionError(
-                f"Text {number} holds half of a surrogate pair at character {error.start}, which is no character."
+                f"Text {number} contains half of a surrogate pair at character {error.start}, which is not valid text."
             ) from None
 
 
@@ -238,22 +238,22 @@ def _types(value: Any) -> set[str]:
 
 
 def _kind_of(path: str | Path, inner: tokenizers.Tokenizer) -> str:
-    """The kind whose shell this tokenizer has, with our special tokens in their places."""
+    """The kind that has the settings of this tokenizer; our special tokens must be in their places."""
     shells = {(kind, lowercase): shell(kind, lowercase) for kind in KINDS for lowercase in (False, True)}
     found = _settings(inner)
     kind = next((kind for (kind, _), empty in shells.items() if _settings(empty) == found), None)
     if kind is None:
-        raise FileError(f"{path} is a tokenizer.json of another program; expected one that Saccade saved.")
+        raise FileError(f"{path} is the tokenizer.json of another program, not one that Saccade saved.")
     vocabulary = inner.get_vocab(with_added_tokens=False)
     if any(vocabulary.get(token) != id for id, token in enumerate(SPECIAL_TOKENS)):
         raise FileError(f"{path} does not have {', '.join(SPECIAL_TOKENS)} as its first ids, from 0.")
     if sorted(vocabulary.values()) != list(range(len(vocabulary))):
-        raise FileError(f"{path} skips an id or has one twice among its {len(vocabulary)} entries.")
+        raise FileError(f"{path} skips or repeats an id among its {len(vocabulary)} entries.")
     return kind
 
 
 def _settings(inner: tokenizers.Tokenizer) -> dict[str, Any]:
-    """All that a tokenizer.json holds, without the vocabulary."""
+    """Everything in a tokenizer.json except the vocabulary."""
     settings: dict[str, Any] = json.loads(inner.to_str())
     settings["model"] = {key: value for key, value in settings["model"].items() if key not in ("vocab", "merges")}
     return settings

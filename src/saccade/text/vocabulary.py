@@ -1,4 +1,4 @@
-"""Whole things by number: words as a corpus cuts them, characters. What a `Tokenizer` must not cut any further."""
+"""Numbered entries that are never split: words as a corpus separates them, or characters."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Vocabulary"]
 
 
 class Vocabulary:
-    """Entries with an id each; 0 is padding, 1 whatever is not among them."""
+    """Entries with one id each; 0 is padding, 1 is any unknown entry."""
 
     def __init__(self, entries: Sequence[str]) -> None:
         self.entries = list(entries)
@@ -22,13 +22,13 @@ class Vocabulary:
 
     @classmethod
     def train(cls, entries: Iterable[str], size: int, min_frequency: int = 1) -> Vocabulary:
-        """The most frequent ones, at most so many; ties in alphabetical order."""
+        """The most frequent entries, at most ``size``; ties in alphabetical order."""
         counts = Counter(entries)
         ordered = sorted(counts, key=lambda entry: (-counts[entry], entry))
         return cls([entry for entry in ordered[:size] if counts[entry] >= min_frequency])
 
     def __len__(self) -> int:
-        """How many ids there are."""
+        """The number of ids."""
         return len(self.entries) + 2
 
     def __iter__(self) -> Iterator[str]:
@@ -45,7 +45,7 @@ class Vocabulary:
 
     @classmethod
     def from_bytes(cls, data: bytes, where: str) -> Vocabulary:
-        """Read what `to_bytes` made; anything else is refused, named by `where` it was found."""
+        """Read what `to_bytes` returned; the error for anything else names `where` it was found."""
         try:
             entries = json.loads(data)
         except ValueError as error:
@@ -53,5 +53,5 @@ class Vocabulary:
         if not isinstance(entries, list) or not all(isinstance(entry, str) for entry in entries):
             raise FileError(f"{where} is not a list of words.")
         if len(set(entries)) != len(entries):
-            raise FileError(f"{where} has an entry twice.")
+            raise FileError(f"{where} lists an entry twice.")
         return cls(entries)

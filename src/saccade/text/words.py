@@ -1,7 +1,7 @@
-"""Text -> the words of a corpus, as well as its own words tell.
+"""Split text into the words of a corpus, guided by the corpus's own words.
 
-Each corpus cuts words in its own way: one has "don't" as a word, another "do" and "n't". The words that were trained
-on say which, so the rule asks them.
+Each corpus splits words in its own way: one has "don't" as a word, another "do" and "n't". The words of the training
+data show which, so the rule looks them up.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ _APOSTROPHES = "'’"
 
 
 def split_words(text: str, known: Vocabulary) -> list[str]:
-    """The words of a text, given the words of a corpus, the most frequent first.
+    """The words of a text, given the words of a corpus, most frequent first.
 
-    White space separates words. What then is a known word stays as it is ("U.S."), but for one at whose apostrophe
-    two more frequent words meet: some "it's" is left whole even in a corpus that cuts it. Of anything else the signs of
-    punctuation around it are words of their own, from the outside in ("(hello)," -> ( hello ) ,), and it is cut at an
+    White space separates words. A known word stays as it is ("U.S."), unless two more frequent words meet at its
+    apostrophe: some "it's" stay whole even in a corpus that splits them. From anything else, the punctuation marks
+    around it become words of their own, from the outside in ("(hello)," -> ( hello ) ,), and it is split at an
     apostrophe, or one letter before it, if what follows is a known word ("don't" -> do n't, "Ann's" -> Ann 's).
-    Text that is already cut by that rule, with spaces between all words, comes back as it was.
+    Text that is already split by that rule, with spaces between all words, is returned unchanged.
     """
     return [word for chunk in text.split() for word in _split(chunk, known)]
 
@@ -34,13 +34,13 @@ def _split(chunk: str, known: Vocabulary) -> list[str]:
         return _cut_at_apostrophe(chunk, known)
     if _is_mark(chunk[-1]):
         return [*_split(chunk[:-1], known), chunk[-1]]
-    # An ending such as "'s" may stand alone, so a word that begins with a mark was looked up before it is cut.
+    # An ending such as "'s" may occur alone, so a word that starts with a mark was looked up before it is split.
     return [chunk[0], *_split(chunk[1:], known)]
 
 
 def _left_whole(word: str, known: Vocabulary) -> bool:
-    """Whether a known word is a slip of the corpus: both its parts at an apostrophe are known, and more frequent."""
-    if _is_mark(word[0]):  # '' is a sign of its own
+    """Whether a known word is an error in the corpus: its parts around an apostrophe are known and more frequent."""
+    if _is_mark(word[0]):  # '' is a mark of its own
         return False
     places = [place for place, character in enumerate(word) if character in _APOSTROPHES]
     starts = [start for place in places for start in (place - 1, place) if start > 0]
@@ -60,5 +60,5 @@ def _cut_at_apostrophe(word: str, known: Vocabulary) -> list[str]:
 
 
 def _is_mark(character: str) -> bool:
-    """A sign of punctuation or a symbol, but for those that stand for words or begin them: # and @."""
+    """A punctuation mark or a symbol, except those that represent or start words: # and @."""
     return unicodedata.category(character)[0] in "PS" and character not in "#@"

@@ -1,7 +1,7 @@
-"""Checkpoints: everything a run needs to go on as if it had never stopped, in folders that survive a kill.
+"""Checkpoints: everything a run needs to continue as if it had never stopped, in folders that survive a kill.
 
 A checkpoint is a step, named tensors and a JSON state. The tensors of model, optimizer and random generators share
-one file; `optimizer.` and `rng.` begin the names that the functions here give, so a caller may merge the three.
+one file. Names from the functions here start with `optimizer.` or `rng.`, so a caller can merge the three.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ __all__ = ["Checkpoint", "CheckpointStore", "load_optimizer", "optimizer_tensors
 TENSORS_FILE = "tensors.safetensors"
 STATE_FILE = "state.json"
 STEP_NAME = re.compile(r"step-(\d{8,})")
-#: What AdamW keeps for a parameter (Loshchilov & Hutter 2019, algorithm 2): t, m and v.
+#: What AdamW stores for a parameter (Loshchilov & Hutter 2019, algorithm 2): t, m and v.
 ADAMW_STATE = frozenset({"step", "exp_avg", "exp_avg_sq"})
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """One saved moment of a run."""
+    """The state of a run at one step."""
 
     step: int
     tensors: dict[str, Tensor]
@@ -43,19 +43,21 @@ class CheckpointStore:
             raise OptionError(f"The number of checkpoints to keep must be at least 1, not {keep}.")
         self.folder = Path(folder)
         self.keep = keep
-        self._damaged: set[int] = set()  # found by `latest`; they make room for good ones at the next save
+        self._damaged: set[int] = set()  # found by `latest`; deleted at the next save
 
     def save(self, step: int, tensors: Mapping[str, Tensor], state: Mapping[str, JSON]) -> Path:
-        """Write a checkpoint; only once it is durable are those beyond the last `keep` deleted."""
+        """Write a checkpoint; those beyond the last `keep` are deleted only once it is durable."""
         if step < 0:
-            raise OptionError(f"Step {step} cannot be saved: steps count from 0.")
+            raise OptionError(f"Step {step} cannot be saved; it must be 0 or more.")
         newer = [other for other in self.steps() if other > step and other not in self._damaged]
         if newer:
-            raise OptionError(f"Step {step} cannot be saved in {self.folder}: it holds the later step {newer[-1]}.")
+            raise OptionError(
+                f"Step {step} cannot be saved in {self.folder}: it already contains the later step {newer[-1]}."
+            )
         _check_json(dict(state), "state")
         path = self._path(step)
         if step in self._damaged and path.is_dir():
-            remove_folder(path)  # whatever is left of it: even its manifest may be gone
+            remove_folder(path)  # it may be damaged: even its manifest may be missing
         record: JSON = {"step": step, "state": dict(state)}
         write_folder(path, {TENSORS_FILE: tensors, STATE_FILE: json_bytes(record)})
         self._damaged.discard(step)
@@ -63,16 +65,16 @@ class CheckpointStore:
         return path
 
     def drop_after(self, step: int) -> None:
-        """Delete what is newer than `step`: a run that went back there makes it anew."""
+        """Delete what is newer than `step`: a run that went back to that step writes it again."""
         for newer in [other for other in self.steps() if other > step]:
             remove_folder(self._path(newer))
 
     def load(self, step: int) -> Checkpoint:
-        """The checkpoint of `step`; `DamagedError` if it is not what was saved."""
+        """The checkpoint of `step`; `DamagedError` if it has changed since."""
         path = self._path(step)
         folder = open_folder(path)
         if folder.files.keys() != {TENSORS_FILE, STATE_FILE}:
-            raise DamagedError(f"{path} is not a checkpoint: it holds {', '.join(folder.files) or 'nothing'}.")
+            raise DamagedError(f"{path} is not a checkpoint: it contains {', '.join(folder.files) or 'nothing'}.")
         record = read_json(folder, STATE_FILE)
         match record:
             case {"step": int(saved), "state": dict(state)} if saved == step:
@@ -80,7 +82,7 @@ class CheckpointStore:
         raise DamagedError(f"{path / STATE_FILE} is not the state of step {step}.")
 
     def latest(self, report: Callable[[str], None]) -> Checkpoint | None:
-        """The newest good checkpoint, or None; `report` gets a sentence for each damaged one passed over."""
+        """The newest good checkpoint, or None; `report` gets a sentence for each damaged one that is skipped."""
         if self.folder.is_dir():
             recover(self.folder)
         for step in reversed(self.steps()):
@@ -88,7 +90,7 @@ class CheckpointStore:
                 return self.load(step)
             except DamagedError as error:
                 self._damaged.add(step)
-                report(f"Checkpoint step {step} is passed over. {error}")
+                report(f"Skipped the checkpoint of step {step}. {error}")
         return None
 
     def steps(self) -> list[int]:
@@ -98,7 +100,7 @@ class CheckpointStore:
         folders = [path for path in self.folder.iterdir() if path.is_dir() and not path.is_symlink()]
         matches = [STEP_NAME.fullmatch(path.name) for path in folders]
         steps = sorted(int(match[1]) for match in matches if match)
-        return [step for step in steps if self._path(step) in folders]  # `step-000000007` is not a name of ours
+        return [step for step in steps if self._path(step) in folders]  # `step-000000007` is not a name that we write
 
     def _path(self, step: int) -> Path:
         return self.folder / f"step-{step:08d}"
@@ -119,9 +121,9 @@ def rng_state() -> dict[str, Tensor]:
 
 
 def set_rng_state(tensors: Mapping[str, Tensor]) -> None:
-    """Set the generators as `rng_state` found them; other tensors, and devices not here, are passed over."""
+    """Restore the generators from `rng_state`; other tensors and missing devices are ignored."""
     if "rng.cpu" not in tensors:
-        raise OptionError("The tensors hold no 'rng.cpu', the state of the CPU's random generator.")
+        raise OptionError("The tensors do not include 'rng.cpu', the state of the CPU's random generator.")
     torch.set_rng_state(tensors["rng.cpu"])
     for index in range(torch.cuda.device_count()):
         if f"rng.cuda.{index}" in tensors:
@@ -131,8 +133,8 @@ def set_rng_state(tensors: Mapping[str, Tensor]) -> None:
 def optimizer_tensors(optimizer: torch.optim.Optimizer, parameters: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """AdamW's state as `optimizer.<parameter>.<step|exp_avg|exp_avg_sq>`; parameters never updated have none.
 
-    `parameters` is `dict(model.named_parameters())`. Learning rate and other settings are not state: they follow
-    from the recipe and the step.
+    `parameters` is `dict(model.named_parameters())`. Learning rate and other settings are not part of the state: they
+    follow from the recipe and the step.
     """
     tensors: dict[str, Tensor] = {}
     for name in _ordered_names(optimizer, parameters):
@@ -140,8 +142,8 @@ def optimizer_tensors(optimizer: torch.optim.Optimizer, parameters: Mapping[str,
         if state and state.keys() != ADAMW_STATE:
             odd = ", ".join(sorted(state.keys() ^ ADAMW_STATE))
             raise OptionError(
-                f"The {type(optimizer).__name__} state of {name!r} cannot be saved: it must be step, exp_avg and "
-                f"exp_avg_sq as AdamW keeps, and differs in {odd}."
+                f"The {type(optimizer).__name__} state of {name!r} cannot be saved: it must consist of step, exp_avg "
+                f"and exp_avg_sq, as in AdamW, but differs in {odd}."
             )
         for key, value in state.items():
             if not isinstance(value, Tensor):
@@ -153,7 +155,7 @@ def optimizer_tensors(optimizer: torch.optim.Optimizer, parameters: Mapping[str,
 def load_optimizer(
     optimizer: torch.optim.Optimizer, parameters: Mapping[str, Tensor], tensors: Mapping[str, Tensor]
 ) -> None:
-    """Set AdamW's state, bit for bit, from what `optimizer_tensors` gave; tensors of other names are passed over."""
+    """Set AdamW's state, bit for bit, from what `optimizer_tensors` returned; other tensors are ignored."""
     names = _ordered_names(optimizer, parameters)
     saved = {key for key in tensors if key.startswith("optimizer.")}
     state: dict[int, dict[str, Tensor]] = {}
@@ -163,18 +165,18 @@ def load_optimizer(
             continue  # never updated when it was saved
         missing = sorted(set(keys.values()) - saved)
         if missing:
-            raise OptionError(f"The checkpoint lacks {missing[0]!r}, a part of the optimizer's state.")
+            raise OptionError(f"The checkpoint lacks {missing[0]!r}, which the optimizer needs.")
         _check_shapes(name, parameters[name], {key: tensors[full] for key, full in keys.items()})
-        # Copies: the optimizer updates its state in place.
+        # Copied, because the optimizer updates its state in place.
         state[index] = {key: tensors[full].clone() for key, full in keys.items()}
         saved.difference_update(keys.values())
     if saved:
-        raise OptionError(f"The checkpoint holds {min(saved)!r}, which no parameter of this optimizer has.")
+        raise OptionError(f"The checkpoint contains {min(saved)!r}, which belongs to no parameter of this optimizer.")
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
 
 
 def _ordered_names(optimizer: torch.optim.Optimizer, parameters: Mapping[str, Tensor]) -> list[str]:
-    """The optimizer's parameters by name, in its own order, by which torch numbers them."""
+    """The names of the optimizer's parameters, in the order in which torch numbers them."""
     names = {id(parameter): name for name, parameter in parameters.items()}
     held = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     unnamed = [parameter for parameter in held if id(parameter) not in names]
@@ -191,14 +193,14 @@ def _check_shapes(name: str, parameter: Tensor, state: Mapping[str, Tensor]) -> 
 
 
 def _check_json(value: object, where: str) -> None:
-    """Refuse what JSON would change in silence: a tuple comes back as a list, the key 1 as '1'."""
+    """Refuse what JSON would silently change: a tuple becomes a list, the key 1 becomes '1'."""
     if isinstance(value, dict):
         for key, item in value.items():
             if not isinstance(key, str):
-                raise OptionError(f"A key of {where} is {key!r}; the state takes only strings as keys.")
+                raise OptionError(f"A key of {where} is {key!r}; keys must be strings.")
             _check_json(item, f"{where}[{key!r}]")
     elif isinstance(value, list):
         for index, item in enumerate(value):
             _check_json(item, f"{where}[{index}]")
     elif not isinstance(value, str | int | float | None):
-        raise OptionError(f"{where} is a {type(value).__name__}; the state takes only what JSON holds.")
+        raise OptionError(f"{where} is a {type(value).__name__}; the state may only contain JSON values.")

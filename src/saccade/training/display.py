@@ -1,4 +1,4 @@
-"""What a person sees of a run: the report of the data, a progress bar, each validation."""
+"""What a run prints: a report on the data, a progress bar, each validation."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Display:
         parameters = sum(parameter.numel() for parameter in model.parameters())
         self.say(f"Model: {recipe.kind}, {parameters:,} parameters.")
         if step:
-            self.say(f"Going on from step {step:,} of {self.steps:,}.")
+            self.say(f"Continuing from step {step:,} of {self.steps:,}.")
         self._bar = Progress(
             TextColumn("training"),
             BarColumn(bar_width=None),
@@ -94,16 +94,16 @@ class Display:
         self._tokens, self._since = 0, time.monotonic()
 
     def stopped(self) -> None:
-        """The run was left on request: say how it goes on."""
+        """The run was stopped on request: say how to continue it."""
         if self._bar is not None:
             self._bar.stop()
-        self.say(f"Stopped and saved. Go on with the same command: {shlex.join(['saccade', *sys.argv[1:]])}")
+        self.say(f"Stopped and saved. Continue with the same command: {shlex.join(['saccade', *sys.argv[1:]])}")
 
     def abandoned(self) -> None:
-        """The run was left in the middle of something that could not be stopped: say what that means."""
+        """The run was ended during something that could not be interrupted: say what that means."""
         self.say(
-            "Stopped in the middle of a long step; what was saved before it is kept. "
-            f"Go on with the same command: {shlex.join(['saccade', *sys.argv[1:]])}"
+            "Stopped in the middle of a long step; everything saved before it is kept. "
+            f"Continue with the same command: {shlex.join(['saccade', *sys.argv[1:]])}"
         )
 
     def result(self, part: str, scores: dict[str, float], lines: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""A recipe fitted to a person's data, and how long it will take."""
+"""A recipe that suits the user's data, and how long training will take."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ __all__ = ["fitted_tables", "measured_minutes"]
 
 
 def fitted_tables(name: str, data: dict[str, Any]) -> dict[str, Any]:
-    """The tables of a recipe for this data: sizes that usually work for so many examples of such lengths."""
+    """The tables of a recipe for this data: sizes that usually work for examples of this number and length."""
     reader = task_named(name).data
     splits = reader.read(reader.settings.read(data, "the data"), seed=1).require_some()
     return {"task": name, "data": data, **reader.recommend(splits)}
 
 
 def measured_minutes(recipe: Recipe, say: Callable[[str], None], device: str) -> str:
-    """How long the training will take on this machine, from a few updates made on the spot."""
-    say("Measuring a few updates on this machine ...")
+    """How long the training will take on this machine, measured on a few updates."""
+    say("Timing a few updates on this machine ...")
     splits = recipe.entry.data.read(recipe.settings["data"], recipe.training.seed)
     task = recipe.objective(recipe.task.prepare(recipe.settings, splits.train))
     examples = task.encode(splits.train)

@@ -1,4 +1,4 @@
-"""Stopping on request: Ctrl-C and SIGTERM become a question that the work asks at places where it can stop."""
+"""Stopping on request: Ctrl-C and SIGTERM set a flag that the work checks wherever it can stop."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from types import FrameType, TracebackType
 
 __all__ = ["STOPPED_CODE", "Interrupt", "Stopped"]
 
-#: What a process that stopped on request leaves with, as a shell reports Ctrl-C.
+#: The exit code of a process that stopped on request, as a shell reports Ctrl-C.
 STOPPED_CODE = 130
-#: Seconds that work gets to come to a place where it can stop. Then it is left where it is, so that the process ends
-#: within 10 seconds: whatever a run keeps is whole or not there, so nothing that was saved is lost.
+#: Seconds that work gets to reach a place where it can stop. After that the process ends anyway, so that it takes
+#: at most 10 seconds; files are written completely or not at all, so nothing that was saved is lost.
 GRACE = 7.0
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -23,11 +23,11 @@ class Stopped(Exception):
 
 
 class Interrupt:
-    """While it is entered, a first signal is remembered; a second one acts as it always would.
+    """While this is active, a first signal is remembered; a second one acts as usual.
 
-    A handler in Python has to wait while one long call of a library runs, such as the training of a tokenizer. So a
-    thread hears of the signal too, and ends the process after ``grace`` seconds without a ``check``; ``last_words``
-    are said before.
+    A signal handler in Python has to wait while one long library call runs, such as training a tokenizer. So a thread
+    also receives the signal, and ends the process after ``grace`` seconds without a ``check``; it calls ``last_words``
+    first.
     """
 
     def __init__(self, last_words: Callable[[], None], grace: float = GRACE) -> None:
@@ -40,7 +40,7 @@ class Interrupt:
         self._pipe = self._pipe_before = -1
 
     def __enter__(self) -> Interrupt:
-        if threading.current_thread() is threading.main_thread():  # only there can handlers be set
+        if threading.current_thread() is threading.main_thread():  # handlers can only be set there
             reader, self._pipe = os.pipe()
             os.set_blocking(self._pipe, False)
             self._watcher = threading.Thread(target=self._watch, args=(reader,), daemon=True)
@@ -64,9 +64,9 @@ class Interrupt:
             self._watcher.join()
 
     def check(self) -> None:
-        """Stop here if that was asked for."""
+        """Stop here if the user asked to stop."""
         if self.requested:
-            self._heard.set()  # what is saved now may take its time
+            self._heard.set()  # saving may now take as long as it needs
             raise Stopped
 
     def _remember(self, number: int, frame: FrameType | None) -> None:
@@ -79,7 +79,7 @@ class Interrupt:
         self._before = {}
 
     def _watch(self, reader: int) -> None:
-        """Read the numbers of signals, which the system's own handler writes at once, until the pipe is closed."""
+        """Read signal numbers, which the C-level handler writes immediately, until the pipe is closed."""
         with open(reader, "rb", buffering=0) as numbers:
             while number := numbers.read(1):
                 if number[0] in SIGNALS and not self._heard.wait(self._grace):

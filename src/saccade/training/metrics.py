@@ -1,4 +1,4 @@
-"""What a run reports as it goes: ``metrics.jsonl``, one JSON object a line."""
+"""The log of a run: ``metrics.jsonl``, one JSON object per line."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ __all__ = ["MetricsLog", "read_metrics"]
 class MetricsLog:
     """Appends lines; a continued run first drops those that it will write again.
 
-    These are the lines after ``step``, where it continues from, and the validations after ``validated``: a run that
-    was stopped while it validated begins that anew.
+    These are the lines after ``step``, where it continues, and the validations after ``validated``: a run that was
+    stopped during a validation starts that validation again.
     """
 
     def __init__(self, path: Path, step: int, validated: int, tensorboard: bool = False) -> None:
@@ -39,12 +39,12 @@ class MetricsLog:
                 self._board.add_scalar(name, value, step)
 
     def sync(self) -> None:
-        """Make the lines durable: a checkpoint must not outlive those that led to it."""
+        """Make the lines durable: a checkpoint must not survive without the lines before it."""
         with storage_errors(self._path):
             os.fsync(self._file.fileno())
 
     def close(self) -> None:
-        with storage_errors(self._path):  # what a full disk did not take is tried once more
+        with storage_errors(self._path):  # retries what did not fit on a full disk
             self._file.close()
         if self._board is not None:
             self._board.close()
@@ -65,7 +65,7 @@ def _event_writer(folder: Path, continue_after: int) -> Any:
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """The lines of a log; a last line cut short by a kill is left out."""
+    """The lines of a log; a last line cut short by a kill is skipped."""
     lines = []
     if path.exists():
         for text in path.read_text(encoding="utf-8", errors="replace").splitlines():

@@ -1,4 +1,4 @@
-"""A recipe: one TOML file that says everything about a training run."""
+"""A recipe: one TOML file with all settings of a training run."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ __all__ = ["Recipe", "read_recipe", "read_tables"]
 
 @dataclass(frozen=True)
 class Recipe:
-    """All settings of a run, each checked."""
+    """All settings of a run, validated."""
 
     entry: Entry
     metric: str
-    settings: Mapping[str, Config]  # the tables but that of the network: data, text, training, decoding, ...
-    kind: str  # of network
+    settings: Mapping[str, Config]  # every table except [model]: data, text, training, decoding, ...
+    kind: str  # the kind of network
     model: Config
 
     @property
@@ -40,17 +40,17 @@ class Recipe:
         return cast(TrainingSettings, self.settings["training"])
 
     def objective(self, state: State) -> Task:
-        """The task as this recipe wants it trained."""
+        """The task with the settings of this recipe."""
         return self.task(state, self.settings, self.metric)
 
     @property
     def decoding(self) -> Config:
-        """How answers are looked for; most tasks leave no choice."""
+        """The options for answers; most tasks have none."""
         return self.settings.get("decoding", NoOptions())
 
     @property
     def sections(self) -> dict[str, Config]:
-        """Every table, in the order in which people read them."""
+        """Every table, in the order in which they are written."""
         last = {name: self.settings[name] for name in ("training", "decoding") if name in self.settings}
         return {
             **{name: table for name, table in self.settings.items() if name not in last},
@@ -59,7 +59,7 @@ class Recipe:
         }
 
     def tables(self) -> dict[str, Any]:
-        """The same as nested tables, defaults included; what is None is left out, as TOML has no such value."""
+        """The same as nested tables with defaults; values that are None are left out, since TOML has no null."""
         tables = {name: section.model_dump(exclude_none=True) for name, section in self.sections.items()}
         tables["model"] = {"kind": self.kind, **tables["model"]}
         return {"task": self.task.name, "metric": self.metric, **tables}
@@ -93,7 +93,7 @@ def read_recipe(path: Path, overrides: Sequence[str] = ()) -> Recipe:
 
 
 def read_tables(tables: dict[str, Any], where: str, overrides: Sequence[str] = ()) -> Recipe:
-    """A recipe from nested tables; an error says where the value stands."""
+    """A recipe from nested tables; errors say where the value is."""
     for override in overrides:
         _override(tables, override)
     entry = task_named(tables.get("task", DEFAULT_TASK), f"task in {where}")
@@ -107,7 +107,7 @@ def read_tables(tables: dict[str, Any], where: str, overrides: Sequence[str] = (
 
 
 def _check_keys(fields: Mapping[str, type[Config]], tables: dict[str, Any], where: str) -> None:
-    """Only tables that the task has; a key that stands outside of its table is told its place."""
+    """Allow only tables that the task has; for a key outside its table, the error says where it belongs."""
     names = (*fields, "model")
     keys = ("task", "metric", *names)
     for key in tables:
@@ -118,15 +118,15 @@ def _check_keys(fields: Mapping[str, type[Config]], tables: dict[str, Any], wher
             raise UnknownNameError(f"key in {where}", key, keys)
     for name in names:
         if not isinstance(tables.get(name, {}), dict):
-            raise OptionError(f"{where}: {name} is a table, written [{name}].")
+            raise OptionError(f"{where}: {name} must be a table, written [{name}].")
 
 
 def _override(tables: dict[str, Any], text: str) -> None:
-    """``training.lr=3e-4``: the value is read as TOML, or as plain text where it is no TOML value."""
+    """``training.lr=3e-4``: the value is parsed as TOML, or used as plain text if it is not valid TOML."""
     key, equals, value = text.partition("=")
     path = key.strip().split(".")
     if not equals or not all(path):
-        raise OptionError(f"--set takes table.key=value, such as training.lr=3e-4; not {text!r}.")
+        raise OptionError(f"--set takes table.key=value, such as training.lr=3e-4, not {text!r}.")
     try:
         parsed = tomllib.loads(f"value = {value}")["value"]
     except (tomllib.TOMLDecodeError, RecursionError):
@@ -135,7 +135,7 @@ def _override(tables: dict[str, Any], text: str) -> None:
     for name in path[:-1]:
         table = table.setdefault(name, {})
         if not isinstance(table, dict):
-            raise OptionError(f"--set {text}: {name} is no table.")
+            raise OptionError(f"--set {text}: {name} is not a table.")
     table[path[-1]] = parsed
 
 

@@ -1,4 +1,4 @@
-"""A recipe as text for people: every table and key with its description."""
+"""A recipe as readable text: every table and key with its description."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from saccade.training.recipe import Recipe
 
 __all__ = ["commented"]
 
-_WIDTH = 28  # where comments begin
+_WIDTH = 28  # the column where comments start
 
 
 def commented(recipe: Recipe, heading: Sequence[str]) -> str:
-    """The whole recipe, every key with its comment; a key without a value stands there commented out."""
+    """The whole recipe, every key with its comment; a key without a value is commented out."""
     lines = [f"# {line}" for line in heading]
     metrics = ", ".join(recipe.task.metrics)
     lines.append(_line("task", recipe.task.name, f"What the model does: {recipe.task.about}"))
@@ -43,7 +43,7 @@ def _line(key: str, value: Any, comment: str) -> str:
 
 
 def _value(value: Any) -> str:
-    """A value as TOML has it, lists on one line."""
+    """A value in TOML, with lists on one line."""
     if isinstance(value, list | tuple):
         return f"[{', '.join(_value(one) for one in value)}]"
     return tomli_w.dumps({"value": value}).strip().removeprefix("value = ")

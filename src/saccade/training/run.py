@@ -1,4 +1,4 @@
-"""A training from its first line to its last: read, prepare, train, finish."""
+"""A training run from start to finish: read, prepare, train, evaluate."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ __all__ = ["train"]
 
 
 def train(run: RunFolder, display: Display, device: str = "cpu") -> dict[str, Any]:
-    """Train to the end, from the start or from where the run stands; the final scores.
+    """Train to the end, from the start or from where the run stopped, and return the final scores.
 
-    ``Stopped`` if the user asked to stop: everything is saved then.
+    Raises ``Stopped`` if the user asked to stop, after everything is saved.
     """
     recipe = run.recipe
     with run.alone(), Interrupt(display.abandoned) as interrupt:
@@ -33,7 +33,7 @@ def train(run: RunFolder, display: Display, device: str = "cpu") -> dict[str, An
         task = recipe.objective(run.state(splits))
         interrupt.check()
         examples, validation = task.encode(splits.train), task.encode(splits.validation)
-        test = task.encode(splits.test)  # now, so that what is wrong in it is told before hours of training
+        test = task.encode(splits.test)  # now, so that errors in it show up before hours of training
         interrupt.check()
 
         torch.manual_seed(recipe.training.seed)
@@ -47,8 +47,8 @@ def train(run: RunFolder, display: Display, device: str = "cpu") -> dict[str, An
         display.model(trainer.model, recipe, trainer.progress.step)
         if len(trainer.sample) < len(validation):
             display.say(
-                f"While training, scores are on {len(trainer.sample):,} of the {len(validation):,} validation "
-                "examples, drawn once with training.seed (training.validation_sample says how many)."
+                f"During training, scores are on {len(trainer.sample):,} of the {len(validation):,} validation "
+                "examples, drawn once with training.seed (set training.validation_sample to change how many)."
             )
 
         recorder = _Recorder(run, trainer, display)
@@ -63,7 +63,7 @@ def train(run: RunFolder, display: Display, device: str = "cpu") -> dict[str, An
 
 
 def _begin_from(run: RunFolder, model: nn.Module, display: Display) -> None:
-    """The weights of another model: all of them for the same task; for another, those that both have."""
+    """Copy the weights of another model: all of them if its task is the same, else those that both have."""
     assert run.init is not None
     other = read_bundle(run.init)
     weights = unshared(other.model)
@@ -75,13 +75,13 @@ def _begin_from(run: RunFolder, model: nn.Module, display: Display) -> None:
                 f"{run.init} ({other.task.name}, {other.kind}) shares no weights with this recipe's "
                 f"{run.recipe.kind}; give the network the same shape."
             )
-        display.say(f"Begins from {run.init}: {len(shared)} of {len(ours)} tensors are the same in both.")
+        display.say(f"Starting from {run.init}: {len(shared)} of {len(ours)} tensors are copied.")
         weights = ours | {name: weights[name] for name in shared}
     load_weights(model, weights, str(run.init))
 
 
 class _Recorder:
-    """Writes down what happens: metrics, probes, checkpoints, the model so far."""
+    """Records what happens: metrics, probes, checkpoints, the best model so far."""
 
     def __init__(self, run: RunFolder, trainer: Trainer, display: Display) -> None:
         self.run = run
@@ -111,7 +111,7 @@ class _Recorder:
         self.display.validated(progress, improved, probe)
 
     def save(self) -> None:
-        """Keep all that the run needs to go on from here."""
+        """Save everything that the run needs to continue from here."""
         self.log.sync()
         self.run.checkpoints.save(self.trainer.progress.step, self.trainer.tensors(), self.trainer.state())
 
@@ -122,7 +122,7 @@ class _Recorder:
 def _finish(
     run: RunFolder, trainer: Trainer, test: Sequence[Any], display: Display, check: Callable[[], None]
 ) -> dict[str, Any]:
-    """The final weights, the choices made on training data, the scores on held-out examples; then the folder."""
+    """Choose the final weights, complete the state, score held-out examples, and write the model folder."""
     model, final = trainer.model, run.recipe.training.final
     if final == "best":
         load_weights(model, unshared(read_bundle(run.model_folder).model), str(run.model_folder))

@@ -1,15 +1,15 @@
-"""The folder of one run, which belongs to it alone.
+"""The folder of one run.
 
 ::
 
     run/
-      recipe.toml      the resolved recipe: the same one continues the run, another is refused
+      recipe.toml      the resolved recipe; only the same recipe can continue the run
       task/            tokenizers and the fingerprint of the data
-      checkpoints/     the last k, to go on from
-      averages/        weights of the last validations, where they are averaged
-      metrics.jsonl    loss, rate and scores as they came
-      probes/          one sentence as the model saw it at each validation
-      model/           the model folder: the best so far, in the end the final one
+      checkpoints/     the last few, to continue from
+      averages/        weights of the last validations, if they are averaged
+      metrics.jsonl    loss, rate and scores over time
+      probes/          one example as the model saw it at each validation
+      model/           the model folder: the best so far, and finally the finished model
       result.json      the final scores; written last
 """
 
@@ -50,63 +50,63 @@ from saccade.training.recipe import Recipe, read_recipe
 
 __all__ = ["RunFolder"]
 
-#: Seconds to wait for the lock of a run: whoever only asks whether somebody trains in it holds it for a moment.
+#: Seconds to wait for the lock of a run: a process that only checks whether it is in use holds it briefly.
 LOCK_SECONDS = 0.2
 
 
 class RunFolder:
-    """What a run keeps. Making one claims the folder: it is new, or holds a run of the same recipe."""
+    """The files of a run. Creating one claims the folder, which must be new or hold a run of the same recipe."""
 
     def __init__(self, recipe: Recipe, folder: Path, init: Path | None = None) -> None:
         self.recipe = recipe
         self.folder = folder
-        self.init = init  # the model folder whose weights the run begins with
+        self.init = init  # the model folder whose weights the run starts from
         self.model_folder = folder / "model"
         self.result_file = folder / "result.json"
-        self._is_new = False  # whether this process made the run
+        self._is_new = False  # whether this process created the run
         self._claim()
         self.checkpoints = CheckpointStore(folder / "checkpoints", recipe.training.keep)
         self.averages = CheckpointStore(folder / "averages", recipe.training.average)
 
     def _claim(self) -> None:
-        """Make the folder ours, or find that it is; never touch one that holds something else."""
+        """Claim the folder, or verify that it is ours; never touch one that contains something else."""
         file = self.folder / "recipe.toml"
         try:
             present = set(self.folder.iterdir())
         except FileNotFoundError:
             present = set()
         except NotADirectoryError:
-            raise OptionError(f"{self.folder} is no folder; give a new or an empty one with -o.") from None
+            raise OptionError(f"{self.folder} is not a folder; give a new or empty one with -o.") from None
         except OSError as error:
             raise StorageError(f"Cannot reach {self.folder}: {error.strerror}.") from error
         if file in present:
             differences = self.recipe.differences(read_recipe(file))
             if differences:
                 raise OptionError(
-                    f"{self.folder} holds a run of another recipe ({'; '.join(differences[:3])}"
+                    f"{self.folder} contains a run of a different recipe ({'; '.join(differences[:3])}"
                     f"{'; ...' if len(differences) > 3 else ''}); give another folder with -o."
                 )
             self._check_init()
             return
-        if present - {*self.folder.glob(unfinished(file))}:  # a kill may have left one, and nothing else yet
-            raise OptionError(f"{self.folder} exists and is no run of ours; give a new or an empty folder with -o.")
+        if present - {*self.folder.glob(unfinished(file))}:  # a killed process may have left one
+            raise OptionError(f"{self.folder} exists but is not a Saccade run; give a new or empty folder with -o.")
         write_file(file, self.recipe.toml().encode())
         self._is_new = True
 
     def _check_init(self) -> None:
-        """A run goes on from the model that it began from, or from none, as it began."""
+        """A continued run must start from the same model as before, or again from none."""
         if not (self.folder / "task").exists():
             return
         about = read_json(open_folder(self.folder / "task"), "task.json")
         assert isinstance(about, dict)
         if about.get("init") != self._init_identity():
             raise OptionError(
-                f"{self.folder} holds a run that began from another model than --init says, or from none; "
-                "give another folder with -o, or the same --init as before."
+                f"The run in {self.folder} began with a different --init, or without one; give the same --init as "
+                "before, or another folder with -o."
             )
 
     def _init_identity(self) -> str | None:
-        """The checksum of the model that --init names."""
+        """The checksum of the model that --init gives."""
         return None if self.init is None else bundle_identity(self.init)
 
     @property
@@ -122,18 +122,19 @@ class RunFolder:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Two processes in one run would write over each other."""
+        """Lock the run: two processes would overwrite each other's files."""
         file = self.folder / ".lock"
         with ExitStack() as held:
             with storage_errors(self.folder):
-                if not file.exists():  # its time stays that of the first try: a run that is refused is not changed
+                if not file.exists():  # its time does not change: a refused run stays untouched
                     file.touch()
                 is_ours = held.enter_context(lock(file, seconds=LOCK_SECONDS))
             if not is_ours:
                 raise OptionError(
-                    f"Another process is training in {self.folder}; wait for it, or give another folder with -o."
+                    f"Another process is training in {self.folder}; wait for it to finish, or give another folder "
+                    "with -o."
                 )
-            for leftover in self.folder.rglob(unfinished("*")):  # of a process that was killed
+            for leftover in self.folder.rglob(unfinished("*")):  # left by a killed process
                 if leftover.is_file():
                     leftover.unlink()
             try:
@@ -142,11 +143,11 @@ class RunFolder:
                 raise
             except Exception:
                 if self._is_new and not (self.folder / "metrics.jsonl").exists():
-                    shutil.rmtree(self.folder)  # it never began to train: the corrected command can have the folder
+                    shutil.rmtree(self.folder)  # it never started to train: the corrected command can use the folder
                 raise
 
     def state(self, splits: Splits[Any]) -> State:
-        """What the task learned from the training data: made once, then kept with the run."""
+        """What the task learned from the training data: computed once, then saved with the run."""
         fingerprint = self._fingerprint(splits.train, splits.validation)
         folder = self.folder / "task"
         recover(self.folder)
@@ -164,15 +165,15 @@ class RunFolder:
         assert isinstance(about_kept, dict)
         if about_kept["data"] != fingerprint:
             raise FileError(
-                f"The data has changed since the run in {self.folder} began; give another folder with -o to start anew."
+                f"The data has changed since the run in {self.folder} began; to start again, give another folder with -o."
             )
         description = about_kept.get("description")
         if not isinstance(description, dict):
-            raise FileError(f"The run in {self.folder} was begun by an earlier version; give another folder with -o.")
+            raise FileError(f"The run in {self.folder} was started by an earlier version; give another folder with -o.")
         return self.recipe.task.state_class.load(description, lambda name: read_bytes(kept, name), str(folder))
 
     def _fingerprint(self, *parts: Sequence[Any]) -> str:
-        """Of the examples as they were read: a run continues only on the same ones."""
+        """A checksum of the examples: a run can only continue on the same ones."""
         digest = hashlib.sha256()
         for examples in parts:
             digest.update(f"{len(examples)}\n".encode())
@@ -181,13 +182,13 @@ class RunFolder:
         return digest.hexdigest()
 
     def averaged(self, warn: Callable[[str], None]) -> dict[str, Tensor]:
-        """The mean of the weights of the last validations; a damaged one is named and left out."""
+        """The mean of the weights of the last validations; damaged ones are reported and left out."""
         kept = []
         for step in self.averages.steps():
             try:
                 kept.append(self.averages.load(step).tensors)
             except DamagedError as error:
-                warn(f"The average is made without step {step}. {error}")
+                warn(f"The average leaves out step {step}. {error}")
         if not kept:
             raise DamagedError(f"No weights in {self.averages.folder} can be read; there is nothing to average.")
         return {

@@ -1,4 +1,4 @@
-"""Learning rates over the updates: linear warm-up, then one of three ways down."""
+"""Learning rate schedules: linear warm-up, then inverse square root, cosine or constant."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _constant(step: int, warmup: int, steps: int) -> float:
     return 1.0
 
 
-#: (step, warmup, steps) -> share of the highest rate, from the end of the warm-up on.
+#: (step, warmup, steps) -> share of the highest rate, after the warm-up.
 SCHEDULES: dict[str, Callable[[int, int, int], float]] = {
     "inverse_sqrt": _inverse_sqrt,
     "cosine": _cosine,

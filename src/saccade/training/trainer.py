@@ -1,4 +1,4 @@
-"""The training loop: update, validate, save; stop on request and go on later, to the same bits."""
+"""The training loop: update, validate, save; stop on request and continue later with bit-identical results."""
 
 from __future__ import annotations
 
@@ -32,22 +32,22 @@ __all__ = ["Listener", "Progress", "Trainer"]
 
 @dataclass
 class Progress:
-    """Where a run stands: what a checkpoint keeps beside the tensors."""
+    """The progress of a run: what a checkpoint stores besides the tensors."""
 
-    step: int = 0  # updates made
+    step: int = 0  # updates done
     epoch: int = 0
-    position: int = 0  # updates of this epoch already made
-    validated: int = 0  # the step that was validated last
+    position: int = 0  # updates done in this epoch
+    validated: int = 0  # the step of the last validation
     best: float | None = None  # the best score so far, higher is better
     best_step: int = 0
-    worse: int = 0  # validations since then
+    worse: int = 0  # validations since the best one
     seconds: float = 0.0  # spent so far, over all sessions
     finished: bool = False
-    scores: dict[str, float] = field(default_factory=dict)  # of the last validation
+    scores: dict[str, float] = field(default_factory=dict)  # the scores of the last validation
 
 
 class Listener(Protocol):
-    """Who is told what happens: the command line, a test, the page."""
+    """Receives events during training: the command line, a test, the page."""
 
     def updated(self, progress: Progress, loss: float, rate: float, tokens: int) -> None: ...
 
@@ -57,7 +57,7 @@ class Listener(Protocol):
 
 
 class Trainer:
-    """Trains one model on encoded examples; ``run`` can be left at any ``check`` and be continued."""
+    """Trains one model on encoded examples; ``run`` can be stopped at any ``check`` and continued later."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class Trainer:
         settings: TrainingSettings = task.training
         self.settings = settings
         self.device = device
-        #: What a validation scores: a sample where that takes a search, drawn once so that scores can be compared.
+        #: The examples that a validation scores: if that needs a search, a sample drawn once, so that scores compare.
         self.sample = _drawn(validation, settings)
         self.progress = Progress()
         self._lengths = task.lengths(train)
@@ -92,7 +92,7 @@ class Trainer:
             self.ema = {name: parameter.detach().clone() for name, parameter in self._names.items()}
 
     def run(self, check: Callable[[], None], listener: Listener) -> None:
-        """Train to the last step, or until patience runs out; ``check`` may raise to stop in between."""
+        """Train to the last step, or until patience runs out; ``check`` may raise an exception to stop earlier."""
         settings, progress = self.settings, self.progress
         began = time.monotonic() - progress.seconds
         groups = self.groups()
@@ -101,7 +101,7 @@ class Trainer:
             if due and progress.step > progress.validated:
                 self._validate(check, listener)
                 progress.seconds = time.monotonic() - began
-                continue  # to see whether it was the last
+                continue  # check whether it was the last one
             check()
             loss, rate, tokens = self.update(next(groups))
             progress.seconds = time.monotonic() - began
@@ -110,7 +110,7 @@ class Trainer:
     # --- one update ---
 
     def groups(self) -> Iterator[list[list[int]]]:
-        """Batches of example numbers, ``accumulate`` at a time, from where the run stands; without end."""
+        """Batches of example indices, ``accumulate`` at a time, from the current position; endless."""
         settings, progress = self.settings, self.progress
         while True:
             batches = plan_batches(
@@ -124,9 +124,9 @@ class Trainer:
             progress.epoch, progress.position = progress.epoch + 1, 0
 
     def update(self, group: list[list[int]]) -> tuple[float, float, int]:
-        """One step of the optimizer on these batches: their loss, its rate, and how many tokens were predicted."""
+        """One optimizer step on these batches; returns loss, learning rate and number of predictions."""
         settings, step = self.settings, self.progress.step + 1
-        if not self.model.training:  # it asks every module, which a small model feels
+        if not self.model.training:  # train() visits every module, which is slow for a small model
             self.model.train()
         rate = learning_rate(settings, step)
         for parameters in self.optimizer.param_groups:
@@ -153,7 +153,7 @@ class Trainer:
         return total / count, rate, count
 
     def _require_finite(self, what: str, value: float, lines: Sequence[int]) -> None:
-        """Stop before an update that would make every weight NaN."""
+        """Raise an error before an update that would make every weight NaN."""
         if math.isfinite(value):
             return
         self.optimizer.zero_grad(set_to_none=True)
@@ -161,8 +161,8 @@ class Trainer:
         shown = ", ".join(str(line) for line in sorted(lines)[:5])
         raise DivergedError(
             f"The {what} became {value} at step {progress.step + 1} (epoch {progress.epoch + 1}, update "
-            f"{progress.position}; a batch of {len(lines)} examples, lines {shown}, ...); nothing was updated with it. "
-            "A lower training.lr or a longer training.warmup, in another folder (-o), usually helps."
+            f"{progress.position}; a batch of {len(lines)} examples, lines {shown}, ...); no weights were updated. "
+            "Usually a lower training.lr or a longer training.warmup helps; start again in another folder (-o)."
         )
 
     # --- validation ---
@@ -183,11 +183,11 @@ class Trainer:
             out_of_patience = 0 < settings.patience <= progress.worse
             progress.finished = progress.step >= settings.steps or out_of_patience
             listener.validated(progress, self.model, improved)
-        listener.save()  # with the weights that go on training
+        listener.save()  # with the weights that training continues with
 
     @contextmanager
     def _judged_weights(self) -> Iterator[None]:
-        """The moving average in the place of the weights, where it becomes the model."""
+        """Use the moving average instead of the weights if it is to become the model."""
         weights = self._swap(self.ema) if self.ema is not None else None
         try:
             yield
@@ -196,23 +196,24 @@ class Trainer:
                 self._swap(weights)
 
     def _require_sound(self, scores: dict[str, float]) -> None:
-        """Stop before a model that computes no numbers is saved in the place of one that does."""
+        """Raise an error before a model that computes NaN replaces a good one."""
         for name, value in scores.items():
             if not math.isfinite(value):
                 raise DivergedError(
-                    f"The validation's {name} became {value} at step {self.progress.step}; the checkpoints before it "
-                    "are kept. A lower training.lr or a longer training.warmup, in another folder (-o), usually helps."
+                    f"The validation's {name} became {value} at step {self.progress.step}; the earlier checkpoints "
+                    "are kept. Usually a lower training.lr or a longer training.warmup helps; start again in another "
+                    "folder (-o)."
                 )
 
     def _swap(self, weights: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Put other weights into the model; what was there comes back."""
+        """Put other weights into the model and return the previous ones."""
         before = {name: parameter.detach().clone() for name, parameter in self._names.items()}
         with torch.no_grad():
             for name, parameter in self._names.items():
                 parameter.copy_(weights[name])
         return before
 
-    # --- what a checkpoint keeps ---
+    # --- what a checkpoint stores ---
 
     def tensors(self) -> dict[str, Tensor]:
         found = {f"model.{name}": parameter.detach() for name, parameter in self._names.items()}
@@ -223,7 +224,7 @@ class Trainer:
         return vars(self.progress).copy()
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        """Go on exactly where the checkpoint was made."""
+        """Continue exactly where the checkpoint was saved."""
         tensors = checkpoint.tensors
         self._swap({name: tensors[f"model.{name}"] for name in self._names})
         if self.ema is not None:
@@ -234,7 +235,7 @@ class Trainer:
 
 
 def _optimizer(names: dict[str, nn.Parameter], settings: TrainingSettings) -> torch.optim.AdamW:
-    """AdamW (Loshchilov 2019); only matrices decay."""
+    """AdamW (Loshchilov 2019); weight decay applies to matrices only."""
     matrices = [parameter for parameter in names.values() if parameter.ndim >= 2]
     others = [parameter for parameter in names.values() if parameter.ndim < 2]
     groups = [{"params": matrices, "weight_decay": settings.weight_decay}, {"params": others, "weight_decay": 0.0}]
@@ -248,7 +249,7 @@ def _optimizer(names: dict[str, nn.Parameter], settings: TrainingSettings) -> to
 
 
 def _drawn(examples: Sequence[Any], settings: TrainingSettings) -> Sequence[Any]:
-    """All, or as many as the settings say, in their order. The first would not do: files are often sorted by length."""
+    """All examples, or a random sample in order; not just the first ones, because files are often sorted."""
     count = min(getattr(settings, "validation_sample", len(examples)), len(examples))
     return [examples[i] for i in sorted(random.Random(settings.seed).sample(range(len(examples)), count))]
 
