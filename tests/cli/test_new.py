@@ -84,7 +84,7 @@ def test_what_is_no_data_is_refused(capsys: Capture, tmp_path: Path) -> None:
     source, target = two_files(tmp_path)
     recipe = tmp_path / "recipe.toml"
     for files, parts in (
-        ([source, target, target], ["3 files were given"]),
+        ([source, target, target], ["not 3 files"]),
         ([source, tmp_path / "none.fr"], ["There is no file", "none.fr"]),
         ([tmp_path / "none.tsv"], ["There is no file", "none.tsv"]),
         ([source], ["a.en", ".tsv, .csv or .jsonl"]),

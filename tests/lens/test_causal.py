@@ -79,7 +79,7 @@ def test_what_cannot_be_compared_is_refused(tiny_model: Predictor) -> None:
         tiny_model.compare(TEXT, without_links=[("encoder.0.self", "the", "cat")])
     with pytest.raises(OptionError, match="There is no word 'dog' among: the black cat"):
         tiny_model.compare(TEXT, without_links=[("encoder.0.self", "dog", "cat")])
-    with pytest.raises(OptionError, match=r"The link encoder.0.self:50:0 is not there"):
+    with pytest.raises(OptionError, match=r"The link encoder.0.self:50:0 does not exist"):
         tiny_model.compare(TEXT, without_links=[("encoder.0.self", 50, 0)])
 
 

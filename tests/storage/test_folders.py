@@ -318,7 +318,7 @@ def test_the_error_names_the_file_and_what_is_wrong(tmp_path: Path) -> None:
     assert "README.md: its SHA-256" in damage(lambda f: (f / "README.md").write_text("version 2"))
     assert "manifest.json: it is not JSON" in damage(lambda f: (f / "manifest.json").write_text("{"))
     assert "manifest.json: it is not JSON" in damage(lambda f: (f / "manifest.json").write_text("[" * 100_000))
-    assert damage(link) == "config.json: it is a symbolic link, and those are not followed."
+    assert damage(link) == "config.json: it is a symbolic link, which Saccade does not follow."
     assert damage(pipe) == "config.json: it is not a regular file."
     assert "'files, format, run, seal'" in damage(field)
     assert damage(newer) == "manifest.json: its format is 2, but this version reads 1."

@@ -226,7 +226,7 @@ def test_a_folder_from_when_there_was_one_autoencoder_opens(medium, text_run, im
 
 def test_an_empty_line_is_named(tmp_path):
     (tmp_path / "texts.txt").write_text("a cat\n\na dog\n")
-    with pytest.raises(FileError, match=r"texts\.txt, line 2: an empty text; expected one text a line"):
+    with pytest.raises(FileError, match=r"texts\.txt, line 2: the line is empty; there must be one text per line"):
         TextAutoencoderFiles.read(TextAutoencoderData(texts=str(tmp_path / "texts.txt")), seed=1)
 
 

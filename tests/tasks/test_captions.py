@@ -156,7 +156,7 @@ def test_tables_that_are_not_right(tmp_path, rows, said):
 def test_columns_of_the_command_line(tmp_path):
     table = CaptionsFiles.table([tmp_path / "t.csv"], "file, caption")
     assert table == {"table": str(tmp_path / "t.csv"), "image_column": "file", "text_column": "caption"}
-    with pytest.raises(OptionError, match="such as image,text; not 'file'"):
+    with pytest.raises(OptionError, match="such as image,text, not 'file'"):
         CaptionsFiles.table([tmp_path / "t.csv"], "file")
 
 

@@ -120,7 +120,7 @@ def test_a_held_out_label_that_training_has_not_is_noted_before_training(tmp_pat
     task = classification(splits.train)
     found = task.evaluate(Fixed([[0.0, 1.0], [1.0, 0.0]]), task.encode(splits.test))
     assert found.scores["accuracy"] == 50.0  # labels are 0 and 1: 1 is right, 2 is none of them
-    with pytest.raises(OptionError, match=r"--columns takes text,label: two names or numbers; not 'text'"):
+    with pytest.raises(OptionError, match=r"--columns takes text,label: two names or numbers, not 'text'"):
         ClassificationFiles.table(files, "text")
 
 

@@ -240,7 +240,7 @@ def test_a_change_is_seen_in_every_token() -> None:
     ("options", "said"),
     [
         ({"sample": False, "n_best": 2}, "n_best = 2 needs a beam"),
-        ({"stop": [""]}, "a stop string has at least one character"),
+        ({"stop": [""]}, "a stop string must have at least one character"),
         ({"temperature": -1}, "greater than or equal to 0"),
     ],
 )

@@ -123,7 +123,7 @@ def test_without_its_only_heads_it_knows_less(model):
     ("given", "said"),
     [
         ("none.png", "There is no file none.png"),
-        ("set.npz", r"set.npz is not a picture .* as set.npz:1"),
+        ("set.npz", r"set.npz is not a picture .* as in set.npz:1"),
         ("{run}/test.npz:61", "must be from 1 to 60"),
         ("{run}/test.npz:0", "must be from 1 to 60"),
         ("digits:1", "digits:1 is 8×8 pixels, grey; this model takes 8×12 pixels, grey"),
@@ -173,7 +173,7 @@ def test_pixels_become_numbers_about_0():
 
 def test_what_does_not_fit_is_named_by_file_and_number():
     with pytest.raises(
-        FileError, match="set, image 7 has the label '3', which no training image has; expected one of 2, 10"
+        FileError, match="set, image 7 has the label '3', which no training image has; it must be one of 2, 10"
     ):
         task().encode([labelled(np.zeros((2, 3, 1)), "3", line=7)])
     with pytest.raises(FileError, match="set, image 8 is 3×2 pixels, grey; this model takes 2×3 pixels, grey"):
@@ -186,7 +186,7 @@ def test_labels_are_named_by_classes(tmp_path):
     np.savez(tmp_path / "set.npz", images=np.zeros((3, 2, 2), dtype=np.uint8), labels=[1, 0, 2])
     data = ImageData(images=str(tmp_path / "set.npz"), classes=["cat", "dog", "cow"])
     assert [image.label for image in ImagesFiles.read_for_scoring(data)] == ["dog", "cat", "cow"]
-    with pytest.raises(FileError, match=r"image 3 has the label '2'; data.classes names the labels 0 to 1"):
+    with pytest.raises(FileError, match=r"image 3 has the label '2'; data.classes names only 0 to 1"):
         ImagesFiles.read_for_scoring(ImageData(images=str(tmp_path / "set.npz"), classes=["cat", "dog"]))
 
 
@@ -213,7 +213,7 @@ def test_files_of_the_command_line(tmp_path):
     three = ImagesFiles.table([tmp_path / f"{part}.npz" for part in ("a", "b", "c")], None)
     assert list(three) == ["images", "validation_images", "test_images"]
     (tmp_path / "i").touch()
-    with pytest.raises(OptionError, match="3 files were given"):
+    with pytest.raises(OptionError, match="not these 3 files"):
         ImagesFiles.table([tmp_path / "i"] * 3, None)
     with pytest.raises(FileError, match=r"There is no file or folder .*nowhere\."):
         ImagesFiles.table([tmp_path / "nowhere"], None)

@@ -62,7 +62,7 @@ def test_a_stream_knows_its_lines_and_characters() -> None:
     assert apart.tokens.tolist() == [END, a, feed, b, END, b, END]
     assert apart.lines.tolist() == [2, 2, 2, 3, 3, 7, 7]
     assert apart.characters == 4
-    with pytest.raises(OptionError, match="A text of 1 token predicts nothing"):
+    with pytest.raises(OptionError, match="A text of 1 token leaves nothing to predict"):
         make_stream(tokenizer, [Document("a", 1)], separated=False)
 
 
@@ -97,7 +97,9 @@ def test_windows_of_an_epoch_are_moved_by_draws_of_torchs_generator(tmp_path: Pa
 
 
 def test_a_text_that_is_shorter_than_a_window_is_named(tmp_path: Path) -> None:
-    with pytest.raises(FileError, match=r"text.txt has 64 tokens to train on; expected at least 65, one more than"):
+    with pytest.raises(
+        FileError, match=r"text.txt has only 64 tokens to train on; it needs at least 65, one more than"
+    ):
         prepared(tmp_path, context=64)
     task, splits = prepared(tmp_path, context=63)
     assert task.batch(task.encode(splits.train)).read.shape == (1, 63)
@@ -108,7 +110,7 @@ def test_a_text_that_is_shorter_than_a_window_is_named(tmp_path: Path) -> None:
     [
         ({}, "give text or table"),
         ({"text": "a", "table": "b"}, "give text or table"),
-        ({"text": "a", "labelled": True}, 'labelled goes with documents = "line"'),
+        ({"text": "a", "labelled": True}, 'labelled needs documents = "line"'),
         ({"text": "a", "validation": 0.6, "test": 0.5}, "leave nothing to train on"),
         ({"text": "a", "test_text": "b", "test_table": "c"}, "give test_text or test_table, not both"),
     ],
@@ -122,7 +124,7 @@ def test_files_of_the_command_line(tmp_path: Path) -> None:
     a, b, table = (tmp_path / name for name in ("a.txt", "b.txt", "t.csv"))
     assert LanguageModelFiles.table([a, b], None) == {"text": str(a), "test_text": str(b)}
     assert LanguageModelFiles.table([table], "body") == {"table": str(table), "column": "body"}
-    with pytest.raises(OptionError, match="--columns goes with"):
+    with pytest.raises(OptionError, match="--columns only applies to"):
         LanguageModelFiles.table([a], "body")
     assert LanguageModelFiles.table([a, b, table], None)["test_table"] == str(table)
     with pytest.raises(OptionError, match="not 4"):
@@ -173,7 +175,7 @@ def test_unknown_tokens_are_said_to_spoil_bits(tmp_path: Path) -> None:
         found = task.evaluate(Uniform(8), task.encode([Document(text, 1)]))
         assert len(found.lines) == (1 if share is None else 2)
         if share is not None:
-            assert found.lines[1].startswith(f"{share} of the tokens are unknown: bits a character then says little")
+            assert found.lines[1].startswith(f"{share} of the tokens are unknown: bits per character then mean little")
 
 
 def test_documents_have_ends_and_prompts_begin_after_one(tmp_path: Path) -> None:
@@ -199,7 +201,7 @@ def test_a_task_is_the_same_after_it_was_kept(tmp_path: Path) -> None:
 
 def test_a_model_with_too_few_positions_is_refused(tmp_path: Path) -> None:
     task, _ = prepared(tmp_path)
-    with pytest.raises(OptionError, match=r"model.max_length = 4 positions are fewer than text.context = 5"):
+    with pytest.raises(OptionError, match=r"model.max_length = 4 is less than text.context = 5"):
         network(task, position="learned", max_length=4)
     with pytest.raises(OptionError, match="passes no gradient"):
         network(task, weights="hard")

@@ -173,9 +173,9 @@ def test_a_classifier_begins_from_the_same_names_and_shapes(trained: tuple[Maske
 
 def test_what_cannot_be_built_is_refused(tmp_path: Path) -> None:
     task, _ = prepared(tmp_path)
-    with pytest.raises(OptionError, match=r"model.encoder_layers is at least 1"):
+    with pytest.raises(OptionError, match=r"model.encoder_layers must be at least 1"):
         network(task, encoder_layers=0)
-    with pytest.raises(OptionError, match=r"are fewer than text.context = 5"):
+    with pytest.raises(OptionError, match=r"is less than text.context = 5"):
         network(task, position="learned", max_length=4)
     (tmp_path / "bad.txt").write_text("one\n\ntwo\n")
     with pytest.raises(FileError, match=r"bad.txt, line 2: an empty document"):

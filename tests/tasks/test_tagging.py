@@ -106,7 +106,7 @@ def test_spans_are_scored_where_labels_are_those_of_spans() -> None:
     scores = task.validate(model, task.encode(train))
     assert scores["span_f1"] == 0.0
     assert scores["accuracy"] == pytest.approx(100 * 2 / 3)
-    with pytest.raises(OptionError, match=r"span_f1 is for labels such as B-X, I-X and O; these are X, Y"):
+    with pytest.raises(OptionError, match=r"span_f1 needs labels such as B-X, I-X and O, not X, Y"):
         tagging([sentence("a b", "X Y")], metric="span_f1")
 
 

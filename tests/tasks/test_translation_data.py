@@ -63,7 +63,7 @@ def test_gold_links_go_with_their_lines(own: dict[str, str], tmp_path: Path) -> 
 
 def test_links_to_words_that_are_not_there_are_named(own: dict[str, str], tmp_path: Path) -> None:
     links = lines(tmp_path / "links", ["0-0"] * 4 + ["0-2"] + ["0-0"] * 45)
-    with pytest.raises(FileError, match=r"Line 5 of .*links: 0-2 is no link between 2 source and 2 target words"):
+    with pytest.raises(FileError, match=r"Line 5 of .*links: 0-2 cannot link 2 source and 2 target words"):
         TranslationFiles.read(data({**own, "alignments": links}), seed=1)
 
 
@@ -87,9 +87,9 @@ def test_columns_may_be_numbers(tmp_path: Path) -> None:
     [
         ({}, "give one of"),
         ({"builtin": "grammar", "nettalk": "x"}, "give one of"),
-        ({"source": "a"}, "source and target go together"),
+        ({"source": "a"}, "give both source and target, or neither"),
         ({"builtin": "grammar", "test_target": "a"}, "test_source and test_target go together"),
-        ({"table": "a.tsv", "alignments": "b"}, "alignments goes with source and target"),
+        ({"table": "a.tsv", "alignments": "b"}, "alignments needs source and target"),
         ({"builtin": "grammar", "sentences": 5}, "sentences = 5"),
         ({"builtin": "grammar", "validation": 1.0}, "validation = 1.0"),
         ({"biultin": "grammar"}, "Did you mean 'builtin'?"),

@@ -70,7 +70,7 @@ def test_a_word_of_several_pieces_is_their_mean() -> None:
 
 
 def test_a_word_that_is_not_known_is_refused_with_the_nearest() -> None:
-    with pytest.raises(OptionError, match=r"does not know the word 'dogg' \(input vocabulary\). Near: dog"):
+    with pytest.raises(OptionError, match=r"does not know the word 'dogg' \(input vocabulary\). Similar words: dog"):
         vectors(ANIMALS).vector("dogg")
 
 
@@ -176,5 +176,5 @@ def test_a_classifier_begins_from_a_model_with_one_tokenizer_for_all() -> None:
 
 
 def test_a_model_without_words_is_refused() -> None:
-    with pytest.raises(OptionError, match="A model for a task has no embedding of words"):
+    with pytest.raises(OptionError, match="A task models have no word embeddings"):
         word_vectors(bundle(nn.Linear(2, 3), tokenizer=WORDS))

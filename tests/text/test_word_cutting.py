@@ -51,7 +51,7 @@ def test_a_vocabulary_is_read_as_it_was_written() -> None:
     assert Vocabulary.from_bytes(given.to_bytes(), "words.json").entries == given.entries
     for damaged, message in (
         (b"[1]", "words.json is not a list of words."),
-        (b'["a", "a"]', "words.json has an entry twice."),
+        (b'["a", "a"]', "words.json lists an entry twice."),
         (b"[", "words.json is not JSON"),
     ):
         with pytest.raises(FileError, match=message):

@@ -186,7 +186,7 @@ def test_a_folder_under_the_wrong_name_is_damaged(tmp_path: Path) -> None:
     with pytest.raises(DamagedError, match="is not the state of step 2"):
         store.load(2)
     write_folder(tmp_path / "step-00000003", {"config.json": b"{}"})
-    with pytest.raises(DamagedError, match=r"not a checkpoint: it holds config\.json"):
+    with pytest.raises(DamagedError, match=r"not a checkpoint: it contains config\.json"):
         store.load(3)
 
 

@@ -97,7 +97,7 @@ def test_a_damaged_result_is_named(finished: Path, tmp_path: Path) -> None:
     with pytest.raises(DamagedError, match=r"Damaged file .*result\.json"):
         run.result()
     (tmp_path / "file").touch()
-    with pytest.raises(OptionError, match="is no folder"):
+    with pytest.raises(OptionError, match="is not a folder"):
         RunFolder(recipe, tmp_path / "file")
 
 

@@ -46,9 +46,9 @@ def test_an_unknown_name_is_answered_with_the_nearest(values: dict[str, Any], se
         ({"training": {"steps": "many"}}, r"r\.toml: \[training\]: steps = 'many': Input should be a valid integer"),
         ({"training": {"steps": 0}}, r"steps = 0: Input should be greater than or equal to 1\."),
         ({"training": {"final": "worst"}}, r"final = 'worst': Input should be 'last', 'best', 'average' or 'ema'\."),
-        ({"training": 5}, r"r\.toml: training is a table, written \[training\]\."),
+        ({"training": 5}, r"r\.toml: training must be a table, written \[training\]\."),
         ({"data": {}}, r"r\.toml: \[data\]: give one of builtin, source \(with target\), table, nettalk\."),
-        ({"data": {"source": "a.en"}}, r"source and target go together"),
+        ({"data": {"source": "a.en"}}, r"give both source and target, or neither"),
     ],
 )
 def test_a_wrong_value_is_named_with_its_place(values: dict[str, Any], sentence: str) -> None:
@@ -67,9 +67,9 @@ def test_set_overrides_a_key() -> None:
         ("training.lr", r"--set takes table\.key=value, such as training\.lr=3e-4; not 'training\.lr'\."),
         ("=5", "--set takes table.key=value"),
         ("training..lr=5", "--set takes table.key=value"),
-        ("task.name.first=5", "task is no table"),
+        ("task.name.first=5", "task is not a table"),
         ("training.lr=fast", r"lr = 'fast': Input should be a valid number"),
-        ("training=5", r"training is a table, written \[training\]"),
+        ("training=5", r"training must be a table, written \[training\]"),
     ],
 )
 def test_a_bad_override_is_refused(override: str, sentence: str) -> None:

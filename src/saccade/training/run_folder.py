@@ -165,7 +165,7 @@ class RunFolder:
         assert isinstance(about_kept, dict)
         if about_kept["data"] != fingerprint:
             raise FileError(
-                f"The data has changed since the run in {self.folder} began; to start again, give another folder with -o."
+                f"The data has changed since the run in {self.folder} began; give another folder with -o to start over."
             )
         description = about_kept.get("description")
         if not isinstance(description, dict):

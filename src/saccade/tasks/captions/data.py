@@ -21,9 +21,9 @@ from saccade.tasks.images.data import fitting_patch
 
 __all__ = ["CaptionData", "CaptionsFiles"]
 
-#: Captioned digits that are made of held-out digits, for validation and for test.
+#: How many captioned images are made of held-out digits, for validation and for test.
 BUILTIN_HELD_OUT = (300, 1000)
-#: The share of the digits that the latter are made of, where none is given.
+#: The default share of digits held out for the test images.
 BUILTIN_TEST = 0.2
 
 
@@ -61,7 +61,7 @@ class CaptionData(Config):
         return self
 
 
-#: (at most so many images, width, layers, passes over them): more data carries a larger model.
+#: (largest number of images, width, layers, epochs): more data supports a larger model.
 SIZES = ((2_000, 64, 2, 100), (20_000, 96, 2, 30), (None, 192, 4, 15))
 BATCH_TOKENS = 512
 
@@ -75,18 +75,18 @@ class CaptionsFiles(DataReader[Captioned]):
     @classmethod
     def table(cls, files: Sequence[Path], columns: str | None) -> dict[str, Any]:
         if not 1 <= len(files) <= 3:
-            raise OptionError(f"Give one to three tables of images and texts, or .npz files; {len(files)} were given.")
+            raise OptionError(f"Give one to three tables of images and texts, or .npz files, not {len(files)}.")
         table = {f"{part}table": str(file) for part, file in zip(part_prefixes(files), files, strict=True)}
         if columns is None:
             return table
         names = [name.strip() for name in columns.split(",")]
         if len(names) != 2 or not all(names):
-            raise OptionError(f"--columns takes the columns of images and texts, such as image,text; not {columns!r}.")
+            raise OptionError(f"--columns takes the columns of images and texts, such as image,text, not {columns!r}.")
         return {**table, "image_column": names[0], "text_column": names[1]}
 
     @classmethod
     def read(cls, settings: CaptionData, seed: int) -> Splits[Captioned]:
-        """The digits that test images are made of are in no training image."""
+        """Digits in test images never occur in training images."""
         if settings.builtin is not None:
             return _digits(settings, seed)
         train = _read(settings, settings.table)
@@ -102,7 +102,7 @@ class CaptionsFiles(DataReader[Captioned]):
             notes += _encoding_notes(settings, table)
             if held_out[part][0].pixels.shape != train[0].pixels.shape:
                 shapes = [describe_shape(pairs[0].pixels.shape) for pairs in (held_out[part], train)]
-                raise FileError(f"{table} has images of {shapes[0]}; expected {shapes[1]}, as {settings.table} has.")
+                raise FileError(f"{table} has images of {shapes[0]}; they must be {shapes[1]}, as in {settings.table}.")
             shared = overlap(train, held_out[part])
             if shared.sources:
                 notes.append(f"training and {part}: {shared.sources:,} images are in both")
@@ -110,7 +110,7 @@ class CaptionsFiles(DataReader[Captioned]):
 
     @classmethod
     def read_for_scoring(cls, settings: CaptionData) -> list[Captioned]:
-        """Of the digits, the images made for the test."""
+        """The examples of the table; with the built-in digits, the test images."""
         return _digits(settings, seed=1).test if settings.table is None else _read(settings, settings.table)
 
     @classmethod
@@ -161,8 +161,8 @@ def _digits(data: CaptionData, seed: int) -> Splits[Captioned]:
         captioned_digits(digits, count if digits else 0, seed + number)
         for number, (digits, count) in enumerate(zip((parts.train, parts.validation, parts.test), counts, strict=True))
     ]
-    rows = describe_captions(made[0], "scikit-learn's digits, one or two an image", "training")
-    notes = [f"test images are made of {len(parts.test)} digits that no training image has"] if parts.test else []
+    rows = describe_captions(made[0], "scikit-learn's digits, one or two per image", "training")
+    notes = [f"test images are made of {len(parts.test)} digits that occur in no training image"] if parts.test else []
     return Splits(made[0], made[1], made[2], rows, notes)
 
 

@@ -1,4 +1,4 @@
-"""Captions: a text for an image (002's one-to-many), each word by what it looks at in the image."""
+"""Captions: a text for an image (one-to-many in lecture 002); each word attends to the image."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ __all__ = [
     "watched_caption",
 ]
 
-#: Images that are described at once.
+#: How many images are described at once.
 AT_ONCE = 128
 
 
 class CaptionOptions(Config):
-    """How texts are found.
+    """How texts are generated.
 
     The ``[decoding]`` table of a recipe, and the options of ``saccade predict``.
     """
@@ -140,7 +140,7 @@ class Captions(Task):
     """Cross-entropy of each word of an image's text; scores by search."""
 
     name = "captions"
-    about = "an image gets a text"
+    about = "describes an image in words"
     metrics = ("exact", "bleu", "chrf", "loss")
     state_class = CaptionsState
     tables: ClassVar = {
@@ -164,18 +164,18 @@ class Captions(Task):
         ]
 
     def lengths(self, examples: Sequence[EncodedCaption]) -> Int[np.ndarray, "n 1"]:
-        """The tokens of the text and its end; an image is of one size."""
+        """The number of tokens of the text and its end; all images have the same size."""
         return np.array([[len(pair.ids) + 1] for pair in examples])
 
     def batch(self, examples: Sequence[EncodedCaption]) -> CaptionBatch:
-        """Images to train on, each changed a little."""
+        """Images to train on, randomly varied."""
         plain = self.plain_batch(examples)
         mean, deviation = self.state.pixels
         changed = augment(plain.images * deviation + mean, self.settings["images"])
         return replace(plain, images=(changed - mean) / deviation)
 
     def plain_batch(self, examples: Sequence[EncodedCaption]) -> CaptionBatch:
-        """Images as they are, for a forced pass: the decoder reads the text that is given."""
+        """Unchanged images for a forced pass: the decoder reads the given text."""
         read, lengths = pad([[START, *pair.ids] for pair in examples])
         predicted, _ = pad([[*pair.ids, END] for pair in examples])
         real = torch.arange(read.shape[1]) < lengths[:, None]
@@ -192,7 +192,7 @@ class Captions(Task):
         self, model: nn.Module, examples: Sequence[EncodedCaption], check_cancelled: CheckCancelled = lambda: None
     ) -> dict[str, float]:
         loss = self.mean_loss(model, examples, self.training.batch_tokens, check_cancelled)
-        if not math.isfinite(loss):  # a network of NaN finds nothing
+        if not math.isfinite(loss):  # a network of NaNs generates nothing
             return dict.fromkeys(self.metrics, math.nan)
         return {"loss": loss} | self.evaluate(model, examples, CaptionOptions(beam=1), check_cancelled).scores
 
@@ -236,8 +236,8 @@ class Captions(Task):
     def facts(self) -> list[str]:
         return [
             f"images: {describe_shape(self.state.shape)}",
-            f"text: {self.state.tokenizer.kind} tokens, {self.state.tokenizer.vocabulary_size:,} of them",
-            "scores: `exact` is the share of texts that are exactly right, in percent; BLEU and chrF by sacrebleu",
+            f"text: {self.state.tokenizer.kind} tokens, vocabulary of {self.state.tokenizer.vocabulary_size:,}",
+            "scores: `exact` is the percentage of exact matches; BLEU and chrF by sacrebleu",
         ]
 
 
@@ -267,8 +267,8 @@ def describe_images(
 def watched_caption(model: nn.Module, task: Captions, pixels: Pixels, ids: Sequence[int]) -> View:
     """Every attention of the model as it looks at one image and writes this text.
 
-    The rows of the decoder are the tokens that it reads, first the start: what it looked at for the first word of
-    the text is in the row of the start.
+    The rows of the decoder are the tokens that it reads, starting with the start token: what it looked at for the
+    first word of the text is in the row of the start token.
     """
     batch = task.plain_batch([EncodedCaption(pixels, list(ids), "", 1)]).to(device_of(model))
     with watch(model) as seen:

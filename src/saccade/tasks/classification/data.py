@@ -32,7 +32,7 @@ class ClassificationData(LabelledData):
 
 
 class ClassificationFiles(LabelledFiles[LabelledText]):
-    """Texts with a label each."""
+    """Texts with one label each."""
 
     settings = ClassificationData
     read_as = ("text_column", "label_column", "encoding")
@@ -47,7 +47,7 @@ class ClassificationFiles(LabelledFiles[LabelledText]):
 
     @classmethod
     def from_grammar(cls, count: int, seed: int, part: str) -> list[LabelledText]:
-        """Its reviews, praise or blame."""
+        """Its reviews, positive or negative."""
         return [
             LabelledText(example.source_text, example.sentiment, number, "the built-in corpus")
             for number, example in enumerate(generate(count, seed, part, kind="review"), start=1)
@@ -56,7 +56,7 @@ class ClassificationFiles(LabelledFiles[LabelledText]):
 
     @classmethod
     def recommend(cls, splits: Splits[LabelledText]) -> dict[str, Any]:
-        """Attention over words in the light of their neighbours: it learns from few texts, and shows what decided."""
+        """Attention over words in their context: it learns from few texts, and shows which words mattered."""
         words = sum(text.length for text in splits.train)
         steps = min(5000, max(400, words // 100))
         return {

@@ -1,4 +1,4 @@
-"""Classification: one label for a text (004's type 2)."""
+"""Classification: one label for a text (type 2 of lecture 004)."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class ClassificationText(TokenSettings):
 
 
 class EncodedText(NamedTuple):
-    """A text as token ids; without a label (-1) where it is to be found."""
+    """A text as token ids; the label is -1 if it is unknown."""
 
     tokens: list[int]
     label: int
@@ -87,7 +87,7 @@ class ClassificationState(State):
 
     takes_tokenizer = True
 
-    counts: dict[str, int]  # how often each label is in the training texts
+    counts: dict[str, int]  # how often each label occurs in the training texts
     tokenizer: Tokenizer
     longest: int
 
@@ -135,7 +135,7 @@ class Classification(LabelTask):
     """One label for a text."""
 
     name = "classification"
-    about = "one label for a text"
+    about = "assigns one label to a text"
     metrics = ("accuracy", "macro_f1", "loss")
     state_class = ClassificationState
     tables: ClassVar[Mapping[str, type[Config]]] = {"text": ClassificationText, "training": ClassificationTraining}
@@ -154,7 +154,7 @@ class Classification(LabelTask):
             self.class_weights = counts.sum() / (len(counts) * counts)  # 1 on average over the texts
 
     def encode(self, examples: Sequence[LabelledText]) -> list[EncodedText]:
-        note_unseen(examples, self.label_ids)  # refuses a file of other labels
+        note_unseen(examples, self.label_ids)  # raises an error if most labels are unknown
         return self.encoded(examples, [self.label_ids.get(one.label, UNSEEN) for one in examples])
 
     def encoded(self, examples: Sequence[LabelledText], labels: Sequence[int]) -> list[EncodedText]:
@@ -168,13 +168,13 @@ class Classification(LabelTask):
         return np.array([(len(one.tokens),) for one in examples])
 
     def batch(self, examples: Sequence[EncodedText]) -> ClassificationBatch:
-        """Texts to train on, with some words hidden: a text must not hang on one of them."""
+        """Texts to train on, with some words hidden so that the model does not depend on single words."""
         batch = self.plain_batch(examples)
         text: ClassificationText = self.settings["text"]
         if not text.word_dropout:
             return batch
         hidden = torch.rand(batch.tokens.shape) < text.word_dropout
-        # So the unknown word is learned; where no token is unknown, the one that a masked language model knows.
+        # This trains the unknown token or, if no token is ever unknown, the mask of a masked language model.
         instead = MASK if KINDS[self.state.tokenizer.kind].of_bytes else UNKNOWN
         return replace(batch, tokens=batch.tokens.masked_fill(hidden & (batch.tokens != PAD), instead))
 
@@ -194,7 +194,7 @@ class Classification(LabelTask):
         return note_unseen([one.text for one in examples], self.labels)
 
     def _bins(self, judged: Judged) -> list[Bin]:
-        """Whether the model is as sure as it is right."""
+        """The calibration of the model."""
         confidence = judged.found.exp().amax(dim=-1)
         return reliability(confidence.tolist(), (judged.truth == judged.best).tolist())
 
@@ -214,6 +214,6 @@ class Classification(LabelTask):
         tokenizer = self.state.tokenizer
         return [
             label_fact(self.labels),
-            f"{tokenizer.vocabulary_size:,} tokens ({tokenizer.kind}), {self.state.longest:,} of a text at most",
-            "scores are in percent; `calibration_error` is how far sureness is from truth",
+            f"{tokenizer.vocabulary_size:,} tokens ({tokenizer.kind}), at most {self.state.longest:,} per text",
+            "scores are in percent; `calibration_error` is how far confidence is from accuracy",
         ]

@@ -1,1 +1,1 @@
-"""Images through one small vector, and back."""
+"""Compress images into one small vector, and reconstruct them."""

@@ -76,13 +76,13 @@ class ImageAutoencoderFiles(DataReader[LabelledImage]):
                 [LabelledImage(read_picture(file), "", n, str(file)) for n, file in enumerate(files, start=1)]
             )
         if path.suffix.lower() in PICTURES:
-            raise FileError(f"{path} is one picture; expected a folder of pictures, an .npz or an idx file.")
+            raise FileError(f"{path} is a single picture; give a folder of pictures, an .npz file or an idx file.")
         if path.suffix.lower() == ".npz":
             pixels = read_npz_arrays(path, None)[0]
         else:
             pixels = read_idx_array(path, IDX_IMAGES, "images")[..., None]
         if not len(pixels):
-            raise FileError(f"There is no image in {path}.")
+            raise FileError(f"There are no images in {path}.")
         return [LabelledImage(image, "", n, f"{path}, image {n}") for n, image in enumerate(pixels, start=1)]
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Image autoencoder: an image through one small vector, and back (004 of the lectures)."""
+"""Image autoencoder: an image is compressed into one small vector and reconstructed (lecture 004)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ __all__ = ["ImageAutoencoder", "ImageAutoencoderState"]
 
 @dataclass(frozen=True)
 class ImageAutoencoderBatch(Batch):
-    """What is read, perhaps with noise, and what is asked for."""
+    """The input images, perhaps with noise, and the images to reconstruct."""
 
     read: Float[Tensor, "B C H W"]
     asked: Float[Tensor, "B C H W"]
@@ -54,7 +54,7 @@ class ImageAutoencoderBatch(Batch):
 
 @dataclass(frozen=True)
 class ImageAutoencoderState(State):
-    """The images' shape, mean and standard deviation, and those that a trained model keeps as neighbours."""
+    """The images' shape, mean and standard deviation, and those saved with a trained model as neighbours."""
 
     shape: tuple[int, int, int]  # height, width, channels
     pixels: tuple[float, float]  # mean and standard deviation of numbers in 0..1
@@ -92,7 +92,7 @@ class ImageAutoencoder(Task):
     """The mean squared error of the pixels, as a share of their variance."""
 
     name = "image-autoencoder"
-    about = "an image through one small vector, and back"
+    about = "compresses an image into one small vector and reconstructs it"
     metrics = ("loss",)
     state_class = ImageAutoencoderState
     tables: ClassVar = {"images": ImageSettings, "training": ImageTraining}
@@ -113,7 +113,7 @@ class ImageAutoencoder(Task):
         return np.ones((len(examples), 1), dtype=np.int64)
 
     def batch(self, examples: Sequence[LabelledImage]) -> ImageAutoencoderBatch:
-        """Images to train on. What moves the image is asked for too; what hides a part of it is not."""
+        """Images to train on. The model must reproduce changes that move the image, but not those that hide parts."""
         plain = self.plain_batch(examples)
         changes: ImageSettings = self.settings["images"]
         mean, deviation = self.state.pixels
@@ -146,7 +146,7 @@ class ImageAutoencoder(Task):
         return Evaluation({"loss": self.mean_loss(model, examples, AT_ONCE, check_cancelled)})
 
     def rebuilt(self, model: nn.Module, images: Sequence[Pixels]) -> list[Pixels]:
-        """Each image again."""
+        """The reconstruction of each image."""
         mean, deviation = self.state.pixels
         found: list[Pixels] = []
         for start in range(0, len(images), AT_ONCE):
@@ -170,7 +170,7 @@ class ImageAutoencoder(Task):
 
     @torch.inference_mode()
     def finish(self, model: nn.Module, examples: Sequence[LabelledImage]) -> ImageAutoencoderState:
-        """Keep some training images with their codes, as neighbours of what will be asked."""
+        """Save some training images with their codes, to show as neighbours of later inputs."""
         most = max(1, min(MOST_KEPT, MOST_BYTES // math.prod(self.state.shape)))
         chosen = [examples[i] for i in evenly(len(examples), most)]
         pixels = [image.pixels for image in chosen]
@@ -183,5 +183,5 @@ class ImageAutoencoder(Task):
         return [
             f"images: {describe_shape(self.state.shape)}",
             "score: `loss` is the share of variance that is lost",
-            f"{0 if kept is None else len(kept.lines):,} training images are kept with their codes (neighbours.*)",
+            f"{0 if kept is None else len(kept.lines):,} training images are saved with their codes (neighbours.*)",
         ]

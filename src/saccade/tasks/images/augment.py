@@ -1,6 +1,6 @@
-"""Images changed a little each time they are trained on, so that a model learns what does not matter.
+"""Vary training images a little each time, so that a model learns what does not matter.
 
-All that is drawn comes from torch's generator, so a run that goes on after a stop sees the same images.
+All random numbers come from torch's generator, so a continued run sees the same images.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class ImageSettings(Config):
 
 
 def augment(images: Images, settings: ImageSettings) -> Images:
-    """The images, each changed by itself."""
+    """The images, each varied independently."""
     if settings.rotate or settings.zoom:
         images = _turn(images, settings.rotate, settings.zoom)
     if settings.shift:
@@ -52,17 +52,17 @@ def augment(images: Images, settings: ImageSettings) -> Images:
 
 
 def _each(images: Images) -> Float[Tensor, "B 1 1 1"]:
-    """A number in 0..1 for each image."""
+    """A random number in 0..1 for each image."""
     return torch.rand(len(images), 1, 1, 1, device=images.device)
 
 
 def _turn(images: Images, degrees: float, zoom: float) -> Images:
-    """Each image rotated about its middle, and made larger or smaller; what lies outside is black."""
+    """Each image rotated about its centre and scaled; what lies outside is black."""
     angle = (2 * _each(images) - 1).flatten() * math.radians(degrees)
     scale = 1 / (1 + zoom * (2 * _each(images) - 1).flatten())
     height, width = images.shape[2:]
     cos, sin, zero = scale * angle.cos(), scale * angle.sin(), torch.zeros_like(angle)
-    # affine_grid's axes both run from -1 to 1, so that angles in an oblong image need the ratio of its sides.
+    # Both axes of affine_grid run from -1 to 1, so angles in a non-square image need its aspect ratio.
     rows = torch.stack([cos, -sin * height / width, zero, sin * width / height, cos, zero], dim=1)
     grid = F.affine_grid(rows.view(-1, 2, 3), list(images.shape), align_corners=False)
     return F.grid_sample(images, grid, align_corners=False)

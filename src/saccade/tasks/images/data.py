@@ -20,7 +20,7 @@ from saccade.tasks.base.data import DataReader, Splits, hold_out
 
 __all__ = ["ImageData", "ImagesFiles", "fitting_patch"]
 
-#: About so many patches are a good number: enough to look at, few enough to be fast.
+#: A good number of patches: enough to look at, few enough to be fast.
 USUAL_PATCHES = 36
 
 
@@ -55,11 +55,11 @@ class ImageData(Config):
             raise ValueError("give one of builtin and images")
         for part in ("", "validation_", "test_"):
             if getattr(self, f"{part}labels") is not None and getattr(self, f"{part}images") is None:
-                raise ValueError(f"{part}labels goes with {part}images")
+                raise ValueError(f"{part}labels needs {part}images")
         return self
 
 
-#: (at most so many images, width, layers, passes over them): more data carries a larger model.
+#: (largest number of images, width, layers, epochs): more data supports a larger model.
 SIZES = ((5_000, 64, 3, 80), (100_000, 96, 4, 20), (None, 192, 6, 20))
 BATCH = 64
 
@@ -74,7 +74,7 @@ class ImagesFiles(DataReader[LabelledImage]):
     def table(cls, files: Sequence[Path], columns: str | None) -> dict[str, Any]:
         """Folders or .npz files, or idx files of images each followed by one of labels."""
         if columns is not None:
-            raise OptionError("--columns is for tables; images have none.")
+            raise OptionError("--columns only applies to tables; images have no columns.")
         have_labels = bool(files) and (files[0].is_dir() or files[0].suffix.lower() == ".npz")
         whats = ("images",) if have_labels else ("images", "labels")
         if not files or len(files) % len(whats) or len(files) > 3 * len(whats):
@@ -83,7 +83,7 @@ class ImagesFiles(DataReader[LabelledImage]):
                     raise FileError(f"There is no file or folder {file}.")
             raise OptionError(
                 "Give folders, .npz files, or idx images each followed by its labels, for training, validation and "
-                f"test; {len(files)} files were given."
+                f"test, not these {len(files)} files."
             )
         keys = [f"{part}{what}" for part in part_prefixes(files[:: len(whats)]) for what in whats]
         return dict(zip(keys, map(str, files), strict=True))
@@ -111,7 +111,7 @@ class ImagesFiles(DataReader[LabelledImage]):
 
     @classmethod
     def recommend(cls, splits: Splits[LabelledImage]) -> dict[str, Any]:
-        """Sizes that usually work for so many images of this size."""
+        """Sizes that usually work for images of this number and size."""
         count = len(splits.train)
         height, width, channels = splits.train[0].pixels.shape
         _, model_width, layers, passes = next(size for size in SIZES if size[0] is None or count <= size[0])
@@ -154,14 +154,14 @@ def _read(data: ImageData, part: str) -> list[LabelledImage]:
 
 
 def _named(images: list[LabelledImage], classes: Sequence[str]) -> list[LabelledImage]:
-    """The images with the names of their classes in the place of numbers."""
+    """The images with class names instead of numbers."""
     if not classes:
         return images
     names = {str(number): name for number, name in enumerate(classes)}
     for image in images:
         if image.label not in names:
             raise FileError(
-                f"{image.where} has the label {image.label!r}; data.classes names the labels 0 to {len(classes) - 1}."
+                f"{image.where} has the label {image.label!r}; data.classes names only 0 to {len(classes) - 1}."
             )
     return [replace(image, label=names[image.label]) for image in images]
 
@@ -174,7 +174,7 @@ def _files(data: ImageData, part: str) -> str:
 
 
 def fitting_patch(height: int, width: int) -> int:
-    """The side of a patch that divides the image into about USUAL_PATCHES."""
+    """The patch size that divides the image into about USUAL_PATCHES patches."""
     common = math.gcd(height, width)
     sides = [side for side in range(1, common + 1) if common % side == 0]
     return min(sides, key=lambda side: abs(math.log(height * width / side**2 / USUAL_PATCHES)))

@@ -1,4 +1,4 @@
-"""Images: which class each belongs to, by attention over its patches (ViT; 002 of the lectures)."""
+"""Images: assign each to a class, by attention over its patches (ViT; lecture 002)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ CLASS_TOKEN = "[CLASS]"
 
 @dataclass(frozen=True)
 class EncodedImage:
-    """An image and the number of its class."""
+    """An image and the index of its class."""
 
     pixels: Pixels
     label: int
@@ -53,7 +53,7 @@ class EncodedImage:
 
 @dataclass(frozen=True)
 class ImageBatch(Batch):
-    """Images as numbers about 0, and their classes."""
+    """Images as normalised numbers, and their classes."""
 
     images: Float[Tensor, "B C H W"]
     labels: Int[Tensor, " B"]
@@ -112,7 +112,7 @@ class Images(LabelTask):
     """A class for each image."""
 
     name = "images"
-    about = "an image gets a class"
+    about = "assigns a class to an image"
     metrics = ("accuracy", "f1", "loss")
     state_class = ImagesState
     tables: ClassVar = {"images": ImageSettings, "training": ImagesTraining}
@@ -129,7 +129,7 @@ class Images(LabelTask):
             check_shape(image.pixels, self.state.shape, image.where)
             if image.label not in self.label_ids:
                 raise FileError(
-                    f"{image.where} has the label {image.label!r}, which no training image has; expected one of "
+                    f"{image.where} has the label {image.label!r}, which no training image has; it must be one of "
                     f"{', '.join(self.labels[:20])}{', ...' if len(self.labels) > 20 else ''}."
                 )
             encoded.append(EncodedImage(image.pixels, self.label_ids[image.label], image.line))
@@ -139,7 +139,7 @@ class Images(LabelTask):
         return np.ones((len(examples), 1), dtype=np.int64)
 
     def batch(self, examples: Sequence[EncodedImage]) -> ImageBatch:
-        """Images to train on, each changed a little."""
+        """Images to train on, randomly varied."""
         plain = self.plain_batch(examples)
         mean, deviation = self.state.pixels
         changed = augment(plain.images * deviation + mean, self.settings["images"])
@@ -179,7 +179,7 @@ class Images(LabelTask):
 
 
 def _by_number(label: str) -> tuple[int, int, str]:
-    """Whole numbers in their order, then names in theirs."""
+    """A sort key: whole numbers in numerical order, then names in alphabetical order."""
     return (0, int(label), label) if label.isascii() and label.isdigit() else (1, 0, label)
 
 
@@ -195,7 +195,7 @@ def spread(images: Sequence[Any]) -> tuple[float, float]:
 
 
 def as_tensor(images: Sequence[Pixels], pixels: tuple[float, float]) -> Float[Tensor, "B C H W"]:
-    """Bytes to numbers with mean 0 and standard deviation 1 over the training images."""
+    """Bytes as numbers, normalised to mean 0 and standard deviation 1 over the training images."""
     mean, deviation = pixels
     numbers = torch.from_numpy(np.stack(images)).permute(0, 3, 1, 2).float() / 255
     return ((numbers - mean) / deviation).contiguous()
@@ -210,7 +210,7 @@ def check_shape(pixels: Pixels, expected: tuple[int, int, int], where: str) -> N
 
 
 def patch_names(config: VisionConfig) -> list[str]:
-    """Each patch by its row and column, counted from 1."""
+    """The name of each patch: its row and column, counting from 1."""
     rows, columns = config.grid
     return [f"{row},{column}" for row in range(1, rows + 1) for column in range(1, columns + 1)]
 
@@ -225,8 +225,8 @@ def watched(model: nn.Module, image: Float[Tensor, "1 C H W"]) -> View:
 
 
 def patch_flow(seen: View, config: VisionConfig) -> Float[Tensor, "rows columns"]:
-    """How much of each patch reaches the answer: the rollout of all layers (Abnar & Zuidema 2020), from the class
-    token, or from the mean of all patches where that is what the answer is read from."""
+    """How much of each patch reaches the answer: the rollout of all layers (Abnar & Zuidema 2020), starting from the
+    class token, or from the mean of all patches if the answer is computed from that."""
     flow = seen.rollout()
     first = int(config.pooling == "class")
     reached = flow[0] if first else flow.mean(dim=0)

@@ -18,7 +18,7 @@ from saccade.tasks.base.data import DataReader, Splits
 __all__ = ["LanguageModelFiles", "TextData"]
 
 TABLES = (".tsv", ".csv", ".jsonl")
-#: How a report says what a document is.
+#: How a report describes a document.
 UNITS: dict[Unit, str] = {"file": "the whole file", "line": "a line", "paragraph": "the lines up to a blank one"}
 
 
@@ -54,13 +54,13 @@ class TextData(Config):
             if getattr(self, f"{part}_text") is not None and getattr(self, f"{part}_table") is not None:
                 raise ValueError(f"give {part}_text or {part}_table, not both")
         if self.labelled and self.documents != "line":
-            raise ValueError('labelled goes with documents = "line"')
+            raise ValueError('labelled needs documents = "line"')
         if self.validation + self.test >= 1:
             raise ValueError("validation and test leave nothing to train on")
         return self
 
 
-#: (at most so many characters, kind of token, vocabulary, context, width, layers, dropout, tokens a batch, updates)
+#: (largest number of characters, kind of token, vocabulary, context, width, layers, dropout, tokens per batch, updates)
 SIZES = (
     (50_000, "character", 500, 64, 64, 2, 0.2, 1024, 1_000),
     (300_000, "character", 500, 128, 128, 4, 0.2, 2048, 3_000),
@@ -71,7 +71,7 @@ SIZES = (
 
 
 class LanguageModelFiles(DataReader[Document]):
-    """Plain texts, or a column of a table; what is held out is the end of the text, or files of their own."""
+    """Plain texts, or a column of a table; the held-out part is the end of the text, or separate files."""
 
     settings = TextData
     read_as = ("documents", "labelled", "column", "encoding")
@@ -79,10 +79,10 @@ class LanguageModelFiles(DataReader[Document]):
     @classmethod
     def table(cls, files: Sequence[Path], columns: str | None) -> dict[str, Any]:
         if not 1 <= len(files) <= 3:
-            raise OptionError(f"A language model takes one file of text, or two, or three; not {len(files)}.")
+            raise OptionError(f"Give one to three text files, not {len(files)}.")
         keys = ["table" if file.suffix.lower() in TABLES else "text" for file in files]
         if columns is not None and "table" not in keys:
-            raise OptionError("--columns goes with a .tsv, .csv or .jsonl file.")
+            raise OptionError("--columns only applies to .tsv, .csv and .jsonl files.")
         parts = part_prefixes(files)
         found = {f"{part}{key}": str(file) for part, key, file in zip(parts, keys, files, strict=True)}
         return found | ({"column": columns} if columns is not None else {})

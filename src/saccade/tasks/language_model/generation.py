@@ -1,4 +1,4 @@
-"""Text that a language model writes on from a prompt: drawn, or searched; with stop strings, whole characters only."""
+"""Generate text from a prompt by sampling or search, with stop strings and whole characters only."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ __all__ = [
     "write",
 ]
 
-#: A character has at most so many bytes, so no more tokens of it are waited for.
+#: The most bytes of a character: the most tokens to wait for until it is complete.
 CHARACTER_BYTES = 4
-#: Windows that are read at once where a text is longer than the positions that a model knows.
+#: How many windows are read at once if a text is longer than the positions of the model.
 WINDOWS = 64
 
 
 class GenerationOptions(Config):
-    """How text is written.
+    """How text is generated.
 
     The ``[decoding]`` table of a recipe, and the options of ``saccade predict``.
     """
@@ -59,37 +59,37 @@ class GenerationOptions(Config):
         if self.n_best > self.beam and not self.sample:
             raise ValueError(f"n_best = {self.n_best} needs a beam of at least as many, not {self.beam}")
         if "" in self.stop:
-            raise ValueError("a stop string has at least one character")
+            raise ValueError("a stop string must have at least one character")
         return self
 
 
 class Prompt(NamedTuple):
-    """What a text goes on from."""
+    """The prompt that a text continues."""
 
     ids: list[int]  # at least one
     can_end: bool  # whether the model has learned where texts end
-    is_start: bool = False  # no text stands before what is written: the ids are a separator
+    is_start: bool = False  # whether there is no text before the answer: the ids are just a separator
 
 
 def known_positions(model: nn.Module) -> int | None:
-    """How many positions a model knows, if they are learned one by one; None: it goes on beyond those of training."""
+    """The number of positions of a model, if each is learned; None if it can go beyond those of training."""
     config = cast(Any, model).config
     return config.max_length if getattr(config, "position", None) == "learned" else None
 
 
 @dataclass
 class Written:
-    """A text as it is written: tokens become characters once these are whole, and a stop string ends it."""
+    """A text while it is written: tokens are shown once they form whole characters, and a stop string ends it."""
 
     tokenizer: Tokenizer
     stop: Sequence[str] = ()
-    is_start: bool = False  # nothing stands before it
-    can_end: bool = True  # END ends it; else it is a token that stands for no text
+    is_start: bool = False  # there is no text before it
+    can_end: bool = True  # whether END ends it; otherwise END is a token without text
     text: str = ""
     ids: list[int] = field(default_factory=list)
     log_probabilities: list[float] = field(default_factory=list)
     finished: bool = False  # ended by the model or by a stop string; False: cut off
-    _pending: list[int] = field(default_factory=list)  # tokens that make no whole character yet
+    _pending: list[int] = field(default_factory=list)  # tokens that do not form whole characters yet
     _shown: int = 0
 
     def add(self, token: int, log_probability: float) -> None:
@@ -106,13 +106,13 @@ class Written:
         self._append(piece)
 
     def close(self) -> None:
-        """Nothing more comes: what was waited for is shown as it is."""
+        """No more tokens follow: show incomplete characters as they are."""
         if self._pending and not self.finished:
             self._append(_following(self.tokenizer, self._pending))
         self._pending.clear()
 
     def fresh(self, *, last: bool = False) -> str:
-        """What has been written since the last time; what may be the beginning of a stop string waits."""
+        """The text since the last call, without what may be the start of a stop string."""
         end = len(self.text)
         if not last and not self.finished:
             waiting = [size for stop in self.stop for size in range(1, len(stop)) if self.text.endswith(stop[:size])]
@@ -123,7 +123,7 @@ class Written:
 
     def _append(self, piece: str) -> None:
         if self.is_start and not self.text and self.tokenizer.kind in ("bpe", "word"):
-            piece = piece.removeprefix(" ")  # the one that belongs to a first word
+            piece = piece.removeprefix(" ")  # the space that belongs to a first word
         first = max(0, len(self.text) - max(map(len, self.stop), default=0))
         self.text += piece
         found = [place for place in (self.text.find(stop, first) for stop in self.stop) if place >= 0]
@@ -136,7 +136,7 @@ class Written:
 def write(
     model: nn.Module, tokenizer: Tokenizer, prompt: Prompt, options: GenerationOptions
 ) -> Iterator[list[Written]]:
-    """The tries after each drawn token, as they grow."""
+    """The growing texts of all tries, after each sampled token."""
     device = device_of(model)
     rows = torch.tensor([prompt.ids] * options.tries, device=device)
     network, state = _started(model, rows, options.max_tokens)
@@ -165,7 +165,7 @@ def write(
 
 
 def generate(model: nn.Module, tokenizer: Tokenizer, prompt: Prompt, options: GenerationOptions) -> list[Written]:
-    """The texts after a prompt, the likeliest by the mean of its tokens first."""
+    """The texts after a prompt, ordered by mean log-probability per token, best first."""
     if options.sample or options.beam == 1:
         found = [*write(model, tokenizer, prompt, options)][-1]
     else:
@@ -206,9 +206,9 @@ def _searched(model: nn.Module, tokenizer: Tokenizer, prompt: Prompt, options: G
 
 
 def _barred(tokenizer: Tokenizer, prompt: Prompt) -> list[int]:
-    """What is never written: the special tokens, which stand for no text; END only where a text has no end.
+    """The tokens that are never written: special tokens, which have no text; END only if texts have no end.
 
-    A tokenizer that knows nothing else, because every word was too rare, leaves UNKNOWN.
+    If a tokenizer knows nothing else, because every word was too rare, UNKNOWN is allowed.
     """
     kept = {END} if prompt.can_end else set()
     if tokenizer.vocabulary_size == len(SPECIAL_TOKENS):
@@ -217,7 +217,7 @@ def _barred(tokenizer: Tokenizer, prompt: Prompt) -> list[int]:
 
 
 class _Barring:
-    """A stepper that finds some tokens impossible."""
+    """A stepper that gives some tokens probability 0."""
 
     def __init__(self, stepper: Any, barred: Sequence[int]) -> None:
         self.stepper = stepper
@@ -231,7 +231,7 @@ class _Barring:
 
 @torch.inference_mode()
 def log_probabilities(model: nn.Module, tokens: Sequence[int], count: int) -> list[float]:
-    """Of each of the last ``count`` tokens, in the light of those before: by forced passes, as they were written."""
+    """The log-probability of each of the last ``count`` tokens given those before it, by forced passes."""
     found = [-model(read, targets=Targets(words, at, summed=False)) for read, at, words in _forced(model, tokens)]
     terms: list[float] = torch.cat(found)[len(tokens) - 1 - count :].tolist()
     return terms
@@ -239,7 +239,7 @@ def log_probabilities(model: nn.Module, tokens: Sequence[int], count: int) -> li
 
 @torch.inference_mode()
 def likeliest(model: nn.Module, tokens: Sequence[int], count: int, number: int) -> list[list[tuple[int, float]]]:
-    """In the place of each of the last ``count`` tokens: the likeliest ones with their log-probabilities."""
+    """For each of the last ``count`` tokens: the likeliest ones at its position, with log-probabilities."""
     places: list[list[tuple[int, float]]] = []
     for read, at, _ in _forced(model, tokens):
         best = model(read, at=at).flatten(0, -2).float().log_softmax(dim=-1).topk(number)
@@ -251,24 +251,24 @@ def likeliest(model: nn.Module, tokens: Sequence[int], count: int, number: int) 
 def _forced(
     model: nn.Module, tokens: Sequence[int]
 ) -> Iterator[tuple[Int[Tensor, "B T"], Positions | None, Int[Tensor, " N"]]]:
-    """What to read, the positions to predict from (None: all), and the tokens that follow them in the text."""
+    """The tokens to read, the positions to predict from (None: all), and the tokens that follow them."""
     rows = torch.tensor([list(tokens)], device=device_of(model))
     read, predicted = rows[:, :-1], rows[:, 1:]
     limit = known_positions(model) or read.shape[1]
     yield read[:, :limit], None, predicted[0, :limit]
-    if limit < read.shape[1]:  # each further token has the last ``limit`` before it, and no others
+    if limit < read.shape[1]:  # each further token sees only the last ``limit`` before it
         windows, targets = read[0].unfold(0, limit, 1)[1:], predicted[0, limit:]
         for some, wanted in zip(torch.split(windows, WINDOWS), torch.split(targets, WINDOWS), strict=True):
             yield some, LAST, wanted
 
 
 def _started(model: nn.Module, rows: Int[Tensor, "B T"], max_tokens: int) -> tuple[Any, Any]:
-    """A stepper that has read all of the prompt but its last token."""
+    """A stepper that has read the prompt except for its last token."""
     limit = known_positions(model)
     stepper: Any = model if limit is None else Sliding(cast(Any, model), limit)
     return stepper, stepper.start(rows[:, :-1], rows.shape[1] + max_tokens)
 
 
 def _following(tokenizer: Tokenizer, ids: Sequence[int]) -> str:
-    """The text of tokens that follow others: with the space in front that a first one would lose."""
+    """The text of tokens that follow others, with the leading space that a first token would lose."""
     return tokenizer.decode([UNKNOWN, *ids]).removeprefix(SPECIAL_TOKENS[UNKNOWN])

@@ -1,4 +1,4 @@
-"""Documents as one stream of tokens, and windows of it."""
+"""Documents as one stream of tokens, and its windows."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ __all__ = ["LanguageModelBatch", "Stream", "Window", "make_stream"]
 
 @dataclass(frozen=True)
 class Stream:
-    """All tokens, one after the other; between documents, before the first and after the last stands END."""
+    """All tokens in order; separated documents have END before the first, between them and after the last."""
 
     tokens: Int[Tensor, " N"]
-    lines: Int[np.ndarray, " N"]  # of the file, where each token begins
-    characters: int  # that the tokens but the first stand for: the first is never predicted
+    lines: Int[np.ndarray, " N"]  # the line of the file where each token starts
+    characters: int  # of all tokens except the first, which is never predicted
 
     def __len__(self) -> int:
         return len(self.tokens)
 
     def windows(self, context: int) -> list[Window]:
-        """One after the other: every token but the first is predicted once; the last window may be shorter."""
+        """Consecutive windows: every token except the first is predicted once; the last window may be shorter."""
         return [Window(self, start, min(context, len(self) - 1 - start)) for start in range(0, len(self) - 1, context)]
 
     def cut(self, starts: Int[Tensor, " B"], length: int) -> LanguageModelBatch:
-        """The windows of one length that begin at these places."""
+        """The windows of this length that start at these positions."""
         rows = self.tokens[starts.unsqueeze(1) + torch.arange(length + 1)]
         return LanguageModelBatch(rows[:, :-1], rows[:, 1:], self.lines[starts.numpy()].tolist())
 
@@ -53,7 +53,7 @@ class LanguageModelBatch(Batch):
     """Windows of one length."""
 
     read: Int[Tensor, "B T"]
-    predicted: Int[Tensor, "B T"]  # the token after each that is read
+    predicted: Int[Tensor, "B T"]  # the token after each one read
     lines: Sequence[int]
 
     @property
@@ -75,7 +75,9 @@ def make_stream(tokenizer: Tokenizer, documents: Sequence[Document], *, separate
         lines.append(document.line + np.cumsum(breaks[some]) - breaks[some])
     joined = np.concatenate(tokens)
     if len(joined) < 2:
-        raise OptionError(f"A text of {len(joined)} token predicts nothing; a language model needs at least 2.")
+        raise OptionError(
+            f"A text of {len(joined)} token leaves nothing to predict; a language model needs at least 2."
+        )
     characters = sum(len(document.text) for document in documents)
     first = 0 if separated else max(1, len(tokenizer.decode([int(joined[0])])))
     return Stream(torch.from_numpy(joined), np.concatenate(lines), max(1, characters - first))

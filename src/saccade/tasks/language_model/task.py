@@ -1,6 +1,6 @@
-"""Language model: the next token, from those before it (GPT-like; Phuong & Hutter 2022, algorithms 10 and 14).
+"""Language model: predict the next token from those before it (GPT-like; Phuong & Hutter 2022, algorithms 10 and 14).
 
-loss = -1/N Σ_t log p(x_t | x_<t),   perplexity = exp(loss),   bits a character = N · loss / (ln 2 · characters)
+loss = -1/N Σ_t log p(x_t | x_<t),   perplexity = exp(loss),   bits per character = N · loss / (ln 2 · characters)
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ from saccade.text import END, UNKNOWN, Tokenizer
 
 __all__ = ["LanguageModel", "LanguageModelState", "LanguageModelText", "LanguageModelTraining"]
 
-#: Tokens of a probe: read, and written on.
+#: Tokens of a probe: how many are read, and how many are generated.
 PROBE_READ, PROBE_WRITTEN = 32, 48
-#: Padded tokens that are scored at once in an evaluation.
+#: How many padded tokens an evaluation scores at once.
 EVALUATION_TOKENS = 8192
 
 
@@ -66,11 +66,11 @@ class LanguageModelTraining(TextTraining):
 
 @dataclass(frozen=True)
 class LanguageModelState(State):
-    """The tokenizer, and how text was cut into windows."""
+    """The tokenizer, and how text is split into windows."""
 
     tokenizer: Tokenizer
     context: int
-    separated: bool  # documents have ends, which the model learns
+    separated: bool  # whether documents end, so that the model learns to end them
 
     @classmethod
     def prepare(
@@ -80,11 +80,13 @@ class LanguageModelState(State):
         data: TextData = settings["data"]
         separated = data.documents != "file" or data.table is not None
         made = cls(text.train([document.text for document in train]), text.context, separated)
-        if sum(len(document.text) for document in train) < 100 * text.context:  # else there are surely enough tokens
+        if (
+            sum(len(document.text) for document in train) < 100 * text.context
+        ):  # otherwise there are certainly enough tokens
             found = len(make_stream(made.tokenizer, train, separated=separated))
             if found <= text.context:
                 raise FileError(
-                    f"{data.text or data.table} has {found:,} tokens to train on; expected at least "
+                    f"{data.text or data.table} has only {found:,} tokens to train on; it needs at least "
                     f"{text.context + 1:,}, one more than text.context."
                 )
         return made
@@ -109,7 +111,7 @@ class LanguageModelState(State):
 def _transformer(config: TransformerConfig, state: LanguageModelState) -> nn.Module:
     if config.position == "learned" and config.max_length < state.context:
         raise OptionError(
-            f"model.max_length = {config.max_length} positions are fewer than text.context = {state.context}; raise it."
+            f"model.max_length = {config.max_length} is less than text.context = {state.context}; raise it."
         )
     return DecoderOnly(config, state.tokenizer.vocabulary_size)
 
@@ -119,10 +121,10 @@ def _recurrent(config: RecurrentConfig, state: LanguageModelState) -> nn.Module:
 
 
 class LanguageModel(Task):
-    """The likelihood of each next token. A recurrent net begins each window with an empty state, as a Transformer."""
+    """The likelihood of each next token. A recurrent network starts each window empty, like a Transformer."""
 
     name = "language-model"
-    about = "text is continued from a prompt"
+    about = "continues a text from a prompt"
     metrics = ("loss", "bits")
     losses = ("loss", "bits")
     state_class = LanguageModelState
@@ -145,7 +147,7 @@ class LanguageModel(Task):
         return np.array([[window.length] for window in examples])
 
     def batch(self, examples: Sequence[Window]) -> LanguageModelBatch:
-        """As many windows, each moved by a number of places that is drawn: no two epochs cut the text alike."""
+        """The same number of windows, each shifted at random, so that every epoch splits the text differently."""
         stream = examples[0].stream
         length = min(self.state.context, len(stream) - 1)
         starts = torch.tensor([window.start for window in examples]) + torch.randint(length, (len(examples),))
@@ -164,7 +166,7 @@ class LanguageModel(Task):
     def _scores(
         self, model: nn.Module, examples: Sequence[Window], batch_tokens: int, check_cancelled: CheckCancelled
     ) -> dict[str, float]:
-        """Over the whole text in consecutive windows, so that the score is no sample of it."""
+        """The scores of the whole text in consecutive windows, not of a sample."""
         total, count = 0.0, 0
         for length, equal in groupby(examples, key=lambda window: window.length):
             windows, size = list(equal), max(1, batch_tokens // length)
@@ -191,17 +193,17 @@ class LanguageModel(Task):
         predicted = sum(window.length for window in examples)
         lines = [f"{predicted:,} tokens predicted, in consecutive windows of {self.state.context}"]
         unknown = float((examples[0].stream.tokens[1:] == UNKNOWN).float().mean())
-        if unknown > 0:  # one guess stands for any characters, so that the more is unknown, the fewer bits there are
+        if unknown > 0:  # one guess covers any characters, so more unknowns mean fewer bits
             lines.append(
-                f"{100 * unknown:.2g}% of the tokens are unknown: bits a character then says little, and compares with "
-                "no other model"
+                f"{100 * unknown:.2g}% of the tokens are unknown: bits per character then mean little, and cannot be "
+                "compared with other models"
             )
         return Evaluation(scores, lines=lines)
 
     @torch.inference_mode()
     def probe(self, model: nn.Module, example: Window) -> Probe:
-        """The beginning of a held-out window, and how the model goes on now within its context, always with the same
-        draws."""
+        """The beginning of a held-out window, and how the model continues it now within its context, always with the
+        same random numbers."""
         count = max(1, min(PROBE_READ, self.state.context // 2, example.length))
         read = example.stream.tokens[example.start : example.start + count].tolist()
         options = GenerationOptions(max_tokens=max(1, min(PROBE_WRITTEN, self.state.context - count)), temperature=0.8)
@@ -221,12 +223,12 @@ class LanguageModel(Task):
         tokenizer = self.state.tokenizer
         return [
             f"{tokenizer.vocabulary_size:,} tokens (kind: {tokenizer.kind}), windows of {self.state.context}.",
-            "loss: nats a token over consecutive windows; perplexity: its exponential; bits: bits a character.",
+            "loss: nats per token over consecutive windows; perplexity: its exponential; bits: bits per character.",
         ]
 
     def prompt(self, text: str) -> Prompt:
-        """What a prompt is to the model. A text that begins anew begins after END; where one long text was learned,
-        which has no beginnings, after the end of a line."""
+        """A prompt as the model reads it. A new text starts after END; if the model was trained on one long text, which
+        has no starts, it starts after the end of a line."""
         ids = self.state.tokenizer.encode_ids([text])[0]
         if self.state.separated:
             return Prompt([END, *ids], True, not ids)

@@ -25,7 +25,7 @@ class MaskedLanguageModelData(TextData):
 
 
 class MaskedLanguageModelFiles(LanguageModelFiles):
-    """As of a language model; a text with blank lines in it, such as a book, is read in paragraphs."""
+    """The same files as for a language model; a text with blank lines, such as a book, is read in paragraphs."""
 
     settings = MaskedLanguageModelData
 

@@ -1,8 +1,8 @@
-"""Masked language model: hidden tokens from those on both sides (BERT, Devlin 2019, §3.1; Phuong & Hutter 2022,
-algorithm 12).
+"""Masked language model: predict hidden tokens from those on both sides (BERT, Devlin 2019, §3.1; Phuong & Hutter
+2022, algorithm 12).
 
-A share of the tokens is chosen. Of these, 8 in 10 become MASK, 1 in 10 another token, drawn from all, and 1 in 10 stays
-as it is; the model says for each what it was.
+A share of the tokens is chosen. Of these, 8 in 10 become MASK, 1 in 10 a random token, and 1 in 10 stays unchanged;
+the model predicts the original of each.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ __all__ = [
     "hide",
 ]
 
-#: Of the chosen tokens: the share that becomes MASK, and that which becomes another token.
+#: The shares of the chosen tokens that become MASK and that become another token.
 MASKED, SWAPPED = 0.8, 0.1
-#: Of the masks at validation: always the same.
+#: Random seed of the masks at validation, which are always the same.
 VALIDATION_SEED = 0
-#: Padded tokens that are read at once in an evaluation.
+#: How many padded tokens an evaluation reads at once.
 EVALUATION_TOKENS = 8192
 
 
@@ -67,7 +67,7 @@ class Piece(NamedTuple):
     """Consecutive tokens of a document."""
 
     tokens: list[int]
-    line: int  # where the document begins
+    line: int  # where the document starts
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class MaskedBatch(Batch):
 
     tokens: Int[Tensor, "B N"]  # some of them hidden
     lengths: Int[Tensor, " B"]
-    chosen: Bool[Tensor, "B N"]  # the places where the true token is asked for
+    chosen: Bool[Tensor, "B N"]  # the positions where the model must predict the true token
     truth: Int[Tensor, " M"]  # the true tokens there, row by row
     lines: Sequence[int]
 
@@ -92,7 +92,7 @@ def hide(
     vocabulary: int,
     generator: torch.Generator | None = None,
 ) -> tuple[Int[Tensor, "B N"], Bool[Tensor, "B N"]]:
-    """The tokens with some hidden, and which were chosen; at least one is. What is unknown is not asked for."""
+    """The tokens with some hidden, and which were chosen: at least one, and never an unknown token."""
     known = real & (tokens != UNKNOWN)
     known = known if known.any() else real
     draw = torch.rand(tokens.shape, generator=generator).masked_fill(~known, 2.0)
@@ -111,7 +111,7 @@ class MaskedLanguageModelTraining(TextTraining):
 
 @dataclass(frozen=True)
 class MaskedLanguageModelState(State):
-    """The tokenizer, how text was cut into pieces, and how much of it is asked for."""
+    """The tokenizer, how text is split into pieces, and the share to predict."""
 
     tokenizer: Tokenizer
     context: int
@@ -143,19 +143,19 @@ class MaskedLanguageModelState(State):
 
 def _build(config: TransformerConfig, state: MaskedLanguageModelState) -> nn.Module:
     if not config.encoder_layers:
-        raise OptionError("A masked language model reads with an encoder; model.encoder_layers is at least 1, not 0.")
+        raise OptionError("A masked language model needs an encoder; model.encoder_layers must be at least 1, not 0.")
     if config.position == "learned" and config.max_length < state.context:
         raise OptionError(
-            f"model.max_length = {config.max_length} positions are fewer than text.context = {state.context}; raise it."
+            f"model.max_length = {config.max_length} is less than text.context = {state.context}; raise it."
         )
     return EncoderOnly(config, state.tokenizer.vocabulary_size)
 
 
 class MaskedLanguageModel(Task):
-    """The likelihood of hidden tokens. Taggers and classifiers of the same shape can begin from it (``--init``)."""
+    """The likelihood of hidden tokens. Taggers and classifiers of the same shape can start from it (``--init``)."""
 
     name = "masked-language-model"
-    about = "hidden words of a text are found"
+    about = "fills in hidden words of a text"
     metrics = ("loss", "accuracy")
     state_class = MaskedLanguageModelState
     tables: ClassVar[Mapping[str, type[Config]]] = {"text": MaskedText, "training": MaskedLanguageModelTraining}
@@ -179,14 +179,14 @@ class MaskedLanguageModel(Task):
         return np.array([[len(piece.tokens)] for piece in examples])
 
     def batch(self, examples: Sequence[Piece]) -> MaskedBatch:
-        """Other tokens are hidden each time."""
+        """A batch with tokens hidden at random, differently each time."""
         tokens, lengths = pad([piece.tokens for piece in examples])
         real = torch.arange(tokens.shape[1]) < lengths[:, None]
         hidden, chosen = hide(tokens, real, self.state.share, self.state.tokenizer.vocabulary_size)
         return MaskedBatch(hidden, lengths, chosen, tokens[chosen], [piece.line for piece in examples])
 
     def fixed(self, examples: Sequence[Piece]) -> list[tuple[list[int], list[bool]]]:
-        """Each piece with tokens hidden that depend on its place among all only, not on who shares its batch."""
+        """Each piece with hidden tokens that depend only on its index, not on its batch."""
         generator = torch.Generator().manual_seed(VALIDATION_SEED)
         joined = torch.tensor([[token for piece in examples for token in piece.tokens]])
         real = torch.ones_like(joined, dtype=torch.bool)
@@ -241,7 +241,7 @@ class MaskedLanguageModel(Task):
 
     @torch.inference_mode()
     def probe(self, model: nn.Module, example: Piece) -> Probe:
-        """A piece with its fixed masks, and what the model puts in their places now."""
+        """A piece with its fixed masks, and what the model fills in now."""
         ((hidden, chosen),) = self.fixed([example])
         places = [place for place, flag in enumerate(chosen) if flag]
         best = self.log_probabilities(model, hidden)[places].argmax(dim=-1).tolist()
@@ -255,7 +255,7 @@ class MaskedLanguageModel(Task):
 
     @torch.inference_mode()
     def log_probabilities(self, model: nn.Module, tokens: Sequence[int]) -> Float[Tensor, "N V"]:
-        """Of every token at every place of one text."""
+        """The log-probabilities of all tokens at every position of one text."""
         logits: Tensor = model(torch.tensor([list(tokens)], device=device_of(model)))
         return logits[0].float().log_softmax(dim=-1).cpu()
 
@@ -263,6 +263,6 @@ class MaskedLanguageModel(Task):
         tokenizer = self.state.tokenizer
         return [
             f"{tokenizer.vocabulary_size:,} tokens (kind: {tokenizer.kind}); [MASK] hides one of them.",
-            f"loss (nats) and accuracy (%) of the {100 * self.state.share:g}% of tokens that are asked for; at "
-            "validation always the same ones.",
+            f"loss (nats) and accuracy (%) of the {100 * self.state.share:g}% of tokens that the model must predict; "
+            "always the same ones at validation.",
         ]

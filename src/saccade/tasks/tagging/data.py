@@ -51,7 +51,7 @@ class TaggingFiles(LabelledFiles[TaggedSentence]):
 
     @classmethod
     def from_grammar(cls, count: int, seed: int, part: str) -> list[TaggedSentence]:
-        """The words as they are written: the first with a capital."""
+        """The words as written: the first one is capitalised."""
         return [
             TaggedSentence(
                 tuple(example.source_text[start:stop] for start, stop in example.source_spans),
@@ -64,7 +64,7 @@ class TaggingFiles(LabelledFiles[TaggedSentence]):
 
     @classmethod
     def recommend(cls, splits: Splits[TaggedSentence]) -> dict[str, Any]:
-        """A recurrent net that reads both ways: the surest choice from a few hundred sentences on."""
+        """A bidirectional recurrent network: the safest choice from a few hundred sentences on."""
         words = sum(len(sentence.words) for sentence in splits.train)
         steps = min(6000, max(600, words // 60))
         return {

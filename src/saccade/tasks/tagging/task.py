@@ -1,4 +1,4 @@
-"""Tagging: a label for each word (004's type 1)."""
+"""Tagging: a label for each word (type 1 of lecture 004)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["EncodedSentence", "Tagging", "TaggingBatch", "TaggingState"]
 
 
 class EncodedSentence(NamedTuple):
-    """A sentence as ids; without labels where it is to be tagged."""
+    """A sentence as ids; without labels if they are unknown."""
 
     words: list[WordIds]
     labels: list[int]
@@ -64,7 +64,7 @@ class TaggingState(State):
     def prepare(
         cls, settings: Mapping[str, Any], train: Sequence[TaggedSentence], tokenizer: Tokenizer | None = None
     ) -> Self:
-        """Words are cut into the pieces of ``tokenizer``, if there is one."""
+        """Words are split into the pieces of ``tokenizer``, if there is one."""
         labels = sorted({label for sentence in train for label in sentence.labels})
         return cls(labels, Words.train([word for one in train for word in one.words], settings["text"], tokenizer))
 
@@ -97,15 +97,15 @@ def _build(config: Config, state: TaggingState) -> nn.Module:
 
 
 class Tagging(LabelTask):
-    """A label for each word; where labels mark spans, such as names, these are scored too."""
+    """A label for each word; if labels mark spans, such as names, these are scored too."""
 
     name = "tagging"
-    about = "a label for each word"
+    about = "assigns a label to each word"
     metrics = ("accuracy", "macro_f1", "span_f1", "loss")
     state_class = TaggingState
     tables: ClassVar[Mapping[str, type[Config]]] = {"text": TaggingText, "training": TextTraining}
     networks: ClassVar[Mapping[str, Network]] = {kind: Network(config, _build) for kind, config in TAGGERS.items()}
-    begun_defaults: ClassVar[Mapping[str, Any]] = {"unit": "pieces"}  # which a masked language model knows
+    begun_defaults: ClassVar[Mapping[str, Any]] = {"unit": "pieces"}  # the unit of a masked language model
     at_once = 4096
 
     state: TaggingState
@@ -117,12 +117,10 @@ class Tagging(LabelTask):
         super().__init__(state, settings, metric)
         self.has_spans = are_spans(self.labels)
         if metric == "span_f1" and not self.has_spans:
-            raise OptionError(
-                f"span_f1 is for labels such as B-X, I-X and O; these are {', '.join(self.labels[:10])}, ..."
-            )
+            raise OptionError(f"span_f1 needs labels such as B-X, I-X and O, not {', '.join(self.labels[:10])}, ...")
 
     def encode(self, examples: Sequence[TaggedSentence]) -> list[EncodedSentence]:
-        note_unseen(examples, self.label_ids)  # refuses a file of other labels
+        note_unseen(examples, self.label_ids)  # raises an error if most labels are unknown
         return [
             EncodedSentence(
                 [self.state.words.ids(word) for word in sentence.words],
@@ -170,7 +168,7 @@ class Tagging(LabelTask):
         return scores
 
     def more_scores(self, judged: Judged, examples: Sequence[EncodedSentence]) -> dict[str, float]:
-        """Accuracy of known and unknown words apart."""
+        """The accuracy of known and of unknown words."""
         scores: dict[str, float] = {}
         right = (judged.truth == judged.best).numpy()
         known = np.array([word in self.state.words.known for one in examples for word in one.sentence.words])
@@ -195,12 +193,12 @@ class Tagging(LabelTask):
             label_fact(self.labels),
             f"{len(words.words):,} words, {words.pieces.vocabulary_size:,} pieces, "
             f"{len(words.characters):,} characters",
-            "scores are in percent; `unknown` is the accuracy on words that are not in the training sentences",
+            "scores are in percent; `unknown` is the accuracy on words that do not occur in training",
         ]
 
 
 def _by_word(real: Bool[Tensor, "B N"], parts: Sequence[Sequence[int]]) -> Int[Tensor, "B N P"]:
-    """The parts of all words one after the other, each set in the place of its word."""
+    """The parts of all words in order, each placed at its word."""
     rows, _ = pad(parts)
     placed = torch.zeros(*real.shape, max(1, rows.shape[1]), dtype=torch.long)
     placed[real] = rows if rows.shape[1] else rows.new_zeros(len(rows), 1)

@@ -1,4 +1,4 @@
-"""What a word is known by: an id of its own, its pieces, its characters. The latter two also of words never seen."""
+"""The ids of a word: its own, those of its pieces and of its characters. New words have the last two."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class WordIds(NamedTuple):
 
 
 class Words:
-    """The three vocabularies of words, and every word that was trained on."""
+    """The three vocabularies of words, and every word of the training data."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class Words:
 
     @classmethod
     def train(cls, written: Sequence[str], text: TaggingText, pieces: Tokenizer | None = None) -> Words:
-        """Vocabularies of these words; the pieces may be those of another model."""
+        """Vocabularies of these words; the pieces may come from another model."""
         known = Vocabulary.train(written, size=len(written))
         words = (word.lower() for word in written) if text.lowercase else iter(written)
         return cls(
@@ -74,7 +74,7 @@ class Words:
 
     @classmethod
     def load(cls, description: Mapping[str, Any], read: ReadFile) -> Words:
-        """What ``description`` and ``files`` gave."""
+        """Restore what ``description`` and ``files`` returned."""
         words, characters, known = (
             Vocabulary.from_bytes(read(name), name) for name in ("words.json", "characters.json", "known-words.json")
         )
@@ -99,7 +99,7 @@ class Words:
         return WordIds(self.words.id(word.lower() if self.lowercase else word), list(self._ends(pieces)), characters)
 
     def _ends(self, sequence: Sequence[Any]) -> Sequence[Any]:
-        """Of a long word, such as an address, the beginning and the end tell what it is."""
+        """The start and the end of a long word, such as an address: they tell what it is."""
         if len(sequence) <= self.longest_word:
             return sequence
         half = self.longest_word // 2

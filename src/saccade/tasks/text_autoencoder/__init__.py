@@ -1,1 +1,1 @@
-"""Texts through one small vector, and back."""
+"""Compress texts into one small vector, and reconstruct them."""

@@ -19,13 +19,13 @@ from saccade.tasks.base.data import DataReader, Splits, hold_out
 
 __all__ = ["Line", "TextAutoencoderData", "TextAutoencoderFiles"]
 
-#: Sentences of the built-in grammar that are held out, for each of validation and test.
+#: Sentences of the built-in grammar held out for validation, and as many for test.
 BUILTIN_HELD_OUT = 500
 
 
 @dataclass(frozen=True)
 class Line:
-    """A text, and the line that it stands on."""
+    """A text, and its line number."""
 
     source: str
     line: int
@@ -49,7 +49,7 @@ class TextAutoencoderData(Config):
 
 
 class TextAutoencoderFiles(DataReader[Line]):
-    """Texts, one a line, or built in."""
+    """Texts, one per line, or built in."""
 
     settings = TextAutoencoderData
     read_as = ("encoding",)
@@ -57,7 +57,7 @@ class TextAutoencoderFiles(DataReader[Line]):
     @classmethod
     def table(cls, files: Sequence[Path], columns: str | None) -> dict[str, Any]:
         if columns is not None or len(files) != 1:
-            raise OptionError("Give one file of texts, one a line; it has no columns.")
+            raise OptionError("Give one file with one text per line; it has no columns.")
         return {"texts": str(files[0])}
 
     @classmethod
@@ -80,7 +80,7 @@ class TextAutoencoderFiles(DataReader[Line]):
         found = [Line(text.strip(), number) for number, text in read_lines(path, settings.encoding)]
         for one in found:
             if not one.source:
-                raise FileError(f"{path}, line {one.line}: an empty text; expected one text a line.")
+                raise FileError(f"{path}, line {one.line}: the line is empty; there must be one text per line.")
         if not found:
             raise FileError(f"There is no text in {path}.")
         return found

@@ -1,4 +1,4 @@
-"""Text autoencoder: a text through one small vector, and back (004 of the lectures)."""
+"""Text autoencoder: a text is compressed into one small vector and reconstructed (lecture 004)."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class EncodedLine:
 
 @dataclass(frozen=True)
 class TextAutoencoderBatch(Batch):
-    """What is read, perhaps with noise; and what the decoder reads and predicts, always without."""
+    """The encoder's input, perhaps with noise; and what the decoder reads and predicts, always without noise."""
 
     source: Int[Tensor, "B S"]
     lengths: Int[Tensor, " B"]
@@ -81,7 +81,7 @@ class TextAutoencoderBatch(Batch):
 
 @dataclass(frozen=True)
 class TextAutoencoderState(State):
-    """The tokenizer, and the training texts that a trained model keeps as neighbours."""
+    """The tokenizer, and the training texts saved with a trained model as neighbours."""
 
     tokenizer: Tokenizer
     kept: Kept | None = None
@@ -105,10 +105,10 @@ class TextAutoencoderState(State):
 
 
 class TextAutoencoder(Task):
-    """Cross-entropy of each token of the text itself; scores by what comes back."""
+    """Cross-entropy of each token of the text itself; scores compare the reconstruction with the text."""
 
     name = "text-autoencoder"
-    about = "a text through one small vector, and back"
+    about = "compresses a text into one small vector and reconstructs it"
     metrics = ("loss", "exact", "bleu", "chrf")
     state_class = TextAutoencoderState
     tables: ClassVar = {"text": NoisyText, "training": SearchTraining}
@@ -132,7 +132,7 @@ class TextAutoencoder(Task):
         return np.array([[len(one.ids) + 1] for one in examples])
 
     def batch(self, examples: Sequence[EncodedLine]) -> TextAutoencoderBatch:
-        """Texts to train on, with noise in what is read."""
+        """Texts to train on, with noise in the input."""
         batch = self.plain_batch(examples)
         noise: NoisyText = self.settings["text"]
         if not noise.drop and not noise.mask:
@@ -177,7 +177,7 @@ class TextAutoencoder(Task):
         self, model: nn.Module, examples: Sequence[EncodedLine], batch_tokens: int, check_cancelled: CheckCancelled
     ) -> dict[str, float]:
         loss = self.mean_loss(model, examples, batch_tokens, check_cancelled)
-        if not math.isfinite(loss):  # a network of NaN finds nothing
+        if not math.isfinite(loss):  # a network of NaNs generates nothing
             return dict.fromkeys(self.metrics, math.nan)
         texts = [self.state.tokenizer.decode(ids) for ids in self.written(model, examples, check_cancelled)]
         return {"loss": loss, **text_scores(texts, [one.text for one in examples])}
@@ -185,7 +185,7 @@ class TextAutoencoder(Task):
     def written(
         self, model: nn.Module, examples: Sequence[EncodedLine], check_cancelled: CheckCancelled = lambda: None
     ) -> list[list[int]]:
-        """The ids of each text again, found greedily."""
+        """The ids of each reconstructed text, decoded greedily."""
         found = search(model, [[*one.ids, END] for one in examples], GREEDY, SEARCH_TOKENS, check_cancelled)
         return [best[0].tokens for best in found]
 
@@ -206,7 +206,7 @@ class TextAutoencoder(Task):
 
     @torch.inference_mode()
     def finish(self, model: nn.Module, examples: Sequence[EncodedLine]) -> TextAutoencoderState:
-        """Keep some training texts with their codes, as neighbours of what will be asked."""
+        """Save some training texts with their codes, to show as neighbours of later inputs."""
         chosen = [examples[i] for i in evenly(len(examples), MOST_KEPT)]
         lines, texts = [one.line for one in chosen], [one.text for one in chosen]
         return replace(self.state, kept=Kept(self.codes(model, chosen), lines, texts, images=None))
@@ -214,7 +214,7 @@ class TextAutoencoder(Task):
     def facts(self) -> list[str]:
         tokenizer, kept = self.state.tokenizer, self.state.kept
         return [
-            f"text: {tokenizer.kind} tokens, {tokenizer.vocabulary_size:,} of them",
-            "scores: `exact` is the share of texts that come back exactly, in percent; BLEU, chrF by sacrebleu",
-            f"{0 if kept is None else len(kept.lines):,} training texts are kept with their codes (neighbours.*)",
+            f"text: {tokenizer.kind} tokens, vocabulary of {tokenizer.vocabulary_size:,}",
+            "scores: `exact` is the percentage of exact reconstructions; BLEU and chrF by sacrebleu",
+            f"{0 if kept is None else len(kept.lines):,} training texts are saved with their codes (neighbours.*)",
         ]

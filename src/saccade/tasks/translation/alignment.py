@@ -1,4 +1,4 @@
-"""Reading a model's alignment from its attention: where it is read is chosen on training data, and saved."""
+"""Read a model's alignment from its attention; where to read it is chosen on training data, and saved."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from saccade.lens.links import WordLink
 
 __all__ = ["choose_reading", "read_alignment", "written_out"]
 
-#: The most weights that are written out at once (64 MB).
+#: The most weights that are computed at once (64 MB).
 WRITTEN_OUT = 1 << 24
 
 
@@ -31,7 +31,7 @@ class _Ids(Protocol):
 def choose_reading(
     seen: Mapping[str, Trace], pairs: Sequence[_Ids], links: Sequence[frozenset[WordLink] | None]
 ) -> AlignmentChoice | None:
-    """The attention, heads and row that agree best with the known links, or with what co-occurs; None without any."""
+    """The attention, heads and row that best match known links, or else with co-occurrence; None if there is none."""
     candidates = _cross(seen)
     if not candidates:
         return None
@@ -45,7 +45,7 @@ def choose_reading(
 
 
 def written_out(seen: Mapping[str, Trace], choice: AlignmentChoice | None) -> Mapping[str, Weights]:
-    """The weights that the alignment is read from, all at once where they are few: much faster than one by one."""
+    """The weights that the alignment is read from, all at once if they are few: much faster than one by one."""
     if choice is None or math.prod(seen[choice.attention].shape) > WRITTEN_OUT:
         return seen
     return {choice.attention: seen[choice.attention].weights()}
@@ -54,9 +54,9 @@ def written_out(seen: Mapping[str, Trace], choice: AlignmentChoice | None) -> Ma
 def read_alignment(
     seen: Mapping[str, Weights], choice: AlignmentChoice | None, *, rows: int, columns: int, batch: int = 0
 ) -> Float[Tensor, "T S"] | None:
-    """How much each target token took from each source token and its END; None if the model cannot say.
+    """How much each target token took from each source token and its END; None if the model cannot tell.
 
-    Before a choice was made: the mean of the last layer's heads, in the row that predicts the token.
+    Before a choice has been made: the mean of the last layer's heads, in the row that predicts the token.
     """
     candidates = _cross(seen)
     if not candidates:

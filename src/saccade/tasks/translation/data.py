@@ -30,7 +30,7 @@ from saccade.tasks.translation.gold import GoldPair, from_characters, from_gramm
 
 __all__ = ["TranslationData", "TranslationFiles", "read_links"]
 
-#: Sentences of the built-in grammar that are held out, for each of validation and test.
+#: Sentences of the built-in grammar held out for validation, and as many for test.
 BUILTIN_HELD_OUT = 1000
 AS_IT_IS = Cleaning(empty=False, duplicates=False)
 
@@ -76,13 +76,13 @@ class TranslationData(Config):
             raise ValueError("give one of builtin, source (with target), table, nettalk")
         for part in ("", "validation_", "test_"):
             if (getattr(self, f"{part}source") is None) != (getattr(self, f"{part}target") is None):
-                raise ValueError(f"{part}source and {part}target go together")
+                raise ValueError(f"give both {part}source and {part}target, or neither")
         if self.alignments is not None and self.source is None:
-            raise ValueError("alignments goes with source and target")
+            raise ValueError("alignments needs source and target")
         return self
 
 
-#: (at most so many pairs, vocabulary, width, layers, dropout, updates): more data carries a larger model.
+#: (largest number of pairs, vocabulary, width, layers, dropout, updates): more data supports a larger model.
 SIZES = (
     (5_000, 2_000, 128, 2, 0.3, 2_000),
     (50_000, 8_000, 256, 3, 0.3, 8_000),
@@ -102,17 +102,17 @@ class TranslationFiles(DataReader[GoldPair]):
         """Two files of parallel lines, or one to three tables."""
         tables = all(file.suffix.lower() in TABLES for file in files)
         if not files or len(files) > (3 if tables else 2):
-            raise OptionError(f"Give two parallel files, or one to three tables; {len(files)} files were given.")
+            raise OptionError(f"Give two parallel files, or one to three tables, not {len(files)} files.")
         if len(files) == 2 and not tables:
             if columns is not None:
-                raise OptionError("--columns goes with --data, one table of both sides.")
+                raise OptionError("--columns only applies to --data, a table with both sides.")
             return {"source": str(files[0]), "target": str(files[1])}
         table = {f"{part}table": str(file) for part, file in zip(part_prefixes(files), files, strict=True)}
         if columns is not None:
             names = [name.strip() for name in columns.split(",")]
             if len(names) != 2 or not all(names):
                 raise OptionError(
-                    f"--columns takes two names or numbers with a comma between, such as en,fr; not {columns!r}."
+                    f"--columns takes two names or numbers separated by a comma, such as en,fr, not {columns!r}."
                 )
             table |= {"source_column": names[0], "target_column": names[1]}
         return table
@@ -133,7 +133,7 @@ class TranslationFiles(DataReader[GoldPair]):
                 [from_characters(pair) for pair in part]
                 for part in (split_pairs.train, split_pairs.validation, split_pairs.test)
             )
-            note = f"{len(split_pairs.removed)} spellings of held-out words not trained on"
+            note = f"{len(split_pairs.removed)} spellings of held-out words were removed from training"
             return Splits(train, validation, test, report.rows(), [note])
         return _own_files(settings, seed)
 
@@ -171,7 +171,9 @@ class TranslationFiles(DataReader[GoldPair]):
 
     @classmethod
     def identity(cls, example: GoldPair) -> bytes:
-        links = "" if example.links is None else sorted(example.links)  # they train too, if alignment is guided
+        links = (
+            "" if example.links is None else sorted(example.links)
+        )  # they matter for training too, if alignment is guided
         return f"{example.source}\t{example.target}\t{links}\n".encode()
 
 
@@ -211,10 +213,12 @@ def _linked(pairs: Sequence[Pair], path: Path) -> list[Pair]:
 
 
 def read_links(pairs: Sequence[Pair | GoldPair], path: Path) -> list[GoldLinks]:
-    """The gold links of these pairs, a line each; a link to a word that a pair does not have is named."""
+    """The gold links of these pairs, one line each; an error names any link to a word that does not exist."""
     lines = list(read_lines(path))
     if len(lines) != len(pairs):
-        raise FileError(f"{path} has {len(lines):,} lines of links for {len(pairs):,} pairs; they must be equal.")
+        raise FileError(
+            f"{path} has {len(lines):,} lines of links for {len(pairs):,} pairs; the numbers must be equal."
+        )
     found = []
     for pair, (number, text) in zip(pairs, lines, strict=True):
         gold = read_pharaoh(text, f"Line {number} of {path}")
@@ -222,8 +226,8 @@ def read_links(pairs: Sequence[Pair | GoldPair], path: Path) -> list[GoldLinks]:
         for source, target in sorted(gold.possible):
             if source >= words[0] or target >= words[1]:
                 raise FileError(
-                    f"Line {number} of {path}: {source}-{target} is no link between {words[0]} source and {words[1]} "
-                    "target words; words are separated by spaces and counted from 0."
+                    f"Line {number} of {path}: {source}-{target} cannot link {words[0]} source and {words[1]} target "
+                    "words; words are separated by spaces and counted from 0."
                 )
         found.append(gold)
     return found

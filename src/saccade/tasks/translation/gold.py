@@ -1,4 +1,4 @@
-"""Pairs of texts with what is known of their alignment, and what that says about their tokens."""
+"""Pairs of texts with their known alignment, and what it says about their tokens."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ Span = tuple[int, int]  # first character, one past the last
 
 @dataclass(frozen=True)
 class GoldPair:
-    """A source and a target text; where links are known, the words that they link, by their place in the texts."""
+    """A source and a target text; if links are known, also the words that they link, as spans of the texts."""
 
     source: str
     target: str
-    line: int  # in the person's file, counted from 1
+    line: int  # in the user's file, counting from 1
     source_words: tuple[Span, ...] = ()
     target_words: tuple[Span, ...] = ()
-    links: frozenset[WordLink] | None = None  # of words: (source, target)
-    content: frozenset[int] = frozenset()  # the target words that count when alignment is judged
-    kind: str = ""  # of sentence, in the built-in corpus
+    links: frozenset[WordLink] | None = None  # between words: (source, target)
+    content: frozenset[int] = frozenset()  # the target words that count when the alignment is scored
+    kind: str = ""  # kind of sentence in the built-in corpus
 
 
 def from_grammar(examples: Sequence[Example]) -> list[GoldPair]:
@@ -50,7 +50,7 @@ def from_grammar(examples: Sequence[Example]) -> list[GoldPair]:
 
 
 def from_pair(pair: Pair) -> GoldPair:
-    """A person's own pair; its links, if given, are between words separated by spaces."""
+    """A pair of the user's own; its links, if given, are between words separated by spaces."""
     words = _spaced(pair.source), _spaced(pair.target)
     links = None if pair.alignment is None else frozenset(pair.alignment)
     return GoldPair(pair.source, pair.target, pair.line, *words, links, frozenset(range(len(words[1]))))
@@ -65,7 +65,7 @@ def from_characters(pair: Pair) -> GoldPair:
 
 
 def token_links(pair: GoldPair, source: Tokenizer, target: Tokenizer) -> frozenset[WordLink] | None:
-    """The links of a pair between the tokens that its words are made of; None where no links are known."""
+    """The links of a pair between the tokens of its words; None if no links are known."""
     if pair.links is None:
         return None
     sources = _tokens_of_words(source.encode(pair.source).spans, pair.source_words)
@@ -76,8 +76,8 @@ def token_links(pair: GoldPair, source: Tokenizer, target: Tokenizer) -> frozens
 def word_agreement(
     pair: GoldPair, matrix: Float[Tensor, "T S"], source: Tokenizer, target: Tokenizer
 ) -> tuple[int, int]:
-    """Of the content words with a link: how many have their strongest source word among their linked ones, and how
-    many there are. ``matrix`` is of tokens, without END; a word's weight is that of its tokens together."""
+    """How many content words with a link have their strongest source word among their linked ones, and how many there
+    are. ``matrix`` is between tokens, without END; the weight of a word is the sum over its tokens."""
     assert pair.links is not None
     sources = _tokens_of_words(source.encode(pair.source).spans, pair.source_words)
     targets = _tokens_of_words(target.encode(pair.target).spans, pair.target_words)
@@ -94,7 +94,7 @@ def word_agreement(
 
 
 def _tokens_of_words(tokens: Sequence[Span], words: Sequence[Span]) -> list[list[int]]:
-    """For each word the tokens that share a character with it."""
+    """For each word, the tokens that share a character with it."""
     return [
         [number for number, (start, stop) in enumerate(tokens) if start < last and first < stop]
         for first, last in words
@@ -102,9 +102,9 @@ def _tokens_of_words(tokens: Sequence[Span], words: Sequence[Span]) -> list[list
 
 
 def spaced_words(text: str, tokens: Sequence[Span]) -> list[int]:
-    """For each token the word, separated by spaces, that it stands in; a token of spaces goes with the word after."""
+    """For each token, its word (separated by spaces); a token of spaces belongs to the next word."""
     words = _spaced(text)
-    last_word = max(len(words) - 1, 0)  # a text of spaces alone is one word
+    last_word = max(len(words) - 1, 0)  # a text of only spaces is one word
     return [min(sum(last <= start for _, last in words), last_word) for start, _ in tokens]
 
 

@@ -1,4 +1,4 @@
-"""Guided alignment (Chen 2016): a loss that draws the attention of the last layer towards known links."""
+"""Guided alignment (Chen 2016): a loss that pulls the attention of the last layer towards known links."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ __all__ = ["guided_loss"]
 def guided_loss(
     model: nn.Module, arguments: tuple[Any, ...], targets: Targets, links: Float[Tensor, "B T S"]
 ) -> tuple[Tensor, Float[Tensor, ""]]:
-    """The loss of the targets, and ``-Σ links · log weights``, weights the mean of the last layer's heads.
+    """The loss of the targets, and ``-Σ links · log weights``, where weights are the mean of the last layer's heads.
 
-    The forward pass itself is the same as always; the weights are written out a second time, with their gradient.
+    The forward pass is unchanged; the weights are computed a second time, with their gradient.
     """
     layer = _last_cross(model)
     calls: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
@@ -30,7 +30,7 @@ def guided_loss(
         loss: Tensor = model(*arguments, targets=targets)
     finally:
         hook.remove()
-    rows = [layer.weigh(*args, **kwargs) for args, kwargs in calls]  # a recurrent decoder calls once a step
+    rows = [layer.weigh(*args, **kwargs) for args, kwargs in calls]  # a recurrent decoder calls it once per step
     weights = torch.cat(rows, dim=2).mean(dim=1)
     return loss, -(links * torch.log(weights.clamp(min=1e-9))).sum()
 
@@ -38,5 +38,5 @@ def guided_loss(
 def _last_cross(model: nn.Module) -> MultiHead | Look:
     layers = [m for name, m in model.named_modules() if name.endswith("cross") and isinstance(m, MultiHead | Look)]
     if not layers:
-        raise OptionError("training.guided_alignment needs a model with attention to its source; this one has none.")
+        raise OptionError("training.guided_alignment needs a model that attends to its source; this one does not.")
     return layers[-1]

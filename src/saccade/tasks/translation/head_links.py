@@ -1,9 +1,9 @@
 """Does a head link a word to the one that decides it: a pronoun to its noun, "bank" to "river"?
 
-The built-in corpus knows these links; the lectures (002, 003) draw them from a trained model. What is counted is the
-plainest reading of a picture of attention: the strongest link of the word's row. Many heads look at many places, so
-the share of sentences in which *some* head is right is high by chance alone; it stands beside that chance, and
-beside the share of the one head that was best on other sentences.
+The built-in corpus gives these links; the lectures (002, 003) draw them from a trained model. What is counted is the
+simplest reading of an attention picture: the strongest link of the word's row. Many heads look at many places, so the
+share of sentences in which *some* head is right is high by chance alone; it is reported together with that chance
+level, and with the share of the one head that was best on other sentences.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from saccade.lens.view import View
 
 __all__ = ["LinkShares", "link_shares"]
 
-#: The attention of a text while it is read.
+#: A function that reads a text and returns its attention.
 Reading = Callable[[str], View]
-#: "encoder.0.self:3" -> the word at which its strongest link ends
+#: "encoder.0.self:3" -> the word that its strongest link points to
 Strongest = dict[str, int]
 
 
 @dataclass(frozen=True)
 class LinkShares:
-    """Of sentences with a link of one kind: in how many it is the strongest of a head."""
+    """In how many sentences with a link of one kind it is the strongest link of a head."""
 
     kind: str  # "pronoun" or "bank"
     sentences: int
     heads: int
     some: float  # share of sentences in which some head is right
     some_by_chance: float  # the same if every head chose a word at random
-    best_head: str  # the head that is right most often on the sentences to choose from
-    best: float  # its share on the other sentences
+    best_head: str  # the head that is right most often on the sentences in ``choose``
+    best: float  # its share on the sentences in ``judge``
     best_by_chance: float
 
     def __str__(self) -> str:
@@ -47,7 +47,7 @@ class LinkShares:
 
 
 def link_shares(read: Reading, kind: str, choose: Sequence[Example], judge: Sequence[Example]) -> LinkShares:
-    """The shares on the sentences to ``judge`` by; the best head is the one that is right most often in ``choose``."""
+    """The shares on the sentences in ``judge``; the best head is the one that is right most often in ``choose``."""
     rights: Counter[str] = Counter()
     for strongest, true, _ in _links(read, kind, choose):
         rights.update(head for head, word in strongest.items() if word == true)
@@ -70,7 +70,7 @@ def link_shares(read: Reading, kind: str, choose: Sequence[Example], judge: Sequ
 
 
 def _links(read: Reading, kind: str, examples: Sequence[Example]) -> Iterator[tuple[Strongest, int, int]]:
-    """For each link of this kind: where each head's strongest link ends, the true word, and the number of words."""
+    """For each link of this kind: where each head's strongest link points, the true word, and the number of words."""
     for example in examples:
         for link in example.links:
             if link.kind == kind:
@@ -82,7 +82,7 @@ def _links(read: Reading, kind: str, examples: Sequence[Example]) -> Iterator[tu
 
 
 def _strongest(view: View, row: int) -> Strongest:
-    """Where the strongest link of a word ends, in each head."""
+    """The word that the strongest link of a row points to, in each head."""
     ends: Strongest = {}
     for name in view.names:
         weights = view.row(name, row, words=True)

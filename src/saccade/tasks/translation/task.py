@@ -1,6 +1,6 @@
-"""Translation: the model decides the length (004's type 3), and one text becomes another.
+"""Translation: one text becomes another, and the model decides its length (type 3 of lecture 004).
 
-Also whatever else turns one sequence into another: spelling to sounds, numbers to words.
+Also for any other task that turns one sequence into another: spelling to sounds, numbers to words.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ __all__ = ["EncodedPair", "TextSettings", "Translation", "TranslationBatch", "Tr
 
 #: Tokenizers in the model folder: one for both sides, or one for each.
 SHARED, SOURCE, TARGET = "tokenizer.json", "source.tokenizer.json", "target.tokenizer.json"
-#: Training pairs on which the alignment's layer, heads and row are chosen.
+#: How many training pairs are used to choose the layer, heads and row of the alignment.
 ALIGNMENT_PAIRS = 300
-#: Weights of one head on which it is chosen, at most.
+#: The most weights of one head that are used for this choice.
 ALIGNMENT_WEIGHTS = 1 << 20
-#: Padded source tokens that are searched at once.
+#: How many padded source tokens one search takes.
 SEARCH_TOKENS = 4096
 
 
@@ -99,7 +99,7 @@ class TranslationTraining(SearchTraining):
 
 @dataclass(frozen=True)
 class TranslationState(State):
-    """The two tokenizers, which may be one, and where the trained model's alignment is read."""
+    """The two tokenizers, which may be the same, and where the alignment of the trained model is read."""
 
     source: Tokenizer
     target: Tokenizer
@@ -140,10 +140,10 @@ class TranslationState(State):
 
 
 class Translation(Task):
-    """Cross-entropy of each target token; scores by search."""
+    """Cross-entropy of each target token; scores compare the outputs of a search."""
 
     name = "translation"
-    about = "one text becomes another"
+    about = "turns one text into another"
     metrics = ("bleu", "chrf", "exact", "loss")
     state_class = TranslationState
     tables: ClassVar = {"text": TextSettings, "training": TranslationTraining, "decoding": SearchOptions}
@@ -172,7 +172,7 @@ class Translation(Task):
         return replace(batch, links=self._links(examples, batch.source.shape[1], batch.read.shape[1]))
 
     def plain_batch(self, examples: Sequence[EncodedPair]) -> TranslationBatch:
-        """Pairs for a forced pass: the decoder reads the target that is given."""
+        """Pairs for a forced pass: the decoder reads the given target."""
         source, source_lengths = pad([pair.source for pair in examples])
         read, lengths = pad([[START, *pair.target] for pair in examples])
         predicted, _ = pad([[*pair.target, END] for pair in examples])
@@ -191,7 +191,7 @@ class Translation(Task):
             total, apart = guided_loss(model, arguments, targets, batch.links)
         else:
             total = model(*arguments, targets=targets)
-        if drawing is not None:  # hard attention learns by reinforcement, from each token's loss
+        if drawing is not None:  # hard attention learns by reinforcement from the loss of each token
             each = torch.zeros(batch.real.shape, device=total.device).masked_scatter(batch.real, total)
             total = ReinforcedLoss()(each, drawing.log_probability, batch.real) * len(words)
         if apart is not None:
@@ -203,7 +203,7 @@ class Translation(Task):
         self, model: nn.Module, examples: Sequence[EncodedPair], check_cancelled: CheckCancelled = lambda: None
     ) -> dict[str, float]:
         loss = self.mean_loss(model, examples, self.training.batch_tokens, check_cancelled)
-        if not math.isfinite(loss):  # a network of NaN finds nothing
+        if not math.isfinite(loss):  # a network of NaNs generates nothing
             return dict.fromkeys(("loss", "perplexity", *self.metrics), math.nan)
         texts = self._texts(model, examples, SearchOptions(beam=1), self.training.batch_tokens, check_cancelled)
         scores = {"loss": loss, "perplexity": math.exp(min(loss, 50.0))}
@@ -217,7 +217,7 @@ class Translation(Task):
         options: SearchOptions | None = None,
         check_cancelled: CheckCancelled = lambda: None,
     ) -> Evaluation:
-        """The scores of a trained model on all of these pairs, found by its own search; its alignment's if known."""
+        """The scores of a trained model on these pairs, decoded by search, and of its alignment if links are known."""
         texts = self._texts(model, examples, options or SearchOptions(), SEARCH_TOKENS, check_cancelled)
         scores = text_scores(texts, [pair.gold.target for pair in examples])
         if self.state.alignment is not None and all(pair.gold.links is not None for pair in examples):
@@ -240,8 +240,8 @@ class Translation(Task):
     def content_agreement(
         self, model: nn.Module, examples: Sequence[EncodedPair], check_cancelled: CheckCancelled
     ) -> tuple[int, int]:
-        """Of the content words with a gold link: how many the alignment of a forced pass over the reference links
-        rightly, and how many there are."""
+        """How many content words with a gold link are aligned correctly in a forced pass over the reference, and how
+        many there are."""
         right = total = 0
         for start in range(0, len(examples), 64):
             check_cancelled()
@@ -276,9 +276,9 @@ class Translation(Task):
 
     @torch.inference_mode()
     def finish(self, model: nn.Module, examples: Sequence[EncodedPair]) -> TranslationState:
-        """Choose where the alignment is read: layer, heads and row, on training pairs."""
+        """Choose where to read the alignment (layer, heads and row) on training pairs."""
         chosen = sorted(examples, key=lambda pair: len(pair.source) * len(pair.target))
-        chosen = chosen[len(chosen) // 2 :]  # of middling length: long ones cost, short ones say little
+        chosen = chosen[len(chosen) // 2 :]  # of medium length: long ones are slow, short ones tell little
         largest = max(len(pair.source) * (len(pair.target) + 1) for pair in chosen[:ALIGNMENT_PAIRS])
         chosen = chosen[: min(ALIGNMENT_PAIRS, max(1, ALIGNMENT_WEIGHTS // largest))]
         batch = self.plain_batch(chosen).to(device_of(model))
@@ -291,7 +291,7 @@ class Translation(Task):
         return [
             f"text: {self.state.source.kind} tokens, {self.state.source.vocabulary_size:,} for the source, "
             f"{self.state.target.vocabulary_size:,} for the target",
-            "scores: BLEU and chrF by sacrebleu on raw text; `exact` is the percentage of texts exactly right",
+            "scores: BLEU and chrF by sacrebleu on raw text; `exact` is the percentage of exact matches",
         ]
 
     def _links(self, examples: Sequence[EncodedPair], sources: int, targets: int) -> Float[Tensor, "B T S"]:
@@ -310,7 +310,7 @@ class Translation(Task):
 
 
 def _by_kind(texts: Sequence[str], pairs: Sequence[GoldPair]) -> dict[str, tuple[int, int]]:
-    """Sentences exactly right, counted apart by their kind, where the corpus knows it."""
+    """Exact matches and totals by kind of sentence, if the corpus gives kinds."""
     right: Counter[str] = Counter()
     total: Counter[str] = Counter()
     for text, pair in zip(texts, pairs, strict=True):
