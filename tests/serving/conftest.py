@@ -7,9 +7,9 @@ from pathlib import Path
 
 import httpx
 import pytest
-import untrained
 from servers import Runner, Running
 
+import untrained
 from saccade.serving import Limits, Models
 
 
