@@ -125,7 +125,7 @@ def test_images_come_back(image_run):
     assert answer.view.names == ["encoder.0.self", "decoder.0.self"]
     assert "again" in shown(answer)
     assert len([axes for axes in answer.figure(dark=True).axes if axes.images]) == 4
-    with pytest.raises(OptionError, match="have no probabilities"):
+    with pytest.raises(OptionError, match="without probabilities"):
         opened.compare(image, without_heads=["encoder.0.self:0"])
 
 

@@ -88,7 +88,7 @@ def test_columns_may_be_numbers(tmp_path: Path) -> None:
         ({}, "give one of"),
         ({"builtin": "grammar", "nettalk": "x"}, "give one of"),
         ({"source": "a"}, "give both source and target, or neither"),
-        ({"builtin": "grammar", "test_target": "a"}, "test_source and test_target go together"),
+        ({"builtin": "grammar", "test_target": "a"}, "give both test_source and test_target, or neither"),
         ({"table": "a.tsv", "alignments": "b"}, "alignments needs source and target"),
         ({"builtin": "grammar", "sentences": 5}, "sentences = 5"),
         ({"builtin": "grammar", "validation": 1.0}, "validation = 1.0"),

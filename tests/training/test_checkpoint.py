@@ -147,7 +147,7 @@ def test_sixty_damaged_checkpoints_are_named_and_the_previous_used(tmp_path: Pat
         assert latest.step == 1
         assert is_content_of(latest)
         assert len(reports) == 1
-        assert "step 2 " in reports[0]
+        assert "step 2." in reports[0]
         assert str(path) in reports[0]
         path.write_bytes(good)
     assert is_content_of(store.load(2))
@@ -371,7 +371,7 @@ def test_state_that_does_not_fit_the_model_is_refused() -> None:
     tensors = optimizer_tensors(optimizer, parameters)
     first = "optimizer.first.weight.exp_avg"
     cases = [
-        (OptionError, "holds 'optimizer.third.step'", {**tensors, "optimizer.third.step": torch.tensor(1.0)}),
+        (OptionError, "contains 'optimizer.third.step'", {**tensors, "optimizer.third.step": torch.tensor(1.0)}),
         (OptionError, f"lacks '{first}'", {name: value for name, value in tensors.items() if name != first}),
         (
             ShapeError,

@@ -64,7 +64,7 @@ def test_set_overrides_a_key() -> None:
 @pytest.mark.parametrize(
     ("override", "sentence"),
     [
-        ("training.lr", r"--set takes table\.key=value, such as training\.lr=3e-4; not 'training\.lr'\."),
+        ("training.lr", r"--set takes table\.key=value, such as training\.lr=3e-4, not 'training\.lr'\."),
         ("=5", "--set takes table.key=value"),
         ("training..lr=5", "--set takes table.key=value"),
         ("task.name.first=5", "task is not a table"),

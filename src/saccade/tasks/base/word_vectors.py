@@ -149,7 +149,7 @@ class WordVectors:
             placed.setdefault(self.tokens[id], self.vectors[id])
         chosen = list(placed)
         if len(chosen) < 3:
-            raise OptionError(f"A map needs at least 3 words; the {self.name} vocabulary has {len(chosen)}.")
+            raise OptionError(f"A map needs at least 3 words, not {len(chosen)} ({self.name} vocabulary).")
         vectors = torch.stack(list(placed.values())).double()
         centred = vectors - vectors.mean(dim=0)
         left, sizes, _ = torch.linalg.svd(centred, full_matrices=False)

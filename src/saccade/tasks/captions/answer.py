@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CaptionsAnswer"]
 
-SPACE = "▁"  # before a word, as tokens show it
+SPACE = "▁"  # marks the space before a word in tokens
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class CaptionsAnswer(Answer):
     score: float  # log-probability / length^penalty
     log_probability: float
     tokens: list[str]
-    finished: bool  # False: cut off at the longest length
+    finished: bool  # False if it was cut off at the maximum length
     ids: list[int] = field(repr=False)
     config: CaptionerConfig = field(repr=False)
     look: Callable[[], View] = field(repr=False)
@@ -64,9 +64,11 @@ class CaptionsAnswer(Answer):
         return {"image": describe_image(self.image.pixels, self.config)}
 
     def looked_at(self, layer: str | None = None) -> list[Overlay]:
-        """For each token, the weights of the patches when it was written: the mean over the heads of a layer."""
+        """For each token, the weights of the patches when it was generated: the mean over the heads of a layer."""
         first = int(self.config.pooling == "class")
-        weights = self.view.matrix(layer or self.layer)  # row t is of what was read when token t was written
+        weights = self.view.matrix(
+            layer or self.layer
+        )  # row t belongs to the token that was read when token t was generated
         return [
             (token.removeprefix(SPACE) or token, row[first:].view(self.config.grid).numpy())
             for token, row in zip(self.tokens, weights, strict=False)

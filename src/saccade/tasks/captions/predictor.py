@@ -23,7 +23,7 @@ __all__ = ["CaptionsPredictor"]
 
 
 class CaptionsPredictor(ImageInputPredictor):
-    """An opened model that says in words what is in an image."""
+    """An opened model that describes images in words."""
 
     options = CaptionOptions
 
@@ -34,7 +34,7 @@ class CaptionsPredictor(ImageInputPredictor):
     def _predict(
         self, inputs: Sequence[Any], *, progress: Callable[[int], None] | None = None, **options: Any
     ) -> list[CaptionsAnswer]:
-        """The best text for each image; ``alternatives`` holds the others. Options are those of ``saccade predict``
+        """The best text for each image; ``alternatives`` has the others. Options are those of ``saccade predict``
         (beam, n_best, length_penalty, max_length)."""
         chosen, now = self.chosen(options), Snapshot(self)
         images = [self.given(one) for one in inputs]
@@ -48,7 +48,7 @@ class CaptionsPredictor(ImageInputPredictor):
         return answers
 
     def _builtin(self) -> Sequence[Pixels]:
-        """The test images of ``recipes/digit-captions.toml``; they do not depend on how many are trained on."""
+        """The test images of ``recipes/digit-captions.toml``; they do not depend on the number of training images."""
         return [pair.pixels for pair in CaptionsFiles.read_for_scoring(CaptionData(builtin="digits", count=100))]
 
     def _answer(self, image: GivenImage, hypotheses: Sequence[Hypothesis], now: Snapshot) -> CaptionsAnswer:

@@ -1,4 +1,4 @@
-"""The label of a text, and the words that decided it."""
+"""The label of a text, and the words that mattered most."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ if TYPE_CHECKING:
 
 __all__ = ["POOLING", "ClassificationAnswer"]
 
-#: The attention of a classifier that pools by attention: one row over all tokens.
+#: The attention of a classifier with attention pooling: one row over all tokens.
 POOLING = "pooling"
 
 LEFT_OUT = "log-odds that the label loses without the word"
 
-#: Of the words that decided: how many are named, and how many are drawn.
+#: How many of the words that mattered most are listed, and how many are drawn.
 NAMED, DRAWN = 3, 40
 
 
 @dataclass(frozen=True)
 class ClassificationAnswer(Answer):
-    """A label for a text; ``score`` is its probability. An empty text has none."""
+    """A label for a text; ``score`` is its probability. An empty text gets no label."""
 
     source: str
     text: str  # the label
     score: float
-    probabilities: dict[str, float]  # of each label, the likeliest first
+    probabilities: dict[str, float]  # of each label, likeliest first
     look: Callable[[], View] = field(repr=False)
     leave_out: Callable[[], list[tuple[str, float]]] = field(repr=False)
 
@@ -51,7 +51,7 @@ class ClassificationAnswer(Answer):
         return {"source": self.source, "label": self.text, "probabilities": probabilities}
 
     def extras(self) -> dict[str, Any]:
-        """Words with their weight, or their effect where no attention pools them; or why there are none."""
+        """Words with their weights, or their effects if no attention pools them; or the reason why there are none."""
         measure = "weight" if self.pools else "effect"
         try:
             return {"deciding": [{"word": word, measure: value} for word, value in self.deciding]}
@@ -69,7 +69,7 @@ class ClassificationAnswer(Answer):
 
     @cached_property
     def pools(self) -> bool:
-        """Whether an attention takes the words together, so that its weights are their shares in the decision."""
+        """Whether attention pools the words, so that its weights are their shares in the decision."""
         try:
             return POOLING in self.view.names
         except OptionError:
@@ -77,9 +77,9 @@ class ClassificationAnswer(Answer):
 
     @cached_property
     def deciding(self) -> list[tuple[str, float]]:
-        """Each word in its order, with its share in the decision.
+        """Each word in order, with its share in the decision.
 
-        Where no attention pools the text: with how much the log-odds of the label fall when the word is left out.
+        If no attention pools the text: with how much the log-odds of the label fall if the word is left out.
         """
         if not self.pools:
             return self.leave_out()
@@ -103,7 +103,7 @@ class ClassificationAnswer(Answer):
         yield Text(f"decided most: {named}" + ("" if self.pools else f" ({LEFT_OUT})"))
 
     def figure(self, dark: bool) -> Figure:
-        """The words that decided as bars, in their order; of a long text the strongest."""
+        """The words that mattered most as bars, in order; for a long text only the strongest."""
         words = self.deciding
         least = sorted((weight for _, weight in words), reverse=True)[:DRAWN][-1]
         shown = [(word, weight) for word, weight in words if weight >= least][:DRAWN]
@@ -115,7 +115,7 @@ class ClassificationAnswer(Answer):
 
 
 def _marked(words: Sequence[tuple[str, float]]) -> Text:
-    """The text, each word on the shade of its weight; the strongest underlined."""
+    """The text, each word shaded by its weight, with the strongest underlined."""
     highest = max(weight for _, weight in words)
     text = Text()
     for word, weight in words:

@@ -26,11 +26,11 @@ from saccade.tasks.translation.predictor import as_written
 
 __all__ = ["ClassificationPredictor"]
 
-#: Offered where the built-in corpus was trained on: its labels are those of reviews.
+#: Example inputs for models trained on the built-in corpus, whose labels are those of reviews.
 REVIEWS = ("The story was sad, but the film was excellent.", "The film was not good.")
-#: Texts that are answered between two signs of progress.
+#: How many texts are answered between two progress reports.
 PIECE = 500
-#: Words of a text that are left out one by one, at most.
+#: The most words of a text that are left out one by one.
 LONGEST_LEFT_OUT = 200
 
 
@@ -81,7 +81,7 @@ class ClassificationPredictor(TextInputPredictor):
     def _encoded(self, texts: Sequence[str]) -> list[EncodedText]:
         asked = [LabelledText(text, "", number, "the texts") for number, text in enumerate(texts, start=1)]
         found = self.task.encoded(asked, [-1] * len(asked))
-        # A label for nothing would be made up.
+        # A label for an empty text would be made up.
         return [one if one.text.text.strip() else one._replace(tokens=[]) for one in found]
 
     def _answer(self, encoded: EncodedText, scores: Sequence[float], now: Snapshot) -> ClassificationAnswer:
@@ -95,16 +95,16 @@ class ClassificationPredictor(TextInputPredictor):
         return ClassificationAnswer(encoded.text.text, best, ordered[best], ordered, look, leave_out)
 
     def _leave_out(self, text: str, label: str) -> list[tuple[str, float]]:
-        """Each word with the log-odds of the label, less what they are when it is left out."""
+        """Each word with how much the log-odds of the label fall if it is left out."""
         words = text.split()
         if len(words) > LONGEST_LEFT_OUT:
             raise OptionError(
-                f"The text has {len(words):,} words; which of them decided is found by leaving each out, for at most "
-                f"{LONGEST_LEFT_OUT:,}."
+                f"The text has {len(words):,} words; to find which mattered, each is left out in turn, which is limited to "
+                f"{LONGEST_LEFT_OUT:,} words."
             )
         texts = [text, *(" ".join(words[:place] + words[place + 1 :]) for place in range(len(words)))]
         found = torch.cat(self.task.probabilities(self.model, self._encoded(texts))).double()
-        found = found.nan_to_num(nan=-math.log(found.shape[1]))  # of no words every label is as likely
+        found = found.nan_to_num(nan=-math.log(found.shape[1]))  # without words, every label is equally likely
         every = self.task.labels.index(label)
         others = torch.arange(found.shape[1]) != every
         odds = found[:, every] - found[:, others].logsumexp(dim=1)
@@ -118,7 +118,7 @@ class ClassificationPredictor(TextInputPredictor):
             self.task.logits(self.model, self.task.plain_batch([encoded]).to(self.device))
         if not seen:
             raise OptionError(
-                f'A {self.bundle.kind} network has attention with model.pooling = "attention" only; this one has none.'
+                f'A {self.bundle.kind} network only has attention with model.pooling = "attention"; this one has none.'
             )
         text, tokenizer = encoded.text.text, self.task.state.tokenizer
         tokens = as_written(text, tokenizer.encode(text))[: len(encoded.tokens)]
@@ -127,7 +127,7 @@ class ClassificationPredictor(TextInputPredictor):
 
 
 def _view(seen: dict[str, Trace], tokens: list[str], words: list[int] | None) -> View:
-    """The one row of a pooling is no token: it is the text."""
+    """The single row of attention pooling is not a token: it is the whole text."""
     pooling = {name: trace for name, trace in seen.items() if name == POOLING}
     others = {name: trace for name, trace in seen.items() if name != POOLING}
     axis = Axis.of(tokens, words)

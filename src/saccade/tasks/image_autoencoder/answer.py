@@ -1,4 +1,4 @@
-"""An image again, its code, and its nearest neighbours."""
+"""A reconstructed image, its code, and its nearest neighbours."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ __all__ = ["ImageAutoencoderAnswer"]
 
 @dataclass(frozen=True)
 class ImageAutoencoderAnswer(CodeAnswer):
-    """An image again; the score is its mean squared error, from 0 to 1, below 0: higher is better."""
+    """A reconstructed image; the score is minus its mean squared error (pixels from 0 to 1), so higher is better."""
 
     given: GivenImage = field(repr=False)
     pixels: Any = field(repr=False)  # bytes (H, W, C)
-    patches: VisionConfig | None = field(repr=False)  # how the image was cut; None: not at all
+    patches: VisionConfig | None = field(repr=False)  # how the image is cut into patches; None if it is not
 
     def extras(self) -> dict[str, Any]:
         return {"image": describe_image(self.given.pixels, self.patches)}

@@ -1,4 +1,4 @@
-"""An autoencoder that answers: an image again, its small vector, and what it is near to."""
+"""An autoencoder that answers: a reconstructed image, its code vector, and its nearest neighbours."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from saccade.tasks.images.task import CLASS_TOKEN, as_tensor, patch_names
 
 __all__ = ["ImageAutoencoderPredictor"]
 
-#: Images that are rebuilt between two reports of progress.
+#: How many images are reconstructed between two progress reports.
 PIECE = 250
 
 
 class ImageAutoencoderPredictor(ImageInputPredictor):
-    """An opened autoencoder of images."""
+    """An opened image autoencoder."""
 
     options = NeighbourOptions
     task: ImageAutoencoder
@@ -40,7 +40,7 @@ class ImageAutoencoderPredictor(ImageInputPredictor):
     def _predict(
         self, inputs: Sequence[Any], *, progress: Callable[[int], None] | None = None, **options: Any
     ) -> list[ImageAutoencoderAnswer]:
-        """Each image again; ``neighbours`` says how many training images are shown with it."""
+        """The reconstruction of each image; ``neighbours`` says how many training images are shown with it."""
         count, kept, now = self.chosen(options).neighbours, self.task.state.kept, Snapshot(self)
         patches = self.model.config if isinstance(self.model, PatchAutoencoder) else None
         answers: list[ImageAutoencoderAnswer] = []
@@ -52,7 +52,7 @@ class ImageAutoencoderPredictor(ImageInputPredictor):
                 error = float(np.square((image.pixels.astype(np.float64) - rebuilt) / 255).mean())
                 answers.append(
                     ImageAutoencoderAnswer(
-                        f"{image.where} again, mean squared error {error:.4f}",
+                        f"{image.where} reconstructed, mean squared error {error:.4f}",
                         -error,
                         code.tolist(),
                         [] if kept is None or not count else kept.nearest(code, count),
@@ -67,7 +67,7 @@ class ImageAutoencoderPredictor(ImageInputPredictor):
         return answers
 
     def token_scores(self, given: Any, answer: Answer) -> list[float]:
-        raise OptionError("An image is rebuilt in numbers, which have no probabilities; compare its error instead.")
+        raise OptionError("A reconstructed image consists of numbers without probabilities; compare its error instead.")
 
     def view_of(self, given: Any, answer: Answer) -> View:
         return self._look(self.given(given))
@@ -75,7 +75,9 @@ class ImageAutoencoderPredictor(ImageInputPredictor):
     @torch.inference_mode()
     def _look(self, image: GivenImage) -> View:
         if not isinstance(self.model, PatchAutoencoder):
-            raise OptionError('This model has no attention, so there is nothing to view; kind = "patches" has.')
+            raise OptionError(
+                'This model has no attention, so there is nothing to view; models with kind = "patches" have attention.'
+            )
         with watch(self.model) as seen:
             self.model(as_tensor([image.pixels], self.task.state.pixels).to(self.device))
         config = self.model.config

@@ -1,1 +1,1 @@
-"""One label for a picture."""
+"""One class for an image."""

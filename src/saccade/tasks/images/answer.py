@@ -1,4 +1,4 @@
-"""The class of an image, and the patches it was read from."""
+"""The class of an image, and the patches behind it."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 
 __all__ = ["ImagesAnswer"]
 
-#: Classes that are printed with their probabilities.
+#: How many classes are printed with their probabilities.
 SHOWN = 5
 
 
 @dataclass(frozen=True)
 class ImagesAnswer(Answer):
-    """A class, how sure the model is of each, and what it looked at."""
+    """A class, the probabilities of all classes, and what the model looked at."""
 
     image: GivenImage = field(repr=False)
     text: str
     score: float  # the probability of the class
-    probabilities: dict[str, float]  # of all classes, the surest first
+    probabilities: dict[str, float]  # of all classes, likeliest first
     config: VisionConfig = field(repr=False)
     look: Callable[[], View] = field(repr=False)
 
@@ -60,7 +60,7 @@ class ImagesAnswer(Answer):
         return [Text(lines), TerminalImages([("image", pixels)], [("looked at", flow)])]
 
     def figure(self, dark: bool) -> Figure:
-        """The image, how much of each patch reached the answer, and each layer's attention to the patches."""
+        """The image, how much each patch contributed to the answer, and each layer's attention to the patches."""
         first = int(self.config.pooling == "class")
         shown = [("all layers (rollout)", patch_flow(self.view, self.config).numpy())]
         for name in self.view.names:

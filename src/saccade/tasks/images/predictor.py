@@ -20,12 +20,12 @@ from saccade.tasks.images.task import EncodedImage, Images, as_tensor, watched
 
 __all__ = ["ImagesPredictor"]
 
-#: Images that are answered between two reports of progress.
+#: How many images are answered between two progress reports.
 PIECE = 256
 
 
 class ImagesPredictor(ImageInputPredictor):
-    """An opened model that says what is in an image."""
+    """An opened model that classifies images."""
 
     task: Images
 
@@ -36,7 +36,7 @@ class ImagesPredictor(ImageInputPredictor):
     def _predict(
         self, inputs: Sequence[Any], *, progress: Callable[[int], None] | None = None, **options: Any
     ) -> list[ImagesAnswer]:
-        """The class of each image: paths, arrays of bytes, or what ``parse`` and ``read_file`` gave."""
+        """The class of each image: paths, uint8 arrays, or what ``parse`` and ``read_file`` return."""
         self.chosen(options)
         now = Snapshot(self)
         images = [self.given(one) for one in inputs]

@@ -1,1 +1,1 @@
-"""The next word, given those before it."""
+"""Predict the next word from those before it."""

@@ -22,20 +22,20 @@ if TYPE_CHECKING:
 
 __all__ = ["LanguageModelAnswer"]
 
-#: Rows of the picture in the terminal: the last tokens that were written.
+#: How many rows the picture in the terminal has: the last tokens that were generated.
 SHOWN_ROWS = 30
 
 
 @dataclass(frozen=True)
 class LanguageModelAnswer(Answer):
-    """A text that goes on from a prompt."""
+    """A text that continues a prompt."""
 
     prompt: str
     text: str  # without the prompt
     score: float  # the mean of the log-probabilities
     tokens: list[str]
     log_probabilities: list[float]
-    finished: bool  # ended by the model or by a stop string; False: cut off
+    finished: bool  # whether the model or a stop string ended it; False if it was cut off
     ids: list[int] = field(repr=False)
     look: Callable[[], View] = field(repr=False)
     alternatives: list[LanguageModelAnswer] = field(default_factory=list)
@@ -50,7 +50,7 @@ class LanguageModelAnswer(Answer):
 
     @property
     def ends(self) -> bool:
-        """Whether the last token is the end, which is no part of the text."""
+        """Whether the last token is the end token, which is not part of the text."""
         return self.ids[-1:] == [END]
 
     def record(self) -> dict[str, Any]:
@@ -66,7 +66,7 @@ class LanguageModelAnswer(Answer):
 
     @cached_property
     def view(self) -> View:
-        """One forced pass over prompt and text. A row is a token that is read, before the next one is chosen."""
+        """One forced pass over prompt and text. Each row is a token that is read before the next one is chosen."""
         return self.look()
 
     def terminal(self) -> Iterator[RenderableType]:

@@ -38,8 +38,8 @@ __all__ = ["LanguageModelPredictor"]
 class LanguageModelPredictor(TextInputPredictor, ContinuesText):
     """An opened language model.
 
-    Positions that are learned one by one end at the last one: beyond it each token has the last ``max_length`` tokens
-    before it. Rotary, ALiBi and sinusoidal positions simply go on.
+    If positions are learned one by one, there are only ``max_length`` of them: beyond that, each token sees the last
+    ``max_length`` tokens before it. Rotary, ALiBi and sinusoidal positions have no such limit.
     """
 
     options = GenerationOptions
@@ -57,7 +57,7 @@ class LanguageModelPredictor(TextInputPredictor, ContinuesText):
     def _predict(
         self, inputs: Sequence[str], *, progress: Callable[[int], None] | None = None, **options: Any
     ) -> list[LanguageModelAnswer]:
-        """A text for each prompt; further tries are its ``alternatives``, the likeliest first."""
+        """A text for each prompt; further tries are its ``alternatives``, likeliest first."""
         chosen, now = self.chosen(options), Snapshot(self)
         answers = []
         for number, prompt in enumerate(inputs):
@@ -71,7 +71,7 @@ class LanguageModelPredictor(TextInputPredictor, ContinuesText):
         return answers
 
     def stream(self, given: str, **options: Any) -> Iterator[str]:
-        """The text of the one answer that ``predict`` gives with the same options, in pieces of whole characters."""
+        """The text of the answer that ``predict`` gives with the same options, in pieces of whole characters."""
         chosen = self.chosen(options)
         if chosen.tries > 1 or (chosen.beam > 1 and not chosen.sample):
             yield self.predict([given], **options)[0].text
@@ -93,7 +93,7 @@ class LanguageModelPredictor(TextInputPredictor, ContinuesText):
         return log_probabilities(self.model, [*self.task.prompt(given).ids, *answer.ids], len(answer.ids))
 
     def likeliest(self, answer: LanguageModelAnswer, number: int) -> list[list[tuple[str, float]]]:
-        """In the place of each token of an answer: the likeliest tokens with their log-probabilities."""
+        """For each token of an answer: the likeliest tokens at its position, with their log-probabilities."""
         every = [*self.task.prompt(answer.prompt).ids, *answer.ids]
         token = self.task.state.tokenizer.token
         found = likeliest(self.model, every, len(answer.ids), number)
@@ -120,7 +120,7 @@ class LanguageModelPredictor(TextInputPredictor, ContinuesText):
 
     @torch.inference_mode()
     def _look(self, prompt: str, written: list[int], progress: Rows | None = None) -> View:
-        """A model with learned positions looks at the last tokens that it has positions for."""
+        """A model with learned positions reads only the last tokens that it has positions for."""
         tokenizer = self.task.state.tokenizer
         ids = [*self.task.prompt(prompt).ids, *written]
         ids = ids[-(known_positions(self.model) or len(ids)) :]

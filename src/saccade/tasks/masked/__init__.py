@@ -1,1 +1,1 @@
-"""The words that are hidden, given all others."""
+"""Predict hidden words from all others."""

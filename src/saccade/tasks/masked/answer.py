@@ -1,4 +1,4 @@
-"""A text with its masks filled."""
+"""A text with its masks filled in."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ class Candidate(NamedTuple):
 
 @dataclass(frozen=True)
 class MaskedLanguageModelAnswer(Answer):
-    """A text with its masks filled, each by its likeliest token, for itself."""
+    """A text with its masks filled in, each independently by its likeliest token."""
 
     given: str
     text: str
     score: float  # the mean of the log-probabilities of the chosen tokens
     tokens: list[str]  # the chosen tokens, one for each mask
     ids: list[int] = field(repr=False)
-    candidates: list[list[Candidate]]  # for each mask, the likeliest first
+    candidates: list[list[Candidate]]  # for each mask, likeliest first
     look: Callable[[], View] = field(repr=False)
-    places: list[int]  # where the masks stand among the tokens
+    places: list[int]  # the positions of the masks among the tokens
     alternatives: list[MaskedLanguageModelAnswer] = field(default_factory=list)
 
     @property

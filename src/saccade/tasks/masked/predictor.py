@@ -30,7 +30,7 @@ __all__ = ["HOLE", "FillOptions", "MaskedLanguageModelPredictor", "masked_tokens
 
 #: How a hidden token is written.
 HOLE = "[MASK]"
-#: Stands for it while the text is cut: a sign of no script, so that no tokenizer joins it with a word.
+#: Replaces it during tokenization: a symbol that belongs to no script, so that no tokenizer joins it with a word.
 STAND_IN = "\ue000"
 
 
@@ -41,9 +41,9 @@ class FillOptions(Config):
 
 
 def masked_tokens(tokenizer: Tokenizer, text: str) -> tuple[list[int], list[int]]:
-    """The tokens of a text with MASK for each ``[MASK]``, and where these stand.
+    """The tokens of a text with MASK for each ``[MASK]``, and their positions.
 
-    The stand-in is a word of its own to every kind of tokenizer, of one or several pieces: all of them become one MASK.
+    Every kind of tokenizer treats the placeholder as a separate word, of one or several pieces, which become one MASK.
     """
     cut = text.replace(HOLE, STAND_IN)
     encoding = tokenizer.encode(cut)
@@ -64,7 +64,7 @@ def masked_tokens(tokenizer: Tokenizer, text: str) -> tuple[list[int], list[int]
 
 
 class MaskedLanguageModelPredictor(TextInputPredictor):
-    """An opened masked language model. A mask is one token: where tokens are pieces of words, one piece."""
+    """An opened masked language model. A mask is one token; if tokens are pieces of words, one piece."""
 
     options = FillOptions
     reads = True
@@ -75,7 +75,7 @@ class MaskedLanguageModelPredictor(TextInputPredictor):
         return "masked language models"
 
     def examples(self, probe: Sequence[str] = ()) -> list[Any]:
-        """With a word hidden in each."""
+        """The usual examples, with one word hidden in each."""
         found = super().examples([f" {HOLE}" if token == SPECIAL_TOKENS[MASK] else token for token in probe])
         return [text if HOLE in text else text.replace("cat", HOLE, 1) for text in found]
 
@@ -88,7 +88,7 @@ class MaskedLanguageModelPredictor(TextInputPredictor):
     def _predict(
         self, inputs: Sequence[str], *, progress: Callable[[int], None] | None = None, **options: Any
     ) -> list[MaskedLanguageModelAnswer]:
-        """Each text with its masks filled. Where it has one mask, the other candidates are its ``alternatives``."""
+        """Each text with its masks filled in. If it has one mask, the other candidates are its ``alternatives``."""
         chosen, now = self.chosen(options), Snapshot(self)
         masked = [self._masked(given, number) for number, given in enumerate(inputs, start=1)]
         answers = []
@@ -114,7 +114,7 @@ class MaskedLanguageModelPredictor(TextInputPredictor):
         ids, places = masked_tokens(self.task.state.tokenizer, given)
         if not places:
             raise OptionError(
-                f"There is no {HOLE} in {given[:80]!r} (text {number}); write one in place of each word to be found."
+                f"There is no {HOLE} in {given[:80]!r} (text {number}); write one in place of each word to fill in."
             )
         return ids, places
 
@@ -145,7 +145,7 @@ class MaskedLanguageModelPredictor(TextInputPredictor):
         return filled([some[0] for some in candidates], alternatives=others)
 
     def _candidates(self, scores: Float[Tensor, " V"], count: int) -> list[Candidate]:
-        """The likeliest tokens; the special ones stand for no text."""
+        """The likeliest tokens, without special ones, which have no text."""
         real = scores[len(SPECIAL_TOKENS) :]
         best = real.topk(min(count, len(real)))
         return [

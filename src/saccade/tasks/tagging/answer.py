@@ -1,4 +1,4 @@
-"""The words of a text with a label each."""
+"""The words of a text with one label each."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ _COLOURS = ("cyan", "green", "magenta", "yellow", "blue", "red", "bright_cyan", 
 
 @dataclass(frozen=True)
 class TaggingAnswer(Answer):
-    """The words of a text with a label each; ``score`` is the log-probability of all labels together."""
+    """The words of a text with one label each; ``score`` is the log-probability of all labels together."""
 
     words: list[str]
     tokens: list[str]  # the labels
     probabilities: list[float]  # of each label
     score: float
-    inventory: list[str] = field(repr=False)  # all labels that there are
+    inventory: list[str] = field(repr=False)  # all labels that the model knows
     every: Float[Tensor, "N L"] = field(repr=False)  # the probability of each of them, for each word
     look: Callable[[], View] = field(repr=False)
 

@@ -26,17 +26,17 @@ from saccade.text import split_words
 
 __all__ = ["TaggingPredictor"]
 
-#: Sentences that are answered between two signs of progress.
+#: How many sentences are answered between two progress reports.
 PIECE = 500
 
-#: A text, which is cut into words, or its words.
+#: A text, which is split into words, or a list of words.
 Given = str | Sequence[str]
 
 
 class TaggingPredictor(TextInputPredictor):
     """An opened model that labels words.
 
-    A text is cut into words as ``saccade.text.words.split_words`` does; who has words already gives a list of them.
+    A text is split into words by ``saccade.text.words.split_words``; to give words directly, pass a list of them.
     """
 
     reads = True
@@ -64,8 +64,8 @@ class TaggingPredictor(TextInputPredictor):
         encoded = self._encoded(given)
         if len(encoded.words) != len(answer.tokens):
             raise OptionError(
-                f"There are {len(encoded.words)} words now and {len(answer.tokens)} labels before; change one word for "
-                "one word."
+                f"There are {len(encoded.words)} words now, but the answer has {len(answer.tokens)} labels; replace "
+                "one word with one word."
             )
         (found,) = self.task.probabilities(self.model, [encoded])
         return [float(row[self.task.labels.index(tag)]) for row, tag in zip(found, answer.tokens, strict=True)]
@@ -95,7 +95,7 @@ class TaggingPredictor(TextInputPredictor):
 
     @torch.inference_mode()
     def _look(self, encoded: EncodedSentence, progress: Rows | None = None) -> View:
-        """Every attention, between words, or between pieces where those attend."""
+        """Every attention, between words, or between pieces if the model attends to those."""
         if not encoded.words:
             raise OptionError("There are no words, so there is nothing to view.")
         with watch(self.model, progress=progress) as seen:

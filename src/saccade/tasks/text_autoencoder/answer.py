@@ -1,4 +1,4 @@
-"""A text again, its code, and its nearest neighbours."""
+"""A reconstructed text, its code, and its nearest neighbours."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["TextAutoencoderAnswer"]
 
 @dataclass(frozen=True)
 class TextAutoencoderAnswer(CodeAnswer):
-    """A text again; the score is the mean log-probability of its tokens."""
+    """A reconstructed text; the score is the mean log-probability of its tokens."""
 
     given: str
     tokens: list[str]
@@ -39,9 +39,9 @@ class TextAutoencoderAnswer(CodeAnswer):
         return [Text(self.text), self.numbers(), Text(near)]
 
     def figure(self, dark: bool) -> Figure:
-        """How near the neighbours are: 1 is the same code, and half of it is as far as the farthest shown."""
+        """How close the neighbours are: 1 means the same code, 0.5 the distance of the farthest one shown."""
         if not self.neighbours:
-            raise OptionError("There are no neighbours to draw; ask for some, with neighbours = 5.")
+            raise OptionError("There are no neighbours to draw; request some with neighbours = 5.")
         farthest = max(one.distance for one in self.neighbours) or 1.0
         near = [1 / (1 + one.distance / farthest) for one in self.neighbours]
         return bars([one.text for one in self.neighbours], near, title=self.text, caption="nearness", dark=dark)

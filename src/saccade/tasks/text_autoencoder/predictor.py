@@ -1,4 +1,4 @@
-"""An autoencoder that answers: a text again, its small vector, and what it is near to."""
+"""An autoencoder that answers: a reconstructed text, its code vector, and its nearest neighbours."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from saccade.text import END, SPECIAL_TOKENS, START
 
 __all__ = ["TextAutoencoderPredictor"]
 
-#: Where the code is read from all tokens.
+#: The attention that computes the code from all tokens.
 POOLING = "pooling"
-#: Texts that are rebuilt between two reports of progress.
+#: How many texts are reconstructed between two progress reports.
 PIECE = 250
 
 
 class TextAutoencoderPredictor(TextInputPredictor):
-    """An opened autoencoder of texts."""
+    """An opened text autoencoder."""
 
     options = NeighbourOptions
     task: TextAutoencoder
@@ -42,11 +42,11 @@ class TextAutoencoderPredictor(TextInputPredictor):
     def _predict(
         self, inputs: Sequence[str], *, progress: Callable[[int], None] | None = None, **options: Any
     ) -> list[TextAutoencoderAnswer]:
-        """Each text again; ``neighbours`` says how many training texts are shown with it."""
+        """The reconstruction of each text; ``neighbours`` says how many training texts are shown with it."""
         count, now = self.chosen(options).neighbours, Snapshot(self)
         for number, text in enumerate(inputs, start=1):
             if not text.strip():
-                raise OptionError(f"Text {number} is empty: there is nothing that it could be rebuilt from.")
+                raise OptionError(f"Text {number} is empty, so there is nothing to reconstruct.")
         kept, tokenizer = self.task.state.kept, self.task.state.tokenizer
         answers: list[TextAutoencoderAnswer] = []
         for start in range(0, len(inputs), PIECE):
@@ -72,7 +72,7 @@ class TextAutoencoderPredictor(TextInputPredictor):
         return answers
 
     def _scores(self, line: EncodedLine, ids: list[int]) -> list[float]:
-        """The log-probability of each token of a rebuilt text, and of its end."""
+        """The log-probability of each token of a reconstructed text, and of its end."""
         given = self.task.plain_batch([line]).to(self.device)
         wanted = self.task.plain_batch([EncodedLine(ids, "", 1)]).to(self.device)
         targets = Targets(wanted.predicted[0], summed=False)
@@ -97,7 +97,7 @@ class TextAutoencoderPredictor(TextInputPredictor):
         token = self.task.state.tokenizer.token
         source = [*(token(i) for i in line.ids), SPECIAL_TOKENS[END]]
         target = [SPECIAL_TOKENS[START], *(token(i) for i in ids)]
-        # What attends to the code alone has nothing to choose from.
+        # Attention to the code alone has nothing to choose from.
         tokens = {name: trace for name, trace in seen.items() if trace.shape[2] > 1 and not name.endswith("cross")}
         if not tokens:
             raise OptionError("This model has no attention, so there is nothing to view.")

@@ -1,1 +1,1 @@
-"""One text becomes another, of a length that the model decides (type 3 of lecture 004)."""
+"""Turn one text into another, whose length the model decides (type 3 of lecture 004)."""

@@ -31,38 +31,38 @@ __all__ = ["TranslationAnswer", "TranslationAttention"]
 
 @dataclass(frozen=True)
 class TranslationAttention:
-    """What a model looked at while it read a source and made a target: one forced pass over both."""
+    """What a model looked at while it read a source and generated a target: one forced pass over both."""
 
     source_tokens: list[str]  # with END
     target_tokens: list[str]
-    source_words: list[int]  # the word that each token is a piece of
+    source_words: list[int]  # the word that each token belongs to
     target_words: list[int]
-    source_spaced: list[int]  # the same for words as spaces separate them, without END
+    source_spaced: list[int]  # the same for words separated by spaces, without END
     target_spaced: list[int]
     traces: Mapping[str, Trace]  # every attention of the model, by name
-    pieces: Float[Tensor, "T S"] | None  # the alignment of tokens; None if the model attends to no source
+    pieces: Float[Tensor, "T S"] | None  # the alignment of tokens; None if the model does not attend to its source
     layer: str | None  # where the alignment is read
 
     @property
     def words(self) -> tuple[list[str], list[str]]:
-        """The words of the target and of the source, as ``alignment`` has them: pieces joined."""
+        """The words of the target and of the source, as in ``alignment``: with pieces joined."""
         return _joined(self.target_tokens, self.target_words), _joined(self.source_tokens, self.source_words)
 
     @cached_property
     def alignment(self) -> Float[Tensor, "T S"] | None:
-        """How much each target word took from each source word: rows sum to 1."""
+        """How much each target word attends to each source word; rows sum to 1."""
         return None if self.pieces is None else merge(self.pieces, self.target_words, self.source_words)
 
     @property
     def links(self) -> frozenset[WordLink]:
-        """Each target word with its strongest source word, counted as in files of links: separated by spaces."""
+        """Each target word with its strongest source word, numbered as in alignment files: separated by spaces."""
         if self.pieces is None:
             return frozenset()
         return hard_links(merge(self.pieces[:, :-1], self.target_spaced, self.source_spaced))
 
     @cached_property
     def view(self) -> View:
-        """Every attention with its tokens. The rows of a decoder are the tokens that it reads: first the start."""
+        """Every attention with its tokens. The rows of a decoder are the tokens it reads, from the start token on."""
         if not self.traces:
             raise OptionError("This model has no attention, so there is nothing to view.")
         return view(
@@ -76,14 +76,14 @@ class TranslationAttention:
 
 @dataclass(frozen=True)
 class TranslationAnswer(Answer, AlignsWords):
-    """An output, with its score and the tokens it is made of."""
+    """An output, with its score and its tokens."""
 
     source: str
     text: str
     score: float
     log_probability: float
     tokens: list[str]
-    finished: bool  # False: cut off at the longest length
+    finished: bool  # False if it was cut off at the maximum length
     ids: list[int] = field(repr=False)
     look: Callable[[], TranslationAttention] = field(repr=False)
     alternatives: list[TranslationAnswer] = field(default_factory=list)
@@ -102,7 +102,7 @@ class TranslationAnswer(Answer, AlignsWords):
 
     @property
     def links(self) -> str:
-        """The alignment's links of words separated by spaces, in Pharaoh's format."""
+        """The alignment as links between words separated by spaces, in Pharaoh format."""
         return write_pharaoh(self.attention.links)
 
     @property
@@ -128,7 +128,7 @@ class TranslationAnswer(Answer, AlignsWords):
     def terminal(self) -> list[RenderableType]:
         shown: list[RenderableType] = [Text(self.text)]
         if self.attention.alignment is None:
-            return [*shown, "This model attends to no source: all it knows of it is one vector."]
+            return [*shown, "This model does not attend to its source: all it knows of it is one vector."]
         rows, columns = self.attention.words
         return [*shown, TerminalHeatmap(self.attention.alignment.float(), rows, columns)]
 

@@ -38,9 +38,9 @@ from saccade.text import END, SPECIAL_TOKENS, UNKNOWN, Encoding, Tokenizer
 
 __all__ = ["TranslationPredictor", "as_written"]
 
-#: Texts that are answered between two signs of progress.
+#: How many texts are answered between two progress reports.
 PIECE = 250
-#: After a word that the model does not know.
+#: The mark after a word that the model does not know.
 UNKNOWN_MARK = "(?)"
 
 
@@ -48,7 +48,7 @@ class TranslationScoring(Config):
     """How translations are compared with references."""
 
     lowercase: bool = Field(False, description="Compare lower-cased texts")
-    alignments: Path | None = Field(None, description="Gold links to score the alignment with, a line a pair")
+    alignments: Path | None = Field(None, description="Gold links to score the alignment with, one line per pair")
 
 
 class TranslationPredictor(TextInputPredictor, TranslatesText):
@@ -68,10 +68,10 @@ class TranslationPredictor(TextInputPredictor, TranslatesText):
     def _predict(
         self, inputs: Sequence[str], *, progress: Callable[[int], None] | None = None, **options: Any
     ) -> list[TranslationAnswer]:
-        """The best answer to each text, in the order of the texts; ``alternatives`` holds the others.
+        """The best answer to each text, in order; ``alternatives`` has the others.
 
         Options are those of ``saccade predict`` (beam, n_best, length_penalty, sample, tries, temperature, top_k,
-        top_p, seed); what is not given is as the model was trained with.
+        top_p, seed); the defaults are those that the model was trained with.
         """
         chosen, now = self.chosen(options), Snapshot(self)
         encoded = self.task.state.source.encode_batch(list(inputs))
@@ -87,27 +87,27 @@ class TranslationPredictor(TextInputPredictor, TranslatesText):
     def _pieces(
         self, texts: Sequence[str], sources: list[list[int]], options: SearchOptions
     ) -> Iterator[tuple[Sequence[str], list[list[int]], SearchOptions]]:
-        """In pieces, so that progress shows and memory stays bounded however long the file is.
+        """Answer in pieces, so that progress is visible and memory stays bounded, however long the file is.
 
-        An empty text is not asked: a model asked for the translation of nothing would make something up.
+        An empty text is skipped: a model would make up a translation for it.
         """
         for start in range(0, len(texts), PIECE):
             piece = texts[start : start + PIECE]
             asked = [source for text, source in zip(piece, sources[start:], strict=False) if text.strip()]
-            draws = options.model_copy(update={"seed": options.seed + start})  # no piece repeats another's draws
+            draws = options.model_copy(update={"seed": options.seed + start})  # each piece has its own random numbers
             yield piece, asked, draws
 
     def _search(
         self, pieces: Sequence[tuple[Sequence[str], list[list[int]], SearchOptions]]
     ) -> Iterator[list[list[Hypothesis]]]:
         work = [(sources, options) for _, sources, options in pieces]
-        if self._workers is not None and work and not active_edits():  # other processes know of no edits
+        if self._workers is not None and work and not active_edits():  # other processes do not have the edits
             yield from self._workers.search(work)
             return
         for sources, options in work:
             with torch.inference_mode():
                 found = search(self.model, sources, options, BATCH_TOKENS, lambda: None)
-            yield found  # outside, so that who is shown the progress is not in inference mode
+            yield found  # outside inference mode, so that the caller's progress report is not in it
 
     def _answers(
         self, piece: tuple[Sequence[str], list[list[int]], SearchOptions], found: list[list[Hypothesis]], now: Snapshot
@@ -133,7 +133,7 @@ class TranslationPredictor(TextInputPredictor, TranslatesText):
     def evaluate(
         self, examples: Sequence[GoldPair], *, progress: Callable[[int], None] | None = None, **options: Any
     ) -> Evaluation:
-        """BLEU and chrF by sacrebleu with their signatures, the share that is exactly right, and with gold links how
+        """BLEU and chrF by sacrebleu with their signatures, the share of exact matches, and, with gold links, how
         well the references are aligned."""
         given = {name: options.pop(name) for name in self.scoring.model_fields if name in options}
         how = TranslationScoring.read(given, "the options")
@@ -174,16 +174,16 @@ class TranslationPredictor(TextInputPredictor, TranslatesText):
         return scores
 
     def attention(self, source: str, target: str) -> TranslationAttention:
-        """What the model looks at when it reads this source and makes this target."""
+        """What the model looks at when it reads this source and generates this target."""
         encoding = self.task.state.target.encode(target)
         tokens = as_written(target, encoding)
         return self._look(source, encoding.ids, tokens, spaced_words(target, encoding.spans))
 
     @torch.inference_mode()
     def view_input(self, given: str, progress: Rows | None = None) -> View:
-        """What the encoder looks at when it reads this source, of any length; no answer is made.
+        """What the encoder looks at when it reads this source, of any length; no answer is generated.
 
-        ``progress`` is told the name of an attention and the share of its rows that is done.
+        ``progress`` is called with the name of an attention and the share of its rows that is done.
         """
         encoding = self.task.state.source.encode(given)
         encode = getattr(self.model, "encode", None)
@@ -192,7 +192,7 @@ class TranslationPredictor(TextInputPredictor, TranslatesText):
             if encode is not None:
                 encode(ids)
         if not seen:
-            raise OptionError("The encoder of this model has no attention, so reading alone shows nothing.")
+            raise OptionError("The encoder of this model has no attention; only answers can be viewed.")
         words = _words(self.task.state.source, encoding.ids)
         tokens = [*as_written(given, encoding), SPECIAL_TOKENS[END]]
         return view(seen, tokens, words=[*words, None])
@@ -221,7 +221,7 @@ class TranslationPredictor(TextInputPredictor, TranslatesText):
         return self._look_at_output(given, answer.ids).view
 
     def given_answer(self, source: str, target: str) -> TranslationAnswer:
-        """A given target as if it had been the answer, with its log-probability."""
+        """A given target as if it were the model's answer, with its log-probability."""
         look = Snapshot(self).later(self.attention, source, target)
         (log_probability,) = self.score([source], [target])
         encoding = self.task.state.target.encode(target)
@@ -247,8 +247,8 @@ class TranslationPredictor(TextInputPredictor, TranslatesText):
         return answers[0]
 
     def _look_at_output(self, source: str, ids: list[int]) -> TranslationAttention:
-        """The tokens of an output need not be how its text would be cut: where they stand is how far the text is
-        the same with those before them alone. A piece of a character adds nothing until it is whole."""
+        """The tokens of an output may differ from those that its text would be split into, so their positions come from
+        decoding ever longer prefixes. A piece of a character adds nothing until the character is complete."""
         text = self.task.state.target.decode(ids)
         starts = [_same(self.task.state.target.decode(ids[:count]), text) for count in range(len(ids) + 1)]
         tokens = [self.task.state.target.token(i) for i in ids]
@@ -278,7 +278,7 @@ class TranslationPredictor(TextInputPredictor, TranslatesText):
 
 
 def as_written(text: str, encoding: Encoding) -> list[str]:
-    """The tokens of a text; one that is not in the vocabulary as it was written, with a mark."""
+    """The tokens of a text; one that is not in the vocabulary is shown as written, with a mark."""
     return [
         f"{text[start:stop]}{UNKNOWN_MARK}" if id == UNKNOWN else token
         for id, token, (start, stop) in zip(encoding.ids, encoding.tokens, encoding.spans, strict=True)
@@ -286,10 +286,10 @@ def as_written(text: str, encoding: Encoding) -> list[str]:
 
 
 def _words(tokenizer: Tokenizer, ids: list[int]) -> list[int]:
-    """The word that each token belongs to; where tokens are single characters, each stands for itself."""
+    """The word that each token belongs to; if tokens are single characters, each is its own word."""
     return tokenizer.words(ids) if tokenizer.spaced else list(range(len(ids)))
 
 
 def _same(one: str, other: str) -> int:
-    """How many characters two texts have in common, from the first on."""
+    """The length of the common prefix of two texts."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
