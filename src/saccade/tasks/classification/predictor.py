@@ -99,8 +99,8 @@ class ClassificationPredictor(TextInputPredictor):
         words = text.split()
         if len(words) > LONGEST_LEFT_OUT:
             raise OptionError(
-                f"The text has {len(words):,} words; to find which mattered, each is left out in turn, which is limited to "
-                f"{LONGEST_LEFT_OUT:,} words."
+                f"The text has {len(words):,} words; to find which mattered, each is left out in turn, for at "
+                f"most {LONGEST_LEFT_OUT:,} words."
             )
         texts = [text, *(" ".join(words[:place] + words[place + 1 :]) for place in range(len(words)))]
         found = torch.cat(self.task.probabilities(self.model, self._encoded(texts))).double()
