@@ -152,8 +152,8 @@ def test_a_forged_length_of_answers_is_refused(ratio: float, tiny_run: Path, tmp
         (lambda name, tensors: tensors.update({name: tensors[name].half()}), "is float16 of shape"),
         (lambda name, tensors: tensors.update({name: tensors[name].double()}), "is float64 of shape"),
         (lambda name, tensors: tensors.update({name: tensors[name].flatten()}), "of shape"),
-        (lambda name, tensors: tensors[name].view(-1)[-1:].fill_(float("nan")), "holds NaN or infinity"),
-        (lambda name, tensors: tensors[name].view(-1)[:1].fill_(-float("inf")), "holds NaN or infinity"),
+        (lambda name, tensors: tensors[name].view(-1)[-1:].fill_(float("nan")), "contains NaN or infinity"),
+        (lambda name, tensors: tensors[name].view(-1)[:1].fill_(-float("inf")), "contains NaN or infinity"),
     ],
 )
 def test_weights_that_are_not_the_models_are_refused(

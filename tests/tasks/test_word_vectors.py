@@ -98,7 +98,7 @@ def test_a_map_keeps_what_lies_in_a_plane() -> None:
 
 def test_a_map_of_two_words_is_refused() -> None:
     few = Tokenizer.train(["dog cat"], "word")
-    with pytest.raises(OptionError, match="at least 3 words, not 2 \(input vocabulary\)"):
+    with pytest.raises(OptionError, match=r"at least 3 words, not 2 \(input vocabulary\)"):
         WordVectors("input", few, torch.eye(few.vocabulary_size), one_hot=False).map()
 
 
