@@ -253,7 +253,7 @@ def test_damaged_neighbours_are_refused():
     tensors, about = Kept(torch.zeros(2, 3), [1, 2], ["a", "b"], None).files().values()
     with pytest.raises(FileError, match="here: the neighbours cannot be read"):
         Kept.from_files(tensors, b"{}", "here")
-    with pytest.raises(FileError, match="1 with 2 codes"):
+    with pytest.raises(FileError, match="neighbours: 1, codes: 2"):
         Kept.from_files(tensors, about.replace(b"[1, 2]", b"[1]"), "here")
 
 

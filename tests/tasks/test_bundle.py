@@ -147,7 +147,7 @@ def test_a_forged_length_of_answers_is_refused(ratio: float, tiny_run: Path, tmp
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda name, tensors: tensors.update(more=torch.zeros(3)), "holds more, which the model"),
+        (lambda name, tensors: tensors.update(more=torch.zeros(3)), "contains more, which the model"),
         (lambda name, tensors: tensors.pop(name), "is missing; the model in config.json needs float32"),
         (lambda name, tensors: tensors.update({name: tensors[name].half()}), "is float16 of shape"),
         (lambda name, tensors: tensors.update({name: tensors[name].double()}), "is float64 of shape"),

@@ -184,7 +184,7 @@ def test_built_in_images_of_a_caption_model_are_those_of_its_test():
     task = Captions(CaptionsState(tokenizer, (8, 16, 1), (0.5, 0.5)))
     describer = CaptionsPredictor(Bundle(task, "transformer", Config(), torch.nn.Identity(), CaptionOptions()))
     assert np.array_equal(describer.parse("digits:17").pixels, tested[16].pixels)
-    with pytest.raises(OptionError, match="there are 1,000 images"):
+    with pytest.raises(OptionError, match="must be from 1 to 1,000"):
         describer.parse("digits:1001")
 
 

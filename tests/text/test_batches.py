@@ -106,7 +106,7 @@ def test_empty_input_and_impossible_limits() -> None:
     with pytest.raises(OptionError, match=r"Example 1 has 9 tokens, more than max_tokens=8 in a batch \(1 such"):
         plan_batches([[3, 2], [1, 9]], max_tokens=8)
     for option in ("max_tokens", "max_sentences", "bucket"):
-        with pytest.raises(OptionError, match=f"{option} is 0"):
+        with pytest.raises(OptionError, match=f"{option} must be 1 or more, not 0"):
             plan_batches([1], **{"max_tokens": 5, option: 0})
     with pytest.raises(ShapeError, match=r"shape \(1, 1, 1\)"):
         plan_batches(np.ones((1, 1, 1), dtype=int), max_tokens=5)

@@ -100,7 +100,7 @@ class Kept:
             raise FileError(f"{where}: the neighbours cannot be read ({error}).") from None
         if not bool(torch.isfinite(codes).all()) or not len(codes) == len(lines):
             raise FileError(
-                f"{where}: there are {len(lines)} neighbours but {len(codes)} codes; the numbers must be equal."
+                f"{where}: neighbours: {len(lines)}, codes: {len(codes)}; the numbers must be equal."
             )
         return cls(codes, lines, texts, found.get("images"))
 
