@@ -99,9 +99,7 @@ class Kept:
         except (KeyError, TypeError, ValueError, safetensors.SafetensorError) as error:
             raise FileError(f"{where}: the neighbours cannot be read ({error}).") from None
         if not bool(torch.isfinite(codes).all()) or not len(codes) == len(lines):
-            raise FileError(
-                f"{where}: neighbours: {len(lines)}, codes: {len(codes)}; the numbers must be equal."
-            )
+            raise FileError(f"{where}: neighbours: {len(lines)}, codes: {len(codes)}; the numbers must be equal.")
         return cls(codes, lines, texts, found.get("images"))
 
 
