@@ -162,7 +162,7 @@ def test_a_key_file_holds_one_key(content: str, said: str, tmp_path: Path) -> No
 def test_a_key_comes_from_one_place(tmp_path: Path) -> None:
     file = tmp_path / "key"
     file.write_text("secret\n")
-    with pytest.raises(OptionError, match="choose one"):
+    with pytest.raises(OptionError, match="give only one"):
         CliRunner().invoke(
             app, ["serve", "x", "--api-key-file", str(file), "--api-key", "other"], catch_exceptions=False
         )

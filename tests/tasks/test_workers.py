@@ -31,6 +31,16 @@ def test_workers_answer_as_one_process_does(tiny_run: Path) -> None:
     assert texts[0] == texts[1] != texts[2]
 
 
+def test_edits_hold_though_other_processes_do_not_know_of_them(tiny_run: Path) -> None:
+    alone = saccade.open(tiny_run)
+    off = {"without_heads": [f"{name}:{head}" for name in ("encoder.0.self", "decoder.0.cross") for head in (0, 1)]}
+    with saccade.edit(alone.model, **off):
+        expected = [answer.text for answer in alone.predict(TEXTS)]
+    with saccade.open(tiny_run, workers=2) as shared, saccade.edit(shared.model, **off):
+        assert [answer.text for answer in shared.predict(TEXTS)] == expected
+    assert expected != [answer.text for answer in alone.predict(TEXTS)]
+
+
 def test_a_killed_worker_is_one_sentence(tiny_run: Path) -> None:
     opened = saccade.open(tiny_run, workers=2)
     opened.predict(["a b"])
