@@ -349,9 +349,7 @@ def _has_same_weights(one: Shown, other: Shown) -> bool:
 
 def _same_tensor(one: object, other: object) -> bool:
     if isinstance(one, Tensor) and isinstance(other, Tensor):
-        return (one.data_ptr(), one.shape, one.stride(), one.dtype) == (
-            other.data_ptr(), other.shape, other.stride(), other.dtype
-        )  # fmt: skip
+        return one.dtype == other.dtype and torch.equal(one, other)
     return one is other
 
 
