@@ -52,7 +52,12 @@ def rewritten(folder: Path, change: Callable[[dict[str, Any]], object], to: Path
 @pytest.mark.parametrize(
     ("change", "error", "said"),
     [
-        (lambda d: d.update(format=2), FileError, "format 1"),
+        (
+            lambda d: d.update(format=2),
+            FileError,
+            "has format 2, and this version of Saccade reads formats up to 1; up",
+        ),
+        (lambda d: d.update(format="x"), FileError, "format 1"),
         (lambda d: d.update(task="chess"), FileError, "the task 'chess', which is not installed"),
         (lambda d: d.pop("task"), FileError, "'task'"),
         (lambda d: d.pop("model"), FileError, "'model'"),

@@ -80,7 +80,13 @@ def read_bundle(path: Path) -> Bundle:
         raise FileError(f"{folder.path} is not a model folder: its manifest does not list config.json.")
     found = read_json(folder, "config.json")
     config_path = folder.path / "config.json"
-    if not isinstance(found, dict) or found.get("format") != FORMAT:
+    given = found.get("format") if isinstance(found, dict) else None
+    if isinstance(given, int) and given > FORMAT:  # docs/reference/model-folder.md states the policy
+        raise FileError(
+            f"{config_path} has format {given}, and this version of Saccade reads formats up to {FORMAT}; "
+            "upgrade it with: pip install --upgrade saccade"
+        )
+    if given != FORMAT:
         raise FileError(f"{config_path} is not a model that this version reads (format {FORMAT}).")
     description = cast(dict[str, Any], found)
     for key, expected in KEYS.items():
