@@ -192,7 +192,7 @@ def _fused_blocks(
 ) -> Tensor:
     """All rows, ``size`` at a time."""
     num_rows = call.shape[2]
-    diagonal = _diagonal(size, num_rows, _mask_dtype(call)) if _is_square_causal(call) else None
+    diagonal = _diagonal(size, num_rows, _mask_dtype(call), call.query.device) if _is_square_causal(call) else None
     parts = []
     for rows in _blocks(num_rows, size):
         parts.append(_fused_rows(call, product, value, rows, dropout, diagonal))
@@ -200,10 +200,10 @@ def _fused_blocks(
     return parts[0] if len(parts) == 1 else torch.cat(parts, dim=-2)
 
 
-def _diagonal(size: int, num_rows: int, dtype: torch.dtype) -> Float[Tensor, "size columns"]:
+def _diagonal(size: int, num_rows: int, dtype: torch.dtype, device: torch.device) -> Float[Tensor, "size columns"]:
     """Zeros, and at their end the triangle of a block: what ``causal`` adds to any block of rows is a part of it."""
-    numbers = torch.zeros(size, num_rows + size, dtype=dtype)
-    numbers[:, num_rows:] = torch.full((size, size), float("-inf"), dtype=dtype).triu(1)
+    numbers = torch.zeros(size, num_rows + size, dtype=dtype, device=device)
+    numbers[:, num_rows:] = torch.full((size, size), float("-inf"), dtype=dtype, device=device).triu(1)
     return numbers
 
 

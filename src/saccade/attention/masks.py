@@ -97,7 +97,7 @@ class _Padding(Mask):
             raise OptionError(f"padding() takes lengths of at least 0; it got {self.shortest}.")
 
     def __call__(self, batch: Tensor, head: Tensor, row: Tensor, column: Tensor) -> Tensor:
-        return column < self.lengths[batch]
+        return column < self.lengths.to(batch.device)[batch]
 
     def span(self, first_row: int, last_row: int, num_columns: int) -> tuple[int, int]:
         return 0, min(self.longest, num_columns)

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
@@ -83,6 +83,7 @@ GATED: dict[type[Cell], Callable[[Any, Tensor], GatedForm]] = {
 def run_gated(
     cell: Cell,
     x: Float[Tensor, "B T I"],
+    lengths: Int[Tensor, " B"] | None,
     real: Bool[Tensor, "B T"] | None,
     state: State,
     truncate: int | None,

@@ -15,7 +15,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from torch.overrides import TorchFunctionMode
 
 from saccade.errors import OptionError
 
-__all__ = ["check_narrow_products", "narrow_products", "product_type"]
+__all__ = ["check_narrow_products", "narrow_products", "product_type", "without_autocast"]
 
 #: torch's CPU kernels read this variable when the first of them runs; AMX is left out by this value.
 _LIMIT, _WITHOUT_AMX = "ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16"
@@ -68,9 +68,15 @@ def check_narrow_products() -> None:
 def product_type(x: Tensor) -> torch.dtype:
     """The type in which products with x are computed here."""
     device = x.device.type
-    if torch.is_autocast_enabled(device):
+    if torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device):
         return torch.get_autocast_dtype(device)
     return _NARROW.get() or x.dtype
+
+
+def without_autocast(x: Tensor) -> AbstractContextManager[Any]:
+    """Within, torch leaves the types of products on x's device alone."""
+    device = x.device.type
+    return torch.autocast(device, enabled=False) if torch.amp.is_autocast_available(device) else nullcontext()
 
 
 class _NarrowLinear(TorchFunctionMode):

@@ -23,7 +23,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from saccade.kernels.precision import product_type
+from saccade.kernels.precision import product_type, without_autocast
 
 __all__ = ["vocabulary_loss"]
 
@@ -47,7 +47,7 @@ def vocabulary_loss(
     if len(weight) <= SMALL_VOCABULARY and products == features.dtype:
         logits = F.linear(features, weight, bias)
         return F.cross_entropy(logits, targets, reduction="sum", label_smoothing=label_smoothing)
-    with torch.autocast(features.device.type, enabled=False):  # only the large products are narrow
+    with without_autocast(features):  # only the large products are narrow
         loss: Tensor = _VocabularyLoss.apply(  # type: ignore[no-untyped-call]
             features, weight, bias, targets, label_smoothing, products, wanted
         )

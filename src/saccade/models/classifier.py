@@ -130,7 +130,7 @@ class Classifier(nn.Module):
         if self.pooling is not None:
             pooled: Tensor = self.pooling(x, lengths)
         elif self._pooling_kind == "mean":
-            pooled = x.sum(dim=1) / lengths[:, None].to(x.dtype)
+            pooled = x.sum(dim=1) / lengths[:, None].to(x)
         else:
             pooled = last_read(x, lengths, self.directions)
         return dropout(pooled, self.share, self.training)
@@ -147,7 +147,7 @@ class Classifier(nn.Module):
 
 def last_read(x: Float[Tensor, "B N D"], lengths: Int[Tensor, " B"], directions: int) -> Float[Tensor, "B D"]:
     """The vector at the end of each sequence; what was read backwards ends at its beginning."""
-    last = x[torch.arange(len(x), device=x.device), lengths - 1]
+    last = x[torch.arange(len(x), device=x.device), lengths.to(x.device) - 1]
     if directions == 1:
         return last
     half = x.shape[2] // 2

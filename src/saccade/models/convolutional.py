@@ -181,7 +181,7 @@ class ConvolutionalSeq2Seq(nn.Module):
 
     def reorder(self, state: ConvolutionalState, index: Int[Tensor, "*N"]) -> ConvolutionalState:
         index = index.flatten()
-        lengths = None if state.lengths is None else state.lengths.index_select(0, index)
+        lengths = None if state.lengths is None else state.lengths.index_select(0, index.to(state.lengths.device))
         return replace(
             state,
             past=[part.index_select(0, index) for part in state.past],

@@ -230,5 +230,5 @@ def run_encoder(
     """The encoder and the norm after it; zeros beyond each length."""
     x = encoder(x, lengths)
     x = x if norm is None else norm(x)
-    beyond = torch.arange(x.shape[1], device=x.device) >= lengths[:, None]
+    beyond = torch.arange(x.shape[1], device=x.device) >= lengths.to(x.device)[:, None]
     return x.masked_fill(beyond.unsqueeze(-1), 0.0)

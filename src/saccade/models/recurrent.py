@@ -129,7 +129,7 @@ class RecurrentSeq2Seq(nn.Module):
 
     def reorder(self, state: RecurrentSeq2SeqState, index: Int[Tensor, "*N"]) -> RecurrentSeq2SeqState:
         index = index.flatten()
-        lengths = None if state.lengths is None else state.lengths.index_select(0, index)
+        lengths = None if state.lengths is None else state.lengths.index_select(0, index.to(state.lengths.device))
         return replace(
             state,
             recurrent=reorder(state.recurrent, index),

@@ -79,5 +79,5 @@ class TransformerState:
             cache.reorder(sequences)
         self.sources = [source.reorder(sequences) for source in self.sources]
         if self.source_lengths is not None:
-            self.source_lengths = self.source_lengths.index_select(0, sequences)
+            self.source_lengths = self.source_lengths.index_select(0, sequences.to(self.source_lengths.device))
             self.source_mask = padding(self.source_lengths)

@@ -114,7 +114,10 @@ class Tagger(nn.Module):
         characters: Int[Tensor, "B N C"],
         lengths: Int[Tensor, " B"],
     ) -> Float[Tensor, "B N D"]:
-        """A vector for each word, in the light of all others; 0 is padding in each of the three."""
+        """A vector for each word, in the light of all others; 0 is padding in each of the three.
+
+        How many vectors are computed depends on the pieces and characters: those had better be on the CPU.
+        """
         if self.by_pieces:
             x = self._from_pieces(pieces)
         else:
@@ -138,8 +141,8 @@ class Tagger(nn.Module):
     def _from_pieces(self, pieces: Int[Tensor, "B N P"]) -> Float[Tensor, "B N D"]:
         """All pieces of a sentence in one row, encoded, and each word the mean of its own again."""
         tokens, place, lengths = in_one_row(pieces)
-        x = run_encoder(self.encoder, self.encoder_norm, self.input(tokens), lengths)
-        back = place.flatten(1).unsqueeze(-1).expand(-1, -1, x.shape[2])
+        x = run_encoder(self.encoder, self.encoder_norm, self.input(tokens.to(self.output.weight.device)), lengths)
+        back = place.to(x.device).flatten(1).unsqueeze(-1).expand(-1, -1, x.shape[2])
         return mean_of_pieces(x.gather(1, back).view(*pieces.shape, -1), pieces)
 
 

@@ -73,14 +73,16 @@ class CharacterReader(nn.Module):
         marked = F.pad(words, (1, 1))
         marked[:, 0] = self.begin
         marked.scatter_(1, counts[:, None] + 1, self.end)
-        vectors = self.embedding(marked)
+        device = self.embedding.weight.device
+        vectors = self.embedding(marked.to(device))
         read = (
             self._convolve(vectors, counts + 2) if isinstance(self.network, nn.Conv1d) else self._last(vectors, counts)
         )
-        return read[place].view(*characters.shape[:2], -1)
+        return read[place.to(device)].view(*characters.shape[:2], -1)
 
     def _convolve(self, vectors: Float[Tensor, "M C I"], counts: Int[Tensor, " M"]) -> Float[Tensor, "M D"]:
         assert isinstance(self.network, nn.Conv1d)
+        counts = counts.to(vectors.device)
         beyond = torch.arange(vectors.shape[1], device=vectors.device) >= counts[:, None]
         vectors = vectors.masked_fill(beyond.unsqueeze(-1), 0.0)
         found = self.network(vectors.transpose(1, 2))  # (M, D, C + kernel - 1)
@@ -112,7 +114,7 @@ class WordReader(nn.Module):
         if self.words is not None:
             parts.append(self.words(self._some_unknown(words)))
         if self.pieces is not None:
-            parts.append(mean_of_pieces(self.pieces(pieces), pieces))
+            parts.append(mean_of_pieces(self.pieces(pieces.to(words.device)), pieces))
         if self.characters is not None:
             parts.append(self.characters(characters))
         return locked_dropout(torch.cat(parts, dim=-1), self.dropout, self.training)
@@ -127,6 +129,6 @@ class WordReader(nn.Module):
 
 def mean_of_pieces(vectors: Float[Tensor, "B N P D"], pieces: Int[Tensor, "B N P"]) -> Float[Tensor, "B N D"]:
     """The mean over the pieces that are there; zeros for a word without any."""
-    real = (pieces != 0).unsqueeze(-1)
+    real = (pieces.to(vectors.device) != 0).unsqueeze(-1)
     total = vectors.masked_fill(~real, 0.0).sum(dim=2)
     return total / real.sum(dim=2).clamp(min=1)

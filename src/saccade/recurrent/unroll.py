@@ -25,8 +25,8 @@ __all__ = ["KERNELS", "Kernel", "Recurrent", "RecurrentState", "reorder", "unrol
 Kernel = Literal["auto", "equation", "fused"]
 KERNELS: tuple[Kernel, ...] = ("auto", "equation", "fused")
 
-# (cell, x, which steps are real, state, truncate) -> outputs, state
-Runner = Callable[[Cell, Tensor, Tensor | None, State, int | None], tuple[Tensor, State]]
+# (cell, x, lengths, which steps are real, state, truncate) -> outputs, state
+Runner = Callable[[Cell, Tensor, Tensor | None, Tensor | None, State, int | None], tuple[Tensor, State]]
 
 RecurrentState = tuple[State, ...]  # one state for each layer and direction: forward 0, backward 0, forward 1, ...
 
@@ -56,13 +56,14 @@ def unroll(
     real = None if lengths is None else _real_steps(lengths, x)
     if real is not None:
         x = x.masked_fill(~real[..., None], 0)  # so that not even a NaN in the padding reaches a gradient
-    outputs, state = run(cell, _reversed(x, lengths) if reverse else x, real, state, truncate)
+    outputs, state = run(cell, _reversed(x, lengths) if reverse else x, lengths, real, state, truncate)
     return (_reversed(outputs, lengths) if reverse else outputs), state
 
 
 def _equation(
     cell: Cell,
     x: Float[Tensor, "B T I"],
+    lengths: Int[Tensor, " B"] | None,
     real: Bool[Tensor, "B T"] | None,
     state: State,
     truncate: int | None,
@@ -84,22 +85,24 @@ def _equation(
 def _torch_kernel(
     cell: Cell,
     x: Float[Tensor, "B T I"],
+    lengths: Int[Tensor, " B"] | None,
     real: Bool[Tensor, "B T"] | None,
     state: State,
     truncate: int | None,
 ) -> tuple[Float[Tensor, "B T D"], State]:
     pieces = []
-    for start in range(0, x.shape[1], truncate or x.shape[1]):
-        piece = slice(start, start + (truncate or x.shape[1]))
+    size = truncate or x.shape[1]
+    for start in range(0, x.shape[1], size):
+        piece = slice(start, start + size)
         if start > 0:
             state = _detached(state)
-        if real is None:
+        if lengths is None or real is None:
             outputs, state = _kernel_call(cell, x[:, piece], None, state)
         else:
-            counts = real[:, piece].sum(dim=1)
+            counts = (lengths.cpu() - start).clamp(max=min(size, x.shape[1] - start))
             # The kernel takes no empty sequence: it gets a step of padding, which is then thrown away.
             outputs, new = _kernel_call(cell, x[:, piece], counts.clamp(min=1), state)
-            state = _chosen((counts > 0)[:, None], new, state)
+            state = _chosen((counts > 0).to(x.device)[:, None], new, state)
             outputs = outputs.masked_fill(~real[:, piece, None], 0)
         pieces.append(outputs)
     return torch.cat(pieces, dim=1), state
@@ -114,13 +117,14 @@ def _kernel_call(
     if lengths is None:
         outputs, *new = cell.fused_kernel(x, _kernel_state(state), *options, True)
         return outputs, tuple(part[0] for part in new)
-    packed = pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False)
-    assert packed.sorted_indices is not None
-    assert packed.unsorted_indices is not None
-    by_length = tuple(part[packed.sorted_indices] for part in state)
+    # Sorted here, on the CPU, where the lengths are: torch would ask the device for them to sort them back.
+    lengths, order = lengths.sort(descending=True)
+    back, order = order.argsort().to(x.device), order.to(x.device)
+    packed = pack_padded_sequence(x.index_select(0, order), lengths, batch_first=True)
+    by_length = tuple(part[order] for part in state)
     data, *new = cell.fused_kernel(packed.data, packed.batch_sizes, _kernel_state(by_length), *options)
     outputs, _ = pad_packed_sequence(packed._replace(data=data), batch_first=True, total_length=x.shape[1])
-    return outputs, tuple(part[0][packed.unsorted_indices] for part in new)
+    return outputs.index_select(0, back), tuple(part[0][back] for part in new)
 
 
 def _kernel_state(state: State) -> Tensor | list[Tensor]:

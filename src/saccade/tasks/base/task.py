@@ -49,6 +49,8 @@ class Batch(ABC):
     """Some examples as tensors; each task defines a dataclass."""
 
     lines: Sequence[int]  # their lines in the user's file, for error messages
+    #: What stays on the CPU because its values are read there: lengths, and ids that decide how much is computed.
+    on_cpu: ClassVar[tuple[str, ...]] = ("lengths", "source_lengths")
 
     @property
     @abstractmethod
@@ -56,8 +58,9 @@ class Batch(ABC):
         """The number of predictions in the batch, which ``Loss.count`` will equal."""
 
     def to(self, device: str) -> Self:
-        """The same batch on another device."""
-        moved = {name: value.to(device) for name, value in vars(self).items() if isinstance(value, Tensor)}
+        """The same batch on another device, except for what stays on the CPU."""
+        tensors = {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
+        moved = {name: value.to(device) for name, value in tensors.items() if name not in self.on_cpu}
         return replace(cast(Any, self), **moved)  # type: ignore[no-any-return]
 
 

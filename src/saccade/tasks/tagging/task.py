@@ -38,6 +38,7 @@ class EncodedSentence(NamedTuple):
 class TaggingBatch(Batch):
     """Sentences padded to one length, words to one number of pieces and of characters; 0 is padding."""
 
+    on_cpu = ("lengths", "pieces", "characters")
     words: Int[Tensor, "B N"]
     pieces: Int[Tensor, "B N P"]
     characters: Int[Tensor, "B N C"]
