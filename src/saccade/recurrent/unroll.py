@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from saccade.errors import KernelError, OptionError, ShapeError, UnknownNameError
 from saccade.kernels.gated_cells import GATED, run_gated
@@ -120,10 +120,10 @@ def _kernel_call(
     # Sorted here, on the CPU, where the lengths are: torch would ask the device for them to sort them back.
     lengths, order = lengths.sort(descending=True)
     back, order = order.argsort().to(x.device), order.to(x.device)
-    packed = pack_padded_sequence(x.index_select(0, order), lengths, batch_first=True)
+    data, sizes, _, _ = pack_padded_sequence(x.index_select(0, order), lengths, batch_first=True)
     by_length = tuple(part[order] for part in state)
-    data, *new = cell.fused_kernel(packed.data, packed.batch_sizes, _kernel_state(by_length), *options)
-    outputs, _ = pad_packed_sequence(packed._replace(data=data), batch_first=True, total_length=x.shape[1])
+    data, *new = cell.fused_kernel(data, sizes, _kernel_state(by_length), *options)
+    outputs, _ = pad_packed_sequence(PackedSequence(data, sizes), batch_first=True, total_length=x.shape[1])
     return outputs.index_select(0, back), tuple(part[0][back] for part in new)
 
 
