@@ -60,10 +60,10 @@ NETWORKS: dict[str, tuple[str, str, dict[str, Any], dict[str, Any]]] = {
     "images transformer": ("images", "transformer", VISION, {"images.shift": 0}),
     "images mean": ("images", "transformer", {**VISION, "pooling": "mean", "stem": "convolution"}, {"images.shift": 0}),
     "captions transformer": ("captions", "transformer", VISION, {"images.shift": 0}),
-    "autoencoder transformer": ("autoencoder", "transformer", {**TRANSLATION, "code_width": 3}, {}),
-    "autoencoder recurrent": ("autoencoder", "recurrent", {**RECURRENT, "code_width": 3}, {}),
-    "autoencoder dense": ("autoencoder", "dense", {"image_size": [4, 6], "width": 9, "code_width": 3}, {}),
-    "autoencoder patches": ("autoencoder", "patches", {**VISION, "code_width": 3}, {}),
+    "text-autoencoder transformer": ("text-autoencoder", "transformer", {**TRANSLATION, "code_width": 3}, {}),
+    "text-autoencoder recurrent": ("text-autoencoder", "recurrent", {**RECURRENT, "code_width": 3}, {}),
+    "image-autoencoder dense": ("image-autoencoder", "dense", {"image_size": [4, 6], "width": 9, "code_width": 3}, {}),
+    "image-autoencoder patches": ("image-autoencoder", "patches", {**VISION, "code_width": 3}, {}),
 }
 
 
@@ -99,7 +99,7 @@ def write_files(folder: Path) -> None:
     np.savez(folder / "captions.npz", images=images, texts=np.array(texts))
 
 
-def _data(folder: Path, task: str, kind: str, guided: bool) -> dict[str, Any]:
+def _data(folder: Path, task: str, guided: bool) -> dict[str, Any]:
     file = {
         "translation": {
             "source": "lines.txt",
@@ -112,7 +112,8 @@ def _data(folder: Path, task: str, kind: str, guided: bool) -> dict[str, Any]:
         "masked-language-model": {"text": "lines.txt"},
         "images": {"images": "images.npz"},
         "captions": {"table": "captions.npz"},
-        "autoencoder": {"images": "images.npz"} if kind in ("dense", "patches") else {"texts": "lines.txt"},
+        "text-autoencoder": {"texts": "lines.txt"},
+        "image-autoencoder": {"images": "images.npz"},
     }[task]
     return {key: str(folder / name) for key, name in file.items()}
 
@@ -122,15 +123,14 @@ def make(folder: Path, name: str, **fields: Any) -> Case:
     task_name, kind, model, keys = NETWORKS[name]
     tables: dict[str, Any] = {
         "task": task_name,
-        "data": _data(folder, task_name, kind, "training.guided_alignment" in keys),
+        "data": _data(folder, task_name, "training.guided_alignment" in keys),
         "model": {"kind": kind, **model, **fields},
     }
-    if task_name in ("translation", "captions") or "texts" in tables["data"]:
+    if task_name in ("translation", "captions", "text-autoencoder"):
         tables["text"] = {"kind": "word"}
     recipe = read_tables(tables, name, [f"{key}={value}" for key, value in keys.items()])
-    splits = recipe.task.read(recipe.settings["data"], 1)
-    task = recipe.task.prepare(recipe.settings, splits.train, recipe.metric)
-    task = task.with_settings(recipe.settings, recipe.training)
+    splits = recipe.entry.data.read(recipe.settings["data"], 1)
+    task = recipe.objective(recipe.task.prepare(recipe.settings, splits.train))
     torch.manual_seed(5)
     network = task.build(recipe.kind, recipe.model).train()
     with torch.no_grad():

@@ -55,7 +55,7 @@ def test_every_loss_runs_on_meta(folder: Path, name: str, fields: dict[str, Any]
     model = case.model.to("meta")
     # How many positions a mask chooses is not known without numbers: torch shall take all of them.
     with _config.patch(meta_nonzero_assume_all_nonzero=True):
-        loss = case.task.loss(model, batch.to("meta"), 0.1)
+        loss = case.task.loss(model, batch.to("meta"))
     assert loss.total.device.type == "meta"
     assert loss.total.shape == ()
     loss.total.backward()  # type: ignore[no-untyped-call]

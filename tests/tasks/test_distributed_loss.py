@@ -17,7 +17,6 @@ from torch.nn.parallel import DistributedDataParallel
 
 from saccade.tasks.masked.task import MaskedBatch
 
-SMOOTHING = 0.1
 EACH = 3  # examples of a process
 
 
@@ -58,7 +57,7 @@ def masked_halves(drawn: MaskedBatch) -> tuple[MaskedBatch, MaskedBatch, MaskedB
 
 
 def gradients(case: Case, model: nn.Module, batch: Any) -> dict[str, Tensor]:
-    loss = case.task.loss(model, batch, SMOOTHING)
+    loss = case.task.loss(model, batch)
     (loss.total / loss.count).backward()  # type: ignore[no-untyped-call]
     return {name: parameter.grad for name, parameter in case.model.named_parameters() if parameter.grad is not None}
 
@@ -102,9 +101,9 @@ def test_two_processes_have_the_gradients_of_one(
 def test_a_hook_sees_the_loss(folder: Path, name: str) -> None:
     case = make(folder, name)
     batch = halves(case)[1]
-    expected = case.task.loss(case.model, batch, SMOOTHING).total
+    expected = case.task.loss(case.model, batch).total
     case.model.register_forward_hook(lambda _, arguments, answer: 2 * answer)
-    found = case.task.loss(case.model, batch, SMOOTHING).total
+    found = case.task.loss(case.model, batch).total
     assert not torch.allclose(found, expected)
 
 
@@ -112,7 +111,7 @@ def test_a_hook_sees_the_loss(folder: Path, name: str) -> None:
 def test_a_compiled_network_has_the_same_loss(folder: Path) -> None:
     case = make(folder, "images transformer")
     batch = halves(case)[1]
-    expected = case.task.loss(case.model, batch, SMOOTHING).total
+    expected = case.task.loss(case.model, batch).total
     graphs: list[torch.fx.GraphModule] = []
 
     def backend(graph: torch.fx.GraphModule, _: list[Tensor]) -> Callable[..., Any]:
@@ -120,6 +119,6 @@ def test_a_compiled_network_has_the_same_loss(folder: Path) -> None:
         return graph.forward
 
     torch._dynamo.reset()
-    found = case.task.loss(torch.compile(case.model, backend=backend), batch, SMOOTHING).total
+    found = case.task.loss(torch.compile(case.model, backend=backend), batch).total
     assert graphs  # at least a part of the network went through the compiler
     torch.testing.assert_close(found, expected, rtol=1e-6, atol=0)
