@@ -26,7 +26,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from saccade.errors import DamagedError, FileError, OptionError, StorageError
+from saccade.errors import DamagedError, FileError, OptionError, SaccadeError, StorageError
 from saccade.storage import (
     JSON,
     json_bytes,
@@ -182,19 +182,30 @@ class RunFolder:
         return digest.hexdigest()
 
     def averaged(self, warn: Callable[[str], None]) -> dict[str, Tensor]:
-        """The mean of the weights of the last validations; damaged ones are reported and left out."""
+        """The mean of the weights of the last validations; damaged ones are taken from the checkpoint of their step."""
         kept = []
         for step in self.averages.steps():
             try:
                 kept.append(self.averages.load(step).tensors)
             except DamagedError as error:
-                warn(f"The average leaves out step {step}. {error}")
+                kept.append(self._checkpoint_weights(step, error))
+                warn(f"{error} The weights of step {step} are taken from its checkpoint.")
         if not kept:
             raise DamagedError(f"No weights in {self.averages.folder} can be read; there is nothing to average.")
         return {
             name: torch.stack([part[name].double() for part in kept]).mean(dim=0).to(kept[0][name].dtype)
             for name in kept[0]
         }
+
+    def _checkpoint_weights(self, step: int, error: DamagedError) -> dict[str, Tensor]:
+        try:
+            tensors = self.checkpoints.load(step).tensors
+        except SaccadeError:
+            raise DamagedError(
+                f"{error} There is no good checkpoint of step {step} either, and an average without it would be "
+                "another model: train again in another folder, or there with --set training.final=best."
+            ) from None
+        return {name.removeprefix("model."): tensor for name, tensor in tensors.items() if name.startswith("model.")}
 
     def write_probe(self, step: int, probe: Probe) -> None:
         write_file(self.folder / "probes" / f"step-{step:08d}.json", json.dumps(probe._asdict()).encode())
