@@ -13,7 +13,7 @@ from saccade.cli.main import main
 from saccade.errors import FileError, OptionError
 from saccade.storage import write_folder
 from saccade.tasks.base.model_folder import bundle_recipe
-from saccade.tasks.base.neighbours import MOST_KEPT, Kept, evenly
+from saccade.tasks.base.neighbours import MOST_KEPT, Kept, evenly_spaced
 from saccade.tasks.image_autoencoder.data import ImageAutoencoderData, ImageAutoencoderFiles
 from saccade.tasks.image_autoencoder.task import ImageAutoencoder, ImageAutoencoderState
 from saccade.tasks.images.augment import ImageSettings
@@ -258,8 +258,8 @@ def test_damaged_neighbours_are_refused():
 
 
 def test_a_bounded_number_is_kept():
-    assert list(evenly(3, MOST_KEPT)) == [0, 1, 2]
-    chosen = list(evenly(10 * MOST_KEPT, MOST_KEPT))
+    assert list(evenly_spaced(3, MOST_KEPT)) == [0, 1, 2]
+    chosen = list(evenly_spaced(10 * MOST_KEPT, MOST_KEPT))
     assert (len(chosen), chosen[0], chosen[-1]) == (MOST_KEPT, 0, 10 * MOST_KEPT - 1)
     assert len(set(chosen)) == MOST_KEPT
 

@@ -87,7 +87,7 @@ def test_other_tokens_are_hidden_in_each_batch_and_the_same_at_each_validation(t
     assert not torch.equal(first.chosen, second.chosen)
     assert first.count == int(first.chosen.sum())
     assert first.truth.tolist() == [pieces[row].tokens[column] for row, column in first.chosen.nonzero().tolist()]
-    assert task.fixed(pieces) == task.fixed(pieces)
+    assert task.with_fixed_masks(pieces) == task.with_fixed_masks(pieces)
     model = network(task).eval()
     sized = [
         MaskedLanguageModel(task.state, {"training": MaskedLanguageModelTraining(batch_tokens=size)})
@@ -202,7 +202,7 @@ def test_a_task_is_the_same_after_it_was_kept(tmp_path: Path) -> None:
     again = MaskedLanguageModel(state)
     pieces = task.encode(splits.validation)
     assert again.encode(splits.validation) == pieces
-    assert again.fixed(pieces) == task.fixed(pieces)
+    assert again.with_fixed_masks(pieces) == task.with_fixed_masks(pieces)
     fitted = MaskedLanguageModelFiles.recommend(splits)
     MaskedText.read(fitted["text"], "here")
     MaskedLanguageModelTraining.read(fitted["training"], "here")

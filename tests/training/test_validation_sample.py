@@ -12,7 +12,7 @@ import pytest
 from tiny_runs import saccade, sentences, write_recipe
 
 from saccade.tasks.registry import TASKS
-from saccade.training.fitting import fitted_tables
+from saccade.training.fitting import recommended_tables
 from saccade.training.recipe import read_tables
 from saccade.training.trainer import Progress, Trainer
 
@@ -50,7 +50,7 @@ class Listener:
 
 @pytest.mark.parametrize("name", TASKS)
 def test_scores_are_on_all_or_on_a_drawn_sample(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tables = fitted_tables(name, written(name, tmp_path) | ({"documents": "line"} if "language" in name else {}))
+    tables = recommended_tables(name, written(name, tmp_path) | ({"documents": "line"} if "language" in name else {}))
     tables["data"]["validation"] = 0.5
     known = TASKS[name].task.tables["training"]
     wanted = ["steps=1", "warmup=0", "validate_every=1", f"{known.batch_key}=512"]

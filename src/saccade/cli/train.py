@@ -94,7 +94,7 @@ def _recipe_of(task: str, table: dict[str, Any], folder: Path, overrides: Sequen
     One that goes on from a model has its network and its tokens.
     """
     from saccade.tasks.base.model_folder import bundle_recipe
-    from saccade.training.fitting import fitted_tables
+    from saccade.training.fitting import recommended_tables
     from saccade.training.recipe import read_recipe, read_tables
 
     where = "the command line"
@@ -104,7 +104,7 @@ def _recipe_of(task: str, table: dict[str, Any], folder: Path, overrides: Sequen
     )
     kept = folder / "recipe.toml"
     if not kept.exists():
-        tables = fitted_tables(task, given)
+        tables = recommended_tables(task, given)
         if init is not None:
             tables |= _tables_of(task, bundle_recipe(init))
         kinds = {text.partition("=")[2].strip(" \"'") for text in overrides if text.startswith("model.kind=")}
@@ -134,7 +134,7 @@ def _tables_of(task: str, theirs: dict[str, Any]) -> dict[str, Any]:
         name: {key: value for key, value in shared.get(name, {}).items() if key in known}
         for name, known in fields.items()
     }
-    kept["model"] |= entry.begun_defaults
+    kept["model"] |= entry.init_defaults
     return kept
 
 
@@ -177,15 +177,15 @@ def new(
       saccade new pairs.csv --columns english,french
       saccade new reviews.csv --task classification --columns text,label
     """
-    from saccade.training.fitting import fitted_tables, measured_minutes
+    from saccade.training.fitting import estimated_duration, recommended_tables
     from saccade.training.recipe import read_tables
     from saccade.training.recipe_text import commented
 
     if output.exists() and not force:
         raise FileError(f"{output} is there already; choose another name with -o, or pass --force.")
-    recipe = read_tables(fitted_tables(task, task_named(task).data.table(files, columns)), "the data")
+    recipe = read_tables(recommended_tables(task, task_named(task).data.table(files, columns)), "the data")
     _say_parts(recipe)
-    minutes = measured_minutes(recipe, console().print, resolve_device("auto"))
+    minutes = estimated_duration(recipe, console().print, resolve_device("auto"))
     text = commented(
         recipe,
         [

@@ -24,7 +24,7 @@ __all__ = ["DEFAULT_TASK", "TASKS", "Entry", "task_named"]
 class Entry:
     """A task, how its data is read, and what answers with a model trained for it.
 
-    Each is a class, or ``module:Name``, which is loaded when it is asked for.
+    Each is a class, or ``module:Name``, which is loaded on first use.
     """
 
     def __init__(

@@ -206,25 +206,24 @@ def _check(texts: Sequence[str]) -> None:
 
 
 def _check_parts(found: Any, where: str) -> None:
-    """Refuse, before the library sees them, parts that we never save and ids that it would make room for.
+    """Refuse parts that Saccade never saves, and ids out of range, before the library sees them.
 
-    Some of its parts end the process on data that they do not expect, and an id of 4e9 asks for a table of that length.
+    Some parts of the library end the process on unexpected data, and an id of 4e9 would allocate a table of that length.
     """
     known = {
-        name for kind in KINDS for lowercase in (False, True) for name in _types(json.loads(_shell(kind, lowercase)))
+        name
+        for kind in KINDS
+        for lowercase in (False, True)
+        for name in _types(json.loads(shell(kind, lowercase).to_str()))
     }
     model = found.get("model") if isinstance(found, dict) else None
     if not isinstance(model, dict):
-        raise FileError(f"{where} is not a tokenizer.json: it describes no model.")
+        raise FileError(f"{where} is not a tokenizer.json: it does not describe a model.")
     vocabulary = model.get("vocab")
     if not isinstance(vocabulary, dict) or not _types(found) <= known or found.get("added_tokens"):
-        raise FileError(f"{where} is a tokenizer.json of another program; expected one that Saccade saved.")
+        raise FileError(f"{where} is the tokenizer.json of another program, not one that Saccade saved.")
     if any(type(id) is not int or not 0 <= id < len(vocabulary) for id in vocabulary.values()):
-        raise FileError(f"{where} skips an id or has one twice among its {len(vocabulary)} entries.")
-
-
-def _shell(kind: str, lowercase: bool) -> str:
-    return str(shell(kind, lowercase).to_str())
+        raise FileError(f"{where} skips or repeats an id among its {len(vocabulary)} entries.")
 
 
 def _types(value: Any) -> set[str]:

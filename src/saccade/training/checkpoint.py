@@ -61,7 +61,10 @@ class CheckpointStore:
         record: JSON = {"step": step, "state": dict(state)}
         write_folder(path, {TENSORS_FILE: tensors, STATE_FILE: json_bytes(record)})
         self._damaged.discard(step)
-        self._delete_old()
+        good = [other for other in self.steps() if other not in self._damaged]
+        for old in {*self.steps()} - {*good[-self.keep :]}:
+            remove_folder(self._path(old))
+        self._damaged.clear()
         return path
 
     def drop_after(self, step: int) -> None:
@@ -104,12 +107,6 @@ class CheckpointStore:
 
     def _path(self, step: int) -> Path:
         return self.folder / f"step-{step:08d}"
-
-    def _delete_old(self) -> None:
-        good = [step for step in self.steps() if step not in self._damaged]
-        for step in {*self.steps()} - {*good[-self.keep :]}:
-            remove_folder(self._path(step))
-        self._damaged.clear()
 
 
 def rng_state() -> dict[str, Tensor]:
@@ -166,7 +163,10 @@ def load_optimizer(
         missing = sorted(set(keys.values()) - saved)
         if missing:
             raise OptionError(f"The checkpoint lacks {missing[0]!r}, which the optimizer needs.")
-        _check_shapes(name, parameters[name], {key: tensors[full] for key, full in keys.items()})
+        for key, full in keys.items():
+            shape, expected = tuple(tensors[full].shape), () if key == "step" else tuple(parameters[name].shape)
+            if shape != expected:
+                raise ShapeError(f"The saved {key} of {name!r} has shape {shape}, expected {expected}.")
         # Copied, because the optimizer updates its state in place.
         state[index] = {key: tensors[full].clone() for key, full in keys.items()}
         saved.difference_update(keys.values())
@@ -183,13 +183,6 @@ def _ordered_names(optimizer: torch.optim.Optimizer, parameters: Mapping[str, Te
     if unnamed:
         raise OptionError(f"The optimizer updates a parameter of shape {tuple(unnamed[0].shape)} that has no name.")
     return [names[id(parameter)] for parameter in held]
-
-
-def _check_shapes(name: str, parameter: Tensor, state: Mapping[str, Tensor]) -> None:
-    for key, value in state.items():
-        expected = () if key == "step" else tuple(parameter.shape)
-        if tuple(value.shape) != expected:
-            raise ShapeError(f"The saved {key} of {name!r} has shape {tuple(value.shape)}, expected {expected}.")
 
 
 def _check_json(value: object, where: str) -> None:

@@ -87,7 +87,7 @@ class Display:
         scores = "  ".join(f"{name} {value:.2f}" for name, value in progress.scores.items())
         mark = "  (best so far)" if improved else ""
         self.say(f"step {progress.step:,}: {scores}{mark}")
-        self.say(f"  {_short(probe.text)}")
+        self.say(f"  {probe.text if len(probe.text) <= 100 else probe.text[:99] + '…'}")
         if self._bar is not None and self._row is not None:
             text = f"{self._metric} {progress.scores[self._metric]:.2f}"
             self._bar.update(self._row, completed=progress.step, score=text)
@@ -113,7 +113,3 @@ class Display:
         self.say(f"{part}: {shown}")
         for line in lines:
             self.say(line)
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 100 else text[:99] + "…"

@@ -12,17 +12,17 @@ from saccade.tasks.registry import task_named
 from saccade.training.recipe import Recipe
 from saccade.training.trainer import Trainer
 
-__all__ = ["fitted_tables", "measured_minutes"]
+__all__ = ["estimated_duration", "recommended_tables"]
 
 
-def fitted_tables(name: str, data: dict[str, Any]) -> dict[str, Any]:
+def recommended_tables(name: str, data: dict[str, Any]) -> dict[str, Any]:
     """The tables of a recipe for this data: sizes that usually work for examples of this number and length."""
     reader = task_named(name).data
     splits = reader.read(reader.settings.read(data, "the data"), seed=1).require_some()
     return {"task": name, "data": data, **reader.recommend(splits)}
 
 
-def measured_minutes(recipe: Recipe, say: Callable[[str], None], device: str) -> str:
+def estimated_duration(recipe: Recipe, say: Callable[[str], None], device: str) -> str:
     """How long the training will take on this machine, measured on a few updates."""
     say("Timing a few updates on this machine ...")
     splits = recipe.entry.data.read(recipe.settings["data"], recipe.training.seed)

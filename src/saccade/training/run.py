@@ -43,7 +43,7 @@ def train(run: RunFolder, display: Display, device: str = "cpu") -> dict[str, An
         if checkpoint is not None:
             trainer.restore(checkpoint)
         elif run.init is not None:
-            _begin_from(run, trainer.model, display)
+            _initialise(run, trainer.model, display)
         display.model(trainer.model, recipe, trainer.progress.step)
         if len(trainer.sample) < len(validation):
             display.say(
@@ -62,7 +62,7 @@ def train(run: RunFolder, display: Display, device: str = "cpu") -> dict[str, An
         return _finish(run, trainer, test, display, interrupt.check)
 
 
-def _begin_from(run: RunFolder, model: nn.Module, display: Display) -> None:
+def _initialise(run: RunFolder, model: nn.Module, display: Display) -> None:
     """Copy the weights of another model: all of them if its task is the same, else those that both have."""
     assert run.init is not None
     other = read_bundle(run.init)

@@ -20,15 +20,11 @@ def _cosine(step: int, warmup: int, steps: int) -> float:
     return 0.5 * (1 + math.cos(math.pi * (step - warmup) / max(steps - warmup, 1)))
 
 
-def _constant(step: int, warmup: int, steps: int) -> float:
-    return 1.0
-
-
 #: (step, warmup, steps) -> share of the highest rate, after the warm-up.
 SCHEDULES: dict[str, Callable[[int, int, int], float]] = {
     "inverse_sqrt": _inverse_sqrt,
     "cosine": _cosine,
-    "constant": _constant,
+    "constant": lambda step, warmup, steps: 1.0,
 }
 
 

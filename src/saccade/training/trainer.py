@@ -137,7 +137,7 @@ class Trainer:
         lines: list[int] = []
         for batch in (batch.to(self.device) for batch in batches):
             lines += batch.lines
-            with narrow_products(_kind(self.device)) if settings.precision == "bf16" else nullcontext():
+            with narrow_products(self.device.partition(":")[0]) if settings.precision == "bf16" else nullcontext():
                 loss = self.task.loss(self.model, batch)
             (loss.total / count).backward()  # type: ignore[no-untyped-call]
             total += float(loss.total.detach())
@@ -170,9 +170,9 @@ class Trainer:
     def _validate(self, check: Callable[[], None], listener: Listener) -> None:
         settings, progress = self.settings, self.progress
         self.model.eval()
-        with self._judged_weights():
+        with self._validated_weights():
             scores = self.task.validate(self.model, self.sample, check)
-            self._require_sound(scores)
+            self._require_finite_scores(scores)
             value = scores[self.task.metric] * (-1 if self.task.metric_is_loss else 1)
             improved = progress.best is None or value > progress.best
             progress.validated = progress.step
@@ -186,7 +186,7 @@ class Trainer:
         listener.save()  # with the weights that training continues with
 
     @contextmanager
-    def _judged_weights(self) -> Iterator[None]:
+    def _validated_weights(self) -> Iterator[None]:
         """Use the moving average instead of the weights if it is to become the model."""
         weights = self._swap(self.ema) if self.ema is not None else None
         try:
@@ -195,7 +195,7 @@ class Trainer:
             if weights is not None:
                 self._swap(weights)
 
-    def _require_sound(self, scores: dict[str, float]) -> None:
+    def _require_finite_scores(self, scores: dict[str, float]) -> None:
         """Raise an error before a model that computes NaN replaces a good one."""
         for name, value in scores.items():
             if not math.isfinite(value):
@@ -252,7 +252,3 @@ def _drawn(examples: Sequence[Any], settings: TrainingSettings) -> Sequence[Any]
     """All examples, or a random sample in order; not just the first ones, because files are often sorted."""
     count = min(getattr(settings, "validation_sample", len(examples)), len(examples))
     return [examples[i] for i in sorted(random.Random(settings.seed).sample(range(len(examples)), count))]
-
-
-def _kind(device: str) -> str:
-    return device.partition(":")[0]

@@ -50,8 +50,8 @@ def hold_out(
     With ``labels``, a label that only one example has stays in training.
     """
     for_validation, for_test = (0 if part in held_out else getattr(settings, part) or 0 for part in PARTS)
-    made: Any = split(cast(Any, examples), for_validation, for_test, seed, cast(Any, labels))
-    return made.train, held_out.get("validation", made.validation), held_out.get("test", made.test)
+    parts: Any = split(cast(Any, examples), for_validation, for_test, seed, cast(Any, labels))
+    return parts.train, held_out.get("validation", parts.validation), held_out.get("test", parts.test)
 
 
 class DataReader(ABC, Generic[Raw]):

@@ -30,7 +30,7 @@ from saccade.models import VisionConfig
 from saccade.tasks.base.predictor import Predictor
 from saccade.tasks.registry import task_named
 
-__all__ = ["GivenImage", "ImageInputPredictor", "describe_image", "shown_pixels"]
+__all__ = ["GivenImage", "ImageInputPredictor", "describe_image", "drawable_pixels"]
 
 #: How many tokens an image counts as when the cost of an answer is estimated: roughly its number of patches.
 TOKENS = 256
@@ -184,12 +184,12 @@ def describe_image(pixels: Pixels, patches: VisionConfig | None) -> dict[str, An
         "height": height,
         "width": width,
         "channels": channels,
-        "pixels": shown_pixels(pixels).tolist(),
+        "pixels": drawable_pixels(pixels).tolist(),
         "grid": [1, 1] if patches is None else list(patches.grid),
         "class_token": patches is not None and patches.pooling == "class",
     }
 
 
-def shown_pixels(pixels: Pixels) -> Any:
+def drawable_pixels(pixels: Pixels) -> Any:
     """The pixels as drawing functions take them: (H, W) if there is only one channel."""
     return pixels[..., 0] if pixels.shape[2] == 1 else pixels

@@ -91,7 +91,7 @@ class LabelTask(Task):
         """Remarks on the examples of an evaluation."""
         return []
 
-    def asked(self, example: Any) -> int:
+    def count_items(self, example: Any) -> int:
         """How many labels an example needs."""
         return 1
 
@@ -104,7 +104,7 @@ class LabelTask(Task):
         check_cancelled: CheckCancelled = lambda: None,
     ) -> list[Float[Tensor, "k L"]]:
         """The log-probabilities of the labels, for every item of each example; NaN if it is empty."""
-        found = [torch.full((self.asked(one), len(self.labels)), math.nan) for one in examples]
+        found = [torch.full((self.count_items(one), len(self.labels)), math.nan) for one in examples]
         lengths = self.lengths(examples)
         there = [i for i, length in enumerate(lengths) if length.any()]
         most = max(batch_size or self.at_once, int(lengths.max(initial=1)))
@@ -113,7 +113,7 @@ class LabelTask(Task):
             some = [examples[there[i]] for i in part]
             batch = self.plain_batch(some).to(device_of(model))
             scores = self.logits(model, batch).log_softmax(dim=-1).cpu()
-            for i, one in zip(part, torch.split(scores, [self.asked(one) for one in some]), strict=True):
+            for i, one in zip(part, torch.split(scores, [self.count_items(one) for one in some]), strict=True):
                 found[there[i]] = one
         return found
 

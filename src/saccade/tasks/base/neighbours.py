@@ -24,7 +24,7 @@ from saccade.tasks.base.answer import Answer
 if TYPE_CHECKING:
     from saccade.lens.view import View
 
-__all__ = ["AT_ONCE", "MOST_BYTES", "MOST_KEPT", "CodeAnswer", "Kept", "Neighbour", "NeighbourOptions", "evenly"]
+__all__ = ["AT_ONCE", "MOST_BYTES", "MOST_KEPT", "CodeAnswer", "Kept", "Neighbour", "NeighbourOptions", "evenly_spaced"]
 
 #: How many examples are encoded at once.
 AT_ONCE = 128
@@ -121,6 +121,6 @@ class CodeAnswer(Answer):
         return Text("code  " + " ".join(f"{number:+.2f}" for number in self.code))
 
 
-def evenly(count: int, most: int) -> Sequence[int]:
-    """At most ``most`` numbers below ``count``, evenly spaced."""
+def evenly_spaced(count: int, most: int) -> Sequence[int]:
+    """At most ``most`` numbers below ``count``, evenly_spaced spaced."""
     return range(count) if count <= most else [int(place) for place in np.linspace(0, count - 1, most)]

@@ -35,6 +35,7 @@ __all__ = [
     "ReadFile",
     "State",
     "Task",
+    "TokenizerState",
     "device_of",
     "read_tokenizer",
 ]
@@ -149,6 +150,18 @@ class State(ABC):
         return {}
 
 
+class TokenizerState(State):
+    """A state with one tokenizer for all text."""
+
+    tokenizer: Tokenizer
+
+    def files(self) -> Mapping[str, bytes]:
+        return {"tokenizer.json": self.tokenizer.to_bytes()}
+
+    def vocabularies(self) -> Mapping[str, Tokenizer | Vocabulary]:
+        return {"tokenizer": self.tokenizer}
+
+
 class Task(ABC):
     """An objective: a state, and the settings for training and scoring."""
 
@@ -160,7 +173,7 @@ class Task(ABC):
     tables: ClassVar[Mapping[str, type[Config]]]  # recipe tables besides data and model; "training" is one of them
     networks: ClassVar[Mapping[str, Network]]  # kind in the [model] table -> network; the first is the default
     model_defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {}  # kind -> the task's own defaults
-    begun_defaults: ClassVar[Mapping[str, Any]] = {}  # defaults of [model] if a run starts from another task's model
+    init_defaults: ClassVar[Mapping[str, Any]] = {}  # defaults of [model] if a run starts from another task's model
 
     state: Any
     training: Any

@@ -16,7 +16,7 @@ from saccade.lens.terminal.images import TerminalImages
 from saccade.lens.view import View
 from saccade.models.captioner import CaptionerConfig
 from saccade.tasks.base.answer import Answer
-from saccade.tasks.base.image_input import GivenImage, describe_image, shown_pixels
+from saccade.tasks.base.image_input import GivenImage, describe_image, drawable_pixels
 from saccade.text import END, SPECIAL_TOKENS
 
 if TYPE_CHECKING:
@@ -75,8 +75,8 @@ class CaptionsAnswer(Answer):
         ]
 
     def terminal(self) -> list[RenderableType]:
-        images = TerminalImages([("image", shown_pixels(self.image.pixels))], self.looked_at())
+        images = TerminalImages([("image", drawable_pixels(self.image.pixels))], self.looked_at())
         return [Text(self.text), images]
 
     def figure(self, dark: bool) -> Figure:
-        return overlays(shown_pixels(self.image.pixels), self.looked_at(), title=self.text, dark=dark)
+        return overlays(drawable_pixels(self.image.pixels), self.looked_at(), title=self.text, dark=dark)

@@ -29,8 +29,8 @@ from saccade.tasks.base.task import (
     Network,
     Probe,
     ReadFile,
-    State,
     Task,
+    TokenizerState,
     device_of,
     read_tokenizer,
 )
@@ -101,7 +101,7 @@ class CaptionBatch(Batch):
 
 
 @dataclass(frozen=True)
-class CaptionsState(State):
+class CaptionsState(TokenizerState):
     """The tokenizer, and the shape, mean and standard deviation of the images that were trained on."""
 
     tokenizer: Tokenizer
@@ -123,9 +123,6 @@ class CaptionsState(State):
 
     def description(self) -> dict[str, Any]:
         return {"shape": list(self.shape), "pixels": list(self.pixels)}
-
-    def files(self) -> dict[str, bytes]:
-        return {"tokenizer.json": self.tokenizer.to_bytes()}
 
     def vocabularies(self) -> Mapping[str, Tokenizer]:
         return {"target": self.tokenizer}

@@ -79,8 +79,8 @@ class ClassificationPredictor(TextInputPredictor):
         return self._look(self._encoded([given])[0], progress)
 
     def _encoded(self, texts: Sequence[str]) -> list[EncodedText]:
-        asked = [LabelledText(text, "", number, "the texts") for number, text in enumerate(texts, start=1)]
-        found = self.task.encoded(asked, [-1] * len(asked))
+        unlabelled = [LabelledText(text, "", number, "the texts") for number, text in enumerate(texts, start=1)]
+        found = self.task.encoded(unlabelled, [-1] * len(unlabelled))
         # A label for an empty text would be made up.
         return [one if one.text.text.strip() else one._replace(tokens=[]) for one in found]
 

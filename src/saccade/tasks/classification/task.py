@@ -23,7 +23,7 @@ from saccade.tasks.base.label_report import reliability_figure
 from saccade.tasks.base.label_scores import UNSEEN, Bin, calibration_error, reliability
 from saccade.tasks.base.label_task import Judged, LabelTask, label_fact
 from saccade.tasks.base.settings import TextTraining
-from saccade.tasks.base.task import Batch, Network, Probe, ReadFile, State, read_tokenizer
+from saccade.tasks.base.task import Batch, Network, Probe, ReadFile, TokenizerState, read_tokenizer
 from saccade.tasks.base.text_settings import TokenKind, TokenSettings
 from saccade.text import KINDS, MASK, PAD, UNKNOWN, Tokenizer, pad
 
@@ -82,7 +82,7 @@ class ClassificationTraining(TextTraining):
 
 
 @dataclass(frozen=True)
-class ClassificationState(State):
+class ClassificationState(TokenizerState):
     """The labels, the tokenizer, and how much of a text is read."""
 
     takes_tokenizer = True
@@ -115,12 +115,6 @@ class ClassificationState(State):
 
     def description(self) -> dict[str, Any]:
         return {"labels": [list(item) for item in self.counts.items()], "longest": self.longest}
-
-    def files(self) -> dict[str, bytes]:
-        return {"tokenizer.json": self.tokenizer.to_bytes()}
-
-    def vocabularies(self) -> Mapping[str, Tokenizer]:
-        return {"tokenizer": self.tokenizer}
 
     @property
     def labels(self) -> list[str]:

@@ -11,7 +11,7 @@ from rich.text import Text
 from saccade.lens.figures.overlays import images_side_by_side
 from saccade.lens.terminal.images import TerminalImages
 from saccade.models import VisionConfig
-from saccade.tasks.base.image_input import GivenImage, describe_image, shown_pixels
+from saccade.tasks.base.image_input import GivenImage, describe_image, drawable_pixels
 from saccade.tasks.base.neighbours import CodeAnswer
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class ImageAutoencoderAnswer(CodeAnswer):
 
     def record(self) -> dict[str, Any]:
         near = [{"line": one.line, "distance": one.distance} for one in self.neighbours]
-        again = shown_pixels(self.pixels).tolist()
+        again = drawable_pixels(self.pixels).tolist()
         shown = {"image": self.given.where, "score": self.score, "code": self.code, "neighbours": near}
         return shown | {"pixels": again}
 
@@ -44,8 +44,8 @@ class ImageAutoencoderAnswer(CodeAnswer):
         return images_side_by_side(self._images(), title=self.text, dark=dark)
 
     def _images(self) -> list[tuple[str, Any]]:
-        shown = [("given", shown_pixels(self.given.pixels)), ("again", shown_pixels(self.pixels))]
+        shown = [("input", drawable_pixels(self.given.pixels)), ("reconstructed", drawable_pixels(self.pixels))]
         for one in self.neighbours:
             assert one.pixels is not None
-            shown.append((f"{one.line}: {one.distance:.2f}", shown_pixels(one.pixels)))
+            shown.append((f"{one.line}: {one.distance:.2f}", drawable_pixels(one.pixels)))
         return shown

@@ -19,7 +19,7 @@ from saccade.models.autoencoder import (
     PatchAutoencoder,
     PatchAutoencoderConfig,
 )
-from saccade.tasks.base.neighbours import AT_ONCE, MOST_BYTES, MOST_KEPT, Kept, evenly
+from saccade.tasks.base.neighbours import AT_ONCE, MOST_BYTES, MOST_KEPT, Kept, evenly_spaced
 from saccade.tasks.base.settings import ImageTraining
 from saccade.tasks.base.task import (
     Batch,
@@ -44,12 +44,12 @@ class ImageAutoencoderBatch(Batch):
     """The input images, perhaps with noise, and the images to reconstruct."""
 
     read: Float[Tensor, "B C H W"]
-    asked: Float[Tensor, "B C H W"]
+    target: Float[Tensor, "B C H W"]
     lines: Sequence[int]
 
     @property
     def count(self) -> int:
-        return self.asked.numel()
+        return self.target.numel()
 
 
 @dataclass(frozen=True)
@@ -117,16 +117,16 @@ class ImageAutoencoder(Task):
         plain = self.plain_batch(examples)
         changes: ImageSettings = self.settings["images"]
         mean, deviation = self.state.pixels
-        moved = augment(plain.asked * deviation + mean, changes.model_copy(update={"noise": 0.0, "erase": 0.0}))
+        moved = augment(plain.target * deviation + mean, changes.model_copy(update={"noise": 0.0, "erase": 0.0}))
         hidden = augment(moved, ImageSettings(noise=changes.noise, erase=changes.erase))
-        return replace(plain, read=(hidden - mean) / deviation, asked=(moved - mean) / deviation)
+        return replace(plain, read=(hidden - mean) / deviation, target=(moved - mean) / deviation)
 
     def plain_batch(self, examples: Sequence[LabelledImage]) -> ImageAutoencoderBatch:
         plain = as_tensor([image.pixels for image in examples], self.state.pixels)
         return ImageAutoencoderBatch(plain, plain, [image.line for image in examples])
 
     def loss(self, model: nn.Module, batch: ImageAutoencoderBatch) -> Loss:
-        error = model(batch.read).float() - batch.asked
+        error = model(batch.read).float() - batch.target
         return Loss(error.square().sum(), batch.count)
 
     @torch.inference_mode()
@@ -172,7 +172,7 @@ class ImageAutoencoder(Task):
     def finish(self, model: nn.Module, examples: Sequence[LabelledImage]) -> ImageAutoencoderState:
         """Save some training images with their codes, to show as neighbours of later inputs."""
         most = max(1, min(MOST_KEPT, MOST_BYTES // math.prod(self.state.shape)))
-        chosen = [examples[i] for i in evenly(len(examples), most)]
+        chosen = [examples[i] for i in evenly_spaced(len(examples), most)]
         pixels = [image.pixels for image in chosen]
         images = torch.from_numpy(np.stack(pixels))
         kept = Kept(self.codes(model, pixels), [image.line for image in chosen], [], images)

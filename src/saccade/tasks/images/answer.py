@@ -15,7 +15,7 @@ from saccade.lens.terminal.images import TerminalImages
 from saccade.lens.view import View
 from saccade.models import VisionConfig
 from saccade.tasks.base.answer import Answer
-from saccade.tasks.base.image_input import GivenImage, describe_image, shown_pixels
+from saccade.tasks.base.image_input import GivenImage, describe_image, drawable_pixels
 from saccade.tasks.images.task import patch_flow
 
 if TYPE_CHECKING:
@@ -53,10 +53,10 @@ class ImagesAnswer(Answer):
         return {"image": describe_image(self.image.pixels, self.config)}
 
     def terminal(self) -> list[RenderableType]:
-        surest = list(self.probabilities.items())[:SHOWN]
-        lines = "\n".join(f"{label}  {probability:.3f}" for label, probability in surest)
+        best = list(self.probabilities.items())[:SHOWN]
+        lines = "\n".join(f"{label}  {probability:.3f}" for label, probability in best)
         flow = patch_flow(self.view, self.config).numpy()
-        pixels = shown_pixels(self.image.pixels)
+        pixels = drawable_pixels(self.image.pixels)
         return [Text(lines), TerminalImages([("image", pixels)], [("looked at", flow)])]
 
     def figure(self, dark: bool) -> Figure:
@@ -67,4 +67,4 @@ class ImagesAnswer(Answer):
             weights = self.view.one_row(name, 0) if first else self.view.matrix(name).mean(dim=0)
             shown.append((name, weights[first:].view(self.config.grid).numpy()))
         title = f"{self.text}  {self.score:.3f}"
-        return overlays(shown_pixels(self.image.pixels), shown, title=title, dark=dark)
+        return overlays(drawable_pixels(self.image.pixels), shown, title=title, dark=dark)

@@ -29,8 +29,8 @@ from saccade.tasks.base.task import (
     Network,
     Probe,
     ReadFile,
-    State,
     Task,
+    TokenizerState,
     device_of,
     read_tokenizer,
 )
@@ -65,7 +65,7 @@ class LanguageModelTraining(TextTraining):
 
 
 @dataclass(frozen=True)
-class LanguageModelState(State):
+class LanguageModelState(TokenizerState):
     """The tokenizer, and how text is split into windows."""
 
     tokenizer: Tokenizer
@@ -79,17 +79,15 @@ class LanguageModelState(State):
         text: LanguageModelText = settings["text"]
         data: TextData = settings["data"]
         separated = data.documents != "file" or data.table is not None
-        made = cls(text.train([document.text for document in train]), text.context, separated)
-        if (
-            sum(len(document.text) for document in train) < 100 * text.context
-        ):  # otherwise there are certainly enough tokens
-            found = len(make_stream(made.tokenizer, train, separated=separated))
+        state = cls(text.train([document.text for document in train]), text.context, separated)
+        if sum(len(document.text) for document in train) < 100 * text.context:  # else there are enough tokens
+            found = len(make_stream(state.tokenizer, train, separated=separated))
             if found <= text.context:
                 raise FileError(
                     f"{data.text or data.table} has only {found:,} tokens to train on; it needs at least "
                     f"{text.context + 1:,}, one more than text.context."
                 )
-        return made
+        return state
 
     def continued(self, settings: Mapping[str, Any]) -> Self:
         return replace(self, context=settings["text"].context)
@@ -100,12 +98,6 @@ class LanguageModelState(State):
 
     def description(self) -> dict[str, Any]:
         return {"context": self.context, "separated": self.separated}
-
-    def files(self) -> dict[str, bytes]:
-        return {"tokenizer.json": self.tokenizer.to_bytes()}
-
-    def vocabularies(self) -> Mapping[str, Tokenizer]:
-        return {"tokenizer": self.tokenizer}
 
 
 def _transformer(config: TransformerConfig, state: LanguageModelState) -> nn.Module:

@@ -30,8 +30,8 @@ from saccade.tasks.base.task import (
     Network,
     Probe,
     ReadFile,
-    State,
     Task,
+    TokenizerState,
     device_of,
     read_tokenizer,
 )
@@ -110,7 +110,7 @@ class MaskedLanguageModelTraining(TextTraining):
 
 
 @dataclass(frozen=True)
-class MaskedLanguageModelState(State):
+class MaskedLanguageModelState(TokenizerState):
     """The tokenizer, how text is split into pieces, and the share to predict."""
 
     tokenizer: Tokenizer
@@ -133,12 +133,6 @@ class MaskedLanguageModelState(State):
 
     def description(self) -> dict[str, Any]:
         return {"context": self.context, "share": self.share}
-
-    def files(self) -> dict[str, bytes]:
-        return {"tokenizer.json": self.tokenizer.to_bytes()}
-
-    def vocabularies(self) -> Mapping[str, Tokenizer]:
-        return {"tokenizer": self.tokenizer}
 
 
 def _build(config: TransformerConfig, state: MaskedLanguageModelState) -> nn.Module:
@@ -185,7 +179,7 @@ class MaskedLanguageModel(Task):
         hidden, chosen = hide(tokens, real, self.state.share, self.state.tokenizer.vocabulary_size)
         return MaskedBatch(hidden, lengths, chosen, tokens[chosen], [piece.line for piece in examples])
 
-    def fixed(self, examples: Sequence[Piece]) -> list[tuple[list[int], list[bool]]]:
+    def with_fixed_masks(self, examples: Sequence[Piece]) -> list[tuple[list[int], list[bool]]]:
         """Each piece with hidden tokens that depend only on its index, not on its batch."""
         generator = torch.Generator().manual_seed(VALIDATION_SEED)
         joined = torch.tensor([[token for piece in examples for token in piece.tokens]])
@@ -208,7 +202,7 @@ class MaskedLanguageModel(Task):
     def _scores(
         self, model: nn.Module, examples: Sequence[Piece], batch_tokens: int, check_cancelled: CheckCancelled
     ) -> dict[str, float]:
-        masked = self.fixed(examples)
+        masked = self.with_fixed_masks(examples)
         total, right, count = 0.0, 0, 0
         for part in plan_batches(self.lengths(examples), max_tokens=batch_tokens, shuffle=False):
             check_cancelled()
@@ -242,7 +236,7 @@ class MaskedLanguageModel(Task):
     @torch.inference_mode()
     def probe(self, model: nn.Module, example: Piece) -> Probe:
         """A piece with its fixed masks, and what the model fills in now."""
-        ((hidden, chosen),) = self.fixed([example])
+        ((hidden, chosen),) = self.with_fixed_masks([example])
         places = [place for place, flag in enumerate(chosen) if flag]
         best = self.log_probabilities(model, hidden)[places].argmax(dim=-1).tolist()
         filled = list(hidden)

@@ -106,7 +106,7 @@ class Tagging(LabelTask):
     state_class = TaggingState
     tables: ClassVar[Mapping[str, type[Config]]] = {"text": TaggingText, "training": TextTraining}
     networks: ClassVar[Mapping[str, Network]] = {kind: Network(config, _build) for kind, config in TAGGERS.items()}
-    begun_defaults: ClassVar[Mapping[str, Any]] = {"unit": "pieces"}  # the unit of a masked language model
+    init_defaults: ClassVar[Mapping[str, Any]] = {"unit": "pieces"}  # the unit of a masked language model
     at_once = 4096
 
     state: TaggingState
@@ -158,7 +158,7 @@ class Tagging(LabelTask):
     def notes(self, examples: Sequence[EncodedSentence]) -> list[str]:
         return note_unseen([one.sentence for one in examples], self.labels)
 
-    def asked(self, example: EncodedSentence) -> int:
+    def count_items(self, example: EncodedSentence) -> int:
         return len(example.words)
 
     def scores(self, judged: Judged, examples: Sequence[EncodedSentence]) -> dict[str, float]:

@@ -20,7 +20,7 @@ from saccade.models.autoencoder import (
     TransformerAutoencoder,
     TransformerAutoencoderConfig,
 )
-from saccade.tasks.base.neighbours import AT_ONCE, MOST_KEPT, Kept, evenly
+from saccade.tasks.base.neighbours import AT_ONCE, MOST_KEPT, Kept, evenly_spaced
 from saccade.tasks.base.search import SearchOptions, search
 from saccade.tasks.base.settings import SearchTraining
 from saccade.tasks.base.task import (
@@ -207,7 +207,7 @@ class TextAutoencoder(Task):
     @torch.inference_mode()
     def finish(self, model: nn.Module, examples: Sequence[EncodedLine]) -> TextAutoencoderState:
         """Save some training texts with their codes, to show as neighbours of later inputs."""
-        chosen = [examples[i] for i in evenly(len(examples), MOST_KEPT)]
+        chosen = [examples[i] for i in evenly_spaced(len(examples), MOST_KEPT)]
         lines, texts = [one.line for one in chosen], [one.text for one in chosen]
         return replace(self.state, kept=Kept(self.codes(model, chosen), lines, texts, images=None))
 

@@ -93,9 +93,9 @@ class TranslationPredictor(TextInputPredictor, TranslatesText):
         """
         for start in range(0, len(texts), PIECE):
             piece = texts[start : start + PIECE]
-            asked = [source for text, source in zip(piece, sources[start:], strict=False) if text.strip()]
+            searched = [source for text, source in zip(piece, sources[start:], strict=False) if text.strip()]
             draws = options.model_copy(update={"seed": options.seed + start})  # each piece has its own random numbers
-            yield piece, asked, draws
+            yield piece, searched, draws
 
     def _search(
         self, pieces: Sequence[tuple[Sequence[str], list[list[int]], SearchOptions]]
@@ -166,9 +166,9 @@ class TranslationPredictor(TextInputPredictor, TranslatesText):
         scores = []
         for start in range(0, len(pairs), 32):
             batch = self.task.plain_batch(pairs[start : start + 32]).to(self.device)
-            asked = Targets(batch.predicted[batch.real], batch.real, summed=False)
+            scored = Targets(batch.predicted[batch.real], batch.real, summed=False)
             with torch.inference_mode():
-                losses = self.model(batch.source, batch.source_lengths, batch.read, targets=asked)
+                losses = self.model(batch.source, batch.source_lengths, batch.read, targets=scored)
                 found = losses.new_zeros(len(batch.real)).index_add(0, batch.real.nonzero()[:, 0], -losses)
             scores += found.tolist()
         return scores
@@ -250,7 +250,8 @@ class TranslationPredictor(TextInputPredictor, TranslatesText):
         """The tokens of an output may differ from those that its text would be split into, so their positions come from
         decoding ever longer prefixes. A piece of a character adds nothing until the character is complete."""
         text = self.task.state.target.decode(ids)
-        starts = [_same(self.task.state.target.decode(ids[:count]), text) for count in range(len(ids) + 1)]
+        decoded = (self.task.state.target.decode(ids[:count]) for count in range(len(ids) + 1))
+        starts = [_common_prefix(prefix, text) for prefix in decoded]
         tokens = [self.task.state.target.token(i) for i in ids]
         return self._look(source, ids, tokens, spaced_words(text, list(pairwise(starts))))
 
@@ -290,6 +291,6 @@ def _words(tokenizer: Tokenizer, ids: list[int]) -> list[int]:
     return tokenizer.words(ids) if tokenizer.spaced else list(range(len(ids)))
 
 
-def _same(one: str, other: str) -> int:
+def _common_prefix(one: str, other: str) -> int:
     """The length of the common prefix of two texts."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
