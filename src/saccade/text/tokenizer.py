@@ -208,7 +208,7 @@ def _check(texts: Sequence[str]) -> None:
 def _check_parts(found: Any, where: str) -> None:
     """Refuse parts that Saccade never saves, and ids out of range, before the library sees them.
 
-    Some parts of the library end the process on unexpected data, and an id of 4e9 would allocate a table of that length.
+    Some parts of the library end the process on unexpected data, and an id of 4e9 would allocate a huge table.
     """
     known = {
         name
