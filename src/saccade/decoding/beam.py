@@ -61,7 +61,7 @@ def beam_search(
     for tokens in prompt[:, :-1].unbind(1):
         _, state = stepper.step(tokens, state)
     results: list[list[Hypothesis]] = [[] for _ in range(batch_size)]
-    search = _Search.begin(limits, beam)
+    search = _Search.start(limits, beam)
     tokens = prompt[:, -1]
     while len(tokens) > 0:
         logits, state = stepper.step(tokens, state)
@@ -134,7 +134,7 @@ class _Search:
     finished: _Finished
 
     @classmethod
-    def begin(cls, max_length: Int[Tensor, " B"], beam: int) -> _Search:
+    def start(cls, max_length: Int[Tensor, " B"], beam: int) -> _Search:
         """One empty live hypothesis per sentence: the first step need not be computed for `beam` equal ones."""
         size, device = len(max_length), max_length.device
         empty = torch.full((size, beam), -torch.inf, device=device)

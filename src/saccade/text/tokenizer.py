@@ -107,7 +107,7 @@ class Tokenizer:
         return [encoding.ids for encoding in self._inner.encode_batch_fast(list(texts), add_special_tokens=False)]
 
     def unknown(self, text: str) -> list[str]:
-        """The parts of a text that are not in the vocabulary, as they are written; none of a kind over bytes."""
+        """The parts of a text that are not in the vocabulary, as written; tokenizers of bytes have none."""
         if UNKNOWN not in self.encode_ids([text])[0]:
             return []
         found = self.encode(text)

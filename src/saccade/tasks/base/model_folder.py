@@ -123,7 +123,7 @@ def _state(task: type[Task], folder: Folder, description: dict[str, Any]) -> Sta
         return task.state_class.load(description, lambda name: read_bytes(folder, name), where)
     except SaccadeError:
         raise
-    except (AttributeError, KeyError, TypeError, ValueError) as error:  # a key that is missing, or holds something else
+    except (AttributeError, KeyError, TypeError, ValueError) as error:  # a missing key, or one with a wrong value
         raise FileError(f"{where} has no valid {error}, which this version needs.") from None
 
 

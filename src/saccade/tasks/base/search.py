@@ -34,7 +34,7 @@ class SearchOptions(Config):
     max_ratio: float = Field(2.0, gt=0, le=100, description="Longest output: max_ratio · source length + 20 tokens")
     sample: bool = Field(False, description="Draw at random instead of searching")
     tries: int = Field(1, ge=1, le=1000, description="Outputs drawn for each source")
-    temperature: float = Field(1.0, ge=0, le=1000, description="Below 1: safer draws; above 1: bolder ones")
+    temperature: float = Field(1.0, ge=0, le=1000, description="Below 1: more predictable; above 1: more varied")
     top_k: int | None = Field(None, ge=1, description="Draw only from the k most likely tokens")
     top_p: float | None = Field(
         None, gt=0, le=1, description="Draw only from the most likely tokens that make up this share"

@@ -119,7 +119,7 @@ class State(ABC):
 
     @property
     def lowercases_words(self) -> bool:
-        """Whether the vocabulary ``words`` holds words in lower case, though its tokenizer would keep capitals."""
+        """Whether the vocabulary ``words`` is in lower case although the tokenizer keeps capitals."""
         return False
 
     @classmethod

@@ -50,7 +50,7 @@ class ClassificationPredictor(TextInputPredictor):
         return read_texts(path, columns, 1, labels=self.task.labels, encoding=how["encoding"])
 
     def unknown(self, given: str) -> list[str]:
-        """Training has unknown words too, the rare ones; too many of them leave nothing to go by."""
+        """Only if at least half of the words are unknown: training has unknown words too, the rare ones."""
         found = super().unknown(given)
         return found if 2 * len(found) >= self.count_tokens(given) else []
 

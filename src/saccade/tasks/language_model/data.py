@@ -29,7 +29,7 @@ class TextData(Config):
     documents: Unit = Field(
         "file", description="What a document is: file, line or paragraph (separated by blank lines)"
     )
-    labelled: bool = Field(False, description="Each line begins with a label, which is left out")
+    labelled: bool = Field(False, description="Each line starts with a label, which is left out")
     table: str | None = Field(None, description="A .tsv, .csv or .jsonl file instead")
     column: str = Field("text", description="Text column: its name, or its number counted from 0")
     validation_text: str | None = Field(

@@ -44,7 +44,7 @@ class GenerationOptions(Config):
     max_tokens: int = Field(200, ge=1, le=100_000, description="Longest text to add, in tokens")
     sample: bool = Field(True, description="Draw at random; false: search for the most likely text")
     tries: int = Field(1, ge=1, le=1000, description="Texts drawn for each prompt")
-    temperature: float = Field(1.0, ge=0, le=1000, description="Below 1: safer draws; above 1: bolder ones")
+    temperature: float = Field(1.0, ge=0, le=1000, description="Below 1: more predictable; above 1: more varied")
     top_k: int | None = Field(None, ge=1, description="Draw only from the k most likely tokens")
     top_p: float | None = Field(
         None, gt=0, le=1, description="Draw only from the most likely tokens that make up this share"

@@ -41,7 +41,7 @@ class TaggingAnswer(Answer):
     probabilities: list[float]  # of each label
     score: float
     inventory: list[str] = field(repr=False)  # all labels that the model knows
-    every: Float[Tensor, "N L"] = field(repr=False)  # the probability of each of them, for each word
+    every: Float[Tensor, "N L"] = field(repr=False)  # the probability of each label, for each word
     look: Callable[[], View] = field(repr=False)
 
     @property
@@ -89,7 +89,7 @@ class TaggingAnswer(Answer):
     def figure(self, dark: bool) -> Figure:
         """The probability of each label for each word."""
         if not self.words:
-            raise OptionError("There are no words, so there is no picture of them.")
+            raise OptionError("There are no words, so there is nothing to draw.")
         likely = (self.every >= LEAST_SHOWN).any(dim=0).nonzero().flatten().tolist()
         return draw_matrix(
             self.every[:, likely].double().numpy(),

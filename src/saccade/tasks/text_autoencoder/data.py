@@ -82,7 +82,7 @@ class TextAutoencoderFiles(DataReader[Line]):
             if not one.source:
                 raise FileError(f"{path}, line {one.line}: the line is empty; there must be one text per line.")
         if not found:
-            raise FileError(f"There is no text in {path}.")
+            raise FileError(f"There are no texts in {path}.")
         return found
 
     @classmethod

@@ -54,7 +54,7 @@ def written_out(seen: Mapping[str, Trace], choice: AlignmentChoice | None) -> Ma
 def read_alignment(
     seen: Mapping[str, Weights], choice: AlignmentChoice | None, *, rows: int, columns: int, batch: int = 0
 ) -> Float[Tensor, "T S"] | None:
-    """How much each target token took from each source token and its END; None if the model cannot tell.
+    """How much each target token attends to each source token and END; None if the model cannot tell.
 
     Before a choice has been made: the mean of the last layer's heads, in the row that predicts the token.
     """
