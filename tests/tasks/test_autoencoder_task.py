@@ -123,7 +123,7 @@ def test_images_come_back(image_run):
     assert -answer.score == pytest.approx(np.square((image - answer.pixels[..., 0].astype(float)) / 255).mean())
     assert [one.pixels.shape for one in answer.neighbours] == [(4, 6, 1)] * 2
     assert answer.view.names == ["encoder.0.self", "decoder.0.self"]
-    assert "again" in shown(answer)
+    assert "reconstructed" in shown(answer)
     assert len([axes for axes in answer.figure(dark=True).axes if axes.images]) == 4
     with pytest.raises(OptionError, match="without probabilities"):
         opened.compare(image, without_heads=["encoder.0.self:0"])
@@ -195,10 +195,10 @@ def test_noise_is_on_what_is_read_of_an_image_and_moves_are_on_both(tmp_path):
     torch.manual_seed(0)
     task, splits = of_images(tmp_path / "waves.npz")
     batch = task.batch(task.encode(splits.train))
-    difference = (batch.read - batch.asked) * task.state.pixels[1]
+    difference = (batch.read - batch.target) * task.state.pixels[1]
     assert float(difference.std()) == pytest.approx(0.2, rel=0.1)
     plain = task.plain_batch(task.encode(splits.train))
-    assert not torch.allclose(plain.asked, batch.asked)  # shifted
+    assert not torch.allclose(plain.target, batch.target)  # shifted
 
 
 @pytest.mark.parametrize("medium", ["texts", "images"])
