@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from saccade.errors import OptionError
-from saccade.lens.figures.canvas import GAP, MARGIN, Page, ThemeName, drawing, is_dark, label
+from saccade.lens.figures.canvas import GAP, Page, ThemeName, drawing, is_dark, label
 from saccade.lens.figures.drawable import Array, as_array
-from saccade.lens.figures.panel import SCALE_HEIGHT, SCALE_WIDTH, Panel, Scale, places
+from saccade.lens.figures.matrix import Panel, Scale, places
 from saccade.lens.view import Head, View
 
 if TYPE_CHECKING:
@@ -51,37 +51,18 @@ def arcs(
     first = max(0, min(row - most // 2, len(queries) - most))
     near = range(first, min(first + most, len(queries)))
     said = title or view.describe(name, head) + ("" if len(shown) == len(keys) else _chosen(len(shown), len(keys)))
-    with drawing(dark=is_dark(theme)) as page:
-        panel = Panel(
-            page,
-            every[:, shown].T,
-            places(_some(keys, shown)),
-            places([str(number) for number in range(len(every))]),
-            (_CELL, _LINE),
-        )
-        _draw(page, panel, _some(queries, near), row - first, one[shown], said)
+    with drawing(said, dark=is_dark(theme)) as page:
+        heads = places([str(number) for number in range(len(every))])
+        panel = Panel(page, every[:, shown].T, places(_some(keys, shown)), heads, (_CELL, _LINE))
+        left, height = _SPAN + GAP + panel.left, max(len(near) * _LINE, panel.height)
+        panel.draw(left, 0, Scale())
+        page.write(left, page.extent[1] - GAP, "heads", va="bottom")
+        axes = page.axes(0, 0, _SPAN, height)
+        axes.set(xlim=(0, 1), ylim=(height / _LINE, 0))
+        _draw_queries(axes, _some(queries, near), row - first, page)
+        _draw_curves(axes, row - first, one[shown], page)
+        Scale().draw(page, 0, height + 3 * GAP)
     return page.figure
-
-
-def _draw(page: Page, panel: Panel, queries: Sequence[str], row: int, weights: Array, title: str) -> None:
-    title_width, title_height = page.measure_title(title)
-    start = MARGIN + max(page.measure(query, fontweight="bold")[0] for query in queries) + GAP
-    left = start + _SPAN + GAP + panel.left
-    caption = page.measure("heads")[1] + 2 * GAP
-    top = MARGIN + title_height + caption + panel.header
-    height = max(len(queries) * _LINE, panel.height)
-    right = max(left + panel.reach, start + SCALE_WIDTH, MARGIN + title_width, left + page.measure("heads")[0])
-    below = top + height + 3 * GAP
-    page.resize(right + MARGIN, below + SCALE_HEIGHT + MARGIN)
-    page.write_title(title)
-    page.write(left, top - panel.header - GAP, "heads", va="bottom")
-    scale = Scale()
-    panel.draw(left, top, scale)
-    axes = page.axes(start, top, _SPAN, height)
-    axes.set(xlim=(0, 1), ylim=(height / _LINE, 0))
-    _draw_queries(axes, queries, row, page)
-    _draw_curves(axes, row, weights, page)
-    scale.draw(page, start, below)
 
 
 def _draw_queries(axes: Axes, queries: Sequence[str], row: int, page: Page) -> None:

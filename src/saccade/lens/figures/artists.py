@@ -27,8 +27,9 @@ with needs_extra("plots", "Drawing a picture"):
     from matplotlib.figure import Figure
     from matplotlib.font_manager import FontProperties, findfont, get_font, get_font_names
     from matplotlib.text import Text
+from matplotlib.transforms import Bbox
 
-__all__ = ["Label", "Picture", "colormap", "encode", "printable", "quiet"]
+__all__ = ["Label", "Picture", "colormap", "encode", "extent_of", "printable", "quiet"]
 
 # Fonts that have what DejaVu Sans lacks; those that are installed are used.
 _MORE_FONTS = (
@@ -96,6 +97,16 @@ def encode(figure: Figure, suffix: str) -> bytes:
     with quiet(), _whole_text(figure if suffix == ".svg" else None):
         figure.savefig(content, format=suffix[1:], dpi=DPI, facecolor=figure.get_facecolor(), metadata=FORMATS[suffix])
     return content.getvalue()
+
+
+def extent_of(figure: Figure) -> tuple[float, float, float, float]:
+    """Left, bottom, right and top of what is drawn, in inches; of every text its longer form counts."""
+    boxes = [figure.get_tightbbox()]
+    if any(isinstance(text, Label) and text.whole != text.get_text() for text in figure.findobj(Label)):
+        with _whole_text(figure):
+            boxes.append(figure.get_tightbbox())
+    union = Bbox.union(boxes)
+    return float(union.x0), float(union.y0), float(union.x1), float(union.y1)
 
 
 @contextmanager

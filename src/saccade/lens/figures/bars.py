@@ -9,7 +9,7 @@ import numpy as np
 
 from saccade.errors import OptionError
 from saccade.lens.colours import ramp
-from saccade.lens.figures.canvas import GAP, MARGIN, SMALL_SIZE, drawing
+from saccade.lens.figures.canvas import GAP, SMALL_SIZE, drawing
 from saccade.lens.words import shorten, visible_text
 
 if TYPE_CHECKING:
@@ -39,16 +39,10 @@ def bars(
     """
     if not 0 < len(names) == len(values) <= _MOST:
         raise OptionError(f"Bars are drawn of 1 to {_MOST} values with a name each; not of {len(values)}.")
-    with drawing(dark=dark) as page:
-        shown = [shorten(visible_text(name), _LABEL_CELLS) for name in names]
-        left = MARGIN + max(page.measure(name)[0] for name in shown) + GAP
-        title_width, title_height = page.measure_title(title)
-        top, height = MARGIN + title_height, _ROW * len(names)
-        below_width, below = page.measure(caption, SMALL_SIZE) if caption else (0.0, 0.0)
-        right = max(left + _LENGTH + page.measure(" 0.00")[0], MARGIN + title_width, left + below_width)
-        page.resize(right + MARGIN, top + height + 2 * GAP + below + MARGIN)
-        page.write_title(title)
-        axes = page.axes(left, top, _LENGTH, height)
+    shown = [shorten(visible_text(name), _LABEL_CELLS) for name in names]
+    with drawing(title, dark=dark) as page:
+        height = _ROW * len(names)
+        axes = page.axes(0, 0, _LENGTH, height)
         axes.set(xlim=(0, 1), ylim=(len(names), 0))
         axes.barh(
             np.arange(len(values)) + 0.5,
@@ -60,11 +54,11 @@ def bars(
         )
         for row, (name, value) in enumerate(zip(shown, values, strict=True)):
             mark = None if marks is None else marks[row]
-            end, middle = max(value, mark or 0.0), top + _ROW * (row + 0.5)
-            page.write(left - GAP, middle, name, ha="right", va="center")
-            page.write(left + _LENGTH * min(end, 1.0) + GAP, middle, f"{value:.2f}", SMALL_SIZE, va="center")
+            end, middle = max(value, mark or 0.0), _ROW * (row + 0.5)
+            page.write(-GAP, middle, name, ha="right", va="center")
+            page.write(_LENGTH * min(end, 1.0) + GAP, middle, f"{value:.2f}", SMALL_SIZE, va="center")
             if mark is not None:
                 axes.plot([mark, mark], [row + 0.05, row + 0.95], color=page.colours.gold, linewidth=2, clip_on=False)
         if caption:
-            page.write(left, top + height + 2 * GAP, caption, SMALL_SIZE)
+            page.write(0, height + 2 * GAP, caption, SMALL_SIZE)
     return page.figure

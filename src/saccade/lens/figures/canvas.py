@@ -39,37 +39,62 @@ ThemeName = Literal["light", "dark"]
 
 
 @contextmanager
-def drawing(*, dark: bool) -> Iterator[Page]:
-    """A page to draw on, under the settings that pictures depend on."""
+def drawing(title: str | None = None, *, dark: bool) -> Iterator[Page]:
+    """A page to draw on, under the settings that pictures depend on; in the end it is as large as what is on it."""
     from saccade.lens.figures.artists import quiet
 
     with quiet():
-        yield Page(dark=dark)
+        page = Page(dark=dark)
+        yield page
+        page.finish(title)
 
 
 class Page:
-    """A figure in inches from the top left; its size is set once everything has been measured."""
+    """A figure in inches: x to the right and y down, from wherever the first part was put.
+
+    matplotlib's own layouts shrink what is drawn until it fits a figure of fixed size. Here cells and letters keep
+    their sizes, and the figure grows: while it is drawn it is one inch wide and high, so that its units are inches.
+    """
 
     def __init__(self, *, dark: bool) -> None:
         from saccade.lens.figures.artists import Picture
 
         self.dark, self.colours = dark, theme(dark)
         self.figure = Picture(self.colours.background)
-        self.width = self.height = 1.0
+        self.figure.set_size_inches(1, 1)
         self._measured: dict[tuple[object, ...], tuple[float, float]] = {}
-
-    def resize(self, width: float, height: float) -> None:
-        self.width, self.height = width, height
-        self.figure.set_size_inches(width, height)
 
     def axes(self, left: float, top: float, width: float, height: float) -> Axes:
         """An area without frame and ticks."""
         width, height = max(width, 1e-3), max(height, 1e-3)
-        bottom = self.height - top - height
-        place = (left / self.width, bottom / self.height, width / self.width, height / self.height)
-        axes = self.figure.add_axes(place)
+        axes = self.figure.add_axes((left, -top - height, width, height))
         axes.set_axis_off()
         return axes
+
+    @property
+    def extent(self) -> tuple[float, float, float, float]:
+        """Left, top, right and bottom of all that is drawn so far, with the longer form of every text."""
+        from saccade.lens.figures.artists import extent_of
+
+        left, bottom, right, top = extent_of(self.figure)
+        return left, -top, right, -bottom
+
+    def finish(self, title: str | None) -> None:
+        """Write the title over everything, and make the figure as large as what is on it."""
+        left, top, right, bottom = self.extent
+        if title:
+            self.write(left, top - 2 * GAP, visible_text(title), TITLE_SIZE, va="bottom")
+            width, height = self.measure(visible_text(title), TITLE_SIZE)
+            right, top = max(right, left + width), top - 2 * GAP - height
+        width, height = right - left + 2 * MARGIN, bottom - top + 2 * MARGIN
+        for axes in self.figure.axes:
+            x, y, across, up = axes.get_position(original=True).bounds
+            x, y = (x - left + MARGIN) / width, (y + bottom + MARGIN) / height
+            axes.set_position((x, y, across / width, up / height))
+        for text in self.figure.texts:
+            x, y = text.get_position()
+            text.set_position(((x - left + MARGIN) / width, (y + bottom + MARGIN) / height))
+        self.figure.set_size_inches(width, height)
 
     def measure(self, text: str, size: float = LABEL_SIZE, rotation: float = 0, **how: Any) -> tuple[float, float]:
         """Width and height of a text in inches: of its longer form."""
@@ -90,10 +115,9 @@ class Page:
         """A text whose top left is at this place."""
         from saccade.lens.figures.artists import Label
 
-        settings = {"ha": "left", "va": "top", "color": self.colours.text, **how}
-        drawn = Label(left / self.width, 1 - top / self.height, text, size, **settings)
+        drawn = Label(left, -top, text, size, **{"ha": "left", "va": "top", "color": self.colours.text, **how})
         drawn.set(transform=self.figure.transFigure, figure=self.figure)
-        self.figure.add_artist(drawn)
+        self.figure.texts.append(drawn)
 
     def write_in(self, axes: Axes, x: float, y: float, text: str, size: float = LABEL_SIZE, **how: Any) -> None:
         """A text at a place of an area, in its own numbers."""
@@ -101,17 +125,6 @@ class Page:
 
         settings = {"ha": "left", "va": "center_baseline", "color": self.colours.text, **how}
         axes.add_artist(Label(x, y, text, size, **settings))
-
-    def measure_title(self, title: str | None) -> tuple[float, float]:
-        """Width of a title, and the height that it takes with the gap under it."""
-        if not title:
-            return 0.0, 0.0
-        width, height = self.measure(visible_text(title), TITLE_SIZE)
-        return width, height + 2 * GAP
-
-    def write_title(self, title: str | None) -> None:
-        if title:
-            self.write(MARGIN, MARGIN, visible_text(title), TITLE_SIZE)
 
 
 def label(token: str) -> str:

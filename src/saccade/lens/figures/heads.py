@@ -9,9 +9,9 @@ import numpy as np
 
 from saccade.attention.watching.overview import Progress
 from saccade.errors import OptionError
-from saccade.lens.figures.canvas import GAP, MARGIN, ThemeName, drawing, is_dark
+from saccade.lens.figures.canvas import GAP, ThemeName, drawing, is_dark
 from saccade.lens.figures.drawable import Array, as_array, drawn, scale_end
-from saccade.lens.figures.panel import SCALE_HEIGHT, SCALE_WIDTH, Panel, Scale, places
+from saccade.lens.figures.matrix import Panel, Scale, places
 from saccade.lens.view import View, share
 from saccade.lens.words import visible
 
@@ -41,34 +41,26 @@ def grid(
     names = _chosen(view, names)
     most_heads = max(view.heads(name) for name in names)
     size = min(_LARGEST_PICTURE, max(_SMALLEST_PICTURE, _GRID_WIDTH / most_heads))
-    with drawing(dark=is_dark(theme)) as page:
-        pictures, notes = _pictures(view, names, words, progress)
-        largest = max((float(matrix.max()) for matrix in pictures.values() if matrix.size), default=0.0)
-        colours = Scale(scale_end(scale, np.array([largest])))
-        said = title or "; ".join(["all heads, queries down, keys across", *notes, *view.left_out])
-        title_width, title_height = page.measure_title(said)
-        shown = [visible(name) for name in names]
-        left = MARGIN + max(page.measure(name)[0] for name in shown) + GAP
-        top = MARGIN + title_height + page.measure("head 0")[1] + GAP
-        below = top + len(names) * (size + GAP) + 2 * GAP
-        right = max(left + max(most_heads * (size + GAP), SCALE_WIDTH), MARGIN + title_width)
-        page.resize(right + MARGIN, below + SCALE_HEIGHT + MARGIN)
-        page.write_title(said)
-        for head in range(most_heads):
-            place = left + head * (size + GAP) + size / 2
-            page.write(place, top - GAP, f"head {head}" if size > 0.6 else str(head), ha="center", va="bottom")
-        for number, name in enumerate(shown):
-            middle = top + number * (size + GAP) + size / 2
-            page.write(left - GAP, middle, name, ha="right", va="center_baseline")
+    pictures, notes = _pictures(view, names, words, progress)
+    largest = max((float(matrix.max()) for matrix in pictures.values() if matrix.size), default=0.0)
+    colours = Scale(scale_end(scale, np.array([largest])))
+    said = title or "; ".join(["all heads, queries down, keys across", *notes, *view.left_out])
+    with drawing(said, dark=is_dark(theme)) as page:
+        step = size + GAP
         for (row, head), matrix in pictures.items():
-            axes = page.axes(left + head * (size + GAP), top + row * (size + GAP), size, size)
+            axes = page.axes(head * step, row * step, size, size)
             axes.imshow(matrix, aspect="auto", **colours.colours(dark=page.dark))
             axes.patch.set(facecolor="none", edgecolor=page.colours.grid, linewidth=0.8, visible=True, clip_on=False)
             axes.set(xticks=(), yticks=())
             axes.set_axis_on()
             for side in axes.spines.values():
                 side.set(color=page.colours.grid, linewidth=0.8)
-        colours.draw(page, left, below, largest)
+        for head in range(most_heads):
+            number = f"head {head}" if size > 0.6 else str(head)
+            page.write(head * step + size / 2, -GAP, number, ha="center", va="bottom")
+        for row, name in enumerate(names):
+            page.write(-GAP, row * step + size / 2, visible(name), ha="right", va="center_baseline")
+        colours.draw(page, 0, len(names) * step + 2 * GAP, largest)
     return page.figure
 
 
@@ -85,26 +77,21 @@ def entropy(
     title = title or "; ".join(view.left_out) or None
     bits, away = _measured(view, names, progress)
     most = max(float(np.log2(max(2, len(view.axes(name)[1])))) for name in names)
-    ends = Scale(most, name="bits"), Scale(scale_end(None, away), name="tokens")
-    said = ("entropy", "distance")
-    heads = places([str(head) for head in range(bits.shape[1])])
-    with drawing(dark=is_dark(theme)) as page:
-        rows = places([visible(name) for name in names])
-        panels = [Panel(page, values, rows, heads, _NUMBER_CELL) for values in (bits, away)]
-        if np.isnan(away).all():
-            panels.pop()
-        title_width, title_height = page.measure_title(title)
-        left, caption = MARGIN + panels[0].left, page.measure("entropy")[1] + 2 * GAP
-        top = MARGIN + title_height + caption + panels[0].header
-        step = max(panels[0].reach, SCALE_WIDTH) + 4 * GAP
-        below = top + panels[0].height + 3 * GAP
-        right = max(left + len(panels) * step - 4 * GAP, MARGIN + title_width)
-        page.resize(right + MARGIN, below + SCALE_HEIGHT + MARGIN)
-        page.write_title(title)
-        for number, (panel, scale, name) in enumerate(zip(panels, ends, said, strict=False)):
-            page.write(left + number * step, top - panel.header - GAP, f"{name} of each head", va="bottom")
-            panel.draw(left + number * step, top, scale, numbers=_number, row_labels=not number)
-            scale.draw(page, left + number * step, below)
+    parts = [("entropy", bits, Scale(most, name="bits"))]
+    if not np.isnan(away).all():
+        parts.append(("distance", away, Scale(scale_end(None, away), name="tokens")))
+    rows, heads = places([visible(name) for name in names]), places([str(head) for head in range(bits.shape[1])])
+    with drawing(title, dark=is_dark(theme)) as page:
+        lefts: list[float] = []
+        for _, values, scale in parts:
+            panel = Panel(page, values, rows, heads, _NUMBER_CELL)
+            left = page.extent[2] + 4 * GAP if lefts else 0.0
+            panel.draw(left, 0, scale, numbers=_number, row_labels=not lefts)
+            scale.draw(page, left, panel.height + 3 * GAP)
+            lefts.append(left)
+        top = page.extent[1] - GAP
+        for left, (name, _, _) in zip(lefts, parts, strict=True):
+            page.write(left, top, f"{name} of each head", va="bottom")
     return page.figure
 
 

@@ -10,16 +10,15 @@ import numpy as np
 from saccade.attention.watching.overview import Progress
 from saccade.errors import OptionError
 from saccade.lens.axis import Axis
-from saccade.lens.figures.canvas import GAP, MARGIN, ThemeName, drawing, is_dark, label
+from saccade.lens.figures.canvas import GAP, ThemeName, drawing, is_dark, label
 from saccade.lens.figures.drawable import MOST_TOKENS, Array, as_array, drawn, scale_end
-from saccade.lens.figures.matrix import checked_links, draw_matrix
-from saccade.lens.figures.panel import (
+from saccade.lens.figures.matrix import (
     FEW_TOKENS,
-    SCALE_HEIGHT,
-    SCALE_WIDTH_WITH_GOLD,
     Panel,
     Places,
     Scale,
+    checked_links,
+    draw_matrix,
     places,
     weight_text,
 )
@@ -158,17 +157,12 @@ def _beside(
     truth = np.zeros_like(matrix)
     for column, row in gold:
         truth[row, column] = 1.0
-    with drawing(dark=dark) as page:
+    with drawing(title, dark=dark) as page:
         panel, other = Panel(page, matrix, rows, columns), Panel(page, truth, rows, columns)
-        title_width, title_height = page.measure_title(title)
-        left, top = MARGIN + panel.left, MARGIN + title_height + panel.header
-        second = left + max(panel.reach, SCALE_WIDTH_WITH_GOLD) + 4 * GAP
-        below = top + panel.height + 3 * GAP
-        page.resize(max(second + other.reach, MARGIN + title_width) + MARGIN, below + SCALE_HEIGHT + MARGIN)
-        few = max(matrix.shape) <= FEW_TOKENS
-        panel.draw(left, top, Scale(), numbers=weight_text if few else None, gold=gold)
-        other.draw(second, top, Scale(), row_labels=False)
-        page.write_title(title)
-        Scale().draw(page, left, below, gold=True)
+        few, below = max(matrix.shape) <= FEW_TOKENS, panel.height + 3 * GAP
+        panel.draw(0, 0, Scale(), numbers=weight_text if few else None, gold=gold)
+        Scale().draw(page, 0, below, gold=True)
+        second = page.extent[2] + 4 * GAP
+        other.draw(second, 0, Scale(), row_labels=False)
         page.write(second, below, "gold links")
     return page.figure

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from numpy.typing import ArrayLike
 
 from saccade.errors import ShapeError
-from saccade.lens.figures.canvas import GAP, MARGIN, Page, ThemeName, drawing, is_dark
-from saccade.lens.figures.drawable import Array, as_array, scale_end
-from saccade.lens.figures.panel import SCALE_HEIGHT, SCALE_WIDTH, Scale
+from saccade.lens.figures.canvas import GAP, ThemeName, drawing, is_dark
+from saccade.lens.figures.drawable import as_array, scale_end
+from saccade.lens.figures.matrix import SCALE_HEIGHT, Scale
+from saccade.lens.figures.overlays import draw_image
 from saccade.lens.images import checked_image, in_grey
 from saccade.lens.view import Head, View
 
@@ -50,33 +51,15 @@ def patches(
     end = Scale(scale_end(scale, over))
     said = title or f"{view.describe(name, head)}, {_query(row, class_token)}"
     note = f"class token itself {weights[0]:.2f}, patches {over.sum():.2f}" if class_token else ""
-    with drawing(dark=is_dark(theme)) as page:
-        _draw(page, pixels, over, end, said, note)
+    with drawing(said, dark=is_dark(theme)) as page:
+        height, width = (_SIDE * length / max(pixels.shape[:2]) for length in pixels.shape[:2])
+        draw_image(page, (0, 0, width, height), pixels)
+        second, below = width + 2 * GAP, height + 3 * GAP
+        draw_image(page, (second, 0, width, height), in_grey(pixels), over, end)
+        end.draw(page, second, below, float(over.max()))
+        if note:
+            page.write(second, below + SCALE_HEIGHT, note)
     return page.figure
-
-
-def _draw(page: Page, pixels: Array, over: Array, scale: Scale, title: str, note: str) -> None:
-    height, width = (_SIDE * size / max(pixels.shape[:2]) for size in pixels.shape[:2])
-    title_width, title_height = page.measure_title(title)
-    top = MARGIN + title_height
-    second = MARGIN + width + 2 * GAP
-    below = top + height + 3 * GAP
-    lines = page.measure("note")[1] + GAP if note else 0.0
-    right = max(second + max(width, SCALE_WIDTH), MARGIN + title_width, second + page.measure(note)[0])
-    page.resize(right + MARGIN, below + SCALE_HEIGHT + lines + MARGIN)
-    page.write_title(title)
-    around = (-0.5, pixels.shape[1] - 0.5, pixels.shape[0] - 0.5, -0.5)
-    grey = in_grey(pixels)
-    shown: dict[str, Any] = {"cmap": "gray", "vmin": 0, "vmax": 1, "interpolation": "nearest", "aspect": "auto"}
-    page.axes(MARGIN, top, width, height).imshow(pixels, **shown)
-    axes = page.axes(second, top, width, height)
-    axes.imshow(grey, **shown)
-    colours = scale.colours(dark=page.dark)
-    axes.imshow(over, extent=around, interpolation="nearest", alpha=0.65, aspect="auto", **colours)
-    axes.set(xlim=around[:2], ylim=around[2:])
-    scale.draw(page, second, below, float(over.max()))
-    if note:
-        page.write(second, below + SCALE_HEIGHT, note)
 
 
 def _query(row: int | Literal["mean"], class_token: bool) -> str:

@@ -10,8 +10,7 @@ from jaxtyping import Int
 
 from saccade.lens.figures.bars import bars
 from saccade.lens.figures.canvas import label
-from saccade.lens.figures.matrix import draw_matrix
-from saccade.lens.figures.panel import Scale, places
+from saccade.lens.figures.matrix import Scale, draw_matrix, places
 from saccade.tasks.base.label_scores import BINS, Bin, LabelScore, calibration_error
 
 if TYPE_CHECKING:

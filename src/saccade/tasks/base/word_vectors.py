@@ -19,7 +19,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from saccade.errors import OptionError, UnknownNameError
-from saccade.lens.figures.canvas import GAP, MARGIN, drawing, label
+from saccade.lens.figures.canvas import drawing, label
 from saccade.models.layers import OneHot, WordEmbedding
 from saccade.tasks.base.task import Bundle, Task
 from saccade.text import SPECIAL_TOKENS, UNKNOWN, Tokenizer
@@ -54,18 +54,14 @@ class WordMap(NamedTuple):
 
     def figure(self, *, named: Sequence[str] = (), dark: bool = False) -> Figure:
         """The words at their points; those in ``named`` are bold."""
-        with drawing(dark=dark) as page:
-            title = f"{len(self.words)} words, {100 * self.share:.0f}% of their variance"
-            _, height = page.measure_title(title)
-            page.resize(_MAP_SIZE + 2 * MARGIN, _MAP_SIZE + 2 * MARGIN + height)
-            page.write_title(title)
-            low, high = self.points.amin(dim=0), self.points.amax(dim=0)
-            places = ((self.points - low) / (high - low).clamp(min=1e-12)).tolist()
+        title = f"{len(self.words)} words, {100 * self.share:.0f}% of their variance"
+        low, high = self.points.amin(dim=0), self.points.amax(dim=0)
+        places = ((self.points - low) / (high - low).clamp(min=1e-12)).tolist()
+        with drawing(title, dark=dark) as page:
             for word, (across, up) in zip(self.words, places, strict=True):
                 text = label(word)
                 width, line = page.measure(text)
-                left = MARGIN + across * (_MAP_SIZE - width)
-                top = MARGIN + height + (1 - up) * (_MAP_SIZE - line - GAP)
+                left, top = across * (_MAP_SIZE - width), (1 - up) * (_MAP_SIZE - line)
                 page.write(left, top, text, fontweight="bold" if word in named else "normal")
         return page.figure
 

@@ -14,8 +14,7 @@ from torch import Tensor
 
 from saccade.errors import OptionError
 from saccade.lens.figures.canvas import label
-from saccade.lens.figures.matrix import draw_matrix
-from saccade.lens.figures.panel import Scale, places
+from saccade.lens.figures.matrix import Scale, draw_matrix, places
 from saccade.lens.terminal import views as view_terminal
 from saccade.lens.view import View
 from saccade.lens.words import visible
