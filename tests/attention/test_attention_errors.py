@@ -20,8 +20,8 @@ QUERY, KEY, VALUE = Problem().tensors()  # (2, 3, 5, 4), (2, 3, 7, 4), (2, 3, 7,
         ((QUERY, KEY[0], VALUE), r"key has shape \(3, 7, 4\).*query, which has shape \(2, 3, 5, 4\)"),
         ((QUERY, KEY, VALUE[0]), r"value has shape \(3, 7, 11\)"),
         ((QUERY, KEY[..., :3], VALUE), "query has width 4, the key 3"),
-        ((QUERY, KEY[:1], VALUE), "key has a batch of 1, the query of 2"),
-        ((QUERY, KEY, VALUE[:1]), "value has a batch of 1, the query of 2"),
+        ((QUERY, KEY[:1], VALUE), "key has batch size 1, but the query has 2"),
+        ((QUERY, KEY, VALUE[:1]), "value has batch size 1, but the query has 2"),
         ((QUERY, KEY, VALUE[:, :, :6]), r"key has shape \(2, 3, 7, 4\), the value \(2, 3, 6, 11\)"),
         ((QUERY, KEY[:, :2], VALUE[:, :2]), "2 key heads must divide the 3 query heads"),
         ((QUERY, KEY[:, :0], VALUE[:, :0]), "0 key heads must divide"),
@@ -42,9 +42,9 @@ def test_masks_of_another_length(shape: tuple[int, ...]) -> None:
 
 
 def test_rules_of_another_length() -> None:
-    with pytest.raises(ShapeError, match="3 lengths; the batch has 2 sequences"):
+    with pytest.raises(ShapeError, match="3 lengths, but the batch has 2 sequences"):
         attend(QUERY, KEY, VALUE, mask=padding(torch.tensor([1, 2, 3])))
-    with pytest.raises(ShapeError, match="length of 8; there are only 7 keys"):
+    with pytest.raises(ShapeError, match="length of 8, but there are only 7 keys"):
         attend(QUERY, KEY, VALUE, mask=causal & ~padding(torch.tensor([1, 8])))
     with pytest.raises(ShapeError, match=r"expected \(B, H, Q, K\) = \(2, 3, 5, 7\)"):
         attend(QUERY, KEY, VALUE, mask=dense(torch.ones(4, 7, dtype=torch.bool)) | causal)
@@ -69,12 +69,12 @@ def test_unknown_names(option: str, name: object, message: str) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"dropout": 1.0}, r"dropout is a share of at least 0 and below 1; not 1\.0"),
+        ({"dropout": 1.0}, r"dropout must be at least 0 and below 1, not 1\.0"),
         ({"dropout": -0.1}, r"not -0\.1"),
-        ({"first_row": -1}, "first_row is a position of at least 0; not -1"),
-        ({"mask": "causal"}, "mask is a rule .* not str"),
-        ({"bias": 3.0}, "bias is a rule .* not float"),
-        ({"bias": torch.ones(5, 7, dtype=torch.bool)}, "floating-point; not torch.bool"),
+        ({"first_row": -1}, "first_row must be at least 0, not -1"),
+        ({"mask": "causal"}, "mask must be a rule .* not str"),
+        ({"bias": 3.0}, "bias must be a rule .* not float"),
+        ({"bias": torch.ones(5, 7, dtype=torch.bool)}, "floating-point, not torch.bool"),
     ],
 )
 def test_options(options: dict[str, object], message: str) -> None:
@@ -87,7 +87,7 @@ def test_types() -> None:
         attend(QUERY, KEY.double(), VALUE)
     with pytest.raises(OptionError, match=r"floating-point type; got torch\.int64"):
         attend(QUERY.long(), KEY.long(), VALUE.long())
-    with pytest.raises(OptionError, match="greedy, straight_through, sample; not 'soft'"):
+    with pytest.raises(OptionError, match="greedy, straight_through, sample, not 'soft'"):
         Hard("soft")  # type: ignore[arg-type]
 
 

@@ -133,7 +133,7 @@ def test_a_static_cache_that_is_full_says_so() -> None:
     layer, cache = MultiHead(12, 3), StaticCache(4)
     with torch.no_grad():
         layer(torch.randn(2, 3, 12), cache=cache)
-        with pytest.raises(ShapeError, match="holds 4 positions; 5 were to be kept"):
+        with pytest.raises(ShapeError, match="has room for 4 positions, but needs 5"):
             layer(torch.randn(2, 2, 12), cache=cache)
 
 
@@ -142,22 +142,22 @@ def test_what_a_layer_refuses() -> None:
         MultiHead(12, 5)
     with pytest.raises(ShapeError, match="4 key heads must divide the 6 heads"):
         MultiHead(12, 6, num_key_heads=4)
-    with pytest.raises(OptionError, match="at least 1 head; not 0"):
+    with pytest.raises(OptionError, match="at least 1 head, not 0"):
         MultiHead(12, 0)
     with pytest.raises(OptionError, match="head_width 0"):
         MultiHead(12, 3, head_width=0)
-    with pytest.raises(OptionError, match=r"below 1; not 1\.5"):
+    with pytest.raises(OptionError, match=r"below 1, not 1\.5"):
         MultiHead(12, 3, dropout=1.5)
     layer = MultiHead(12, 3)
     with pytest.raises(ShapeError, match=r"\(batch, positions, 12\); got \(2, 5, 11\)"):
         layer(torch.randn(2, 5, 11))
     with pytest.raises(ShapeError, match=r"\(batch, positions, 12\); got \(5, 12\)"):
         layer(torch.randn(5, 12))
-    with pytest.raises(ShapeError, match="batch of 3, the query of 2"):
+    with pytest.raises(ShapeError, match="batch size 3, but the query has 2"):
         layer(torch.randn(2, 5, 12), torch.randn(3, 7, 12))
     with pytest.raises(OptionError, match="cache keeps the keys of x itself"):
         layer(torch.randn(2, 5, 12), torch.randn(2, 7, 12), cache=GrowingCache())
-    with pytest.raises(OptionError, match="by alibi; it takes no further bias"):
+    with pytest.raises(OptionError, match="with alibi; it accepts no other bias"):
         MultiHead(12, 3, alibi=True)(torch.randn(2, 5, 12), bias=torch.zeros(5, 5))
     with pytest.raises(ShapeError, match="heads of width 6; got 4"):
         MultiHead(12, 3, rotary=Rotary(6))(torch.randn(2, 5, 12))
@@ -224,5 +224,5 @@ def test_rows_that_share_a_source_are_as_with_a_copy_each() -> None:
 def test_rows_that_share_a_source_take_no_bias() -> None:
     layer = MultiHead(12, 3)
     kept = layer.project(torch.randn(2, 7, 12))
-    with pytest.raises(OptionError, match="take no bias"):
+    with pytest.raises(OptionError, match="accept no bias"):
         layer(torch.randn(6, 1, 12), kept, bias=torch.zeros(3, 1, 7))

@@ -123,5 +123,5 @@ def test_what_rules_refuse() -> None:
         dense(torch.ones(2, 2, dtype=torch.long))
     with pytest.raises(OptionError, match=r"Tensor.*dense\(tensor\)"):
         causal & torch.ones(2, 2, dtype=torch.bool)  # type: ignore[operator]
-    with pytest.raises(OptionError, match=r"A rule answers True or False.*float32"):
+    with pytest.raises(OptionError, match=r"A rule must return a boolean tensor.*float32"):
         attend(*(torch.ones(3, 2),) * 3, mask=rule(lambda batch, head, row, column: (row - column).float()))

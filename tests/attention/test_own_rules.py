@@ -112,7 +112,7 @@ def test_the_cosine_of_nothing_is_0_in_half_precision_too() -> None:
 )
 def test_a_bias_that_answers_otherwise_is_refused(answer: object) -> None:
     query, key, value = inputs()
-    with pytest.raises(OptionError, match="A bias answers with numbers"):
+    with pytest.raises(OptionError, match="A bias must return a tensor of numbers"):
         attend(query, key, value, bias=answer)  # type: ignore[arg-type]
 
 
@@ -153,7 +153,7 @@ def test_rows_sum_to_1_at_any_score() -> None:
 
 def test_alibi_of_another_number_of_heads_is_refused() -> None:
     query, key, value = inputs()
-    with pytest.raises(ShapeError, match="slopes for 8 heads; the query has 3"):
+    with pytest.raises(ShapeError, match="slopes for 8 heads, but the query has 3"):
         attend(query, key, value, bias=ALiBi(8))
 
 
@@ -161,7 +161,7 @@ def test_what_is_no_tensor_or_has_no_width_is_refused() -> None:
     query, key, value = inputs()
     with pytest.raises(ShapeError, match="The key is a list"):
         attend(query, key.tolist(), value)  # type: ignore[arg-type]
-    with pytest.raises(ShapeError, match="the width at least 1"):
+    with pytest.raises(ShapeError, match="with width at least 1"):
         attend(query[..., :0], key[..., :0], value)
 
 
@@ -169,7 +169,9 @@ def test_a_cache_of_another_batch_is_refused() -> None:
     layer = MultiHead(8, 2)
     for cache in (GrowingCache(), StaticCache(9)):
         layer(torch.randn(2, 1, 8), cache=cache)
-        with pytest.raises(ShapeError, match="holds 2 sequences of 2 key heads; 3 of 2"):
+        with pytest.raises(
+            ShapeError, match="holds 2 sequences with 2 key heads; the new keys have 3 sequences with 2"
+        ):
             layer(torch.randn(3, 1, 8), cache=cache)
 
 

@@ -143,11 +143,11 @@ def test_alibi_is_blooms(heads: int) -> None:
 
 
 def test_what_positions_refuse() -> None:
-    with pytest.raises(OptionError, match="width of at least 1; not 0"):
+    with pytest.raises(OptionError, match="width of at least 1, not 0"):
         Sinusoidal(0)
-    with pytest.raises(OptionError, match="joined by add or concatenate; not 'multiply'"):
+    with pytest.raises(OptionError, match="combined by add or concatenate, not 'multiply'"):
         LinearPositions(3, "multiply")  # type: ignore[arg-type]
-    with pytest.raises(ShapeError, match="width 4 are added to an input of the same width; it has width 5"):
+    with pytest.raises(ShapeError, match="width 4 need an input of the same width; it has width 5"):
         Sinusoidal(4)(torch.zeros(2, 3, 5))
     with pytest.raises(OptionError, match="even number of dimensions, at most the head's 8; not 5"):
         Rotary(8, turned_width=5)
@@ -155,5 +155,5 @@ def test_what_positions_refuse() -> None:
         Rotary(8, turned_width=10)
     with pytest.raises(ShapeError, match="heads of width 8; got 6"):
         Rotary(8)(torch.zeros(1, 1, 3, 6))
-    with pytest.raises(OptionError, match="at least 1 head; not 0"):
+    with pytest.raises(OptionError, match="at least 1 head, not 0"):
         ALiBi(0)

@@ -75,5 +75,5 @@ def test_an_empty_document_is_refused_by_its_line(capsys: Capture, folder: Path)
     path = folder / "gap.toml"
     path.write_text(f'task = "masked-language-model"\n[data]\ntext = "{folder / "gap.txt"}"\n')
     assert_refused(
-        run(capsys, "train", path, "-o", folder / "gap"), "gap.txt, line 2: an empty document; expected text"
+        run(capsys, "train", path, "-o", folder / "gap"), "gap.txt, line 2: the document is empty; expected text"
     )

@@ -111,7 +111,7 @@ def test_take_checks_unpacks_and_keeps_the_umask(store: Path, tmp_path: Path) ->
         ("train.en.gz", gzip.compress(PLAIN[:-1] + b"!", mtime=0), "has SHA-256"),
         ("train.en.gz", gzip.compress(PLAIN[:-1], mtime=0), "holds 87 bytes; train.en has 88."),
         ("train.en.gz", gzip.compress(PLAIN * 1000, mtime=0), "holds more than the 88 bytes of train.en."),
-        ("train.en.gz", gzip.compress(PLAIN, mtime=0)[:-9], "cannot be read or unpacked"),
+        ("train.en.gz", gzip.compress(PLAIN, mtime=0)[:-9], "cannot be read or decompressed"),
         ("images.gz", PICTURES[:-1] + b"!", "has SHA-256"),
     ],
 )
@@ -138,7 +138,7 @@ def test_a_file_in_the_way_is_not_overwritten(store: Path, server: str, tmp_path
 
 def test_take_wants_all_files_before_it_copies_one(store: Path, tmp_path: Path) -> None:
     (store / "images.gz").unlink()
-    with pytest.raises(FileError, match=r"There is no images\.gz in .*store, packed \(\.gz\) or not\."):
+    with pytest.raises(FileError, match=r"There is no images\.gz in .*store, compressed \(\.gz\) or not\."):
         take("toy", store, tmp_path / "data", catalogue=TOYS)
     assert not (tmp_path / "data").exists()
 
@@ -162,7 +162,7 @@ def test_fetch_downloads_with_progress(store: Path, server: str, tmp_path: Path)
         ("nowhere", "/nowhere/train.en.gz cannot be downloaded: 404 "),
         ("large", "/large/train.en.gz is larger than the 88 bytes of train.en."),
         ("wrong", "has SHA-256"),
-        ("short", "broke off|cannot be downloaded"),
+        ("short", "was cut off|cannot be downloaded"),
     ],
 )
 def test_a_bad_download_is_refused_and_leaves_nothing(
@@ -177,9 +177,9 @@ def test_a_bad_download_is_refused_and_leaves_nothing(
 
 
 def test_fetch_says_what_cannot_be_fetched(tmp_path: Path, server: str) -> None:
-    with pytest.raises(FileError, match="homeless cannot be downloaded by itself; get it from a library"):
+    with pytest.raises(FileError, match="homeless cannot be downloaded automatically; get it from a library"):
         fetch("homeless", tmp_path, catalogue=TOYS)
-    with pytest.raises(OptionError, match="must begin with http:// or https://"):
+    with pytest.raises(OptionError, match="must start with http:// or https://"):
         fetch("toy", tmp_path, mirror="file:///etc", catalogue=TOYS)
     with pytest.raises(UnknownNameError, match="Did you mean 'multi30k'"):
         fetch("multi30", tmp_path)
@@ -190,9 +190,9 @@ def test_fetch_says_what_cannot_be_fetched(tmp_path: Path, server: str) -> None:
 
 def test_a_folder_that_cannot_be_made_is_said(store: Path, server: str, tmp_path: Path) -> None:
     (tmp_path / "data").write_text("a file, not a folder")
-    with pytest.raises(StorageError, match="data/toy cannot be made a folder: Not a directory"):
+    with pytest.raises(StorageError, match="data/toy cannot be created as a folder: Not a directory"):
         take("toy", store, tmp_path / "data", catalogue=TOYS)
-    with pytest.raises(StorageError, match="data/toy cannot be made a folder: Not a directory"):
+    with pytest.raises(StorageError, match="data/toy cannot be created as a folder: Not a directory"):
         fetch("toy", tmp_path / "data", mirror=server, catalogue=TOYS)
 
 

@@ -32,21 +32,21 @@ def test_labels_are_left_out(tmp_path: Path) -> None:
     assert read_documents(path, "line", labelled=True) == [Document("good film", 1), Document("bad  one", 2)]
     with pytest.raises(FileError, match=r"a.txt, line 2: expected a label, a space and a text; got '0'"):
         read_documents(write(path, "1 good\n0\n"), "line", labelled=True)
-    with pytest.raises(OptionError, match="documents are lines; not 'file'"):
+    with pytest.raises(OptionError, match="documents must be lines, not 'file'"):
         read_documents(path, "file", labelled=True)
 
 
 @pytest.mark.parametrize("unit", ["file", "line", "paragraph"])
 def test_a_file_without_text_is_refused(tmp_path: Path, unit: str) -> None:
     for data in ("", " \n\n"):
-        with pytest.raises(FileError, match=r"a.txt, line 1: there is no text in this file; expected at least one"):
+        with pytest.raises(FileError, match=r"a.txt, line 1: the file contains no text; expected at least one"):
             read_documents(write(tmp_path / "a.txt", data), unit)
 
 
 def test_an_empty_document_is_named_by_its_line(tmp_path: Path) -> None:
-    with pytest.raises(FileError, match=r"a.txt, line 2: an empty document; .* --set data.documents=paragraph"):
+    with pytest.raises(FileError, match=r"a.txt, line 2: the document is empty; .* --set data.documents=paragraph"):
         read_documents(write(tmp_path / "a.txt", "one\n\ntwo\n"), "line")
-    with pytest.raises(FileError, match=r"a.csv, line 3: an empty document; expected text in column 'text'"):
+    with pytest.raises(FileError, match=r"a.csv, line 3: the document is empty; expected text in column 'text'"):
         read_text_column(write(tmp_path / "a.csv", "label,text\n1,good\n0,\n"), "text")
 
 
@@ -89,4 +89,4 @@ def test_the_report_says_what_was_found() -> None:
     }
     many = dict(document_rows("a.txt", [Document("ab", 1), Document("cdef", 2)]))
     assert many["documents"] == "2"
-    assert many["characters a document"].startswith("mean 3.0, median 3")
+    assert many["characters per document"].startswith("mean 3.0, median 3")

@@ -94,13 +94,13 @@ def test_equal_images_have_one_source(tmp_path):
 @pytest.mark.parametrize(
     ("images", "labels", "said"),
     [
-        (idx_labels(), idx_labels(), "i begins with the number 2049; a file of idx images begins with 2051"),
-        (idx_images(), b"ab", "l begins with the number 24930; a file of idx labels begins with 2049"),
+        (idx_labels(), idx_labels(), "i begins with the number 2049; an idx file of images begins with 2051"),
+        (idx_images(), b"ab", "l begins with the number 24930; an idx file of labels begins with 2049"),
         (idx_images()[:-1], idx_labels(), "should hold 4 × 3 × 5 = 60 bytes of images; it has only 59"),
         (idx_images() + b"x", idx_labels(), "60 bytes of images; it has more"),
         (idx_images(), idx(2049, (3,), [0, 0, 0]), "has 4 images and .* has 3 labels; they must be equal"),
-        (gzip.compress(idx_images(), mtime=0)[:-12], idx_labels(), "i cannot be unpacked"),
-        (idx(2051, (1 << 31, 99, 99), b""), idx_labels(), "at most 4,294,967,296 are read"),
+        (gzip.compress(idx_images(), mtime=0)[:-12], idx_labels(), "i cannot be decompressed"),
+        (idx(2051, (1 << 31, 99, 99), b""), idx_labels(), "the limit is 4,294,967,296"),
         (idx(2051, (0, 3, 5), b""), idx(2049, (0,), []), "There is no image in"),
     ],
 )
@@ -114,11 +114,11 @@ def test_idx_files_that_are_not_right(tmp_path, images, labels, said):
     [
         ({"pictures": PIXELS}, "no array 'images'; it has: pictures"),
         ({"images": PIXELS}, "no array 'labels'; it has: images"),
-        ({"images": PIXELS, "labels": [0, 1]}, r"4 images, and labels of shape \(2,\); expected \(4,\)"),
+        ({"images": PIXELS, "labels": [0, 1]}, r"4 images, but labels has shape \(2,\); expected \(4,\)"),
         ({"images": PIXELS[0], "labels": [0]}, r"shape \(3, 5\); expected \(n, H, W\)"),
         ({"images": PIXELS.astype(float), "labels": LABELS}, "numbers from 0.0 to 59.0; expected bytes"),
-        ({"images": PIXELS, "labels": [0.5] * 4}, "of type float64; expected whole numbers or text"),
-        ({"images": np.array([None]), "labels": [0]}, "is no .npz of plain arrays"),
+        ({"images": PIXELS, "labels": [0.5] * 4}, "has type float64; expected whole numbers or text"),
+        ({"images": np.array([None]), "labels": [0]}, "is not an .npz file of plain arrays"),
     ],
 )
 def test_npz_files_that_are_not_right(tmp_path, arrays, said):
@@ -135,7 +135,7 @@ def test_a_missing_array_is_all_that_is_said(tmp_path):
 
 
 def test_what_is_no_npz(tmp_path):
-    with pytest.raises(FileError, match=r"is no \.npz of plain arrays"):
+    with pytest.raises(FileError, match=r"is not an \.npz file of plain arrays"):
         read_images(written(tmp_path, "set.npz", b"something else"))
     with pytest.raises(FileError, match="There is no file"):
         read_images(tmp_path / "none.npz")
@@ -144,15 +144,15 @@ def test_what_is_no_npz(tmp_path):
 def test_an_image_of_another_size_is_named(tmp_path):
     picture(tmp_path, "a/1.png", PIXELS[0])
     picture(tmp_path, "b/2.png", PIXELS[0][:2])
-    with pytest.raises(FileError, match=r"2.png is 2×5 pixels, grey; expected 3×5 pixels, grey, as .*1.png is"):
+    with pytest.raises(FileError, match=r"2.png is 2×5 pixels, grey; expected 3×5 pixels, grey, like .*1.png"):
         read_images(tmp_path)
 
 
 def test_empty_folders_are_named(tmp_path):
-    with pytest.raises(FileError, match="holds no folders; expected a folder of pictures for each class"):
+    with pytest.raises(FileError, match="contains no folders; expected one folder of pictures per class"):
         read_images(tmp_path)
     (tmp_path / "dog").mkdir()
-    with pytest.raises(FileError, match=r"dog holds no pictures"):
+    with pytest.raises(FileError, match=r"dog contains no pictures"):
         read_images(tmp_path)
 
 
@@ -160,12 +160,12 @@ def test_a_broken_picture_is_named(tmp_path):
     whole = picture(tmp_path, "a/whole.png", np.random.default_rng(0).integers(0, 255, (40, 40), dtype=np.uint8))
     cut = written(tmp_path, "cut.png", whole.read_bytes()[:300])
     for path in (cut, written(tmp_path, "text.png", b"no picture")):
-        with pytest.raises(FileError, match=f"{path.name} is no picture that can be read"):
+        with pytest.raises(FileError, match=f"{path.name} cannot be read as a picture"):
             read_picture(path)
 
 
 def test_idx_images_need_labels(tmp_path):
-    with pytest.raises(FileError, match="has no labels: give a file of labels"):
+    with pytest.raises(FileError, match="has no labels: give a label file"):
         read_images(written(tmp_path, "i", idx_images()))
 
 

@@ -32,7 +32,7 @@ def test_silent_symbols_are_dropped_and_links_are_kept(tmp_path: Path) -> None:
     ("line", "sentence"),
     [
         ("abbe\t@b-e\t0<>1", "3 columns; expected 4 (word, phonemes, stress, class) separated by tabs."),
-        ("abbe\t@be\t0<>1\t0", "4 letters, 3 phonemes and 4 stress marks; expected as many of each"),
+        ("abbe\t@be\t0<>1\t0", "4 letters, 3 phonemes and 4 stress marks; expected the same number of each"),
         ("no tab", "1 columns; expected 4"),
     ],
 )

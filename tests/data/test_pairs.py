@@ -151,7 +151,7 @@ def test_a_header_is_found_and_can_be_denied_or_demanded(tmp_path: Path) -> None
     bare = write(tmp_path / "b.tsv", "a\tx\nb\ty\n")
     pairs, report = read_table(bare)
     assert [pair.source for pair in pairs] == ["a", "b"]
-    assert report.notes == ("columns source, target taken as numbers 0, 1; no header",)
+    assert report.notes == ("columns source, target read as numbers 0, 1; no header",)
 
 
 def test_rows_after_a_quoted_line_break_keep_their_line_numbers(tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ def test_empty_rows_are_reported_not_refused(tmp_path: Path) -> None:
         ("a.jsonl", '{"source": "a", "target": NaN}\n', "line 1: not JSON (NaN is not a JSON value)."),
         ("a.jsonl", '{"source": "a", "target": "b"}\n{"so', "line 2: not JSON"),
         ("a.jsonl", '"text"\n', "line 1: expected an object or an array"),
-        ("a.jsonl", '{"source": "\\ud800", "target": "b"}\n', "line 1: column 'source' holds half of a surrogate"),
+        ("a.jsonl", '{"source": "\\ud800", "target": "b"}\n', "line 1: column 'source' contains half of a surrogate"),
     ],
 )
 def test_a_bad_row_names_file_and_line(tmp_path: Path, name: str, data: str, sentence: str) -> None:

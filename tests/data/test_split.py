@@ -59,12 +59,12 @@ def test_a_share_of_few_sentences_is_at_least_one() -> None:
 @pytest.mark.parametrize(
     ("validation", "test", "sentence"),
     [
-        (1.0, 0.1, "The validation size is 1.0; it must be a share from 0 to below 1 or a number of pairs."),
+        (1.0, 0.1, "The validation size is 1.0; it must be a share (at least 0, below 1) or a number of pairs."),
         (0.1, -1, "The test size is -1;"),
         (True, 0.1, "The validation size is True;"),
         (float("nan"), 0.1, "The validation size is nan;"),
         (0.1, 2_000, "The test size is 2,000 pairs, but there are only 1,009."),
-        (0.5, 0.6, "Validation 0.5 and test 0.6 leave no training example of 1,009 (701 different texts)"),
+        (0.5, 0.6, "Validation 0.5 and test 0.6 leave no training examples out of 1,009 (701 different texts)"),
     ],
 )
 def test_impossible_sizes_are_refused(validation: float, test: float, sentence: str) -> None:
@@ -74,7 +74,7 @@ def test_impossible_sizes_are_refused(validation: float, test: float, sentence: 
 
 
 def test_two_sources_are_too_few_for_three_parts() -> None:
-    with pytest.raises(OptionError, match=r"leave no training example of 3 \(2 different texts\)"):
+    with pytest.raises(OptionError, match=r"leave no training examples out of 3 \(2 different texts\)"):
         split(numbered("a", "b", "b"), 1, 1)
     with pytest.raises(OptionError, match="seed is -1"):
         split(MANY, seed=-1)

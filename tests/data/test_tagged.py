@@ -107,7 +107,7 @@ def test_another_encoding_is_found_and_said_or_given(tmp_path: Path) -> None:
         given, report = read_tagged(file, encoding=encoding)
         assert given == sentences
         assert "read as" not in report.notes[0]
-    with pytest.raises(OptionError, match=r"There is no encoding 'latin-99'; such as utf-8,"):
+    with pytest.raises(OptionError, match=r"There is no encoding 'latin-99'; try utf-8,"):
         read_tagged(file, encoding="latin-99")
     with pytest.raises(FileError, match=r"cp1252\.txt, after line 0: not utf-16 \("):
         read_tagged(write(tmp_path / "cp1252.txt", b"a N\n\n"), encoding="utf-16")
@@ -122,14 +122,14 @@ LINE = "{file}, line "
     [
         ("a.conllu", "", {}, NONE + "the file is empty."),
         ("a.txt", "\n\n", {}, NONE + "the file is empty."),
-        ("a.txt", "a X\nb X\n", {"max_length": 1}, NONE + "1 were read, all of more than 1 words."),
+        ("a.txt", "a X\nb X\n", {"max_length": 1}, NONE + "1 were read, all longer than 1 words."),
         (
             "a.txt",
             "a X\nb\n",
             {},
             LINE + "2: 1 columns; expected 2, as in line 1, or a blank line between sentences.",
         ),
-        ("a.txt", "\na\nb\n", {}, LINE + "2: one column, separated by white space; expected a word and a label."),
+        ("a.txt", "\na\nb\n", {}, LINE + "2: only one column (separator: white space); expected a word and a label."),
         ("a.tsv", "a\tX\nb\t\n", {}, LINE + "2: no label; expected a word and its label."),
         (
             "a.txt",
@@ -171,10 +171,10 @@ def test_a_label_that_was_never_learned_is_named_with_its_line(tmp_path: Path) -
     sentences, _ = read_tagged(file)
     assert note_unseen(sentences, {"X", "Z"}) == []
     assert note_unseen(sentences, {"Y", "X"}) == [
-        f"1 of 3 labels of {file} are not in training and count as errors: Z 1 (line 4)"
+        f"1 of 3 labels in {file} are not in training and count as errors: Z 1 (line 4)"
     ]
     with pytest.raises(FileError) as caught:
         note_unseen(sentences, {"Y", "Z"})
     assert str(caught.value) == (
-        f"{file}, line 1: the label 'X' is not one that training has, and neither are most others; expected Y, Z."
+        f"{file}, line 1: the label 'X' is not in the training data, and neither are most others; expected Y, Z."
     )

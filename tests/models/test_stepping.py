@@ -243,7 +243,7 @@ def test_past_the_learned_positions_is_an_error(kind, variant, source, lengths):
     state = model.start(source, lengths, MAX_LENGTH + 1)
     target = torch.zeros(BATCH, MAX_LENGTH + 1, dtype=torch.long)
     _, state = run(model, state, target[:, :MAX_LENGTH])
-    with pytest.raises(PositionError, match=f"knows {MAX_LENGTH} learned positions; the input needs {MAX_LENGTH + 1}"):
+    with pytest.raises(PositionError, match=f"has {MAX_LENGTH} learned positions; the input needs {MAX_LENGTH + 1}"):
         model.step(target[:, 0], state)
     with pytest.raises(PositionError, match=f"needs {MAX_LENGTH + 1}"):
         model(source, lengths, target)
@@ -254,9 +254,9 @@ def test_past_the_learned_positions_is_an_error(kind, variant, source, lengths):
 def test_past_the_cache_is_an_error(source, lengths, target):
     model = seq2seq("transformer", "sinusoidal")
     _, state = run(model, model.start(source, lengths, 3), target[:, :3])
-    with pytest.raises(ShapeError, match="holds 3 positions; 4 were to be kept"):
+    with pytest.raises(ShapeError, match="has room for 3 positions, but needs 4"):
         model.step(target[:, 3], state)
-    with pytest.raises(ShapeError, match=f"holds 3 positions; {TARGET} were to be kept"):
+    with pytest.raises(ShapeError, match=f"has room for 3 positions, but needs {TARGET}"):
         language_model("transformer", "rotary").start(target, 3)
 
 

@@ -134,7 +134,7 @@ def test_a_beam_has_as_many_places_as_texts():
             "image\ttext\none.png\ta cat\ntwo.png\ta dog\n",
             r"line 3 has an image of 2×3 pixels, grey; expected 4×5 pixels",
         ),
-        ("image\ttext\none.png\t \n", r"line 2 has an empty text; expected what the image shows"),
+        ("image\ttext\none.png\t \n", r"line 2 has an empty text; expected a description of the image"),
         (
             "image\ttext\none.png\ta cat\nthree.png\ta cat\n",
             r"table\.tsv, line 3: there is no picture .*three\.png'; expected .* the columns image .* and text",

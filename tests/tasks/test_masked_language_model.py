@@ -178,7 +178,7 @@ def test_what_cannot_be_built_is_refused(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match=r"is less than text.context = 5"):
         network(task, position="learned", max_length=4)
     (tmp_path / "bad.txt").write_text("one\n\ntwo\n")
-    with pytest.raises(FileError, match=r"bad.txt, line 2: an empty document"):
+    with pytest.raises(FileError, match=r"bad.txt, line 2: the document is empty"):
         MaskedLanguageModelFiles.read(MaskedLanguageModelData(text=str(tmp_path / "bad.txt")), seed=1)
 
 

@@ -1,11 +1,11 @@
-"""``attend``: the one entry to attention. Every model calls it, every kernel serves it, every view reads it.
+"""``attend``: the single entry point to attention. Every model calls it, and every kernel and view works through it.
 
     output = weights(score(query, key) + bias, where the mask allows) · value
 
-Two kernels stand behind one signature. ``equation`` writes the line above out, in blocks of rows. ``fused`` is
-``scaled_dot_product_attention``, used where it computes the same thing: softmax weights of a score that is a
-scaled product. It never sees an N×N mask: a rule is turned into numbers at most ``MASK_LIMIT`` at a time, with
-the keys cut to those that the rows can reach.
+Two kernels share one signature. ``equation`` computes the line above step by step, in blocks of rows. ``fused`` is
+``scaled_dot_product_attention``, used where it computes the same result: softmax weights of a score that is a
+scaled product. It never gets an N×N mask: a rule is evaluated for at most ``MASK_LIMIT`` entries at a time, with
+the keys restricted to those that the rows can reach.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ __all__ = ["Kernel", "attend", "weigh"]
 
 Kernel = Literal["auto", "equation", "fused"]
 
-#: The most numbers of a mask or bias that are held at once (16 MB in float32).
+#: Maximum number of mask or bias entries in memory at once (16 MB in float32).
 MASK_LIMIT = 1 << 22
-#: The most scores that the written-out form holds at once (256 MB in float32).
+#: Maximum number of scores that the written-out form holds at once (256 MB in float32).
 EQUATION_LIMIT = 1 << 26
-#: On the CPU, more queries than these run in blocks of rows, so that progress shows and Ctrl-C is heard,
+#: On the CPU, more queries than this run in blocks of rows, so that progress is visible and Ctrl-C works.
 LONG = 8192
-#: with so many scores in a block: about a second on one core.
+#: Scores per such block: about a second on one core.
 LONG_BLOCK = 1 << 26
-#: Rows at a time where the rows reach few columns (windows): few enough that little is computed in vain.
+#: Rows per block where rows reach few columns (windows): small, so that little computation is wasted.
 NARROW_BLOCK = 256
 
 
@@ -58,7 +58,7 @@ def attend(
     owner: nn.Module | None = None,
     shared: Shared | None = None,
 ) -> Float[Tensor, "*BH Q E"]:
-    """What each query takes from the values, by how well it fits their keys.
+    """Combine the values for each query, weighted by how well the query matches their keys.
 
     Leading dimensions are (batch, heads), (batch,) or none; with more, all but the last are the batch. The key
     and value may have fewer heads than the query, if they divide its heads (grouped heads).
@@ -66,14 +66,14 @@ def attend(
     Args:
         score: dot, scaled_dot, cosine, or a score object (Bilinear, Additive, MLP, your own).
         weights: softmax, relu, sparsemax, hard, or a weights object.
-        mask: a rule (``causal``, ``padding(lengths)``, ``window(radius)``, joined by & | ~) or a boolean tensor,
+        mask: a rule (``causal``, ``padding(lengths)``, ``window(radius)``, combined with & | ~) or a boolean tensor,
             True = may attend. A query that may attend to nothing gets zeros.
         bias: a rule or tensor that is added to the scores.
-        dropout: share of the weights that is dropped; 0 outside training.
-        kernel: "auto" chooses; "equation" writes it out; "fused" refuses where it would compute another thing.
+        dropout: share of the weights to drop; 0 outside training.
+        kernel: "auto" chooses; "equation" computes every step; "fused" raises an error if its result would differ.
         first_row: the absolute position of the first query, for the steps of a cached or recurrent decoder.
-        owner: the module whose attention this is; its place in the model names the trace of a watcher.
-        shared: set where the rows are hypotheses of a search side by side, which are no rows of a text.
+        owner: the module that this attention belongs to; its place in the model names the watcher's trace.
+        shared: True if the rows are the hypotheses of a search rather than successive positions of a text.
     """
     leading = query.shape[:-2]
     query, key, value = _four_dimensional(query, key, value)
@@ -83,7 +83,7 @@ def attend(
         rows = range(first_row, first_row + call.shape[2])
         call = replace(call, mask=forbid_links(edits, owner, call.mask, rows, call.shape[3], shared))
     if not 0.0 <= dropout < 1.0:
-        raise OptionError(f"dropout is a share of at least 0 and below 1; not {dropout}.")
+        raise OptionError(f"dropout must be at least 0 and below 1, not {dropout}.")
     if _choose(kernel, call) == "fused":
         output = _fused(call, value, dropout, owner)
     else:
@@ -107,21 +107,21 @@ def weigh(
     bias: Bias | Tensor | None = None,
     first_row: int = 0,
 ) -> Float[Tensor, "B H Q K"]:
-    """The weights of ``attend`` written out, with their gradient, for a loss on them: the whole N×N."""
+    """Return the weights of ``attend`` as a full N×N tensor with gradient, for a loss on them."""
     call = _make_call(query, key, key, score, weights, mask, bias, first_row)
     return normalise(call.scores(range(call.shape[2]), range(call.shape[3])), call.weights, call.has_rules)[0]
 
 
 def _choose(kernel: Kernel, call: Call) -> Literal["equation", "fused"]:
-    """The one place where the kernel is chosen."""
+    """Choose the kernel; this is the only place that does."""
     if kernel not in get_args(Kernel):
         raise UnknownNameError("kernel", kernel, get_args(Kernel))
     if kernel == "equation":
         return "equation"
-    if type(call.weights) is not Softmax:  # a subclass may compute another thing
+    if type(call.weights) is not Softmax:  # a subclass may compute something else
         reason = f"{type(call.weights).__name__} weights"
     elif not call.score.is_product:
-        reason = f"the {type(call.score).__name__} score, which is no product"
+        reason = f"the {type(call.score).__name__} score, which is not a product"
     else:
         return "fused"
     if kernel == "fused":
@@ -136,7 +136,7 @@ def _choose(kernel: Kernel, call: Call) -> Literal["equation", "fused"]:
 
 
 def _equation(call: Call, value: Tensor, dropout: float, owner: nn.Module | None) -> tuple[Call, Tensor]:
-    """The equation in blocks of whole rows; the call comes back with the decisions made, if any were."""
+    """Compute the equation in blocks of whole rows; the returned call includes the decisions, if there were any."""
     _, heads, num_rows, num_columns = call.shape
     if value.shape[1] != heads:
         value = value.repeat_interleave(heads // value.shape[1], dim=1)
@@ -177,7 +177,7 @@ def _fused(call: Call, value: Tensor, dropout: float, owner: nn.Module | None) -
     elif _is_square_causal(call):
         output = _sdpa(product, value, None, dropout, is_causal=True)
     else:
-        # The last row of a text, as each step of a cached decoder asks for, is left as it is by ``causal``.
+        # ``causal`` allows everything in the last row of a text, which is what each step of a cached decoder computes.
         ruled = call.has_rules_in(whole, range(call.shape[3]))
         added = _remembered(call, whole) if ruled else None
         if added is not None or not ruled:
@@ -190,7 +190,7 @@ def _fused(call: Call, value: Tensor, dropout: float, owner: nn.Module | None) -
 def _fused_blocks(
     call: Call, product: Product, value: Tensor, size: int, dropout: float, owner: nn.Module | None
 ) -> Tensor:
-    """All rows, ``size`` at a time."""
+    """Compute all rows, ``size`` at a time."""
     num_rows = call.shape[2]
     diagonal = _diagonal(size, num_rows, _mask_dtype(call), call.query.device) if _is_square_causal(call) else None
     parts = []
@@ -201,7 +201,7 @@ def _fused_blocks(
 
 
 def _diagonal(size: int, num_rows: int, dtype: torch.dtype, device: torch.device) -> Float[Tensor, "size columns"]:
-    """Zeros, and at their end the triangle of a block: what ``causal`` adds to any block of rows is a part of it."""
+    """Zeros that end in the triangle of a block: what ``causal`` adds to any block of rows is a slice of this."""
     numbers = torch.zeros(size, num_rows + size, dtype=dtype, device=device)
     numbers[:, num_rows:] = torch.full((size, size), float("-inf"), dtype=dtype, device=device).triu(1)
     return numbers
@@ -212,7 +212,7 @@ def _is_square_causal(call: Call) -> bool:
 
 
 def _long_rows(call: Call) -> int:
-    """How many rows at a time where there are many."""
+    """How many rows to compute at a time when there are many."""
     batch, heads, _, num_columns = call.shape
     most = max(1, LONG_BLOCK // max(1, batch * heads * num_columns))
     return min(most, _mask_rows(call)) if call.has_rules else most
@@ -221,10 +221,10 @@ def _long_rows(call: Call) -> int:
 def _fused_rows(
     call: Call, product: Product, value: Tensor, rows: range, dropout: float, diagonal: Tensor | None
 ) -> Tensor:
-    """A block of rows against the columns that it can reach."""
+    """Compute a block of rows over the columns that it can reach."""
     if not len(rows) or not call.shape[3]:
         return product.query[:, :, rows.start : rows.stop] * 0.0
-    # Where nothing is in reach, one forbidden key keeps the graph: every gradient is 0, none is absent.
+    # If no column is in reach, one forbidden key keeps the graph, so that every gradient is 0 rather than None.
     columns = call.span(rows) or range(1)
     cut = slice(columns.start, columns.stop)
     part = Product(product.query[:, :, rows.start : rows.stop], product.key[:, :, cut], product.scale)
@@ -238,7 +238,7 @@ def _fused_rows(
 
 
 def _remembered(call: Call, rows: range) -> Tensor | None:
-    """The rules of the whole matrix as numbers, if they are few: built once for all layers of a forward."""
+    """Evaluate the rules for the whole matrix if it is small: built once for all layers of a forward pass."""
     holder = call.mask if call.mask is not None else call.bias
     rules = [rule for rule in (call.mask, call.bias) if isinstance(rule, Mask | Bias)]
     if not isinstance(holder, Mask | Bias) or not all(rule.is_fixed for rule in rules):
@@ -252,7 +252,7 @@ def _remembered(call: Call, rows: range) -> Tensor | None:
         return None
     if not call.has_rules_in(rows, range(call.shape[3])):
         return None
-    # Made outside inference mode, because a later training step may use it again.
+    # Created outside inference mode, because a later training step may reuse it.
     with torch.inference_mode(False):
         added = call.added(rows, range(call.shape[3]), _mask_dtype(call))
     assert added is not None
@@ -262,7 +262,7 @@ def _remembered(call: Call, rows: range) -> Tensor | None:
 
 
 def _mask_rows(call: Call) -> int:
-    """How many rows at a time the rules are turned into numbers."""
+    """For how many rows at a time the rules are evaluated."""
     _, _, num_rows, num_columns = call.shape
     probe = call.added(range(min(2, num_rows)), range(min(2, num_columns)), torch.float32)
     assert probe is not None
@@ -278,7 +278,7 @@ def _mask_rows(call: Call) -> int:
 
 
 def _mask_dtype(call: Call) -> torch.dtype:
-    # The kernels take float32 beside half-precision queries; a bias of half precision would lose positions.
+    # The kernels accept float32 with half-precision queries; a half-precision bias would confuse positions.
     return torch.float64 if call.query.dtype == torch.float64 else torch.float32
 
 
@@ -296,7 +296,7 @@ def _sdpa(product: Product, value: Tensor, added: Tensor | None, dropout: float,
 
 
 def _one_width(product: Product, value: Tensor) -> tuple[Product, Tensor]:
-    """Keys and values of one width: torch's long-sequence kernel refuses others. Zeros change no product."""
+    """Pad keys and values to the same width, which torch's long-sequence kernel needs. Zeros change no product."""
     difference = value.shape[-1] - product.key.shape[-1]
     if difference > 0:
         query, key = F.pad(product.query, (0, difference)), F.pad(product.key, (0, difference))
@@ -304,17 +304,17 @@ def _one_width(product: Product, value: Tensor) -> tuple[Product, Tensor]:
     return product, F.pad(value, (0, -difference)) if difference < 0 else value
 
 
-# --- checking what comes in -------------------------------------------------------------------------------
+# --- checking the arguments -------------------------------------------------------------------------------
 
 
 def _four_dimensional(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Any leading dimensions to (batch, heads)."""
+    """Reshape any leading dimensions to (batch, heads)."""
     for name, tensor in (("query", query), ("key", key), ("value", value)):
         if not isinstance(tensor, Tensor):
             raise ShapeError(f"The {name} is a {type(tensor).__name__}; expected a tensor (..., positions, width).")
         if tensor.ndim < 2 or tensor.shape[-1] == 0:
             raise ShapeError(
-                f"The {name} has shape {tuple(tensor.shape)}; expected (..., positions, width), the width at least 1."
+                f"The {name} has shape {tuple(tensor.shape)}; expected (..., positions, width) with width at least 1."
             )
         if tensor.ndim != query.ndim:
             raise ShapeError(
@@ -330,7 +330,7 @@ def _four_dimensional(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor
     for name, tensor in (("key", key), ("value", value)):
         if tensor.shape[:-3] != query.shape[:-3]:
             raise ShapeError(
-                f"The {name} has a batch of shape {tuple(tensor.shape[:-3])}, the query of {tuple(query.shape[:-3])}."
+                f"The {name} has batch shape {tuple(tensor.shape[:-3])}, but the query has {tuple(query.shape[:-3])}."
             )
     return query.flatten(0, -4), key.flatten(0, -4), value.flatten(0, -4)
 
@@ -347,22 +347,22 @@ def _make_call(
 ) -> Call:
     batch, heads, num_rows, width = query.shape
     if first_row < 0:
-        raise OptionError(f"first_row is a position of at least 0; not {first_row}.")
+        raise OptionError(f"first_row must be at least 0, not {first_row}.")
     for name, tensor in (("key", key), ("value", value)):
         if tensor.shape[0] != batch:
             raise ShapeError(
-                f"The {name} has a batch of {tensor.shape[0]}, the query of {batch}: "
+                f"The {name} has batch size {tensor.shape[0]}, but the query has {batch}: "
                 f"{tuple(tensor.shape)} and {tuple(query.shape)}."
             )
     if key.shape[:3] != value.shape[:3]:
         raise ShapeError(
-            f"Each key has one value; the key has shape {tuple(key.shape)}, the value {tuple(value.shape)}."
+            f"Each key needs one value; the key has shape {tuple(key.shape)}, the value {tuple(value.shape)}."
         )
     if key.shape[1] == 0 or heads % key.shape[1]:
         raise ShapeError(f"The {key.shape[1]} key heads must divide the {heads} query heads.")
     if not query.dtype == key.dtype == value.dtype or not query.dtype.is_floating_point:
         raise OptionError(
-            f"Query, key and value are of one floating-point type; got {query.dtype}, {key.dtype}, {value.dtype}."
+            f"Query, key and value must share one floating-point type; got {query.dtype}, {key.dtype}, {value.dtype}."
         )
     resolved = resolve_score(score)
     resolved.check(heads, width, key.shape[-1])

@@ -1,6 +1,6 @@
 """The written-out equation ``weights(score(q, k) + bias) v``, for any tile of the matrix.
 
-One ``Call`` holds what a use of attention is made of: projected queries and keys and the rules. The same code
+A ``Call`` holds everything that one use of attention needs: projected queries and keys, and the rules. The same code
 serves the plain forward pass (``attend``), the exact tiles of a trace (``trace``) and the walkthrough.
 """
 
@@ -28,7 +28,7 @@ class Bias:
     """A rule ``(batch, head, row, column) -> number`` that is added to the score, such as ALiBi's."""
 
     memo: DenseTile | None = None
-    #: False where the rule may read tensors that it does not tell of, so that what was made of it cannot be kept.
+    #: False if the rule may read tensors that it does not declare, so that results computed from it cannot be cached.
     is_fixed: bool = False
 
     def __init__(self, function: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]) -> None:
@@ -38,11 +38,11 @@ class Bias:
         added = self.function(batch, head, row, column)
         if not isinstance(added, Tensor) or added.dtype == torch.bool or added.ndim > 4:
             kind = f"{added.dtype} of {added.ndim} dimensions" if isinstance(added, Tensor) else type(added).__name__
-            raise OptionError(f"A bias answers with numbers for tensors of indices (a tensor of them); not {kind}.")
+            raise OptionError(f"A bias must return a tensor of numbers for tensors of indices, not {kind}.")
         return added
 
     def check(self, num_heads: int) -> None:
-        """Refuse another number of heads than the rule was made for."""
+        """Raise an error if the rule was made for another number of heads."""
 
     def as_score_mod(self) -> Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]:
         """The same rule in the form that ``flex_attention`` takes."""
@@ -58,7 +58,7 @@ class DenseTile(NamedTuple):
 
 
 class Indices(NamedTuple):
-    """Index tensors of a tile that broadcast to (B, H, Q, K)."""
+    """Return the index tensors of a tile, which broadcast to (B, H, Q, K)."""
 
     batch: Tensor
     head: Tensor
@@ -77,10 +77,10 @@ class Call:
     mask: Mask | None = None
     bias: Bias | Float[Tensor, "#B #H #Q #K"] | None = None
     first_row: int = 0  # absolute position of the first query
-    first_head: int = 0  # set where a part of the heads or the batch was cut out,
+    first_head: int = 0  # set if only some of the heads or the batch were selected,
     first_batch: int = 0  # so that the rules still see the true indices
-    statistic: Shaped[Tensor, "B H Q 1"] | None = None  # kept where it is a decision
-    value: Float[Tensor, "B G K V"] | None = None  # kept where a watcher asks for the values too
+    statistic: Shaped[Tensor, "B H Q 1"] | None = None  # kept if it is a decision
+    value: Float[Tensor, "B G K V"] | None = None  # kept if a watcher needs the values too
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
@@ -93,13 +93,13 @@ class Call:
         return self.mask is not None or self.bias is not None
 
     def span(self, rows: range) -> range:
-        """The columns outside which these rows attend to nothing."""
+        """The range of columns that these rows may attend to."""
         if self.mask is None or not len(rows):
             return range(self.shape[3])
         return range(*self.mask.span(self.first_row + rows[0], self.first_row + rows[-1], self.shape[3]))
 
     def has_rules_in(self, rows: range, columns: range) -> bool:
-        """False where the rules are known to leave this tile as it is, so that they need not be evaluated."""
+        """False if the rules are known to leave this tile unchanged, so that they need not be evaluated."""
         if self.mask is None or self.bias is not None or not len(rows):
             return self.has_rules
         first, last = self.first_row + rows[0], self.first_row + rows[-1]
@@ -160,7 +160,7 @@ class Call:
         return scores if added is None else scores + added
 
     def _score_dtype(self) -> torch.dtype:
-        # As the fused kernels do: half precision is too coarse to sum in. A learned score has its own precision.
+        # Like the fused kernels: half precision is too coarse for sums. A learned score has its own precision.
         is_half = self.query.dtype in HALF_PRECISION and not isinstance(self.score, nn.Module)
         return torch.float32 if is_half else self.query.dtype
 
@@ -189,7 +189,7 @@ class Call:
         )
 
     def block_rows(self, limit: int) -> int:
-        """How many whole rows have at most ``limit`` numbers in the written-out form."""
+        """How many whole rows need at most ``limit`` numbers in the written-out form."""
         batch, heads, _, columns = self.shape
         row = batch * heads * columns * self.score.pair_width(self.key.shape[-1])
         return max(1, limit // max(row, 1))
@@ -198,17 +198,17 @@ class Call:
 def normalise(
     scores: Float[Tensor, "B H Q K"], weights: Weights, has_rules: bool
 ) -> tuple[Float[Tensor, "B H Q K"], Shaped[Tensor, "B H Q 1"]]:
-    """Scores of whole rows to weights and their statistic; exactly 0 where a score is -inf.
+    """Turn the scores of whole rows into weights and their statistic; a weight is exactly 0 where the score is -inf.
 
-    A row of nothing but -inf has no softmax. Its scores are replaced before and its weights zeroed after, so
-    that neither the output nor any gradient of it is NaN.
+    The softmax of a row that is all -inf is undefined. Its scores are replaced before and its weights zeroed after,
+    so that neither the output nor any gradient is NaN.
     """
     if not scores.shape[-1]:  # no keys at all
         return scores, scores.new_zeros((*scores.shape[:-1], 1))
     forbidden = scores == float("-inf") if has_rules else None
     if forbidden is not None:
         scores = scores.masked_fill(forbidden.all(dim=-1, keepdim=True), 0.0)
-    if weights.shifts:  # the statistic of large scores is a large number, and as coarse
+    if weights.shifts:  # the statistic of large scores is itself large, and just as coarse
         scores = scores - scores.amax(dim=-1, keepdim=True).detach()
     statistic = weights.statistic(scores)
     found = weights.apply(scores, statistic)
@@ -216,7 +216,7 @@ def normalise(
 
 
 def check_bias(bias: object, shape: tuple[int, int, int, int]) -> Bias | Tensor | None:
-    """A bias is a rule, or a tensor that broadcasts to (B, H, Q, K)."""
+    """Turn a bias, given as a rule or as a tensor that broadcasts to (B, H, Q, K), into a rule."""
     if bias is None:
         return None
     if isinstance(bias, Bias):
@@ -226,15 +226,15 @@ def check_bias(bias: object, shape: tuple[int, int, int, int]) -> Bias | Tensor 
         if callable(bias):
             return Bias(bias)
         raise OptionError(
-            f"A bias is a rule (batch, head, row, column) -> number or a tensor; not {type(bias).__name__}."
+            f"A bias must be a rule (batch, head, row, column) -> number or a tensor, not {type(bias).__name__}."
         )
     if not bias.dtype.is_floating_point:
-        raise OptionError(f"A bias is added to the scores, so it is floating-point; not {bias.dtype}.")
+        raise OptionError(f"A bias is added to the scores, so it must be floating-point, not {bias.dtype}.")
     tensor = bias
     whole = tensor.reshape((1,) * (4 - tensor.ndim) + tuple(tensor.shape)) if tensor.ndim < 4 else tensor
     if whole.ndim != 4 or any(s not in (1, n) for s, n in zip(whole.shape, shape, strict=True)):
         raise ShapeError(
             f"The bias has shape {tuple(tensor.shape)}; expected (B, H, Q, K) = {shape}, "
-            "each 1 or absent where it does not vary."
+            "with 1 or nothing for a dimension along which it does not vary."
         )
     return whole

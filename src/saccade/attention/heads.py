@@ -1,4 +1,4 @@
-"""Several heads: projections, attention in each head, and W_O (003 of the lectures; Vaswani 2017, §3.2.2)."""
+"""Multi-head attention: projections, attention in each head, and W_O (lecture 003; Vaswani 2017, §3.2.2)."""
 
 from __future__ import annotations
 
@@ -21,40 +21,40 @@ __all__ = ["Cache", "GrowingCache", "KeyValue", "MultiHead", "Resize", "StaticCa
 
 
 class KeyValue(NamedTuple):
-    """Projected keys and values: what a source is to attention."""
+    """The projected keys and values of a source."""
 
     key: Float[Tensor, "B G K D"]
     value: Float[Tensor, "B G K D"]
 
     def reorder(self, index: Int[Tensor, " N"]) -> KeyValue:
-        """Sequence n is sequence index[n] of these."""
+        """Select sequences: the new sequence n is the old index[n]."""
         return KeyValue(self.key.index_select(0, index), self.value.index_select(0, index))
 
 
 class Cache(Protocol):
     """Keeps the keys and values of the positions so far, so that a step projects only the new ones.
 
-    Rows that go on from one sequence, the hypotheses of a beam search, share its keys: each adds its own beside
-    those of the others, and a mask says which of them it descends from. So a search copies no keys when a
-    hypothesis is replaced by another.
+    Rows that continue the same sequence, the hypotheses of a beam search, share its keys: each row adds its own next
+    to those of the others, and a mask says which of them belong to its history. So a search copies no keys when one
+    hypothesis replaces another.
     """
 
     positions: list[int]
-    """Where each kept key stands in its text; several have one place where rows share a sequence."""
+    """The position of each key in its text; rows that share a sequence have several keys at one position."""
 
     @property
     def length(self) -> int:
         """How many positions have been read."""
 
     def append(self, new: KeyValue) -> KeyValue:
-        """Keep these too; all that are kept."""
+        """Add new keys and values; return all that are kept."""
 
     def reorder(self, index: Int[Tensor, " S"]) -> None:
-        """Sequence s goes on from sequence index[s]."""
+        """Select sequences: sequence s continues sequence index[s]."""
 
 
 class GrowingCache:
-    """A cache that grows with each step; any length, at the price of a copy a step."""
+    """A cache of unlimited length that grows with each step, at the cost of one copy per step."""
 
     def __init__(self) -> None:
         self.positions: list[int] = []
@@ -95,7 +95,7 @@ class StaticCache:
         added = _new_positions(self.length, self._kept, new)
         if self.length + len(set(added)) > self.max_length:
             raise ShapeError(
-                f"This cache holds {self.max_length} positions; {self.length + len(set(added))} were to be kept."
+                f"This cache has room for {self.max_length} positions, but needs {self.length + len(set(added))}."
             )
         if self._kept is None:
             self._kept = KeyValue(*(_room(part, self.max_length) for part in new))
@@ -124,27 +124,27 @@ def _room(part: Tensor, size: int, used: int = 0) -> Tensor:
 
 
 def _new_positions(first: int, kept: KeyValue | None, new: KeyValue) -> list[int]:
-    """The positions that new keys have: one after the other, or the same one for all rows of a sequence."""
+    """The positions of new keys: consecutive, or the same one for all rows of a sequence."""
     rows, _, count, _ = new.key.shape
     shared = 1 if kept is None or not len(kept.key) else rows // len(kept.key)
     if shared > 1 and count > 1:
-        raise ShapeError(f"Rows that share a sequence go on by one position at a time; got {count}.")
+        raise ShapeError(f"Rows that share a sequence must advance by one position at a time, not {count}.")
     return [first] * shared if shared > 1 else list(range(first, first + count))
 
 
 def _beside(kept: KeyValue, new: KeyValue) -> KeyValue:
-    """New keys with the rows of a sequence side by side: (S·W, G, 1, D) to (S, G, W, D)."""
+    """Put the new keys of all rows of a sequence side by side: (S·W, G, 1, D) to (S, G, W, D)."""
     sequences, heads = kept.key.shape[:2]
     if new.key.shape[1] != heads or new.key.shape[0] != sequences * max(1, new.key.shape[0] // max(1, sequences)):
         raise ShapeError(
-            f"This cache holds {sequences} sequences of {heads} key heads; "
-            f"{new.key.shape[0]} of {new.key.shape[1]} were to be kept."
+            f"This cache holds {sequences} sequences with {heads} key heads; "
+            f"the new keys have {new.key.shape[0]} sequences with {new.key.shape[1]} heads."
         )
     return KeyValue(*(_share(part, sequences) for part in new))
 
 
 def _share(x: Float[Tensor, "R H N D"], sequences: int) -> Float[Tensor, "S H M D"]:
-    """Rows of one sequence as positions beside each other; what cannot be shared stays, and is refused as it is."""
+    """Turn the rows of a sequence into positions of it; shapes that do not fit are left for ``attend`` to refuse."""
     if len(x) == sequences or not sequences or len(x) % sequences or x.shape[2] != 1:
         return x
     return x.view(sequences, -1, *x.shape[1:2], x.shape[3]).transpose(1, 2)
@@ -157,16 +157,16 @@ class MultiHead(nn.Module):
     heads share keys and values (one key head: multi-query, Shazeer 2019; several: grouped, Ainslie 2023).
 
     Args:
-        width: of the input, and of the output.
-        num_key_heads: how many heads keys and values have; it divides ``num_heads``, which is the default.
-        head_width: of each head; ``width / num_heads`` if not given.
-        source_width: of the source of a cross-attention, where it differs from ``width``.
+        width: width of the input and the output.
+        num_key_heads: number of heads for keys and values; it must divide ``num_heads``, the default.
+        head_width: width of each head; ``width / num_heads`` by default.
+        source_width: width of the source in cross-attention, if it differs from ``width``.
         score: as in ``attend``.
         weights: as in ``attend``.
-        rotary: turns queries and keys by their positions.
-        alibi: biases scores by distance.
+        rotary: rotates queries and keys by their positions.
+        alibi: biases the scores by distance.
         bias: whether the projections add a learned vector.
-        output_bias: whether W_O adds one.
+        output_bias: whether W_O adds a learned vector.
     """
 
     def __init__(
@@ -189,14 +189,14 @@ class MultiHead(nn.Module):
         super().__init__()
         _check_heads(width, num_heads, num_key_heads, head_width)
         if not 0.0 <= dropout < 1.0:
-            raise OptionError(f"dropout is a share of at least 0 and below 1; not {dropout}.")
+            raise OptionError(f"dropout must be at least 0 and below 1, not {dropout}.")
         self.num_heads = num_heads
         self.num_key_heads = num_key_heads or num_heads
         self.head_width = head_width or width // num_heads
         self.query = nn.Linear(width, num_heads * self.head_width, bias=bias)
         self.key_value = nn.Linear(source_width or width, 2 * self.num_key_heads * self.head_width, bias=bias)
         self.output = nn.Linear(num_heads * self.head_width, width, bias=bias if output_bias is None else output_bias)
-        self.score = resolve_score(score)  # a learned score is a submodule, and trained with the rest
+        self.score = resolve_score(score)  # a learned score is a submodule and is trained with the rest
         self.weights = resolve_weights(weights)
         self.dropout = dropout
         self.rotary = rotary
@@ -222,16 +222,16 @@ class MultiHead(nn.Module):
         cache: Cache | None = None,
         first_row: int = 0,
     ) -> Float[Tensor, "B Q D"]:
-        """What each position of x takes from the source, or from x itself if there is none.
+        """Attend from each position of x to the source, or to x itself if there is none.
 
-        A source that is asked more than once is projected once, by ``project``. With a cache, x continues what
-        the cache holds. ``first_row`` is the position of x's first row where no cache says it. Several rows of x
+        A source that is used more than once should be projected once, with ``project``. With a cache, x continues
+        what the cache holds. ``first_row`` is the position of x's first row if there is no cache. Several rows of x
         may share one sequence of a cache or of a projected source; the mask then sees them as its queries.
         """
         if source is not None and cache is not None:
-            raise OptionError("A cache keeps the keys of x itself; a source is kept by project(source).")
+            raise OptionError("A cache keeps the keys of x itself; to keep those of a source, use project(source).")
         if source is None and cache is None and first_row:
-            raise OptionError(f"first_row = {first_row} needs the keys before it: give a cache, or a source.")
+            raise OptionError(f"first_row = {first_row} needs the keys before it: give a cache or a source.")
         first_row = cache.length if cache is not None else first_row
         query = self._split(self.query(self._checked(x, self.query)), self.num_heads)
         query = query if self.rotary is None else self.rotary(query, first_row)
@@ -241,7 +241,7 @@ class MultiHead(nn.Module):
             kept = self.project(x, first_row) if source is None else self.project(source)
         if cache is not None:
             kept = cache.append(kept)
-        # The keys of several hypotheses, one beside the other, or of one source that they share.
+        # The keys of several hypotheses, side by side, or of one source that they share.
         beside = cache.positions if cache is not None and len(cache.positions) != cache.length else None
         shared = Shared(first_row, beside) if beside is not None or len(kept.key) != len(x) else None
         output = attend(
@@ -270,7 +270,7 @@ class MultiHead(nn.Module):
         bias: Bias | Tensor | None = None,
         first_row: int = 0,
     ) -> Float[Tensor, "B H Q K"]:
-        """The weights of ``forward`` before dropout, written out with their gradient, for a loss on them."""
+        """Return the weights of ``forward`` before dropout as a full tensor with gradient, for a loss on them."""
         query = self._split(self.query(self._checked(x, self.query)), self.num_heads)
         query = query if self.rotary is None else self.rotary(query, first_row)
         kept = source if isinstance(source, KeyValue) else self.project(x if source is None else source)
@@ -285,7 +285,7 @@ class MultiHead(nn.Module):
         )
 
     def project(self, source: Float[Tensor, "B K E"], first: int = 0) -> KeyValue:
-        """The keys and values of a source whose first position is ``first``."""
+        """Compute the keys and values of a source whose first position is ``first``."""
         key, value = self.key_value(self._checked(source, self.key_value)).chunk(2, dim=-1)
         key, value = self._split(key, self.num_key_heads), self._split(value, self.num_key_heads)
         return KeyValue(key if self.rotary is None else self.rotary(key, first), value)
@@ -295,15 +295,15 @@ class MultiHead(nn.Module):
 
     def _bias(self, bias: Bias | Tensor | None) -> Bias | Tensor | None:
         if self.alibi is not None and bias is not None:
-            raise OptionError("This layer biases its scores by alibi; it takes no further bias.")
+            raise OptionError("This layer already biases its scores with alibi; it accepts no other bias.")
         return bias if self.alibi is None else self.alibi
 
     def _shared_bias(
         self, bias: Bias | Tensor | None, row: int, kept: KeyValue, positions: list[int] | None
     ) -> Float[Tensor, "1 H 1 K"] | None:
-        """What ALiBi adds for rows that share a sequence and all stand at one place of it."""
+        """The ALiBi bias for rows that share a sequence and are all at the same position in it."""
         if bias is not None:
-            raise OptionError("Rows that share a sequence take no bias, because they are no rows of it.")
+            raise OptionError("Rows that share a sequence accept no bias: they are not successive positions of it.")
         if self.alibi is None:
             return None
         column = torch.arange(kept.key.shape[2]) if positions is None else torch.tensor(positions)
@@ -321,20 +321,20 @@ class MultiHead(nn.Module):
 
 def _check_heads(width: int, num_heads: int, num_key_heads: int | None, head_width: int | None) -> None:
     if num_heads < 1:
-        raise OptionError(f"Attention has at least 1 head; not {num_heads}.")
+        raise OptionError(f"Attention needs at least 1 head, not {num_heads}.")
     if width < 1 or (head_width is not None and head_width < 1):
-        raise OptionError(f"A width is at least 1; got width {width} and head_width {head_width}.")
+        raise OptionError(f"Widths must be at least 1; got width {width} and head_width {head_width}.")
     if head_width is None and width % num_heads:
-        raise ShapeError(f"{num_heads} heads do not divide a width of {width}; give head_width, or other sizes.")
+        raise ShapeError(f"{num_heads} heads do not divide a width of {width}; give head_width, or choose other sizes.")
     if num_key_heads is not None and (num_key_heads < 1 or num_heads % num_key_heads):
         raise ShapeError(f"The {num_key_heads} key heads must divide the {num_heads} heads.")
 
 
 class Resize(nn.Module):
-    """An output of another length: ``b'[n', d'] = Σ_n W[n', n, d'] · b[n]`` (004, §4's other W^o).
+    """Change the length of a sequence: ``b'[n', d'] = Σ_n W[n', n, d'] · b[n]`` (lecture 004, §4's other W^o).
 
-    W has a place for each of ``length`` inputs: shorter inputs are padded with zeros, longer ones refused.
-    ``width`` is that of b[n], a single number in the lecture.
+    W has a slot for each of ``length`` inputs: shorter inputs are padded with zeros, longer ones refused.
+    ``width`` is the width of b[n], a single number in the lecture.
     """
 
     def __init__(self, length: int, new_length: int, new_width: int, width: int = 1) -> None:
@@ -350,5 +350,5 @@ class Resize(nn.Module):
             raise ShapeError(f"This layer takes inputs of width {self.width}; got {width}.")
         if length > self.length:
             raise ShapeError(f"This layer takes at most {self.length} positions; got {length}.")
-        # Zeros in the missing places add nothing, so those places are left out of the sum.
+        # Zeros in the missing slots add nothing, so those slots are left out of the sum.
         return torch.einsum("mnew,...nw->...me", self.weight[:, :length], b)

@@ -2,13 +2,13 @@
 
 A rule is a function ``(batch, head, row, column) -> bool`` (True = may attend) of index tensors that broadcast
 against each other; rows and columns are absolute positions. It can be evaluated for any tile, so the N×N matrix
-is never needed, and it runs unchanged as a ``mask_mod`` of ``torch.nn.attention.flex_attention``. Rules join::
+is never needed, and it runs unchanged as a ``mask_mod`` of ``torch.nn.attention.flex_attention``. Rules combine::
 
     causal & padding(lengths)        # a decoder on a padded batch
     window(3) | ~causal              # neighbours, and everything ahead
 
-Besides the answer, a rule can say two things without being evaluated, which lets a kernel skip work: outside
-which columns everything is forbidden (``span``), and where everything is allowed (``is_full``).
+A rule can also say two things without being evaluated, which lets a kernel skip work: outside which columns
+everything is forbidden (``span``), and where everything is allowed (``is_full``).
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ __all__ = ["Mask", "causal", "dense", "padding", "rule", "window"]
 class Mask:
     """Base of all mask rules."""
 
-    #: The last dense form, kept so that the layers of one forward build it once (see ``equation.Call.dense``).
+    #: The last dense form, kept so that all layers of a forward pass share it (see ``equation.Call.dense``).
     memo: DenseTile | None = None
 
     def __call__(self, batch: Tensor, head: Tensor, row: Tensor, column: Tensor) -> Tensor:
         """True where the query at ``row`` may attend to the key at ``column``."""
         raise AssertionError("every rule can be evaluated")
 
-    #: False where a rule may read tensors that it does not tell of, so that what was made of it cannot be kept.
+    #: False if a rule may read tensors that it does not declare, so that results computed from it cannot be cached.
     is_fixed: bool = True
 
     def version(self) -> int:
-        """Grows when a tensor that the rule reads is changed in place: what was made of it then is out of date."""
+        """Grows when a tensor that the rule reads is changed in place, which makes cached results stale."""
         return 0
 
     def tensors(self) -> tuple[Tensor, ...]:
-        """The tensors that the rule reads, as far as it tells of them."""
+        """The tensors that the rule reads, as far as it declares them."""
         return ()
 
     def span(self, first_row: int, last_row: int, num_columns: int) -> tuple[int, int]:
@@ -58,7 +58,7 @@ class Mask:
         return False
 
     def check(self, batch: int, num_heads: int, first_row: int, num_rows: int, num_columns: int) -> None:
-        """Refuse a problem of another size than the rule was made for."""
+        """Raise an error if the rule was made for other sizes."""
 
     def __and__(self, other: Mask) -> Mask:
         return _Both(self, other)
@@ -90,7 +90,7 @@ class _Padding(Mask):
                 f"padding() takes one whole-number length for each sequence, shape (B,); "
                 f"it got {lengths.dtype} of shape {tuple(lengths.shape)}."
             )
-        self.lengths = lengths.clone()  # the caller may go on with his own; what is known below stays true
+        self.lengths = lengths.clone()  # the caller may change theirs; the values below must stay true
         self.shortest = int(lengths.min()) if len(lengths) else 0
         self.longest = int(lengths.max()) if len(lengths) else 0
         if self.shortest < 0:
@@ -107,9 +107,9 @@ class _Padding(Mask):
 
     def check(self, batch: int, num_heads: int, first_row: int, num_rows: int, num_columns: int) -> None:
         if len(self.lengths) != batch:
-            raise ShapeError(f"The padding mask has {len(self.lengths)} lengths; the batch has {batch} sequences.")
+            raise ShapeError(f"The padding mask has {len(self.lengths)} lengths, but the batch has {batch} sequences.")
         if self.longest > num_columns:
-            raise ShapeError(f"The padding mask has a length of {self.longest}; there are only {num_columns} keys.")
+            raise ShapeError(f"The padding mask has a length of {self.longest}, but there are only {num_columns} keys.")
 
 
 class _Window(Mask):
@@ -133,10 +133,10 @@ class _Dense(Mask):
     def __init__(self, allowed: Bool[Tensor, "*BH Q K"], first_row: int) -> None:
         if allowed.dtype != torch.bool or not 2 <= allowed.ndim <= 4:
             raise ShapeError(
-                f"A mask tensor is boolean, True = may attend, of shape (Q, K), (H, Q, K) or (B, H, Q, K); "
+                f"A mask tensor must be boolean (True = may attend) of shape (Q, K), (H, Q, K) or (B, H, Q, K); "
                 f"this one is {allowed.dtype} of shape {tuple(allowed.shape)}."
             )
-        if allowed.is_inference():  # such a tensor cannot say that it was changed
+        if allowed.is_inference():  # such a tensor does not record changes
             with torch.inference_mode(False):
                 allowed = allowed.clone()
         self.allowed = allowed.view((1,) * (4 - allowed.ndim) + tuple(allowed.shape))
@@ -158,7 +158,7 @@ class _Dense(Mask):
         return (self.allowed,)
 
     def check(self, batch: int, num_heads: int, first_row: int, num_rows: int, num_columns: int) -> None:
-        # Absolute rows: the tensor may cover more rows than this call asks for (a cached step).
+        # Absolute rows: the tensor may cover more rows than this call needs (a cached step).
         last = first_row - self.first_row + num_rows
         sizes = self.allowed.shape
         fits = (
@@ -170,7 +170,7 @@ class _Dense(Mask):
         if not fits:
             raise ShapeError(
                 f"The mask has shape {tuple(sizes)}; expected (B, H, Q, K) = "
-                f"{(batch, num_heads, last, num_columns)}, each 1 where it does not vary."
+                f"{(batch, num_heads, last, num_columns)}, with 1 for a dimension along which it does not vary."
             )
 
 
@@ -186,7 +186,7 @@ class _Rule(Mask):
             found = type(allowed).__name__
             if isinstance(allowed, Tensor):
                 found = f"{allowed.dtype} of {allowed.ndim} dimensions"
-            raise OptionError(f"A rule answers True or False for tensors of indices (a boolean tensor); not {found}.")
+            raise OptionError(f"A rule must return a boolean tensor for tensors of indices, not {found}.")
         return allowed
 
 
@@ -194,8 +194,8 @@ class _Joined(Mask):
     def __init__(self, left: Mask, right: Mask) -> None:
         if not isinstance(left, Mask) or not isinstance(right, Mask):
             raise OptionError(
-                f"& and | join two mask rules; got {type(left).__name__} and {type(right).__name__}. "
-                "A boolean tensor becomes a rule by dense(tensor)."
+                f"& and | combine two mask rules; got {type(left).__name__} and {type(right).__name__}. "
+                "To turn a boolean tensor into a rule, use dense(tensor)."
             )
         self.left = left
         self.right = right
@@ -262,7 +262,7 @@ class _Not(Mask):
 
 
 causal: Mask = _Causal()
-"""Each position sees itself and what came before it."""
+"""Each position sees itself and the positions before it."""
 
 
 def padding(lengths: Int[Tensor, " B"]) -> Mask:
@@ -276,23 +276,25 @@ def window(radius: int) -> Mask:
 
 
 def dense(allowed: Bool[Tensor, "*BH Q K"], first_row: int = 0) -> Mask:
-    """A boolean tensor as a rule; its row 0 is the query at position ``first_row``. This is the O(N²) part."""
+    """Turn a boolean tensor into a rule; its row 0 is the query at position ``first_row``. It takes O(N²) memory."""
     return _Dense(allowed, first_row)
 
 
 def rule(function: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]) -> Mask:
-    """Any function of (batch, head, row, column) as a rule."""
+    """Turn any function of (batch, head, row, column) into a rule."""
     return _Rule(function)
 
 
 def resolve_mask(mask: Mask | Tensor | None, first_row: int, num_rows: int) -> Mask | None:
-    """A mask given as a tensor becomes a rule, and has a row for each query; a rule is itself."""
+    """Turn a mask tensor, which must have one row per query, into a rule; a rule is returned unchanged."""
     if mask is None or isinstance(mask, Mask):
         return mask
     if isinstance(mask, Tensor):
         if mask.ndim > 1 and mask.shape[-2] not in (1, num_rows):
-            raise ShapeError(f"The mask has shape {tuple(mask.shape)}: {mask.shape[-2]} rows for {num_rows} queries.")
+            raise ShapeError(
+                f"The mask has shape {tuple(mask.shape)}: {mask.shape[-2]} rows, one per query needs {num_rows}."
+            )
         return dense(mask, first_row)
     raise OptionError(
-        f"A mask is a rule (causal, padding(lengths), ...) or a boolean tensor; not {type(mask).__name__}."
+        f"A mask must be a rule (causal, padding(lengths), ...) or a boolean tensor, not {type(mask).__name__}."
     )

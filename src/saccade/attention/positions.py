@@ -1,13 +1,13 @@
-"""Positions: how a network without order learns where a word stands (002 and 004 of the lectures).
+"""Positions: how a network without an inherent order learns where a word is (lectures 002 and 004).
 
-Tables are added to the input (004) or concatenated with it (002); rotary turns queries and keys, ALiBi biases
-their scores.
+Tables are added to the input (004) or concatenated with it (002); rotary positions rotate queries and keys; ALiBi
+biases their scores.
 
 ===================  =================================================================  ======================
 ``LinearPositions``  ``PE(pos) = a·pos + b``                                            002
 ``Sinusoidal``       ``sin(pos / 10000^(2i/D))`` and ``cos`` of the same                Vaswani 2017, §3.5
 ``Learned``          a row of a table                                                   Gehring 2017
-``Rotary``           pairs of q and k turned by ``pos / 10000^(2i/D)``                  Su 2021, eq. 34
+``Rotary``           pairs of q and k rotated by ``pos / 10000^(2i/D)``                 Su 2021, eq. 34
 ``ALiBi``            ``-slope_h · |row - column|`` added to the score                   Press 2022
 ===================  =================================================================  ======================
 """
@@ -30,14 +30,14 @@ How = Literal["add", "concatenate"]
 
 
 class PositionTable(nn.Module):
-    """Base of the positions that are vectors beside the input."""
+    """Base class for positions that are vectors, added to or concatenated with the input."""
 
     def __init__(self, width: int, how: How = "add") -> None:
         super().__init__()
         if width < 1:
-            raise OptionError(f"Positions have a width of at least 1; not {width}.")
+            raise OptionError(f"Positions must have a width of at least 1, not {width}.")
         if how not in get_args(How):
-            raise OptionError(f"Positions are joined by {' or '.join(get_args(How))}; not {how!r}.")
+            raise OptionError(f"Positions can be combined by {' or '.join(get_args(How))}, not {how!r}.")
         self.width = width
         self.how = how
 
@@ -46,13 +46,13 @@ class PositionTable(nn.Module):
         raise AssertionError("every table has its vectors")
 
     def forward(self, x: Float[Tensor, "*B N D"], first: int = 0) -> Float[Tensor, "*B N E"]:
-        """The input with its positions; ``first`` is the position of the first one."""
+        """Combine the input with its positions; ``first`` is the position of the first vector."""
         table = self.table(first, x.shape[-2]).to(x.dtype)
         if self.how == "concatenate":
             return torch.cat([x, table.expand(*x.shape[:-1], -1)], dim=-1)
         if x.shape[-1] != self.width:
             raise ShapeError(
-                f"Positions of width {self.width} are added to an input of the same width; it has width {x.shape[-1]}."
+                f"Positions of width {self.width} need an input of the same width; it has width {x.shape[-1]}."
             )
         return x + table
 
@@ -98,7 +98,7 @@ class Sinusoidal(PositionTable):
 
 
 class Learned(PositionTable):
-    """A learned vector for each position up to a last one (Gehring 2017)."""
+    """A learned vector for each position, up to a fixed number of positions (Gehring 2017)."""
 
     def __init__(self, width: int, max_length: int, how: How = "add") -> None:
         super().__init__(width, how)
@@ -108,17 +108,17 @@ class Learned(PositionTable):
     def table(self, first: int, length: int) -> Tensor:
         if first + length > len(self.weight):
             raise PositionError(
-                f"This model knows {len(self.weight)} learned positions; the input needs {first + length}. "
+                f"This model has {len(self.weight)} learned positions; the input needs {first + length}. "
                 "Shorten it, or train with sinusoidal, rotary or alibi positions."
             )
         return self.weight[first : first + length]
 
 
 class Rotary(nn.Module):
-    """Turns each pair of dimensions of q and k by an angle that grows with the position (Su 2021, eq. 34).
+    """Rotates each pair of dimensions of q and k by an angle that grows with the position (Su 2021, eq. 34).
 
-    The product of a query and a key then depends on their distance alone. A pair is (i, i + D/2), or (2i, 2i+1)
-    with ``interleaved``; both are in use, for the same model with its dimensions in another order.
+    The product of a query and a key then depends only on their content and distance. A pair is (i, i + D/2), or
+    (2i, 2i+1) with ``interleaved``; both are in use, and differ only in the order of the dimensions.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class Rotary(nn.Module):
         self.turned_width = head_width if turned_width is None else turned_width
         if self.turned_width % 2 or not 0 < self.turned_width <= head_width:
             raise OptionError(
-                f"Rotary positions turn an even number of dimensions, at most the head's {head_width}; "
+                f"Rotary positions rotate an even number of dimensions, at most the head's {head_width}; "
                 f"not {self.turned_width}."
             )
         self.head_width = head_width
@@ -139,7 +139,7 @@ class Rotary(nn.Module):
         if x.shape[-1] != self.head_width:
             raise ShapeError(f"Rotary positions were made for heads of width {self.head_width}; got {x.shape[-1]}.")
         angle = _angles(first, x.shape[-2], self.turned_width, self.base, x.device)
-        # Half precision cannot hold the angle's sine well enough: turn in float32 at least.
+        # Half precision is too coarse for the sine of the angle: rotate in float32 at least.
         dtype = torch.float64 if x.dtype == torch.float64 else torch.float32
         sine, cosine = torch.sin(angle).to(dtype), torch.cos(angle).to(dtype)
         turned = x[..., : self.turned_width].to(dtype)
@@ -153,10 +153,10 @@ class Rotary(nn.Module):
 
 
 class ALiBi(Bias):
-    """``-slope_h · |row - column|`` added to the score: nearer keys fit better, by a slope for each head.
+    """``-slope_h · |row - column|`` added to the score: nearer keys score higher, with one slope per head.
 
-    The slopes are ``2^(-8/H), 2^(-16/H), ...`` (Press 2022, section 3); where H is no power of two, those of the
-    power below, then every second one of the power above.
+    The slopes are ``2^(-8/H), 2^(-16/H), ...`` (Press 2022, section 3); if H is not a power of two, those of the next
+    lower power, then every second one of the next higher power.
     """
 
     is_fixed = True
@@ -164,12 +164,12 @@ class ALiBi(Bias):
     def __init__(self, num_heads: int) -> None:
         super().__init__(self._bias)
         if num_heads < 1:
-            raise OptionError(f"ALiBi has at least 1 head; not {num_heads}.")
+            raise OptionError(f"ALiBi needs at least 1 head, not {num_heads}.")
         self.slopes = _slopes(num_heads)
 
     def check(self, num_heads: int) -> None:
         if num_heads != len(self.slopes):
-            raise ShapeError(f"This ALiBi has slopes for {len(self.slopes)} heads; the query has {num_heads}.")
+            raise ShapeError(f"This ALiBi has slopes for {len(self.slopes)} heads, but the query has {num_heads}.")
 
     def _bias(self, batch: Int[Tensor, ...], head: Tensor, row: Tensor, column: Tensor) -> Tensor:
         return -self.slopes.to(row.device)[head] * (row - column).abs()
@@ -185,7 +185,7 @@ def _slopes(num_heads: int) -> Float[Tensor, " H"]:
 def _angles(first: int, length: int, width: int, base: float, device: torch.device) -> Float[Tensor, "N D/2"]:
     """``pos · base^(-2i/D)``, in float64: at position 100,000 a float32 angle is off by a hundredth.
 
-    Computed each time from plain numbers: a buffer would be rounded with the model by ``model.half()``.
+    Computed anew each time: ``model.half()`` would round a buffer along with the rest of the model.
     """
     exact = torch.float32 if device.type == "mps" else torch.float64  # mps has no float64
     rate = base ** (-torch.arange(0, width, 2, device=device, dtype=exact) / width)

@@ -1,9 +1,8 @@
-"""Scores: how well a query fits a key (002, 003 and 004 of the lectures).
+"""Scores: how well a query matches a key (lectures 002, 003 and 004).
 
 Shapes everywhere: B batch, H heads, Q queries, K keys, D width. A score gets ``(query, key, rows, columns)``,
-where rows and columns are the absolute positions of the queries and keys, so that a score may depend on who
-asks whom; it answers for exactly the queries and keys that it is given, so any tile of the whole matrix can be
-computed alone.
+where rows and columns are the absolute positions of the queries and keys, so that a score may depend on them; it
+returns scores for exactly those queries and keys, so any tile of the matrix can be computed on its own.
 
 ====================  =====================================  ================================
 ``Dot``               ``q·k``                                Luong 2015
@@ -31,7 +30,7 @@ __all__ = ["MLP", "SCORES", "Additive", "Bilinear", "Cosine", "Dot", "Product", 
 
 
 class Product(NamedTuple):
-    """A score as ``scale · query keyᵀ``: the form that fused kernels compute."""
+    """A score in the form ``scale · query keyᵀ``, which fused kernels compute."""
 
     query: Float[Tensor, "B H Q D"]
     key: Float[Tensor, "B H K D"]
@@ -39,9 +38,9 @@ class Product(NamedTuple):
 
 
 class Score:
-    """Base of all scores."""
+    """Base class of all scores."""
 
-    #: True where the score is one scaled matrix product, given by ``as_product``.
+    #: True if the score is a single scaled matrix product, given by ``as_product``.
     is_product: ClassVar[bool] = False
 
     def __call__(
@@ -53,18 +52,18 @@ class Score:
     ) -> Float[Tensor, "B H Q K"]:
         """The score of every query with every key."""
         product = self.as_product(query, key)
-        # The scale goes onto the smaller factor, before the product, as the fused kernels do.
+        # Scale the smaller factor before the product, like the fused kernels.
         return (product.query * product.scale) @ product.key.transpose(-2, -1)
 
     def as_product(self, query: Tensor, key: Tensor) -> Product:
-        """The same score as one scaled matrix product."""
+        """Return the same score as a single scaled matrix product."""
         raise AssertionError("a score is a product or has a __call__ of its own")
 
     def check(self, num_heads: int, query_width: int, key_width: int) -> None:
-        """Refuse widths that this score cannot compare."""
+        """Raise an error for widths that this score cannot compare."""
         if query_width != key_width:
             raise ShapeError(
-                f"The {type(self).__name__} score compares queries and keys of one width; "
+                f"The {type(self).__name__} score needs queries and keys of the same width; "
                 f"the query has width {query_width}, the key {key_width}."
             )
 
@@ -73,11 +72,11 @@ class Score:
         return 1
 
     def part(self, heads: range) -> Self:
-        """The same score for some of the heads only."""
+        """Return the same score for only some of the heads."""
         return self
 
     def frozen(self, dtype: torch.dtype) -> Self:
-        """A copy that later training does not change, for exact tiles in ``dtype``."""
+        """Return a copy that later training does not change, for exact tiles in ``dtype``."""
         return copy.deepcopy(self).requires_grad_(False).to(dtype) if isinstance(self, nn.Module) else self
 
 
@@ -91,7 +90,7 @@ class Dot(Score):
 
 
 class ScaledDot(Score):
-    """``q·k / √D`` (Vaswani 2017, eq. 1); another scale on request."""
+    """``q·k / √D`` (Vaswani 2017, eq. 1), or with another scale if given."""
 
     is_product = True
 
@@ -104,7 +103,7 @@ class ScaledDot(Score):
 
 
 class Cosine(Score):
-    """``q·k / (|q| |k|)`` (Graves 2014, eq. 6); a vector of length 0 fits nothing (score 0)."""
+    """``q·k / (|q| |k|)`` (Graves 2014, eq. 6); a vector of length 0 has score 0."""
 
     is_product = True
 
@@ -116,13 +115,13 @@ class Cosine(Score):
 
 
 def _unit(vectors: Tensor) -> Tensor:
-    """Vectors of length 1; in float32 at least, because half precision rounds what keeps 0/0 away to 0."""
+    """Scale vectors to length 1, in float32 at least: half precision would round the number that prevents 0/0 to 0."""
     dtype = torch.float32 if vectors.dtype in (torch.float16, torch.bfloat16) else vectors.dtype
     return nn.functional.normalize(vectors.to(dtype), dim=-1).to(vectors.dtype)
 
 
 class _Learned(Score, nn.Module):
-    """A score with parameters of its own: one set for all heads, or one for each."""
+    """A score with its own parameters: one set for all heads, or one per head."""
 
     num_heads: int | None
 
@@ -199,7 +198,7 @@ class Additive(_Learned):
 
 
 class MLP(_Learned):
-    """``w·tanh(W [q; k] + b)``, the lectures' f_att; W's two halves act on q and k alone, so each acts once."""
+    """``w·tanh(W [q; k] + b)``, the lectures' f_att; W's halves act on q and k separately, so each is applied once."""
 
     def __init__(
         self,
@@ -235,7 +234,7 @@ SCORES: dict[str, Score] = {"dot": Dot(), "scaled_dot": ScaledDot(), "cosine": C
 
 
 def resolve_score(score: str | Score) -> Score:
-    """The score of that name; a score given as an object is itself."""
+    """Return the score with this name; a score object is returned unchanged."""
     if isinstance(score, Score):
         return score
     if not isinstance(score, str) or score not in SCORES:

@@ -1,7 +1,7 @@
 """Weights: from the scores of a query to how much it takes from each key.
 
-Each function has two halves. ``statistic`` condenses a block of whole rows to one number a row;
-``apply`` turns any tile of scores into weights by that number alone. So the exact weights of a tile need the
+Each function has two halves. ``statistic`` condenses a block of whole rows to one number per row;
+``apply`` turns any tile of scores into weights using only that number. So the exact weights of a tile need the
 tile's scores and its rows' statistics, never the rest of the matrix:
 
 ===========  ==========================  =============================================  =====================
@@ -11,7 +11,7 @@ sparsemax    ``max(s - τ, 0)``           τ such that the row sums to 1 (Martin
 hard         1 at the chosen key         its index                                      rows sum to 1
 ===========  ==========================  =============================================  =====================
 
-A score of -inf means "may not attend"; such weights are exactly 0, and a row of nothing else is all zeros.
+A score of -inf means "may not attend"; such weights are exactly 0, and a row with no other scores is all zeros.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ HardMode = Literal["greedy", "straight_through", "sample"]
 
 
 class Weights:
-    """Base of all weights functions."""
+    """Base class of all weights functions."""
 
-    #: True where ``merge`` joins the statistics of two parts of the same rows; else only whole rows will do.
+    #: True if ``merge`` can combine the statistics of two parts of the same rows; otherwise whole rows are needed.
     merges: ClassVar[bool] = False
-    #: True where adding a number to a whole row changes none of its weights.
+    #: True if adding a number to a whole row changes none of its weights.
     shifts: ClassVar[bool] = True
-    #: True where the statistic is a decision that must be kept, because it cannot be computed again.
+    #: True if the statistic is a decision that must be kept, because it cannot be recomputed.
     decides: ClassVar[bool] = False
-    #: True where scores may be so large that a picture in float32 would lose them.
+    #: True if scores may be too large to display in float32 without losing them.
     needs_double: ClassVar[bool] = False
-    #: True where the scores are weights that someone else computed.
+    #: True if the scores are weights that were computed elsewhere.
     is_given: ClassVar[bool] = False
 
     def statistic(self, scores: Float[Tensor, "B H Q K"]) -> Shaped[Tensor, "B H Q 1"]:
-        """What ``apply`` must know of each whole row."""
+        """What ``apply`` needs to know about each whole row."""
         raise AssertionError("every weights function has its statistic")
 
     def apply(
@@ -57,7 +57,7 @@ class Weights:
         raise AssertionError("every weights function has its apply")
 
     def merge(self, left: Shaped[Tensor, "B H Q 1"], right: Shaped[Tensor, "B H Q 1"]) -> Shaped[Tensor, "B H Q 1"]:
-        """The statistic of rows from those of their left and right parts."""
+        """Compute the statistic of rows from those of their left and right parts."""
         raise AssertionError("asked only where merges is True")
 
 
@@ -77,7 +77,7 @@ class Softmax(Weights):
 
 
 class Relu(Weights):
-    """``max(s, 0)``: "any scaling function" (004); nothing of the row is needed."""
+    """``max(s, 0)``: "any scaling function" (lecture 004); it needs no statistic."""
 
     merges = True
     shifts = False
@@ -93,7 +93,7 @@ class Relu(Weights):
 
 
 class Sparsemax(Weights):
-    """The nearest point of the simplex (Martins & Astudillo 2016, algorithm 1): far keys get exactly 0."""
+    """The nearest point on the simplex (Martins & Astudillo 2016, algorithm 1): keys with low scores get exactly 0."""
 
     def statistic(self, scores: Tensor) -> Tensor:
         ordered = scores.sort(dim=-1, descending=True).values
@@ -107,18 +107,18 @@ class Sparsemax(Weights):
 
 
 class Hard(Weights):
-    """Hard attention: all the weight on one key (004; Xu 2015, section 4.1).
+    """Hard attention: all the weight on one key (lecture 004; Xu 2015, section 4.1).
 
     ``greedy`` takes the best key and passes no gradient to the scores; ``straight_through`` takes the best key
-    and passes back softmax's gradient (Bengio 2013); ``sample`` draws a key from softmax and keeps the log of
-    its probability, with gradient, as ``log_probability`` (B, H, Q) of the last call, for reinforcement.
+    and passes back softmax's gradient (Bengio 2013); ``sample`` draws a key from the softmax and keeps its
+    log-probability in the last call, with gradient, as ``log_probability`` (B, H, Q), for reinforcement learning.
     """
 
     decides = True
 
     def __init__(self, mode: HardMode = "greedy", generator: torch.Generator | None = None) -> None:
         if mode not in get_args(HardMode):
-            raise OptionError(f"Hard attention has the modes {', '.join(get_args(HardMode))}; not {mode!r}.")
+            raise OptionError(f"The modes of hard attention are {', '.join(get_args(HardMode))}, not {mode!r}.")
         self.mode = mode
         self.generator = generator
         self.log_probability: Float[Tensor, "B H Q"] | None = None
@@ -143,7 +143,7 @@ class Hard(Weights):
 
 
 class _StraightThrough(torch.autograd.Function):
-    """Forward the choice, unrounded; backward as if the probabilities had been used."""
+    """Forward: the choice, unrounded; backward: as if the probabilities had been used."""
 
     @staticmethod
     def forward(ctx: object, chosen: Tensor, probabilities: Tensor) -> Tensor:
@@ -163,7 +163,7 @@ WEIGHTS: dict[str, type[Weights]] = {
 
 
 def resolve_weights(weights: str | Weights) -> Weights:
-    """The weights function of that name; one given as an object is itself."""
+    """Return the weights function with this name; a weights object is returned unchanged."""
     if isinstance(weights, Weights):
         return weights
     if not isinstance(weights, str) or weights not in WEIGHTS:

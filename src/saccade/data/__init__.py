@@ -1,5 +1,5 @@
-"""Files -> examples: parallel text, tables, labels of words and of texts, NETtalk; their report and splits; the
-built-in corpus; public sets."""
+"""From files to examples: parallel text, tables, labelled words and texts, images and NETtalk; reports and splits; the
+built-in corpus; public data sets."""
 
 from saccade.data.catalogue import CATALOGUE, DataFile, DataSet, locate, take
 from saccade.data.fetch import fetch

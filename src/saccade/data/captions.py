@@ -1,4 +1,4 @@
-"""Images with a text each: a table of paths and texts, or an ``.npz`` with the arrays images and texts."""
+"""Images with captions: a table of paths and texts, or an ``.npz`` file with the arrays ``images`` and ``texts``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["describe_captions", "read_captions"]
 def read_captions(
     path: Path, image: Column = "image", text: Column = "text", encoding: str | None = None
 ) -> list[Captioned]:
-    """The pairs of a file; paths in a table are seen from the folder that the table is in."""
+    """Read image-text pairs from a file; paths in a table are relative to the table's folder."""
     if path.suffix.lower() == ".npz":
         pixels, texts = read_npz_arrays(path, "texts")
         found = [
@@ -33,29 +33,29 @@ def read_captions(
         raise FileError(f"There is no image in {path}.")
     for pair in found:
         if not pair.text:
-            raise FileError(f"{pair.where} has an empty text; expected what the image shows.")
+            raise FileError(f"{pair.where} has an empty text; expected a description of the image.")
         if pair.pixels.shape != found[0].pixels.shape:
             raise FileError(
                 f"{pair.where} has an image of {describe_shape(pair.pixels.shape)}; expected "
-                f"{describe_shape(found[0].pixels.shape)}, as the first has."
+                f"{describe_shape(found[0].pixels.shape)}, like the first image."
             )
     return found
 
 
 def _picture(table: Path, line: int, name: str, image: Column, text: Column) -> Pixels:
-    """The picture that a row names; a name that is none may be a header whose columns are called otherwise."""
+    """Read the picture that a row names; if there is none, the row may be a header with other column names."""
     file = table.parent / name
-    if not os.path.isfile(file):  # unlike Path.is_file, it takes any text for a name
+    if not os.path.isfile(file):  # unlike Path.is_file, it accepts any text as a name
         raise FileError(
             f"{table}, line {line}: there is no picture {str(file)!r}; expected a table with the columns {image} (a "
-            f"path seen from the table's folder) and {text}; others are chosen by --columns, or data.image_column and "
+            f"path relative to the table's folder) and {text}; choose others with --columns, or data.image_column and "
             "data.text_column."
         )
     return read_picture(file)
 
 
 def describe_captions(pairs: list[Captioned], files: str, what: str) -> list[tuple[str, str]]:
-    """What was found, as (what, value) rows of a table."""
+    """Summarise the pairs as (name, value) rows of a table."""
     words = [len(pair.text.split()) for pair in pairs]
     return [
         (f"{what} files", files),

@@ -1,8 +1,8 @@
-"""The public data sets of the recipes: where each comes from, under which terms, and what its files must hold.
+"""The public data sets that the recipes use: where each comes from, its licence, and the checksums of its files.
 
-Sizes and checksums are those of the unpacked content. A file that ends in .gz stays packed, but is checked by what
-is in it: the same images packed by two programs differ in every byte of the header. A file may be delivered packed
-(`train.en.gz` for `train.en`); it is then unpacked.
+Sizes and checksums are those of the decompressed content. A file whose name ends in .gz stays compressed, but its
+content is what is checked, since two programs may compress the same images to different bytes. Any other file may be
+supplied compressed (`train.en.gz` for `train.en`); it is then decompressed.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ class DataFile:
     """One file of a set."""
 
     name: str
-    size: int  # bytes, unpacked
-    sha256: str  # of the unpacked content
-    url: str | None = None  # https; None where no lasting address is known
+    size: int  # bytes, decompressed
+    sha256: str  # of the decompressed content
+    url: str | None = None  # https; None if there is no stable address
 
 
 @dataclass(frozen=True)
 class DataSet:
-    """A public data set; its files lie in a folder of its name under $SACCADE_DATA."""
+    """A public data set; its files are in the folder of that name under $SACCADE_DATA."""
 
     name: str
     what: str
@@ -47,7 +47,7 @@ class DataSet:
 
     @property
     def size(self) -> int:
-        """Bytes of all files, unpacked."""
+        """Total size of all files in bytes, decompressed."""
         return sum(file.size for file in self.files)
 
     @property
@@ -162,12 +162,12 @@ def entry_of(name: str, catalogue: Mapping[str, DataSet]) -> DataSet:
 
 
 def locate(name: str, *, catalogue: Mapping[str, DataSet] = CATALOGUE) -> Path:
-    """The folder of a set under $SACCADE_DATA, with all its files in place; their content is not read."""
+    """Return a set's folder under $SACCADE_DATA after checking that all its files exist; their content is not read."""
     entry = entry_of(name, catalogue)
     root = os.environ.get(FOLDER_VARIABLE)
     if not root:
         raise FileError(
-            f"{FOLDER_VARIABLE} is not set; it must name the folder that holds {name}/ and the other data sets."
+            f"{FOLDER_VARIABLE} is not set; set it to the folder that contains {name}/ and the other data sets."
         )
     folder = Path(root) / name
     for file in entry.files:
@@ -185,9 +185,9 @@ def take(
     *,
     catalogue: Mapping[str, DataSet] = CATALOGUE,
 ) -> Path:
-    """Copy the files of a set from a folder of one's own into `to_folder`/`name`, each checked first.
+    """Copy the files of a set from the user's folder to `to_folder`/`name`, checking each one first.
 
-    A file may lie there packed, with .gz at the end of its name. Nothing is copied unless all are there.
+    A file may be compressed there, with .gz added to its name. Nothing is copied unless all files are present.
     """
     entry = entry_of(name, catalogue)
     found = [_find(Path(from_folder), file) for file in entry.files]
@@ -201,13 +201,13 @@ def _find(folder: Path, file: DataFile) -> Path:
     for path in (folder / file.name, folder / f"{file.name}.gz"):
         if path.is_file():
             return path
-    raise FileError(f"There is no {file.name} in {folder}, packed (.gz) or not.")
+    raise FileError(f"There is no {file.name} in {folder}, compressed (.gz) or not.")
 
 
 def install(path: Path, file: DataFile, folder: Path) -> Path:
-    """Put a file that the user has into `folder`, if its content is right; what is there already stays.
+    """Copy the user's file into `folder` if its content is right; a file that is already there is kept.
 
-    It is written beside its place and renamed, so that a broken copy never carries the right name.
+    The copy is written under a temporary name and then renamed, so an incomplete copy never has the final name.
     """
     target = folder / file.name
     if target.exists():
@@ -223,20 +223,20 @@ def make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise StorageError(f"{folder} cannot be made a folder: {error.strerror or error}.") from error
+        raise StorageError(f"{folder} cannot be created as a folder: {error.strerror or error}.") from error
 
 
 def check(path: Path, file: DataFile, label: str) -> None:
-    """Refuse a file whose content is not that of the catalogue; `label` opens the sentence."""
+    """Refuse a file whose content differs from the catalogue's; the error begins with `label`."""
     digest, size = hashlib.sha256(), 0
     try:
         for chunk in _content(path, unpack=True):
             digest.update(chunk)
             size += len(chunk)
-            if size > file.size:  # never unpack more than the set can hold
+            if size > file.size:  # never decompress more than the expected size
                 raise FileError(f"{label} holds more than the {file.size:,} bytes of {file.name}.")
     except (OSError, EOFError, zlib.error) as error:
-        raise FileError(f"{label} cannot be read or unpacked: {error}.") from error
+        raise FileError(f"{label} cannot be read or decompressed: {error}.") from error
     if size != file.size:
         raise FileError(f"{label} holds {size:,} bytes; {file.name} has {file.size:,}.")
     if digest.hexdigest() != file.sha256:
@@ -249,7 +249,7 @@ def _packed(path: Path) -> bool:
 
 
 def _content(path: Path, unpack: bool) -> Iterator[bytes]:
-    """The bytes of a file in pieces, unpacked if wanted and if it is a gzip file."""
+    """Yield the bytes of a file in chunks, decompressed if `unpack` is set and the file is gzip."""
     with path.open("rb") as raw:
         stream = gzip.GzipFile(fileobj=raw) if unpack and _packed(path) else raw
         while chunk := stream.read(_CHUNK):

@@ -1,7 +1,7 @@
-"""Built-in real images: the 1,797 handwritten digits that come with scikit-learn, 8×8 pixels of 17 greys each.
+"""Built-in real images: the 1,797 handwritten digits that come with scikit-learn, 8×8 pixels in 17 levels of grey.
 
-They are the test part of Alpaydin & Kaynak's set (UCI, 1998). Captions are made of them: one or two digits on a wider
-image, and the words that say what is there.
+They are the test split of Alpaydin & Kaynak's data set (UCI, 1998). Captioned images are built from them: one or two
+digits on a wider image, with words that describe it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ CAPTION_SIZE = (8, 16)
 
 @dataclass(frozen=True)
 class Captioned:
-    """An image and the text that says what it shows."""
+    """An image and the text that describes it."""
 
     pixels: Pixels
     text: str
@@ -32,7 +32,7 @@ class Captioned:
 
     @property
     def source(self) -> str:
-        """What two equal images share, as of all examples that are parted."""
+        """The key by which examples are split: equal images have equal keys."""
         return LabelledImage(self.pixels, "", self.line, self.where).source
 
 
@@ -49,9 +49,9 @@ def read_digits() -> list[LabelledImage]:
 
 
 def captioned_digits(digits: Sequence[LabelledImage], count: int, seed: int) -> list[Captioned]:
-    """Images with one digit somewhere, or two side by side, in equal shares, and their captions.
+    """Make captioned images, half with one digit anywhere in the image, half with two side by side.
 
-    "a seven" has its digit at any place of the image; "a zero and a three" has them from left to right.
+    The caption of one digit is like "a seven"; of two, read from left to right, like "a zero and a three".
     """
     draw = np.random.default_rng([seed, count])
     found = []

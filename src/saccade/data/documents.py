@@ -1,7 +1,7 @@
-"""Plain text: one long text, a document a line, or documents with blank lines between them.
+"""Plain text: one long text, one document per line, or documents separated by blank lines.
 
-Nothing is guessed: what a file holds is said by the caller, and a file that does not hold it is refused in one
-sentence that names the file, the line and what was expected.
+Nothing is guessed: the caller says how the file is organised, and a file that does not fit is refused in one sentence
+that names the file, the line and what was expected.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from saccade.errors import FileError, OptionError
 
 __all__ = ["Document", "Unit", "document_rows", "has_blank_line", "read_documents", "read_text_column", "split_end"]
 
-#: What a document is: the whole file, a line, or lines up to a blank one.
+#: What counts as a document: the whole file, one line, or the lines up to a blank one.
 Unit = Literal["file", "line", "paragraph"]
 
 
 @dataclass(frozen=True)
 class Document:
-    """A text, with the line of its file where it begins, counted from 1."""
+    """A text and the number of the line where it begins, counted from 1."""
 
     text: str
     line: int
@@ -33,13 +33,13 @@ class Document:
 def read_documents(
     path: str | Path, unit: Unit, *, labelled: bool = False, encoding: str | None = None
 ) -> list[Document]:
-    """The documents of a text file, in their order; a byte order mark is no part of the text.
+    """Read the documents of a text file in order; a byte order mark is not part of the text.
 
-    A whole file is taken character by character, line ends included. With ``labelled`` the first word of each line
-    is a label, which is left out.
+    A file that is one document keeps every character, line endings included. With ``labelled``, the first word of
+    each line is a label and is dropped.
     """
     if labelled and unit != "line":
-        raise OptionError(f"Labels stand before lines, so documents are lines; not {unit!r}.")
+        raise OptionError(f"Labelled documents must be lines, not {unit!r}: the label is the first word of a line.")
     name, _ = choose_encoding(path, encoding)
     if unit == "file":
         found = [Document(_whole(path, name), 1)]
@@ -50,12 +50,12 @@ def read_documents(
     else:
         found = _paragraphs(path, name)
     if not any(document.text.strip() for document in found):
-        raise FileError(f"{path}, line 1: there is no text in this file; expected at least one document.")
+        raise FileError(f"{path}, line 1: the file contains no text; expected at least one document.")
     for document in found:
         if not document.text.strip():
             raise FileError(
-                f"{path}, line {document.line}: an empty document; expected text on every line "
-                "(where blank lines stand between documents: --set data.documents=paragraph)."
+                f"{path}, line {document.line}: the document is empty; expected text on every line "
+                "(if blank lines separate documents, use --set data.documents=paragraph)."
             )
     return found
 
@@ -65,22 +65,22 @@ def has_blank_line(path: str | Path) -> bool:
 
 
 def read_text_column(path: str | Path, column: str | int, encoding: str | None = None) -> list[Document]:
-    """The texts in one column of a .tsv, .csv or .jsonl file."""
+    """Read the texts in one column of a .tsv, .csv or .jsonl file."""
     _, rows = read_columns(path, (column,), encoding=encoding)
     found = [Document(cells[0], line) for line, cells in rows]
     if not found:
-        raise FileError(f"{path}, line 1: there is no text in this file; expected a column {column!r}.")
+        raise FileError(f"{path}, line 1: the file contains no text; expected a column {column!r}.")
     for document in found:
         if not document.text.strip():
-            raise FileError(f"{path}, line {document.line}: an empty document; expected text in column {column!r}.")
+            raise FileError(f"{path}, line {document.line}: the document is empty; expected text in column {column!r}.")
     return found
 
 
 def split_end(documents: Sequence[Document], shares: Sequence[float]) -> list[list[Document]]:
-    """Parts in the order of the text: what the shares leave, then one part for each share, the last at the end.
+    """Split the text in order: first the remainder, then one part for each share.
 
-    A single document is cut between two characters, so that with a share of 0.1 the first 90% of the characters are
-    the first part; several are counted as wholes.
+    A single document is cut between two characters: with a share of 0.1, the first part is the first 90% of its
+    characters. Several documents are never cut; they are counted as wholes.
     """
     size = len(documents[0].text) if len(documents) == 1 else len(documents)
     ends = [int(size * round(1 - sum(shares[number:]), 12)) for number in range(len(shares))] + [size]
@@ -95,12 +95,12 @@ def split_end(documents: Sequence[Document], shares: Sequence[float]) -> list[li
 
 
 def document_rows(path: str | Path, documents: Sequence[Document]) -> list[tuple[str, str]]:
-    """What was found, as rows (what, value) of a table."""
+    """Summarise the documents as (name, value) rows of a table."""
     sizes = [len(document.text) for document in documents]
     rows = [("file", str(path)), ("characters", f"{sum(sizes):,}"), ("different characters", f"{_alphabet(documents)}")]
     if len(documents) == 1:
         return [*rows, ("lines", f"{documents[0].text.count(chr(10)) + 1:,}")]
-    return [*rows, ("documents", f"{len(documents):,}"), ("characters a document", str(Lengths.of(sizes)))]
+    return [*rows, ("documents", f"{len(documents):,}"), ("characters per document", str(Lengths.of(sizes)))]
 
 
 def _alphabet(documents: Iterable[Document]) -> int:
@@ -113,7 +113,7 @@ def _whole(path: str | Path, encoding: str) -> str:
     except OSError as error:
         raise unreadable(path, error) from error
     if len(data) > LONGEST_LINE:
-        for _ in read_lines(path, encoding):  # refuses a line that is too long
+        for _ in read_lines(path, encoding):  # refuses overlong lines
             pass
     try:
         return data.decode(encoding).removeprefix("\ufeff")
@@ -131,7 +131,7 @@ def _after_label(path: str | Path, document: Document) -> str:
 
 
 def _paragraphs(path: str | Path, encoding: str) -> list[Document]:
-    """Blank lines stand between documents, however many there are."""
+    """Yield documents separated by one or more blank lines."""
     found: list[Document] = []
     lines: list[str] = []
     first = 1

@@ -1,4 +1,4 @@
-"""Download a set of the catalogue: over https, never more than it should be, checked before it gets its name."""
+"""Download a data set from the catalogue: over https, with a size limit, and checked before it gets its final name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from saccade.errors import FileError, OptionError, StorageError
 __all__ = ["Progress", "fetch"]
 
 Progress = Callable[[str, int, int | None], None]
-"""Called with (file name, bytes so far, bytes to come in all or None where the server does not say)."""
+"""Called with (file name, bytes so far, total bytes or None if the server does not say)."""
 
 _CHUNK = 1 << 16
 _TIMEOUT_SECONDS = 30.0
@@ -29,10 +29,9 @@ def fetch(
     progress: Progress | None = None,
     catalogue: Mapping[str, DataSet] = CATALOGUE,
 ) -> Path:
-    """Download the files of a set into `to_folder`/`name`; files that are there and right are not fetched again.
+    """Download the files of a set into `to_folder`/`name`, except those already there with the right content.
 
-    `mirror` is another address that holds the files under the same names, http or https: the checksums make it
-    as safe as the original.
+    `mirror` is another http or https address with the same file names; the checksums make it as safe as the original.
     """
     entry = entry_of(name, catalogue)
     urls = [_url(entry, file, mirror) for file in entry.files]
@@ -48,19 +47,19 @@ def fetch(
 def _url(entry: DataSet, file: DataFile, mirror: str | None) -> str:
     if mirror is not None:
         if not mirror.startswith(("http://", "https://")):
-            raise OptionError(f"The mirror is {mirror!r}; it must begin with http:// or https://.")
+            raise OptionError(f"The mirror is {mirror!r}; it must start with http:// or https://.")
         name = file.name if file.url is None else file.url.rsplit("/", 1)[-1]
         return f"{mirror.rstrip('/')}/{name}"
     if file.url is None:
         raise FileError(
-            f"{entry.name} cannot be downloaded by itself; get it from {entry.source}, and give its folder with "
+            f"{entry.name} cannot be downloaded automatically; get it from {entry.source}, then run "
             f"`saccade data {entry.name} --from FOLDER`."
         )
     return file.url
 
 
 def _download(url: str, file: DataFile, folder: Path, progress: Progress | None) -> None:
-    """One file: its bytes as they come into a hidden file, which `install` checks, unpacks and names."""
+    """Download one file to a hidden file, which `install` then checks, decompresses and renames."""
     part = folder / f".{file.name}.{os.getpid()}.download"
     make_folder(folder)
     try:
@@ -71,7 +70,7 @@ def _download(url: str, file: DataFile, folder: Path, progress: Progress | None)
 
 
 def _receive(url: str, file: DataFile, part: Path, progress: Progress | None) -> None:
-    most = file.size + file.size // 100 + _CHUNK  # packing what cannot be packed adds a little
+    most = file.size + file.size // 100 + _CHUNK  # compression makes incompressible data slightly larger
     done = 0
     try:
         with urllib.request.urlopen(url, timeout=_TIMEOUT_SECONDS) as response, part.open("wb") as output:
@@ -92,4 +91,4 @@ def _receive(url: str, file: DataFile, part: Path, progress: Progress | None) ->
     except OSError as error:
         raise StorageError(f"{part} cannot be written: {error.strerror or error}.") from error
     if total is not None and done < total:
-        raise FileError(f"{url} broke off after {done:,} of {total:,} bytes; try again.")
+        raise FileError(f"{url} was cut off after {done:,} of {total:,} bytes; try again.")

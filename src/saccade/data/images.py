@@ -1,7 +1,7 @@
-"""Images with a label each: idx files (MNIST and its kin), ``.npz``, a folder of pictures for each class.
+"""Labelled images: idx files (as for MNIST), ``.npz`` files, or one folder of pictures per class.
 
-All images of a set have one size and one number of channels; what does not fit is named by file and number. Sizes are
-checked before anything is unpacked, so that a small file cannot fill the memory.
+All images in a set have the same size and number of channels; an error names the file and number of one that differs.
+Sizes are checked before anything is decompressed, so that a small file cannot exhaust memory.
 """
 
 from __future__ import annotations
@@ -47,21 +47,21 @@ __all__ = [
 
 Pixels = UInt8[np.ndarray, "H W C"]
 
-#: The most bytes that a set takes in memory.
+#: Maximum size of a set in memory, in bytes.
 MOST_BYTES = 4 << 30
-#: The most pixels along a side of an image.
+#: Maximum height and width of an image in pixels.
 LARGEST_SIDE = 4096
-#: Files that are read as pictures, by their suffix.
+#: Suffixes of files that are read as pictures.
 PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".pgm", ".ppm", ".tif", ".tiff")
 
 _GZIP = b"\x1f\x8b"
-#: How idx files begin: bytes in 3 dimensions, and in 1.
+#: Magic numbers of idx files: bytes in 3 dimensions, and in 1.
 IDX_IMAGES, IDX_LABELS = 0x803, 0x801
 
 
 @dataclass(frozen=True)
 class LabelledImage:
-    """An image, what it shows, and where it was found."""
+    """An image, its label, and where it was found."""
 
     pixels: Pixels
     label: str
@@ -70,20 +70,20 @@ class LabelledImage:
 
     @cached_property
     def source(self) -> str:
-        """What two equal images share: one of them is never trained on while the other is scored."""
+        """The key by which images are split: two equal images never end up in training and in a test."""
         return hashlib.blake2b(self.pixels.tobytes(), digest_size=16).hexdigest()
 
 
 def read_images(images: Path, labels: Path | None = None) -> list[LabelledImage]:
-    """A folder with a folder for each class, an ``.npz``, or a pair of idx files."""
+    """Read a folder with one subfolder per class, an ``.npz`` file, or a pair of idx files."""
     if images.is_dir():
         return read_image_folder(images)
     if images.suffix.lower() == ".npz":
         return read_npz(images)
     if labels is None:
         raise FileError(
-            f"{images} has no labels: give a file of labels beside a file of idx images, an .npz with the arrays "
-            "images and labels, or a folder with a folder of pictures for each class."
+            f"{images} has no labels: give a label file along with an idx image file, an .npz file with the arrays "
+            "images and labels, or a folder with one subfolder of pictures per class."
         )
     return read_idx(images, labels)
 
@@ -92,7 +92,7 @@ def read_images(images: Path, labels: Path | None = None) -> list[LabelledImage]
 
 
 def read_idx(images: Path, labels: Path) -> list[LabelledImage]:
-    """Two files as MNIST is published in: images and labels, each packed with gzip or not."""
+    """Read two files in the format of MNIST, images and labels, each gzip-compressed or not."""
     pixels, numbers = read_idx_array(images, IDX_IMAGES, "images"), read_idx_array(labels, IDX_LABELS, "labels")
     if len(pixels) != len(numbers):
         raise FileError(
@@ -102,7 +102,7 @@ def read_idx(images: Path, labels: Path) -> list[LabelledImage]:
 
 
 def read_idx_array(path: Path, magic: int, what: str) -> UInt8[np.ndarray, "n ..."]:
-    """The bytes of an idx file: a magic number that says the number of dimensions, their sizes, the values."""
+    """Read the values of an idx file: after a magic number, which gives the number of dimensions, and their sizes."""
     try:
         with path.open("rb") as raw:
             packed = raw.read(2) == _GZIP
@@ -110,7 +110,7 @@ def read_idx_array(path: Path, magic: int, what: str) -> UInt8[np.ndarray, "n ..
             with cast(IO[bytes], gzip.GzipFile(fileobj=raw) if packed else raw) as stream:
                 return _idx_values(stream, path, magic, what)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise FileError(f"{path} cannot be unpacked: {error}.") from None
+        raise FileError(f"{path} cannot be decompressed: {error}.") from None
     except OSError as error:
         raise unreadable(path, error) from error
 
@@ -120,7 +120,7 @@ def _idx_values(stream: IO[bytes], path: Path, magic: int, what: str) -> UInt8[n
     header = stream.read(4 + 4 * dimensions)
     found = int.from_bytes(header[:4], "big")
     if found != magic or len(header) < 4 + 4 * dimensions:
-        raise FileError(f"{path} begins with the number {found}; a file of idx {what} begins with {magic}.")
+        raise FileError(f"{path} begins with the number {found}; an idx file of {what} begins with {magic}.")
     shape = struct.unpack(f">{dimensions}I", header[4:])
     size = int(np.prod(shape, dtype=object))
     _check_size(path, size, max(shape[1:], default=1))
@@ -133,22 +133,22 @@ def _idx_values(stream: IO[bytes], path: Path, magic: int, what: str) -> UInt8[n
 
 def _check_size(where: str | Path, size: int, side: int) -> None:
     if size > MOST_BYTES:
-        raise FileError(f"{where} holds {size:,} bytes of images; at most {MOST_BYTES:,} are read.")
+        raise FileError(f"{where} contains {size:,} bytes of images; the limit is {MOST_BYTES:,}.")
     if side > LARGEST_SIDE:
-        raise FileError(f"{where} has an image of {side:,} pixels along a side; at most {LARGEST_SIDE:,} are read.")
+        raise FileError(f"{where} has an image of {side:,} pixels along one side; the limit is {LARGEST_SIDE:,}.")
 
 
 # --- npz ---------------------------------------------------------------------------------------------------
 
 
 def read_npz(path: Path, labels: str = "labels") -> list[LabelledImage]:
-    """The arrays ``images``, (n, H, W) or (n, H, W, C), bytes or numbers in 0..1, and ``labels``, n of them."""
+    """Read the arrays ``images``, (n, H, W) or (n, H, W, C), bytes or numbers in 0..1, and ``labels``, (n,)."""
     pixels, texts = read_npz_arrays(path, labels)
     return _labelled(pixels, texts, path)
 
 
 def read_npz_arrays(path: Path, labels: str | None) -> tuple[UInt8[np.ndarray, "n H W C"], list[str]]:
-    """The images, and the labels or texts under this name; without a name, no labels are read."""
+    """Read the images, and the labels or texts stored under this name; without a name, no labels are read."""
     try:
         with zipfile.ZipFile(path) as packed:
             _check_size(path, sum(entry.file_size for entry in packed.infolist()), 1)
@@ -159,21 +159,21 @@ def read_npz_arrays(path: Path, labels: str | None) -> tuple[UInt8[np.ndarray, "
                     raise FileError(f"{path} has no array {name!r}; it has: {', '.join(arrays) or 'none'}.")
             images = arrays["images"]
             values = None if labels is None else arrays[labels]
-    except FileError:  # ours, and a ValueError: it says what is wrong already
+    except FileError:  # also a ValueError, but ours: its message is already clear
         raise
     except OSError as error:
         raise unreadable(path, error) from error
-    except Exception as error:  # NumPy and zipfile raise a dozen classes: of packing, encryption, headers, memory
-        raise FileError(f"{path} is no .npz of plain arrays: {error}.") from None
+    except Exception as error:  # NumPy and zipfile raise a dozen classes, for compression, encryption, headers, memory
+        raise FileError(f"{path} is not an .npz file of plain arrays: {error}.") from None
     pixels = _as_bytes(images, path)
     if values is None:
         return pixels, []
     if values.ndim != 1 or len(values) != len(pixels):
         raise FileError(
-            f"{path} has {len(pixels):,} images, and {labels} of shape {values.shape}; expected ({len(pixels)},)."
+            f"{path} has {len(pixels):,} images, but {labels} has shape {values.shape}; expected ({len(pixels)},)."
         )
     if values.dtype.kind not in "iubU":
-        raise FileError(f"{path}: {labels} are of type {values.dtype}; expected whole numbers or text.")
+        raise FileError(f"{path}: {labels} has type {values.dtype}; expected whole numbers or text.")
     return pixels, [str(value) for value in values.tolist()]
 
 
@@ -181,17 +181,15 @@ def _as_bytes(images: Shaped[np.ndarray, ...], path: Path) -> UInt8[np.ndarray, 
     if images.ndim == 3:
         images = images[..., None]
     if images.ndim != 4 or images.shape[3] not in (1, 3) or 0 in images.shape[1:]:
-        raise FileError(
-            f"{path}: images have the shape {images.shape}; expected (n, H, W), (n, H, W, 1) or (n, H, W, 3)."
-        )
+        raise FileError(f"{path}: images has shape {images.shape}; expected (n, H, W), (n, H, W, 1) or (n, H, W, 3).")
     _check_size(path, images.size, max(images.shape[1:3]))
     if images.dtype == np.uint8:
         return np.asarray(images)
     if images.dtype.kind not in "fiu":
-        raise FileError(f"{path}: images are of type {images.dtype}; expected bytes, or numbers in 0..1.")
+        raise FileError(f"{path}: images has type {images.dtype}; expected bytes, or numbers in 0..1.")
     if images.size and not (np.isfinite(images).all() and images.min() >= 0 and images.max() <= 1):
         raise FileError(
-            f"{path}: images have numbers from {images.min()} to {images.max()}; expected bytes (uint8), or numbers "
+            f"{path}: images has numbers from {images.min()} to {images.max()}; expected bytes (uint8), or numbers "
             "in 0..1."
         )
     return np.round(images.astype(np.float64) * 255).astype(np.uint8)
@@ -201,10 +199,10 @@ def _as_bytes(images: Shaped[np.ndarray, ...], path: Path) -> UInt8[np.ndarray, 
 
 
 def read_image_folder(path: Path) -> list[LabelledImage]:
-    """A folder of pictures for each class, whose name is the label; all of one size."""
+    """Read one folder of pictures per class; the folder's name is the label, and all pictures have the same size."""
     classes = sorted(entry for entry in _entries(path) if entry.is_dir() and not entry.name.startswith("."))
     if not classes:
-        raise FileError(f"{path} holds no folders; expected a folder of pictures for each class.")
+        raise FileError(f"{path} contains no folders; expected one folder of pictures per class.")
     found: list[LabelledImage] = []
     total = 0
     for folder in classes:
@@ -217,26 +215,26 @@ def read_image_folder(path: Path) -> list[LabelledImage]:
 
 
 def picture_files(folder: Path) -> list[Path]:
-    """The pictures of a folder, by name."""
+    """List the pictures in a folder, sorted by name."""
     pictures = sorted(entry for entry in _entries(folder) if entry.suffix.lower() in PICTURES)
     if not pictures:
-        raise FileError(f"{folder} holds no pictures; expected some of {', '.join(PICTURES)}.")
+        raise FileError(f"{folder} contains no pictures; expected files that end in {', '.join(PICTURES)}.")
     return pictures
 
 
 def one_shape(images: list[LabelledImage]) -> list[LabelledImage]:
-    """The same images; one of another size than the first is refused."""
+    """Return the same images; refuse any whose size differs from the first."""
     for image in images:
         if image.pixels.shape != images[0].pixels.shape:
             raise FileError(
                 f"{image.where} is {describe_shape(image.pixels.shape)}; expected "
-                f"{describe_shape(images[0].pixels.shape)}, as {images[0].where} is: all images of a set have one size."
+                f"{describe_shape(images[0].pixels.shape)}, like {images[0].where}: all images must have the same size."
             )
     return images
 
 
 def read_picture(path: Path) -> Pixels:
-    """A picture file as grey (1 channel) or colour (3); what is transparent becomes black."""
+    """Read a picture file as grey (1 channel) or colour (3); transparent areas become black."""
     with needs_extra("images", "Reading a picture"):
         from PIL import Image, UnidentifiedImageError
     try:
@@ -247,16 +245,16 @@ def read_picture(path: Path) -> Pixels:
                 return _deep_grey(picture)
             pixels = np.asarray(picture.convert("L" if is_grey else "RGB"))
     except (UnidentifiedImageError, Image.DecompressionBombError, SyntaxError, ValueError) as error:
-        raise FileError(f"{path} is no picture that can be read: {error}.") from None
+        raise FileError(f"{path} cannot be read as a picture: {error}.") from None
     except OSError as error:
-        if error.errno is None:  # Pillow's own, of a file cut short
-            raise FileError(f"{path} is no picture that can be read: {error}.") from None
+        if error.errno is None:  # raised by Pillow for a truncated file
+            raise FileError(f"{path} cannot be read as a picture: {error}.") from None
         raise unreadable(path, error) from error
     return pixels[..., None] if is_grey else pixels
 
 
 def _deep_grey(picture: Image.Image) -> Pixels:
-    """More than 8 bits of grey, brought to 8."""
+    """Scale grey values of more than 8 bits to 8."""
     values = np.asarray(picture).astype(np.float64)
     most = 65535.0 if values.max(initial=0) > 255 else 255.0
     return np.clip(values * 255 / most, 0, 255).astype(np.uint8)[..., None]
@@ -269,7 +267,7 @@ def _entries(path: Path) -> list[Path]:
         raise unreadable(path, error) from error
 
 
-# --- all of them -------------------------------------------------------------------------------------------
+# --- all formats -------------------------------------------------------------------------------------------
 
 
 def _labelled(pixels: UInt8[np.ndarray, "n H W C"], labels: Sequence[str], path: Path) -> list[LabelledImage]:
@@ -282,13 +280,13 @@ def _labelled(pixels: UInt8[np.ndarray, "n H W C"], labels: Sequence[str], path:
 
 
 def describe_shape(shape: tuple[int, ...]) -> str:
-    """For people: 28×28 pixels, grey."""
+    """Describe a shape in words, such as "28×28 pixels, grey"."""
     height, width, channels = shape
     return f"{height}×{width} pixels, {'grey' if channels == 1 else 'in colour'}"
 
 
 def describe_images(images: Sequence[LabelledImage], files: str, what: str) -> list[tuple[str, str]]:
-    """What was found, as (what, value) rows of a table."""
+    """Summarise the images as (name, value) rows of a table."""
     labels: dict[str, int] = {}
     for image in images:
         labels[image.label] = labels.get(image.label, 0) + 1

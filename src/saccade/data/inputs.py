@@ -1,4 +1,4 @@
-"""What a model is asked to answer, from a file: read as its training file was, without what the model is to find."""
+"""Read a model's inputs from a file in the same format as its training file, ignoring the labels."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from saccade.data.tagged import CONLLU, are_columns, read_tagged
 
 __all__ = ["read_texts", "read_words", "suffix_of"]
 
-#: Lines that are looked at to tell what a stream holds.
+#: Number of lines from which the format of a stream is inferred.
 LOOKED_AT = 50
 
 
@@ -27,11 +27,11 @@ def read_texts(
     labels: Collection[str] = (),
     encoding: str | None = None,
 ) -> tuple[list[str], str]:
-    """The texts of a file, and in words how it was read.
+    """Read the texts of a file, with a note on how it was read.
 
-    ``columns`` are those of a training table, in the order in which they stand where there is no header; the one
-    whose number is ``wanted`` holds the texts, and the others may be missing. Any other file has a text a line; where
-    most lines begin with one of the ``labels``, as lines of training do, the label is left out.
+    ``columns`` are those of the training table, in the order they have without a header; number ``wanted`` holds the
+    texts, and the others may be missing. Any other file has one text per line; if most lines begin with one of the
+    ``labels``, as in a training file, the label is dropped.
     """
     name, notes = _encoding(path, encoding)
     if columns and path.suffix.lower() in TABLES:
@@ -39,7 +39,7 @@ def read_texts(
         said, found = read_columns(path, chosen, encoding=name)
         rows = [[" ".join(cell.split()) for cell in cells] for _, cells in found]
         if len(chosen) > 1 and labels and 2 * sum(row[1 - place] in labels for row in rows) <= len(rows):
-            read_columns(path, (columns[wanted],), encoding=name)  # says that no column has the name
+            read_columns(path, (columns[wanted],), encoding=name)  # raises the error that no column has this name
         texts = [row[place] for row in rows]
         used = f"the texts are column {chosen[place]}"
         return texts, "; ".join((used, *said, *notes))
@@ -47,19 +47,19 @@ def read_texts(
     parted = [split_label(text) for text in texts]
     begun = sum(bool(text) and label in labels for label, text in parted)
     filled = sum(map(bool, texts))
-    if 2 * begun <= filled or (filled == 1 and "\t" not in "".join(texts)):  # one text may begin with any word
-        return texts, "; ".join(("a text a line", *notes))
-    used = f"a label and a text a line, the label left out ({begun:,} of {filled:,} are labels that the model knows)"
+    if 2 * begun <= filled or (filled == 1 and "\t" not in "".join(texts)):  # a single text may begin with any word
+        return texts, "; ".join(("one text per line", *notes))
+    used = f"one label and text per line, labels ignored ({begun:,} of {filled:,} are labels that the model knows)"
     return [" ".join(text.split()) for _, text in parted], "; ".join((used, *notes))
 
 
 def _encoding(path: Path, given: str | None) -> tuple[str, tuple[str, ...]]:
-    """The encoding that training was told of is for what is not UTF-8: a terminal asks in UTF-8 whatever that was."""
+    """Use the training encoding only for input that is not UTF-8: terminals send UTF-8 whatever training used."""
     return choose_encoding(path, given if given is not None and path.is_file() and not is_utf8(path) else None)
 
 
 def _present(path: Path, columns: Sequence[Column], wanted: int, encoding: str) -> tuple[tuple[Column, ...], int]:
-    """Which columns are to be read, and which of them holds the texts."""
+    """Return the columns to read, and the index among them of the one that holds the texts."""
     column = columns[wanted]
     if path.suffix.lower() == ".jsonl" or isinstance(column, int):
         return (column,), 0
@@ -77,18 +77,18 @@ def read_words(
     separator: str | None = None,
     encoding: str | None = None,
 ) -> tuple[list[list[str]] | list[str], str]:
-    """Sentences as lists of words, where a file has them in columns or is CoNLL-U; else a text a line."""
+    """Read sentences as lists of words if the file is CoNLL-U or has columns; otherwise one text per line."""
     name, notes = _encoding(path, encoding)
     if path.suffix.lower() != CONLLU and not are_columns(path, word_column, label_column, separator, name, labels):
         return read_texts(path, encoding=encoding)
     sentences, report = read_tagged(path, word_column, label_column, separator=separator, encoding=name)
     return [list(one.words) for one in sentences], "; ".join(
-        ("a word a line, the labels left out", *report.notes, *notes)
+        ("one word per line, labels ignored", *report.notes, *notes)
     )
 
 
 def suffix_of(path: Path, trained: str, columns: Sequence[Column]) -> str:
-    """Of a stream, which has no name: the suffix of the file that it looks like; ``trained`` is the training file's."""
+    """Guess the suffix that fits a stream, which has no file name; ``trained`` is the training file's suffix."""
     encoding, _ = choose_encoding(path)
     lines = [text for _, text in islice(read_lines(path, encoding), LOOKED_AT) if text.strip()]
     if not lines:
@@ -102,12 +102,12 @@ def suffix_of(path: Path, trained: str, columns: Sequence[Column]) -> str:
     rows = _rows(lines, trained)
     headed = any(column in rows[0] for column in columns)
     even = len(rows[0]) > 1 and len({len(row) for row in rows}) == 1
-    # A sentence with a comma is no table; several with one comma each hardly ever stand together.
+    # One sentence with a comma is not a table; several in a row with exactly one comma each are almost always one.
     return trained if headed or (even and (trained == ".tsv" or len(rows) > 1)) else ".txt"
 
 
 def _rows(lines: Sequence[str], suffix: str) -> list[list[str]]:
-    """Lines cut into cells, each by itself."""
+    """Split each line into cells independently of the others."""
     cut = [next(csv.reader([text]), []) if suffix == ".csv" else text.split("\t") for text in lines]
     return [[cell.strip() for cell in cells] for cells in cut]
 

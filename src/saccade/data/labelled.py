@@ -1,4 +1,4 @@
-"""Texts with a label each: columns of CSV, TSV or JSONL, or lines of a label and a text."""
+"""Labelled texts: columns of CSV, TSV or JSONL, or lines with a label and a text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from saccade.errors import FileError
 
 __all__ = ["TABLES", "LabelledText", "read_labelled", "split_label"]
 
-#: The suffixes of files whose texts are a column.
+#: Suffixes of files whose texts are in a column.
 TABLES = (".csv", ".tsv", ".jsonl")
 
 
@@ -51,10 +51,10 @@ def read_labelled(
     header: bool | None = None,
     encoding: str | None = None,
 ) -> tuple[list[LabelledText], LabelReport]:
-    """The texts of a file, by its suffix: a table, or else lines of a label, a space and a text.
+    """Read the labelled texts of a file: a table, judging by its suffix, or lines with a label, a space and a text.
 
-    A table without a header has the label first if its columns are named and not numbered. Blank lines are skipped;
-    a label without a text is refused, and so is a text without a label.
+    If columns are chosen by name and a table has no header, its first column is the label. Blank lines are skipped; a
+    label without a text is refused, and so is a text without a label.
     """
     if Path(path).suffix.lower() in TABLES:
         columns = (label_column, text_column)
@@ -71,7 +71,7 @@ def _label_and_text(path: str | Path, encoding: str) -> Iterator[tuple[int, list
 
 
 def split_label(line: str) -> tuple[str, str]:
-    """A line that begins with its label, in two."""
+    """Split a line into its label and its text."""
     label, _, text = line.strip().partition("\t" if "\t" in line else " ")
     return label, text
 

@@ -1,4 +1,4 @@
-"""Examples with labels: what a file of them holds, as a report; and labels that training does not have."""
+"""Labelled examples: the report on a file of them, and the check for labels that are not in training."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from saccade.errors import FileError
 
 __all__ = ["LabelReport", "Labelled", "collect", "note_unseen"]
 
-#: Everything that is looked for, in the order of the report: key -> words.
+#: Everything that is checked, in the order of the report: key -> description.
 FINDINGS = {"long": "too long", "duplicate": "duplicates", "contradiction": "same text, other labels"}
-#: Labels that a report or an error names.
+#: How many labels a report or an error names.
 NAMED = 40
 
 
 class Labelled(Protocol):
-    """A sentence with a label for each word, or a text with one."""
+    """A sentence with one label per word, or a text with one label."""
 
     @property
     def source(self) -> str:
-        """The text that it is about."""
+        """The text that is labelled."""
         ...
 
     @property
@@ -42,7 +42,7 @@ class Labelled(Protocol):
 
     @property
     def label_lines(self) -> Sequence[int]:
-        """Where each label stands in the file."""
+        """The line number of each label."""
         ...
 
 
@@ -55,18 +55,18 @@ class LabelReport:
 
     file: str
     unit: str
-    """What an example is: "sentences" or "texts"."""
+    """What the examples are: "sentences" or "texts"."""
     read: int
     kept: int
     lengths: Lengths
     labels: dict[str, int]
-    """How often each is there, the most frequent first."""
+    """How often each label occurs, most frequent first."""
     findings: tuple[Finding, ...]
-    """One for each key of `FINDINGS`, in that order, with those that found nothing."""
+    """One for each key of `FINDINGS`, in that order, including those with a count of 0."""
     notes: tuple[str, ...]
 
     def rows(self) -> list[tuple[str, str]]:
-        """The report as (what, value) rows of a table."""
+        """The report as (name, value) rows of a table."""
         named = [f"{label} {count:,}" for label, count in list(self.labels.items())[:NAMED]]
         more = [f"{len(self.labels) - NAMED} more"] if len(self.labels) > NAMED else []
         return [
@@ -83,8 +83,8 @@ class LabelReport:
 def collect(
     file: str, examples: Iterable[Item], *, unit: str, max_length: int | None = None, notes: Sequence[str] = ()
 ) -> tuple[list[Item], LabelReport]:
-    """The examples that are not too long, and a report of all; duplicates are told and kept, since they may be how
-    often something is said."""
+    """Return the examples that are not too long, and a report on all of them; duplicates are reported but kept, since
+    they may reflect how often something is said."""
     found: dict[str, list[int]] = defaultdict(list)
     seen: dict[str, tuple[str, ...]] = {}
     kept: list[Item] = []
@@ -100,7 +100,7 @@ def collect(
         seen.setdefault(example.source, labels)
         kept.append(example)
     if not kept:
-        dropped = f": {read:,} were read, all of more than {max_length} words" if read else ": the file is empty"
+        dropped = f": {read:,} were read, all longer than {max_length} words" if read else ": the file is empty"
         raise FileError(f"There are no {unit} in {file}{dropped}.")
     counts = Counter(label for example in kept for label in example.labels)
     findings = tuple(
@@ -111,8 +111,8 @@ def collect(
 
 
 def note_unseen(examples: Iterable[Labelled], known: Collection[str]) -> list[str]:
-    """A note on labels that training does not have, if there are any: a model cannot give them, so they count as
-    errors. Where most are such labels, the file is refused, since it is of something else."""
+    """Return a note on labels that are not in training, if there are any: a model cannot predict them, so they count
+    as errors. If most labels are unknown, refuse the file, since it must be about something else."""
     lines: dict[str, list[int]] = defaultdict(list)
     total, file = 0, ""
     for example in examples:
@@ -126,9 +126,9 @@ def note_unseen(examples: Iterable[Labelled], known: Collection[str]) -> list[st
         names = sorted(known)
         more = f", ... ({len(names)} in all)" if len(names) > NAMED else ""
         raise FileError(
-            f"{file}, line {lines[label][0]}: the label {label!r} is not one that training has, and neither are most "
+            f"{file}, line {lines[label][0]}: the label {label!r} is not in the training data, and neither are most "
             f"others; expected {', '.join(names[:NAMED])}{more}."
         )
     named = [f"{label} {len(found):,} (line {found[0]})" for label, found in lines.items()]
     said = f"{', '.join(named[:NAMED])}{', ...' if len(named) > NAMED else ''}"
-    return [f"{count:,} of {total:,} labels of {file} are not in training and count as errors: {said}"] if named else []
+    return [f"{count:,} of {total:,} labels in {file} are not in training and count as errors: {said}"] if named else []

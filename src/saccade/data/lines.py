@@ -1,4 +1,4 @@
-"""Text files as numbered lines, in whichever encoding; only a line feed ends a line."""
+"""Read text files as numbered lines, in any encoding; only a line feed ends a line."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from saccade.errors import FileError, OptionError
 __all__ = ["LONGEST_LINE", "choose_encoding", "is_utf8", "read_lines", "unreadable"]
 
 _BLOCK = 1 << 20
-#: Characters of one line, or bytes in UTF-8: one text of 100 MB would take gigabytes to be cut into tokens.
+#: Maximum characters in a line, or bytes in UTF-8: tokenizing one text of 100 MB would take gigabytes of memory.
 LONGEST_LINE = 1 << 22
-#: Bytes that a guess is made from, beginning shortly before the first that is not UTF-8.
+#: Number of bytes from which the encoding is guessed, starting shortly before the first that is not UTF-8.
 _SAMPLE = 1 << 17
-#: What most files that are not UTF-8 are in, and how much more like a language another guess must read.
+#: The encoding of most files that are not UTF-8, and by how much the language score of another guess must be better.
 _WESTERN, _MARGIN = "cp1252", 0.1
 _MARKS = {
     codecs.BOM_UTF32_LE: "utf-32",  # before UTF-16, whose mark it begins with
@@ -30,10 +30,10 @@ _MARKS = {
 def read_lines(path: str | Path, encoding: str | None = None) -> Iterator[tuple[int, str]]:
     """Yield (line number from 1, text without its ending) of a text file, one line in memory at a time.
 
-    Only a line feed ends a line, with a carriage return before it or not. Python's own text mode would also
+    Only a line feed ends a line, with or without a carriage return before it. Python's own text mode would also
     break at a lone carriage return and `str.splitlines` at U+2028, U+0085 or a vertical tab: these occur inside
-    sentences, and one such break shifts every pair after it. A byte order mark is skipped. Without an encoding it is
-    found out, as `choose_encoding` does.
+    sentences, and one such break shifts every pair after it. A byte order mark is skipped. Without an encoding,
+    `choose_encoding` finds one.
     """
     encoding = encoding or choose_encoding(path)[0]
     return _utf8_lines(path) if codecs.lookup(encoding).name == "utf-8" else _encoded_lines(path, encoding)
@@ -51,7 +51,7 @@ def _utf8_lines(path: str | Path) -> Iterator[tuple[int, str]]:
                 except UnicodeDecodeError as error:
                     raise FileError(
                         f"{path}, line {number}: byte {error.start + 1} of the line (0x{line[error.start]:02x}) is "
-                        "not UTF-8; correct it, or name the encoding of the file in data.encoding."
+                        "not UTF-8; fix it, or set data.encoding to the file's encoding."
                     ) from None
                 yield number, text.removesuffix("\n").removesuffix("\r")
     except OSError as error:
@@ -77,7 +77,7 @@ def _check_length(path: str | Path, number: int, line: str | bytes) -> None:
 
 
 def unreadable(path: str | Path, error: OSError) -> FileError:
-    """The sentence for a file that the system does not let us read."""
+    """The error for a file that the operating system cannot open or read."""
     if isinstance(error, FileNotFoundError):
         return FileError(f"There is no file {path}.")
     if isinstance(error, IsADirectoryError):
@@ -89,11 +89,11 @@ def unreadable(path: str | Path, error: OSError) -> FileError:
 
 
 def choose_encoding(path: str | Path, given: str | None = None) -> tuple[str, tuple[str, ...]]:
-    """The encoding of a file, and notes on how it was found.
+    """Find the encoding of a file, with notes on how it was found.
 
-    UTF-8 wherever the bytes are UTF-8, which other text almost never is by chance; else a guess by
-    ``charset_normalizer``, with a note that says what was taken. UTF-8 with a few wrong bytes is refused: any other
-    encoding would spoil all that is right in it.
+    It is UTF-8 if the bytes are valid UTF-8, which text in other encodings almost never is by chance; otherwise
+    ``charset_normalizer`` guesses, and a note says what was chosen. UTF-8 with a few invalid bytes is refused: any
+    other encoding would garble the rest.
     """
     if given is not None:
         return _checked(given), ()
@@ -106,12 +106,12 @@ def choose_encoding(path: str | Path, given: str | None = None) -> tuple[str, tu
         raise unreadable(path, error) from error
     for mark, name in _MARKS.items():
         if beginning.startswith(mark):
-            return name, (f"{path} is {name.upper()}, by the mark at its beginning",)
+            return name, (f"{path} is {name.upper()}, according to its byte order mark",)
     if sample is None:
         return "utf-8", ()
     guess = None if b"\0" in sample or _is_broken_utf8(path) else _guess(sample)
     if guess is None:
-        for _ in _utf8_lines(path):  # names the first wrong byte
+        for _ in _utf8_lines(path):  # names the first invalid byte
             pass
     assert guess is not None
     return guess, (f"{path} is not UTF-8; it was read as {guess} (if that is wrong, set data.encoding)",)
@@ -123,7 +123,7 @@ def is_utf8(path: Path) -> bool:
 
 
 def _is_broken_utf8(path: str | Path) -> bool:
-    """Whether more characters beyond ASCII are right in UTF-8 than are wrong."""
+    """Whether more of the non-ASCII characters are valid UTF-8 than invalid."""
     right = wrong = 0
     with Path(path).open(encoding="utf-8", errors="replace", newline="") as stream:
         for text in iter(lambda: stream.read(_BLOCK), ""):
@@ -134,10 +134,10 @@ def _is_broken_utf8(path: str | Path) -> bool:
 
 
 def _guess(sample: bytes) -> str | None:
-    """What reads most like some language: ranked by odd characters alone, French would be taken for Baltic.
+    """Choose the guess that reads most like a language: by unusual characters alone, French would pass for Baltic.
 
-    A few lines hardly tell encodings apart, so where the western one fits, another must be clearly better; code pages
-    of DOS, which few files are in, never are.
+    A few lines hardly distinguish encodings, so if the western one fits, another must be clearly better; the rare DOS
+    code pages never win.
     """
     matches = list(charset_normalizer.from_bytes(sample))
     best = max(matches, key=lambda match: match.coherence, default=None)
@@ -149,20 +149,20 @@ def _guess(sample: bytes) -> str | None:
 
 
 def _of_dos(encoding: str) -> bool:
-    """cp437, cp720 to cp869; the three digits of others (cp932, cp949) are of East Asia."""
+    """Whether this is cp437 or cp720 to cp869; other three-digit code pages (cp932, cp949) are East Asian."""
     return encoding in ("cp437", "cp1125") or (encoding[:3] in ("cp7", "cp8") and len(encoding) == 5)
 
 
 def _checked(given: str) -> str:
     try:
-        "".encode(given)  # not codecs.lookup, which also knows codecs that are of no text
+        "".encode(given)  # not codecs.lookup, which also finds codecs that are not for text
     except LookupError:
-        raise OptionError(f"There is no encoding {given!r}; such as utf-8, utf-16, latin-1, cp1252, gb18030.") from None
+        raise OptionError(f"There is no encoding {given!r}; try utf-8, utf-16, latin-1, cp1252 or gb18030.") from None
     return given
 
 
 def _not_utf8(blocks: Iterator[bytes]) -> bytes | None:
-    """A part of the file around the first bytes that are not UTF-8; None if all of it is UTF-8."""
+    """Return a piece of the file around the first bytes that are not UTF-8; None if the whole file is UTF-8."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     before = b""
     for block in blocks:

@@ -1,4 +1,4 @@
-"""NETtalk (Sejnowski & Rosenberg 1987): English words and their sounds, one phoneme symbol a letter.
+"""NETtalk (Sejnowski & Rosenberg 1987): English words and their sounds, one phoneme symbol per letter.
 
 A line is a word, its phonemes, its stress and a class, separated by tabs, such as `aback`, `xb@k-`, `0>1<<`, `0`.
 A letter without a sound has the symbol "-". Since letters and symbols correspond one to one, the true alignment
@@ -22,12 +22,12 @@ _COLUMNS = ("word", "phonemes", "stress", "class")
 
 
 def read_nettalk(path: str | Path) -> tuple[list[Pair], Report]:
-    """The words of a nettalk.data file in its order: source the letters, target the sounded symbols.
+    """Read the words of a nettalk.data file in order: the source is the letters, the target the sounded symbols.
 
     Lines without a tab before the first word (the published file begins with a description), empty lines and
-    lines that begin with "#" are skipped. `Pair.line` counts the words from 1, skipped lines left out;
-    `Pair.alignment` links (letter, sounded symbol). Words with several pronunciations stay, and so do repeated
-    lines, since dropping one would shift no number but change what is tested.
+    lines that begin with "#" are skipped. `Pair.line` counts the words from 1, without skipped lines;
+    `Pair.alignment` links (letter, sounded symbol). Words with several pronunciations are kept, and so are repeated
+    lines, since dropping them would change what is tested.
     """
     collector = PairCollector(Cleaning(empty=False, duplicates=False), unit="characters", length=len)
     number = 0
@@ -50,7 +50,7 @@ def _pair(path: str | Path, line: int, text: str, number: int) -> Pair:
     if not word or not len(word) == len(phonemes) == len(stress):
         raise FileError(
             f"{path}, line {line}: {len(word)} letters, {len(phonemes)} phonemes and {len(stress)} stress marks; "
-            "expected as many of each, and at least one."
+            "expected the same number of each, and at least one."
         )
     sounded = [letter for letter, symbol in enumerate(phonemes) if symbol != SILENT]
     return Pair(
@@ -62,6 +62,6 @@ def _pair(path: str | Path, line: int, text: str, number: int) -> Pair:
 
 
 def nettalk_splits(pairs: list[Pair]) -> Parts[Pair]:
-    """Test: words whose number is divisible by 10; validation: remainder 9; training: the rest, without any
-    spelling that is in those two."""
+    """Test: words whose number is divisible by 10; validation: those with remainder 9; training: the rest, except
+    spellings that occur in test or validation."""
     return split_by_line(pairs, every=10, test_remainder=0, validation_remainder=9)

@@ -1,7 +1,7 @@
-"""Files of sentence pairs -> pairs and a report: two parallel text files, or one TSV, CSV or JSONL table.
+"""Read sentence pairs, with a report, from two parallel text files or one TSV, CSV or JSONL table.
 
-Nothing is dropped silently: whatever a pair was dropped for is in the report, with its line number. Nothing is
-guessed either: a file that is not what it should be is refused in one sentence that names the file and the line.
+Nothing is dropped silently: the report gives the reason and the line number of every pair that was dropped. Nothing is
+guessed either: a file in the wrong format is refused in one sentence that names the file and the line.
 """
 
 from __future__ import annotations
@@ -30,32 +30,32 @@ class Pair:
     source: str
     target: str
     line: int
-    """Where it stands in its file, counted from 1; in CSV, where its row begins."""
+    """Its line number, counted from 1; in CSV, the line where its row begins."""
     alignment: Alignment | None = None
-    """True links (source index, target index) where the data knows them; the reader says of what."""
+    """True links (source index, target index) if the data has them; the reader documents what they index."""
 
 
 @dataclass(frozen=True)
 class Cleaning:
-    """Which pairs are dropped. What is not dropped is still counted in the report.
+    """Which pairs are dropped. Faults that do not cause a pair to be dropped are still counted in the report.
 
     To score a test set as it is, use `Cleaning(empty=False, duplicates=False)`.
     """
 
     empty: bool = True
-    """Pairs without text on one side or both."""
+    """Drop pairs without text on one side or both."""
     duplicates: bool = True
-    """Every later copy of a pair; the same source with another target is no copy."""
+    """Drop every later copy of a pair; the same source with another target is not a copy."""
     max_length: int | None = None
-    """Most words, separated by white space, on either side."""
+    """Maximum number of words, separated by white space, on either side."""
     max_ratio: float | None = None
-    """Most words of the longer side for each word of the shorter one."""
+    """Maximum ratio of the longer side to the shorter one, in words."""
 
     def __post_init__(self) -> None:
         if self.max_length is not None and self.max_length < 1:
-            raise OptionError(f"max_length is {self.max_length}; it must be 1 word or more.")
+            raise OptionError(f"max_length is {self.max_length}; it must be at least 1 word.")
         if self.max_ratio is not None and not 1 <= self.max_ratio < math.inf:
-            raise OptionError(f"max_ratio is {self.max_ratio}; it must be a number of 1 or more.")
+            raise OptionError(f"max_ratio is {self.max_ratio}; it must be a number that is at least 1.")
 
 
 def count_words(text: str) -> int:
@@ -63,7 +63,7 @@ def count_words(text: str) -> int:
 
 
 class PairCollector:
-    """Takes pairs as they are read, keeps the good ones and counts the rest."""
+    """Collects pairs as they are read, keeps the good ones and counts the rest."""
 
     def __init__(
         self, cleaning: Cleaning | None = None, *, unit: str = "words", length: Callable[[str], int] = count_words
@@ -78,7 +78,7 @@ class PairCollector:
         self._found: dict[str, list[int]] = defaultdict(list)  # finding -> line numbers
 
     def add(self, pair: Pair) -> None:
-        """Keep the pair, or note why not."""
+        """Keep the pair, or record why it was dropped."""
         self._read += 1
         lengths = (self._length(pair.source), self._length(pair.target))
         fault = self._fault(pair, lengths)
@@ -107,14 +107,14 @@ class PairCollector:
         return self._cleaning.duplicates if fault == "duplicate" else True
 
     def report(self, files: tuple[str | Path, ...], notes: tuple[str, ...] = ()) -> Report:
-        """The report of all that was added; nothing left to train on is an error."""
+        """Return the report on all pairs that were added; it is an error if none is left."""
         names = " and ".join(str(file) for file in files)
         if not self.pairs:
             raise FileError(
-                f"No pair of {names} is left: {self._read:,} were read, and "
+                f"No pair from {names} is left: {self._read:,} were read, and "
                 f"{', '.join(f'{len(lines):,} dropped ({FINDINGS[kind]})' for kind, lines in self._found.items())}."
                 if self._read
-                else f"There is no pair in {names}: the file is empty."
+                else f"There are no pairs in {names}: the file is empty."
             )
         sources, targets = zip(*self._lengths, strict=True)
         return Report(
@@ -140,10 +140,10 @@ def read_parallel(
     *,
     encoding: str | None = None,
 ) -> tuple[list[Pair], Report]:
-    """Pairs of two files where line n of one translates line n of the other.
+    """Read pairs from two files where line n of one translates line n of the other.
 
     White space around a line is removed. Files of different lengths are refused, since one lost line in the
-    middle would pair every later sentence with a wrong one.
+    middle would pair every later sentence with the wrong one.
     """
     collector = PairCollector(cleaning)
     counts = [0, 0]
@@ -173,9 +173,9 @@ def read_table(
     header: bool | None = None,
     encoding: str | None = None,
 ) -> tuple[list[Pair], Report]:
-    """Pairs of two columns of a .tsv, .csv or .jsonl file, named or counted from 0.
+    """Read pairs from two columns of a .tsv, .csv or .jsonl file, given by name or by number from 0.
 
-    `header` says whether the first line of a TSV or CSV names the columns; None finds out (see `read_columns`).
+    `header` says whether the first line of a TSV or CSV names the columns; None detects it (see `read_columns`).
     White space around a text is removed, and a line break inside it becomes a space.
     """
     collector = PairCollector(cleaning)
@@ -186,5 +186,5 @@ def read_table(
 
 
 def _one_line(text: str) -> str:
-    """The text without line breaks: predictions are written one a line."""
+    """Remove line breaks from a text, because predictions are written one per line."""
     return text.replace("\r\n", " ").replace("\n", " ").replace("\r", " ").strip()

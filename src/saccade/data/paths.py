@@ -15,15 +15,15 @@ _VALIDATION = re.compile(r"(?i)(?<![a-z])(dev|val|valid|validation)(?![a-z])")
 
 
 def column(name: str) -> str | int:
-    """A column by its name, or by its number counted from 0."""
+    """Parse a column, given by its name or by its number counted from 0."""
     return int(name) if name.isdecimal() else name
 
 
 def part_prefixes(files: Sequence[Path]) -> tuple[str, ...]:
-    """What files are for, as prefixes of keys in ``[data]``: training, validation, test.
+    """Assign files to training, validation and test, as prefixes of keys in ``[data]``.
 
-    Of two, the second is the test, so that validation is cut from training and the test is not seen before the end;
-    unless its name says that it is for validation.
+    The second of two files is the test, so that validation is split off from training and the test is not seen before
+    the end, unless the file's name says that it is for validation.
     """
     if len(files) == 2 and not _VALIDATION.search(files[1].name):
         return ("", "test_")
@@ -31,12 +31,12 @@ def part_prefixes(files: Sequence[Path]) -> tuple[str, ...]:
 
 
 def resolve_path(given: str) -> Path:
-    """A path with its environment variables filled in; one that is not set is named."""
+    """Expand the environment variables in a path; the error names one that is not set."""
 
     def value(match: re.Match[str]) -> str:
         name = match.group(1)
         if name not in os.environ:
-            raise FileError(f"{given} needs the environment variable {name}; set it to the folder of your data.")
+            raise FileError(f"{given} needs the environment variable {name}; set it to your data folder.")
         return os.environ[name]
 
     if "\0" in given:

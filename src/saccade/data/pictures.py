@@ -1,4 +1,4 @@
-"""Pictures that are sent instead of read from a file: PNG or JPEG in base64, or rows of grey."""
+"""Pictures that are sent rather than read from a file: PNG or JPEG in base64, or rows of grey values."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from saccade.errors import OptionError, TooLargeError
 
 __all__ = ["MOST_SIDE", "count_pixels", "decode_picture", "fit_picture", "picture_of_rows"]
 
-#: Pixels along a side of a picture that is sent; it is made as small as the model's images.
+#: Maximum height and width in pixels of a picture that is sent; it is then resized to the model's image size.
 MOST_SIDE = 4096
 _UNREADABLE = (UnidentifiedImageError, Image.DecompressionBombError, OSError, SyntaxError, ValueError)
 _NOT_READ = "The picture cannot be read; send a PNG or JPEG file in base64."
 
 
 def count_pixels(encoded: Any) -> int:
-    """How many the head of a picture promises, before any is decoded."""
+    """The number of pixels according to the picture's header, before any is decoded."""
     width, height = _opened(encoded).size
     return width * height
 
 
 def decode_picture(encoded: Any) -> Image.Image:
-    """A PNG or JPEG file in base64."""
+    """Decode a PNG or JPEG file in base64."""
     try:
         return _opened(encoded).convert("RGB")
     except _UNREADABLE as error:
@@ -36,21 +36,21 @@ def decode_picture(encoded: Any) -> Image.Image:
 
 
 def picture_of_rows(rows: Any) -> Image.Image:
-    """Rows of grey from 0, black, to 1."""
+    """Convert rows of grey values from 0 (black) to 1 (white)."""
     width = len(rows[0]) if isinstance(rows, list) and rows and isinstance(rows[0], list) else 0
     if (
         not 0 < width <= MOST_SIDE
         or len(rows) > MOST_SIDE
         or any(not isinstance(row, list) or len(row) != width for row in rows)
     ):
-        raise OptionError(f"pixels is a list of rows of one length, at most {MOST_SIDE}, each a list of numbers.")
+        raise OptionError(f"pixels must be a list of equally long rows, at most {MOST_SIDE}, each a list of numbers.")
     if any(type(one) not in (int, float) or not 0 <= one <= 1 for row in rows for one in row):
-        raise OptionError("pixels holds numbers from 0, black, to 1.")
+        raise OptionError("pixels must be numbers from 0 (black) to 1 (white).")
     return Image.fromarray(np.round(np.array(rows) * 255).astype(np.uint8))
 
 
 def fit_picture(picture: Image.Image, shape: tuple[int, int, int]) -> Pixels:
-    """As large as the model's images, with as many channels."""
+    """Convert a picture to the size and number of channels of the model's images."""
     height, width, channels = shape
     picture = picture.convert("L" if channels == 1 else "RGB")
     if picture.size != (width, height):
@@ -60,17 +60,17 @@ def fit_picture(picture: Image.Image, shape: tuple[int, int, int]) -> Pixels:
 
 
 def _opened(encoded: Any) -> Image.Image:
-    """A picture of which the head was read."""
+    """Open a picture, reading only its header."""
     if not isinstance(encoded, str):
-        raise OptionError(f"A png is a string in base64; not {type(encoded).__name__}.")
+        raise OptionError(f"png must be a string in base64, not {type(encoded).__name__}.")
     try:
         content = base64.b64decode(encoded.encode("ascii"), validate=True)
     except (binascii.Error, ValueError):
-        raise OptionError("The png is not in base64.") from None
+        raise OptionError("png is not valid base64.") from None
     try:
         picture = Image.open(io.BytesIO(content), formats=("PNG", "JPEG"))
     except _UNREADABLE as error:
         raise OptionError(_NOT_READ) from error
     if max(picture.size) > MOST_SIDE:
-        raise TooLargeError(f"A side of the picture has {max(picture.size)} pixels; at most {MOST_SIDE} are taken.")
+        raise TooLargeError(f"The picture has {max(picture.size)} pixels along one side; the limit is {MOST_SIDE}.")
     return picture

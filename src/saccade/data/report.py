@@ -1,4 +1,4 @@
-"""What was found in a data file, as plain data: the first thing that a training run shows."""
+"""The report on a data file, as plain data: the first thing that a training run shows."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ FINDINGS = {
     "uneven": "lengths too different",
     "duplicate": "duplicates",
 }
-"""Everything that is looked for, in the order of the report: key -> words."""
+"""Everything that is checked, in the order of the report: key -> description."""
 
-SHOWN = 10  # line numbers a finding names
+SHOWN = 10  # how many line numbers a finding names
 
 
 @dataclass(frozen=True)
 class Finding:
-    """Lines with one fault."""
+    """The lines that have a particular fault."""
 
     kind: str  # a key of FINDINGS
     count: int
@@ -72,26 +72,26 @@ class Report:
     read: int
     kept: int
     distinct_sources: int
-    """Different source texts among the kept pairs."""
+    """Number of distinct source texts among the kept pairs."""
     unit: str
-    """What lengths are counted in: "words", separated by white space, or "characters"."""
+    """The unit of lengths: "words", separated by white space, or "characters"."""
     source_lengths: Lengths
     target_lengths: Lengths
     findings: tuple[Finding, ...]
-    """One for each key of `FINDINGS`, in that order, with those that found nothing."""
+    """One for each key of `FINDINGS`, in that order, including those with a count of 0."""
     notes: tuple[str, ...] = ()
-    """Choices made while reading, such as which columns were taken."""
+    """Choices made while reading, such as which columns were used."""
 
     @property
     def dropped(self) -> int:
         return self.read - self.kept
 
     def finding(self, kind: str) -> Finding:
-        """The finding of this key of `FINDINGS`."""
+        """The finding with this key of `FINDINGS`."""
         return next(finding for finding in self.findings if finding.kind == kind)
 
     def rows(self) -> list[tuple[str, str]]:
-        """The report as (what, value) rows of a table."""
+        """The report as (name, value) rows of a table."""
         return [
             ("files", ", ".join(self.files)),
             *(("note", note) for note in self.notes),

@@ -1,7 +1,7 @@
-"""Training, validation and test parts of a corpus, always by source text.
+"""Split a corpus into training, validation and test, always by source text.
 
-All pairs with one source go to one part, so that a sentence met in training is never scored. Which part is
-decided by a hash of the source alone: adding lines to a file moves no sentence from one part to another.
+All pairs with the same source go to the same part, so that a sentence seen in training is never scored. A hash of the
+source alone decides which part: adding lines to a file moves no sentence from one part to another.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["Overlap", "Parts", "overlap", "split", "split_by_line", "without_sou
 
 
 class Sourced(Protocol):
-    """An example with a text that it is about: a sentence to translate, to tag or to label."""
+    """An example with a source text: a sentence to translate, tag or classify."""
 
     @property
     def source(self) -> str: ...
@@ -36,10 +36,10 @@ class Parts(Generic[Item]):
     validation: list[Item]
     test: list[Item]
     removed: list[Item] = field(default_factory=list)
-    """Pairs that are in no part, since their source is in validation or test."""
+    """Number of pairs removed from training because their source is in validation or test."""
 
     def rows(self) -> list[tuple[str, str]]:
-        """The sizes as (what, value) rows of a table."""
+        """The sizes as (name, value) rows of a table."""
         sizes = [
             ("training pairs", self.train),
             ("validation pairs", self.validation),
@@ -51,14 +51,14 @@ class Parts(Generic[Item]):
 
 @dataclass(frozen=True)
 class Overlap:
-    """How much of one given part is also in another."""
+    """How much two given parts overlap."""
 
     sources: int
-    """Different sources that training and the other part share."""
+    """Number of distinct sources that occur in both training and the other part."""
     train_pairs: int
-    """Training pairs with such a source."""
+    """Number of training pairs with such a source."""
     other_pairs: int
-    """Pairs of the other part with such a source."""
+    """Number of pairs in the other part with such a source."""
     other_total: int
 
     def __str__(self) -> str:
@@ -75,11 +75,12 @@ def split(
     seed: int = 0,
     labels: Callable[[Item], Iterable[str]] | None = None,
 ) -> Parts[Item]:
-    """Part a corpus. A size is a share of the sources below 1 (a float) or a number of pairs (an int).
+    """Split a corpus. A size is a share of the sources below 1 (a float) or a number of pairs (an int).
 
-    Each source gets a place between 0 and 1 by its hash with the seed. Test takes the lowest places and validation
-    the highest, each at least one source; a number of pairs is met by as few sources as give it. With ``labels``, a
-    source stays in training if no other has one of its labels: a label that is nowhere else cannot be learned.
+    A hash of the source and the seed gives each source a place between 0 and 1. Test takes the lowest places and
+    validation the highest, each at least one source; for a number of pairs, as few sources as reach it. With
+    ``labels``, a source stays in training if one of its labels occurs nowhere else, since a label that is not in
+    training cannot be learned.
     """
     places = {source: _place(source, seed) for source in {pair.source for pair in pairs}}
     ordered = sorted(places, key=lambda source: (places[source], source))
@@ -90,8 +91,8 @@ def split(
     validation_sources = set(ordered[: _prefix(ordered, mirrored, copies, validation, "validation")])
     if len(test_sources) + len(validation_sources) >= len(places) or test_sources & validation_sources:
         raise OptionError(
-            f"Validation {validation} and test {test} leave no training example of {len(pairs):,} "
-            f"({len(places):,} different texts); ask for less or give more data."
+            f"Validation {validation} and test {test} leave no training examples out of {len(pairs):,} "
+            f"({len(places):,} different texts); choose smaller sizes or add data."
         )
     if labels is not None:
         needed = _only_ones(pairs, test_sources | validation_sources, labels)
@@ -105,7 +106,7 @@ def split(
 
 
 def _only_ones(pairs: Sequence[Item], held_out: set[str], labels: Callable[[Item], Iterable[str]]) -> set[str]:
-    """The held-out sources that are needed in training for all labels to be there, the first of each."""
+    """The held-out sources that training needs to have every label, the first one for each label."""
     trained = {label for pair in pairs if pair.source not in held_out for label in labels(pair)}
     needed = set()
     for pair in pairs:
@@ -118,7 +119,7 @@ def _only_ones(pairs: Sequence[Item], held_out: set[str], labels: Callable[[Item
 def _place(source: str, seed: int) -> float:
     """A number in [0, 1) that depends on the text and the seed, and is the same on every machine."""
     digest = hashlib.blake2b(source.encode(), digest_size=8, salt=_salt(seed)).digest()
-    return (int.from_bytes(digest, "big") >> 11) / 2**53  # 53 bits: exact in a float, so never 1
+    return (int.from_bytes(digest, "big") >> 11) / 2**53  # 53 bits are exact in a float, so the result is never 1
 
 
 def _salt(seed: int) -> bytes:
@@ -128,9 +129,9 @@ def _salt(seed: int) -> bytes:
 
 
 def _prefix(ordered: list[str], places: dict[str, float], copies: Counter[str], size: float | int, part: str) -> int:
-    """How many sources, taken in this order, make up a part."""
+    """How many sources, in this order, make up a part of this size."""
     if isinstance(size, bool) or size < 0 or (isinstance(size, float) and not size < 1):
-        raise OptionError(f"The {part} size is {size}; it must be a share from 0 to below 1 or a number of pairs.")
+        raise OptionError(f"The {part} size is {size}; it must be a share (at least 0, below 1) or a number of pairs.")
     if size == 0:
         return 0
     if isinstance(size, float):
@@ -146,10 +147,9 @@ def _prefix(ordered: list[str], places: dict[str, float], copies: Counter[str], 
 def split_by_line(
     pairs: Iterable[Pair], every: int = 10, test_remainder: int = 0, validation_remainder: int = 9
 ) -> Parts[Pair]:
-    """Part by line number: a line goes to test or validation by its remainder when divided by `every`.
+    """Split by line number: a line goes to test or validation by its remainder when divided by `every`.
 
-    A source of test or validation that also stands on a training line (another pronunciation of the same
-    spelling) is removed from training.
+    A training line whose source is also in test or validation (another pronunciation of the same spelling) is removed.
     """
     if not (every > 1 and 0 <= test_remainder < every and 0 <= validation_remainder < every):
         raise OptionError(
@@ -174,12 +174,12 @@ def split_by_line(
 
 
 def without_sources(pairs: Iterable[Item], sources: Collection[str]) -> list[Item]:
-    """The pairs whose source is not among these; `sources` is best a set."""
+    """The pairs whose source is not in `sources`, preferably a set."""
     return [pair for pair in pairs if pair.source not in sources]
 
 
 def overlap(train: Iterable[Sourced], other: Iterable[Sourced]) -> Overlap:
-    """What a given training part shares with a given validation or test part; nothing is removed."""
+    """Measure how much a training part overlaps with a validation or test part; nothing is removed."""
     in_train = Counter(pair.source for pair in train)
     in_other = Counter(pair.source for pair in other)
     shared = in_train.keys() & in_other.keys()

@@ -1,6 +1,6 @@
-"""Columns of TSV, CSV and JSONL files, row by row, each row with the line it begins at.
+"""Read columns of TSV, CSV and JSONL files row by row, with the line where each row begins.
 
-TSV is taken literally (no quotes, no escapes), as parallel corpora are published; CSV has quotes and may have
+TSV is read literally (no quotes, no escapes), as parallel corpora are published; CSV has quotes and may have
 line breaks inside them; a line of JSONL is an object (columns by name) or an array (columns by number).
 """
 
@@ -30,18 +30,18 @@ def read_columns(
     encoding: str | None = None,
     numbers: Collection[Column] = (),
 ) -> tuple[tuple[str, ...], Iterator[Row]]:
-    """Notes on the choices made, and the wanted cells of each row.
+    """Return notes on the choices made, and the requested cells of each row.
 
-    `numbers` are the columns in which JSON may also have a whole number or a truth value, such as a label.
+    `numbers` are the columns in which JSON may also have a whole number or a boolean, such as a label.
 
-    With `header` None, the first line of a TSV or CSV is a header if it holds all the wanted names. Without a
-    header, names can only mean the first columns in their order, and there must be no more of them in the file.
+    With `header` None, the first line of a TSV or CSV is a header if it contains all the requested names. Without a
+    header, names refer to the first columns in order, and the file must have no other columns.
     """
     suffix = Path(path).suffix.lower()
     name, notes = choose_encoding(path, encoding)
     if suffix == ".jsonl":
         if header is not None:
-            raise OptionError(f"{path} is JSONL, which has no header line; leave the header option out.")
+            raise OptionError(f"{path} is JSONL, which has no header line; omit the header option.")
         return notes, _json_rows(path, columns, name, numbers)
     readers: dict[str, Callable[[str | Path, str], Iterator[Row]]] = {".tsv": _tsv_rows, ".csv": _csv_rows}
     if suffix not in readers:
@@ -52,7 +52,7 @@ def read_columns(
         return notes, iter(())
     indices, headed = _locate(path, first, columns, header)
     note = f"columns {', '.join(map(str, columns))}" + (
-        f" named by line {first[0]}" if headed else f" taken as numbers {', '.join(map(str, indices))}; no header"
+        f" named by line {first[0]}" if headed else f" read as numbers {', '.join(map(str, indices))}; no header"
     )
     data = rows if headed else chain([first], rows)
     return (*notes, note), _pick(path, data, indices, len(first[1]))
@@ -76,7 +76,7 @@ def _csv_rows(path: str | Path, encoding: str) -> Iterator[Row]:
 
 
 def _locate(path: str | Path, first: Row, columns: tuple[Column, ...], header: bool | None) -> tuple[list[int], bool]:
-    """The number of each wanted column, and whether the first row is a header."""
+    """Return the number of each requested column, and whether the first row is a header."""
     line, cells = first
     names = [cell.strip() for cell in cells]
     wanted = [column for column in columns if isinstance(column, str)]
@@ -146,6 +146,6 @@ def _json_cell(path: str | Path, line: int, value: Any, column: Column, number: 
         cell.encode()
     except UnicodeEncodeError:
         raise FileError(
-            f"{path}, line {line}: column {column!r} holds half of a surrogate pair, which is no character."
+            f"{path}, line {line}: column {column!r} contains half of a surrogate pair, which is not a character."
         ) from None
     return cell

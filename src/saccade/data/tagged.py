@@ -1,7 +1,7 @@
-"""Sentences with a label for each word: CoNLL-U, or a word and its label in columns, a line each.
+"""Read sentences with one label per word: CoNLL-U, or columns with one word and its label per line.
 
-A blank line ends a sentence. Nothing is guessed silently: which columns were taken and how they are separated is in
-the notes of the report, and a line that does not fit is refused by its number.
+A blank line ends a sentence. Nothing is guessed silently: the report notes which columns were used and how they are
+separated, and the error for a line that does not fit gives its number.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from saccade.errors import FileError, OptionError
 
 __all__ = ["CONLLU", "TaggedSentence", "are_columns", "read_tagged"]
 
-#: A line that some corpora put between documents, in the place of a sentence.
+#: A line that some corpora put between documents, in place of a sentence.
 DOCUMENT_START = "-DOCSTART-"
 #: The suffix of CoNLL-U files.
 CONLLU = ".conllu"
-#: Only the number of a word is more than text to us.
+#: Only the word number is parsed; all other fields stay text.
 _PARSERS = {"id": DEFAULT_FIELD_PARSERS["id"]}
 
-#: Lines that are looked at to tell columns from plain text.
+#: Number of lines used to distinguish columns from plain text.
 LOOKED_AT = 200
 
 Line = tuple[int, str]
@@ -37,12 +37,12 @@ Word = tuple[int, str, str]  # line, word, label
 
 @dataclass(frozen=True)
 class TaggedSentence:
-    """Words with a label each."""
+    """Words and their labels."""
 
     words: tuple[str, ...]
     labels: tuple[str, ...]
     label_lines: tuple[int, ...]
-    """Where each word stands in its file, counted from 1."""
+    """The line number of each word, counted from 1."""
     file: str
 
     @property
@@ -67,12 +67,12 @@ def read_tagged(
     encoding: str | None = None,
     max_length: int | None = None,
 ) -> tuple[list[TaggedSentence], LabelReport]:
-    """The sentences of a file, by its suffix ``.conllu`` or else columns.
+    """Read the sentences of a file: CoNLL-U if its suffix is ``.conllu``, otherwise columns.
 
-    CoNLL-U: columns by their names, usually ``form`` and ``upos``; the words of a multi-word token are taken and the
-    token that joins them is not, nor is an empty node. Columns: by number, counted from 0 or from the end (-1 is the
-    last), usually the first and the last, or by name if the first line names them. They are separated by tabs if
-    there are any in the first line, by commas in a ``.csv``, else by white space, if ``separator`` does not say.
+    CoNLL-U: columns are given by name, usually ``form`` and ``upos``; the words of a multi-word token are read, but not
+    the token itself, nor empty nodes. Columns: given by number from 0 or from the end (-1 is the last), usually the
+    first and the last, or by name if the first line names them. Unless ``separator`` is given, they are separated by
+    tabs if the first line has any, by commas in a ``.csv`` file, and otherwise by white space.
     """
     name, notes = choose_encoding(path, encoding)
     lines = read_lines(path, name)
@@ -87,7 +87,7 @@ def read_tagged(
 
 
 def _sentences(file: str, words: Iterable[Word | None]) -> Iterator[TaggedSentence]:
-    """Words up to the next None are a sentence."""
+    """Group words into sentences; a None ends a sentence."""
     sentence: list[Word] = []
     for word in chain(words, [None]):
         if word is not None:
@@ -121,7 +121,7 @@ def _conllu_words(path: str | Path, lines: Iterable[Line], word: str, label: str
                 f"{path}, line {number}: {len(row)} columns; expected {len(DEFAULT_FIELDS)} separated by tabs, as "
                 "CoNLL-U has."
             )
-        if isinstance(row["id"], int):  # not 3-4, several words written as one; not 5.1, a word that is not written
+        if isinstance(row["id"], int):  # not 3-4, several words written as one, nor 5.1, a word that is not written
             yield number, row[word], row[label]
 
 
@@ -131,7 +131,7 @@ def _conllu_words(path: str | Path, lines: Iterable[Line], word: str, label: str
 def _column_words(
     path: str | Path, lines: Iterator[Line], word: str, label: str, separator: str | None
 ) -> tuple[Iterator[Word | None], tuple[str, ...]]:
-    """The words, and notes on the choices made."""
+    """Return the words, and notes on the choices made."""
     # A new document ends a sentence like a blank line, whether or not one follows.
     lines = ((number, "" if text.startswith(DOCUMENT_START) else text) for number, text in lines)
     first = next(((number, text) for number, text in lines if text.strip()), None)
@@ -140,7 +140,9 @@ def _column_words(
     cut, separated = _cutter(path, first[1], separator)
     cells = cut(first[1])
     if len(cells) == 1:
-        raise FileError(f"{path}, line {first[0]}: one column, separated by {separated}; expected a word and a label.")
+        raise FileError(
+            f"{path}, line {first[0]}: only one column (separator: {separated}); expected a word and a label."
+        )
     if not _is_number(word) or not _is_number(label):
         names = [cell.strip() for cell in cells]
         places = [_named(path, first[0], names, column) for column in (word, label)]
@@ -155,8 +157,8 @@ def _column_words(
 def are_columns(
     path: Path, word: str | None, label: str | None, separator: str | None, encoding: str, known: Collection[str]
 ) -> bool:
-    """Whether a file holds a word and its label in columns, and not a text a line: its first line names the columns,
-    or most labels in it are known."""
+    """Whether a file has words and labels in columns rather than one text per line: its first line names the columns,
+    or most of its labels are known."""
     lines = [text for _, text in islice(read_lines(path, encoding), LOOKED_AT) if text.strip()]
     if not lines or (cells := _cutter(path, lines[0], separator)[0])(lines[0]) == []:
         return False
@@ -172,14 +174,14 @@ def are_columns(
 
 
 def _cutter(path: str | Path, first: str, separator: str | None) -> tuple[Callable[[str], list[str]], str]:
-    """How a line is cut into cells, and in words."""
+    """Return the function that splits a line into cells, and a description of the separator."""
     if separator == "":
-        raise OptionError("The separator is empty; leave it out for white space, or give one such as '|'.")
+        raise OptionError("The separator is empty; omit it for white space, or give one such as '|'.")
     if separator is None and Path(path).suffix.lower() == ".csv":
         separator = ","
     if separator is None:
         separator = "\t" if "\t" in first else None
-    if separator == ",":  # with quotes, since a comma is a word too
+    if separator == ",":  # with quotes, since a comma can be a word
         return (lambda text: next(csv.reader([text]), [])), "commas"
     return (lambda text: text.split(separator)), {None: "white space", "\t": "tabs"}.get(separator, repr(separator))
 
