@@ -1,1 +1,1 @@
-"""Fast forms of what stands elsewhere as an equation."""
+"""Fast versions of computations that other modules write as equations."""

@@ -1,6 +1,6 @@
 """Dropout (Srivastava 2014): a share of the numbers becomes 0 in training, the others grow to keep the mean.
 
-torch draws a random number for each one; on a CPU that takes longer than the layer it stands behind. Here one draw of
+torch draws a random number for each one; on a CPU that takes longer than the layer before it. Here one draw of
 64 bits serves four numbers, 16 bits each, so the share is kept to 1/65536.
 """
 
@@ -13,7 +13,7 @@ from torch import Tensor
 
 __all__ = ["dropout"]
 
-STEPS = 1 << 16  # what 16 bits tell apart
+STEPS = 1 << 16  # number of values in 16 bits
 
 
 def dropout(x: Float[Tensor, "*N"], share: float, training: bool) -> Float[Tensor, "*N"]:
@@ -28,6 +28,6 @@ def dropout(x: Float[Tensor, "*N"], share: float, training: bool) -> Float[Tenso
 
 
 def _sixteen_bits(count: int) -> Int[Tensor, " N"]:
-    """Numbers from -32768 to 32767, each as likely as the others, of torch's own generator."""
+    """Uniform integers from -32768 to 32767, drawn from torch's own generator."""
     draws = torch.empty((count + 3) // 4, dtype=torch.int64).random_(-(1 << 63), None)
     return draws.view(torch.int16)[:count]

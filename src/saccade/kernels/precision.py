@@ -38,7 +38,7 @@ _NARROW: ContextVar[torch.dtype | None] = ContextVar("narrow", default=None)
 
 @contextmanager
 def narrow_products(device: str, dtype: torch.dtype = torch.bfloat16) -> Iterator[None]:
-    """Within, matrix products are of this type."""
+    """A context in which matrix products have this type."""
     if device != "cpu":
         with torch.autocast(device, dtype):
             yield
@@ -74,13 +74,13 @@ def product_type(x: Tensor) -> torch.dtype:
 
 
 def without_autocast(x: Tensor) -> AbstractContextManager[Any]:
-    """Within, torch leaves the types of products on x's device alone."""
+    """A context in which torch leaves the types of products on x's device unchanged."""
     device = x.device.type
     return torch.autocast(device, enabled=False) if torch.amp.is_autocast_available(device) else nullcontext()
 
 
 class _NarrowLinear(TorchFunctionMode):
-    """Takes the place of ``F.linear``, and of nothing else."""
+    """Replaces ``F.linear``, and nothing else."""
 
     def __torch_function__(
         self,

@@ -29,7 +29,7 @@ __all__ = ["vocabulary_loss"]
 
 #: Logits that are in memory at once: the measured best of powers of 2 is flat around it.
 CHUNK_NUMBERS = 1 << 21
-#: Up to so many words the plain form is taken: measured, it costs half at 70 words and as much at 1,000.
+#: Up to this many words the plain form is used: measured, it costs half at 70 words and the same at 1,000.
 SMALL_VOCABULARY = 512
 
 
@@ -102,7 +102,7 @@ class _VocabularyLoss(torch.autograd.Function):
 
 
 class _Gradient:
-    """What the loss changes by, for each number of the features, the weight and the bias."""
+    """The gradient of the loss with respect to the features, the weight and the bias."""
 
     def __init__(self, features: Tensor, weight: Tensor, bias: Tensor | None) -> None:
         self.features = torch.empty_like(features)

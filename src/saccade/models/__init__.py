@@ -1,4 +1,4 @@
-"""One architecture a file: recurrent, convolutional and Transformer networks, ViT. Ids and vectors only."""
+"""One architecture per file: recurrent, convolutional and Transformer networks, ViT. Ids and vectors only."""
 
 from saccade.models.classifier import CLASSIFIERS, Classifier
 from saccade.models.config import Config

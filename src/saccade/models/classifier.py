@@ -86,7 +86,7 @@ class AttentionPooling(nn.Module):
     def __init__(self, width: int) -> None:
         super().__init__()
         self.key = nn.Linear(width, width)
-        self.query = nn.Parameter(torch.zeros(width))  # at first it is the mean
+        self.query = nn.Parameter(torch.zeros(width))  # initially the mean
         self.score, self.weights = Dot(), Softmax()  # its own, so that it can be edited like any attention
 
     def forward(self, x: Float[Tensor, "B N D"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B D"]:
@@ -146,7 +146,7 @@ class Classifier(nn.Module):
 
 
 def last_read(x: Float[Tensor, "B N D"], lengths: Int[Tensor, " B"], directions: int) -> Float[Tensor, "B D"]:
-    """The vector at the end of each sequence; what was read backwards ends at its beginning."""
+    """The vector at the end of each sequence; the backward direction ends at its beginning."""
     last = x[torch.arange(len(x), device=x.device), lengths.to(x.device) - 1]
     if directions == 1:
         return last

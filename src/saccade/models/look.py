@@ -1,4 +1,4 @@
-"""The attention of a recurrent or convolutional decoder: it asks the encoder's states for a context."""
+"""The attention of a recurrent or convolutional decoder, which computes a context from the encoder's states."""
 
 from __future__ import annotations
 
@@ -73,12 +73,12 @@ class Look(nn.Module):
         )
 
     def project(self, source: Float[Tensor, "B K E"], value: Float[Tensor, "B K E"] | None = None) -> KeyValue:
-        """What the queries compare with and take from, computed once for all steps."""
+        """Compute the keys and values once for all steps."""
         return KeyValue(self.key(source).unsqueeze(1), (source if value is None else value).unsqueeze(1))
 
     @property
     def log_probability(self) -> Float[Tensor, "B Q"]:
-        """Of the states that hard attention drew in the last pass, all its steps together."""
+        """The log-probabilities of the states that hard attention drew in the last pass, for all steps."""
         if not self._drawn:
             raise OptionError("Only hard attention that has drawn has log-probabilities; train with weights = 'hard'.")
         return torch.cat(self._drawn, dim=1)

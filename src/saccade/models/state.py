@@ -59,7 +59,7 @@ class TransformerState:
         return dense(self.ancestry.unsqueeze(1), self.length if alone else 0)
 
     def reorder(self, index: Int[Tensor, " S"] | Int[Tensor, "S W"]) -> Self:
-        """Row (s, w) goes on from row index[s, w]; the rows of a sequence all come from one sequence."""
+        """Row (s, w) continues row index[s, w]; the rows of a sequence all come from one sequence."""
         rows = index if index.ndim == 2 else index.unsqueeze(1)
         if rows.shape[1] > 1 or self.ancestry is not None:
             if self.ancestry is None:
@@ -71,7 +71,7 @@ class TransformerState:
         return self
 
     def _keep(self, sequences: Int[Tensor, " S"]) -> None:
-        """Sequences that are done leave; where all stay, nothing is copied."""
+        """Remove finished sequences; if all stay, nothing is copied."""
         if torch.equal(sequences, torch.arange(self.sequences, device=sequences.device)):
             return
         self.sequences = len(sequences)

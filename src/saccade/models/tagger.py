@@ -153,7 +153,7 @@ def in_one_row(
     real = (pieces != 0).flatten(1)
     lengths = real.sum(dim=1)
     longest = int(lengths.max()) if len(lengths) else 0
-    place = torch.where(real, real.cumsum(dim=1) - 1, longest)  # what is no piece goes one past the last
+    place = torch.where(real, real.cumsum(dim=1) - 1, longest)  # padding goes one past the last piece
     tokens = F.pad(torch.zeros_like(pieces[:, 0, :1]).expand(-1, longest), (0, 1))
     tokens = tokens.scatter(1, place, pieces.flatten(1))[:, :longest]
     return tokens, place.clamp(max=max(0, longest - 1)).view(pieces.shape), lengths

@@ -389,7 +389,7 @@ def _stack(config: TransformerConfig, layers: int, *, cross: bool = False) -> nn
 
 
 def _decoder_stack(config: TransformerConfig, *, cross: bool = False) -> nn.ModuleList:
-    if not config.decoder_layers:  # how far a text has come is known by its caches
+    if not config.decoder_layers:  # the caches know how many tokens have been read
         raise OptionError("A decoder has at least 1 layer; not decoder_layers = 0.")
     return _stack(config, config.decoder_layers, cross=cross)
 
@@ -418,7 +418,7 @@ def _norm(config: TransformerConfig) -> nn.Module:
 
 
 def final_norm(config: TransformerConfig) -> nn.Module | None:
-    """The norm after the last block, where the configuration wants one."""
+    """The norm after the last block, if the configuration has one."""
     wanted = config.norm_first if config.final_norm is None else config.final_norm
     return _norm(config) if wanted else None
 

@@ -17,7 +17,7 @@ from saccade.recurrent import Recurrent
 
 __all__ = ["UNKNOWN_WORD", "CharacterReader", "ReaderConfig", "WordReader", "mean_of_pieces"]
 
-#: The id of all words that have none of their own; 0 is padding.
+#: The id of every word without an id of its own; 0 is padding.
 UNKNOWN_WORD = 1
 
 
@@ -44,7 +44,7 @@ class ReaderConfig(Config):
 
     @property
     def reader_width(self) -> int:
-        """Of all parts together."""
+        """The total width of all parts."""
         return self.word_width + self.piece_width + (self.spelling_width if self.spelling != "none" else 0)
 
 
@@ -97,7 +97,7 @@ class CharacterReader(nn.Module):
 
 
 class WordReader(nn.Module):
-    """The vector of each word of a sentence, from all that its configuration wants a word to be made of."""
+    """The vector of each word of a sentence, built from the parts that the configuration names."""
 
     def __init__(self, config: ReaderConfig, *, words: int, pieces: int, characters: int, dropout: float) -> None:
         super().__init__()

@@ -366,7 +366,7 @@ CELLS: dict[str, type[Cell]] = {
 
 
 def cell_named(name: str) -> type[Cell]:
-    """The class that `CELLS` holds under the name."""
+    """Return the class with this name in `CELLS`."""
     if name not in CELLS:
         raise UnknownNameError("cell", name, CELLS)
     return CELLS[name]

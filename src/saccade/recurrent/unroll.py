@@ -168,7 +168,7 @@ class Recurrent(nn.Module):
         self.layers = nn.ModuleList(
             nn.ModuleList(kind(below, width) for _ in range(self.directions)) for below in widths
         )
-        _runner(self._cells()[0][0], kernel)  # refuses a kernel that the cell has not
+        _runner(self._cells()[0][0], kernel)  # refuses a kernel that the cell does not have
         _check_truncate(truncate)
 
     def forward(
@@ -202,7 +202,7 @@ class Recurrent(nn.Module):
         return tuple(cell.initial(batch) for cells in self._cells() for cell in cells)
 
     def step(self, x: Float[Tensor, "B I"], state: RecurrentState) -> tuple[Float[Tensor, "B D"], RecurrentState]:
-        """One input through all layers, for a decoder that makes its inputs as it goes."""
+        """Pass one input through all layers, for a decoder that produces its inputs step by step."""
         if self.directions == 2:
             raise OptionError("Only one direction can be stepped: the backward one begins at the end.")
         if x.dim() != 2 or x.shape[1] != self.input_width:
@@ -248,7 +248,7 @@ def _real_steps(lengths: Int[Tensor, " B"], x: Float[Tensor, "B T I"]) -> Bool[T
 
 
 def _reversed(x: Float[Tensor, "B T F"], lengths: Int[Tensor, " B"] | None) -> Float[Tensor, "B T F"]:
-    """Each sequence turned round within its own length; its padding stays behind it."""
+    """Reverse each sequence within its own length; its padding stays at the end."""
     if lengths is None:
         return x.flip(1)
     steps = torch.arange(x.shape[1], device=x.device)
