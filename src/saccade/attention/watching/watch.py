@@ -106,7 +106,7 @@ class Watch(Mapping[str, Trace]):
         if name in self.refused:
             raise OptionError(f"The attention {name!r} cannot be shown: {self.refused[name]}.")
         if not seen:
-            raise OptionError(f"There is no attention {name!r}: {self.coverage}")
+            raise OptionError(f"Nothing has been watched yet, so there is no attention {name!r}: {self.coverage}")
         if name not in seen:
             raise UnknownNameError("watched attention", name, seen)
         return seen[name]
