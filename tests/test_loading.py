@@ -46,6 +46,9 @@ def test_attention_loads_pytorch_and_nothing_of_the_models() -> None:
     assert {"torch", "saccade.attention"} <= after
     ours = {name.split(".")[1] for name in after if name.startswith("saccade.")}
     assert ours == {"attention", "errors"}
+    alone = set(run("import sys, torch; print(*sys.modules)").split())
+    torch_too = {name for name in after - alone if name.startswith("torch.")}
+    assert torch_too == set()  # some of its parts, such as torch._dynamo, take as long as all else of it
     assert not {*HEAVY[2:], "pydantic", "rich", "typer"} & after
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+
 import torch
 from jaxtyping import Bool, Float, Shaped
 from torch import Tensor, nn
-from torch.nn.attention.bias import CausalBias
 
 from saccade.attention.equation import Call
 from saccade.attention.masks import Mask, causal, dense
@@ -87,7 +88,9 @@ def call_of_sdpa(
     """
     if query.is_nested or has_no_numbers(query):
         return NO_NUMBERS
-    if isinstance(attn_mask, CausalBias):
+    # Importing this takes as long as torch itself, and whoever has such a mask has imported it.
+    masks = sys.modules.get("torch.nn.attention.bias")
+    if masks is not None and isinstance(attn_mask, masks.CausalBias):
         attn_mask = attn_mask._materialize(query.device)
     for what, tensor in (("query", query), ("key", key), ("mask", attn_mask)):
         if type(tensor) not in (Tensor, nn.Parameter, nn.Buffer, type(None)):
