@@ -193,8 +193,10 @@ class RunFolder:
         if not kept:
             raise DamagedError(f"No weights in {self.averages.folder} can be read; there is nothing to average.")
         return {
-            name: torch.stack([part[name].double() for part in kept]).mean(dim=0).to(kept[0][name].dtype)
-            for name in kept[0]
+            name: torch.stack([part[name].double() for part in kept]).mean(dim=0).to(last.dtype)
+            if last.is_floating_point()
+            else last  # a buffer that counts
+            for name, last in kept[-1].items()
         }
 
     def _checkpoint_weights(self, step: int, error: DamagedError) -> dict[str, Tensor]:

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from saccade.errors import DivergedError, OptionError
 from saccade.kernels.precision import narrow_products
+from saccade.tasks.base.model_folder import unshared
 from saccade.tasks.base.settings import TrainingSettings
 from saccade.tasks.base.task import Task
 from saccade.text import plan_batches
@@ -89,7 +90,7 @@ class Trainer:
         self.optimizer = _optimizer(self._names, settings)
         self.ema = None
         if settings.final == "ema":
-            self.ema = {name: parameter.detach().clone() for name, parameter in self._names.items()}
+            self.ema = {name: tensor.clone() for name, tensor in unshared(model).items()}
 
     def run(self, check: Callable[[], None], listener: Listener) -> None:
         """Train to the last step, or until patience runs out; ``check`` may raise an exception to stop earlier."""
@@ -147,8 +148,11 @@ class Trainer:
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         if self.ema is not None:
-            for name, parameter in self._names.items():
-                self.ema[name].lerp_(parameter.detach(), 1 - settings.ema)
+            for name, tensor in unshared(self.model).items():
+                if tensor.is_floating_point():
+                    self.ema[name].lerp_(tensor, 1 - settings.ema)
+                else:  # a buffer that counts
+                    self.ema[name].copy_(tensor)
         self.progress.step = step
         return total / count, rate, count
 
@@ -206,17 +210,17 @@ class Trainer:
                 )
 
     def _swap(self, weights: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Put other weights into the model and return the previous ones."""
-        before = {name: parameter.detach().clone() for name, parameter in self._names.items()}
-        with torch.no_grad():
-            for name, parameter in self._names.items():
-                parameter.copy_(weights[name])
+        """Put other weights and buffers into the model and return the previous ones."""
+        tensors = unshared(self.model)
+        before = {name: tensor.clone() for name, tensor in tensors.items()}
+        for name, tensor in tensors.items():
+            tensor.copy_(weights[name])
         return before
 
     # --- what a checkpoint stores ---
 
     def tensors(self) -> dict[str, Tensor]:
-        found = {f"model.{name}": parameter.detach() for name, parameter in self._names.items()}
+        found = {f"model.{name}": tensor for name, tensor in unshared(self.model).items()}
         found |= {f"ema.{name}": value for name, value in (self.ema or {}).items()}
         return found | optimizer_tensors(self.optimizer, self._names) | rng_state()
 
@@ -226,9 +230,9 @@ class Trainer:
     def restore(self, checkpoint: Checkpoint) -> None:
         """Continue exactly where the checkpoint was saved."""
         tensors = checkpoint.tensors
-        self._swap({name: tensors[f"model.{name}"] for name in self._names})
+        self._swap({name: tensors[f"model.{name}"] for name in unshared(self.model)})
         if self.ema is not None:
-            self.ema = {name: tensors[f"ema.{name}"].to(self.device) for name in self._names}
+            self.ema = {name: tensors[f"ema.{name}"].to(self.device) for name in self.ema}
         load_optimizer(self.optimizer, self._names, tensors)
         set_rng_state(tensors)
         self.progress = Progress(**checkpoint.state)  # type: ignore[arg-type]
