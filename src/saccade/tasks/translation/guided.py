@@ -21,16 +21,19 @@ def guided_loss(
 ) -> tuple[Tensor, Float[Tensor, ""]]:
     """The loss of the targets, and ``-Σ links · log weights``, where weights are the mean of the last layer's heads.
 
-    The forward pass is unchanged; the weights are computed a second time, with their gradient.
+    The forward pass is unchanged; within it the weights are computed a second time, with their gradient.
     """
     layer = _last_cross(model)
-    calls: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
-    hook = layer.register_forward_pre_hook(lambda _, args, kwargs: calls.append((args, kwargs)), with_kwargs=True)
+    rows: list[Tensor] = []  # a recurrent decoder attends once per step
+
+    def write_out(_: nn.Module, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
+        rows.append(layer.weigh(*arguments, **named))
+
+    hook = layer.register_forward_pre_hook(write_out, with_kwargs=True)
     try:
         loss: Tensor = model(*arguments, targets=targets)
     finally:
         hook.remove()
-    rows = [layer.weigh(*args, **kwargs) for args, kwargs in calls]  # a recurrent decoder calls it once per step
     weights = torch.cat(rows, dim=2).mean(dim=1)
     return loss, -(links * torch.log(weights.clamp(min=1e-9))).sum()
 
