@@ -75,7 +75,7 @@ def test_the_moving_average_is_of_buffers_too() -> None:
         for name, tensor in kept(trainer).items():
             expected[name] = 0.75 * expected[name] + 0.25 * tensor if tensor.is_floating_point() else tensor
     before = kept(trainer)
-    with trainer._judged_weights():
+    with trainer._validated_weights():
         for name, tensor in kept(trainer).items():
             torch.testing.assert_close(tensor, expected[name], msg=name)
     for name, tensor in kept(trainer).items():
