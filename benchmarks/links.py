@@ -20,7 +20,7 @@ def main() -> None:
     opened = saccade.open(options.model)
     choose, judge = generate(options.sentences, 11, "train"), generate(options.sentences, 12, "test")
     for kind in ("pronoun", "bank"):
-        print(link_shares(opened.reading, kind, choose, judge))
+        print(link_shares(opened.view_input, kind, choose, judge))
 
 
 if __name__ == "__main__":

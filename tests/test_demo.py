@@ -69,7 +69,7 @@ def test_the_black_cat(model: Predictor) -> None:
 
 def test_a_head_finds_what_decides_bank_far_above_chance(model: Predictor) -> None:
     choose, judge = generate(1500, 11, "train"), generate(1500, 12, "test")
-    found = link_shares(model.reading, "bank", choose, judge)
+    found = link_shares(model.view_input, "bank", choose, judge)
     assert found.sentences > 30
     assert found.some > found.some_by_chance + 0.2
     assert found.best > found.best_by_chance + 0.2

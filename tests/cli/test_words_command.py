@@ -63,5 +63,5 @@ def test_a_map_is_drawn(tiny_run: Path, known: list[str], tmp_path: Path) -> Non
 
 
 def test_nothing_to_do_is_refused(tiny_run: Path) -> None:
-    with pytest.raises(OptionError, match="Give a word"):
+    with pytest.raises(OptionError, match="Give one or more words"):
         run(str(tiny_run))

@@ -54,5 +54,5 @@ def test_a_killed_worker_is_one_sentence(tiny_run: Path) -> None:
 
 
 def test_a_number_of_workers_is_checked(tiny_run: Path) -> None:
-    with pytest.raises(OptionError, match="from 1 to 256; not 0"):
+    with pytest.raises(OptionError, match="from 1 to 256, not 0"):
         saccade.open(tiny_run, workers=0)
