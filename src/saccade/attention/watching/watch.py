@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from saccade.attention.equation import Call
 from saccade.attention.watching.coverage import NO_PLACE, Coverage, advice_for, unseen_modules
-from saccade.attention.watching.foreign.forwards import Forwards, Run, Seen, add_hooks, is_foreign, remove_hooks
+from saccade.attention.watching.foreign.intercept import Forwards, Run, Seen, add_hooks, is_foreign, remove_hooks
 from saccade.attention.watching.foreign.steps import Gap, Shown, Steps, keep_foreign
 from saccade.attention.watching.trace import Trace, keep
 from saccade.errors import OptionError, UnknownNameError
