@@ -35,7 +35,7 @@ def assert_refused(result: tuple[int, str, str], *parts: str) -> None:
     """Exit code 2, nothing on stdout, and one sentence that holds these parts."""
     code, out, err = result
     assert (code, out) == (2, "")
-    assert re.fullmatch(r"saccade: .+\n", err), "one line"
+    assert re.fullmatch(r"(Read .+\n)?saccade: .+\n", err), "one line, after how a file was read"
     assert "Traceback" not in err
     assert all(part in err for part in parts), err
 

@@ -176,3 +176,20 @@ def test_labels_have_one_meaning(tagger: Path) -> None:
     (answer,) = saccade.open(tagger / "run").predict("the red dog")
     assert answer.labels == answer.record()["labels"] == ["DET", "ADJ", "NOUN"]
     assert answer.inventory == ["ADJ", "DET", "NOUN", "VERB"]
+
+
+def test_evaluate_says_how_it_read_the_file(capsys: Capture, classifier: Path, tagger: Path) -> None:
+    def said(*arguments: str | Path) -> str:
+        code, _, err = run(capsys, "evaluate", *arguments)
+        assert code == 0
+        return err
+
+    table = classifier / "all.csv"
+    assert said(classifier / "run", "--data", table) == (
+        f"Read 48 examples from {table}: columns verdict, words named by line 1.\n"
+    )
+    table.with_name("latin.csv").write_bytes("verdict,words\ngood,a café à côté\n".encode("latin-1"))
+    latin = said(classifier / "run", "--data", table.with_name("latin.csv"))
+    assert "is not UTF-8; it was read as cp1252" in latin
+    words = said(tagger / "run", "--data", tagger / "test.txt")
+    assert words.endswith("columns 0 and 1, counted from 0, separated by white space.\n")

@@ -2,6 +2,7 @@
 
 import io
 import json
+import math
 from collections import Counter
 
 import numpy as np
@@ -173,13 +174,25 @@ def test_pixels_become_numbers_about_0():
 
 def test_what_does_not_fit_is_named_by_file_and_number():
     with pytest.raises(
-        FileError, match="set, image 7 has the label '3', which no training image has; it must be one of 2, 10"
+        FileError, match=r"set, image 7 has the label '3', which no training image has, .*; it must be one of 2, 10"
     ):
         task().encode([labelled(np.zeros((2, 3, 1)), "3", line=7)])
     with pytest.raises(FileError, match="set, image 8 is 3×2 pixels, grey; this model takes 2×3 pixels, grey"):
         task().encode([labelled(np.zeros((3, 2, 1)), "2", line=8)])
     with pytest.raises(OptionError, match=r"set image_size = \[2, 3\] and channels = 1"):
         task().build("transformer", VisionConfig(image_size=(4, 4), patch=4))
+
+
+def test_a_class_that_no_training_image_has_counts_as_an_error():
+    one = task()
+    given = [labelled(np.zeros((2, 3, 1)), label, line=line) for line, label in enumerate(("2", "10", "3"), start=1)]
+    images = one.encode(given)
+    found = one.evaluate(one.build("transformer", VisionConfig(image_size=(2, 3), patch=1, width=4)).eval(), images)
+    assert found.scores["accuracy"] == pytest.approx(100 / 3)  # all three look the same: one of the two is right
+    assert found.lines[0] == (
+        "1 of 3 images have a class that no training image has, and count as errors: 3 (first: set, image 3)"
+    )
+    assert math.isfinite(found.scores["loss"])
 
 
 def test_labels_are_named_by_classes(tmp_path):

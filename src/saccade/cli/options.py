@@ -106,7 +106,7 @@ def data_table(
 def examples_of(
     model: str, source: Path | None, target: Path | None, data: list[Path] | None, columns: str | None
 ) -> list[Any]:
-    """The examples that these options name: as they are, nothing dropped; read as the model's own data was."""
+    """The examples that these options name, read like the model's training data, with none dropped; stderr says how."""
     from saccade.tasks.base.model_folder import bundle_recipe
     from saccade.tasks.registry import task_named
 
@@ -115,7 +115,12 @@ def examples_of(
     as_trained = {key: value for key, value in recipe["data"].items() if key in reader.read_as}
     given = data_table(reader, source, target, data, columns)
     table = given | as_trained if columns is None else as_trained | given
-    return reader.read_for_scoring(reader.settings.read(table, "the options"))
+    notes: list[str] = []
+    examples = reader.read_for_scoring(reader.settings.read(table, "the options"), notes.append)
+    files = " and ".join(str(file) for file in (source, target, *(data or ())) if file is not None)
+    said = f"Read {len(examples):,} examples from {files}{': ' if notes else ''}{'; '.join(notes)}."
+    console(stderr=True).print(said, markup=False)
+    return examples
 
 
 def read_inputs(given: str, opened: Predictor) -> tuple[list[Any], bool]:

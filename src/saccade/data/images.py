@@ -11,7 +11,7 @@ import hashlib
 import struct
 import zipfile
 import zlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -43,6 +43,7 @@ __all__ = [
     "read_npz",
     "read_npz_arrays",
     "read_picture",
+    "unseen_classes",
 ]
 
 Pixels = UInt8[np.ndarray, "H W C"]
@@ -276,6 +277,25 @@ def _labelled(pixels: UInt8[np.ndarray, "n H W C"], labels: Sequence[str], path:
     return [
         LabelledImage(image, label, number, f"{path}, image {number}")
         for number, (image, label) in enumerate(zip(pixels, labels, strict=True), start=1)
+    ]
+
+
+def unseen_classes(images: Sequence[LabelledImage], known: Collection[str]) -> list[str]:
+    """Return a note on classes that no training image has, if there are any: they count as errors. If most images
+    have such a class, refuse them, since they must be of another set."""
+    unseen = [image for image in images if image.label not in known]
+    if not unseen:
+        return []
+    first = unseen[0]
+    if 2 * len(unseen) > len(images):
+        names = list(known)
+        raise FileError(
+            f"{first.where} has the label {first.label!r}, which no training image has, and neither do most others; it "
+            f"must be one of {', '.join(names[:20])}{', ...' if len(names) > 20 else ''}."
+        )
+    return [
+        f"{len(unseen):,} of {len(images):,} images have a class that no training image has, and count as errors: "
+        f"{', '.join(sorted({image.label for image in unseen})[:20])} (first: {first.where})"
     ]
 
 

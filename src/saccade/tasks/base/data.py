@@ -12,10 +12,11 @@ from saccade.data.split import split
 from saccade.errors import OptionError
 from saccade.models import Config
 
-__all__ = ["DataReader", "Splits", "hold_out"]
+__all__ = ["DataReader", "Say", "Splits", "hold_out"]
 
 PARTS = ("validation", "test")
 Raw = TypeVar("Raw")  # an example as it was read from a file
+Say = Callable[[str], None]  # takes a note for people
 
 
 @dataclass(frozen=True)
@@ -72,8 +73,8 @@ class DataReader(ABC, Generic[Raw]):
 
     @classmethod
     @abstractmethod
-    def read_for_scoring(cls, settings: Any) -> list[Raw]:
-        """The examples of the first file, unchanged and complete."""
+    def read_for_scoring(cls, settings: Any, say: Say = lambda note: None) -> list[Raw]:
+        """The examples of the first file, unchanged and complete; ``say`` is told how the file was read."""
 
     @classmethod
     @abstractmethod

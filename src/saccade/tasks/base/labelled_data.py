@@ -14,7 +14,7 @@ from saccade.data.labels import Labelled, LabelReport, note_unseen
 from saccade.data.paths import part_prefixes, resolve_path
 from saccade.errors import OptionError
 from saccade.models import Config
-from saccade.tasks.base.data import DataReader, Splits, hold_out
+from saccade.tasks.base.data import DataReader, Say, Splits, hold_out
 
 __all__ = ["LabelledData", "LabelledFiles"]
 
@@ -103,8 +103,11 @@ class LabelledFiles(DataReader[Item]):
         return Splits(train, validation, test, rows, notes)
 
     @classmethod
-    def read_for_scoring(cls, settings: Any) -> list[Item]:
+    def read_for_scoring(cls, settings: Any, say: Say = lambda note: None) -> list[Item]:
         """The examples of the file, unchanged and complete; with the built-in corpus, its test examples."""
         if settings.file is None:
             return cls.read(settings, seed=1).test
-        return cls.read_file(settings, resolve_path(settings.file), False)[0]
+        examples, report = cls.read_file(settings, resolve_path(settings.file), False)
+        for note in report.notes:
+            say(note)
+        return examples

@@ -16,7 +16,7 @@ from saccade.data.paths import column, part_prefixes, resolve_path
 from saccade.data.split import overlap, split
 from saccade.errors import FileError, OptionError
 from saccade.models import Config
-from saccade.tasks.base.data import DataReader, Splits, hold_out
+from saccade.tasks.base.data import DataReader, Say, Splits, hold_out
 from saccade.tasks.images.data import fitting_patch
 
 __all__ = ["CaptionData", "CaptionsFiles"]
@@ -109,9 +109,13 @@ class CaptionsFiles(DataReader[Captioned]):
         return Splits(*hold_out(train, held_out, settings, seed), rows, notes)
 
     @classmethod
-    def read_for_scoring(cls, settings: CaptionData) -> list[Captioned]:
+    def read_for_scoring(cls, settings: CaptionData, say: Say = lambda note: None) -> list[Captioned]:
         """The examples of the table; with the built-in digits, the test images."""
-        return _digits(settings, seed=1).test if settings.table is None else _read(settings, settings.table)
+        if settings.table is None:
+            return _digits(settings, seed=1).test
+        for note in _encoding_notes(settings, settings.table):
+            say(note)
+        return _read(settings, settings.table)
 
     @classmethod
     def recommend(cls, splits: Splits[Captioned]) -> dict[str, Any]:

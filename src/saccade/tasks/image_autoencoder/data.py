@@ -23,7 +23,7 @@ from saccade.data.images import (
 from saccade.data.paths import resolve_path
 from saccade.errors import FileError, OptionError
 from saccade.models import Config
-from saccade.tasks.base.data import DataReader, Splits, hold_out
+from saccade.tasks.base.data import DataReader, Say, Splits, hold_out
 from saccade.tasks.images.data import fitting_patch
 
 __all__ = ["ImageAutoencoderData", "ImageAutoencoderFiles"]
@@ -65,7 +65,7 @@ class ImageAutoencoderFiles(DataReader[LabelledImage]):
         return Splits(*hold_out(found, {}, settings, seed), rows)
 
     @classmethod
-    def read_for_scoring(cls, settings: ImageAutoencoderData) -> list[LabelledImage]:
+    def read_for_scoring(cls, settings: ImageAutoencoderData, say: Say = lambda note: None) -> list[LabelledImage]:
         if settings.images is None:
             return list(read_digits())
         path = resolve_path(settings.images)

@@ -11,12 +11,12 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from saccade.data.digits import read_digits
-from saccade.data.images import LabelledImage, describe_images, one_shape, read_images
+from saccade.data.images import LabelledImage, describe_images, describe_shape, one_shape, read_images, unseen_classes
 from saccade.data.paths import part_prefixes, resolve_path
 from saccade.data.split import overlap
 from saccade.errors import FileError, OptionError
 from saccade.models import Config
-from saccade.tasks.base.data import DataReader, Splits, hold_out
+from saccade.tasks.base.data import DataReader, Say, Splits, hold_out
 
 __all__ = ["ImageData", "ImagesFiles", "fitting_patch"]
 
@@ -103,11 +103,15 @@ class ImagesFiles(DataReader[LabelledImage]):
                 shared = overlap(train, held_out[part])
                 if shared.sources:
                     notes.append(f"training and {part}: {shared.sources:,} images are in both")
-        return Splits(*hold_out(train, held_out, settings, seed, lambda image: (image.label,)), rows, notes)
+        train, validation, test = hold_out(train, held_out, settings, seed, lambda image: (image.label,))
+        known = {image.label for image in train}
+        return Splits(train, validation, test, rows, [*notes, *unseen_classes((*validation, *test), known)])
 
     @classmethod
-    def read_for_scoring(cls, settings: ImageData) -> list[LabelledImage]:
-        return _read(settings, "")
+    def read_for_scoring(cls, settings: ImageData, say: Say = lambda note: None) -> list[LabelledImage]:
+        found = _read(settings, "")
+        say(describe_shape(found[0].pixels.shape))
+        return found
 
     @classmethod
     def recommend(cls, splits: Splits[LabelledImage]) -> dict[str, Any]:

@@ -51,7 +51,7 @@ class ImagesPredictor(ImageInputPredictor):
         return answers
 
     def _probabilities(self, images: Sequence[GivenImage]) -> Float[Tensor, "n L"]:
-        examples = [EncodedImage(image.pixels, 0, number) for number, image in enumerate(images, start=1)]
+        examples = [EncodedImage(image.pixels, 0) for image in images]
         return torch.cat(self.task.probabilities(self.model, examples))
 
     def _answer(self, image: GivenImage, row: list[float], now: Snapshot) -> ImagesAnswer:

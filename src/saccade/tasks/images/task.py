@@ -14,10 +14,11 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from saccade.attention import watch
-from saccade.data.images import LabelledImage, Pixels, describe_shape
+from saccade.data.images import LabelledImage, Pixels, describe_shape, unseen_classes
 from saccade.errors import FileError, OptionError
 from saccade.lens.view import View, view
 from saccade.models import VisionConfig, VisionTransformer
+from saccade.tasks.base.label_scores import UNSEEN
 from saccade.tasks.base.label_task import Judged, LabelTask, label_fact
 from saccade.tasks.base.settings import ImageTraining
 from saccade.tasks.base.task import Batch, Network, Probe, ReadFile, State, device_of
@@ -47,8 +48,8 @@ class EncodedImage:
     """An image and the index of its class."""
 
     pixels: Pixels
-    label: int
-    line: int
+    label: int  # UNSEEN if no training image has its class
+    image: LabelledImage | None = None  # what was read, if it has a label
 
 
 @dataclass(frozen=True)
@@ -124,16 +125,10 @@ class Images(LabelTask):
     training: ImagesTraining
 
     def encode(self, examples: Sequence[LabelledImage]) -> list[EncodedImage]:
-        encoded = []
         for image in examples:
             check_shape(image.pixels, self.state.shape, image.where)
-            if image.label not in self.label_ids:
-                raise FileError(
-                    f"{image.where} has the label {image.label!r}, which no training image has; it must be one of "
-                    f"{', '.join(self.labels[:20])}{', ...' if len(self.labels) > 20 else ''}."
-                )
-            encoded.append(EncodedImage(image.pixels, self.label_ids[image.label], image.line))
-        return encoded
+        unseen_classes(examples, self.labels)  # raises an error if most classes are unknown
+        return [EncodedImage(image.pixels, self.label_ids.get(image.label, UNSEEN), image) for image in examples]
 
     def lengths(self, examples: Sequence[EncodedImage]) -> Int[np.ndarray, "n 1"]:
         return np.ones((len(examples), 1), dtype=np.int64)
@@ -148,14 +143,20 @@ class Images(LabelTask):
     def plain_batch(self, examples: Sequence[EncodedImage]) -> ImageBatch:
         labels = torch.tensor([image.label for image in examples])
         pixels = [image.pixels for image in examples]
-        return ImageBatch(as_tensor(pixels, self.state.pixels), labels, [image.line for image in examples])
+        return ImageBatch(
+            as_tensor(pixels, self.state.pixels), labels, [one.image.line for one in examples if one.image]
+        )
 
     def logits(self, model: nn.Module, batch: ImageBatch) -> Float[Tensor, "B L"]:
         scores: Tensor = model(batch.images)
         return scores.float()
 
     def gold(self, example: EncodedImage) -> Sequence[str]:
-        return (self.labels[example.label],)
+        assert example.image is not None
+        return (example.image.label,)
+
+    def notes(self, examples: Sequence[EncodedImage]) -> list[str]:
+        return unseen_classes([one.image for one in examples if one.image is not None], self.labels)
 
     def scores(self, judged: Judged, examples: Sequence[EncodedImage]) -> dict[str, float]:
         return {"accuracy": judged.accuracy, "f1": judged.macro_f1}

@@ -13,7 +13,7 @@ from saccade.data.lines import choose_encoding
 from saccade.data.paths import column, part_prefixes, resolve_path
 from saccade.errors import OptionError
 from saccade.models import Config
-from saccade.tasks.base.data import DataReader, Splits
+from saccade.tasks.base.data import DataReader, Say, Splits
 
 __all__ = ["LanguageModelFiles", "TextData"]
 
@@ -110,8 +110,16 @@ class LanguageModelFiles(DataReader[Document]):
         return Splits(train, held_out["validation"], held_out["test"], rows, notes).require_some()
 
     @classmethod
-    def read_for_scoring(cls, settings: TextData) -> list[Document]:
-        return _read(settings, "")[1]
+    def read_for_scoring(cls, settings: TextData, say: Say = lambda note: None) -> list[Document]:
+        path, documents = _read(settings, "")
+        for note in choose_encoding(path, settings.encoding)[1]:
+            say(note)
+        say(
+            f"the texts are column {settings.column}"
+            if settings.text is None
+            else f"a document is {UNITS[settings.documents]}"
+        )
+        return documents
 
     @classmethod
     def recommend(cls, splits: Splits[Document]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from saccade.data.paths import resolve_path
 from saccade.data.report import Lengths
 from saccade.errors import FileError, OptionError
 from saccade.models import Config
-from saccade.tasks.base.data import DataReader, Splits, hold_out
+from saccade.tasks.base.data import DataReader, Say, Splits, hold_out
 
 __all__ = ["Line", "TextAutoencoderData", "TextAutoencoderFiles"]
 
@@ -66,18 +66,21 @@ class TextAutoencoderFiles(DataReader[Line]):
             counts = {"train": settings.sentences, "validation": BUILTIN_HELD_OUT, "test": BUILTIN_HELD_OUT}
             parts = [_sentences(count, seed + i, name) for i, (name, count) in enumerate(counts.items())]
             return Splits(parts[0], parts[1], parts[2], notes=["built-in synthetic corpus (docs/reference/corpus.md)"])
-        found = cls.read_for_scoring(settings)
+        notes: list[str] = []
+        found = cls.read_for_scoring(settings, notes.append)
         lengths = Lengths.of([len(one.source.split()) for one in found])
         rows = [("file", str(settings.texts)), ("texts", f"{len(found):,}"), ("length in words", str(lengths))]
-        notes = [*choose_encoding(resolve_path(str(settings.texts)), settings.encoding)[1]]
         return Splits(*hold_out(found, {}, settings, seed), rows, notes)
 
     @classmethod
-    def read_for_scoring(cls, settings: TextAutoencoderData) -> list[Line]:
+    def read_for_scoring(cls, settings: TextAutoencoderData, say: Say = lambda note: None) -> list[Line]:
         if settings.texts is None:
             return _sentences(BUILTIN_HELD_OUT, 1, "test")
         path = resolve_path(settings.texts)
-        found = [Line(text.strip(), number) for number, text in read_lines(path, settings.encoding)]
+        encoding, notes = choose_encoding(path, settings.encoding)
+        for note in notes:
+            say(note)
+        found = [Line(text.strip(), number) for number, text in read_lines(path, encoding)]
         for one in found:
             if not one.source:
                 raise FileError(f"{path}, line {one.line}: the line is empty; there must be one text per line.")

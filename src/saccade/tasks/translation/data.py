@@ -25,7 +25,7 @@ from saccade.data.paths import column, part_prefixes, resolve_path
 from saccade.errors import FileError, OptionError
 from saccade.lens.links import GoldLinks, read_pharaoh
 from saccade.models import Config
-from saccade.tasks.base.data import DataReader, Splits, hold_out
+from saccade.tasks.base.data import DataReader, Say, Splits, hold_out
 from saccade.tasks.translation.gold import GoldPair, from_characters, from_grammar, from_pair
 
 __all__ = ["TranslationData", "TranslationFiles", "read_links"]
@@ -138,8 +138,11 @@ class TranslationFiles(DataReader[GoldPair]):
         return _own_files(settings, seed)
 
     @classmethod
-    def read_for_scoring(cls, settings: TranslationData) -> list[GoldPair]:
-        return [from_pair(pair) for pair in _read(settings, "", AS_IT_IS)[0]]
+    def read_for_scoring(cls, settings: TranslationData, say: Say = lambda note: None) -> list[GoldPair]:
+        pairs, report = _read(settings, "", AS_IT_IS)
+        for note in report.notes:
+            say(note)
+        return [from_pair(pair) for pair in pairs]
 
     @classmethod
     def recommend(cls, splits: Splits[GoldPair]) -> dict[str, Any]:

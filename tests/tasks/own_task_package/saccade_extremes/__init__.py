@@ -24,7 +24,7 @@ from saccade.errors import FileError, OptionError
 from saccade.lens.figures.matrix import heatmap
 from saccade.models import Config
 from saccade.tasks.base.answer import Answer
-from saccade.tasks.base.data import DataReader, Splits, hold_out
+from saccade.tasks.base.data import DataReader, Say, Splits, hold_out
 from saccade.tasks.base.predictor import Predictor
 from saccade.tasks.base.settings import TrainingSettings
 from saccade.tasks.base.snapshot import Snapshot
@@ -72,7 +72,7 @@ class ExtremesFiles(DataReader[Example]):
         return Splits(*hold_out(every, {}, settings, seed), [("lines", f"{len(every):,}")])
 
     @classmethod
-    def read_for_scoring(cls, settings: ExtremesData) -> list[Example]:
+    def read_for_scoring(cls, settings: ExtremesData, say: Say = lambda note: None) -> list[Example]:
         found = []
         path = resolve_path(settings.file)
         for line, text in read_lines(path):
