@@ -17,8 +17,13 @@ from saccade.errors import OptionError, PositionError, ShapeError
 
 
 def test_linear_by_hand() -> None:
-    table = LinearPositions(3, slope=2.0, offset=-1.0).table(4, 2)
-    torch.testing.assert_close(table, torch.tensor([[7.0, 7, 7], [9, 9, 9]]))
+    """(2·4 - 1) u and (2·5 - 1) u; concatenated, the number has channels of its own."""
+    added, beside = (LinearPositions(3, how, slope=2.0, offset=-1.0) for how in ("add", "concatenate"))
+    with torch.no_grad():
+        added.direction.copy_(torch.tensor([1.0, 0.0, -0.5]))
+    torch.testing.assert_close(added.table(4, 2), torch.tensor([[7.0, 0, -3.5], [9, 0, -4.5]]))
+    torch.testing.assert_close(beside.table(4, 2), torch.tensor([[7.0, 7, 7], [9, 9, 9]]))
+    assert not beside.state_dict()
 
 
 @pytest.mark.parametrize("width", [6, 7])
@@ -66,7 +71,7 @@ def test_learned_ends_with_a_clear_error() -> None:
 
 def test_positions_survive_half_precision() -> None:
     """The angles of position 4000 need more than bfloat16, or even float32, can hold: a cast model keeps them."""
-    for positions in (Sinusoidal(8), LinearPositions(8)):
+    for positions in (Sinusoidal(8), LinearPositions(8, "concatenate")):
         exact = positions.table(4000, 3)
         torch.testing.assert_close(positions.to(torch.bfloat16).table(4000, 3), exact, atol=0, rtol=0)
     rotary, x = Rotary(8), torch.randn(1, 1, 3, 8)

@@ -16,6 +16,10 @@ import torch
 from saccade.errors import DamagedError, FileError, OptionError, SaccadeError, UnknownNameError
 from saccade.storage import write_folder
 from saccade.tasks.base.model_folder import load_weights, read_bundle, unshared
+from saccade.tasks.language_model.generation import GenerationOptions
+from saccade.tasks.language_model.task import LanguageModel, LanguageModelState
+from saccade.text import Tokenizer
+from untrained import write_untrained
 
 
 def test_a_folder_has_the_fields_layout(tiny_run: Path) -> None:
@@ -172,3 +176,22 @@ def test_weights_that_are_not_the_models_are_refused(
     with pytest.raises(DamagedError) as refused:
         read_bundle(tmp_path / "model")
     assert said in str(refused.value)
+
+
+def test_linear_positions_of_earlier_versions_compute_what_they_did(tmp_path: Path) -> None:
+    """They had no direction and no slope or offset of their own: position t added t to every dimension."""
+    state = LanguageModelState(Tokenizer.train(["a small text to read"], "character"), 16, False)
+    new = write_untrained(tmp_path / "new", LanguageModel(state), GenerationOptions(), position="linear", norm="rms")
+    files: dict[str, Any] = {path.name: path.read_bytes() for path in new.iterdir() if path.name != "manifest.json"}
+    description, tensors = json.loads(files["config.json"]), safetensors.torch.load(files["model.safetensors"])
+    for key in ("position_slope", "position_offset"):
+        del description["model"][key]
+    del tensors["input.positions.direction"]
+    write_folder(
+        tmp_path / "old", files | {"config.json": json.dumps(description).encode(), "model.safetensors": tensors}
+    )
+    model = read_bundle(tmp_path / "old").model
+    torch.testing.assert_close(
+        model.input(torch.tensor([[3, 3, 3, 3]]))[0] - model.input(torch.tensor([[3]]))[0],
+        torch.arange(4.0)[:, None].expand(4, 12),
+    )

@@ -4,7 +4,7 @@ Tables are added to the input (004) or concatenated with it (002); rotary positi
 biases their scores.
 
 ===================  =================================================================  ======================
-``LinearPositions``  ``PE(pos) = a·pos + b``                                            002
+``LinearPositions``  ``PE(pos) = (a·pos + b) · u``, u a learned direction               002
 ``Sinusoidal``       ``sin(pos / 10000^(2i/D))`` and ``cos`` of the same                Vaswani 2017, §3.5
 ``Learned``          a row of a table                                                   Gehring 2017
 ``Rotary``           pairs of q and k rotated by ``pos / 10000^(2i/D)``                 Su 2021, eq. 34
@@ -58,19 +58,28 @@ class PositionTable(nn.Module):
 
 
 class LinearPositions(PositionTable):
-    """``PE(pos) = slope·pos + offset``, the same in every dimension (002): it grows without bound."""
+    """``PE(pos) = (slope·pos + offset) · u`` (002): it grows without bound.
 
-    where: Tensor
+    The lecture's number ``a·pos + b`` needs a direction u. If it were added to every dimension alike, a layer norm
+    would subtract it again with the mean, and the model would not see it. So u is learned where positions are added;
+    where they are concatenated, they have channels of their own, and u is all ones.
+    """
+
+    direction: Tensor
 
     def __init__(self, width: int, how: How = "add", slope: float = 1.0, offset: float = 0.0) -> None:
         super().__init__(width, how)
         self.slope = slope
         self.offset = offset
-        self.register_buffer("where", torch.zeros(0), persistent=False)  # carries the device
+        if how == "add":
+            self.direction = nn.Parameter(torch.empty(width))
+            nn.init.normal_(self.direction, std=0.02)
+        else:
+            self.register_buffer("direction", torch.ones(width), persistent=False)
 
     def table(self, first: int, length: int) -> Tensor:
-        position = torch.arange(first, first + length, device=self.where.device, dtype=torch.float32)
-        return (self.slope * position + self.offset).unsqueeze(-1).expand(-1, self.width)
+        position = torch.arange(first, first + length, device=self.direction.device, dtype=torch.float32)
+        return torch.outer(self.slope * position + self.offset, self.direction.float())
 
 
 class Sinusoidal(PositionTable):

@@ -98,6 +98,8 @@ class TransformerConfig(Config):
     position_width: int = Field(
         0, ge=0, description="Above 0: concatenate positions of this width instead of adding them"
     )
+    position_slope: float = Field(1.0, description="Linear positions: a in (a · position + b) · u, u a learned vector")
+    position_offset: float = Field(0.0, description="Linear positions: b in the same")
     sines_first: bool = Field(False, description="Sinusoidal positions: all sines before all cosines")
     max_length: int = Field(512, ge=1, description="Number of learned positions, which limits the length of a text")
     rotary_base: float = Field(10000.0, gt=0, description="The slowest rotary angle is 1 / rotary_base")
@@ -119,6 +121,8 @@ class TransformerConfig(Config):
     def _consistent(self) -> TransformerConfig:
         if self.position_width and self.position in ("none", "rotary", "alibi"):
             raise ValueError(f"position_width goes with a table of positions, not with position = {self.position!r}")
+        if self.position == "linear" and self.position_slope == 0:
+            raise ValueError("position_slope = 0 gives every position the same vector")
         if self.position_width and (self.tied_output or self.position_width >= self.width):
             raise ValueError("position_width is below width, and needs tied_output = false")
         if self.one_hot and (self.tied_output or self.tied_embeddings):
@@ -428,7 +432,7 @@ def position_table(config: TransformerConfig) -> PositionTable | None:
     width = config.position_width or config.width
     how: Literal["add", "concatenate"] = "concatenate" if config.position_width else "add"
     if config.position == "linear":
-        return LinearPositions(width, how)
+        return LinearPositions(width, how, config.position_slope, config.position_offset)
     if config.position == "sinusoidal":
         return Sinusoidal(width, how, interleaved=not config.sines_first)
     if config.position == "learned":

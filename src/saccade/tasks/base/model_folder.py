@@ -15,6 +15,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
+from saccade.attention import LinearPositions
 from saccade.errors import DamagedError, FileError, OptionError, SaccadeError
 from saccade.storage import (
     MANIFEST,
@@ -103,7 +104,9 @@ def read_bundle(path: Path) -> Bundle:
     kind, config = read_network(description["model"], entry.task, str(config_path))
     tensors, where = read_tensors(folder, "model.safetensors"), str(folder.path / "model.safetensors")
     with torch.device("meta"):  # shapes alone: whatever config.json says, no memory is taken before the weights agree
-        _check_weights(task.build(kind, config), tensors, where)
+        shapes = task.build(kind, config)
+        tensors = {**_older_positions(shapes, tensors), **tensors}
+        _check_weights(shapes, tensors, where)
     model = task.build(kind, config)
     load_weights(model, tensors, where)
     decoding = entry.predictor.options.read(description["decoding"], f"{config_path}: decoding")
@@ -171,6 +174,15 @@ def bundle_identity(path: Path) -> str:
     if "model.safetensors" not in folder.files:
         raise FileError(f"{folder.path} is not a model folder: its manifest does not list model.safetensors.")
     return folder.files["model.safetensors"].sha256
+
+
+def _older_positions(model: nn.Module, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Linear positions of earlier versions had no direction: their number was added to every dimension alike."""
+    names = (f"{name}.direction" for name, part in model.named_modules() if isinstance(part, LinearPositions))
+    needed = unshared(model)
+    return {
+        name: torch.ones(needed[name].shape, device="cpu") for name in names if name in needed and name not in tensors
+    }
 
 
 def _check_weights(model: nn.Module, tensors: Mapping[str, Tensor], where: str) -> None:
