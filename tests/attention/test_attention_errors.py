@@ -99,11 +99,11 @@ def test_the_fused_kernel_refuses_what_it_does_not_compute() -> None:
 
 
 def test_learned_scores_say_what_they_were_made_for() -> None:
-    with pytest.raises(ShapeError, match="Bilinear score was made for query of width 5; the query has width 4"):
+    with pytest.raises(ShapeError, match="Bilinear score needs a query of width 5; the query has width 4"):
         attend(QUERY, KEY, VALUE, score=Bilinear(5, 4))
-    with pytest.raises(ShapeError, match="MLP score was made for key of width 6; the key has width 4"):
+    with pytest.raises(ShapeError, match="MLP score needs a key of width 6; the key has width 4"):
         attend(QUERY, KEY, VALUE, score=MLP(4, 6))
-    with pytest.raises(ShapeError, match="Additive score was made for 2 heads; the query has 3"):
+    with pytest.raises(ShapeError, match="Additive score is for 2 heads; the query has 3"):
         attend(QUERY, KEY, VALUE, score=Additive(4, num_heads=2))
 
 

@@ -15,6 +15,7 @@ from saccade import attend, causal, padding, rule, watch, window
 from saccade.attention import Hard, Kernel, Mask
 
 attend_module = importlib.import_module("saccade.attention.attend")
+segment_module = importlib.import_module("saccade.attention.watching.segment")
 trace_module = importlib.import_module("saccade.attention.watching.trace")
 overview_module = importlib.import_module("saccade.attention.watching.overview")
 PROBLEM = Problem(heads=4, key_heads=2, queries=13, keys=17, dtype=torch.float64)
@@ -27,7 +28,8 @@ def blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attend_module, "MASK_LIMIT", 2 * 17)
     monkeypatch.setattr(attend_module, "NARROW_BLOCK", 3)
     monkeypatch.setattr(trace_module, "STATISTIC_LIMIT", 12)
-    monkeypatch.setattr(trace_module, "STATISTIC_COLUMNS", 3)
+    monkeypatch.setattr(segment_module, "STATISTIC_LIMIT", 12)
+    monkeypatch.setattr(segment_module, "STATISTIC_COLUMNS", 3)
     monkeypatch.setattr(overview_module, "TILE_WEIGHTS", 10)
     monkeypatch.setattr(overview_module, "TILE_COLUMNS", 5)
 

@@ -86,7 +86,7 @@ def test_modules_that_are_called_attention_are_named() -> None:
     with saccade.watch(model) as seen:
         model(torch.randn(2, 5, 4))
     assert list(seen.coverage.unseen) == ["0"]
-    assert "called none of torch's attention functions" in seen.coverage.unseen["0"]
+    assert "did not call any of torch's attention functions" in seen.coverage.unseen["0"]
 
 
 class Calls(nn.Module):
@@ -121,12 +121,12 @@ def test_threads_and_deep_copies_are_named() -> None:
         thread.join()
         assert not seen
         assert seen.coverage.notes == (
-            "forwards of the model ran in another thread, of which a watcher sees nothing: watch in that thread",
+            "the model also ran in another thread, which this watcher cannot see: watch in that thread",
         )
     with saccade.watch(model) as seen:
         copy.deepcopy(model)(x)
     assert not seen
-    assert "by a deep copy or another model" in str(seen.coverage)
+    assert "in a deep copy or another model" in str(seen.coverage)
 
 
 def test_nothing_ran() -> None:

@@ -109,7 +109,7 @@ def test_progress_goes_from_start_to_end(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_what_an_overview_refuses() -> None:
     trace = watched(mask=window(2))
-    with pytest.raises(OptionError, match="size of at least 1; not 0"):
+    with pytest.raises(OptionError, match="size of at least 1, not 0"):
         trace.overview(0)
     with pytest.raises(UnknownNameError, match=r"no reduction 'maximum'; allowed: max, mean\."):
         trace.overview(reduce="maximum")  # type: ignore[arg-type]

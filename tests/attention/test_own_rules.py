@@ -196,6 +196,6 @@ def test_asynchronous_tasks_see_their_own_calls() -> None:
 def test_nothing_watched_is_said() -> None:
     with watch() as seen:
         pass
-    with pytest.raises(OptionError, match="Nothing has been watched yet"):
+    with pytest.raises(OptionError, match="No attention has been seen yet"):
         seen["attention"]
     assert list(seen) == []

@@ -32,6 +32,7 @@ from saccade.attention import Bias, Rotary, StaticCache
 from saccade.errors import OptionError, ShapeError, StaleTraceError, TooLargeError
 
 trace_module = importlib.import_module("saccade.attention.watching.trace")
+segment_module = importlib.import_module("saccade.attention.watching.segment")
 PROBLEM = Problem(heads=4, key_heads=2, queries=5, keys=7)
 TILES = [(slice(None), slice(None)), (slice(1, 4), slice(2, 7)), (slice(4, 5), slice(0, 1)), (slice(0, 5), slice(3, 4))]
 
@@ -165,7 +166,7 @@ def test_what_a_trace_refuses() -> None:
         trace.tile(slice(None), range(8))
     with pytest.raises(ShapeError, match=r"rows .* not range\(0, 5, 2\)"):
         trace.tile(slice(0, 5, 2), slice(None))
-    with pytest.raises(OptionError, match="k of at least 1; not 0"):
+    with pytest.raises(OptionError, match="k to be at least 1, not 0"):
         trace.top(0, 0)
 
 
@@ -228,7 +229,8 @@ def test_a_learned_score_is_kept_as_it_was() -> None:
 
 @pytest.mark.parametrize("bias_kind", ["none", "tensor", "rule"])
 def test_watched_in_inference_mode_and_read_anywhere(bias_kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trace_module, "STATISTIC_LIMIT", 8)  # so that statistics are filled in bit by bit
+    for module in (trace_module, segment_module):  # so that statistics are filled in bit by bit
+        monkeypatch.setattr(module, "STATISTIC_LIMIT", 8)
     _, expected = watched(*PROBLEM.tensors(), mask=causal, bias=distance_bias(4) if bias_kind != "none" else None)
     with torch.inference_mode():
         added = distance_bias(4)(*grid(PROBLEM.shape)).float()

@@ -45,7 +45,7 @@ def test_names_are_places_in_the_model() -> None:
     assert repr(seen) == "Watch(blocks.0: (2, 3, 5, 5), blocks.1: (2, 2, 5, 5))"
     with pytest.raises(UnknownNameError, match=r"'blocks.2'; allowed: blocks.0, blocks.1\. Did you mean 'blocks"):
         seen["blocks.2"]
-    with pytest.raises(OptionError, match="takes a torch module; not str"):
+    with pytest.raises(OptionError, match="takes a torch module, not str"):
         watch("model")  # type: ignore[arg-type]
 
 

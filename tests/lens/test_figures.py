@@ -193,7 +193,7 @@ def test_a_difference_is_around_zero() -> None:
     assert colours[row, column, 2] > colours[row, column, 0]  # more is blue
     row, column = np.unravel_index(found.argmin(), found.shape)
     assert colours[row, column, 2] < colours[row, column, 0]  # less is orange
-    with pytest.raises(OptionError, match="1 to 200 common tokens; not of 0"):
+    with pytest.raises(OptionError, match="1 to 200 common tokens, not of 0"):
         shown.figure("difference", other=view({"encoder.1.self": trace}, list("abcdefg")), name="encoder.1.self")
 
 
@@ -228,7 +228,7 @@ def test_images_that_are_none() -> None:
     seen = view({"a": watched(7, 7)[0]})
     with pytest.raises(ShapeError, match=r"not \(8, 12, 4\)"):
         seen.figure("patches", image=np.zeros((8, 12, 4)), grid=(2, 3))
-    with pytest.raises(OptionError, match=r"bytes, or in 0..1; not 0.0 to 9.0"):
+    with pytest.raises(OptionError, match=r"bytes, or in 0..1, not 0.0 to 9.0"):
         seen.figure("patches", image=np.full((8, 12), 9.0) * np.eye(8, 12), grid=(2, 3))
     with pytest.raises(ShapeError, match="a has 7 keys, which are not 2×4 patches and a class token"):
         seen.figure("patches", image=np.zeros((8, 12)), grid=(2, 4))
@@ -249,7 +249,7 @@ def test_a_long_input_is_an_overview_that_says_so() -> None:
     assert "h.0, head 1: max of 3×3 weights" in texts(figure)
     assert "h.0, mean of 3 heads: mean of 3×3 weights" in texts(shown.figure("heatmap"))
     assert "0 the" in texts(figure)
-    with pytest.raises(OptionError, match="at most 200 words; not of 401"):
+    with pytest.raises(OptionError, match="at most 200 words, not of 401"):
         shown.figure("alignment", name="h.0")
     done: list[float] = []
     assert any("max of 3×3 weights" in text for text in texts(shown.figure("grid", progress=done.append)))
@@ -257,7 +257,7 @@ def test_a_long_input_is_an_overview_that_says_so() -> None:
     shown.figure("entropy", progress=done.append)
     assert done.count(1.0) >= 3
     check_on_page(figure)
-    with pytest.raises(OptionError, match="at most 200 tokens; not of 401"):
+    with pytest.raises(OptionError, match="at most 200 tokens, not of 401"):
         shown.figure("rollout")
 
 
@@ -371,7 +371,7 @@ def test_a_scale_ends_where_it_is_asked_to() -> None:
     largest = max(float(shown.matrix(name, head).max()) for name in shown.names for head in range(HEADS))
     assert {image.norm.vmax for image in shown.figure("grid", scale=None).findobj(AxesImage)} == {largest}
     for kind in ("heatmap", "grid"):
-        with pytest.raises(OptionError, match="ends at a weight above 0; not at 0"):
+        with pytest.raises(OptionError, match="ends at a weight above 0, not at 0"):
             shown.figure(kind, scale=0)
 
 

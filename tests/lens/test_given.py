@@ -210,10 +210,10 @@ REFUSED: dict[str, tuple[Any, type[Exception], str]] = {
     "a tensor": (written((1, 2, 3, 3)), OptionError, r"not Tensor of shape \(1, 2, 3, 3\)"),
     "a number": (7, OptionError, "not int"),
     "steps of generate": ([[written((1, 2, 3, 3))]], OptionError, r"layer.0 is a list again: generate\(\)"),
-    "no batch": ([written((2, 3, 3))], ShapeError, r"layer.0 .*\(batch, heads, queries, keys\); not .*\(2, 3, 3\)"),
+    "no batch": ([written((2, 3, 3))], ShapeError, r"layer.0 .*\(batch, heads, queries, keys\), not .*\(2, 3, 3\)"),
     "whole numbers": ([torch.ones(1, 2, 3, 3).int()], ShapeError, "int32"),
-    "an array": ([np.ones((1, 2, 3, 3))], OptionError, "layer.0 are a tensor; not ndarray"),
-    "below 0": ({"a": -written((1, 1, 1, 1))}, OptionError, "a are finite numbers of at least 0; not -1"),
+    "an array": ([np.ones((1, 2, 3, 3))], OptionError, "layer.0 are a tensor, not ndarray"),
+    "below 0": ({"a": -written((1, 1, 1, 1))}, OptionError, "a are finite numbers of at least 0, not -1"),
     "not numbers": ([written((1, 1, 2, 2)) / 0 * 0], OptionError, "not nan"),
 }
 

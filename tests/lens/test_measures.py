@@ -44,7 +44,7 @@ def test_rows_of_a_rollout_sum_to_one_whatever_they_come_from() -> None:
 def test_what_cannot_be_rolled_out_is_refused() -> None:
     with pytest.raises(OptionError, match="at least one self-attention"):
         rollout([])
-    with pytest.raises(ShapeError, match=r"the same 2 tokens; not as \(3, 3\)"):
+    with pytest.raises(ShapeError, match=r"the same 2 tokens, not as \(3, 3\)"):
         rollout([torch.eye(2), torch.eye(3)])
 
 

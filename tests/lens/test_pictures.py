@@ -160,21 +160,21 @@ def test_weights_past_one_are_ink_and_the_scale_says_so() -> None:
 
 
 def test_what_cannot_be_drawn_is_refused() -> None:
-    with pytest.raises(ShapeError, match=r"2 rows and 2 columns needs weights of that shape; not \(2, 3\)"):
+    with pytest.raises(ShapeError, match=r"2 rows and 2 columns needs weights of that shape, not \(2, 3\)"):
         heatmap(WEIGHTS, ROWS, ROWS)
-    with pytest.raises(OptionError, match="finite numbers from 0; not nan"):
+    with pytest.raises(OptionError, match="finite numbers from 0, not nan"):
         heatmap(torch.tensor([[float("nan")]]), ["a"], ["b"])
     with pytest.raises(OptionError, match=r"not -0.5"):
         heatmap(torch.tensor([[-0.5]]), ["a"], ["b"])
     with pytest.raises(OptionError, match=r"gold link 3-0 is outside of 3 columns and 2 rows"):
         heatmap(WEIGHTS, ROWS, COLUMNS, gold=[(3, 0)])
-    with pytest.raises(TooLargeError, match="at most 400 tokens a side; not 1 by 401"):
+    with pytest.raises(TooLargeError, match="at most 400 tokens a side, not 1 by 401"):
         heatmap(torch.zeros(1, 401), ["a"], ["b"] * 401)
 
 
 def test_where_a_picture_cannot_be_saved(tmp_path: Path) -> None:
     figure = heatmap(WEIGHTS, ROWS, COLUMNS)
-    with pytest.raises(FileError, match=r"saved as .png, .svg, .pdf; not as .gif"):
+    with pytest.raises(FileError, match=r"saved as .png, .svg, .pdf, not as .gif"):
         save(figure, tmp_path / "a.gif")
     with pytest.raises(FileError, match="not as a name without suffix"):
         save(figure, tmp_path / "a")

@@ -215,7 +215,7 @@ def test_an_overview_pools_the_weights(seen_view: View) -> None:
     assert done == sorted(done)
     assert done[-1] == 1.0
     close(seen_view.overview("encoder.0.self", "max", size=2).values, cells[1].amax(0))
-    with pytest.raises(OptionError, match="mean of all heads has cells that are its mean; not 'max'"):
+    with pytest.raises(OptionError, match="mean of all heads has cells that are its mean, not 'max'"):
         seen_view.overview("encoder.0.self", reduce="max")
 
 
@@ -226,11 +226,11 @@ def test_what_is_not_there_is_refused(seen_view: View) -> None:
         seen_view.matrix("encoder.0.self", 3)
     with pytest.raises(ShapeError, match="no head -4"):
         seen_view.top("encoder.0.self", 0, head=-4)
-    with pytest.raises(OptionError, match="mean or max for all heads; not 'sum'"):
+    with pytest.raises(OptionError, match="mean or max for all heads, not 'sum'"):
         seen_view.matrix("encoder.0.self", "sum")
     with pytest.raises(ShapeError, match=r"no row 4 in decoder.0.cross; there are 4"):
         seen_view.row("decoder.0.cross", 4, words=True)
-    with pytest.raises(OptionError, match="k of at least 1; not 0"):
+    with pytest.raises(OptionError, match="k of at least 1, not 0"):
         seen_view.top("encoder.0.self", 0, 0)
     with pytest.raises(UnknownNameError, match="no kind of figure 'pie'"):
         seen_view.figure("pie")
@@ -308,7 +308,7 @@ def test_saved_numbers_are_the_weights(seen_view: View, tmp_path: Path, head: He
 
 
 def test_where_numbers_cannot_be_saved(seen_view: View, tmp_path: Path) -> None:
-    with pytest.raises(FileError, match=r"saved as .npy or .safetensors; not as '.csv'"):
+    with pytest.raises(FileError, match=r"saved as .npy or .safetensors, not as '.csv'"):
         seen_view.save_numbers(tmp_path / "a.csv", "decoder.0.cross")
     with pytest.raises(FileError, match=r"a.npy: the numbers cannot be written: No such file"):
         seen_view.save_numbers(tmp_path / "no" / "a.npy", "decoder.0.cross")

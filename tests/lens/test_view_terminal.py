@@ -52,7 +52,7 @@ def test_of_many_keys_the_strongest_are_shown() -> None:
     lines = printed(one_hot(40).terminal("arcs", row=37, most=2))
     assert [line.split()[:2] for line in lines[2:4]] == [["37", "cat"], ["38", "[b]ate[/b]"]]
     assert lines[-1] == "The 2 strongest of 40 keys are shown."
-    with pytest.raises(OptionError, match="At least 1 key is shown; not 0"):
+    with pytest.raises(OptionError, match="At least 1 key is shown, not 0"):
         one_hot(4).terminal("arcs", most=0)
 
 

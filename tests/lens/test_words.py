@@ -108,7 +108,7 @@ def test_code_points_are_never_cut() -> None:
 
 
 def test_a_width_of_nothing_is_refused() -> None:
-    with pytest.raises(OptionError, match="at least 1; not 0"):
+    with pytest.raises(OptionError, match="at least 1, not 0"):
         shorten("word", 0)
 
 

@@ -8,7 +8,7 @@ from saccade.attention.positions import ALiBi, Learned, LinearPositions, Positio
 from saccade.attention.scores import MLP, SCORES, Additive, Bilinear, Cosine, Dot, ScaledDot, Score
 from saccade.attention.watching.edit import Edit, edit, editable
 from saccade.attention.watching.overview import Overview
-from saccade.attention.watching.trace import Link, Trace
+from saccade.attention.watching.trace import KeyWeight, Trace
 from saccade.attention.watching.watch import Watch, watch
 from saccade.attention.weights import WEIGHTS, Hard, Relu, Softmax, Sparsemax, Weights
 
@@ -28,9 +28,9 @@ __all__ = [
     "Hard",
     "Kernel",
     "KeyValue",
+    "KeyWeight",
     "Learned",
     "LinearPositions",
-    "Link",
     "Mask",
     "MultiHead",
     "Overview",

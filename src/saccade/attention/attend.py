@@ -73,7 +73,7 @@ def attend(
         kernel: "auto" chooses; "equation" computes every step; "fused" raises an error if its result would differ.
         first_row: the absolute position of the first query, for the steps of a cached or recurrent decoder.
         owner: the module that this attention belongs to; its place in the model names the watcher's trace.
-        shared: True if the rows are the hypotheses of a search rather than successive positions of a text.
+        shared: describes rows that are the hypotheses of a search rather than successive positions of a text.
     """
     leading = query.shape[:-2]
     query, key, value = _four_dimensional(query, key, value)
@@ -113,7 +113,7 @@ def weigh(
 
 
 def _choose(kernel: Kernel, call: Call) -> Literal["equation", "fused"]:
-    """Choose the kernel; this is the only place that does."""
+    """Choose the kernel. Nothing else in the package does."""
     if kernel not in get_args(Kernel):
         raise UnknownNameError("kernel", kernel, get_args(Kernel))
     if kernel == "equation":
@@ -201,7 +201,7 @@ def _fused_blocks(
 
 
 def _diagonal(size: int, num_rows: int, dtype: torch.dtype, device: torch.device) -> Float[Tensor, "size columns"]:
-    """Zeros that end in the triangle of a block: what ``causal`` adds to any block of rows is a slice of this."""
+    """Return zeros followed by a causal triangle; what ``causal`` adds to any block of rows is a slice of it."""
     numbers = torch.zeros(size, num_rows + size, dtype=dtype, device=device)
     numbers[:, num_rows:] = torch.full((size, size), float("-inf"), dtype=dtype, device=device).triu(1)
     return numbers
@@ -212,7 +212,7 @@ def _is_square_causal(call: Call) -> bool:
 
 
 def _long_rows(call: Call) -> int:
-    """How many rows to compute at a time when there are many."""
+    """Return how many rows to compute at a time when there are many."""
     batch, heads, _, num_columns = call.shape
     most = max(1, LONG_BLOCK // max(1, batch * heads * num_columns))
     return min(most, _mask_rows(call)) if call.has_rules else most
@@ -238,7 +238,7 @@ def _fused_rows(
 
 
 def _remembered(call: Call, rows: range) -> Tensor | None:
-    """Evaluate the rules for the whole matrix if it is small: built once for all layers of a forward pass."""
+    """Return the rules evaluated for the whole matrix if it is small; all layers of a forward pass share the result."""
     holder = call.mask if call.mask is not None else call.bias
     rules = [rule for rule in (call.mask, call.bias) if isinstance(rule, Mask | Bias)]
     if not isinstance(holder, Mask | Bias) or not all(rule.is_fixed for rule in rules):
@@ -262,7 +262,7 @@ def _remembered(call: Call, rows: range) -> Tensor | None:
 
 
 def _mask_rows(call: Call) -> int:
-    """For how many rows at a time the rules are evaluated."""
+    """Return for how many rows at a time the rules are evaluated."""
     _, _, num_rows, num_columns = call.shape
     probe = call.added(range(min(2, num_rows)), range(min(2, num_columns)), torch.float32)
     assert probe is not None
@@ -278,7 +278,7 @@ def _mask_rows(call: Call) -> int:
 
 
 def _mask_dtype(call: Call) -> torch.dtype:
-    # The kernels accept float32 with half-precision queries; a half-precision bias would confuse positions.
+    # The kernels accept a float32 mask with half-precision queries; in half precision a bias would confuse positions.
     return torch.float64 if call.query.dtype == torch.float64 else torch.float32
 
 

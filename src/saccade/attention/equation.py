@@ -45,12 +45,12 @@ class Bias:
         """Raise an error if the rule was made for another number of heads."""
 
     def as_score_mod(self) -> Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]:
-        """The same rule in the form that ``flex_attention`` takes."""
+        """Return the same rule in the form that ``flex_attention`` takes."""
         return lambda score, batch, head, row, column: score + self(batch, head, row, column)
 
 
 class DenseTile(NamedTuple):
-    """What is added to the scores of a tile: the bias, and -inf where the mask forbids."""
+    """The numbers added to the scores of a tile: the bias, and -inf where the mask forbids attention."""
 
     key: tuple[object, ...]
     bias: Bias | Tensor | None
@@ -58,7 +58,7 @@ class DenseTile(NamedTuple):
 
 
 class Indices(NamedTuple):
-    """Return the index tensors of a tile, which broadcast to (B, H, Q, K)."""
+    """The indices of a tile's entries, as four tensors that broadcast to (B, H, Q, K)."""
 
     batch: Tensor
     head: Tensor
@@ -93,13 +93,13 @@ class Call:
         return self.mask is not None or self.bias is not None
 
     def span(self, rows: range) -> range:
-        """The range of columns that these rows may attend to."""
+        """Return the range of columns that these rows may attend to."""
         if self.mask is None or not len(rows):
             return range(self.shape[3])
         return range(*self.mask.span(self.first_row + rows[0], self.first_row + rows[-1], self.shape[3]))
 
     def has_rules_in(self, rows: range, columns: range) -> bool:
-        """False if the rules are known to leave this tile unchanged, so that they need not be evaluated."""
+        """Return False if the rules are known to leave this tile unchanged and need not be evaluated."""
         if self.mask is None or self.bias is not None or not len(rows):
             return self.has_rules
         first, last = self.first_row + rows[0], self.first_row + rows[-1]
@@ -117,7 +117,7 @@ class Call:
         )
 
     def added(self, rows: range, columns: range, dtype: torch.dtype) -> Float[Tensor, "#B #H #Q #K"] | None:
-        """What the rules add to the scores of this tile: the bias, and -inf where the mask forbids."""
+        """Return what the rules add to this tile's scores: the bias, and -inf where the mask forbids attention."""
         if not self.has_rules:
             return None
         at = self.indices(rows, columns)
@@ -146,7 +146,7 @@ class Call:
         return self.bias[tuple(cut if size > 1 else slice(None) for cut, size in zip(cuts, sizes, strict=True))]
 
     def scores(self, rows: range, columns: range, dtype: torch.dtype | None = None) -> Float[Tensor, "B H Q K"]:
-        """The scores of a tile with the rules applied, -inf where the query may not attend; in ``dtype``."""
+        """Compute the scores of a tile in ``dtype`` with the rules applied: -inf where the query may not attend."""
         dtype = dtype or self._score_dtype()
         query = self.query[:, :, rows.start : rows.stop].to(dtype)
         key = self.key[:, :, columns.start : columns.stop].to(dtype)
@@ -160,12 +160,12 @@ class Call:
         return scores if added is None else scores + added
 
     def _score_dtype(self) -> torch.dtype:
-        # Like the fused kernels: half precision is too coarse for sums. A learned score has its own precision.
+        # Half precision is too coarse for sums, as in the fused kernels. A learned score has its own precision.
         is_half = self.query.dtype in HALF_PRECISION and not isinstance(self.score, nn.Module)
         return torch.float32 if is_half else self.query.dtype
 
     def part(self, batch: range, heads: range) -> Call:
-        """The same call for some of the sequences and heads; the rules still see the true indices."""
+        """Return the same call for some of the sequences and heads; the rules still see the true indices."""
         group = self.query.shape[1] // self.key.shape[1]
         key_heads = range(heads.start // group, (heads.stop - 1) // group + 1)
 
@@ -189,7 +189,7 @@ class Call:
         )
 
     def block_rows(self, limit: int) -> int:
-        """How many whole rows need at most ``limit`` numbers in the written-out form."""
+        """Return how many whole rows need at most ``limit`` numbers in the written-out form."""
         batch, heads, _, columns = self.shape
         row = batch * heads * columns * self.score.pair_width(self.key.shape[-1])
         return max(1, limit // max(row, 1))
@@ -216,7 +216,7 @@ def normalise(
 
 
 def check_bias(bias: object, shape: tuple[int, int, int, int]) -> Bias | Tensor | None:
-    """Turn a bias, given as a rule or as a tensor that broadcasts to (B, H, Q, K), into a rule."""
+    """Check a bias, which is a rule or a tensor that broadcasts to (B, H, Q, K); a tensor gets four dimensions."""
     if bias is None:
         return None
     if isinstance(bias, Bias):

@@ -32,11 +32,11 @@ class KeyValue(NamedTuple):
 
 
 class Cache(Protocol):
-    """Keeps the keys and values of the positions so far, so that a step projects only the new ones.
+    """Keeps the keys and values of the positions read so far, so that each step projects only the new ones.
 
-    Rows that continue the same sequence, the hypotheses of a beam search, share its keys: each row adds its own next
-    to those of the others, and a mask says which of them belong to its history. So a search copies no keys when one
-    hypothesis replaces another.
+    The hypotheses of a beam search continue the same sequence and share its keys. Each hypothesis adds its own keys
+    beside those of the others, and a mask says which of them belong to its history. The search therefore copies no
+    keys when one hypothesis replaces another.
     """
 
     positions: list[int]
@@ -44,18 +44,16 @@ class Cache(Protocol):
 
     @property
     def length(self) -> int:
-        """How many positions have been read."""
+        """The number of positions read so far."""
 
     def append(self, new: KeyValue) -> KeyValue:
-        """Add new keys and values; return all that are kept."""
+        """Add new keys and values, and return all of them."""
 
     def reorder(self, index: Int[Tensor, " S"]) -> None:
         """Select sequences: sequence s continues sequence index[s]."""
 
 
-class GrowingCache:
-    """A cache of unlimited length that grows with each step, at the cost of one copy per step."""
-
+class _CacheBase:
     def __init__(self) -> None:
         self.positions: list[int] = []
         self._kept: KeyValue | None = None
@@ -63,6 +61,10 @@ class GrowingCache:
     @property
     def length(self) -> int:
         return self.positions[-1] + 1 if self.positions else 0
+
+
+class GrowingCache(_CacheBase):
+    """A cache of unlimited length that grows with each step, at the cost of one copy per step."""
 
     def append(self, new: KeyValue) -> KeyValue:
         added = _new_positions(self.length, self._kept, new)
@@ -78,17 +80,12 @@ class GrowingCache:
             self._kept = self._kept.reorder(index)
 
 
-class StaticCache:
+class StaticCache(_CacheBase):
     """A cache for a known number of positions: a step writes in place and copies nothing."""
 
     def __init__(self, max_length: int) -> None:
+        super().__init__()
         self.max_length = max_length
-        self.positions: list[int] = []
-        self._kept: KeyValue | None = None
-
-    @property
-    def length(self) -> int:
-        return self.positions[-1] + 1 if self.positions else 0
 
     def append(self, new: KeyValue) -> KeyValue:
         start = len(self.positions)
@@ -117,14 +114,14 @@ class StaticCache:
 
 
 def _room(part: Tensor, size: int, used: int = 0) -> Tensor:
-    """Room for ``size`` keys like these, the first ``used`` of them filled."""
+    """Allocate room for ``size`` keys like these and copy the first ``used`` of them."""
     room = part.new_empty(*part.shape[:2], size, part.shape[3])
     room[:, :, :used] = part[:, :, :used]
     return room
 
 
 def _new_positions(first: int, kept: KeyValue | None, new: KeyValue) -> list[int]:
-    """The positions of new keys: consecutive, or the same one for all rows of a sequence."""
+    """Return the positions of new keys: consecutive, or the same position for all rows of a sequence."""
     rows, _, count, _ = new.key.shape
     shared = 1 if kept is None or not len(kept.key) else rows // len(kept.key)
     if shared > 1 and count > 1:
@@ -144,7 +141,7 @@ def _beside(kept: KeyValue, new: KeyValue) -> KeyValue:
 
 
 def _share(x: Float[Tensor, "R H N D"], sequences: int) -> Float[Tensor, "S H M D"]:
-    """Turn the rows of a sequence into positions of it; shapes that do not fit are left for ``attend`` to refuse."""
+    """Turn the rows of a sequence into its positions; a shape that does not fit is left for ``attend`` to reject."""
     if len(x) == sequences or not sequences or len(x) % sequences or x.shape[2] != 1:
         return x
     return x.view(sequences, -1, *x.shape[1:2], x.shape[3]).transpose(1, 2)
@@ -196,7 +193,7 @@ class MultiHead(nn.Module):
         self.query = nn.Linear(width, num_heads * self.head_width, bias=bias)
         self.key_value = nn.Linear(source_width or width, 2 * self.num_key_heads * self.head_width, bias=bias)
         self.output = nn.Linear(num_heads * self.head_width, width, bias=bias if output_bias is None else output_bias)
-        self.score = resolve_score(score)  # a learned score is a submodule and is trained with the rest
+        self.score = resolve_score(score)  # a learned score is a submodule, trained with the rest
         self.weights = resolve_weights(weights)
         self.dropout = dropout
         self.rotary = rotary
@@ -222,16 +219,16 @@ class MultiHead(nn.Module):
         cache: Cache | None = None,
         first_row: int = 0,
     ) -> Float[Tensor, "B Q D"]:
-        """Attend from each position of x to the source, or to x itself if there is none.
+        """Attend from each position of x to the source, or to x itself if no source is given.
 
-        A source that is used more than once should be projected once, with ``project``. With a cache, x continues
-        what the cache holds. ``first_row`` is the position of x's first row if there is no cache. Several rows of x
-        may share one sequence of a cache or of a projected source; the mask then sees them as its queries.
+        If a source is used more than once, project it once with ``project``. With a cache, x continues the text that
+        the cache holds. Without one, ``first_row`` is the position of x's first row. Several rows of x may share one
+        sequence of a cache or of a projected source; the mask then sees them as queries of that sequence.
         """
         if source is not None and cache is not None:
-            raise OptionError("A cache keeps the keys of x itself; to keep those of a source, use project(source).")
+            raise OptionError("A cache keeps the keys of x itself; to reuse those of a source, pass project(source).")
         if source is None and cache is None and first_row:
-            raise OptionError(f"first_row = {first_row} needs the keys before it: give a cache or a source.")
+            raise OptionError(f"first_row = {first_row} needs the keys before it; pass a cache or a source.")
         first_row = cache.length if cache is not None else first_row
         query = self._split(self.query(self._checked(x, self.query)), self.num_heads)
         query = query if self.rotary is None else self.rotary(query, first_row)
@@ -241,7 +238,7 @@ class MultiHead(nn.Module):
             kept = self.project(x, first_row) if source is None else self.project(source)
         if cache is not None:
             kept = cache.append(kept)
-        # The keys of several hypotheses, side by side, or of one source that they share.
+        # Hypotheses either keep their keys side by side in the cache or share the keys of one source.
         beside = cache.positions if cache is not None and len(cache.positions) != cache.length else None
         shared = Shared(first_row, beside) if beside is not None or len(kept.key) != len(x) else None
         output = attend(
@@ -301,7 +298,7 @@ class MultiHead(nn.Module):
     def _shared_bias(
         self, bias: Bias | Tensor | None, row: int, kept: KeyValue, positions: list[int] | None
     ) -> Float[Tensor, "1 H 1 K"] | None:
-        """The ALiBi bias for rows that share a sequence and are all at the same position in it."""
+        """Return the ALiBi bias for rows that share a sequence and are all at the same position in it."""
         if bias is not None:
             raise OptionError("Rows that share a sequence accept no bias: they are not successive positions of it.")
         if self.alibi is None:
@@ -325,7 +322,7 @@ def _check_heads(width: int, num_heads: int, num_key_heads: int | None, head_wid
     if width < 1 or (head_width is not None and head_width < 1):
         raise OptionError(f"Widths must be at least 1; got width {width} and head_width {head_width}.")
     if head_width is None and width % num_heads:
-        raise ShapeError(f"{num_heads} heads do not divide a width of {width}; give head_width, or choose other sizes.")
+        raise ShapeError(f"{num_heads} heads do not divide a width of {width}; pass head_width, or choose other sizes.")
     if num_key_heads is not None and (num_key_heads < 1 or num_heads % num_key_heads):
         raise ShapeError(f"The {num_key_heads} key heads must divide the {num_heads} heads.")
 
@@ -333,7 +330,7 @@ def _check_heads(width: int, num_heads: int, num_key_heads: int | None, head_wid
 class Resize(nn.Module):
     """Change the length of a sequence: ``b'[n', d'] = Σ_n W[n', n, d'] · b[n]`` (lecture 004, §4's other W^o).
 
-    W has a slot for each of ``length`` inputs: shorter inputs are padded with zeros, longer ones refused.
+    W has a slot for each of ``length`` inputs: shorter inputs are padded with zeros, and longer ones are an error.
     ``width`` is the width of b[n], a single number in the lecture.
     """
 

@@ -7,8 +7,8 @@ is never needed, and it runs unchanged as a ``mask_mod`` of ``torch.nn.attention
     causal & padding(lengths)        # a decoder on a padded batch
     window(3) | ~causal              # neighbours, and everything ahead
 
-A rule can also say two things without being evaluated, which lets a kernel skip work: outside which columns
-everything is forbidden (``span``), and where everything is allowed (``is_full``).
+A rule can also say two things without being evaluated, so that a kernel can skip work: which columns are the only
+ones that may be allowed (``span``), and where everything is allowed (``is_full``).
 """
 
 from __future__ import annotations
@@ -29,42 +29,41 @@ __all__ = ["Mask", "causal", "dense", "padding", "rule", "window"]
 
 
 class Mask:
-    """Base of all mask rules."""
+    """Base class of all mask rules."""
 
-    #: The last dense form, kept so that all layers of a forward pass share it (see ``equation.Call.dense``).
+    #: The last dense form, which all layers of a forward pass share.
     memo: DenseTile | None = None
-
-    def __call__(self, batch: Tensor, head: Tensor, row: Tensor, column: Tensor) -> Tensor:
-        """True where the query at ``row`` may attend to the key at ``column``."""
-        raise AssertionError("every rule can be evaluated")
-
     #: False if a rule may read tensors that it does not declare, so that results computed from it cannot be cached.
     is_fixed: bool = True
 
+    def __call__(self, batch: Tensor, head: Tensor, row: Tensor, column: Tensor) -> Tensor:
+        """Return True where the query at ``row`` may attend to the key at ``column``."""
+        raise AssertionError("subclasses must implement __call__()")
+
     def version(self) -> int:
-        """Grows when a tensor that the rule reads is changed in place, which makes cached results stale."""
+        """Return a number that grows when a tensor that the rule reads changes in place, to detect stale caches."""
         return 0
 
     def tensors(self) -> tuple[Tensor, ...]:
-        """The tensors that the rule reads, as far as it declares them."""
+        """Return the tensors that the rule reads, as far as it declares them."""
         return ()
 
     def span(self, first_row: int, last_row: int, num_columns: int) -> tuple[int, int]:
-        """(start, stop): every column outside is forbidden to all rows from first to last, both included."""
+        """Return (start, stop) such that no row from first to last, both included, may attend to a column outside."""
         return 0, num_columns
 
     def is_full(self, first_row: int, last_row: int, start: int, stop: int) -> bool:
-        """True only if each of these rows may attend to every column in start..stop-1."""
+        """Return True only if each of these rows may attend to every column in start..stop-1."""
         return False
 
     def check(self, batch: int, num_heads: int, first_row: int, num_rows: int, num_columns: int) -> None:
         """Raise an error if the rule was made for other sizes."""
 
     def __and__(self, other: Mask) -> Mask:
-        return _Both(self, other)
+        return _And(self, other)
 
     def __or__(self, other: Mask) -> Mask:
-        return _Either(self, other)
+        return _Or(self, other)
 
     def __invert__(self) -> Mask:
         return _Not(self)
@@ -90,7 +89,7 @@ class _Padding(Mask):
                 f"padding() takes one whole-number length for each sequence, shape (B,); "
                 f"it got {lengths.dtype} of shape {tuple(lengths.shape)}."
             )
-        self.lengths = lengths.clone()  # the caller may change theirs; the values below must stay true
+        self.lengths = lengths.clone()  # the caller may change its own; the values below must stay true
         self.shortest = int(lengths.min()) if len(lengths) else 0
         self.longest = int(lengths.max()) if len(lengths) else 0
         if self.shortest < 0:
@@ -190,75 +189,58 @@ class _Rule(Mask):
         return allowed
 
 
-class _Joined(Mask):
-    def __init__(self, left: Mask, right: Mask) -> None:
-        if not isinstance(left, Mask) or not isinstance(right, Mask):
+class _Combined(Mask):
+    """A rule made of one or two others."""
+
+    def __init__(self, *parts: Mask) -> None:
+        if not all(isinstance(part, Mask) for part in parts):
             raise OptionError(
-                f"& and | combine two mask rules; got {type(left).__name__} and {type(right).__name__}. "
+                f"& and | combine two mask rules; got {' and '.join(type(part).__name__ for part in parts)}. "
                 "To turn a boolean tensor into a rule, use dense(tensor)."
             )
-        self.left = left
-        self.right = right
-        self.is_fixed = left.is_fixed and right.is_fixed
+        self.parts = parts
+        self.is_fixed = all(part.is_fixed for part in parts)
 
     def version(self) -> int:
-        return self.left.version() + self.right.version()
+        return sum(part.version() for part in self.parts)
 
     def tensors(self) -> tuple[Tensor, ...]:
-        return (*self.left.tensors(), *self.right.tensors())
+        return tuple(tensor for part in self.parts for tensor in part.tensors())
 
     def check(self, batch: int, num_heads: int, first_row: int, num_rows: int, num_columns: int) -> None:
-        self.left.check(batch, num_heads, first_row, num_rows, num_columns)
-        self.right.check(batch, num_heads, first_row, num_rows, num_columns)
+        for part in self.parts:
+            part.check(batch, num_heads, first_row, num_rows, num_columns)
 
 
-class _Both(_Joined):
+class _And(_Combined):
     def __call__(self, batch: Tensor, head: Tensor, row: Tensor, column: Tensor) -> Tensor:
-        return self.left(batch, head, row, column) & self.right(batch, head, row, column)
+        left, right = (part(batch, head, row, column) for part in self.parts)
+        return left & right
 
     def span(self, first_row: int, last_row: int, num_columns: int) -> tuple[int, int]:
-        a_start, a_stop = self.left.span(first_row, last_row, num_columns)
-        b_start, b_stop = self.right.span(first_row, last_row, num_columns)
-        start = max(a_start, b_start)
-        return start, max(min(a_stop, b_stop), start)
+        starts, stops = zip(*(part.span(first_row, last_row, num_columns) for part in self.parts), strict=True)
+        return max(starts), max(min(stops), *starts)
 
     def is_full(self, first_row: int, last_row: int, start: int, stop: int) -> bool:
-        return self.left.is_full(first_row, last_row, start, stop) and self.right.is_full(
-            first_row, last_row, start, stop
-        )
+        return all(part.is_full(first_row, last_row, start, stop) for part in self.parts)
 
 
-class _Either(_Joined):
+class _Or(_Combined):
     def __call__(self, batch: Tensor, head: Tensor, row: Tensor, column: Tensor) -> Tensor:
-        return self.left(batch, head, row, column) | self.right(batch, head, row, column)
+        left, right = (part(batch, head, row, column) for part in self.parts)
+        return left | right
 
     def span(self, first_row: int, last_row: int, num_columns: int) -> tuple[int, int]:
-        a_start, a_stop = self.left.span(first_row, last_row, num_columns)
-        b_start, b_stop = self.right.span(first_row, last_row, num_columns)
-        return min(a_start, b_start), max(a_stop, b_stop)
+        starts, stops = zip(*(part.span(first_row, last_row, num_columns) for part in self.parts), strict=True)
+        return min(starts), max(stops)
 
     def is_full(self, first_row: int, last_row: int, start: int, stop: int) -> bool:
-        return self.left.is_full(first_row, last_row, start, stop) or self.right.is_full(
-            first_row, last_row, start, stop
-        )
+        return any(part.is_full(first_row, last_row, start, stop) for part in self.parts)
 
 
-class _Not(Mask):
-    def __init__(self, inner: Mask) -> None:
-        self.inner = inner
-        self.is_fixed = inner.is_fixed
-
+class _Not(_Combined):
     def __call__(self, batch: Tensor, head: Tensor, row: Tensor, column: Tensor) -> Tensor:
-        return ~self.inner(batch, head, row, column)
-
-    def version(self) -> int:
-        return self.inner.version()
-
-    def tensors(self) -> tuple[Tensor, ...]:
-        return self.inner.tensors()
-
-    def check(self, batch: int, num_heads: int, first_row: int, num_rows: int, num_columns: int) -> None:
-        self.inner.check(batch, num_heads, first_row, num_rows, num_columns)
+        return ~self.parts[0](batch, head, row, column)
 
 
 causal: Mask = _Causal()
@@ -266,17 +248,17 @@ causal: Mask = _Causal()
 
 
 def padding(lengths: Int[Tensor, " B"]) -> Mask:
-    """Only the first ``lengths[b]`` keys of sequence b are real."""
+    """Allow only the first ``lengths[b]`` keys of sequence b; the others are padding."""
     return _Padding(lengths)
 
 
 def window(radius: int) -> Mask:
-    """Local attention: each position sees at most ``radius`` neighbours on each side (004's N < T)."""
+    """Let each position see at most ``radius`` neighbours on each side: local attention (lecture 004's N < T)."""
     return _Window(radius)
 
 
 def dense(allowed: Bool[Tensor, "*BH Q K"], first_row: int = 0) -> Mask:
-    """Turn a boolean tensor into a rule; its row 0 is the query at position ``first_row``. It takes O(N²) memory."""
+    """Turn a boolean tensor, which takes O(N²) memory, into a rule; its row 0 is the query at ``first_row``."""
     return _Dense(allowed, first_row)
 
 
@@ -292,7 +274,8 @@ def resolve_mask(mask: Mask | Tensor | None, first_row: int, num_rows: int) -> M
     if isinstance(mask, Tensor):
         if mask.ndim > 1 and mask.shape[-2] not in (1, num_rows):
             raise ShapeError(
-                f"The mask has shape {tuple(mask.shape)}: {mask.shape[-2]} rows, one per query needs {num_rows}."
+                f"The mask has shape {tuple(mask.shape)}, which is {mask.shape[-2]} rows; "
+                f"it needs {num_rows}, one for each query."
             )
         return dense(mask, first_row)
     raise OptionError(

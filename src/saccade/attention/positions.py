@@ -1,4 +1,4 @@
-"""Positions: how a network without an inherent order learns where a word is (lectures 002 and 004).
+"""Positions: how a network that does not read in order is told where each word is (lectures 002 and 004).
 
 Tables are added to the input (004) or concatenated with it (002); rotary positions rotate queries and keys; ALiBi
 biases their scores.
@@ -42,8 +42,8 @@ class PositionTable(nn.Module):
         self.how = how
 
     def table(self, first: int, length: int) -> Float[Tensor, "N D"]:
-        """The vectors of positions first, first+1, ..."""
-        raise AssertionError("every table has its vectors")
+        """Return the vectors of positions first, first+1, ..."""
+        raise AssertionError("subclasses must implement table()")
 
     def forward(self, x: Float[Tensor, "*B N D"], first: int = 0) -> Float[Tensor, "*B N E"]:
         """Combine the input with its positions; ``first`` is the position of the first vector."""
@@ -58,11 +58,11 @@ class PositionTable(nn.Module):
 
 
 class LinearPositions(PositionTable):
-    """``PE(pos) = (slope·pos + offset) · u`` (002): it grows without bound.
+    """``PE(pos) = (slope·pos + offset) · u`` (lecture 002), which grows without bound.
 
-    The lecture's number ``a·pos + b`` needs a direction u. If it were added to every dimension alike, a layer norm
-    would subtract it again with the mean, and the model would not see it. So u is learned where positions are added;
-    where they are concatenated, they have channels of their own, and u is all ones.
+    The lecture's number ``a·pos + b`` needs a direction u. If the same number were added to every dimension, a layer
+    norm would subtract it again with the mean, and the model would not see it. Positions that are added therefore
+    learn u. Positions that are concatenated have channels of their own, and u is all ones.
     """
 
     direction: Tensor
@@ -127,7 +127,7 @@ class Rotary(nn.Module):
     """Rotates each pair of dimensions of q and k by an angle that grows with the position (Su 2021, eq. 34).
 
     The product of a query and a key then depends only on their content and distance. A pair is (i, i + D/2), or
-    (2i, 2i+1) with ``interleaved``; both are in use, and differ only in the order of the dimensions.
+    (2i, 2i+1) with ``interleaved``. Published models use both, which differ only in the order of the dimensions.
     """
 
     def __init__(
@@ -164,8 +164,8 @@ class Rotary(nn.Module):
 class ALiBi(Bias):
     """``-slope_h · |row - column|`` added to the score: nearer keys score higher, with one slope per head.
 
-    The slopes are ``2^(-8/H), 2^(-16/H), ...`` (Press 2022, section 3); if H is not a power of two, those of the next
-    lower power, then every second one of the next higher power.
+    The slopes are ``2^(-8/H), 2^(-16/H), ...`` (Press 2022, section 3). If H is not a power of two, they are the
+    slopes of the next lower power, followed by every second slope of the next higher power.
     """
 
     is_fixed = True
@@ -192,9 +192,9 @@ def _slopes(num_heads: int) -> Float[Tensor, " H"]:
 
 
 def _angles(first: int, length: int, width: int, base: float, device: torch.device) -> Float[Tensor, "N D/2"]:
-    """``pos · base^(-2i/D)``, in float64: at position 100,000 a float32 angle is off by a hundredth.
+    """Compute ``pos · base^(-2i/D)`` in float64: at position 100,000 a float32 angle is off by a hundredth.
 
-    Computed anew each time: ``model.half()`` would round a buffer along with the rest of the model.
+    The angles are computed anew each time, because ``model.half()`` would round a buffer.
     """
     exact = torch.float32 if device.type == "mps" else torch.float64  # mps has no float64
     rate = base ** (-torch.arange(0, width, 2, device=device, dtype=exact) / width)

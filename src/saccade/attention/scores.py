@@ -1,7 +1,7 @@
 """Scores: how well a query matches a key (lectures 002, 003 and 004).
 
 Shapes everywhere: B batch, H heads, Q queries, K keys, D width. A score gets ``(query, key, rows, columns)``,
-where rows and columns are the absolute positions of the queries and keys, so that a score may depend on them; it
+where rows and columns are the absolute positions of the queries and keys, on which the score may depend. It
 returns scores for exactly those queries and keys, so any tile of the matrix can be computed on its own.
 
 ====================  =====================================  ================================
@@ -50,14 +50,14 @@ class Score:
         rows: Int[Tensor, " Q"],
         columns: Int[Tensor, " K"],
     ) -> Float[Tensor, "B H Q K"]:
-        """The score of every query with every key."""
+        """Compute the score of every query with every key."""
         product = self.as_product(query, key)
         # Scale the smaller factor before the product, like the fused kernels.
         return (product.query * product.scale) @ product.key.transpose(-2, -1)
 
     def as_product(self, query: Tensor, key: Tensor) -> Product:
         """Return the same score as a single scaled matrix product."""
-        raise AssertionError("a score is a product or has a __call__ of its own")
+        raise AssertionError("subclasses must implement as_product() or __call__()")
 
     def check(self, num_heads: int, query_width: int, key_width: int) -> None:
         """Raise an error for widths that this score cannot compare."""
@@ -68,7 +68,7 @@ class Score:
             )
 
     def pair_width(self, width: int) -> int:
-        """How many numbers the written-out form holds at once for each pair of query and key."""
+        """Return how many numbers the written-out form holds at once for each pair of query and key."""
         return 1
 
     def part(self, heads: range) -> Self:
@@ -148,14 +148,13 @@ class _Learned(Score, nn.Module):
     def _check_width(self, name: str, actual: int, expected: int) -> None:
         if actual != expected:
             raise ShapeError(
-                f"This {type(self).__name__} score was made for {name} of width {expected}; "
-                f"the {name} has width {actual}."
+                f"This {type(self).__name__} score needs a {name} of width {expected}; the {name} has width {actual}."
             )
 
     def _check_heads(self, num_heads: int) -> None:
         if self.num_heads not in (None, num_heads):
             raise ShapeError(
-                f"This {type(self).__name__} score was made for {self.num_heads} heads; the query has {num_heads}."
+                f"This {type(self).__name__} score is for {self.num_heads} heads; the query has {num_heads}."
             )
 
 
@@ -178,7 +177,7 @@ class Bilinear(_Learned):
 
 
 class Additive(_Learned):
-    """``w·tanh(q + k)`` on projected queries and keys (Bahdanau 2015; 004's method 2)."""
+    """``w·tanh(q + k)`` on projected queries and keys (Bahdanau 2015; lecture 004's method 2)."""
 
     def __init__(self, width: int, num_heads: int | None = None) -> None:
         super().__init__(num_heads)
@@ -198,7 +197,7 @@ class Additive(_Learned):
 
 
 class MLP(_Learned):
-    """``w·tanh(W [q; k] + b)``, the lectures' f_att; W's halves act on q and k separately, so each is applied once."""
+    """``w·tanh(W [q; k] + b)``, the lectures' f_att. W's halves act on q and k separately, so each is applied once."""
 
     def __init__(
         self,

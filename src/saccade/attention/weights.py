@@ -1,7 +1,7 @@
-"""Weights: from the scores of a query to how much it takes from each key.
+"""Weights: functions that turn the scores of a query into how much it takes from each key.
 
 Each function has two halves. ``statistic`` condenses a block of whole rows to one number per row;
-``apply`` turns any tile of scores into weights using only that number. So the exact weights of a tile need the
+``apply`` turns any tile of scores into weights using only that number. The exact weights of a tile therefore need the
 tile's scores and its rows' statistics, never the rest of the matrix:
 
 ===========  ==========================  =============================================  =====================
@@ -24,7 +24,7 @@ from torch import Tensor
 
 from saccade.errors import OptionError, UnknownNameError
 
-__all__ = ["WEIGHTS", "Hard", "HardMode", "Relu", "Softmax", "Sparsemax", "Weights"]
+__all__ = ["WEIGHTS", "Elementwise", "Hard", "HardMode", "Relu", "Softmax", "Sparsemax", "Weights"]
 
 HardMode = Literal["greedy", "straight_through", "sample"]
 
@@ -44,8 +44,8 @@ class Weights:
     is_given: ClassVar[bool] = False
 
     def statistic(self, scores: Float[Tensor, "B H Q K"]) -> Shaped[Tensor, "B H Q 1"]:
-        """What ``apply`` needs to know about each whole row."""
-        raise AssertionError("every weights function has its statistic")
+        """Compute what ``apply`` needs to know about each whole row."""
+        raise AssertionError("subclasses must implement statistic()")
 
     def apply(
         self,
@@ -53,12 +53,12 @@ class Weights:
         statistic: Shaped[Tensor, "B H Q 1"],
         first_column: int = 0,
     ) -> Float[Tensor, "B H Q K"]:
-        """The weights of any tile; ``first_column`` is the position of its first key."""
-        raise AssertionError("every weights function has its apply")
+        """Compute the weights of any tile; ``first_column`` is the position of its first key."""
+        raise AssertionError("subclasses must implement apply()")
 
     def merge(self, left: Shaped[Tensor, "B H Q 1"], right: Shaped[Tensor, "B H Q 1"]) -> Shaped[Tensor, "B H Q 1"]:
         """Compute the statistic of rows from those of their left and right parts."""
-        raise AssertionError("asked only where merges is True")
+        raise AssertionError("subclasses that set merges must implement merge()")
 
 
 class Softmax(Weights):
@@ -76,8 +76,8 @@ class Softmax(Weights):
         return torch.exp(scores - statistic)
 
 
-class Relu(Weights):
-    """``max(s, 0)``: "any scaling function" (lecture 004); it needs no statistic."""
+class Elementwise(Weights):
+    """Base class of functions of each score alone, which need no statistic."""
 
     merges = True
     shifts = False
@@ -87,6 +87,10 @@ class Relu(Weights):
 
     def merge(self, left: Tensor, right: Tensor) -> Tensor:
         return left
+
+
+class Relu(Elementwise):
+    """``max(s, 0)``, an example of lecture 004's "any scaling function"."""
 
     def apply(self, scores: Tensor, statistic: Tensor, first_column: int = 0) -> Tensor:
         return torch.relu(scores)
@@ -109,16 +113,16 @@ class Sparsemax(Weights):
 class Hard(Weights):
     """Hard attention: all the weight on one key (lecture 004; Xu 2015, section 4.1).
 
-    ``greedy`` takes the best key and passes no gradient to the scores; ``straight_through`` takes the best key
-    and passes back softmax's gradient (Bengio 2013); ``sample`` draws a key from the softmax and keeps its
-    log-probability in the last call, with gradient, as ``log_probability`` (B, H, Q), for reinforcement learning.
+    ``greedy`` takes the best key and passes no gradient to the scores. ``straight_through`` takes the best key
+    and passes back softmax's gradient (Bengio 2013). ``sample`` draws a key from the softmax; for reinforcement
+    learning, ``log_probability`` (B, H, Q) holds the log-probabilities of the last call's choices, with gradient.
     """
 
     decides = True
 
     def __init__(self, mode: HardMode = "greedy", generator: torch.Generator | None = None) -> None:
         if mode not in get_args(HardMode):
-            raise OptionError(f"The modes of hard attention are {', '.join(get_args(HardMode))}, not {mode!r}.")
+            raise OptionError(f"The mode of hard attention is one of {', '.join(get_args(HardMode))}, not {mode!r}.")
         self.mode = mode
         self.generator = generator
         self.log_probability: Float[Tensor, "B H Q"] | None = None
@@ -143,7 +147,7 @@ class Hard(Weights):
 
 
 class _StraightThrough(torch.autograd.Function):
-    """Forward: the choice, unrounded; backward: as if the probabilities had been used."""
+    """Use the choice in the forward pass, and the probabilities' gradient in the backward pass."""
 
     @staticmethod
     def forward(ctx: object, chosen: Tensor, probabilities: Tensor) -> Tensor:

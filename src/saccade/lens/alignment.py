@@ -163,7 +163,7 @@ def _one_sequence(weights: Weights, batch: int) -> Float[Tensor, "H Q K"]:
     if isinstance(weights, Trace):
         return weights.weights(batch=batch)
     if weights.ndim != 4:
-        raise ShapeError(f"Weights have shape (batch, heads, queries, keys); not {tuple(weights.shape)}.")
+        raise ShapeError(f"Weights have shape (batch, heads, queries, keys), not {tuple(weights.shape)}.")
     if not 0 <= batch < len(weights):
         raise ShapeError(f"There is no sequence {batch}; there are {len(weights)}, counted from 0.")
     return weights[batch]

@@ -33,7 +33,7 @@ def cooccurrence_links(
     if len(sources) != len(targets):
         raise ShapeError(f"There are {len(sources)} source sentences but {len(targets)} target sentences.")
     if iterations < 1:
-        raise OptionError(f"cooccurrence_links() takes at least 1 iteration; not {iterations}.")
+        raise OptionError(f"cooccurrence_links() takes at least 1 iteration, not {iterations}.")
     forth = _best(sources, targets, iterations)
     back = _best(targets, sources, iterations)
     found = []

@@ -112,16 +112,16 @@ def _checked(name: str, weights: object) -> Call:
             "whole text and view its attentions."
         )
     if not isinstance(weights, Tensor):
-        raise OptionError(f"The weights of {name} are a tensor; not {type(weights).__name__}.")
+        raise OptionError(f"The weights of {name} are a tensor, not {type(weights).__name__}.")
     if weights.ndim != 4 or not weights.is_floating_point():
         raise ShapeError(
-            f"The weights of {name} are numbers of shape (batch, heads, queries, keys); not {weights.dtype} of shape "
+            f"The weights of {name} are numbers of shape (batch, heads, queries, keys), not {weights.dtype} of shape "
             f"{tuple(weights.shape)}."
         )
     whole = weights.detach()
     wrong = whole[~(whole.isfinite() & (whole >= 0))]
     if len(wrong):
-        raise OptionError(f"The weights of {name} are finite numbers of at least 0; not {float(wrong[0]):g}.")
+        raise OptionError(f"The weights of {name} are finite numbers of at least 0, not {float(wrong[0]):g}.")
     batch, heads, queries, keys = whole.shape
     exact = torch.float64 if whole.dtype == torch.float64 else torch.float32
     query, key = (torch.zeros(batch, heads, size, 1, dtype=exact, device=whole.device) for size in (queries, keys))

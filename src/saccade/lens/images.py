@@ -20,10 +20,10 @@ def checked_image(image: ArrayLike) -> Array:
     """The pixels as numbers in 0..1."""
     pixels = np.asarray(image)
     if not (pixels.ndim == 2 or (pixels.ndim == 3 and pixels.shape[2] == 3)) or not pixels.size:
-        raise ShapeError(f"An image has the shape (height, width) or (height, width, 3); not {pixels.shape}.")
+        raise ShapeError(f"An image has the shape (height, width) or (height, width, 3), not {pixels.shape}.")
     scaled: Array = pixels.astype(np.float64) / (255 if pixels.dtype == np.uint8 else 1)
     if not (np.isfinite(scaled).all() and scaled.min() >= 0 and scaled.max() <= 1):
-        raise OptionError(f"The numbers of an image are bytes, or in 0..1; not {scaled.min()} to {scaled.max()}.")
+        raise OptionError(f"The numbers of an image are bytes, or in 0..1, not {scaled.min()} to {scaled.max()}.")
     return scaled
 
 

@@ -66,7 +66,7 @@ class AlignmentScores(NamedTuple):
 def hard_links(matrix: Float[Tensor, "T S"]) -> frozenset[WordLink]:
     """For each target word its strongest source word, of equal ones the first; none for a row of zeros."""
     if matrix.ndim != 2:
-        raise ShapeError(f"Links are read from a matrix (target, source); not from shape {tuple(matrix.shape)}.")
+        raise ShapeError(f"Links are read from a matrix (target, source), not from shape {tuple(matrix.shape)}.")
     if not matrix.shape[1]:
         return frozenset()
     strongest, sources = matrix.max(dim=1).values, matrix.argmax(dim=1)

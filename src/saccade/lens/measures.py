@@ -41,7 +41,7 @@ def rollout(layers: Sequence[Float[Tensor, "N N"]]) -> Float[Tensor, "N N"]:
     for weights in layers:
         if weights.shape != (size, size):
             raise ShapeError(
-                f"The layers of a rollout attend to the same {size} tokens; not as {tuple(weights.shape)}."
+                f"The layers of a rollout attend to the same {size} tokens, not as {tuple(weights.shape)}."
             )
         mixed = weights.double() + identity
         flow = mixed / mixed.sum(dim=-1, keepdim=True) @ flow

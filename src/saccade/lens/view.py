@@ -25,7 +25,7 @@ import safetensors.torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from saccade.attention import Link, Overview, Trace, Watch
+from saccade.attention import KeyWeight, Overview, Trace, Watch
 from saccade.attention.watching.coverage import Coverage
 from saccade.attention.watching.foreign.steps import Gap
 from saccade.attention.watching.overview import Progress, Reduce
@@ -179,13 +179,13 @@ class View:
             return every[head]
         return measures.reduce_heads(iter(every), head)
 
-    def top(self, name: str, row: int, k: int = 5, head: Head = "mean", *, words: bool = False) -> list[Link]:
+    def top(self, name: str, row: int, k: int = 5, head: Head = "mean", *, words: bool = False) -> list[KeyWeight]:
         """The k keys that one query takes most from, the strongest first: (column, weight)."""
         if k < 1:
-            raise OptionError(f"top() takes k of at least 1; not {k}.")
+            raise OptionError(f"top() takes k of at least 1, not {k}.")
         weights = self.one_row(name, row, head, words=words)
         best = weights.topk(min(k, len(weights)))
-        return [Link(int(place), float(weight)) for place, weight in zip(best.indices, best.values, strict=True)]
+        return [KeyWeight(int(place), float(weight)) for place, weight in zip(best.indices, best.values, strict=True)]
 
     def overview(
         self,
@@ -205,7 +205,7 @@ class View:
             return trace.overview(size, reduce or "max", head=head, batch=self.batch, progress=progress)
         self._check_head(head)
         if reduce not in (None, head):
-            raise OptionError(f"The overview of the {head} of all heads has cells that are its {head}; not {reduce!r}.")
+            raise OptionError(f"The overview of the {head} of all heads has cells that are its {head}, not {reduce!r}.")
         num_heads = self.heads(name)
         found: list[Overview] = []
         for number in range(num_heads):
@@ -269,7 +269,7 @@ class View:
         """The exact weights of a part as float32: an array in ``.npy``, or "weights" in ``.safetensors``."""
         path = Path(path)
         if path.suffix not in _NUMBER_SUFFIXES:
-            raise FileError(f"{path}: numbers are saved as {' or '.join(_NUMBER_SUFFIXES)}; not as {path.suffix!r}.")
+            raise FileError(f"{path}: numbers are saved as {' or '.join(_NUMBER_SUFFIXES)}, not as {path.suffix!r}.")
         weights = self.tile(name, head, rows, columns).float().cpu().contiguous()
         if path.suffix == ".safetensors":
             return write_file(path, safetensors.torch.save({"weights": weights}), "numbers")
@@ -366,7 +366,7 @@ class View:
 
     def _check_head(self, head: Head) -> None:
         if not isinstance(head, int) and head not in _REDUCTIONS:
-            raise OptionError(f"A head is a number, or {' or '.join(_REDUCTIONS)} for all heads; not {head!r}.")
+            raise OptionError(f"A head is a number, or {' or '.join(_REDUCTIONS)} for all heads, not {head!r}.")
 
     def _merging(self, name: str, words: bool) -> Callable[[Tensor], Tensor]:
         """From tokens to words, if words are asked for."""

@@ -73,7 +73,7 @@ def visible_text(text: str) -> str:
 def shorten(text: str, width: int) -> str:
     """``text`` in at most ``width`` terminal cells, with … in the place of its middle."""
     if width < 1:
-        raise OptionError(f"shorten() takes a width of at least 1; not {width}.")
+        raise OptionError(f"shorten() takes a width of at least 1, not {width}.")
     if cell_len(text) <= width:
         return text
     clusters = [part for run in _CODE_POINT.split(text) for part in ([run] if _CODE_POINT.match(run) else letters(run))]

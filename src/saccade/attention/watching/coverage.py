@@ -1,4 +1,4 @@
-"""What a watcher saw of a model, and what it did not: no attention is left out without a word."""
+"""Which attentions of a model a watcher saw and which it missed, so that none is left out silently."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from torch import nn
 
 __all__ = ["Coverage", "advice_for", "looks_like_attention", "unseen_modules"]
 
-#: How modules that are attention are called.
+#: Parts of class names by which attention modules are recognised.
 NAMES = ("attention", "attn")
-#: So many names are told in a sentence.
-TOLD = 3
+#: Maximum number of names listed in a sentence.
+MAX_NAMES = 3
 
-NO_PLACE = "it ran, but called none of torch's attention functions"
-TO_SDPA = 'load the model with attn_implementation="sdpa" and it is seen'
-TO_VIEW = (
-    "it has no form that can be watched; ask the model for its weights (output_attentions=True in Hugging Face models) "
+NOT_CALLED = "it ran, but did not call any of torch's attention functions"
+USE_SDPA = 'load the model with attn_implementation="sdpa" to see it'
+USE_VIEW = (
+    "it cannot be watched; ask the model for its weights (output_attentions=True in Hugging Face models) "
     "and pass them to saccade.view(outputs.attentions, tokens)"
 )
 
 
 @dataclass(frozen=True)
 class Coverage:
-    """The attentions of the last forward, by their names in the model."""
+    """The attentions of the last forward pass, by their names in the model."""
 
     seen: tuple[str, ...]
-    refused: Mapping[str, str]  # why each cannot be shown
-    unseen: Mapping[str, str]  # ran, or looks as if it did: why it was not seen, and what to do
-    notes: tuple[str, ...] = ()  # what else ran where a watcher does not look
+    refused: Mapping[str, str]  # seen but not shown, each with the reason
+    unseen: Mapping[str, str]  # not seen although it probably ran, each with the reason and the remedy
+    notes: tuple[str, ...] = ()  # other attention that ran where the watcher cannot see it
 
     @property
     def is_complete(self) -> bool:
@@ -40,8 +40,8 @@ class Coverage:
         for what, reasons in (("refused", self.refused), ("not seen", self.unseen)):
             for reason in dict.fromkeys(reasons.values()):
                 names = [name for name, other in reasons.items() if other == reason]
-                rest = f" and {len(names) - TOLD} more" if len(names) > TOLD else ""
-                parts.append(f"{len(names)} {what} ({', '.join(names[:TOLD])}{rest}): {reason}")
+                rest = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
+                parts.append(f"{len(names)} {what} ({', '.join(names[:MAX_NAMES])}{rest}): {reason}")
         return "; ".join([*parts, *self.notes]) + "."
 
 
@@ -50,7 +50,7 @@ def looks_like_attention(module: nn.Module) -> bool:
 
 
 def unseen_modules(ran: Mapping[str, nn.Module], known: Iterable[str]) -> list[str]:
-    """The innermost modules that ran, look like attention, and hold no attention that is known."""
+    """Return the innermost modules that ran, look like attention, and contain no attention that is known."""
     holders = {path for name in known for path in _paths_to(name)}
     found = [name for name, module in ran.items() if looks_like_attention(module) and name not in holders]
     inner = {path for name in found for path in _paths_to(name) if path != name}
@@ -58,22 +58,22 @@ def unseen_modules(ran: Mapping[str, nn.Module], known: Iterable[str]) -> list[s
 
 
 def advice_for(model: nn.Module, name: str) -> str:
-    """What to do so that the attention of this name is seen: by what the nearest model around it says of itself."""
+    """Return how the user can see this attention, judging by the nearest Hugging Face model around it."""
     nearest = None
     for path in ["", *_paths_to(name)]:
         try:
             module = model.get_submodule(path)
-        except AttributeError:  # the model itself, under a name
+        except AttributeError:  # the name stands for the model itself
             continue
         nearest = module if hasattr(type(module), "_supports_sdpa") else nearest
     if getattr(nearest, "_supports_sdpa", False):
         used = getattr(getattr(nearest, "config", None), "_attn_implementation", None)
         if used not in (None, "sdpa"):
-            return TO_SDPA
-    return TO_VIEW
+            return USE_SDPA
+    return USE_VIEW
 
 
 def _paths_to(name: str) -> list[str]:
-    """A name and those of all modules that hold it."""
+    """Return a name and the names of all modules that contain it, the outermost first."""
     parts = name.split("#")[0].split(".")
     return [".".join(parts[:length]) for length in range(1, len(parts) + 1)]

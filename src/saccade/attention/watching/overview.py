@@ -1,6 +1,6 @@
 """The whole matrix of one head as a small picture, computed tile by tile from the exact weights.
 
-Every weight is looked at, in float32: a cell is exact to about 1e-6 of its value times the size of the scores.
+Every weight is computed, in float32: a cell's relative error is about 1e-6 times the size of the scores.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["Overview", "Progress", "Reduce"]
 Reduce = Literal["mean", "max"]
 Progress = Callable[[float], None]
 
-#: The size of the tiles that are pooled, in weights (2 MB in float32: they stay in the processor's cache).
+#: Number of weights in a tile (2 MB in float32, which stays in the processor's cache).
 TILE_WEIGHTS = 1 << 19
 TILE_COLUMNS = 2048
 
@@ -33,21 +33,19 @@ class Overview:
     """A picture of one head: each cell the mean or the maximum of a rectangle of weights."""
 
     values: Float[Tensor, "rows columns"]
-    cell: tuple[int, int]  # queries and keys that a cell stands for; the last row and column may hold fewer
+    cell: tuple[int, int]  # number of queries and keys in a cell; the last row and column may hold fewer
     reduce: Reduce
-    exact: bool  # False: a preview, which looked at one query of each row of cells
+    exact: bool  # False for a preview, which computes only one query for each row of cells
 
     @property
     def label(self) -> str:
-        """What a cell is, in words that belong into the picture."""
+        """What a cell shows, as a caption for the picture."""
         rows, columns = self.cell
         if self.cell == (1, 1):
             return "exact weights"
-        return (
-            f"{self.reduce} of {rows}×{columns} weights"
-            if self.exact
-            else (f"preview: {self.reduce} of 1×{columns} weights, one query in {rows}")
-        )
+        if self.exact:
+            return f"{self.reduce} of {rows}×{columns} weights"
+        return f"preview: {self.reduce} of 1×{columns} weights, one query in {rows}"
 
 
 def pool(
@@ -59,14 +57,14 @@ def pool(
     preview: bool,
     progress: Progress | None,
 ) -> Overview:
-    """Pool the weights of one head; ``parts`` are its calls with the rows that each holds."""
+    """Pool the weights of one head; ``parts`` are its calls, each with the rows that it computed."""
     if size < 1:
-        raise OptionError(f"An overview has a size of at least 1; not {size}.")
+        raise OptionError(f"An overview needs a size of at least 1, not {size}.")
     if reduce not in get_args(Reduce):
         raise UnknownNameError("reduction", reduce, get_args(Reduce))
     num_rows, num_columns = shape
     cell = (max(1, -(-num_rows // size)), max(1, -(-num_columns // size)))
-    # Whole rows of cells at a time; a row of cells may be taller than a tile, so its parts are joined.
+    # A row of cells may be taller than a tile, so the parts of a cell are joined.
     pooled = _Pool(cell, (num_rows, num_columns), reduce, parts[0][1].query.device)
     for rows in _row_blocks(parts, cell[0], preview):
         owner = next((held, call) for held, call in parts if rows.start in held)
@@ -79,10 +77,10 @@ def pool(
 
 
 def _row_blocks(parts: Sequence[tuple[range, Call]], cell_rows: int, preview: bool) -> list[range]:
-    """The rows to look at, in blocks that stay within one call."""
+    """Return the rows to compute, in blocks that stay within one call."""
     blocks = []
     for held, call in parts:
-        # A learned score holds a vector for each pair of query and key, so fewer pairs make a tile.
+        # A learned score holds a vector for each pair of query and key, so its tiles have fewer pairs.
         tall = max(1, TILE_WEIGHTS // (TILE_COLUMNS * call.score.pair_width(call.key.shape[-1])))
         if preview and cell_rows > 1:
             first = -(-held.start // cell_rows) * cell_rows
@@ -113,21 +111,21 @@ class _Pool:
             scores = call.scores(local, columns, _dtype(call))
             known = statistic.to(scores.dtype) if statistic.is_floating_point() else statistic
             weights = call.weights.apply(scores, known, columns.start)
-            if call.has_rules_in(local, columns):  # a forbidden weight is 0, also where the row has no other
+            if call.has_rules_in(local, columns):  # a forbidden weight is 0, even if the whole row is forbidden
                 weights = weights.masked_fill(scores == float("-inf"), 0.0)
             folded = _fold(weights, self.cell[1])
             self._join(rows, columns, folded.sum(-1) if self.reduce == "mean" else folded.amax(-1))
 
     def _add_softmax(self, rows: range, local: range, call: Call) -> None:
-        """One pass instead of two: each tile is pooled against its own largest scores, and scaled at the end.
+        """Pool each tile relative to its own largest scores and rescale at the end: one pass instead of two.
 
-        With m the largest score of a row in a tile and l the log-sum-exp of the whole row, known after its last
-        tile: exp(s - l) = exp(s - m) · exp(m - l).
+        If m is the largest score of a row in a tile and l the log-sum-exp of the whole row, which is known after the
+        last tile, then exp(s - l) = exp(s - m) · exp(m - l).
         """
         tiles = list(self._tiles(call, local))
         if not tiles:
             return
-        # What outlives a tile is allocated before the first one: small tensors between large ones break up the heap.
+        # Tensors that outlive a tile are allocated first: small tensors between large ones would fragment the heap.
         dtype, device = _dtype(call), call.query.device
         reach = range(tiles[0].start, tiles[-1].stop)
         cells = torch.empty(1, 1, len(local), -(-len(reach) // self.cell[1]), dtype=dtype, device=device)
@@ -136,7 +134,7 @@ class _Pool:
         log_sum = torch.empty_like(largest)
         for tile, columns in enumerate(tiles):
             scores = call.scores(local, columns, dtype)
-            # A row without any allowed key has a largest score of -inf; a finite one keeps its shares at 0.
+            # The largest score of a row with no allowed key is -inf; a finite number keeps its shares at 0.
             largest[tile] = scores.amax(-1, keepdim=True).clamp(min=torch.finfo(dtype).min)
             folded = _fold((scores - largest[tile]).exp_(), self.cell[1])
             sums = folded.sum(-1)
@@ -148,7 +146,7 @@ class _Pool:
         self._join(rows, reach, cells)
 
     def _tiles(self, call: Call, rows: range) -> Iterator[range]:
-        """Columns within these rows' reach, whole cells at a time."""
+        """Yield the columns that these rows can reach, whole cells at a time."""
         span = call.span(rows)
         step = max(1, TILE_COLUMNS // self.cell[1]) * self.cell[1]
         for first in range(span.start // self.cell[1] * self.cell[1], span.stop, step):
@@ -162,7 +160,7 @@ class _Pool:
         target.scatter_reduce_(0, index.expand_as(pooled[0, 0]), pooled[0, 0].to(target.dtype), reduce)
 
     def result(self, preview: bool) -> Tensor:
-        """The cells: sums are divided by how many weights each cell holds."""
+        """Return the cells, dividing sums by the number of weights in each cell."""
         if self.reduce == "max":
             return self.total
         (cell_rows, cell_columns), (num_rows, num_columns) = self.cell, self.shape
@@ -172,20 +170,20 @@ class _Pool:
 
 
 def _dtype(call: Call) -> torch.dtype:
-    # A product in float32 is good enough for a pooled cell; a learned score was kept in float64.
+    # A product in float32 is accurate enough for a pooled cell; a learned score was kept in float64.
     is_plain = call.query.dtype != torch.float64 and not isinstance(call.score, nn.Module)
     is_plain = is_plain and not call.weights.needs_double
     return torch.float32 if is_plain else torch.float64
 
 
 def _fold(tile: Float[Tensor, "1 1 Q K"], cell: int) -> Float[Tensor, "1 1 Q cells cell"]:
-    """The columns of a tile in cells, the last one filled up with zeros."""
+    """Group the columns of a tile into cells, padding the last cell with zeros."""
     missing = -tile.shape[-1] % cell
     tile = F.pad(tile, (0, missing)) if missing else tile
     return tile.reshape(*tile.shape[:-1], -1, cell)
 
 
 def _counts(length: int, cell: int) -> Tensor:
-    """How many positions each cell holds: the last may hold fewer."""
+    """Return how many positions each cell holds; the last may hold fewer."""
     starts = torch.arange(0, length, cell)
     return (length - starts).clamp(max=cell)

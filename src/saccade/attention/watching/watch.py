@@ -1,8 +1,8 @@
-"""``watch``: keep the attention of a model while it runs, under the names of its layers.
+"""``watch``: record the attention of a model while it runs, under the names of its layers.
 
-Watching changes nothing: ``record`` runs after the output has been computed by the same code as always, and only
-keeps references (copies where a tensor is a view into a buffer that may be overwritten). Our own layers call
-``record`` themselves; the attention of others is shown by ``foreign``.
+Watching does not change the computation. ``record`` runs after the output has been computed as usual, and only keeps
+references, or copies if a tensor is a view into a buffer that may be overwritten. Saccade's own layers call
+``record`` themselves; ``foreign`` finds the attention of other modules.
 """
 
 from __future__ import annotations
@@ -19,31 +19,27 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from saccade.attention.equation import Call
-from saccade.attention.watching.coverage import NO_PLACE, Coverage, advice_for, unseen_modules
+from saccade.attention.watching.coverage import NOT_CALLED, Coverage, advice_for, unseen_modules
 from saccade.attention.watching.foreign.intercept import Forwards, Run, Seen, add_hooks, is_foreign, remove_hooks
 from saccade.attention.watching.foreign.steps import Gap, Shown, Steps, keep_foreign
-from saccade.attention.watching.trace import Trace, keep
+from saccade.attention.watching.segment import keep
+from saccade.attention.watching.trace import Trace
 from saccade.errors import OptionError, UnknownNameError
 
 __all__ = ["Watch", "watch"]
 
-#: Told the name of an attention and the share of its rows that is done, from 0 to 1.
+#: Called with the name of an attention and the fraction of its rows that is done, from 0 to 1.
 Rows = Callable[[str, float], None]
 
-ELSEWHERE = "forwards of the model ran in another thread, of which a watcher sees nothing: watch in that thread"
-OTHERS = (
-    "attention was called outside the forwards of the watched model, by a deep copy or another model: watch that one"
-)
+OTHER_THREAD = "the model also ran in another thread, which this watcher cannot see: watch in that thread"
+OTHER_MODEL = "attention also ran outside the watched model, in a deep copy or another model: watch that model"
 WRITTEN_OUT_NAME = " (written out)"
-BEAMS = "its last rows were hypotheses of a beam search, which share their keys; watch one pass over the output"
-#: The name of calls to ``attend`` that name no owner, and of a watched layer that is its own root.
+BEAM_SEARCH = "its last rows were hypotheses of a beam search, which share their keys; watch one pass over the output"
+#: The name of calls to ``attend`` without an owner, and of a watched layer that is the whole model.
 UNNAMED = "attention"
 
-
-#: The watchers of this thread, or of this asynchronous task: those of another one see nothing of it.
+#: The watchers of this thread or asynchronous task; they do not see calls of other threads and tasks.
 _active: ContextVar[tuple[Watch, ...]] = ContextVar("watchers", default=())
-
-
 #: The watchers of all threads.
 _everywhere: list[Watch] = []
 
@@ -53,26 +49,26 @@ class Watch(Mapping[str, Trace]):
 
     def __init__(self, model: nn.Module | None = None, progress: Rows | None = None, values: bool = False) -> None:
         if model is not None and not isinstance(model, nn.Module):
-            raise OptionError(f"watch() takes a torch module; not {type(model).__name__}.")
+            raise OptionError(f"watch() takes a torch module, not {type(model).__name__}.")
         modules = [] if model is None else list(model.named_modules())
         self._names = {id(module): name_of(path) for path, module in modules}
         self._has_foreign = any(is_foreign(module) for _, module in modules)
-        # A module of torch's that holds no others calls no attention, unless it is one.
+        # A torch module without children calls no attention, unless it is an attention module itself.
         self._wanted = {
             id(m) for _, m in modules if is_foreign(m) or m is model or next(m.children(), None) is not None
         }
         self._eager = contextlib.ExitStack()
         self._progress = progress
         self._values = values
-        self._model = model  # keeps the identities above valid
+        self._model = model  # held so that the identities above stay valid
         self._traces: dict[str, Trace] = {}
-        self._notes = {ELSEWHERE: 0, OTHERS: 0}
-        self._ran: dict[str, nn.Module] = {}  # the modules that ran in the forwards whose traces these are
-        self._running: dict[str, nn.Module] = {}  # those of the forward that runs
+        self._notes = {OTHER_THREAD: 0, OTHER_MODEL: 0}
+        self._ran: dict[str, nn.Module] = {}  # the modules that ran in the forward passes of these traces
+        self._running: dict[str, nn.Module] = {}  # the modules of the forward pass that is running now
         self._steps = Steps(self._traces, lambda module: module is model)
 
     def __enter__(self) -> Watch:
-        if "torch._dynamo" in sys.modules:  # else nothing can be compiled: compiled code tells no watcher
+        if "torch._dynamo" in sys.modules:  # only then can code be compiled, and compiled code cannot be watched
             self._eager.enter_context(torch.compiler.set_stance("force_eager"))
         if self._has_foreign:
             add_hooks(_forwards)
@@ -97,7 +93,7 @@ class Watch(Mapping[str, Trace]):
 
     @property
     def _seen(self) -> dict[str, Trace]:
-        """All traces, also those of a forward that is still running."""
+        """All traces, including those of a forward pass that is still running."""
         self._steps.take_in(_forwards.lineage.read)
         return self._traces
 
@@ -106,29 +102,29 @@ class Watch(Mapping[str, Trace]):
         if name in self.refused:
             raise OptionError(f"The attention {name!r} cannot be shown: {self.refused[name]}.")
         if not seen:
-            raise OptionError(f"Nothing has been watched yet, so there is no attention {name!r}: {self.coverage}")
+            raise OptionError(f"No attention has been seen yet, so there is none called {name!r}: {self.coverage}")
         if name not in seen:
             raise UnknownNameError("watched attention", name, seen)
         return seen[name]
 
     @property
     def refused(self) -> Mapping[str, str]:
-        """Why an attention that ran cannot be shown, by its name."""
+        """The attentions that ran but cannot be shown, each with the reason."""
         return {label: gap.reason for label, gap in self.gaps.items() if not gap.is_written_out}
 
     @property
     def gaps(self) -> Mapping[str, Gap]:
-        """The attentions that ran and cannot be shown, those that are written out among them."""
+        """The attentions that ran but cannot be shown, including those whose softmax the model writes out itself."""
         self._steps.take_in(_forwards.lineage.read)
         return self._steps.gaps
 
     @property
     def coverage(self) -> Coverage:
-        """Which attentions of the last forward were seen, refused (why), or not seen (and what to do)."""
+        """Which attentions of the last forward pass were seen, refused (and why), or not seen (and what to do)."""
         seen, refused = tuple(self._seen), self.refused
         written_out = [gap.name.removesuffix(WRITTEN_OUT_NAME) for gap in self.gaps.values() if gap.is_written_out]
-        unseen = dict.fromkeys(written_out, "its softmax is written out")
-        unseen |= dict.fromkeys(unseen_modules(self._ran, [*seen, *refused, *unseen]), NO_PLACE)
+        unseen = dict.fromkeys(written_out, "the model writes out its softmax itself")
+        unseen |= dict.fromkeys(unseen_modules(self._ran, [*seen, *refused, *unseen]), NOT_CALLED)
         model = self._model
         advised = {name: f"{why}; {advice_for(model, name)}" for name, why in unseen.items() if model is not None}
         return Coverage(seen, refused, advised, tuple(note for note, count in self._notes.items() if count))
@@ -147,7 +143,7 @@ class Watch(Mapping[str, Trace]):
         return f"Watch({', '.join([*seen, *(f'{name}: refused' for name in self.refused)])})"
 
     def _name_of(self, owner: nn.Module | None) -> str | None:
-        """The owner's place in the watched model; None if it has none, so that others' calls are not seen."""
+        """Return the owner's name in the watched model; None if it is not part of the model."""
         if owner is None or self._model is None:
             return UNNAMED
         return self._names.get(id(owner))
@@ -157,16 +153,16 @@ class Watch(Mapping[str, Trace]):
         known = self._traces.get(name)
         if call.first_row > 0 and known is not None and known.continues(call):
             known.append(call)
-        else:  # a new forward replaces the last one
+        else:  # a new forward pass replaces the last one
             self._traces[name] = Trace(name, call)
 
     def _wants(self, module: nn.Module) -> bool:
-        """Whether a forward of this module may hold attention of the watched model."""
+        """Return whether this module may call attention of the watched model."""
         inner = module.self_attn if isinstance(module, nn.TransformerEncoderLayer) else module
         return id(module) in self._wanted or id(inner) in self._wanted
 
     def _end(self, run: Run) -> None:
-        """A forward has ended: perhaps the outermost one of this model."""
+        """Note that a module's forward pass has ended, which may be the outermost one of this model."""
         name = self._names.get(id(run.module))
         if name is not None:
             self._running[name] = run.module
@@ -177,7 +173,7 @@ class Watch(Mapping[str, Trace]):
                 _forwards.continues = _forwards.continues or continues
 
     def _show(self, runs: list[Run], seen: Seen, kept: Call | str) -> None:
-        """Take in an attention under the name of the innermost module that is watched."""
+        """Record an attention under the name of the innermost watched module."""
         mine = [run for run in runs if id(run.module) in self._names]
         name = self._names.get(id(seen.module)) or (self._names[id(mine[-1].module)] if mine else None)
         if name is not None:
@@ -190,20 +186,24 @@ class Watch(Mapping[str, Trace]):
 def watch(model: nn.Module | None = None, *, progress: Rows | None = None, values: bool = False) -> Watch:
     """Watch a model's attention: ``with saccade.watch(model) as seen:`` maps names to traces.
 
-    A compiled model is watched in its eager form. Names are the places of the layers in the model, such as
-    ``encoder.0.self``. Only calls of the thread or asynchronous task that watches are seen; watchers may be nested.
-    Without a model, every call to ``attend`` is seen, under one name. ``progress`` is told the name of an attention of
-    ours and the share of its rows that is done: of long inputs, block by block. With ``values``, the calls of ours keep
-    their projected values too (``Trace.only_call``), which no weight needs but a walk through the numbers does.
+    Names are the paths of the layers in the model, such as ``encoder.0.self``. A compiled model runs in eager mode
+    while it is watched. A watcher sees only the calls of its own thread or asynchronous task; watchers may be nested.
 
-    Modules that are not ours are seen where they call ``F.scaled_dot_product_attention`` or are torch's
-    ``nn.MultiheadAttention``; docs/how-to/watching-others.md says what is inferred of them.
+    Args:
+        model: the model to watch; without one, every call to ``attend`` is seen under a single name.
+        progress: called with the name of an attention and the fraction of its rows that is done, which for long
+            inputs grows block by block; only Saccade's own layers report it.
+        values: also keep the projected values of Saccade's own layers (``Trace.only_call``). Weights do not need
+            them, but a walk through the numbers does.
+
+    Other modules are seen if they call ``F.scaled_dot_product_attention`` or are torch's ``nn.MultiheadAttention``;
+    docs/how-to/watching-others.md says what is inferred about them.
     """
     return Watch(model, progress, values)
 
 
 def name_of(path: str) -> str:
-    """A module's path without the wrappers of compiled modules; of the model itself, a name."""
+    """Return a module's path without the wrappers of compiled modules, or ``UNNAMED`` for the model itself."""
     return ".".join(part for part in path.split(".") if part != "_orig_mod") or UNNAMED
 
 
@@ -222,16 +222,16 @@ def record(owner: nn.Module | None, call: Call, value: Float[Tensor, "B G K V"])
 
 
 def refuse(owner: nn.Module | None) -> None:
-    """Tell the watchers of this thread of a call whose rows are no rows of a text."""
+    """Tell the watchers of this thread about a call whose rows are not positions of a text."""
     for watcher in _active.get():
         name = watcher._name_of(owner)
         if name is not None:
             watcher._traces.pop(name, None)
-            watcher._steps.gaps[name] = Gap(name, BEAMS, None)
+            watcher._steps.gaps[name] = Gap(name, BEAM_SEARCH, None)
 
 
 def tell(owner: nn.Module | None, share: float) -> None:
-    """Tell the watchers of this thread how far a call is."""
+    """Tell the watchers of this thread what fraction of a call is done."""
     for watcher in _active.get():
         name = watcher._name_of(owner)
         if watcher._progress is not None and name is not None:
@@ -239,13 +239,13 @@ def tell(owner: nn.Module | None, share: float) -> None:
 
 
 class _Watchers:
-    """The watchers of this thread, as those whom the forwards of others are shown to."""
+    """The watchers of this thread, to which ``foreign`` reports forward passes."""
 
     def wants(self, module: nn.Module) -> bool:
         watchers = _active.get()
-        if not watchers:  # a thread in which nobody watches
+        if not watchers:  # nobody watches in this thread
             for watcher in [watcher for watcher in _everywhere if watcher._wants(module)]:
-                watcher._notes[ELSEWHERE] += 1
+                watcher._notes[OTHER_THREAD] += 1
         return any(watcher._wants(module) for watcher in watchers)
 
     def is_root(self, module: nn.Module) -> bool:
@@ -258,12 +258,12 @@ class _Watchers:
 
     def stray(self) -> None:
         for watcher in _active.get():
-            watcher._notes[OTHERS] += 1
+            watcher._notes[OTHER_MODEL] += 1
 
     def end(self, run: Run) -> None:
         for watcher in _active.get():
             watcher._end(run)
 
 
-#: The forwards of this thread, while someone watches them.
+#: The forward passes of this thread while a watcher is active.
 _forwards = Forwards(_Watchers())

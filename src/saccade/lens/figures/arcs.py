@@ -43,7 +43,7 @@ def arcs(
     """
     name = name or view.names[-1]
     if most < 1:
-        raise OptionError(f"At least 1 key is shown; not {most}.")
+        raise OptionError(f"At least 1 key is shown, not {most}.")
     every, one = as_array(view.row(name, row, words=words)), as_array(view.one_row(name, row, head, words=words))
     queries, keys = view.rows[name].labels(words), view.columns[name].labels(words)
     row %= len(queries)

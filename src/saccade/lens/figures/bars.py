@@ -38,7 +38,7 @@ def bars(
     Bars are shaded by their value, so that the longest stand out; 1 is the whole width.
     """
     if not 0 < len(names) == len(values) <= _MOST:
-        raise OptionError(f"Bars are drawn of 1 to {_MOST} values with a name each; not of {len(values)}.")
+        raise OptionError(f"Bars are drawn of 1 to {_MOST} values with a name each, not of {len(values)}.")
     shown = [shorten(visible_text(name), _LABEL_CELLS) for name in names]
     with drawing(title, dark=dark) as page:
         height = _ROW * len(names)

@@ -144,7 +144,7 @@ def save(figure: Figure, path: str | os.PathLike[str]) -> Path:
     suffix = path.suffix.lower()
     if suffix not in FORMATS:
         raise FileError(
-            f"{path}: a picture is saved as {', '.join(FORMATS)}; not as {suffix or 'a name without suffix'}."
+            f"{path}: a picture is saved as {', '.join(FORMATS)}, not as {suffix or 'a name without suffix'}."
         )
     from saccade.lens.figures.artists import encode
 

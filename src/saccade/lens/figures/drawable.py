@@ -56,7 +56,7 @@ def scale_end(scale: float | None, values: Array) -> float:
     """The number that is drawn as full ink: the one asked for, or the largest there is."""
     if scale is not None:
         if not scale > 0:
-            raise OptionError(f"A scale ends at a weight above 0; not at {scale}.")
+            raise OptionError(f"A scale ends at a weight above 0, not at {scale}.")
         return scale
     largest = float(np.nanmax(values)) if values.size and not np.isnan(values).all() else 0.0
     return largest if largest > 0 else 1.0

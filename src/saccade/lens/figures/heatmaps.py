@@ -83,7 +83,7 @@ def alignment(
     rows, columns = view.axes(name)
     size = max(rows.size(words), columns.size(words))
     if size > MOST_TOKENS:
-        raise OptionError(f"An alignment is drawn of at most {MOST_TOKENS} words; not of {size}. Draw its heatmap.")
+        raise OptionError(f"An alignment is drawn of at most {MOST_TOKENS} words, not of {size}. Draw its heatmap.")
     matrix = as_array(view.matrix(name, head, words=words))
     said = title or view.describe(name, head)
     sides = _labels(rows, words), _labels(columns, words)
@@ -108,7 +108,7 @@ def rollout(
     matrix = as_array(view.rollout(stack, heads, words=words))
     axis = view.rows[view.stacks[str(stack)][-1]]
     if len(matrix) > MOST_TOKENS:
-        raise OptionError(f"A rollout is drawn of at most {MOST_TOKENS} tokens; not of {len(matrix)}.")
+        raise OptionError(f"A rollout is drawn of at most {MOST_TOKENS} tokens, not of {len(matrix)}.")
     tokens = _labels(axis, words)
     said = title or f"rollout of {stack}, {heads} of heads"
     colours = Scale(scale_end(scale, matrix), name="share")
@@ -130,7 +130,7 @@ def difference(
     found = view.difference(other, name, head, words=words)
     matrix = as_array(found.values)
     if not matrix.size or max(matrix.shape) > MOST_TOKENS:
-        raise OptionError(f"A difference is drawn of 1 to {MOST_TOKENS} common tokens; not of {max(matrix.shape)}.")
+        raise OptionError(f"A difference is drawn of 1 to {MOST_TOKENS} common tokens, not of {max(matrix.shape)}.")
     largest = float(np.abs(matrix).max())
     scale = Scale(next((end for end in _DIFFERENCES if largest <= end), largest), differences=True, name="difference")
     sides = places([label(token) for token in found.rows]), places([label(token) for token in found.columns])

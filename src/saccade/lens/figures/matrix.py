@@ -254,15 +254,15 @@ def _checked(weights: Tensor | np.ndarray, rows: Sequence[str], columns: Sequenc
     matrix: Array = torch.as_tensor(weights).detach().cpu().double().numpy()
     if matrix.shape != (len(rows), len(columns)):
         raise ShapeError(
-            f"A heat map of {len(rows)} rows and {len(columns)} columns needs weights of that shape; "
+            f"A heat map of {len(rows)} rows and {len(columns)} columns needs weights of that shape, "
             f"not {tuple(matrix.shape)}."
         )
     if max(matrix.shape) > MOST_TOKENS:
         raise TooLargeError(
-            f"A heat map shows at most {MOST_TOKENS} tokens a side; not {matrix.shape[0]} by {matrix.shape[1]}. Draw a "
+            f"A heat map shows at most {MOST_TOKENS} tokens a side, not {matrix.shape[0]} by {matrix.shape[1]}. Draw a "
             "part of it."
         )
     strange = matrix[~(np.isfinite(matrix) & (matrix >= 0))]
     if strange.size:
-        raise OptionError(f"A heat map shows weights, finite numbers from 0; not {strange[0]}.")
+        raise OptionError(f"A heat map shows weights, finite numbers from 0, not {strange[0]}.")
     return matrix

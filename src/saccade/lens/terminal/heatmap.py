@@ -47,7 +47,7 @@ class TerminalHeatmap:
     def __post_init__(self) -> None:
         if tuple(self.weights.shape) != (len(self.rows), len(self.columns)):
             raise ShapeError(
-                f"A heat map of {len(self.rows)} rows and {len(self.columns)} columns needs weights of that shape; "
+                f"A heat map of {len(self.rows)} rows and {len(self.columns)} columns needs weights of that shape, "
                 f"not {tuple(self.weights.shape)}."
             )
         if not bool(torch.isfinite(self.weights).all()):

@@ -44,7 +44,7 @@ def arcs(
     """What one token looks at: a bar for each key (of ``head``), and a column of shades for each head."""
     name = name or view.names[-1]
     if most < 1:
-        raise OptionError(f"At least 1 key is shown; not {most}.")
+        raise OptionError(f"At least 1 key is shown, not {most}.")
     every = view.row(name, row, words=words).cpu()
     return TerminalArcs(
         view.one_row(name, row, head, words=words).cpu(),

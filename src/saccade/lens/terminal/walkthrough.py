@@ -45,7 +45,7 @@ class _Column:
 def print_walkthrough(walk: Walkthrough, console: Console, row: int | None = None) -> None:
     """All of it, or the table of one query only; ``row`` counts from 1 as the lectures do."""
     if row is not None and not 1 <= row <= len(walk.query_labels):
-        raise OptionError(f"row is 1 to {len(walk.query_labels)}, one for each query; not {row}.")
+        raise OptionError(f"row is 1 to {len(walk.query_labels)}, one for each query, not {row}.")
     width = max(console.width, MIN_WIDTH)
     rows = range(len(walk.query_labels)) if row is None else [row - 1]
     names = [step.name for step in walk]

@@ -224,7 +224,7 @@ def _scaled(score: Score, scale: bool | None) -> Score:
     if isinstance(score, Dot | ScaledDot):
         return ScaledDot() if scale else Dot()
     if scale:
-        raise OptionError(f"Only a dot product is scaled by √D; not the {type(score).__name__} score.")
+        raise OptionError(f"Only a dot product is scaled by √D, not the {type(score).__name__} score.")
     return score
 
 
@@ -247,7 +247,7 @@ def _resolve_mask(mask: object, num_queries: int, num_keys: int) -> tuple[Mask |
         size = (num_queries, num_keys)
         refuse_other_size("mask", allowed.shape, size, "a row for each query, a column for each key")
         return dense(allowed), "matrix"
-    raise OptionError(f"A mask is a name, a boolean matrix or a rule; not {type(mask).__name__}.")
+    raise OptionError(f"A mask is a name, a boolean matrix or a rule, not {type(mask).__name__}.")
 
 
 def _name(choice: Score | Weights) -> str:

@@ -20,7 +20,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from saccade.attention.equation import Call
-from saccade.attention.watching.trace import FORBIDDEN, Place, Trace, keep
+from saccade.attention.watching.segment import keep
+from saccade.attention.watching.trace import FORBIDDEN, Place, Trace
 
 __all__ = ["Gap", "Step", "Steps", "keep_foreign", "step_between"]
 

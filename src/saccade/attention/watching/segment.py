@@ -1,0 +1,177 @@
+"""The rows that one call to attention adds to a trace, and their exact weights.
+
+A segment keeps the projected queries and keys and the rules, O(N·D). The statistic of a row is computed when it is
+first needed and then kept. Scores are computed in float64, because a float32 score of size 20 is only accurate to
+1e-6, and a weight is the exponential of a score.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import torch
+from jaxtyping import Float, Shaped
+from torch import Tensor
+
+from saccade.attention.equation import Call
+from saccade.errors import StaleTraceError
+
+__all__ = ["STATISTIC_LIMIT", "Segment", "exact_weights", "keep"]
+
+#: Maximum number of scores held at once while statistics are computed (4 MB in float64).
+STATISTIC_LIMIT = 1 << 19
+#: Columns per block, if the statistic of a row can be merged from parts.
+STATISTIC_COLUMNS = 2048
+
+
+class Segment:
+    """The rows that one call adds to a trace, with the statistics computed so far."""
+
+    def __init__(self, call: Call, start: int) -> None:
+        self.call = call
+        self.start = start
+        tensors = {"queries": call.query, "keys": call.key}
+        if isinstance(call.bias, Tensor):
+            tensors["bias"] = call.bias
+        if call.value is not None:
+            tensors["values"] = call.value
+        self._versions = {what: (tensor, tensor._version) for what, tensor in tensors.items()}
+        self._digests = {what: _digest(tensor) for what, tensor in tensors.items()}
+        self._mask_version = 0 if call.mask is None else call.mask.version()
+        self._statistic: Tensor | None = call.statistic
+        self._known: Tensor | None = None  # (B, H, Q), True where the statistic has been computed
+
+    @property
+    def stop(self) -> int:
+        return self.start + self.call.shape[2]
+
+    def tensors(self) -> Iterator[Tensor]:
+        """Yield every tensor that the segment keeps in memory."""
+        kept = (self.call.query, self.call.key, self.call.value, self.call.bias, self._statistic)
+        yield from (tensor for tensor in kept if isinstance(tensor, Tensor))
+        if self.call.mask is not None:
+            yield from self.call.mask.tensors()
+
+    def use_key(self, key: Float[Tensor, "B G K E"]) -> None:
+        """Replace the keys by equal ones that are stored elsewhere."""
+        self.call = replace(self.call, key=key)
+        self._versions["keys"] = (key, key._version)  # equal numbers have equal digests
+
+    def part(self, name: str, batch: range, heads: range) -> Call:
+        """Return the call for these sequences and heads; raise an error if a tensor has changed since."""
+        changed = [
+            what
+            for what, (tensor, version) in self._versions.items()
+            if tensor._version != version or self._is_rewritten(what, tensor, batch, heads)
+        ]
+        if self.call.mask is not None and self.call.mask.version() != self._mask_version:
+            changed.append("mask tensor")
+        if changed:
+            raise StaleTraceError(
+                f"The {' and '.join(changed)} of {name} changed in place after it was watched, so its weights can "
+                "no longer be computed; read the trace before that, or watch again."
+            )
+        return self.call.part(batch, heads)
+
+    def _is_rewritten(self, what: str, tensor: Tensor, batch: range, heads: range) -> bool:
+        """Return whether this part was overwritten through ``.data``, which leaves the tensor's version unchanged."""
+        group = max(1, self.call.shape[1] // max(1, tensor.shape[1]))
+        cut = (
+            slice(batch.start, batch.stop) if tensor.shape[0] > 1 else slice(None),
+            slice(heads.start // group, (heads.stop - 1) // group + 1) if tensor.shape[1] > 1 else slice(None),
+        )
+        return not torch.equal(_digest(tensor[cut]), self._digests[what][cut])
+
+    def statistics(self, rows: range, batch: range, heads: range) -> Shaped[Tensor, "B H Q 1"]:
+        """Return the statistics of these rows, computing those that are not known yet."""
+        if self.call.statistic is None:
+            self._compute(rows, batch, heads)
+        assert self._statistic is not None
+        return self._statistic[batch.start : batch.stop, heads.start : heads.stop, rows.start : rows.stop]
+
+    def _compute(self, rows: range, batch: range, heads: range) -> None:
+        call = self.call
+        num_batch, num_heads, num_rows, num_columns = call.shape
+        if self._statistic is None or self._known is None:
+            device = call.query.device
+            self._statistic = torch.zeros(num_batch, num_heads, num_rows, 1, dtype=_exact(call), device=device)
+            self._known = torch.zeros(num_batch, num_heads, num_rows, dtype=torch.bool, device=device)
+        width = call.score.pair_width(call.key.shape[-1])
+        if num_batch * num_heads * num_rows * num_columns * width <= STATISTIC_LIMIT:
+            rows, groups = range(num_rows), [(range(num_batch), range(num_heads))]
+        else:
+            groups = [(range(b, b + 1), range(h, h + 1)) for b in batch for h in heads]
+        for one_batch, one_head in groups:
+            cut = (slice(one_batch.start, one_batch.stop), slice(one_head.start, one_head.stop))
+            missing = (~self._known[cut][..., rows.start : rows.stop]).flatten(0, 1).any(0).nonzero()
+            if len(missing):
+                todo = range(rows.start + int(missing[0]), rows.start + int(missing[-1]) + 1)
+                part = call.part(one_batch, one_head)
+                self._statistic[cut][:, :, todo.start : todo.stop] = _row_statistics(part, todo)
+                self._known[cut][..., todo.start : todo.stop] = True
+
+
+def exact_weights(call: Call, statistic: Tensor, rows: range, columns: range) -> Float[Tensor, "B H Q K"]:
+    """Compute the weights of a tile in float64 from its scores and the statistics of its rows."""
+    scores = call.scores(rows, columns, _exact(call))
+    weights = call.weights.apply(scores, statistic, columns.start)
+    return weights.masked_fill(scores == float("-inf"), 0.0) if call.has_rules_in(rows, columns) else weights
+
+
+def keep(call: Call) -> Call:
+    """Return a copy that a trace can keep: no graph, no view of a buffer that others write to, no live parameters."""
+    bias = call.bias
+    if isinstance(bias, Tensor):
+        bias = _kept(bias) if bias.is_inference() else bias.detach()
+    return replace(
+        call,
+        query=_kept(call.query),
+        key=_kept(call.key),
+        value=None if call.value is None else _kept(call.value),
+        score=call.score.frozen(_exact(call)),
+        bias=bias,
+    )
+
+
+def _row_statistics(call: Call, rows: range) -> Shaped[Tensor, "B H Q 1"]:
+    """Compute the statistics of whole rows in float64, holding at most ``STATISTIC_LIMIT`` scores at a time."""
+    batch, heads, _, num_columns = call.shape
+    cost = batch * heads * call.score.pair_width(call.key.shape[-1])
+    wide = max(1, min(num_columns, STATISTIC_COLUMNS // cost) if call.weights.merges else num_columns)
+    tall = max(1, STATISTIC_LIMIT // max(1, cost * wide))
+    parts = []
+    for start in range(rows.start, rows.stop, tall):
+        block = range(start, min(start + tall, rows.stop))
+        span = call.span(block)
+        total: Tensor | None = None
+        for first in range(span.start, max(span.stop, span.start + 1), wide):
+            columns = range(first, min(first + wide, span.stop))
+            if len(columns):
+                found = call.weights.statistic(call.scores(block, columns, _exact(call)))
+            else:  # rows that may attend to nothing
+                found = torch.zeros(batch, heads, len(block), 1, dtype=_exact(call), device=call.query.device)
+            total = found if total is None else call.weights.merge(total, found)
+        assert total is not None
+        parts.append(total)
+    return torch.cat(parts, dim=2)
+
+
+def _kept(tensor: Tensor) -> Tensor:
+    tensor = tensor.detach()
+    owns_its_memory = tensor.untyped_storage().nbytes() == tensor.numel() * tensor.element_size()
+    if owns_its_memory and not tensor.is_inference():  # an inference tensor does not record changes
+        return tensor
+    with torch.inference_mode(False):
+        return tensor.clone()
+
+
+def _digest(tensor: Shaped[Tensor, "B H N D"]) -> Shaped[Tensor, "B H N"]:
+    """Sum the bits of each row; equal numbers give equal sums."""
+    whole = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[tensor.element_size()]
+    with torch.inference_mode(False), torch.no_grad():
+        return tensor.detach().view(whole).sum(-1, dtype=torch.int64)
+
+
+def _exact(call: Call) -> torch.dtype:
+    return torch.float32 if call.query.device.type == "mps" else torch.float64  # mps has no float64
