@@ -259,7 +259,7 @@ def test_a_run_that_goes_on_draws_the_same_windows(tmp_path: Path) -> None:
 
 def test_a_fitted_recipe_is_one_that_the_task_can_read(tmp_path: Path) -> None:
     task, splits = prepared(tmp_path)
-    tables = LanguageModelFiles.recommend(splits)
+    tables = LanguageModelFiles.recommend(splits, "tiny")
     LanguageModelText.read(tables["text"], "here")
     LanguageModelTraining.read(tables["training"], "here")
     config = dict(tables["model"])

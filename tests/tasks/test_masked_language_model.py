@@ -203,6 +203,6 @@ def test_a_task_is_the_same_after_it_was_kept(tmp_path: Path) -> None:
     pieces = task.encode(splits.validation)
     assert again.encode(splits.validation) == pieces
     assert again.with_fixed_masks(pieces) == task.with_fixed_masks(pieces)
-    fitted = MaskedLanguageModelFiles.recommend(splits)
+    fitted = MaskedLanguageModelFiles.recommend(splits, "tiny")
     MaskedText.read(fitted["text"], "here")
     MaskedLanguageModelTraining.read(fitted["training"], "here")

@@ -355,3 +355,12 @@ def test_guided_alignment_refuses_pairs_without_links() -> None:
     trainer = make_trainer(guided_alignment=1.0)
     with pytest.raises(OptionError, match=r"training.guided_alignment needs gold links; line \d+ has none"):
         run(trainer)
+
+
+def test_when_the_time_is_up_a_validation_ends_the_run() -> None:
+    trainer = make_trainer(steps=60, validate_every=20, minutes=1)
+    trainer.progress.seconds = 60.0  # of an earlier session
+    assert run(trainer).validated_at == [1]
+    assert trainer.progress.finished
+    unhurried = make_trainer(steps=3, validate_every=2, minutes=1e6)
+    assert run(unhurried).validated_at == [2, 3]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -88,16 +88,18 @@ def progress(what: str, total: int | None, *, shown: bool = True) -> Iterator[Ca
 
 def data_table(
     reader: type[DataReader[Any]],
-    source: Path | None,
-    target: Path | None,
-    data: list[Path] | None,
+    sources: Sequence[Path],
+    targets: Sequence[Path],
+    data: Sequence[Path],
     columns: str | None,
 ) -> dict[str, Any]:
     """The ``[data]`` table of a recipe that --source and --target, or --data and --columns, stand for."""
-    if data and source is None and target is None:
+    if data and not sources and not targets:
         return reader.table(data, columns)
-    if not data and source is not None and target is not None:
-        return reader.table([source, target], columns)
+    if len(sources) != len(targets):
+        raise OptionError(f"Each --source needs its --target; there are {len(sources)} and {len(targets)}.")
+    if sources and not data:
+        return reader.table([file for pair in zip(sources, targets, strict=True) for file in pair], columns)
     if "source" in reader.settings.model_fields:
         raise OptionError("Give --source and --target, or --data with one table of both sides.")
     raise OptionError("Give the file with --data; --source and --target do not apply to this task.")
@@ -113,7 +115,8 @@ def examples_of(
     recipe = bundle_recipe(Path(model))
     reader = task_named(recipe["task"]).data
     as_trained = {key: value for key, value in recipe["data"].items() if key in reader.read_as}
-    given = data_table(reader, source, target, data, columns)
+    sources, targets = ([] if file is None else [file] for file in (source, target))
+    given = data_table(reader, sources, targets, data or (), columns)
     table = given | as_trained if columns is None else as_trained | given
     notes: list[str] = []
     examples = reader.read_for_scoring(reader.settings.read(table, "the options"), notes.append)

@@ -1,39 +1,178 @@
-"""A recipe that suits the user's data, and how long training will take."""
+"""A recipe that suits the user's data and the time that there is to train."""
 
 from __future__ import annotations
 
+import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from saccade.errors import OptionError, UnknownNameError
+from saccade.tasks.base.data import SIZES, Say, Size, Splits
+from saccade.tasks.base.model_folder import bundle_recipe
 from saccade.tasks.registry import task_named
-from saccade.training.recipe import Recipe
+from saccade.training.recipe import Recipe, read_recipe, read_tables
 from saccade.training.trainer import Trainer
 
-__all__ = ["estimated_duration", "recommended_tables"]
+__all__ = ["Request", "duration", "fitted", "recipe_of_run"]
+
+#: The largest size that is chosen without a size or a time: it takes at most about half an hour on 2 cores.
+DEFAULT_SIZE: Size = "small"
+#: Share of the time that updates get; reading, validations and the final test get the rest.
+FOR_UPDATES = 0.75
+#: Share of its usual updates that a size must get to be better than the next smaller one.
+ENOUGH = 0.4
+#: The fewest updates of a recipe that is fitted to a time.
+FEWEST = 20
+#: Batches that are timed, for at most so many seconds, and examples that they are made of.
+TIMED_BATCHES, TIMED_SECONDS, TIMED_EXAMPLES = 12, 8.0, 20_000
+
+#: The recipe for a size and a number of updates; None is the number that such a network usually needs.
+Candidate = Callable[[Size, int | None], Recipe]
 
 
-def recommended_tables(name: str, data: dict[str, Any]) -> dict[str, Any]:
-    """The tables of a recipe for this data: sizes that usually work for examples of this number and length."""
-    reader = task_named(name).data
-    splits = reader.read(reader.settings.read(data, "the data"), seed=1).require_some()
-    return {"task": name, "data": data, **reader.recommend(splits)}
+@dataclass(frozen=True)
+class Request:
+    """What a user says about a training without a recipe: the data, and perhaps some settings, a size or a time."""
+
+    task: str
+    data: dict[str, Any]  # the ``[data]`` table
+    overrides: tuple[str, ...] = ()  # such as training.lr=3e-4
+    init: Path | None = None  # the model folder whose weights, network and tokens the run starts from
+    size: str | None = None
+    minutes: float | None = None
+    device: str = "cpu"
+    where: str = "the command line"  # for errors
+
+    def overridden(self, key: str) -> str | None:
+        """The value that the overrides give to a key."""
+        values = [text.partition("=")[2].strip(" \"'") for text in self.overrides if text.startswith(f"{key}=")]
+        return values[-1] if values else None
 
 
-def estimated_duration(recipe: Recipe, say: Callable[[str], None], device: str) -> str:
-    """How long the training will take on this machine, measured on a few updates."""
-    say("Timing a few updates on this machine ...")
-    splits = recipe.entry.data.read(recipe.settings["data"], recipe.training.seed)
-    task = recipe.objective(recipe.task.prepare(recipe.settings, splits.train))
-    examples = task.encode(splits.train)
+def recipe_of_run(request: Request, folder: Path, say: Say) -> Recipe:
+    """The recipe for a run: fitted the first time, then the one in the run's folder, so that it can continue."""
+    of_data = [override for override in request.overrides if override.startswith("data.")]
+    checked = read_tables({"task": request.task, "data": request.data}, request.where, of_data).settings["data"]
+    data = checked.model_dump(exclude_defaults=True)
+    kept = folder / "recipe.toml"
+    if not kept.exists():
+        return fitted(replace(request, data=data), say)[0]
+    tables = read_recipe(kept).tables()
+    if tables["task"] != request.task:
+        raise OptionError(f"{folder} holds a run of {tables['task']}; give another folder with -o.")
+    if request.minutes is not None:
+        tables["training"]["minutes"] = request.minutes
+    # what differs from it, data or settings, is named when the run is opened
+    return read_tables({**tables, "data": data}, request.where, request.overrides)
+
+
+def fitted(request: Request, say: Say) -> tuple[Recipe, Splits[Any]]:
+    """A recipe of the size that suits the data, or the time that there is, and the data that was read for it."""
+    size: Size | None = next((one for one in SIZES if one == request.size), None)
+    if size != request.size:
+        raise UnknownNameError("size", request.size, SIZES)
+    steps_given, kind = request.overridden("training.steps"), request.overridden("model.kind")
+    if request.minutes is not None and steps_given is not None:
+        raise OptionError("--minutes chooses training.steps; leave out one of the two.")
+    reader = task_named(request.task).data
+    splits = reader.read(reader.settings.read(request.data, request.where), seed=1).require_some()
+    theirs = {} if request.init is None else _tables_of(request.task, bundle_recipe(request.init))
+
+    def candidate(size: Size, steps: int | None) -> Recipe:
+        recommended = reader.recommend(splits, size)
+        if steps_given is not None and steps_given.isdecimal():
+            steps = int(steps_given)
+        steps = recommended["training"]["steps"] if steps is None else steps
+        paced = {"steps": steps, "warmup": steps // 10, "validate_every": max(1, steps // 10)}
+        limit = {} if request.minutes is None else {"minutes": request.minutes}
+        training = {**recommended["training"], **paced, **limit}
+        tables = {"task": request.task, "data": request.data, **recommended, "training": training, **theirs}
+        if kind not in (None, tables["model"].get("kind")):
+            tables["model"] = {}  # the recommended sizes are for another kind of network
+        return read_tables(tables, request.where, request.overrides)
+
+    suitable = reader.suitable(splits)
+    if request.minutes is None:
+        usual = min(suitable, DEFAULT_SIZE, key=SIZES.index)
+        return candidate(usual if size is None else size, None), splits
+    sizes = SIZES[: SIZES.index(suitable) + 1] if size is None else (size,)
+    return _fit_to_time(candidate, sizes, splits, request.minutes, request.device, say), splits
+
+
+def _tables_of(task: str, theirs: dict[str, Any]) -> dict[str, Any]:
+    """The tables that a run takes over from the model it starts from; if that has another task, only what both have."""
+    shared: dict[str, Any] = {name: theirs[name] for name in ("text", "model") if name in theirs}
+    if theirs.get("task") == task:
+        return shared
+    entry = task_named(task).task
+    network = entry.networks.get(shared["model"]["kind"])
+    if network is None:
+        raise OptionError(f"Cannot initialise {task} from a {shared['model']['kind']} model.")
+    fields: dict[str, set[str]] = {"model": {"kind", *network.config.model_fields}}
+    if "text" in entry.tables:
+        fields["text"] = set(entry.tables["text"].model_fields)
+    kept = {
+        name: {key: value for key, value in shared.get(name, {}).items() if key in known}
+        for name, known in fields.items()
+    }
+    kept["model"] |= entry.init_defaults
+    return kept
+
+
+# --- time --------------------------------------------------------------------------------------------------
+
+
+def _fit_to_time(
+    candidate: Candidate, sizes: Sequence[Size], splits: Splits[Any], minutes: float, device: str, say: Say
+) -> Recipe:
+    """The recipe of the largest of these sizes that learns enough in so many minutes on this machine."""
+    say(f"Measuring this machine, to choose what is good in {minutes:g} minutes ...")
+    for size in reversed(sizes):
+        usual = candidate(size, None)
+        wanted = usual.training.steps
+        seconds, preparing = _timed(usual, splits, device)
+        affordable = int(max(0.1, FOR_UPDATES - preparing / (60 * minutes)) * 60 * minutes / seconds)
+        say(f"  {size}: {seconds:.3f} s per update, so {affordable:,} updates fit; it usually needs {wanted:,}.")
+        if affordable >= ENOUGH * wanted:
+            break
+    steps = max(FEWEST, min(wanted, affordable))
+    rest = f"{FOR_UPDATES:.0%} of the time; the rest is for reading, validations and the final test"
+    say(f"Chose {size} with {steps:,} updates ({'it needs no more' if steps == wanted else rest}).")
+    return candidate(size, steps)
+
+
+def _timed(recipe: Recipe, splits: Splits[Any], device: str) -> tuple[float, float]:
+    """Seconds per update on this machine, and seconds of preparation.
+
+    Each batch is timed twice and the faster time counts, so that brief other work on the machine does not matter.
+    """
+    began = time.monotonic()
+    drawn = random.Random(0).sample(splits.train, min(TIMED_EXAMPLES, len(splits.train)))
+    task = recipe.objective(recipe.task.prepare(recipe.settings, drawn))
+    examples = task.encode(drawn)
     trainer = Trainer(task, task.build(recipe.kind, recipe.model), examples, examples[:1], device)
+    preparing = time.monotonic() - began
     groups = trainer.groups()
-    seconds = []
-    for _ in range(6):
-        began = time.perf_counter()
-        trainer.update(next(groups))
-        seconds.append(time.perf_counter() - began)
-    total = float(np.median(seconds[1:])) * recipe.training.steps * 1.1  # a tenth for validations
+    trainer.update(next(groups))  # the first also allocates memory
+    began, seconds = time.monotonic(), []
+    for group in islice(groups, TIMED_BATCHES):
+        seconds.append(min(_seconds(trainer, group) for _ in range(2)))
+        if time.monotonic() - began > TIMED_SECONDS:
+            break
+    return sum(seconds) / len(seconds), preparing
+
+
+def _seconds(trainer: Trainer, group: list[list[int]]) -> float:
+    began = time.perf_counter()
+    trainer.update(group)
+    return time.perf_counter() - began
+
+
+def duration(recipe: Recipe, splits: Splits[Any], device: str) -> str:
+    """How long the training will take on this machine, measured on a few updates."""
+    total = _timed(recipe, splits, device)[0] * recipe.training.steps / FOR_UPDATES
     return f"{total / 60:.0f} minutes" if total < 5400 else f"{total / 3600:.1f} hours"

@@ -54,6 +54,11 @@ def train(run: RunFolder, display: Display, device: str = "cpu") -> dict[str, An
         recorder = _Recorder(run, trainer, display)
         try:
             trainer.run(interrupt.check, recorder)
+            if trainer.is_late and trainer.progress.step < recipe.training.steps:
+                display.say(
+                    f"The {recipe.training.minutes:g} minutes were over at step {trainer.progress.step:,} of "
+                    f"{recipe.training.steps:,}: the machine was slower than measured."
+                )
         except Stopped:
             recorder.save()
             raise

@@ -98,7 +98,7 @@ class Trainer:
         began = time.monotonic() - progress.seconds
         groups = self.groups()
         while not progress.finished:
-            due = progress.step % settings.validate_every == 0 or progress.step == settings.steps
+            due = progress.step % settings.validate_every == 0 or progress.step == settings.steps or self.is_late
             if due and progress.step > progress.validated:
                 self._validate(check, listener)
                 progress.seconds = time.monotonic() - began
@@ -107,6 +107,11 @@ class Trainer:
             loss, rate, tokens = self.update(next(groups))
             progress.seconds = time.monotonic() - began
             listener.updated(progress, loss, rate, tokens)
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the time is up, if there is a limit."""
+        return self.settings.minutes is not None and self.progress.seconds >= 60 * self.settings.minutes
 
     # --- one update ---
 
@@ -185,7 +190,7 @@ class Trainer:
             if improved:
                 progress.best, progress.best_step = value, progress.step
             out_of_patience = 0 < settings.patience <= progress.worse
-            progress.finished = progress.step >= settings.steps or out_of_patience
+            progress.finished = progress.step >= settings.steps or out_of_patience or self.is_late
             listener.validated(progress, self.model, improved)
         listener.save()  # with the weights that training continues with
 

@@ -6,17 +6,20 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Self, TypeVar, cast
+from typing import Any, ClassVar, Generic, Literal, Self, TypeVar, cast
 
 from saccade.data.split import split
 from saccade.errors import OptionError
 from saccade.models import Config
 
-__all__ = ["DataReader", "Say", "Splits", "hold_out"]
+__all__ = ["SIZES", "DataReader", "Say", "Size", "Splits", "hold_out"]
 
 PARTS = ("validation", "test")
 Raw = TypeVar("Raw")  # an example as it was read from a file
 Say = Callable[[str], None]  # takes a note for people
+#: How large a recommended network is, and how long it therefore takes.
+Size = Literal["tiny", "small", "medium"]
+SIZES: tuple[Size, ...] = ("tiny", "small", "medium")
 
 
 @dataclass(frozen=True)
@@ -77,9 +80,15 @@ class DataReader(ABC, Generic[Raw]):
         """The examples of the first file, unchanged and complete; ``say`` is told how the file was read."""
 
     @classmethod
+    def suitable(cls, splits: Splits[Raw]) -> Size:
+        """The largest size that pays off with this much data."""
+        return "small"
+
+    @classmethod
     @abstractmethod
-    def recommend(cls, splits: Splits[Raw]) -> dict[str, Any]:
-        """The other tables of a recipe that usually works for examples like these."""
+    def recommend(cls, splits: Splits[Raw], size: Size) -> dict[str, Any]:
+        """The other tables of a recipe that usually works for examples like these: ``training.steps`` is the number of
+        updates that a network of this size usually needs, which also sets its warm-up and validations."""
 
     @classmethod
     @abstractmethod

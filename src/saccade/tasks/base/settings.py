@@ -35,6 +35,9 @@ class TrainingSettings(Config):
     batch_key: ClassVar[str]
 
     steps: int = Field(2000, ge=1, description="Updates; a fixed number, independent of the clock")
+    minutes: float | None = Field(
+        None, gt=0, description="Stop after this many minutes, even if updates are left, and keep the best model"
+    )
     accumulate: int = Field(1, ge=1, description="Batches that share one update")
     lr: float = Field(1e-3, gt=0, description="Highest learning rate")
     schedule: Literal["inverse_sqrt", "cosine", "constant"] = Field(

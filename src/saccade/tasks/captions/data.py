@@ -16,7 +16,7 @@ from saccade.data.paths import column, part_prefixes, resolve_path
 from saccade.data.split import overlap, split
 from saccade.errors import FileError, OptionError
 from saccade.models import Config
-from saccade.tasks.base.data import DataReader, Say, Splits, hold_out
+from saccade.tasks.base.data import DataReader, Say, Size, Splits, hold_out
 from saccade.tasks.images.data import fitting_patch
 
 __all__ = ["CaptionData", "CaptionsFiles"]
@@ -61,8 +61,8 @@ class CaptionData(Config):
         return self
 
 
-#: (largest number of images, width, layers, epochs): more data supports a larger model.
-SIZES = ((2_000, 64, 2, 100), (20_000, 96, 2, 30), (None, 192, 4, 15))
+#: Width and layers.
+NETWORKS: dict[Size, tuple[int, int]] = {"tiny": (64, 2), "small": (96, 2), "medium": (192, 4)}
 BATCH_TOKENS = 512
 
 
@@ -118,13 +118,18 @@ class CaptionsFiles(DataReader[Captioned]):
         return _read(settings, settings.table)
 
     @classmethod
-    def recommend(cls, splits: Splits[Captioned]) -> dict[str, Any]:
+    def suitable(cls, splits: Splits[Captioned]) -> Size:
+        count = len(splits.train)
+        return "tiny" if count <= 2_000 else "small" if count <= 20_000 else "medium"
+
+    @classmethod
+    def recommend(cls, splits: Splits[Captioned], size: Size) -> dict[str, Any]:
         count = len(splits.train)
         height, across, channels = splits.train[0].pixels.shape
         longest = max(len(pair.text.split()) for pair in splits.train)
-        _, width, layers, passes = next(size for size in SIZES if size[0] is None or count <= size[0])
+        width, layers = NETWORKS[size]
+        passes = 100 if count <= 2_000 else 30 if count <= 20_000 else 15
         images_a_batch = max(1, BATCH_TOKENS // (longest + 1))
-        steps = max(300, passes * count // images_a_batch)
         words = len({word for pair in splits.train for word in pair.text.split()})
         return {
             "text": {"kind": "word" if words <= 2_000 else "bpe", "vocabulary": 8_000},
@@ -144,12 +149,10 @@ class CaptionsFiles(DataReader[Captioned]):
                 "position": "sinusoidal",
             },
             "training": {
-                "steps": steps,
-                "warmup": steps // 10,
+                "steps": min(20_000, max(300, passes * count // images_a_batch)),
                 "batch_tokens": BATCH_TOKENS,
                 "lr": 1e-3,
                 "weight_decay": 0.05,
-                "validate_every": max(100, steps // 15),
             },
         }
 

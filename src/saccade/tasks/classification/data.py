@@ -12,7 +12,7 @@ from saccade.data.labelled import LabelledText, read_labelled
 from saccade.data.labels import LabelReport
 from saccade.data.paths import column
 from saccade.errors import OptionError
-from saccade.tasks.base.data import Splits
+from saccade.tasks.base.data import Size, Splits
 from saccade.tasks.base.labelled_data import LabelledData, LabelledFiles
 
 __all__ = ["ClassificationData", "ClassificationFiles"]
@@ -29,6 +29,9 @@ class ClassificationData(LabelledData):
         if "class_weights" in values:
             raise OptionError(f"{where}: class_weights belongs in [training]: training.class_weights.")
         return super().read(values, where)
+
+
+WIDTHS: dict[Size, int] = {"tiny": 64, "small": 128, "medium": 256}
 
 
 class ClassificationFiles(LabelledFiles[LabelledText]):
@@ -55,20 +58,26 @@ class ClassificationFiles(LabelledFiles[LabelledText]):
         ]
 
     @classmethod
-    def recommend(cls, splits: Splits[LabelledText]) -> dict[str, Any]:
+    def suitable(cls, splits: Splits[LabelledText]) -> Size:
+        words = sum(text.length for text in splits.train)
+        return "tiny" if words <= 20_000 else "small" if words <= 2_000_000 else "medium"
+
+    @classmethod
+    def recommend(cls, splits: Splits[LabelledText], size: Size) -> dict[str, Any]:
         """Attention over words in their context: it learns from few texts, and shows which words mattered."""
         words = sum(text.length for text in splits.train)
-        steps = min(5000, max(400, words // 100))
+        width = WIDTHS[size]
         return {
-            "text": {"word_dropout": 0.2},
-            "model": {"kind": "recurrent", "width": 128, "encoder_layers": 1, "dropout": 0.5, "pooling": "attention"},
-            "training": {
-                "steps": steps,
-                "warmup": steps // 20,
-                "batch_tokens": 2048,
-                "lr": 1e-3,
-                "validate_every": max(50, steps // 20),
+            "text": {"word_dropout": 0.3},
+            "model": {
+                "kind": "recurrent",
+                "width": width,
+                "embedding_width": width,
+                "encoder_layers": 1,
+                "dropout": 0.5,
+                "pooling": "attention",
             },
+            "training": {"steps": min(5000, max(400, 8 * words // 2048)), "batch_tokens": 2048, "lr": 2e-3},
         }
 
     @classmethod

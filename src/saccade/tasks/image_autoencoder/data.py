@@ -23,7 +23,7 @@ from saccade.data.images import (
 from saccade.data.paths import resolve_path
 from saccade.errors import FileError, OptionError
 from saccade.models import Config
-from saccade.tasks.base.data import DataReader, Say, Splits, hold_out
+from saccade.tasks.base.data import DataReader, Say, Size, Splits, hold_out
 from saccade.tasks.images.data import fitting_patch
 
 __all__ = ["ImageAutoencoderData", "ImageAutoencoderFiles"]
@@ -86,9 +86,9 @@ class ImageAutoencoderFiles(DataReader[LabelledImage]):
         return [LabelledImage(image, "", n, f"{path}, image {n}") for n, image in enumerate(pixels, start=1)]
 
     @classmethod
-    def recommend(cls, splits: Splits[LabelledImage]) -> dict[str, Any]:
+    def recommend(cls, splits: Splits[LabelledImage], size: Size) -> dict[str, Any]:
         height, width, channels = splits.train[0].pixels.shape
-        steps = max(1000, min(20_000, 20 * len(splits.train) // 64))
+        model_width = {"tiny": 32, "small": 64, "medium": 128}[size]
         return {
             "images": {"noise": 0.1},
             "model": {
@@ -96,18 +96,16 @@ class ImageAutoencoderFiles(DataReader[LabelledImage]):
                 "image_size": [height, width],
                 "channels": channels,
                 "patch": fitting_patch(height, width),
-                "width": 64,
+                "width": model_width,
                 "num_heads": 4,
-                "feedforward_width": 128,
+                "feedforward_width": 2 * model_width,
                 "position": "sinusoidal",
                 "code_width": 16,
             },
             "training": {
-                "steps": steps,
-                "warmup": steps // 20,
+                "steps": max(1000, min(20_000, 20 * len(splits.train) // 64)),
                 "batch_images": 64,
                 "lr": 2e-3,
-                "validate_every": steps // 10,
             },
         }
 

@@ -16,7 +16,7 @@ from saccade.data.paths import part_prefixes, resolve_path
 from saccade.data.split import overlap
 from saccade.errors import FileError, OptionError
 from saccade.models import Config
-from saccade.tasks.base.data import DataReader, Say, Splits, hold_out
+from saccade.tasks.base.data import DataReader, Say, Size, Splits, hold_out
 
 __all__ = ["ImageData", "ImagesFiles", "fitting_patch"]
 
@@ -59,8 +59,10 @@ class ImageData(Config):
         return self
 
 
-#: (largest number of images, width, layers, epochs): more data supports a larger model.
-SIZES = ((5_000, 64, 3, 80), (100_000, 96, 4, 20), (None, 192, 6, 20))
+#: Width and layers.
+NETWORKS: dict[Size, tuple[int, int]] = {"tiny": (64, 3), "small": (64, 4), "medium": (128, 6)}
+#: The most images that count as few: they are seen more often, and need more dropout.
+FEW = 5_000
 BATCH = 64
 
 
@@ -114,12 +116,16 @@ class ImagesFiles(DataReader[LabelledImage]):
         return found
 
     @classmethod
-    def recommend(cls, splits: Splits[LabelledImage]) -> dict[str, Any]:
-        """Sizes that usually work for images of this number and size."""
+    def suitable(cls, splits: Splits[LabelledImage]) -> Size:
+        count = len(splits.train)
+        return "tiny" if count <= FEW else "small" if count <= 100_000 else "medium"
+
+    @classmethod
+    def recommend(cls, splits: Splits[LabelledImage], size: Size) -> dict[str, Any]:
         count = len(splits.train)
         height, width, channels = splits.train[0].pixels.shape
-        _, model_width, layers, passes = next(size for size in SIZES if size[0] is None or count <= size[0])
-        steps = max(200, passes * count // BATCH)
+        model_width, layers = NETWORKS[size]
+        passes = 80 if count <= FEW else 12
         return {
             "images": {"shift": max(1, min(height, width) // 14)},
             "model": {
@@ -131,16 +137,14 @@ class ImagesFiles(DataReader[LabelledImage]):
                 "num_heads": 4,
                 "encoder_layers": layers,
                 "feedforward_width": 2 * model_width,
-                "dropout": 0.1,
+                "dropout": 0.1 if count <= FEW else 0.0,
                 "pooling": "mean",
             },
             "training": {
-                "steps": steps,
-                "warmup": steps // 10,
+                "steps": min(20_000, max(200, passes * count // BATCH)),
                 "batch_images": BATCH,
-                "lr": 2e-3 if model_width <= 96 else 1e-3,
+                "lr": 1.5e-3 if model_width <= 64 else 1e-3,
                 "weight_decay": 0.05,
-                "validate_every": max(50, steps // 20),
             },
         }
 

@@ -13,7 +13,7 @@ from saccade.data.lines import choose_encoding
 from saccade.data.paths import column, part_prefixes, resolve_path
 from saccade.errors import OptionError
 from saccade.models import Config
-from saccade.tasks.base.data import DataReader, Say, Splits
+from saccade.tasks.base.data import DataReader, Say, Size, Splits
 
 __all__ = ["LanguageModelFiles", "TextData"]
 
@@ -60,14 +60,14 @@ class TextData(Config):
         return self
 
 
-#: (largest number of characters, kind of token, vocabulary, context, width, layers, dropout, tokens per batch, updates)
-SIZES = (
-    (50_000, "character", 500, 64, 64, 2, 0.2, 1024, 1_000),
-    (300_000, "character", 500, 128, 128, 4, 0.2, 2048, 3_000),
-    (5_000_000, "character", 1_000, 256, 256, 4, 0.2, 4096, 5_000),
-    (50_000_000, "bpe", 8_000, 256, 256, 6, 0.1, 4096, 30_000),
-    (None, "bpe", 16_000, 512, 512, 8, 0.1, 8192, 100_000),
-)
+#: Context, width, layers, tokens per batch and most updates.
+NETWORKS: dict[Size, tuple[int, int, int, int, int]] = {
+    "tiny": (64, 64, 2, 1024, 6_000),
+    "small": (128, 128, 4, 2048, 8_000),
+    "medium": (256, 256, 4, 4096, 30_000),
+}
+#: Texts of at most so many characters are read character by character; a token of longer ones is about 4 characters.
+LETTER_BY_LETTER = 5_000_000
 
 
 class LanguageModelFiles(DataReader[Document]):
@@ -122,13 +122,22 @@ class LanguageModelFiles(DataReader[Document]):
         return documents
 
     @classmethod
-    def recommend(cls, splits: Splits[Document]) -> dict[str, Any]:
+    def suitable(cls, splits: Splits[Document]) -> Size:
         characters = sum(len(document.text) for document in splits.train)
-        _, kind, vocabulary, context, width, layers, dropout, batch, steps = next(
-            size for size in SIZES if size[0] is None or characters <= size[0]
-        )
+        return "tiny" if characters <= 100_000 else "small" if characters <= 500_000 else "medium"
+
+    @classmethod
+    def recommend(cls, splits: Splits[Document], size: Size) -> dict[str, Any]:
+        characters = sum(len(document.text) for document in splits.train)
+        context, width, layers, batch, most = NETWORKS[size]
+        letters = characters <= LETTER_BY_LETTER
+        tokens = characters if letters else characters // 4
         return {
-            "text": {"kind": kind, "vocabulary": vocabulary, "context": min(context, max(8, characters // 20))},
+            "text": {
+                "kind": "character" if letters else "bpe",
+                "vocabulary": 1_000 if letters else 8_000,
+                "context": min(context, max(8, characters // 20)),
+            },
             "model": {
                 "kind": "transformer",
                 "width": width,
@@ -138,15 +147,14 @@ class LanguageModelFiles(DataReader[Document]):
                 "activation": "gelu",
                 "position": "rotary",
                 "bias": False,
-                "dropout": dropout,
+                "dropout": 0.1,
             },
             "training": {
-                "steps": steps,
-                "warmup": steps // 20,
+                "steps": min(most, max(1_000, 10 * tokens // batch)),
                 "batch_tokens": batch,
-                "lr": 1e-3,
-                "lr_end": 0.1,
-                "validate_every": max(100, steps // 10),
+                "lr": 2e-3 if width <= 128 else 1e-3,
+                "lr_end": 0.05,
+                "weight_decay": 0.1,
             },
         }
 

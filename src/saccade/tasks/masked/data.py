@@ -10,7 +10,7 @@ from pydantic import Field
 
 from saccade.data.documents import Document, Unit, has_blank_line
 from saccade.data.paths import resolve_path
-from saccade.tasks.base.data import Splits
+from saccade.tasks.base.data import Size, Splits
 from saccade.tasks.language_model.data import LanguageModelFiles, TextData
 
 __all__ = ["MaskedLanguageModelData", "MaskedLanguageModelFiles"]
@@ -22,6 +22,14 @@ class MaskedLanguageModelData(TextData):
     documents: Unit = Field(
         "line", description="What a document is: file, line or paragraph (separated by blank lines)"
     )
+
+
+#: Width, layers and most updates.
+NETWORKS: dict[Size, tuple[int, int, int]] = {
+    "tiny": (64, 2, 6_000),
+    "small": (128, 4, 6_000),
+    "medium": (256, 6, 50_000),
+}
 
 
 class MaskedLanguageModelFiles(LanguageModelFiles):
@@ -38,12 +46,15 @@ class MaskedLanguageModelFiles(LanguageModelFiles):
         return table
 
     @classmethod
-    def recommend(cls, splits: Splits[Document]) -> dict[str, Any]:
+    def suitable(cls, splits: Splits[Document]) -> Size:
+        return "small" if sum(len(document.text) for document in splits.train) <= 5_000_000 else "medium"
+
+    @classmethod
+    def recommend(cls, splits: Splits[Document], size: Size) -> dict[str, Any]:
         characters = sum(len(document.text) for document in splits.train)
-        large = characters > 5_000_000
-        width, layers, steps = (256, 6, 50_000) if large else (128, 4, max(2_000, min(10_000, characters // 100)))
+        width, layers, most = NETWORKS[size]
         return {
-            "text": {"vocabulary": 8_000 if large else max(300, min(8_000, characters // 100))},
+            "text": {"vocabulary": max(300, min(8_000, characters // 100))},
             "model": {
                 "kind": "transformer",
                 "width": width,
@@ -55,10 +66,8 @@ class MaskedLanguageModelFiles(LanguageModelFiles):
                 "scaled_embedding": True,
             },
             "training": {
-                "steps": steps,
-                "warmup": steps // 10,
+                "steps": max(2_000, min(most, characters // 100)),
                 "batch_tokens": 4096,
                 "lr": 1e-3 if width <= 128 else 5e-4,
-                "validate_every": max(100, steps // 10),
             },
         }

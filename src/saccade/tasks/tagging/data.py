@@ -10,7 +10,8 @@ from pydantic import Field
 from saccade.data.grammar import generate
 from saccade.data.labels import LabelReport
 from saccade.data.tagged import TaggedSentence, read_tagged
-from saccade.tasks.base.data import Splits
+from saccade.tasks.base.data import Size, Splits
+from saccade.tasks.base.label_scores import are_spans
 from saccade.tasks.base.labelled_data import LabelledData, LabelledFiles
 
 __all__ = ["TaggingData", "TaggingFiles"]
@@ -29,6 +30,10 @@ class TaggingData(LabelledData):
         None, description="Separator of columns; if not given, tabs or spaces, whichever the first line has"
     )
     max_length: int = Field(250, ge=1, description="Longest sentence in words; longer training sentences are dropped")
+
+
+#: Width and layers.
+NETWORKS: dict[Size, tuple[int, int]] = {"tiny": (128, 1), "small": (200, 2), "medium": (320, 2)}
 
 
 class TaggingFiles(LabelledFiles[TaggedSentence]):
@@ -63,19 +68,21 @@ class TaggingFiles(LabelledFiles[TaggedSentence]):
         ]
 
     @classmethod
-    def recommend(cls, splits: Splits[TaggedSentence]) -> dict[str, Any]:
-        """A bidirectional recurrent network: the safest choice from a few hundred sentences on."""
+    def suitable(cls, splits: Splits[TaggedSentence]) -> Size:
         words = sum(len(sentence.words) for sentence in splits.train)
-        steps = min(6000, max(600, words // 60))
+        return "tiny" if words <= 50_000 else "small" if words <= 1_000_000 else "medium"
+
+    @classmethod
+    def recommend(cls, splits: Splits[TaggedSentence], size: Size) -> dict[str, Any]:
+        """A bidirectional recurrent network: the safest choice from a few hundred sentences on. Labels that mark spans,
+        such as names, are scored by spans."""
+        words = sum(len(sentence.words) for sentence in splits.train)
+        width, layers = NETWORKS[size]
+        has_spans = are_spans({label for sentence in splits.train for label in sentence.labels})
         return {
-            "model": {"kind": "recurrent", "width": 256 if words > 50_000 else 128, "dropout": 0.4},
-            "training": {
-                "steps": steps,
-                "warmup": steps // 20,
-                "batch_tokens": 1024,
-                "lr": 2e-3,
-                "validate_every": max(100, steps // 15),
-            },
+            **({"metric": "span_f1"} if has_spans else {}),
+            "model": {"kind": "recurrent", "width": width, "encoder_layers": layers, "dropout": 0.4},
+            "training": {"steps": min(6000, max(600, 10 * words // 1024)), "batch_tokens": 1024, "lr": 2e-3},
         }
 
     @classmethod

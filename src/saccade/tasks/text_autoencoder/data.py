@@ -15,7 +15,7 @@ from saccade.data.paths import resolve_path
 from saccade.data.report import Lengths
 from saccade.errors import FileError, OptionError
 from saccade.models import Config
-from saccade.tasks.base.data import DataReader, Say, Splits, hold_out
+from saccade.tasks.base.data import DataReader, Say, Size, Splits, hold_out
 
 __all__ = ["Line", "TextAutoencoderData", "TextAutoencoderFiles"]
 
@@ -89,26 +89,23 @@ class TextAutoencoderFiles(DataReader[Line]):
         return found
 
     @classmethod
-    def recommend(cls, splits: Splits[Line]) -> dict[str, Any]:
+    def recommend(cls, splits: Splits[Line], size: Size) -> dict[str, Any]:
         count = len(splits.train)
-        steps = 3000 if count <= 20_000 else 10_000
         return {
             "text": {"kind": "bpe", "vocabulary": max(300, min(8_000, 2 * count)), "mask": 0.1},
             "model": {
                 "kind": "recurrent",
                 "cell": "gru_torch",
-                "width": 256,
+                "width": {"tiny": 128, "small": 256, "medium": 512}[size],
                 "embedding_width": 128,
                 "code_width": 64,
                 "dropout": 0.1,
             },
             "training": {
-                "steps": steps,
-                "warmup": steps // 20,
+                "steps": 3000 if count <= 20_000 else 10_000,
                 "batch_tokens": 1024,
                 "lr": 2e-3,
                 "label_smoothing": 0.0,
-                "validate_every": steps // 10,
             },
         }
 

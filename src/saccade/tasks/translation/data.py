@@ -25,7 +25,8 @@ from saccade.data.paths import column, part_prefixes, resolve_path
 from saccade.errors import FileError, OptionError
 from saccade.lens.links import GoldLinks, read_pharaoh
 from saccade.models import Config
-from saccade.tasks.base.data import DataReader, Say, Splits, hold_out
+from saccade.tasks.base.data import DataReader, Say, Size, Splits, hold_out
+from saccade.tasks.base.text_settings import TokenKind
 from saccade.tasks.translation.gold import GoldPair, from_characters, from_grammar, from_pair
 
 __all__ = ["TranslationData", "TranslationFiles", "read_links"]
@@ -82,13 +83,20 @@ class TranslationData(Config):
         return self
 
 
-#: (largest number of pairs, vocabulary, width, layers, dropout, updates): more data supports a larger model.
-SIZES = (
-    (5_000, 2_000, 128, 2, 0.3, 2_000),
-    (50_000, 8_000, 256, 3, 0.3, 8_000),
-    (500_000, 16_000, 256, 4, 0.1, 40_000),
-    (None, 32_000, 512, 6, 0.1, 100_000),
-)
+#: Vocabulary, width, layers, tokens in a batch, learning rate and most updates of a Transformer.
+TRANSFORMERS: dict[Size, tuple[int, int, int, int, float, int]] = {
+    "tiny": (6_000, 128, 2, 2048, 1e-3, 8_000),
+    "small": (10_000, 128, 4, 2048, 2e-3, 7_000),
+    "medium": (16_000, 256, 4, 4096, 1e-3, 30_000),
+}
+#: The most pairs that count as few.
+FEW = 5_000
+#: Width and encoder layers of a recurrent network that reads or writes single letters or symbols.
+SPELLERS: dict[Size, tuple[int, int]] = {"tiny": (128, 1), "small": (256, 2), "medium": (384, 2)}
+#: Tokens for each word that is not in the vocabulary as a whole, on average.
+PIECES_PER_WORD = 1.2
+#: Texts from which the kind of token is chosen, the most letters or symbols, and the length of an average symbol.
+LOOKED_AT, MOST_SYMBOLS, SYMBOL_LENGTH = 2_000, 300, 2.5
 
 
 class TranslationFiles(DataReader[GoldPair]):
@@ -99,14 +107,16 @@ class TranslationFiles(DataReader[GoldPair]):
 
     @classmethod
     def table(cls, files: Sequence[Path], columns: str | None) -> dict[str, str]:
-        """Two files of parallel lines, or one to three tables."""
-        tables = all(file.suffix.lower() in TABLES for file in files)
-        if not files or len(files) > (3 if tables else 2):
-            raise OptionError(f"Give two parallel files, or one to three tables, not {len(files)} files.")
-        if len(files) == 2 and not tables:
+        """Parallel files in pairs, or tables, for training and perhaps validation and test."""
+        tables = all(file.suffix.lower() in TABLES for file in files) or len(files) == 1
+        if not files or (len(files) > 3 if tables else len(files) not in (2, 4, 6)):
+            raise OptionError(f"Give two, four or six parallel files, or one to three tables, not {len(files)} files.")
+        if not tables:
             if columns is not None:
                 raise OptionError("--columns only applies to --data, a table with both sides.")
-            return {"source": str(files[0]), "target": str(files[1])}
+            parts = part_prefixes(files[::2])
+            keys = [f"{part}{side}" for part in parts for side in ("source", "target")]
+            return dict(zip(keys, map(str, files), strict=True))
         table = {f"{part}table": str(file) for part, file in zip(part_prefixes(files), files, strict=True)}
         if columns is not None:
             names = [name.strip() for name in columns.split(",")]
@@ -145,11 +155,23 @@ class TranslationFiles(DataReader[GoldPair]):
         return [from_pair(pair) for pair in pairs]
 
     @classmethod
-    def recommend(cls, splits: Splits[GoldPair]) -> dict[str, Any]:
+    def suitable(cls, splits: Splits[GoldPair]) -> Size:
         pairs = len(splits.train)
-        limit, vocabulary, width, layers, dropout, steps = next(
-            size for size in SIZES if size[0] is None or pairs <= size[0]
-        )
+        return "tiny" if pairs <= FEW else "small" if pairs <= 200_000 else "medium"
+
+    @classmethod
+    def recommend(cls, splits: Splits[GoldPair], size: Size) -> dict[str, Any]:
+        """A Transformer for sentences; a recurrent network if there is little time, and for letters or symbols such as
+        spelling and sounds."""
+        drawn = splits.train[:: max(1, len(splits.train) // LOOKED_AT)]
+        kinds = [_token_kind([getattr(pair, side) for pair in drawn]) for side in ("source", "target")]
+        if kinds != ["bpe", "bpe"]:
+            return _speller(splits.train, kinds, size)
+        pairs = len(splits.train)
+        words = sum(max(len(pair.source.split()), len(pair.target.split())) for pair in splits.train)
+        if size == "tiny" and pairs > FEW:
+            return _quick_learner(words)
+        vocabulary, width, layers, batch, lr, most = TRANSFORMERS[size]
         return {
             "text": {"vocabulary": max(300, min(vocabulary, pairs * 2))},
             "model": {
@@ -159,16 +181,14 @@ class TranslationFiles(DataReader[GoldPair]):
                 "encoder_layers": layers,
                 "decoder_layers": layers,
                 "feedforward_width": 2 * width,
-                "dropout": dropout,
+                "dropout": 0.3 if pairs <= 50_000 else 0.1,
                 "scaled_embedding": True,
                 "tied_embeddings": True,
             },
             "training": {
-                "steps": steps,
-                "warmup": steps // 10,
-                "batch_tokens": 2048 if limit is not None and limit <= 5_000 else 4096,
-                "lr": 1e-3 if width <= 256 else 5e-4,
-                "validate_every": max(100, steps // 20),
+                "steps": min(most, max(1_500, int(30 * PIECES_PER_WORD * words / batch))),
+                "batch_tokens": batch,
+                "lr": lr,
             },
         }
 
@@ -178,6 +198,67 @@ class TranslationFiles(DataReader[GoldPair]):
             "" if example.links is None else sorted(example.links)
         )  # they matter for training too, if alignment is guided
         return f"{example.source}\t{example.target}\t{links}\n".encode()
+
+
+def _token_kind(texts: Sequence[str]) -> TokenKind:
+    """What a token of these texts is: a letter if they are single words in a small alphabet, a word if they are few
+    short symbols with spaces between them, and else a piece of a word."""
+    symbols = [text.split() for text in texts]
+    spaced = sum(len(one) > 1 for one in symbols) / len(texts)
+    if spaced < 0.05 and len(set().union(*texts)) <= MOST_SYMBOLS:
+        return "character"
+    known = {symbol for one in symbols for symbol in one}
+    mean = sum(len(symbol) for one in symbols for symbol in one) / max(1, sum(map(len, symbols)))
+    return "word" if spaced > 0.5 and len(known) <= MOST_SYMBOLS and mean <= SYMBOL_LENGTH else "bpe"
+
+
+def _quick_learner(words: int) -> dict[str, Any]:
+    """A recurrent network with attention: from the same text it learns in a quarter of the time of a Transformer."""
+    return {
+        "text": {"vocabulary": 8_000},
+        "model": {
+            "kind": "recurrent",
+            "cell": "gru_torch",
+            "width": 256,
+            "embedding_width": 256,
+            "attention_width": 256,
+            "dropout": 0.3,
+            "tied_output": True,
+        },
+        "training": {
+            "steps": min(6_000, max(1_000, int(5 * PIECES_PER_WORD * words / 1280))),
+            "batch_tokens": 1280,
+            "lr": 1.5e-3,
+        },
+    }
+
+
+def _speller(pairs: Sequence[GoldPair], kinds: Sequence[TokenKind], size: Size) -> dict[str, Any]:
+    width, layers = SPELLERS[size]
+    source, target = kinds
+    lengths = (
+        max(len(pair.source.split() if source == "word" else pair.source), len(pair.target)) + 1 for pair in pairs
+    )
+    return {
+        "metric": "exact",
+        "text": {"kind": source, "shared": False} | ({} if target == source else {"target_kind": target}),
+        "model": {
+            "kind": "recurrent",
+            "cell": "gru_torch",
+            "width": width,
+            "embedding_width": 128,
+            "encoder_layers": layers,
+            "attention_width": 128,
+            "dropout": 0.3,
+        },
+        "training": {
+            "steps": min(6_000, max(600, 12 * sum(lengths) // 1280)),
+            "batch_tokens": 1280,
+            "lr": 2e-3,
+            "validation_sample": 1000,
+        },
+        "decoding": {"beam": 5, "length_penalty": 0.0},
+    }
 
 
 def _own_files(data: TranslationData, seed: int) -> Splits[GoldPair]:

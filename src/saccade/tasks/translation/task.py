@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from saccade.attention import watch
@@ -37,7 +37,7 @@ from saccade.tasks.base.task import (
     read_tokenizer,
 )
 from saccade.tasks.base.text_scores import text_scores
-from saccade.tasks.base.text_settings import TokenSettings
+from saccade.tasks.base.text_settings import TokenKind, TokenSettings
 from saccade.tasks.translation.alignment import choose_reading, read_alignment, written_out
 from saccade.tasks.translation.gold import GoldPair, token_links, word_agreement
 from saccade.tasks.translation.guided import guided_loss
@@ -61,6 +61,15 @@ class TextSettings(TokenSettings):
     shared: bool = Field(
         True, description="One vocabulary for both sides; otherwise each side has its own, of this size"
     )
+    target_kind: TokenKind | None = Field(
+        None, description="What a target token is, if not the same as a source token; needs shared = false"
+    )
+
+    @model_validator(mode="after")
+    def _own_vocabulary(self) -> TextSettings:
+        if self.shared and self.target_kind not in (None, self.kind):
+            raise ValueError(f'target_kind = "{self.target_kind}" needs shared = false, a vocabulary for each side')
+        return self
 
 
 @dataclass(frozen=True)
@@ -114,7 +123,8 @@ class TranslationState(State):
         if text.shared:
             both = text.train(sources + targets)
             return cls(both, both)
-        return cls(text.train(sources), text.train(targets))
+        of_target = text.model_copy(update={"kind": text.target_kind or text.kind})
+        return cls(text.train(sources), of_target.train(targets))
 
     @classmethod
     def load(cls, description: Mapping[str, Any], read: ReadFile, where: str) -> Self:
@@ -289,8 +299,8 @@ class Translation(Task):
 
     def facts(self) -> list[str]:
         return [
-            f"text: {self.state.source.kind} tokens, {self.state.source.vocabulary_size:,} for the source, "
-            f"{self.state.target.vocabulary_size:,} for the target",
+            f"text: {self.state.source.vocabulary_size:,} {self.state.source.kind} tokens for the source, "
+            f"{self.state.target.vocabulary_size:,} {self.state.target.kind} tokens for the target",
             "scores: BLEU and chrF by sacrebleu on raw text; `exact` is the percentage of exact matches",
         ]
 

@@ -24,7 +24,7 @@ from saccade.errors import FileError, OptionError
 from saccade.lens.figures.matrix import heatmap
 from saccade.models import Config
 from saccade.tasks.base.answer import Answer
-from saccade.tasks.base.data import DataReader, Say, Splits, hold_out
+from saccade.tasks.base.data import DataReader, Say, Size, Splits, hold_out
 from saccade.tasks.base.predictor import Predictor
 from saccade.tasks.base.settings import TrainingSettings
 from saccade.tasks.base.snapshot import Snapshot
@@ -85,8 +85,8 @@ class ExtremesFiles(DataReader[Example]):
         return found
 
     @classmethod
-    def recommend(cls, splits: Splits[Example]) -> dict[str, Any]:
-        return {"model": {"width": 8}, "training": {"steps": 300, "warmup": 10, "lr": 0.05, "validate_every": 150}}
+    def recommend(cls, splits: Splits[Example], size: Size) -> dict[str, Any]:
+        return {"model": {"width": 8}, "training": {"steps": 300, "lr": 0.05}}
 
     @classmethod
     def identity(cls, example: Example) -> bytes:
