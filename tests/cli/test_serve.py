@@ -34,7 +34,7 @@ def test_what_cannot_be_served_is_said(capsys: Capture, tmp_path: Path) -> None:
 
 
 def test_names_are_given_once(capsys: Capture, tiny_run: Path) -> None:
-    assert_refused(run(capsys, "serve", tiny_run, tiny_run, "--no-browser"), "Two models are called 'run'")
+    assert_refused(run(capsys, "serve", tiny_run, tiny_run, "--no-browser"), "Two models are named 'run'")
     assert_refused(run(capsys, "serve", f"a/b={tiny_run}", "--no-browser"), "'a/b'")
 
 

@@ -85,7 +85,7 @@ def test_a_fault_of_the_server_is_said_and_the_connection_stays(
             while not answer.endswith(b"}"):
                 answer += client.recv(10_000)
             assert answer.startswith(b"HTTP/1.1 500")
-            assert b'{"error":"The server failed to answer this; its log says why."}' in answer
+            assert b'{"error":"The server failed to answer this; see its log."}' in answer
     assert "ZeroDivisionError" in caplog.text  # and the log says why
 
 

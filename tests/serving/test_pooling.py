@@ -72,7 +72,7 @@ def test_what_would_take_too_long_is_refused(long_view: View) -> None:
     pyramid, name = Pyramid(long_view), long_view.names[0]
     with pytest.raises(TooLargeError, match="multiples of 4"):
         pyramid.picture(name, 0, range(1, 60), range(60), (4, 4), "max")
-    with pytest.raises(OptionError, match="pool = max is of one head"):
+    with pytest.raises(OptionError, match="pool = max needs a single head"):
         pyramid.whole(name, "mean", 10, "max")
 
 

@@ -42,7 +42,7 @@ def parts(*fields: tuple[str, str], headers: str = "") -> bytes:
 HOSTILE = {
     "many parts": (b"--x\r\n\r\n\r\n" * 300_000, "more than 100 parts"),
     "many fields": (parts(*[("q", "a")] * 101), "more than 100 parts"),
-    "nested": (parts(("q", "a"), headers="Content-Type: multipart/mixed; boundary=y\r\n"), "is a form itself"),
+    "nested": (parts(("q", "a"), headers="Content-Type: multipart/mixed; boundary=y\r\n"), "contains another form"),
     "a long header": (b"--x\r\nA: " + b"a" * 1_000_000, "cannot be read"),
     "many headers": (b"--x\r\n" + b"A: b\r\n" * 10_000, "cannot be read"),
     "half boundaries": (b"--x\r\n\r\n" + b"\r\n--" * 700_000, "missing q"),
@@ -65,7 +65,7 @@ def test_hostile_forms_are_refused_while_others_are_answered(kind: str, locked: 
 
 def test_a_form_without_a_boundary_is_refused(locked: Running) -> None:
     answer = locked.client.post("/detect", content=b"x", headers=KEY | {"Content-Type": "multipart/form-data"})
-    assert (answer.status_code, answer.json()["error"]) == (400, "The form has no boundary in its Content-Type.")
+    assert (answer.status_code, answer.json()["error"]) == (400, "The Content-Type of the form has no boundary.")
 
 
 def test_the_key_comes_before_the_fields(locked: Running) -> None:

@@ -12,8 +12,8 @@ import pytest
 from servers import Runner
 
 from saccade.serving import Limits, Models
-from saccade.serving.asked import client_address
 from saccade.serving.batching import Worker
+from saccade.serving.computation import client_address
 from saccade.serving.costs import Cost, estimate
 from saccade.serving.http.metrics import Histogram
 from saccade.serving.http.refusals import Refused
@@ -44,7 +44,7 @@ def test_clients_take_turns_and_so_do_their_requests() -> None:
     for one in (first, second, other):
         queue.put(one)
     assert served(queue, 6) == ["a", "b", "a", "b", "a", "b"]
-    assert (first.had, second.had, other.had) == (2, 1, 3)
+    assert (first.used, second.used, other.used) == (2, 1, 3)
 
 
 def test_a_newcomer_starts_level_with_who_was_served_last() -> None:
@@ -57,7 +57,7 @@ def test_a_newcomer_starts_level_with_who_was_served_last() -> None:
     assert sorted(served(queue, 30)) == ["a"] * 10 + ["b"] * 10 + ["c"] * 10  # nor do they for it
     late = job("a")
     queue.put(late)
-    assert late.had > 20
+    assert late.used > 20
 
 
 def test_in_a_full_queue_the_client_with_most_requests_loses_its_newest() -> None:
@@ -100,7 +100,7 @@ def test_what_costs_too_much_is_refused_with_the_limit(folders: dict[str, Path],
     client = runner.start(models).client
     answer = client.post("/api/models/tiny/predict", json={"inputs": [SENTENCES[0]] * 100, "options": {"beam": 32}})
     assert answer.status_code == 413
-    assert "token steps (tokens read and written, times the beam or the tries); 10,000 are taken" in answer.text
+    assert "token steps (tokens read and written, times the beam or the tries); the limit is 10,000" in answer.text
 
 
 def test_what_is_quick_does_not_wait_for_what_is_long(folders: dict[str, Path]) -> None:
@@ -190,12 +190,12 @@ def test_who_loses_its_place_to_another_client_is_told(folders: dict[str, Path])
     begun.wait()
     client_address.set("a")
     many = [worker.predict([SENTENCES[0]], {}) for _ in range(2)]
-    with pytest.raises(Refused, match="2 requests are waiting"):
+    with pytest.raises(Refused, match="2 requests are already waiting"):
         worker.predict([SENTENCES[0]], {})
     client_address.set("b")
     other = worker.predict([SENTENCES[1]], {})
     client_address.set("")
-    with pytest.raises(Refused, match="2 requests are waiting") as told:
+    with pytest.raises(Refused, match="2 requests are already waiting") as told:
         many[1].result()
     assert told.value.status == 429
     hold.set()

@@ -1,8 +1,7 @@
-"""Models over HTTP: an interface for programs, and the studio, a page for people.
+"""Models over HTTP: an API for programs, and the studio, a page for people.
 
-A request names a model that the person who started the server chose, never a file. What a model computes is done by one
-thread of that model (``batching``); everything that comes from outside is checked before it gets there (``guard``,
-``inputs``, ``limits``).
+A request names one of the models that the server was started with, never a file. Each model computes in its own threads
+(``batching``); all input from outside is checked before it gets there (``guard``, ``inputs``, ``limits``).
 """
 
 from saccade.extras import needs_extra

@@ -1,4 +1,4 @@
-"""What an answer costs at most, before it is computed: tokens that are read and written, for each text kept in mind."""
+"""An upper bound on the cost of an answer before it is computed, in token steps."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ __all__ = ["Cost", "estimate"]
 
 
 class Cost(NamedTuple):
-    """Of one input."""
+    """The cost of one input."""
 
-    tokens: int  # that are read
-    steps: int  # that the network takes one after another
-    total: int  # tokens read and written, times the beam or the tries
+    tokens: int  # tokens read
+    steps: int  # consecutive calls of the network
+    total: int  # token steps: tokens read and written, times the beam or the tries
 
 
 def estimate(predictor: Predictor, inputs: Sequence[Any], options: dict[str, Any]) -> list[Cost]:
-    """Of each input, if each answer becomes as long as it may."""
+    """The cost of each input, if its answer becomes as long as allowed."""
     chosen = predictor.chosen(options).model_dump()
     rows = chosen.get("tries", 1) if chosen.get("sample") else chosen.get("beam", 1)
     costs = []
-    for given in inputs:
-        tokens = predictor.count_tokens(given)
+    for one in inputs:
+        tokens = predictor.count_tokens(one)
         if "max_ratio" in chosen:
             written = int(chosen["max_ratio"] * tokens) + 20
         else:

@@ -1,7 +1,7 @@
-"""What a model looked at, kept for a while: pictures are asked for part by part after the answer.
+"""Looks: recorded attention of one answer, kept for a while so that clients can request parts of it later.
 
-A look keeps the traces of one pass (queries, keys and rules), from which any part of any head follows exactly. They
-are many numbers, so only the most recently used looks are kept.
+A look keeps the traces of one forward pass (queries, keys and rules), from which the weights of any part of any head
+follow exactly. Traces are large, so only the most recently used looks are kept.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from saccade.errors import OptionError
 from saccade.lens.axis import Axis
 from saccade.lens.view import View
-from saccade.serving.asked import Asked, Pool
+from saccade.serving.computation import Computation, Pool
 from saccade.serving.http.refusals import Refused
 from saccade.serving.limits import Limits
 from saccade.serving.models import Served
@@ -28,13 +28,13 @@ from saccade.tasks.base.answer import Answer
 __all__ = ["Edits", "Look", "Looks", "answer_record", "finite", "no_attention", "plain_record"]
 
 Result = TypeVar("Result")
-#: Where the surest head of a layer is looked for: rows times columns.
+#: Up to this many weights (rows times columns), the first head to show is chosen by entropy.
 SMALL = 1 << 16
 
 
 @dataclass(frozen=True)
 class Edits:
-    """What is changed in the model, or in its input, before it looks."""
+    """Changes to the model or its input before the forward pass."""
 
     without_heads: Sequence[str] = ()
     without_links: Sequence[tuple[str, int, int]] = ()
@@ -46,54 +46,56 @@ class Edits:
 
 @dataclass(eq=False)
 class Look:
-    """An input, what the model said to it, and what it looked at."""
+    """An input, the model's answer, and the attention recorded for it."""
 
     served: Served
     given: Any
     view: View
-    answer: Answer | None = None  # None: the text was only read
+    answer: Answer | None = None  # None if the text was only read, for a map
     edits: Edits = field(default_factory=Edits)
     id: str = field(default_factory=lambda: secrets.token_urlsafe(12))
-    lock: threading.RLock = field(default_factory=threading.RLock)  # reading a trace keeps what it computes
+    lock: threading.RLock = field(default_factory=threading.RLock)  # reading a trace caches what it computes
     pyramid: Pyramid = field(init=False)
-    _asked: Asked[Any] | None = field(default=None, init=False)  # who is drawn for now,
-    _deadline: float = field(default=float("inf"), init=False)  # and until when
+    _drawing: Computation[Any] | None = field(default=None, init=False)  # the picture being drawn,
+    _deadline: float = field(default=float("inf"), init=False)  # and when it must be done
 
     def __post_init__(self) -> None:
         self.pyramid = Pyramid(self.view, self._check_time)
 
     @property
     def nbytes(self) -> int:
-        """What it keeps: more, the more of it was drawn."""
+        """Memory in use; it grows with the pictures drawn."""
         return self.pyramid.nbytes + sum(trace.nbytes for trace in self.view.traces.values())
 
-    def draw(self, asked: Asked[Result], work: Callable[[Look], Result], limits: Limits) -> Result:
-        """In a thread of its own: a part of what was looked at, one at a time, and none for too long."""
+    def draw(self, computation: Computation[Result], work: Callable[[Look], Result], limits: Limits) -> Result:
+        """Draw one picture at a time, within a time limit; called in a thread of the pool."""
         if not self.lock.acquire(timeout=limits.seconds):
-            raise Refused(429, "Other pictures of this look are being made; try again in a moment.", retry_after=1)
+            raise Refused(429, "Other pictures of this look are being drawn; try again in a moment.", retry_after=1)
         try:
-            self._asked, self._deadline = asked, time.monotonic() + limits.map_seconds
+            self._drawing, self._deadline = computation, time.monotonic() + limits.map_seconds
             return work(self)
         finally:
-            self._asked, self._deadline = None, float("inf")
+            self._drawing, self._deadline = None, float("inf")
             self.lock.release()
 
     def _check_time(self, share: float) -> None:
-        """Asked after each part of a picture of many weights."""
-        if self._asked is not None and self._asked.is_abandoned:
-            raise Refused(499, "The client has left.")
+        """Called after each part of a large picture."""
+        if self._drawing is not None and self._drawing.is_abandoned:
+            raise Refused(499, "The client has disconnected.")
         if time.monotonic() > self._deadline:
             raise Refused(503, f"This picture takes too long; {100 * share:.0f} % of it was done.")
 
     def describe(self) -> dict[str, Any]:
-        """The tokens and attentions that can be asked for, and what is shown first."""
+        """Its tokens and attentions, and which attention and head to show first."""
         with self.lock:
             axes, names = _numbered_axes(self.view)
             layer = self.view.names[-1] if self.answer is None else self.answer.layer
+            rows, columns = self.view.axes(layer)
+            is_small = len(rows) * len(columns) <= SMALL
             described: dict[str, Any] = {
                 "id": self.id,
                 "layer": layer,
-                "head": _surest_head(self.view, layer),
+                "head": int(self.view.entropy(layer).argmin()) if is_small else 0,
                 "attentions": [
                     {
                         "name": name,
@@ -105,13 +107,16 @@ class Look:
                     for name in self.view.names
                 ],
                 "stacks": self.view.stacks,
-                "axes": {key: _described_axis(axis) for key, axis in axes.items()},
+                "axes": {
+                    key: {"tokens": axis.tokens, "words": axis.words, "labels": axis.joined}
+                    for key, axis in axes.items()
+                },
             }
             return described | ({} if self.answer is None else self.answer.extras())
 
 
 class Looks:
-    """The looks that are kept: so many, and together no more than so many bytes."""
+    """The looks in memory, limited in number and in bytes."""
 
     def __init__(self, limits: Limits, pool: Pool | None = None) -> None:
         self.limits = limits
@@ -134,20 +139,20 @@ class Looks:
             self._trim(look)
         return look
 
-    def draw(self, id: str, work: Callable[[Look], Result]) -> Asked[Result]:
-        """Something that is made from a look."""
+    def draw(self, id: str, work: Callable[[Look], Result]) -> Computation[Result]:
+        """Compute something from a look, in a thread of the pool."""
         look = self[id]
 
-        def run(asked: Asked[Result]) -> Result:
-            found = look.draw(asked, work, self.limits)
+        def run(computation: Computation[Result]) -> Result:
+            found = look.draw(computation, work, self.limits)
             with self._lock:
-                self._trim(look)  # what was drawn may have made it larger
+                self._trim(look)  # drawing may have made it larger
             return found
 
         return self.pool.run(run)
 
     def _trim(self, changed: Look) -> None:
-        """Forget the least recently used while there are too many, or too large ones."""
+        """Drop the least recently used looks while they exceed either limit."""
         if changed.id in self._kept:
             self._sizes[changed.id] = changed.nbytes
         while len(self._kept) > 1 and (
@@ -165,18 +170,18 @@ class Looks:
 
 
 def answer_record(answer: Answer) -> dict[str, Any]:
-    """An answer in plain values, its alternatives with it."""
+    """An answer and its alternatives as plain values."""
     return plain_record(answer) | {"alternatives": [plain_record(other) for other in answer.alternatives]}
 
 
 def plain_record(answer: Answer) -> dict[str, Any]:
-    """An answer in plain values, without its alternatives."""
+    """An answer as plain values, without its alternatives."""
     found: dict[str, Any] = finite({"text": answer.text, "score": answer.score} | answer.record())
     return found
 
 
 def finite(value: Any) -> Any:
-    """Plain values as JSON can hold them: an infinite log-probability is null."""
+    """Replace what JSON cannot hold: an infinite log-probability becomes null."""
     if isinstance(value, dict):
         return {key: finite(one) for key, one in value.items()}
     if isinstance(value, list | tuple):
@@ -185,7 +190,7 @@ def finite(value: Any) -> Any:
 
 
 def _numbered_axes(view: View) -> tuple[dict[str, Axis], dict[int, str]]:
-    """Each different axis once, by a name of its own; and the name of each axis by its identity."""
+    """The distinct axes by number, and the number of each axis by its identity."""
     axes: dict[str, Axis] = {}
     names: dict[int, str] = {}
     for axis in (*view.rows.values(), *view.columns.values()):
@@ -196,19 +201,7 @@ def _numbered_axes(view: View) -> tuple[dict[str, Axis], dict[int, str]]:
     return axes, names
 
 
-def _described_axis(axis: Axis) -> dict[str, Any]:
-    return {"tokens": axis.tokens, "words": axis.words, "labels": axis.joined}
-
-
-def _surest_head(view: View, name: str) -> int | str:
-    """The head whose rows are most about few keys; of long texts, and of one head, no search."""
-    rows, columns = view.axes(name)
-    if len(rows) * len(columns) > SMALL:
-        return 0
-    return int(view.entropy(name).argmin())
-
-
 def no_attention(answer: Answer, error: OptionError) -> dict[str, Any]:
-    """What stands in the place of a look where a model looks at nothing."""
+    """The description sent instead of a look for a model without attention."""
     found: dict[str, Any] = {"id": None, "attentions": [], "axes": {}, "why": str(error)}
     return found | answer.extras()

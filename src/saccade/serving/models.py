@@ -1,4 +1,4 @@
-"""The models that are served, each by a name: the name of its folder, or the one it was given at the start."""
+"""The models being served, each under the name of its folder or one given at the start."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from saccade.tasks.base.word_vectors import WordVectors, all_word_vectors
 
 __all__ = ["Models", "Served", "name_of_folder"]
 
-#: Long texts that may wait to be read by one model.
+#: Long texts that may wait for one model.
 READINGS = 4
 _NAME = re.compile(r"[\w][\w.+-]{0,99}")
 
 
 @dataclass(frozen=True)
 class Served:
-    """A model that answers."""
+    """A model that is ready to answer."""
 
     name: str
     folder: Path
@@ -45,34 +45,34 @@ class Served:
 
     @cached_property
     def reader(self) -> Worker:
-        """A second thread, for long texts: who asks the model something short does not wait for them."""
+        """Separate threads for the long texts of maps, so that other requests do not wait for them."""
         limits = self.worker.limits
         return Worker(self.predictor, replace(limits, seconds=limits.map_seconds, queue=READINGS))
 
     def close(self) -> None:
-        """Finish what is waiting."""
+        """Answer all requests that are waiting, then stop."""
         self.worker.close()
         if "reader" in self.__dict__:
             self.reader.close()
 
     @property
     def languages(self) -> tuple[str, str] | None:
-        """From which language to which it translates, if it does and its recipe says so."""
+        """Source and target language, if it translates and its recipe names them."""
         return self.predictor.languages if isinstance(self.predictor, TranslatesText) else None
 
     @property
     def reads(self) -> bool:
-        """Whether it can look at a long text without answering."""
+        """Whether it can read a text for a map, without answering."""
         return self.predictor.reads and self._has_attention
 
     @cached_property
     def vectors(self) -> dict[str, WordVectors]:
-        """What it learned of words, by the vocabulary that they are in."""
+        """Its word vectors, by vocabulary."""
         return all_word_vectors(self.predictor.model, self.predictor.task)
 
     @cached_property
     def examples(self) -> list[Any]:
-        """A few inputs for the page to begin with."""
+        """A few example inputs for the page."""
         run = Run(self.name, self.folder)
         try:
             probe = run.probe(max(run.probes(), default=0))["inputs"]
@@ -81,7 +81,7 @@ class Served:
         return self.predictor.examples([str(token) for token in probe] if isinstance(probe, list) else [])
 
     def describe(self) -> dict[str, Any]:
-        """What the page needs to offer it."""
+        """What clients need to know to use it."""
         predictor = self.predictor
         described: dict[str, Any] = {
             "name": self.name,
@@ -114,10 +114,10 @@ class Pending:
     name: str
     folder: Path
     process: subprocess.Popen[bytes]
-    failure: str | None = None  # why it will not come
+    failure: str | None = None  # why the training failed
 
     def describe(self) -> dict[str, Any]:
-        """How far it is."""
+        """Its progress."""
         run = Run(self.name, self.folder).describe()
         return {
             "name": self.name,
@@ -129,7 +129,7 @@ class Pending:
 
 
 class Models(Mapping[str, Served]):
-    """Names to models. Only what was added here can be asked."""
+    """The models by name; clients can use only these."""
 
     def __init__(self, limits: Limits | None = None, device: str = "cpu") -> None:
         self.limits = limits or Limits()
@@ -139,35 +139,36 @@ class Models(Mapping[str, Served]):
         self._changed = threading.Lock()
 
     def add(self, folder: Path, name: str | None = None) -> Served:
-        """Open a model folder, or the folder of a run."""
+        """Open a model folder or a run folder."""
         chosen = name or name_of_folder(folder)
         if not _NAME.fullmatch(chosen):
-            raise OptionError(f"A model's name has letters, digits and . _ + -; not {chosen!r}.")
+            raise OptionError(f"A model name consists of letters, digits and . _ + -, unlike {chosen!r}.")
         if chosen in self._served:
-            raise OptionError(f"Two models are called {chosen!r}; give one of them another name: NAME={folder}.")
+            raise OptionError(f"Two models are named {chosen!r}; give one of them another name: NAME={folder}.")
         served = Served.open(chosen, folder, self.device, self.limits)
         with self._changed:
             self._served = {**self._served, chosen: served}
             self.pending.pop(chosen, None)
-        # What the page asks first is made ready while nobody waits for it: samples and word vectors.
+        # The page asks for examples and word vectors first; compute them before anyone waits for them.
         threading.Thread(target=served.describe, daemon=True).start()
         return served
 
     def expect(self, name: str, folder: Path, process: subprocess.Popen[bytes]) -> None:
-        """A model that will be in this folder when the process that trains it has ended."""
+        """Announce a model that will be in this folder once the process that trains it has finished."""
         pending = self.pending[name] = Pending(name, folder, process)
-        threading.Thread(target=self._await, args=(pending,), daemon=True).start()
 
-    def _await(self, pending: Pending) -> None:
-        _, said = pending.process.communicate()
-        if pending.process.returncode == 0:
-            try:
-                self.add(pending.folder, pending.name)
-            except SaccadeError as error:
-                pending.failure = str(error)
-        else:
-            last = said.decode("utf-8", "replace").strip().rpartition("\n")[2]
-            pending.failure = f"The training of {pending.name} ended early: {last or 'no reason was given'}"
+        def add_when_trained() -> None:
+            _, output = process.communicate()
+            if process.returncode == 0:
+                try:
+                    self.add(folder, name)
+                except SaccadeError as error:
+                    pending.failure = str(error)
+            else:
+                last = output.decode("utf-8", "replace").strip().rpartition("\n")[2]
+                pending.failure = f"Training {name} failed: {last or 'no reason was given'}"
+
+        threading.Thread(target=add_when_trained, daemon=True).start()
 
     def __getitem__(self, name: str) -> Served:
         if name in self._served:
@@ -178,7 +179,7 @@ class Models(Mapping[str, Served]):
                 raise Refused(404, failure)
             raise Refused(503, f"The model {name!r} is still being trained; try again in a minute.", retry_after=30)
         known = ", ".join(self._served) or "none yet"
-        raise Refused(404, f"There is no model of this name here; there are: {known}.")
+        raise Refused(404, f"There is no model with this name; the models are: {known}.")
 
     def __contains__(self, name: object) -> bool:
         return name in self._served
@@ -190,7 +191,7 @@ class Models(Mapping[str, Served]):
         return len(self._served)
 
     def translators(self) -> dict[tuple[str, str], Served]:
-        """The translation models by their languages, the first of each pair."""
+        """The translation models by language pair; the first one named serves the pair."""
         found: dict[tuple[str, str], Served] = {}
         for served in self._served.values():
             if served.languages is not None:
@@ -198,11 +199,11 @@ class Models(Mapping[str, Served]):
         return found
 
     def writers(self) -> dict[str, Served]:
-        """The models that continue a text."""
+        """The language models."""
         return {name: served for name, served in self._served.items() if isinstance(served.predictor, ContinuesText)}
 
     def close(self) -> None:
-        """Let every model finish what is waiting; a training that goes on is stopped, and saved by itself."""
+        """Stop once all waiting requests are answered; a training process is stopped too, and saves its state."""
         for pending in self.pending.values():
             pending.process.terminate()
             pending.process.wait()
@@ -211,6 +212,6 @@ class Models(Mapping[str, Served]):
 
 
 def name_of_folder(folder: Path) -> str:
-    """The name of the folder; of the ``model`` folder of a run, that of the run."""
+    """The name of the folder; for the ``model`` folder of a run, the name of the run."""
     path = folder.resolve()
     return path.parent.name if path.name == "model" else path.name

@@ -1,6 +1,6 @@
-"""Trainings as their folders tell of them: what was measured, and how one example was seen while the model learned.
+"""Reading run folders: metrics, and probes of one example's attention during training.
 
-The folder of a run is where training and serving meet; nothing of the training itself is needed to read it.
+Training and serving share nothing but this folder.
 """
 
 from __future__ import annotations
@@ -23,20 +23,24 @@ from saccade.storage.manifest import AS_IT_IS, read_regular
 __all__ = ["Run", "find_runs", "read_metrics"]
 
 _PROBE = re.compile(r"step-(\d{1,12})\.json")
-#: Bytes of a log that are read at once.
+#: Most bytes of a file that are read at once.
 MOST_BYTES = 32 << 20
 
 
 @dataclass(frozen=True)
 class Run:
-    """The folder of a run, under a name."""
+    """A run folder and its name."""
 
     name: str
     folder: Path
 
     def describe(self) -> dict[str, Any]:
-        """What it learns, how far it is, and how good."""
-        recipe, result = self._recipe(), _json(self.folder / "result.json")
+        """Its task, progress and scores."""
+        result = _json(self.folder / "result.json")
+        try:
+            recipe: dict[str, Any] = _plain(tomllib.loads(_read(self.folder / "recipe.toml")))
+        except (OSError, ValueError, RecursionError, SaccadeError):
+            recipe = {}
         metrics, _ = self.metrics()
         validated = [line["validation"] for line in metrics if isinstance(line.get("validation"), dict)]
         training = recipe.get("training")
@@ -52,20 +56,20 @@ class Run:
         }
 
     def metrics(self) -> tuple[list[dict[str, Any]], int]:
-        """All lines of the log, and the place after the last."""
+        """All lines of the log, and the position after the last."""
         return read_metrics(self.folder / "metrics.jsonl")
 
     def probes(self) -> list[int]:
-        """The updates after which one example was looked at."""
+        """The steps at which the example was probed."""
         found = (_PROBE.fullmatch(path.name) for path in _entries(self.folder / "probes"))
         return sorted(int(match[1]) for match in found if match)
 
     def probe(self, step: int) -> dict[str, Any]:
         if step not in self.probes():
-            raise Refused(404, f"There is no probe of {self.name} after {step} updates.")
+            raise Refused(404, f"The run {self.name} has no probe at step {step}.")
         found = _json(self.folder / "probes" / f"step-{step:08d}.json")
         if not found:
-            raise Refused(404, f"The probe of {self.name} after {step} updates cannot be read.")
+            raise Refused(404, f"The probe of {self.name} at step {step} cannot be read.")
         return found
 
     @property
@@ -74,25 +78,18 @@ class Run:
 
     @property
     def is_running(self) -> bool:
-        """Whether a process trains in the folder: it then holds the lock of the run, which no dead process does."""
+        """Whether a process is training in the folder: it holds the run's lock as long as it lives."""
         try:
             with lock(self.folder / ".lock", shared=True) as is_free:
                 return not is_free
         except OSError:
             return False
 
-    def _recipe(self) -> dict[str, Any]:
-        try:
-            recipe: dict[str, Any] = _plain(tomllib.loads(_read(self.folder / "recipe.toml")))
-        except (OSError, ValueError, RecursionError, SaccadeError):
-            return {}
-        return recipe
-
 
 def find_runs(parents: Iterable[Path], folders: Iterable[tuple[str, Path]]) -> dict[str, Run]:
-    """The runs of these models, and all runs right below these folders, by name."""
+    """The runs of these models, and all runs directly inside these folders, by name."""
     found: dict[str, Run] = {}
-    # A link may lead anywhere: neither a folder nor a file is looked for behind one.
+    # Symbolic links are not followed, because they can lead anywhere.
     below = ((path.name, path) for parent in parents for path in sorted(_entries(parent)) if not path.is_symlink())
     for name, folder in (*folders, *below):
         if _is_file(folder / "metrics.jsonl") and _is_file(folder / "recipe.toml"):
@@ -101,7 +98,7 @@ def find_runs(parents: Iterable[Path], folders: Iterable[tuple[str, Path]]) -> d
 
 
 def read_metrics(path: Path, start: int = 0) -> tuple[list[dict[str, Any]], int]:
-    """The whole lines of a log from a place on, and where they end; what is no line of numbers is left out."""
+    """The complete lines of a log from a position on, and the position after them; invalid lines are skipped."""
     try:
         with open(os.open(path, os.O_RDONLY | AS_IT_IS), "rb") as file:
             file.seek(start)
@@ -136,7 +133,7 @@ def _is_file(path: Path) -> bool:
 
 
 def _parsed(text: str) -> Any:
-    """A value, or None where there is none."""
+    """The value of a JSON text, or None if it is not valid."""
     try:
         return _plain(json.loads(text))
     except (ValueError, RecursionError):
@@ -144,13 +141,13 @@ def _parsed(text: str) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON can hold it: NaN, which a loss may have become, is null; so is infinity."""
+    """Replace what JSON cannot hold: NaN and infinity, which a loss may become, turn into null."""
     if isinstance(value, dict):
         return {_plain(key): _plain(one) for key, one in value.items()}
     if isinstance(value, list):
         return [_plain(one) for one in value]
     if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode("utf-8")  # half of a pair of surrogates is no text
+        return value.encode("utf-8", "replace").decode("utf-8")  # replaces lone surrogates
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 

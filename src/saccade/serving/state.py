@@ -1,15 +1,15 @@
-"""What the parts of one server share."""
+"""The state that all routes of a server share."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from starlette.requests import HTTPConnection
 
-from saccade.serving.asked import Pool
 from saccade.serving.compat.languages import Detector
+from saccade.serving.computation import Pool
 from saccade.serving.http.metrics import Metrics
 from saccade.serving.limits import Limits
 from saccade.serving.looks import Looks
@@ -20,10 +20,10 @@ __all__ = ["State", "state_of"]
 
 @dataclass
 class State:
-    """The models, the looks at them, the runs that may be watched, and what is counted."""
+    """The models, their looks, the folder of runs and the metrics."""
 
     models: Models
-    runs: Path | None = None  # a folder of runs that the Runs page shows, beside those of the models
+    runs: Path | None = None  # the Runs page shows the runs in this folder besides those of the models
     api_key: str | None = None
     looks: Looks = field(init=False)
     pool: Pool = field(init=False)
@@ -41,15 +41,11 @@ class State:
 
     @property
     def detector(self) -> Detector:
-        """Tells languages apart; made anew when a model has come."""
+        """The language detector for the current models."""
         pairs = self.models.translators()
         if self._detector is None or self._detector.pairs != set(pairs):
             self._detector = Detector(pairs)
         return self._detector
-
-    def described_pending(self) -> list[dict[str, Any]]:
-        """The models that are still being made."""
-        return [one.describe() for one in list(self.models.pending.values())]
 
 
 def state_of(request: HTTPConnection) -> State:

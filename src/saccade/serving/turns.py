@@ -1,8 +1,8 @@
-"""Whose turn it is: requests that wait for a model are served by turns, between clients and between their requests.
+"""Fair turns between the clients that wait for a model, and between the requests of each client.
 
-Each client has had so many seconds of computing, and each of its requests too. Whoever has had least is next, so that a
-request for much waits for the others as often as they wait for it. Newcomers start level with whoever was served last:
-they neither wait for all that was computed before, nor does a client that was away save up time.
+We count the seconds of computing that each client and each request has used; whoever has used least is next, so a large
+request waits for others as often as they wait for it. New clients start level with the one served last: they do not
+wait until everyone's past use is matched, and a client that was away has not saved up time.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from saccade.serving.asked import Asked
+from saccade.serving.computation import Computation
 from saccade.serving.costs import Cost
 
 __all__ = ["Job", "Queue"]
@@ -23,25 +23,25 @@ _numbers = itertools.count()
 
 @dataclass(eq=False)
 class Job:
-    """Something to compute: inputs that are answered part by part, with those of others; or a function of its own."""
+    """Inputs to answer, in parts and in batches with other jobs; or a function to call."""
 
     client: str
-    costs: Sequence[Cost]  # of each input
-    function: Callable[[], Any] | None = None  # what it gives may be a generator, which then is run by turns
+    costs: Sequence[Cost]  # one per input
+    function: Callable[[], Any] | None = None  # if it returns a generator, that runs in turns
     inputs: Sequence[Any] = ()
     options: dict[str, Any] = field(default_factory=dict)
-    key: Hashable = None  # jobs with the same key are answered together; None: alone, and all of it at once
-    asked: Asked[Any] = field(default_factory=Asked)
+    key: Hashable = None  # jobs with the same key share batches; None: alone, and all at once
+    computation: Computation[Any] = field(default_factory=Computation)
     number: int = field(default_factory=lambda: next(_numbers))
     since: float = field(default_factory=time.monotonic)
-    answers: list[Any] = field(default_factory=list)  # of the first inputs
-    steps: Iterator[Any] | None = None  # what is left of a generator
+    answers: list[Any] = field(default_factory=list)  # to its first inputs
+    steps: Iterator[Any] | None = None  # the rest of a generator
     begun: bool = False
-    seconds: float = 0.0  # while it, alone or with others, was computed
-    had: float = 0.0  # its share of these, and what it was let off when it came
+    seconds: float = 0.0  # spent computing it, alone or with others
+    used: float = 0.0  # its share of these, plus what it started with
 
     def next_part(self, most: float, count: int, steps: float) -> int:
-        """How many further inputs cost at most so much together, none of them taking more than so many steps."""
+        """The number of further inputs that fit into this cost, each taking at most this many steps."""
         taken, start = 0, len(self.answers)
         for cost in self.costs[start : start + count]:
             most -= cost.total
@@ -54,27 +54,27 @@ class Job:
 @dataclass
 class _Client:
     jobs: list[Job] = field(default_factory=list)
-    had: float = 0.0
-    level: float = 0.0  # what its request that was served last had had
+    used: float = 0.0
+    level: float = 0.0  # what its request served last had used
 
 
 class Queue:
-    """The jobs that wait, or wait again, for one thread."""
+    """The jobs waiting for one thread, including those between two turns."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._clients: dict[str, _Client] = {}
-        self._level = 0.0  # what the client that was served last had had
+        self._level = 0.0  # what the client served last had used
 
     def __len__(self) -> int:
         return sum(len(client.jobs) for client in self._clients.values())
 
     def put(self, job: Job, computing: int = 0) -> Job | None:
-        """Add a job. Where too many wait, the client with most of them loses its newest, which is returned."""
+        """Add a job. If too many wait, remove and return the newest job of the client that has most of them."""
         client = self._clients.get(job.client)
         if client is None:
-            client = self._clients[job.client] = _Client(had=self._level)
-        job.had = client.level
+            client = self._clients[job.client] = _Client(used=self._level)
+        job.used = client.level
         client.jobs.append(job)
         if len(self) - computing <= self._most:
             return None
@@ -85,16 +85,16 @@ class Queue:
         return lost
 
     def in_turn(self) -> list[Job]:
-        """All that waits, in the order in which it is served."""
-        every = [(client.had, job.had, job.number, job) for client in self._clients.values() for job in client.jobs]
+        """All waiting jobs, in the order in which they will be served."""
+        every = [(client.used, job.used, job.number, job) for client in self._clients.values() for job in client.jobs]
         return [job for *_, job in sorted(every, key=lambda one: one[:3])]
 
     def charge(self, job: Job, seconds: float) -> None:
-        """Count what a job has had."""
+        """Count the seconds that a job has used."""
         client = self._clients[job.client]
-        self._level, client.level = max(self._level, client.had), max(client.level, job.had)
-        client.had += seconds
-        job.had += seconds
+        self._level, client.level = max(self._level, client.used), max(client.level, job.used)
+        client.used += seconds
+        job.used += seconds
 
     def remove(self, job: Job) -> None:
         client = self._clients[job.client]

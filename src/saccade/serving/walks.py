@@ -1,8 +1,8 @@
-"""One head of a real model as numbers to walk through: what ``saccade explain`` would be given.
+"""One head of a real model as a document for ``saccade explain``.
 
-A trace keeps queries, keys and rules, which is all that weights need. The values are seen by watching the same pass
-once more; W_O is the head's rows of the layer's output matrix. What the output adds (its bias, and the other heads)
-is no part of the walk.
+A trace keeps queries, keys and rules, which is all that the weights need. To get the values, the same forward pass is
+watched once more. W_O consists of the head's rows of the output matrix; its bias and the other heads are not part of
+the walkthrough.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ __all__ = ["head_document"]
 
 
 def head_document(look: Look, name: str, head: int, rows: range | None) -> WalkDocument:
-    """In the model's thread: the numbers of one head, for all rows or for some."""
+    """The numbers of one head, for all rows or some of them; call it in the model's thread."""
     row_axis, column_axis = look.view.axes(name)
     rows = range(len(row_axis)) if rows is None else rows
     if max(len(rows), len(column_axis)) > MAX_POSITIONS:
         raise TooLargeError(
-            f"{name} has {len(rows)} rows and {len(column_axis)} columns here; a walk is for reading and takes "
-            f"{MAX_POSITIONS}. Choose fewer rows, or a shorter text."
+            f"{name} has {len(rows)} rows and {len(column_axis)} columns here; a walkthrough can have {MAX_POSITIONS}. "
+            "Choose fewer rows or a shorter text."
         )
     call = _call(look, name, head)
     assert call.value is not None
     width = max(call.key.shape[-1], call.value.shape[-1])
     if width > MAX_WIDTH:
-        raise TooLargeError(f"The heads of {name} are {width} wide; a walk takes at most {MAX_WIDTH}.")
+        raise TooLargeError(f"The heads of {name} are {width} wide; a walkthrough can show {MAX_WIDTH}.")
     return WalkDocument(
         queries=_rows(call.query[0, 0][rows.start : rows.stop]),
         keys=_rows(call.key[0, 0]),
         values=_rows(call.value[0, 0]),
         W_output=_output(look, name, head),
-        tokens=_labels(row_axis.tokens[rows.start : rows.stop]),
-        source_tokens=_labels(column_axis.tokens),
+        tokens=tuple(token[:32] or "∅" for token in row_axis.tokens[rows.start : rows.stop]),
+        source_tokens=tuple(token[:32] or "∅" for token in column_axis.tokens),
         mask=_mask(call, rows),
         bias=_bias(call, rows),
         score=_name(call.score, SCORES, name),
@@ -55,7 +55,7 @@ def head_document(look: Look, name: str, head: int, rows: range | None) -> WalkD
 
 
 def _call(look: Look, name: str, head: int) -> Call:
-    """The call of this attention with its values: the same pass again, under the same changes."""
+    """The call of this attention with its values, from the same forward pass with the same edits."""
     predictor, edits = look.served.predictor, look.edits
     with ExitStack() as entered:
         entered.enter_context(
@@ -64,20 +64,20 @@ def _call(look: Look, name: str, head: int) -> Call:
         seen = entered.enter_context(watch(predictor.model, values=True))
         if look.answer is None:
             predictor.view_input(look.given)
-        elif type(predictor).view_of is Predictor.view_of:  # this one only knows the view that was made before
-            predictor.predict([look.given])[0].view  # noqa: B018 - looking is what is watched
+        elif type(predictor).view_of is Predictor.view_of:  # it cannot view a given answer
+            predictor.predict([look.given])[0].view  # noqa: B018 - computing the view is what we watch
         else:
             predictor.view_of(look.given, look.answer)
     if name not in seen:
-        raise OptionError(f"The attention {name} was not seen again, so its values are not known.")
+        raise OptionError(f"The attention {name} did not run again, so its values are not known.")
     call = seen[name].only_call(head=head, batch=look.view.batch)
     if call is None or call.value is None:
-        raise OptionError(f"{name} looks step by step, so that its numbers are no single walk; choose another.")
+        raise OptionError(f"{name} runs once per output token, so it has no single walkthrough; choose another.")
     return call
 
 
 def _output(look: Look, name: str, head: int) -> tuple[tuple[float, ...], ...] | None:
-    """The head's rows of W_O; None where a layer has none, or is too wide to read."""
+    """The head's rows of W_O; None if the layer has none or is too wide to show."""
     layer = editable(look.served.predictor.model).get(name)
     if not isinstance(layer, MultiHead) or layer.output.out_features > MAX_OUTPUT:
         return None
@@ -86,7 +86,7 @@ def _output(look: Look, name: str, head: int) -> tuple[tuple[float, ...], ...] |
 
 
 def _mask(call: Call, rows: range) -> Any:
-    """The rule written out; "none" where it forbids nothing here."""
+    """The mask as rows of booleans; "none" if it allows every link here."""
     if call.mask is None:
         return "none"
     allowed: Bool[Tensor, "Q K"] = call.mask(*call.indices(rows, range(call.shape[3])))
@@ -103,16 +103,14 @@ def _bias(call: Call, rows: range) -> tuple[tuple[float, ...], ...] | None:
 
 
 def _name(choice: Any, known: dict[str, Any], name: str) -> str:
-    """The name by which a walk knows a score or weights function."""
+    """The name of a score or weights function in a walkthrough document."""
     for key, one in known.items():
         if type(one) is type(choice) and vars(one) == vars(choice):
             return key
-    raise OptionError(f"{name} uses {type(choice).__name__} with numbers of its own; a walk takes {', '.join(known)}.")
+    raise OptionError(
+        f"{name} uses {type(choice).__name__} with its own parameters; a walkthrough supports {', '.join(known)}."
+    )
 
 
 def _rows(numbers: Float[Tensor, "R C"]) -> tuple[tuple[float, ...], ...]:
     return tuple(tuple(row) for row in numbers.double().cpu().tolist())
-
-
-def _labels(tokens: list[str]) -> tuple[str, ...]:
-    return tuple(token[:32] or "∅" for token in tokens)

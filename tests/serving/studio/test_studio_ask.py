@@ -233,7 +233,7 @@ def test_an_error_is_a_sentence_with_a_way_out(open_studio: OpenStudio, look: di
     page = open_studio(ADDRESS, may_refuse=True)
     page.get_by_label("Your text").fill("cat " * 6000)
     page.wait_for_selector("#status .error:visible")
-    assert page.locator("#status .error").inner_text() == "The text has 24,000 characters; at most 20,000 are taken."
+    assert page.locator("#status .error").inner_text() == "The text has 24,000 characters; the limit is 20,000."
     page.get_by_label("Your text").fill(SENTENCE)
     page.wait_for_selector("#status .error", state="hidden")
     assert answer(page) == look["answer"]["text"]

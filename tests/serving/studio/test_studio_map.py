@@ -260,7 +260,7 @@ def test_as_many_words_are_offered_as_are_taken(open_studio: OpenStudio) -> None
 def test_a_text_that_is_refused_leaves_no_other_map_in_its_place(open_studio: OpenStudio) -> None:
     page = open_studio("/map?m=filler&t=the+cat", may_refuse=True)
     page.wait_for_selector(".map[data-ready=yes]")
-    much = {"error": "The text has 67,778 tokens; 65,536 are taken."}
+    much = {"error": "The text has 67,778 tokens; the limit is 65,536."}
     page.route("**/maps", lambda route: route.fulfill(status=413, json=much))
     page.get_by_label("Your long text").fill(TEXT)
     page.get_by_role("button", name="Read this text").click()

@@ -1,4 +1,4 @@
-"""The interface of OpenAI's completions, so that programs written for it can ask our language models."""
+"""OpenAI's completions API for our language models."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr
 from starlette.responses import JSONResponse, Response
 
-from saccade.serving.asked import answered, aside, size_of
+from saccade.serving.computation import offload, request_size, wait_for
 from saccade.serving.http.events import Send, event_stream
 from saccade.serving.http.refusals import Refused
 from saccade.serving.http.strict import StrictRoute
@@ -33,13 +33,13 @@ SPACE = "▁"
 
 
 class StreamOptions(BaseModel):
-    """What a stream tells beside the text."""
+    """What a stream contains besides the text."""
 
     include_usage: StrictBool = False
 
 
 class CompletionBody(BaseModel):
-    """A prompt, or several, and how they are to be continued. What is not supported is refused, not ignored."""
+    """One or more prompts and how to continue them. Unsupported fields are refused, not ignored."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -67,7 +67,7 @@ class CompletionBody(BaseModel):
         return [self.prompt] if isinstance(self.prompt, str) else self.prompt
 
     def options(self) -> dict[str, Any]:
-        """As our models take them. Without a seed every request draws anew."""
+        """The options of our models. Without a seed, every request gets a random one."""
         temperature = 1.0 if self.temperature is None else self.temperature
         options: dict[str, Any] = {
             "max_tokens": self.max_tokens or 16,
@@ -109,29 +109,37 @@ def one_model(request: Request, name: str) -> dict[str, Any]:
 
 @router.post("/completions")
 async def complete(request: Request, body: CompletionBody) -> Response:
-    """A text that goes on from each prompt; with ``stream``, piece by piece as server-sent events."""
+    """Continue each prompt; with ``stream``, piece by piece as server-sent events."""
     state = state_of(request)
     served = _writer(state, body.model)
     body.refuse_unsupported()
     limits = state.limits
     if len(body.prompts) > limits.texts:
-        raise Refused(413, f"There are {len(body.prompts)} prompts; {limits.texts} are taken at once.")
-    size = await size_of(request)
-    prompts = await aside(
+        raise Refused(413, f"The request has {len(body.prompts)} prompts; the limit is {limits.texts}.")
+    size = await request_size(request)
+    prompts = await offload(
         size, lambda: [read_input(served, one, limits.characters, limits.tokens) for one in body.prompts]
     )
     options = body.options()
     served.predictor.chosen(options)
     if body.stream:
         return event_stream(served.worker, _streaming(served, prompts, options, body), _encoded, prompts, options)
-    answers = await answered(request, await aside(size, served.worker.predict, prompts, options))
+    answers = await wait_for(request, await offload(size, served.worker.predict, prompts, options))
     found = [cast(Continuation, one) for answer in answers for one in (answer, *answer.alternatives)]
     logprobs: list[Any] = [None] * len(found)
     if body.logprobs is not None:
         number = body.logprobs
-        told = served.worker.run(lambda: [_logprobs(served, one, number) for one in found], prompts, options)
-        logprobs = await answered(request, told)
-    choices = [_choice(number, one, body, logprobs[number]) for number, one in enumerate(found)]
+        computation = served.worker.run(lambda: [_logprobs(served, one, number) for one in found], prompts, options)
+        logprobs = await wait_for(request, computation)
+    choices = [
+        _piece(
+            number,
+            one.prompt + one.text if body.echo else one.text,
+            "stop" if one.finished else "length",
+            logprobs[number],
+        )
+        for number, one in enumerate(found)
+    ]
     written = sum(len(one.tokens) for one in found)
     return JSONResponse(_frame(served.name) | {"choices": choices, "usage": _usage(served, prompts, written)})
 
@@ -139,7 +147,8 @@ async def complete(request: Request, body: CompletionBody) -> Response:
 def _writer(state: State, name: str) -> Served:
     writers = state.models.writers()
     if name not in writers:
-        raise Refused(404, f"There is no language model of this name; there are: {', '.join(writers) or 'none'}.")
+        known = ", ".join(writers) or "none"
+        raise Refused(404, f"There is no language model with this name; the language models are: {known}.")
     return writers[name]
 
 
@@ -148,7 +157,7 @@ def _described(name: str) -> dict[str, Any]:
 
 
 def _frame(model: str) -> dict[str, Any]:
-    """What every answer begins with, whole or in pieces."""
+    """The fields that every answer or piece of an answer starts with."""
     name = f"cmpl-{secrets.token_hex(12)}"
     return {"id": name, "object": "text_completion", "created": int(time.time()), "model": model}
 
@@ -159,7 +168,7 @@ def _usage(served: Served, prompts: list[str], written: int) -> dict[str, int]:
 
 
 def _logprobs(served: Served, answer: Continuation, number: int) -> dict[str, Any]:
-    """In the model's thread: each token with its log-probability, and the likeliest in its place."""
+    """Each token with its log-probability and the likeliest alternatives; call it in the model's thread."""
     count = len(answer.tokens) - answer.ends
     tokens = [_written(token) for token in answer.tokens[:count]]
     most = cast(ContinuesText, served.predictor).likeliest(answer, number)[:count] if number and tokens else None
@@ -172,13 +181,8 @@ def _logprobs(served: Served, answer: Continuation, number: int) -> dict[str, An
 
 
 def _written(token: str) -> str:
-    """A token as it stands in the text, with its space before it."""
+    """A token as it appears in the text, including the space before it."""
     return token.replace(SPACE, " ")
-
-
-def _choice(number: int, answer: Continuation, body: CompletionBody, logprobs: Any) -> dict[str, Any]:
-    text = answer.prompt + answer.text if body.echo else answer.text
-    return _piece(number, text, "stop" if answer.finished else "length", logprobs)
 
 
 def _piece(number: int, text: str, finish: str | None = None, logprobs: Any = None) -> dict[str, Any]:
@@ -186,9 +190,9 @@ def _piece(number: int, text: str, finish: str | None = None, logprobs: Any = No
 
 
 def _streaming(served: Served, prompts: list[str], options: dict[str, Any], body: CompletionBody) -> Any:
-    """In the model's thread: every prompt in turn, each of its pieces as it is written."""
+    """The work of a stream, for the model's thread: send each piece of each prompt as soon as it is written."""
     if options["tries"] > 1 or body.logprobs is not None:
-        raise Refused(400, "A stream has one text for each prompt, without logprobs; leave n and logprobs out.")
+        raise Refused(400, "A stream returns one text per prompt, without logprobs; leave out n and logprobs.")
     predictor, frame = cast(ContinuesText, served.predictor), _frame(served.name)
 
     def work(send: Send) -> Iterator[None]:
@@ -210,5 +214,5 @@ def _streaming(served: Served, prompts: list[str], options: dict[str, Any], body
 
 
 def _encoded(value: Any) -> bytes:
-    """One event; the last is no JSON."""
+    """One event; all but the last are JSON."""
     return f"data: {value if value == DONE else json.dumps(value, ensure_ascii=False)}\n\n".encode()

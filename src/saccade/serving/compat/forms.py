@@ -1,4 +1,4 @@
-"""The fields of a request that may come as JSON, as a form of two kinds, or in the query string."""
+"""Reading request fields from JSON, from a form of either kind, or from the query string."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from fastapi import Request
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
-from saccade.serving.asked import aside
+from saccade.serving.computation import offload
 from saccade.serving.http.refusals import Refused
 from saccade.serving.http.strict import parse_json
 
 __all__ = ["read_fields"]
 
 MOST_FIELDS = 1000
-#: Parts of a form with boundaries; each of our requests has five fields.
+#: Most parts of a multipart form; none of our requests has more than five fields.
 MOST_PARTS = 100
 
 
 async def read_fields(request: Request) -> dict[str, Any]:
-    """The fields of the body over those of the query string. Twice the same name is a list.
+    """The fields of the query string and the body, which takes precedence. A repeated name becomes a list.
 
-    A large body is taken apart in a thread: whatever it is, others are answered meanwhile.
+    A large body is parsed in a thread, so that other requests are answered in the meantime.
     """
     fields = _collected(request.query_params.multi_items())
     content = await request.body()
     if not content:
         return fields
-    return fields | await aside(len(content), _read_body, request.headers.get("content-type", ""), content)
+    return fields | await offload(len(content), _read_body, request.headers.get("content-type", ""), content)
 
 
 def _read_body(content_type: str, content: bytes) -> dict[str, Any]:
@@ -40,16 +40,16 @@ def _read_body(content_type: str, content: bytes) -> dict[str, Any]:
                 parse_qsl(content.decode("utf-8"), keep_blank_values=True, errors="strict", max_num_fields=MOST_FIELDS)
             )
         except UnicodeError:
-            raise Refused(400, "The form is not text in UTF-8.") from None
+            raise Refused(400, "The form is not valid UTF-8.") from None
         except ValueError:
             raise Refused(400, f"The form has more than {MOST_FIELDS} fields.") from None
     if kind == "multipart/form-data":
         return _collected(_Form(content_type).read(content))
     if kind not in ("application/json", ""):
-        raise Refused(400, f"The request is JSON or a form; not {kind[:60]!r}.")
+        raise Refused(400, f"The body must be JSON or a form, not {kind[:60]!r}.")
     value = parse_json(content)
     if not isinstance(value, dict):
-        raise Refused(400, "The request is a JSON object with q, source and target.")
+        raise Refused(400, "The body must be a JSON object with q, source and target.")
     return value
 
 
@@ -61,14 +61,14 @@ def _collected(pairs: list[tuple[str, str]]) -> dict[str, Any]:
 
 
 class _Form:
-    """The parts of a multipart form, collected while they are parsed."""
+    """Collects the parts of a multipart form while it is parsed."""
 
     def __init__(self, content_type: str) -> None:
         boundary = parse_options_header(content_type)[1].get(b"boundary", b"")
         if not boundary:
-            raise Refused(400, "The form has no boundary in its Content-Type.")
+            raise Refused(400, "The Content-Type of the form has no boundary.")
         self._pairs: list[tuple[str, bytearray]] = []
-        self._field, self._value = bytearray(), bytearray()  # of the header that is being read
+        self._field, self._value = bytearray(), bytearray()  # of the current header
         try:
             self._parser = MultipartParser(
                 boundary,
@@ -91,7 +91,7 @@ class _Form:
         except FormParserError as error:
             raise _unreadable(error) from None
         except UnicodeDecodeError:
-            raise Refused(400, "The form is not text in UTF-8.") from None
+            raise Refused(400, "The form is not valid UTF-8.") from None
 
     def _begin_part(self) -> None:
         if len(self._pairs) == MOST_PARTS:
@@ -104,7 +104,7 @@ class _Form:
         self._value.clear()
         kind, options = parse_options_header(value)
         if header == "content-type" and kind.startswith(b"multipart/"):
-            raise Refused(400, "A part of the form is a form itself; send each field as a part of its own.")
+            raise Refused(400, "The form contains another form; send each field as a separate part.")
         if header == "content-disposition":
             self._pairs[-1] = options.get(b"name", b"").decode("utf-8", "replace"), self._pairs[-1][1]
 

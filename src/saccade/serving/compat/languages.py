@@ -1,10 +1,9 @@
-"""Which language a text is in, as well as the models' own vocabularies can tell.
+"""Language detection from the vocabularies of the translation models.
 
-A translation model knows the words, or pieces of words, of two languages: one vocabulary for each side. From the
-entries of a vocabulary follows how likely each letter is after the two before it; an entry counts by its rank, as
-Zipf's law has it, because vocabularies are ordered by frequency. A text is in the language that makes its letters
-likeliest. Only languages of models that are served can be found, and where both sides of a model share one vocabulary
-it says nothing of either: then the languages are equally likely.
+A translation model has a vocabulary for each of its two languages. From its entries we estimate how likely each letter
+is after the two before it; because vocabularies are ordered by frequency, an entry counts by its rank, following Zipf's
+law. The detected language is the one that makes the letters of the text most likely. Only languages of served models
+can be detected, and a vocabulary that both sides share cannot tell them apart: they come out equally likely.
 """
 
 from __future__ import annotations
@@ -21,52 +20,37 @@ from saccade.text import SPECIAL_TOKENS, Tokenizer
 
 __all__ = ["Detected", "Detector", "language_name"]
 
-#: Letters of a text that are looked at.
+#: Number of letters of a text that are used.
 MOST_LETTERS = 1000
-#: What an n-gram that was never seen counts, in units of the rarest that was.
+#: The count of an n-gram that was never seen, relative to the rarest one that was.
 SMOOTHING = 0.1
-#: Neighbouring trigrams say much the same, so that their evidence is counted less than in full.
+#: Overlapping trigrams are not independent, so the evidence of each counts only this much.
 EVIDENCE = 0.3
 _EDGE = " "
+# fmt: off
 _NAMES = {
-    "ar": "Arabic",
-    "cs": "Czech",
-    "de": "German",
-    "en": "English",
-    "es": "Spanish",
-    "fi": "Finnish",
-    "fr": "French",
-    "he": "Hebrew",
-    "hi": "Hindi",
-    "it": "Italian",
-    "ja": "Japanese",
-    "ko": "Korean",
-    "nl": "Dutch",
-    "pl": "Polish",
-    "pt": "Portuguese",
-    "ro": "Romanian",
-    "ru": "Russian",
-    "sv": "Swedish",
-    "tr": "Turkish",
-    "uk": "Ukrainian",
-    "zh": "Chinese",
+    "ar": "Arabic", "cs": "Czech", "de": "German", "en": "English", "es": "Spanish", "fi": "Finnish",
+    "fr": "French", "he": "Hebrew", "hi": "Hindi", "it": "Italian", "ja": "Japanese", "ko": "Korean",
+    "nl": "Dutch", "pl": "Polish", "pt": "Portuguese", "ro": "Romanian", "ru": "Russian", "sv": "Swedish",
+    "tr": "Turkish", "uk": "Ukrainian", "zh": "Chinese",
 }
+# fmt: on
 
 
 def language_name(code: str) -> str:
-    """What people call a language; a code that is not known is its own name."""
+    """The English name of a language; an unknown code is returned as it is."""
     return _NAMES.get(code, code)
 
 
 class Detected(NamedTuple):
-    """A language, and how sure that is, in percent."""
+    """A language and the confidence in percent."""
 
     language: str
     confidence: float
 
 
 class _Letters:
-    """How likely each letter is after two others, by the entries of vocabularies."""
+    """Probabilities of a letter after two others, from the entries of vocabularies."""
 
     def __init__(self) -> None:
         self._trigrams: defaultdict[str, float] = defaultdict(float)
@@ -93,7 +77,7 @@ class _Letters:
 
 
 class Detector:
-    """Tells the languages of the models that are served apart."""
+    """Detects the languages of the served models."""
 
     def __init__(self, translators: Mapping[tuple[str, str], Served]) -> None:
         self.pairs = set(translators)
@@ -104,22 +88,15 @@ class Detector:
                 self._letters.setdefault(language, _Letters()).add(tokenizer)
 
     def detect(self, text: str) -> list[Detected]:
-        """Every language, the likeliest first; none where no model has one."""
+        """Every known language, the likeliest first."""
         words = "".join(letter if letter.isalpha() else _EDGE for letter in text[:MOST_LETTERS].lower()).split()
         padded = [_EDGE + word + _EDGE for word in words]
         scores = {
             language: EVIDENCE * sum(map(letters.log_probability, padded))
             for language, letters in self._letters.items()
         }
-        return _shares(scores)
-
-
-def _shares(scores: Mapping[str, float]) -> list[Detected]:
-    """Log-likelihoods as percentages, every language being equally likely before."""
-    if not scores:
-        return []
-    highest = max(scores.values())
-    shares = {language: math.exp(score - highest) for language, score in scores.items()}
-    total = math.fsum(shares.values())
-    found = [Detected(language, round(100 * share / total, 1)) for language, share in shares.items()]
-    return sorted(found, key=lambda one: -one.confidence)
+        highest = max(scores.values(), default=0.0)
+        shares = {language: math.exp(score - highest) for language, score in scores.items()}  # with a uniform prior
+        total = math.fsum(shares.values())
+        found = [Detected(language, round(100 * share / total, 1)) for language, share in shares.items()]
+        return sorted(found, key=lambda one: -one.confidence)

@@ -1,4 +1,4 @@
-"""Long texts and HTML in parts that a translation model is made for: one sentence at a time, the rest as it was."""
+"""Splitting long texts and HTML into sentences for translation, leaving everything between them unchanged."""
 
 from __future__ import annotations
 
@@ -10,37 +10,37 @@ from typing import NamedTuple
 
 __all__ = ["Segmented", "segment_html", "segment_text"]
 
-#: A sentence ends at its mark if white space and a capital, a digit or an opening mark follow.
-#: Each alternative begins where it can begin in one way only, so that a text of blanks takes no longer than another.
+#: A sentence ends at its punctuation if white space and a capital, a digit or an opening quote or bracket follow.
+#: Each alternative can match at a position in only one way, so that a text of blanks does not take quadratic time.
 _BETWEEN = re.compile(
     r"(?<=[.!?…。！？])([\"'”’»)\]]*)((?<!\s)\s+)(?=[\"'“‘«(\[¿¡]*[^\W_a-zß-öø-ÿ])|((?<!\s)[^\S\n]*\n\s*)"
 )
-#: What stands in these is no text of the page.
+#: Elements whose content is not translated.
 _VERBATIM = ("script", "style", "code", "pre", "textarea")
 
 
 class Segmented(NamedTuple):
-    """Sentences, and what stands before, between and after them: one more than there are sentences."""
+    """Sentences, and the strings before, between and after them (one more than there are sentences)."""
 
     sentences: list[str]
     between: list[str]
     is_html: bool = False
 
     def join(self, translated: Sequence[str]) -> str:
-        """The whole again, with these in the place of the sentences."""
+        """The text with the sentences replaced by their translations."""
         shown = [html.escape(one, quote=False) for one in translated] if self.is_html else translated
         return "".join(part for pair in zip(self.between, [*shown, ""], strict=True) for part in pair)
 
 
 def segment_text(text: str) -> Segmented:
-    """Plain text: lines and sentences."""
+    """Split plain text into lines and sentences."""
     parts = _Parts()
     parts.add_text(text)
     return parts.finish(is_html=False)
 
 
 def segment_html(text: str) -> Segmented:
-    """HTML: the sentences of its text; tags, comments and scripts stay as they are."""
+    """Split the text of HTML into sentences; tags, comments and scripts stay unchanged."""
     reader = _Reader()
     reader.feed(text)
     reader.close()
@@ -48,7 +48,7 @@ def segment_html(text: str) -> Segmented:
 
 
 class _Parts:
-    """Collects sentences and what is between them, in turn."""
+    """Collects sentences and what is between them."""
 
     def __init__(self) -> None:
         self.sentences: list[str] = []

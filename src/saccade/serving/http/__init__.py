@@ -1,1 +1,1 @@
-"""The server as HTTP sees it: application, guard, connections, refusals."""
+"""The HTTP layer: application, guard, connections, refusals."""

@@ -22,22 +22,13 @@ from saccade.serving.state import State
 __all__ = ["create_app", "inner_app"]
 
 HOSTS = ("localhost",)
-ROUTERS = (
-    models,
-    looks,
-    walk,
-    runs,
-    words,
-    translate,
-    completions,
-    page,
-)
+ROUTERS = (models, looks, walk, runs, words, translate, completions, page)
 
 
 def create_app(
     models: Models, *, runs: Path | None = None, api_key: str | None = None, hosts: Collection[str] = ()
 ) -> Guard:
-    """Everything that is served for these models; ``hosts`` are further names that the server is reached by."""
+    """The application for these models; ``hosts`` are additional host names of the server."""
     state = State(models, runs, api_key)
     return Guard(inner_app(state), state, (*HOSTS, *hosts))
 
@@ -47,7 +38,7 @@ def inner_app(state: State) -> FastAPI:
         title="Saccade",
         description="Attention models that you can see through.",
         version=importlib.metadata.version("saccade"),
-        docs_url=None,  # the usual pages load scripts from elsewhere
+        docs_url=None,  # the usual pages load scripts from a CDN
         redoc_url=None,
     )
     app.state.saccade = state

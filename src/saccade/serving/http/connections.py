@@ -1,4 +1,4 @@
-"""One connection, which no client can hold for ever by sending slowly or by not reading its answer."""
+"""One connection, which a client cannot hold forever by sending slowly or by not reading its answer."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 __all__ = ["KEPT_OPEN", "Connection", "most_connections"]
 
-#: Seconds that a connection without a request stays open. Clients reuse theirs for less (5 to 60 seconds): if both
-#: ended at the same moment, a request could be sent to a connection that is just being closed, and be lost.
+#: Seconds that an idle connection stays open. Clients keep theirs for less (5 to 60 seconds): if both sides closed
+#: at the same moment, a request could be lost on a connection that is just being closed.
 KEPT_OPEN = 75
-#: Open files that are not connections: weights, logs, pictures that are being written.
+#: Open files that are not connections: weights, logs, pictures.
 OTHER_FILES = 96
-#: Open files that the server asks the system for, if it may have more than it got.
+#: The limit on open files that the server requests, if the system allows it.
 WANTED_FILES = 4096
 
 
 def most_connections(wanted: int) -> tuple[int, int]:
-    """How many connections the system lets us hold, and how many of them may be accepted in one go.
+    """How many connections the system lets us hold, and how many to accept in one go.
 
-    A process that has no file descriptor left can neither accept nor read a file, so we stop well before.
+    A process without a free file descriptor can neither accept connections nor read files, so we stop well before.
     """
     try:
         import resource
-    except ModuleNotFoundError:  # Windows, where connections are not counted as open files
+    except ModuleNotFoundError:  # Windows does not count connections as open files
         return wanted, 1024
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = WANTED_FILES if hard == resource.RLIM_INFINITY else min(hard, WANTED_FILES)
@@ -43,7 +43,7 @@ def most_connections(wanted: int) -> tuple[int, int]:
 
 
 class Connection(H11Protocol):
-    """Uvicorn's, with limits where it has none: on the head of a request, an answer that is not taken, on how many."""
+    """Uvicorn's, with additional limits: time to send a head, time to read an answer, number of connections."""
 
     seconds = 60.0
     most = 1024
@@ -52,7 +52,7 @@ class Connection(H11Protocol):
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._idle_since = time.monotonic()
         super().connection_made(transport)
-        self._await("head")
+        self._start_timer("head")
         self._make_room()
 
     def on_response_complete(self) -> None:
@@ -61,23 +61,23 @@ class Connection(H11Protocol):
 
     @property
     def is_idle(self) -> bool:
-        """Whether no whole request waits here for its answer."""
+        """Whether no complete request is waiting for its answer."""
         cycle = self.cycle
         return cycle is None or cycle.response_complete or (cycle.more_body and not cycle.response_started)
 
     def _make_room(self) -> None:
-        """Too many connections: one that idles goes, of the address that has most of these, the oldest first."""
+        """If there are too many connections, close the oldest idle one of the address with the most idle ones."""
         every = [one for one in self.connections if isinstance(one, Connection) and not one.transport.is_closing()]
         if len(every) <= self.most:
             return
-        idle = [one for one in every if one.is_idle]  # this one among them
+        idle = [one for one in every if one.is_idle]  # includes this one
         counts = Counter(one.client[0] if one.client else "" for one in idle)
         most = max(counts, key=counts.__getitem__)
         of_most = (one for one in idle if (one.client[0] if one.client else "") == most)
-        min(of_most, key=lambda one: one._idle_since)._give_up()
+        min(of_most, key=lambda one: one._idle_since)._reset()
 
     def send_400_response(self, msg: str) -> None:
-        """What is no HTTP; in the middle of an answer there is nothing left to say."""
+        """Refuse what is not HTTP; in the middle of an answer, just close."""
         sentence = json.dumps({"error": "This is not a valid HTTP request."}).encode()
         headers = [
             ("content-type", "application/json"),
@@ -89,42 +89,42 @@ class Connection(H11Protocol):
             self.transport.write(b"".join(self.conn.send(part) or b"" for part in parts))
             self.transport.close()
         except h11.LocalProtocolError:
-            self._give_up()
+            self._reset()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        if self.cycle is None or self.cycle.response_complete:  # a part of a head, or the rest of what was refused
-            self._await("head")
+        if self.cycle is None or self.cycle.response_complete:  # part of a head, or the rest of a refused body
+            self._start_timer("head")
         else:
-            self._has_come("head")
+            self._stop_timer("head")
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._await("reader")
+        self._start_timer("reader")
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        self._has_come("reader")
+        self._stop_timer("reader")
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
         for what in list(self._timers):
-            self._has_come(what)
+            self._stop_timer(what)
 
     def end_unsent(self) -> None:
-        """The server ends: a request that is not there as a whole by now is not waited for."""
+        """The server is stopping: do not wait for the rest of an incomplete request."""
         if self.cycle is not None and self.cycle.more_body and not self.cycle.response_complete:
-            self._give_up()
+            self._reset()
 
-    def _await(self, what: str) -> None:
+    def _start_timer(self, what: str) -> None:
         if what not in self._timers:
-            self._timers[what] = self.loop.call_later(self.seconds, self._give_up)
+            self._timers[what] = self.loop.call_later(self.seconds, self._reset)
 
-    def _has_come(self, what: str) -> None:
+    def _stop_timer(self, what: str) -> None:
         if what in self._timers:
             self._timers.pop(what).cancel()
 
-    def _give_up(self) -> None:
-        """Close at once, and let the system forget what was to be sent."""
+    def _reset(self) -> None:
+        """Close immediately and discard what has not been sent."""
         self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.transport.abort()

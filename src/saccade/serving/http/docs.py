@@ -1,4 +1,4 @@
-"""The OpenAPI document, and the same as a plain page: no script, nothing from elsewhere."""
+"""The OpenAPI document, and the same as a plain HTML page without scripts."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from fastapi.openapi.utils import get_openapi
 
 __all__ = ["docs_page", "openapi_document"]
 
-#: What any request may be refused with.
+#: The statuses that any request may be refused with.
 _REFUSALS = {
-    "400": "Something in the request is wrong.",
-    "401": "The server asks for its key.",
-    "403": "Another page asks, or the key is not right.",
-    "404": "There is nothing of this name.",
-    "413": "It is more than is taken at once.",
-    "429": "Too many ask; Retry-After says when to come again.",
-    "503": "It takes too long, or the model is still being trained.",
+    "400": "The request is not valid.",
+    "401": "The API key is missing.",
+    "403": "The API key is wrong, or the request comes from another site's page.",
+    "404": "Nothing has this name.",
+    "413": "The request exceeds a limit.",
+    "429": "Too many requests; Retry-After says when to try again.",
+    "503": "The answer takes too long, or the model is not available yet.",
 }
 _SENTENCE = {"type": "object", "required": ["error"], "properties": {"error": {"type": "string"}}}
 _OPENAI = {
@@ -30,7 +30,7 @@ _OPENAI = {
 
 
 def openapi_document(app: FastAPI) -> dict[str, Any]:
-    """What the framework knows of the addresses, with what they are refused with, in the form that it has here."""
+    """FastAPI's document, with the refusals that this server sends instead of FastAPI's own."""
     if app.openapi_schema is None:
         document = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
         for path, methods in document["paths"].items():
@@ -47,15 +47,14 @@ def openapi_document(app: FastAPI) -> dict[str, Any]:
 
 
 def docs_page(document: Mapping[str, Any]) -> str:
-    """Every address with what it takes and gives."""
+    """A page that lists every address and its parameters."""
     title = escape(str(document["info"]["title"]))
     parts = [
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}: the interface</title>',
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}: API</title>',
         '<meta name="viewport" content="width=device-width"><link rel="stylesheet" href="/static/style.css">',
         '<link rel="stylesheet" href="/static/docs.css"><link rel="icon" href="/static/icon.svg"></head>',
-        f"<body><main class=docs><h1>{title}: the interface</h1>",
-        '<p>The same for programs: <a href="/openapi.json">/openapi.json</a>. ',
-        'The page for people: <a href="/">/</a>.</p>',
+        f"<body><main class=docs><h1>{title}: API</h1>",
+        '<p>For programs: <a href="/openapi.json">/openapi.json</a>. The studio: <a href="/">/</a>.</p>',
     ]
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
@@ -72,27 +71,21 @@ def _operation(path: str, method: str, operation: Mapping[str, Any], document: M
     ]
     body = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema")
     if body:
-        schema = _resolved(body, document)
+        name = body.get("$ref", "").rpartition("/")[2]
+        schema = document["components"]["schemas"][name] if name else body
         required = schema.get("required", [])
         rows += [_row(key, "body", one, key in required) for key, one in schema.get("properties", {}).items()]
     if rows:
-        parts.append("<table><thead><tr><th>name</th><th>in</th><th>is</th></tr></thead><tbody>")
+        parts.append("<table><thead><tr><th>name</th><th>in</th><th>value</th></tr></thead><tbody>")
         parts += [*rows, "</tbody></table>"]
     return parts
-
-
-def _resolved(schema: Mapping[str, Any], document: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A schema itself, where it only names another."""
-    name = str(schema.get("$ref", "")).rpartition("/")[2]
-    found: Mapping[str, Any] = document["components"]["schemas"][name] if name else schema
-    return found
 
 
 def _row(name: str, place: str, schema: Mapping[str, Any], required: bool) -> str:
     kinds = [schema, *schema.get("anyOf", [])]
     said = " or ".join(str(one["type"]) for one in kinds if "type" in one and one["type"] != "null") or "anything"
     if schema.get("default") is not None:
-        said += f", {schema['default']!r} if not given"
-    said += ", needed" if required else ""
+        said += f", default {schema['default']!r}"
+    said += ", required" if required else ""
     said += f": {schema['description']}" if "description" in schema else ""
     return f"<tr><td><code>{escape(name)}</code></td><td>{escape(place)}</td><td>{escape(said)}</td></tr>"

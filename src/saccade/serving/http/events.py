@@ -1,4 +1,4 @@
-"""Server-sent events from the thread of a model: text as it is written, progress while something is read."""
+"""Server-sent events from a model's thread: text as it is written, or progress."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ Send = Callable[[Any], None]
 EVENTS: dict[int | str, dict[str, Any]] = {200: {"content": {"text/event-stream": {}}}}
 
 
-class _GoneError(Exception):
-    """Nobody listens any more."""
+class _DisconnectedError(Exception):
+    """The client has disconnected."""
 
 
 def event(value: Any) -> bytes:
-    """One event: a line of JSON."""
+    """One event with JSON data."""
     return f"data: {json.dumps(value, ensure_ascii=False, allow_nan=False)}\n\n".encode()
 
 
@@ -36,37 +36,37 @@ def event_stream(
     inputs: Sequence[Any] = (),
     options: dict[str, Any] | None = None,
 ) -> StreamingResponse:
-    """What ``work`` sends from the model's thread, as it sends it; when the listener leaves, it is stopped.
+    """Stream what ``work`` sends from the model's thread; it stops when the client disconnects.
 
-    Where ``work`` yields, others have their turn; it costs as much as answering the inputs. It is put in the queue
-    here, so that a full queue is still answered by 429.
+    Whenever ``work`` yields, other requests may have their turn; it is expected to cost as much as answering the
+    inputs. It enters the queue before the answer starts, so a full queue can still be reported with 429.
     """
     loop = asyncio.get_running_loop()
     sent: asyncio.Queue[Any] = asyncio.Queue()
-    gone = False
+    disconnected = False
 
     def send(value: Any) -> None:
-        if gone:
-            raise _GoneError
+        if disconnected:
+            raise _DisconnectedError
         loop.call_soon_threadsafe(sent.put_nowait, encode(value))
 
     def run() -> Iterator[None]:
-        with contextlib.suppress(_GoneError):
+        with contextlib.suppress(_DisconnectedError):
             yield from work(send) or ()
 
-    asked = worker.run(run, inputs, options)
-    asked.add_done_callback(lambda done: loop.call_soon_threadsafe(sent.put_nowait, done))
+    computation = worker.run(run, inputs, options)
+    computation.add_done_callback(lambda done: loop.call_soon_threadsafe(sent.put_nowait, done))
 
     async def pieces() -> AsyncIterator[bytes]:
-        nonlocal gone
+        nonlocal disconnected
         try:
             while isinstance(piece := await sent.get(), bytes):
                 yield piece
             error = None if piece.cancelled() else piece.exception()
-            if isinstance(error, Exception):  # the status is sent already
+            if isinstance(error, Exception):  # the status has already been sent
                 yield event({"error": sentence_of(error), "status": status_of(error)})
         finally:
-            gone = True
-            asked.abandon()
+            disconnected = True
+            computation.abandon()
 
     return StreamingResponse(pieces(), media_type="text/event-stream", headers={"Cache-Control": "no-store"})

@@ -1,4 +1,4 @@
-"""One request and its answer: the body is bounded in size and time, the answer carries what every answer must."""
+"""One request and its answer: limits the body in size and time, and adds the headers that every answer has."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from saccade.serving.state import State
 
 __all__ = ["SECURITY_HEADERS", "Exchange"]
 
-#: Scripts, styles and data come from this server alone, and nothing written into a page runs.
+#: Pages may load scripts, styles and data only from this server, and inline scripts do not run.
 SECURITY_HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "
@@ -24,12 +24,12 @@ SECURITY_HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
-    "Cache-Control": "no-store",  # unless a route says otherwise: nothing between here and the reader keeps an answer
+    "Cache-Control": "no-store",  # unless a route says otherwise
 }
 
 
 class Exchange:
-    """What the application receives and sends. ``read`` comes first; then the application gets the body whole."""
+    """What the application receives and sends; ``read`` must come first, then the application gets the whole body."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, state: State) -> None:
         self.began = time.monotonic()
@@ -40,17 +40,17 @@ class Exchange:
         self._body: bytes | None = None
 
     def announced(self, limit: int) -> int:
-        """How many bytes the body has by its headers; a body in chunks may have as many as are taken."""
+        """The size of the body according to its headers; a chunked body counts as large as the limit."""
         headers = Headers(scope=self._scope)
         if "transfer-encoding" in headers:
-            if "content-length" in headers:  # two readers could take it for two different requests
+            if "content-length" in headers:  # a proxy might read it differently (request smuggling)
                 raise Refused(400, "The request has both Content-Length and Transfer-Encoding; send one of them.")
             return limit
         length = headers.get("content-length", "0")
         return int(length) if length.isdecimal() and len(length) < 20 else limit + 1
 
     async def read(self, limit: int, seconds: float) -> None:
-        """Wait for the whole body; that it was not announced as longer than ``limit`` is known."""
+        """Receive the whole body."""
         body = bytearray()
         try:
             async with asyncio.timeout(self.began + seconds - time.monotonic()):
@@ -68,20 +68,20 @@ class Exchange:
         self._body = bytes(body)
 
     async def receive(self) -> Message:
-        if self._body is None:  # what comes now is only that the client leaves
+        if self._body is None:  # all that can come now is a disconnect
             return await self._receive()
         body, self._body = self._body, None
         return {"type": "http.request", "body": body, "more_body": False}
 
     async def send(self, message: Message) -> None:
-        if self.is_answered:  # the rest of an answer of which only the head was asked for
+        if self.is_answered:  # the body of an answer to HEAD
             return
         if message["type"] == "http.response.start":
             self.status = message["status"]
             headers = MutableHeaders(scope=message)
             for name, value in SECURITY_HEADERS.items():
                 headers.setdefault(name, value)
-            if self._state.draining:  # else a client would send its next request to a connection that is closed
+            if self._state.draining:  # so that the client does not reuse the connection
                 headers["Connection"] = "close"
         else:
             if self._scope["method"] == "HEAD":

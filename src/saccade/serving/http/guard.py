@@ -1,4 +1,4 @@
-"""What stands before every request: who may ask, and how much they may send."""
+"""The outermost layer: checks who may send requests, how large they may be, and how many at once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from saccade.serving.asked import client_address
+from saccade.serving.computation import client_address
 from saccade.serving.http.exchange import Exchange
 from saccade.serving.http.places import Places
 from saccade.serving.http.refusals import Refused
@@ -24,20 +24,20 @@ __all__ = ["Guard", "is_loopback", "same_key"]
 
 _log = logging.getLogger(__name__)
 
-#: Answered however many ask: what watches the server.
+#: Always answered, however busy the server is: for monitoring.
 ALWAYS = ("/health", "/ready", "/metrics")
-#: Answered without a key: the page itself, and what programs ask before they have one.
+#: Answered without a key, like the page itself.
 OPEN = ("/health", "/ready", "/languages", "/docs", "/openapi.json", "/static/")
 PAGES = ("/", "/ask", "/walk", "/map", "/runs", "/words")
-#: These take the key in the request itself, too, and check it there.
+#: These also accept the key in the body, and check it themselves.
 KEY_IN_BODY = ("/translate", "/detect")
 
 
 class Guard:
-    """The outermost layer of the server.
+    """The ASGI application around all others.
 
-    A request takes its place when its body is whole, so that nobody holds one by sending slowly. Those who gave the
-    key and those who did not are counted apart: strangers can never keep out who has it.
+    A request takes a place only when its body is complete, so nobody can hold one by sending slowly. Requests with and
+    without the key are counted separately, so strangers cannot lock out those who have it.
     """
 
     def __init__(self, app: ASGIApp, state: State, hosts: Collection[str]) -> None:
@@ -52,7 +52,7 @@ class Guard:
         self._strange_places = Places(limits.strange_requests, limits.strange_requests // 2, requests)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":  # the start and the end of the server
+        if scope["type"] != "http":  # startup and shutdown
             await self.app(scope, receive, send)
             return
         scope = _origin_form(scope)
@@ -66,22 +66,26 @@ class Guard:
             if not exchange.status:
                 await exchange.refuse(error)
         except (ClientDisconnect, asyncio.CancelledError):
-            pass  # nobody waits for an answer any more
+            pass  # nobody is waiting for an answer
         except Exception:
             _log.exception("a request failed")
             if not exchange.status:
-                await exchange.refuse(Refused(500, "The server failed to answer this; its log says why."))
+                await exchange.refuse(Refused(500, "The server failed to answer this; see its log."))
             elif not exchange.is_answered:
-                raise  # in the middle of an answer: the connection ends
+                raise  # in the middle of an answer: closes the connection
         finally:
-            metrics.end(_route(inner), exchange.status or 499, time.monotonic() - exchange.began)
+            # The route's pattern rather than the path, so that names and ids do not become label values.
+            route = str(getattr(inner.get("route"), "path", "other"))
+            metrics.end(route, exchange.status or 499, time.monotonic() - exchange.began)
 
     async def _let_in(self, scope: Scope, exchange: Exchange) -> None:
         headers, path, limits = Headers(scope=scope), scope["path"], self.state.limits
         self._check_sender(scope, headers)
-        is_known = self._is_known(headers)
+        key = self.state.api_key
+        scheme, _, given = headers.get("authorization", "").partition(" ")
+        is_known = key is None or (scheme.lower() == "bearer" and same_key(given.strip(), key))
         if not is_known and not (path in (*PAGES, *KEY_IN_BODY) or path.startswith(OPEN)):
-            raise Refused(401, "This server asks for its API key: Authorization: Bearer KEY.", asks_for="Bearer")
+            raise Refused(401, "This server needs its API key: Authorization: Bearer KEY.", asks_for="Bearer")
         limit = limits.body_bytes if is_known else limits.strange_body_bytes
         length = exchange.announced(limit)
         if length > limit:
@@ -99,24 +103,27 @@ class Guard:
                 await self.app(scope, exchange.receive, exchange.send)
 
     def _check_sender(self, scope: Scope, headers: Headers) -> None:
-        """A page of another site must not reach this server through the browser of someone who can."""
-        host = _host(headers.get("host", ""))
-        if not (host in self.hosts or _is_address(host)):
-            raise Refused(400, "The Host of this request is not a name of this server; start it with --allow-host.")
+        """Refuse requests that another site's page makes through a user's browser.
+
+        A site can point its own name at this server (DNS rebinding), so the Host must be ours or a plain address.
+        """
+        header = headers.get("host", "")
+        name = header.rpartition(":")[0] if ":" in header and not header.endswith("]") else header
+        host = name.strip("[]").lower()
+        if host not in self.hosts:
+            try:
+                ipaddress.ip_address(host)
+            except ValueError:
+                sentence = "The Host of this request is not a name of this server; start it with --allow-host."
+                raise Refused(400, sentence) from None
         origin = headers.get("origin")
-        is_foreign = origin is not None and origin.partition("://")[2].lower() != headers.get("host", "").lower()
-        # Browsers say of every request, also of those without an Origin, which kind of page has made it.
+        is_foreign = origin is not None and origin.partition("://")[2].lower() != header.lower()
+        # Browsers send this header even without an Origin.
         if headers.get("sec-fetch-site", "none").lower() not in ("none", "same-origin"):
             is_link = headers.get("sec-fetch-mode", "").lower() == "navigate" and scope["path"] in PAGES
             is_foreign = is_foreign or not is_link
         if is_foreign:
-            raise Refused(403, "This server answers its own page only, not other pages.")
-
-    def _is_known(self, headers: Headers) -> bool:
-        """Whether the key was given, or none is asked for."""
-        key = self.state.api_key
-        kind, _, given = headers.get("authorization", "").partition(" ")
-        return key is None or (kind.lower() == "bearer" and same_key(given.strip(), key))
+            raise Refused(403, "This server answers its own page, not those of other sites.")
 
 
 def same_key(given: str, key: str) -> bool:
@@ -124,7 +131,7 @@ def same_key(given: str, key: str) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address to listen at is reached from this machine alone."""
+    """Whether only this machine can reach an address."""
     if host == "localhost":
         return True
     try:
@@ -134,13 +141,13 @@ def is_loopback(host: str) -> bool:
 
 
 def _origin_form(scope: Scope) -> Scope:
-    """A target that is a whole URL, as proxies send it, as a path; the name in it then counts as the Host."""
+    """Turn a target that is a whole URL, as sent to proxies, into a path; its host replaces the Host header."""
     target = scope.get("raw_path", b"").decode("ascii", "replace")
     if not target.lower().startswith(("http://", "https://")):
         return scope
     try:
         url = urlsplit(target)
-    except ValueError:  # a bracket without its other half
+    except ValueError:  # an unmatched bracket
         return scope
     headers = [(name, value) for name, value in scope["headers"] if name != b"host"]
     path = url.path or "/"
@@ -150,23 +157,3 @@ def _origin_form(scope: Scope) -> Scope:
         "raw_path": path.encode("ascii", "replace"),
         "headers": [*headers, (b"host", url.netloc.rpartition("@")[2].encode("ascii", "replace"))],
     }
-
-
-def _host(header: str) -> str:
-    """The name in a Host header, without its port."""
-    name = header.rpartition(":")[0] if ":" in header and not header.endswith("]") else header
-    return name.strip("[]").lower()
-
-
-def _is_address(host: str) -> bool:
-    """A page of another site that has its own name point here is stopped by its name; an address has none."""
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return True
-
-
-def _route(scope: Scope) -> str:
-    """The pattern of a path, so that names and numbers in it make no series of their own."""
-    return str(getattr(scope.get("route"), "path", "other"))

@@ -1,23 +1,24 @@
-"""What is counted, in the text format of Prometheus."""
+"""Metrics in the text format of Prometheus."""
 
 from __future__ import annotations
 
 import bisect
 import itertools
+import json
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 
 __all__ = ["Histogram", "Metrics", "Sample", "counter", "gauge", "histogram", "render"]
 
-#: Upper ends of the classes that durations are counted in, in seconds.
+#: Upper bounds of the histogram buckets, in seconds.
 BUCKETS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
-#: Name, kind, what it is; and of each line what its name ends in, its labels and its value.
+#: Name, kind and description of a metric; and the suffix, labels and value of each of its lines.
 Sample = tuple[str, str, str, list[tuple[str, dict[str, str], float]]]
 
 
 class Histogram:
-    """Durations, counted by classes."""
+    """Durations, counted in buckets."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -28,15 +29,15 @@ class Histogram:
         self._counts[bisect.bisect_left(BUCKETS, seconds)] += 1
 
     def values(self, labels: dict[str, str]) -> list[tuple[str, dict[str, str], float]]:
-        """The suffix, labels and value of each line that Prometheus reads."""
+        """The suffix, labels and value of each line."""
         counts = list(itertools.accumulate(self._counts))
         ends = [*(f"{end:g}" for end in BUCKETS), "+Inf"]
-        classes = [("_bucket", labels | {"le": end}, float(n)) for end, n in zip(ends, counts, strict=True)]
-        return [*classes, ("_sum", labels, self.seconds), ("_count", labels, float(counts[-1]))]
+        buckets = [("_bucket", labels | {"le": end}, float(n)) for end, n in zip(ends, counts, strict=True)]
+        return [*buckets, ("_sum", labels, self.seconds), ("_count", labels, float(counts[-1]))]
 
 
 class Metrics:
-    """Requests by route and status, how long they took, and how many there are now."""
+    """Requests by route and status, their latency, and how many are in flight."""
 
     def __init__(self) -> None:
         self.in_flight = 0
@@ -61,9 +62,9 @@ class Metrics:
             requests = [({"route": route, "status": str(status)}, n) for (route, status), n in self._requests.items()]
             taken = [({"route": route}, seconds) for route, seconds in self._seconds.items()]
             return [
-                counter("saccade_requests_total", "Requests that were answered.", requests),
-                gauge("saccade_requests_in_flight", "Requests that are being answered.", [({}, self.in_flight)]),
-                histogram("saccade_request_seconds", "How long requests took.", taken),
+                counter("saccade_requests_total", "Requests answered.", requests),
+                gauge("saccade_requests_in_flight", "Requests being answered.", [({}, self.in_flight)]),
+                histogram("saccade_request_seconds", "Time from a request's head to the end of its answer.", taken),
             ]
 
 
@@ -80,15 +81,12 @@ def histogram(name: str, about: str, values: Iterable[tuple[dict[str, str], Hist
 
 
 def render(samples: Iterable[Sample]) -> str:
-    """The lines that Prometheus reads."""
+    """The metrics as text."""
     lines = []
     for name, kind, about, values in samples:
         lines += [f"# HELP {name} {about}", f"# TYPE {name} {kind}"]
         for suffix, labels, value in values:
-            shown = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
+            # JSON escapes quotes, backslashes and line breaks as this format does.
+            shown = ",".join(f"{key}={json.dumps(text, ensure_ascii=False)}" for key, text in labels.items())
             lines.append(f"{name}{suffix}{{{shown}}} {value:.15g}" if shown else f"{name}{suffix} {value:.15g}")
     return "\n".join(lines) + "\n"
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

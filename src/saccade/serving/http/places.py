@@ -1,4 +1,4 @@
-"""How much the server holds at once, and how much of it for one address."""
+"""Limits on what the server holds at once, in total and per address."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Places"]
 
 
 class Places:
-    """So many in all, so many for each address. Used from the event loop alone."""
+    """A total limit and a limit per address. Use only from the event loop."""
 
     def __init__(self, most: int, each: int, refusal: str) -> None:
         self.most, self.each = most, each
@@ -21,7 +21,7 @@ class Places:
 
     @contextmanager
     def taken(self, address: str, count: int = 1) -> Iterator[None]:
-        """Take places until the block ends; where there are none left, refuse."""
+        """Take places until the block ends; refuse if there are not enough."""
         if self._taken.total() + count > self.most or self._taken[address] + count > self.each:
             raise Refused(429, f"{self._refusal}; try again in a moment.", retry_after=1)
         self._taken[address] += count
@@ -29,4 +29,4 @@ class Places:
             yield
         finally:
             self._taken[address] -= count
-            self._taken += Counter()  # forgets who has none
+            self._taken += Counter()  # drops addresses that have none

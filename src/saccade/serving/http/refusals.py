@@ -1,4 +1,4 @@
-"""What a request is answered with when it is not done: a status and one sentence, ``{"error": "..."}``."""
+"""Refusing a request, with a status and one sentence: ``{"error": "..."}``."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from saccade.errors import SaccadeError, TooLargeError
 __all__ = ["Refused", "refusal", "sentence_of", "status_of"]
 
 
-#: Parts of the place of what is wrong that are no names of fields: where it stood, and which kind was tried.
-_NO_NAMES = ("body", "query", "path", "header", "str", "list[str]", "list[constrained-str]")
+#: Parts of pydantic's error locations that are not field names.
+_NOT_FIELDS = ("body", "query", "path", "header", "str", "list[str]", "list[constrained-str]")
 
 
 class Refused(Exception):
-    """A request that is not done, with its status and the reason in one sentence."""
+    """A refused request, with the status and the reason in one sentence."""
 
     def __init__(
         self, status: int, sentence: str, *, retry_after: float | None = None, asks_for: str | None = None
@@ -41,7 +41,7 @@ class Refused(Exception):
 
 
 def status_of(error: Exception) -> int:
-    """The status of what can go wrong on purpose; whatever else is raised is a fault of the server, 500."""
+    """The HTTP status for an error: our own kinds have theirs, anything else is a bug, 500."""
     if isinstance(error, Refused):
         return error.status
     if isinstance(error, TooLargeError):
@@ -50,14 +50,14 @@ def status_of(error: Exception) -> int:
 
 
 def sentence_of(error: Exception) -> str:
-    """What the person at the other end may read; of a fault no more than that it happened."""
+    """The sentence to send; for a bug it gives no details."""
     if isinstance(error, Refused | SaccadeError):
         return " ".join(str(error).split())
-    return "The server failed to answer this; its log says why."
+    return "The server failed to answer this; see its log."
 
 
 def refusal(path: str, status: int, sentence: str, headers: dict[str, str] | None = None) -> JSONResponse:
-    """The sentence; where OpenAI's interface is spoken, in its form."""
+    """The answer to a refused request; under /v1/ in OpenAI's form."""
     kind = "invalid_request_error" if status < 500 else "server_error"
     openai = {"message": sentence, "type": kind, "param": None, "code": None}
     return JSONResponse({"error": openai if path.startswith("/v1/") else sentence}, status, headers)
@@ -69,18 +69,18 @@ async def answer_error(request: Request, error: Exception) -> JSONResponse:
 
 
 async def answer_http_error(request: Request, error: Exception) -> JSONResponse:
-    """What the framework refuses: a path or method that is not there."""
+    """Refusals by the framework: an unknown path or method."""
     assert isinstance(error, HTTPException)
-    said = {404: "There is nothing at this address.", 405: "This address does not take this method."}
+    said = {404: "There is nothing at this address.", 405: "This address does not support this method."}
     headers = dict(error.headers) if error.headers else None
     return refusal(request.url.path, error.status_code, said.get(error.status_code, str(error.detail)), headers)
 
 
 async def answer_invalid(request: Request, error: Exception) -> JSONResponse:
-    """The first thing that is wrong with a request, by the name of the field."""
+    """Name the first invalid field of a request and what is wrong with it."""
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
-    place = ".".join(str(part) for part in first["loc"] if part not in _NO_NAMES)
+    place = ".".join(str(part) for part in first["loc"] if part not in _NOT_FIELDS)
     given = repr(jsonable_encoder(first.get("input"), custom_encoder={float: str}))
     shown = given if len(given) <= 60 else f"{given[:57]}..."
     what = f"{place} = {shown}: " if place else "The request: "

@@ -1,1 +1,1 @@
-"""Our own addresses, one group per file."""
+"""Our own API, one group of routes per file."""

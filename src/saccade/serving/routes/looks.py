@@ -1,6 +1,6 @@
-"""Parts of what a model looked at: exact tiles, pooled pictures, files to keep.
+"""Parts of a look: exact tiles, pooled pictures, files to download.
 
-Numbers are sent as float32, little endian, row by row; ``X-Rows`` and ``X-Columns`` say how many.
+Numbers are sent as float32, little endian, row by row; ``X-Rows`` and ``X-Columns`` give their shape.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from torch import Tensor
 
 from saccade.errors import TooLargeError
 from saccade.lens.view import Head, View
-from saccade.serving.asked import answered
+from saccade.serving.computation import wait_for
 from saccade.serving.http.refusals import Refused
 from saccade.serving.looks import Look
 from saccade.serving.state import state_of
@@ -28,7 +28,7 @@ __all__ = ["router"]
 
 router = APIRouter(prefix="/api/looks", tags=["looks"])
 
-#: Rows and columns of weights that one request may ask for.
+#: Most rows and columns of weights in one answer.
 MOST = 1024
 _MEDIA = {
     "png": "image/png",
@@ -37,12 +37,12 @@ _MEDIA = {
     "npy": "application/octet-stream",
 }
 
-#: One figure at a time: matplotlib keeps fonts that threads may not share.
+#: One figure at a time, because matplotlib's font cache is not thread-safe.
 _figures = threading.Lock()
 
 Name = Annotated[str, Query(max_length=200, description="An attention, such as encoder.0.self.")]
-HeadName = Annotated[str, Query(pattern=r"^(\d{1,6}|mean|max)$", description="A number, mean or max.")]
-Part = Annotated[str | None, Query(pattern=r"^\d{0,9}:\d{0,9}$", description="Positions such as 100:356.")]
+HeadName = Annotated[str, Query(pattern=r"^(\d{1,6}|mean|max)$", description="A head's number, mean or max.")]
+Part = Annotated[str | None, Query(pattern=r"^\d{0,9}:\d{0,9}$", description="A range of positions such as 100:356.")]
 Cells = Annotated[int, Query(ge=1, le=MOST)]
 _BINARY: dict[int | str, dict[str, Any]] = {
     200: {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}}
@@ -53,7 +53,7 @@ _BINARY: dict[int | str, dict[str, Any]] = {
 async def tile(
     request: Request, id: str, name: Name, head: HeadName = "mean", rows: Part = None, columns: Part = None
 ) -> Any:
-    """The exact weights of a part, at most 1024 by 1024."""
+    """The exact weights of a part of an attention, at most 1024 by 1024."""
 
     def draw(look: Look) -> Response:
         row_part, column_part = _parts(look.view, name, rows, columns)
@@ -65,7 +65,7 @@ async def tile(
 
 @router.get("/{id}/matrix", responses=_BINARY, response_class=Response)
 async def matrix(request: Request, id: str, name: Name, head: HeadName = "mean", words: bool = False) -> Any:
-    """All the weights of one head, or of all heads together, between tokens or words."""
+    """All weights of one head, or of all heads combined, between tokens or words."""
 
     def draw(look: Look) -> Response:
         _check_size(*(len(axis) for axis in look.view.axes(name)))
@@ -82,7 +82,7 @@ async def rollout(
     heads: Literal["mean", "max"] = "mean",
     words: bool = False,
 ) -> Any:
-    """How much of each token reaches each output of a stack of self-attentions."""
+    """Attention rollout: how much of each token reaches each output of a stack of self-attentions."""
 
     def draw(look: Look) -> Response:
         names = look.view.stacks.get(stack or next(iter(look.view.stacks), ""), [])
@@ -95,7 +95,7 @@ async def rollout(
 
 @router.get("/{id}/heads", responses=_BINARY, response_class=Response)
 async def heads(request: Request, id: str, name: Name, cells: Annotated[int, Query(ge=1, le=128)] = 32) -> Any:
-    """A small picture of every head: the largest weight of each cell."""
+    """A small picture of every head: the largest weight in each cell."""
 
     def draw(look: Look) -> Response:
         values, first = look.pyramid.heads(name, cells)
@@ -117,10 +117,10 @@ async def overview(
     rows: Part = None,
     columns: Part = None,
     cells: Cells = 256,
-    cell: Annotated[int | None, Query(ge=1, le=4096, description="Weights along a cell, instead of cells.")] = None,
-    preview: Annotated[bool, Query(description="All of it at once, from one query a row of cells.")] = False,
+    cell: Annotated[int | None, Query(ge=1, le=4096, description="Side of a cell, instead of cells.")] = None,
+    preview: Annotated[bool, Query(description="Quick: one query per row of cells.")] = False,
 ) -> Any:
-    """A part as at most cells by cells numbers, each the maximum or mean of its weights."""
+    """A part in at most cells by cells numbers, each the maximum or mean of its weights."""
 
     def draw(look: Look) -> Response:
         if preview:
@@ -141,7 +141,7 @@ async def overview(
 
 @router.get("/{id}/progress")
 def progress(request: Request, id: str) -> dict[str, float]:
-    """How much of the picture that is being made of this look is done, from 0 to 1."""
+    """How much of the current picture of this look is done, from 0 to 1."""
     return {"progress": state_of(request).looks[id].pyramid.share}
 
 
@@ -155,7 +155,7 @@ async def export(
     words: bool = True,
     theme: Literal["light", "dark"] = "light",
 ) -> Response:
-    """The picture, the interactive page, or the numbers, as a file."""
+    """Download a picture, an interactive page, or the numbers."""
 
     def draw(look: Look) -> Response:
         with _figures, tempfile.TemporaryDirectory() as folder:
@@ -177,7 +177,7 @@ async def export(
 
 
 async def _drawn(request: Request, id: str, draw: Callable[[Look], Response]) -> Response:
-    return await answered(request, state_of(request).looks.draw(id, draw))
+    return await wait_for(request, state_of(request).looks.draw(id, draw))
 
 
 def _head(given: str) -> Head:
@@ -190,17 +190,17 @@ def _parts(view: View, name: str, rows: str | None, columns: str | None) -> tupl
 
 
 def _part(what: str, given: str | None, count: int) -> range:
-    """``100:356`` as positions; either end may be left out."""
+    """The positions that ``100:356`` stands for; either end may be left out."""
     first, _, last = (given or ":").partition(":")
     start, stop = int(first or 0), min(int(last), count) if last else count
     if not 0 <= start < stop:
-        raise Refused(400, f"{what} = {given}: there are {count}, counted from 0; give a range such as 0:{count}.")
+        raise Refused(400, f"{what} = {given} is not valid: there are {count}; give a range such as 0:{count}.")
     return range(start, stop)
 
 
 def _check_size(rows: int, columns: int) -> None:
     if max(rows, columns) > MOST:
-        raise TooLargeError(f"{rows:,} by {columns:,} weights are asked for; {MOST} by {MOST} are sent at once.")
+        raise TooLargeError(f"The request is for {rows:,} by {columns:,} weights; the limit is {MOST} by {MOST}.")
 
 
 def _numbers(values: Tensor, headers: dict[str, str] | None = None) -> Response:

@@ -1,4 +1,4 @@
-"""Asking a model: its answer at once, as it comes, or with what it looked at."""
+"""Getting answers from a model: at once, as a stream, or with its attention."""
 
 from __future__ import annotations
 
@@ -11,16 +11,15 @@ from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr
 
 from saccade.attention import edit, editable
 from saccade.errors import OptionError
-from saccade.serving.asked import answered, aside, size_of
+from saccade.serving.computation import offload, request_size, wait_for
 from saccade.serving.http.events import EVENTS, event_stream
 from saccade.serving.http.refusals import Refused
 from saccade.serving.http.strict import StrictRoute
 from saccade.serving.inputs import read_input, read_inputs
-from saccade.serving.limits import check_options
+from saccade.serving.limits import Limits, check_options
 from saccade.serving.looks import Edits, Look, answer_record, finite, no_attention, plain_record
 from saccade.serving.models import Served
 from saccade.serving.state import State, state_of
-from saccade.tasks.base.answer import Answer
 
 __all__ = ["router"]
 
@@ -34,24 +33,24 @@ class _Body(BaseModel):
 
 
 class PredictBody(_Body):
-    """Inputs as the model takes them: texts, images as {"pixels": [[...]]}, {"png": base64} or {"sample": number}, or
-    what the schema of the model's input says."""
+    """Inputs for the model: texts, images as {"pixels": [[...]]}, {"png": base64} or {"sample": number}, or what the
+    model's input schema says."""
 
     inputs: Annotated[list[Any], Field(min_length=1)]
     options: Options = {}
 
 
 class StreamBody(_Body):
-    """One input, and the options of the model."""
+    """One input and the model's options."""
 
     input: Any
     options: Options = {}
 
 
 class LookBody(StreamBody):
-    """What is looked at, and what is changed before."""
+    """What to look at, and what to change before."""
 
-    which: Annotated[StrictInt, Field(ge=0, le=1000)] = 0  # 0: the best answer; n: its n-th alternative
+    which: Annotated[StrictInt, Field(ge=0, le=1000)] = 0  # 0: the best answer; n: the n-th alternative
     without_heads: Annotated[list[StrictStr], Field(max_length=1000)] = []
     without_links: Annotated[list[tuple[StrictStr, StrictInt, StrictInt]], Field(max_length=1000)] = []
     replace: tuple[StrictStr, StrictStr] | None = None
@@ -62,16 +61,17 @@ class LookBody(StreamBody):
 
 
 class MapBody(_Body):
-    """A text of any length, to be read."""
+    """A text of any length."""
 
     text: StrictStr
 
 
 @router.get("")
 def list_models(request: Request) -> list[dict[str, Any]]:
-    """Every model with what it does, what it takes and some examples; those that are still being made too."""
+    """Every model with its task, input, options and some examples; also models still in training."""
     state = state_of(request)
-    return [served.describe() for served in state.models.values()] + state.described_pending()
+    ready = [served.describe() for served in state.models.values()]
+    return ready + [pending.describe() for pending in list(state.models.pending.values())]
 
 
 @router.post("/{name}/predict")
@@ -80,10 +80,9 @@ async def predict(request: Request, name: str, body: PredictBody) -> dict[str, A
     state = state_of(request)
     served = state.models[name]
     check_options(body.options)
-    size = await size_of(request, *body.inputs)
-    inputs = await aside(size, read_inputs, served, body.inputs, state.limits)
-    asked = await aside(size, served.worker.predict, inputs, body.options)
-    answers = await answered(request, asked)
+    size = await request_size(request, *body.inputs)
+    inputs = await offload(size, read_inputs, served, body.inputs, state.limits)
+    answers = await wait_for(request, await offload(size, served.worker.predict, inputs, body.options))
     unknown = [served.predictor.unknown(one) for one in inputs]
     return {
         "answers": [
@@ -93,16 +92,19 @@ async def predict(request: Request, name: str, body: PredictBody) -> dict[str, A
     }
 
 
+async def _one_input(request: Request, served: Served, body: StreamBody, limits: Limits) -> Any:
+    check_options(body.options)
+    size = await request_size(request, body.input)
+    return await offload(size, read_input, served, body.input, limits.characters, limits.tokens)
+
+
 @router.post("/{name}/stream", response_class=StreamingResponse, responses=EVENTS)
 async def stream(request: Request, name: str, body: StreamBody) -> StreamingResponse:
-    """One answer as it comes: events {"piece": text}, then {"done": true}."""
+    """One answer as it is written: events {"piece": text}, then {"done": true}."""
     state = state_of(request)
     served = state.models[name]
-    check_options(body.options)
-    given = await aside(
-        await size_of(request, body.input), read_input, served, body.input, state.limits.characters, state.limits.tokens
-    )
-    served.predictor.chosen(body.options)  # refuses before the stream has begun
+    given = await _one_input(request, served, body, state.limits)
+    served.predictor.chosen(body.options)  # refuses invalid options before the stream begins
 
     def write(send: Any) -> Iterator[None]:
         for piece in served.predictor.stream(given, **body.options):
@@ -115,25 +117,22 @@ async def stream(request: Request, name: str, body: StreamBody) -> StreamingResp
 
 @router.post("/{name}/looks")
 async def look(request: Request, name: str, body: LookBody) -> dict[str, Any]:
-    """The answer with everything that the model looked at; parts of it are asked for at /api/looks/{id}."""
+    """The answer with a look, whose parts are available at /api/looks/{id}."""
     state = state_of(request)
     served = state.models[name]
-    check_options(body.options)
-    given = await aside(
-        await size_of(request, body.input), read_input, served, body.input, state.limits.characters, state.limits.tokens
-    )
-    return await answered(request, served.worker.run(lambda: _look(state, served, given, body), [given], body.options))
+    given = await _one_input(request, served, body, state.limits)
+    return await wait_for(request, served.worker.run(lambda: _look(state, served, given, body), [given], body.options))
 
 
 @router.post("/{name}/maps", response_class=StreamingResponse, responses=EVENTS)
 async def read_map(request: Request, name: str, body: MapBody) -> StreamingResponse:
-    """Read a long text once: events {"progress": 0..1, "name": attention}, then {"look", "tokens"}."""
+    """Read a long text for a map: events {"progress": 0..1, "name": attention}, then {"look", "tokens"}."""
     state = state_of(request)
     served = state.models[name]
     if not served.reads:
-        raise Refused(400, f"The model {served.name} does not read without answering; ask it for a look.")
+        raise Refused(400, f"The model {served.name} cannot read a text without answering; request a look instead.")
     limits = state.limits
-    text = await aside(len(body.text), read_input, served, body.text, limits.map_characters, limits.map_tokens)
+    text = await offload(len(body.text), read_input, served, body.text, limits.map_characters, limits.map_tokens)
     every = list(editable(served.predictor.model))
     names = [one for one in every if one.startswith("encoder")] or every
 
@@ -151,31 +150,25 @@ async def read_map(request: Request, name: str, body: MapBody) -> StreamingRespo
 
 
 def _look(state: State, served: Served, given: Any, body: LookBody) -> dict[str, Any]:
-    """In the model's thread: answer, look, and tell what a change has changed."""
+    """Answer, record the attention, and compare with the unedited model; runs in the model's thread."""
     edits, predictor = body.edits, served.predictor
-    asked = given if edits.replace is None else predictor.replaced(given, *edits.replace)
+    edited = given if edits.replace is None else predictor.replaced(given, *edits.replace)
     found: dict[str, Any] = {}
     if edits:
         found["change"] = _change(served, given, edits, body.options)
     with edit(predictor.model, without_heads=edits.without_heads, without_links=edits.without_links):
-        first = predictor.predict([asked], **body.options)[0]
-        answer = _chosen(first, body.which)
+        first = predictor.predict([edited], **body.options)[0]
+        every = [first, *first.alternatives]
+        if body.which >= len(every):
+            raise Refused(400, f"which = {body.which}: there are only {len(every)} answers; request more with n_best.")
+        answer = every[body.which]
         found |= {"answer": plain_record(answer), "which": body.which}
-        found["alternatives"] = [plain_record(one) for one in (first, *first.alternatives)]
+        found["alternatives"] = [plain_record(one) for one in every]
         try:
             view = answer.view
         except OptionError as error:
             return found | no_attention(answer, error)
-        return found | state.looks.add(Look(served, asked, view, answer, edits)).describe()
-
-
-def _chosen(first: Answer, which: int) -> Answer:
-    every = [first, *first.alternatives]
-    if which >= len(every):
-        raise Refused(
-            400, f"which = {which}: there are {len(every)} answers, counted from 0; ask for more with n_best."
-        )
-    return every[which]
+        return found | state.looks.add(Look(served, edited, view, answer, edits)).describe()
 
 
 def _change(served: Served, given: Any, edits: Edits, options: dict[str, Any]) -> dict[str, Any]:
@@ -190,5 +183,5 @@ def _change(served: Served, given: Any, edits: Edits, options: dict[str, Any]) -
         name: {"text": one.text, "tokens": one.tokens, "before": one.before, "after": one.after}
         for name, one in (("before", change.before), ("after", change.after))
     }
-    told: dict[str, Any] = finite({"changed": change.changed, "same": change.is_same, **sides})
-    return told
+    compared: dict[str, Any] = finite({"changed": change.changed, "same": change.is_same, **sides})
+    return compared

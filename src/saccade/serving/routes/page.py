@@ -1,4 +1,4 @@
-"""The page, its files, and what watches the server."""
+"""The page with its files, and the addresses for monitoring."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ MEDIA = {
 }
 
 
-# These three wait for no thread: they answer also when all are busy.
+# These three need no thread, so they answer even when all threads are busy.
 @router.get("/health", tags=["server"])
 async def health() -> dict[str, str]:
-    """Whether the server runs at all."""
+    """Whether the server runs."""
     return {"status": "ok"}
 
 
-@router.get("/ready", tags=["server"], responses={503: {"description": "Not yet, or no longer."}})
+@router.get("/ready", tags=["server"], responses={503: {"description": "Not ready yet, or shutting down."}})
 async def ready(request: Request) -> JSONResponse:
-    """Whether it can answer: a model is there, and it is not about to end."""
+    """Whether the server can answer: it has a model and is not shutting down."""
     state = state_of(request)
     is_ready = bool(state.models) and not state.draining
     return JSONResponse({"ready": is_ready}, 200 if is_ready else 503)
@@ -44,7 +44,7 @@ async def ready(request: Request) -> JSONResponse:
 
 @router.get("/metrics", tags=["server"], response_class=PlainTextResponse)
 async def metrics(request: Request) -> PlainTextResponse:
-    """What is counted, for Prometheus."""
+    """Metrics for Prometheus."""
     state = state_of(request)
     text = render([*state.metrics.samples(), *_model_samples(state)])
     return PlainTextResponse(text, media_type="text/plain; version=0.0.4; charset=utf-8")
@@ -52,7 +52,7 @@ async def metrics(request: Request) -> PlainTextResponse:
 
 @router.get("/docs", include_in_schema=False)
 def docs(request: Request) -> HTMLResponse:
-    """The interface for people who write programs."""
+    """The API as a page."""
     return HTMLResponse(docs_page(request.app.openapi()))
 
 
@@ -72,7 +72,7 @@ def static(name: str) -> Response:
 
 
 def _file(name: str) -> Response:
-    """A file of the page, out of those that there are: no path from outside is ever opened."""
+    """A file of the page, looked up by name among those that exist; a path from a request is never opened."""
     found = _listed().get(name)
     if found is None:
         raise Refused(404, "There is no such file.")
@@ -81,7 +81,7 @@ def _file(name: str) -> Response:
 
 
 def _listed() -> dict[str, Any]:
-    """Every file of the page by its name from the page's folder on."""
+    """Every file of the page by its path within the page's folder."""
     found: dict[str, Any] = {}
     waiting = [("", STUDIO)]
     while waiting:
@@ -98,19 +98,15 @@ def _model_samples(state: State) -> list[Sample]:
     workers = [({"model": name}, served.worker) for name, served in state.models.items()]
     lanes = [(labels | {"lane": lane.name}, lane) for labels, worker in workers for lane in worker.lanes.values()]
     return [
-        counter("saccade_batches_total", "Times that a model was asked.", [(n, w.batches) for n, w in workers]),
-        counter("saccade_inputs_total", "Inputs that a model answered.", [(n, w.answered) for n, w in workers]),
+        counter("saccade_batches_total", "Batches computed.", [(n, w.batches) for n, w in workers]),
+        counter("saccade_inputs_total", "Inputs answered.", [(n, w.answered) for n, w in workers]),
         counter(
             "saccade_tokens_total", "Tokens read and written; its rate is tokens/s.", [(n, x.tokens) for n, x in lanes]
         ),
-        counter("saccade_busy_seconds_total", "Time that a model computed.", [(n, w.busy_seconds) for n, w in workers]),
-        gauge("saccade_queue", "Requests that wait for a model.", [(n, w.waiting) for n, w in workers]),
-        histogram(
-            "saccade_queue_seconds", "How long requests waited for a model.", [(n, x.queue_seconds) for n, x in lanes]
-        ),
-        histogram(
-            "saccade_compute_seconds", "How long a model computed for them.", [(n, x.compute_seconds) for n, x in lanes]
-        ),
-        gauge("saccade_looks", "Looks that are kept.", [({}, len(state.looks))]),
-        gauge("saccade_look_bytes", "Memory of the looks that are kept.", [({}, state.looks.nbytes)]),
+        counter("saccade_busy_seconds_total", "Time spent computing.", [(n, w.busy_seconds) for n, w in workers]),
+        gauge("saccade_queue", "Requests waiting for a model.", [(n, w.waiting) for n, w in workers]),
+        histogram("saccade_queue_seconds", "Time waiting for a model.", [(n, x.queue_seconds) for n, x in lanes]),
+        histogram("saccade_compute_seconds", "Time computing requests.", [(n, x.compute_seconds) for n, x in lanes]),
+        gauge("saccade_looks", "Looks in memory.", [({}, len(state.looks))]),
+        gauge("saccade_look_bytes", "Memory used by looks.", [({}, state.looks.nbytes)]),
     ]

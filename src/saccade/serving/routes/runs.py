@@ -1,4 +1,4 @@
-"""Running and finished trainings: curves, and how one example was seen as the model learned."""
+"""Running and finished trainings: metrics, and probes of one example's attention."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ __all__ = ["router"]
 
 router = APIRouter(prefix="/api/runs", tags=["runs"])
 
-#: Seconds between two looks at a log.
+#: Seconds between two reads of a log.
 INTERVAL = 0.5
 
 
 @router.get("")
 def list_runs(request: Request) -> list[dict[str, Any]]:
-    """Every run with how far it is and how good."""
+    """Every run with its progress and scores."""
     return [run.describe() for run in _runs(state_of(request)).values()]
 
 
 @router.get("/{name}")
 def one_run(request: Request, name: str) -> dict[str, Any]:
-    """All that was measured, and after how many updates one example was looked at."""
+    """A run's metrics, and the steps that have a probe."""
     run = _run(state_of(request), name)
     metrics, place = run.metrics()
     return run.describe() | {"metrics": metrics, "place": place, "probes": run.probes()}
@@ -38,7 +38,7 @@ def one_run(request: Request, name: str) -> dict[str, Any]:
 
 @router.get("/{name}/probes/{step}")
 def one_probe(request: Request, name: str, step: Annotated[int, Path(ge=0, le=10**12)]) -> dict[str, Any]:
-    """One example as the model saw it then: inputs, outputs, text, and weights between them."""
+    """The probed example at one step: inputs, outputs, text, and the attention weights between them."""
     return _run(state_of(request), name).probe(step)
 
 
@@ -46,14 +46,14 @@ def one_probe(request: Request, name: str, step: Annotated[int, Path(ge=0, le=10
 async def run_events(
     request: Request, name: str, after: Annotated[int, Query(ge=0, le=10**12)] = 0
 ) -> StreamingResponse:
-    """What is measured after a place in the log, which /api/runs/{name} gives: events, {"finished": true} the last."""
+    """New metrics as events, from the position that /api/runs/{name} returns; the last one is {"finished": true}."""
     state = state_of(request)
     run = _run(state, name)
 
     async def pieces() -> AsyncIterator[bytes]:
         place = after
         while not state.draining:
-            finished = run.finished  # asked first: what is written before the end is then read below
+            finished = run.finished  # before reading, so that the last lines are not missed
             lines, place = await asyncio.to_thread(read_metrics, run.folder / "metrics.jsonl", place)
             for line in lines:
                 yield event({"metric": line})
@@ -61,7 +61,7 @@ async def run_events(
                 yield event({"finished": True})
                 return
             await asyncio.sleep(INTERVAL)
-            yield b": still there\n\n"  # a comment, by which a listener that left is noticed
+            yield b": still there\n\n"  # a comment, to notice that the client has left
 
     return StreamingResponse(pieces(), media_type="text/event-stream", headers={"Cache-Control": "no-store"})
 
@@ -75,5 +75,5 @@ def _runs(state: State) -> dict[str, Run]:
 def _run(state: State, name: str) -> Run:
     runs = _runs(state)
     if name not in runs:
-        raise Refused(404, f"There is no run of this name; there are: {', '.join(runs) or 'none'}.")
+        raise Refused(404, f"There is no run with this name; the runs are: {', '.join(runs) or 'none'}.")
     return runs[name]

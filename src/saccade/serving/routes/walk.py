@@ -1,4 +1,4 @@
-"""Attention number by number: the same walk as ``saccade explain``, computed by the same code."""
+"""Attention number by number, with the same code as ``saccade explain``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr
 from starlette.responses import Response
 
 from saccade.lens import EXAMPLES, WalkDocument
-from saccade.serving.asked import Asked, answered
+from saccade.serving.computation import Computation, wait_for
 from saccade.serving.http.refusals import Refused
 from saccade.serving.http.strict import StrictRoute
 from saccade.serving.state import state_of
@@ -25,7 +25,7 @@ Position = Annotated[StrictInt, Field(ge=0, le=10**9)]
 
 
 class HeadBody(BaseModel):
-    """A head of a look, and the rows that are walked through, from the first to before the last."""
+    """A head of a look, and optionally a range of rows."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -36,29 +36,29 @@ class HeadBody(BaseModel):
 
 @router.get("/walkthroughs")
 def presets() -> dict[str, Any]:
-    """The lectures' worked examples, each as /api/walkthrough takes it."""
+    """The lectures' worked examples, as input for /api/walkthrough."""
     return {name: document.model_dump(mode="json", exclude_none=True) for name, document in EXAMPLES.items()}
 
 
 @router.post("/walkthrough")
 async def walk(request: Request, document: WalkDocument) -> Response:
-    """Every step of attention with these numbers: the form of ``saccade explain --json``."""
+    """Every step of attention for these numbers, as printed by ``saccade explain --json``."""
 
-    def compute(_: Asked[bytes]) -> bytes:
+    def compute(_: Computation[bytes]) -> bytes:
         return json.dumps(document.walkthrough().to_dict(), ensure_ascii=False, allow_nan=False).encode()
 
-    return Response(await answered(request, state_of(request).pool.run(compute)), media_type="application/json")
+    return Response(await wait_for(request, state_of(request).pool.run(compute)), media_type="application/json")
 
 
 @router.post("/looks/{id}/walk")
 async def take_head(request: Request, id: str, body: HeadBody) -> dict[str, Any]:
-    """The real numbers of one head, in the form that /api/walkthrough takes."""
+    """The numbers of one head, as input for /api/walkthrough."""
     look = state_of(request).looks[id]
     heads, count = look.view.heads(body.name), len(look.view.rows[body.name])
     if body.head >= heads:
-        raise Refused(400, f"There is no head {body.head} in {body.name}; there are {heads}, counted from 0.")
+        raise Refused(400, f"{body.name} has no head {body.head}; its heads are 0 to {heads - 1}.")
     rows = None if body.rows is None else range(body.rows[0], min(body.rows[1], count))
     if rows is not None and not rows:
-        raise Refused(400, f"rows = {list(body.rows or ())}: there are {count}, counted from 0.")
+        raise Refused(400, f"rows = {list(body.rows or ())} is not a range of the {count} rows.")
     found = look.served.worker.run(lambda: head_document(look, body.name, body.head, rows))
-    return (await answered(request, found)).model_dump(mode="json", exclude_none=True)
+    return (await wait_for(request, found)).model_dump(mode="json", exclude_none=True)

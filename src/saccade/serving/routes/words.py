@@ -1,4 +1,4 @@
-"""The words that a model has learned vectors for."""
+"""A model's word vectors."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ __all__ = ["router"]
 router = APIRouter(prefix="/api/models/{name}/words", tags=["words"])
 
 Word = Annotated[str, Query(min_length=1, max_length=200)]
-Side = Annotated[str | None, Query(max_length=20, description="Of a translation: source or target.")]
-#: Words of one map that may be named, and of others on it.
+Side = Annotated[str | None, Query(max_length=20, description="For a translation model: source or target.")]
+#: Most chosen words of a map, and most others.
 MOST = 100
 
 
@@ -30,7 +30,7 @@ def related(
     neighbours: Annotated[int, Query(ge=1, le=100)] = 10,
     side: Side = None,
 ) -> dict[str, Any]:
-    """The words that are most like a word, and how it is related to another, as ``saccade words`` tells it."""
+    """The nearest neighbours of a word, and its similarity to another, as printed by ``saccade words``."""
     served = state_of(request).models[name]
     vectors = _vectors(served, side)
     found: dict[str, Any] = {"word": word, "pieces": len(vectors.ids(word)), "sides": list(served.vectors)}
@@ -49,11 +49,11 @@ def word_map(
     others: Annotated[int, Query(ge=0, le=MOST)] = 0,
     side: Side = None,
 ) -> dict[str, Any]:
-    """Words, separated by commas, with their neighbours and so many of the most frequent, as points of a plane."""
+    """Words (separated by commas), their neighbours and some of the most frequent words as points in a plane."""
     vectors = _vectors(state_of(request).models[name], side)
     chosen = list(dict.fromkeys(word.strip() for word in words.split(",") if word.strip()))
     if len(chosen) > MOST:
-        raise Refused(413, f"There are {len(chosen)} words; a map takes at most {MOST}.")
+        raise Refused(413, f"The request has {len(chosen)} words; the limit for a map is {MOST}.")
     placed = vectors.map(chosen, others)
     points = zip(placed.words, placed.points.tolist(), strict=True)
     return {"words": [{"word": word, "x": x, "y": y} for word, (x, y) in points], "share": placed.share}
@@ -61,8 +61,8 @@ def word_map(
 
 def _vectors(served: Served, side: str | None) -> WordVectors:
     if not served.vectors:
-        raise Refused(400, f"The model {served.name} has no vectors for words.")
+        raise Refused(400, f"The model {served.name} has no word vectors.")
     chosen = side or next(iter(served.vectors))
     if chosen not in served.vectors:
-        raise Refused(400, f"The model {served.name} has words of: {', '.join(served.vectors)}; not {chosen!r}.")
+        raise Refused(400, f"{served.name} has no side {chosen!r}; its sides are: {', '.join(served.vectors)}.")
     return served.vectors[chosen]
