@@ -233,7 +233,7 @@ def test_a_missing_file_and_a_folder_are_refused(capsys: Capture, tmp_path: Path
     [
         (["--example", "retrival"], "Did you mean 'retrieval'?"),
         (["--mask", "window:x"], "no mask 'window:x'"),
-        (["--score", "additive"], "allowed: cosine, dot, scaled_dot"),
+        (["--score", "additive"], "allowed: cosine, dot, equal, scaled_dot"),
         (["--weights", "max"], "no weights function 'max'"),
         (["--score", "cosine", "--scale"], "not the Cosine score"),
         (["--row", "4"], "row is 1 to 3"),

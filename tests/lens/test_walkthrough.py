@@ -61,6 +61,18 @@ def test_a_fourth_token_takes_half_of_the_thirds_weight() -> None:
     assert torch.equal(four["scores"].values[:3, :3], three["scores"].values)
 
 
+def test_the_dictionary_finds_what_the_lecture_looks_up() -> None:
+    walk = EXAMPLES["dictionary"].walkthrough()
+    assert (walk.score, walk.weights) == ("equal", "lookup")
+    assert walk["weights"].values.tolist() == [[0, 0, 1, 0], [0, 0, 0, 0]]
+    (found,) = walk["sum"].values[0].nonzero().flatten().tolist()
+    assert walk["sum"].column_labels[found] == "May 5th 2000"
+    given = {name: numbers for name, numbers in EXAMPLES["dictionary"].model_dump().items() if numbers is not None}
+    run_lines(walk, {"given": given})
+    with pytest.raises(ShapeError, match="value_names has length 1; expected 2, one for each column"):
+        walkthrough(**numbers(1, 2, 3), value_names=["one"])
+
+
 def test_weighted_values_are_weight_times_value() -> None:
     walk = EXAMPLES["projection"].walkthrough()
     weighted = walk["weighted"]

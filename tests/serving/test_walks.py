@@ -34,7 +34,7 @@ def test_an_edited_number_changes_the_same_cells(
     before = post(client, "/api/walkthrough", **document)
     assert before == explained(document, tmp_path, capsys)
     edited = "W_key" if "W_key" in document else "keys"
-    document[edited][1][0] += 0.5
+    document[edited][-2][0] += 0.5  # in the dictionary: the key that is looked up
     after = post(client, "/api/walkthrough", **document)
     assert after == explained(document, tmp_path, capsys)
     changed = [old["name"] for old, new in zip(before["steps"], after["steps"], strict=True) if old != new]

@@ -5,12 +5,12 @@ from saccade.attention.equation import Bias
 from saccade.attention.heads import Cache, GrowingCache, KeyValue, MultiHead, Resize, StaticCache
 from saccade.attention.masks import Mask, causal, dense, padding, rule, window
 from saccade.attention.positions import ALiBi, Learned, LinearPositions, PositionTable, Rotary, Sinusoidal
-from saccade.attention.scores import MLP, SCORES, Additive, Bilinear, Cosine, Dot, ScaledDot, Score
+from saccade.attention.scores import MLP, SCORES, Additive, Bilinear, Cosine, Dot, Equal, ScaledDot, Score
 from saccade.attention.watching.edit import Edit, edit, editable
 from saccade.attention.watching.overview import Overview
 from saccade.attention.watching.trace import KeyWeight, Trace
 from saccade.attention.watching.watch import Watch, watch
-from saccade.attention.weights import WEIGHTS, Hard, Relu, Softmax, Sparsemax, Weights
+from saccade.attention.weights import WEIGHTS, Hard, Lookup, Relu, Softmax, Sparsemax, Weights
 
 __all__ = [
     "MLP",
@@ -24,6 +24,7 @@ __all__ = [
     "Cosine",
     "Dot",
     "Edit",
+    "Equal",
     "GrowingCache",
     "Hard",
     "Kernel",
@@ -31,6 +32,7 @@ __all__ = [
     "KeyWeight",
     "Learned",
     "LinearPositions",
+    "Lookup",
     "Mask",
     "MultiHead",
     "Overview",

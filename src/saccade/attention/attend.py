@@ -64,8 +64,8 @@ def attend(
     and value may have fewer heads than the query, if they divide its heads (grouped heads).
 
     Args:
-        score: dot, scaled_dot, cosine, or a score object (Bilinear, Additive, MLP, your own).
-        weights: softmax, relu, sparsemax, hard, or a weights object.
+        score: dot, scaled_dot, cosine, equal, or a score object (Bilinear, Additive, MLP, your own).
+        weights: softmax, relu, sparsemax, hard, lookup (which compares by itself), or a weights object.
         mask: a rule (``causal``, ``padding(lengths)``, ``window(radius)``, combined with & | ~) or a boolean tensor,
             True = may attend. A query that may attend to nothing gets zeros.
         bias: a rule or tensor that is added to the scores.
@@ -364,10 +364,16 @@ def _make_call(
         raise OptionError(
             f"Query, key and value must share one floating-point type; got {query.dtype}, {key.dtype}, {value.dtype}."
         )
-    resolved = resolve_score(score)
+    weighting = resolve_weights(weights)
+    resolved = resolve_score(score) if weighting.score is None else weighting.score
+    own = type(resolved) is type(score) or score in ("scaled_dot", "equal")  # the default, or the only one possible
+    if weighting.score is not None and (bias is not None or not own):
+        raise OptionError(
+            f"{type(weighting).__name__} weights compare queries and keys for equality; leave out score and bias."
+        )
     resolved.check(heads, width, key.shape[-1])
     rule = resolve_mask(mask, first_row, num_rows)
     if rule is not None:
         rule.check(batch, heads, first_row, num_rows, key.shape[2])
     shape = (batch, heads, num_rows, key.shape[2])
-    return Call(query, key, resolved, resolve_weights(weights), rule, check_bias(bias, shape), first_row)
+    return Call(query, key, resolved, weighting, rule, check_bias(bias, shape), first_row)

@@ -8,6 +8,7 @@ returns scores for exactly those queries and keys, so any tile of the matrix can
 ``Dot``               ``q·k``                                Luong 2015
 ``ScaledDot``         ``q·k / √D``                           Vaswani 2017, eq. 1
 ``Cosine``            ``q·k / (|q| |k|)``                    Graves 2014, eq. 6
+``Equal``             1 if ``q = k``, else 0                 lecture 000, look-up
 ``Bilinear``          ``qᵀ W k``                             Luong 2015, "general"
 ``Additive``          ``w·tanh(q + k)``, projected q and k   Bahdanau 2015, appendix A.1.2
 ``MLP``               ``w·tanh(W [q; k] + b)``               the lectures' f_att
@@ -26,7 +27,7 @@ from torch import Tensor, nn
 
 from saccade.errors import ShapeError, UnknownNameError
 
-__all__ = ["MLP", "SCORES", "Additive", "Bilinear", "Cosine", "Dot", "Product", "ScaledDot", "Score"]
+__all__ = ["MLP", "SCORES", "Additive", "Bilinear", "Cosine", "Dot", "Equal", "Product", "ScaledDot", "Score"]
 
 
 class Product(NamedTuple):
@@ -112,6 +113,16 @@ class Cosine(Score):
 
     def as_product(self, query: Tensor, key: Tensor) -> Product:
         return Product(_unit(query), _unit(key), self.scale)
+
+
+class Equal(Score):
+    """``1(q = k)``: 1 if every number of the query equals that of the key, else 0 (lecture 000)."""
+
+    def __call__(self, query: Tensor, key: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
+        return (query.unsqueeze(-2) == key.unsqueeze(-3)).all(dim=-1).to(query.dtype)
+
+    def pair_width(self, width: int) -> int:
+        return width
 
 
 def _unit(vectors: Tensor) -> Tensor:
@@ -229,7 +240,7 @@ class MLP(_Learned):
         return self.vector.shape[1]
 
 
-SCORES: dict[str, Score] = {"dot": Dot(), "scaled_dot": ScaledDot(), "cosine": Cosine()}
+SCORES: dict[str, Score] = {"dot": Dot(), "scaled_dot": ScaledDot(), "cosine": Cosine(), "equal": Equal()}
 
 
 def resolve_score(score: str | Score) -> Score:

@@ -9,6 +9,7 @@ softmax      ``exp(s - l)``              l = log Σ exp(s)                      
 relu         ``max(s, 0)``               none                                           any sum (004)
 sparsemax    ``max(s - τ, 0)``           τ such that the row sums to 1 (Martins 2016)   rows sum to 1
 hard         1 at the chosen key         its index                                      rows sum to 1
+lookup       1 where the key is equal    none                                           any sum (000)
 ===========  ==========================  =============================================  =====================
 
 A score of -inf means "may not attend"; such weights are exactly 0, and a row with no other scores is all zeros.
@@ -22,9 +23,10 @@ import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
 
+from saccade.attention.scores import Equal, Score
 from saccade.errors import OptionError, UnknownNameError
 
-__all__ = ["WEIGHTS", "Elementwise", "Hard", "HardMode", "Relu", "Softmax", "Sparsemax", "Weights"]
+__all__ = ["WEIGHTS", "Elementwise", "Hard", "HardMode", "Lookup", "Relu", "Softmax", "Sparsemax", "Weights"]
 
 HardMode = Literal["greedy", "straight_through", "sample"]
 
@@ -40,6 +42,8 @@ class Weights:
     decides: ClassVar[bool] = False
     #: True if scores may be too large to display in float32 without losing them.
     needs_double: ClassVar[bool] = False
+    #: The only score that these weights can be computed from; None if any will do.
+    score: ClassVar[Score | None] = None
     #: True if the scores are weights that were computed elsewhere.
     is_given: ClassVar[bool] = False
 
@@ -94,6 +98,13 @@ class Relu(Elementwise):
 
     def apply(self, scores: Tensor, statistic: Tensor, first_column: int = 0) -> Tensor:
         return torch.relu(scores)
+
+
+class Lookup(Relu):
+    """Hard look-up, ``z = Σ_j 1(q = k_j) v_j`` (lecture 000): a query that equals no key gets 0, one that equals two
+    keys the sum of their values. Its score is always ``Equal``."""
+
+    score = Equal()
 
 
 class Sparsemax(Weights):
@@ -163,6 +174,7 @@ WEIGHTS: dict[str, type[Weights]] = {
     "relu": Relu,
     "sparsemax": Sparsemax,
     "hard": Hard,
+    "lookup": Lookup,
 }
 
 

@@ -21,11 +21,12 @@ def explain(
         Path | None, typer.Argument(metavar="FILE", help="Your own numbers, in JSON or TOML.", show_default=False)
     ] = None,
     example: Annotated[
-        str | None, typer.Option(help="A worked example from the lectures: projection, retrieval or retrieval4.")
+        str | None,
+        typer.Option(help="A worked example from the lectures: projection, retrieval, retrieval4 or dictionary."),
     ] = None,
     mask: Annotated[str | None, typer.Option(help="Mask: none, causal or window:R.")] = None,
-    score: Annotated[str | None, typer.Option(help="Score: dot, scaled_dot or cosine.")] = None,
-    weights: Annotated[str | None, typer.Option(help="Weights: softmax, relu, sparsemax or hard.")] = None,
+    score: Annotated[str | None, typer.Option(help="Score: dot, scaled_dot, cosine or equal.")] = None,
+    weights: Annotated[str | None, typer.Option(help="Weights: softmax, relu, sparsemax, hard or lookup.")] = None,
     scale: Annotated[
         bool | None, typer.Option("--scale/--no-scale", help="Divide the dot product by √D, or not.")
     ] = None,
@@ -41,6 +42,7 @@ def explain(
     Examples:
       saccade explain
       saccade explain --example retrieval --mask causal --row 2
+      saccade explain --example dictionary
       saccade explain numbers.toml --weights sparsemax --json
     """
     if row is not None and as_json:

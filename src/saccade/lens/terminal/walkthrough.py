@@ -57,6 +57,8 @@ def print_walkthrough(walk: Walkthrough, console: Console, row: int | None = Non
         console.print(Text.assemble((f"Query {query + 1}", "bold"), f": {_label(walk.query_labels[query])}"))
         for table in _fold(_labels(walk.key_labels, "word"), _query_columns(walk, query, width), width):
             console.print(table)
+        if walk["sum"].column_labels != tuple(str(number + 1) for number in range(walk["sum"].values.shape[1])):
+            console.print(Text(f"{_label(walk.query_labels[query])} → {_found(walk['sum'], query)}"), soft_wrap=True)
         if query in walk["weights"].row_notes:
             console.print(Text(f"The weights of this query were {walk['weights'].row_notes[query]}."), soft_wrap=True)
     _print_beside(console, [table for name in after for table in _matrix_tables(walk[name], width)], width)
@@ -92,6 +94,13 @@ def _query_columns(walk: Walkthrough, query: int, width: int) -> Iterator[_Colum
     yield _numbers(walk.weights, walk["weights"], query)
     yield from _vector(f"{walk.weights} · v", _texts(names["weighted"][query], names["weighted"]), room)
     yield from _vector("sum", _only_at(own, keys, names["sum"], query), room, style="bold green")
+
+
+def _found(total: Step, query: int) -> str:
+    """The sum in the names of its columns: ``0.25 · Hull + 0.75 · Jane Doe``."""
+    shares = zip(total.values[query].tolist(), total.column_labels, strict=True)
+    terms = [name if share == 1 else f"{share:.{DECIMALS}g} · {name}" for share, name in shares if share]
+    return " + ".join(terms) or "0, nothing found"
 
 
 def _only_at(place: int, count: int, vectors: Tensor, which: int) -> list[list[str]]:

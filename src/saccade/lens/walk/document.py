@@ -100,6 +100,7 @@ class WalkDocument(BaseModel):
     W_output: _Output | None = None
     tokens: _Labels | None = None
     source_tokens: _Labels | None = None
+    value_names: _Labels | None = None
     mask: Annotated[
         Annotated[StrictStr, Tag("name")] | Annotated[_Allowed, Tag("matrix")], Discriminator(_kind_of_mask)
     ] = "none"

@@ -9,7 +9,21 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from saccade.attention import MLP, Additive, Bilinear, Cosine, Dot, Hard, Relu, Score, Softmax, Sparsemax, Weights
+from saccade.attention import (
+    MLP,
+    Additive,
+    Bilinear,
+    Cosine,
+    Dot,
+    Equal,
+    Hard,
+    Lookup,
+    Relu,
+    Score,
+    Softmax,
+    Sparsemax,
+    Weights,
+)
 
 __all__ = ["Line", "mask_line", "score_line", "weights_line"]
 
@@ -26,6 +40,7 @@ SCORE_LINES: dict[type[Score], Line] = {
     Cosine: Line(
         "E_ij = q_i·k_j / (|q_i| |k_j|)", "scores = F.normalize(queries, dim=-1) @ F.normalize(keys, dim=-1).T"
     ),
+    Equal: Line("E_ij = 1 if q_i = k_j, else 0", "scores = (queries[:, None] == keys).all(dim=-1).to(queries.dtype)"),
     Bilinear: Line("E = Q W Kᵀ", "scores = queries @ score.weight[0] @ keys.T"),
     Additive: Line("E_ij = w·tanh(q_i + k_j)", "scores = torch.tanh(queries[:, None] + keys) @ score.vector[0]"),
     MLP: Line(
@@ -39,6 +54,7 @@ SCORE_LINES: dict[type[Score], Line] = {
 WEIGHTS_LINES: dict[type[Weights], Line] = {
     Softmax: Line("A = softmax(E), row by row", "weights = torch.softmax({scores}, dim=-1)"),
     Relu: Line("A = max(E, 0)", "weights = torch.relu({scores})"),
+    Lookup: Line("A = E: each equal key counts once", "weights = torch.relu({scores})"),
     Sparsemax: Line(
         "A = max(E − τ, 0), each row's τ such that it sums to 1",
         "weights = Sparsemax().apply({scores}, Sparsemax().statistic({scores}))",

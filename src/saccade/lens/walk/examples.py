@@ -29,4 +29,20 @@ _RETRIEVAL4 = WalkDocument(
     values=((2.3, 1.1, 3.5), (3.0, 1.0, 0.5), (-2.2, 4.1, 2.5), (-2.2, 4.1, 2.5)),
 )
 
-EXAMPLES: dict[str, WalkDocument] = {"projection": _PROJECTION, "retrieval": _RETRIEVAL, "retrieval4": _RETRIEVAL4}
+#: The dictionary of 000: each word is a vector with a single 1; "Telephone" equals no key, so it finds nothing.
+_DICTIONARY = WalkDocument(
+    tokens=("Date of birth", "Telephone"),
+    source_tokens=("Name", "Address", "Date of birth", "Place of birth"),
+    value_names=("Jane Doe", "37 Coronation street B12 9TK", "May 5th 2000", "Hull"),
+    queries=((0, 0, 1, 0, 0), (0, 0, 0, 0, 1)),
+    keys=((1, 0, 0, 0, 0), (0, 1, 0, 0, 0), (0, 0, 1, 0, 0), (0, 0, 0, 1, 0)),
+    values=((1, 0, 0, 0), (0, 1, 0, 0), (0, 0, 1, 0), (0, 0, 0, 1)),
+    weights="lookup",
+)
+
+EXAMPLES: dict[str, WalkDocument] = {
+    "projection": _PROJECTION,
+    "retrieval": _RETRIEVAL,
+    "retrieval4": _RETRIEVAL4,
+    "dictionary": _DICTIONARY,
+}

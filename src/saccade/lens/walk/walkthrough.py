@@ -9,7 +9,7 @@ and keys, E width of values.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -85,6 +85,7 @@ def walkthrough(
     W_output: Numbers | None = None,
     tokens: Sequence[str] | None = None,
     source_tokens: Sequence[str] | None = None,
+    value_names: Sequence[str] | None = None,
     mask: str | Mask | Tensor | Sequence[Sequence[bool]] | None = None,
     bias: Numbers | None = None,
     score: str | Score = "scaled_dot",
@@ -99,10 +100,11 @@ def walkthrough(
         source: where keys and values come from, if not from the inputs (cross-attention).
         W_output: applied to the sum, as multi-head attention does.
         tokens: names of the inputs or queries; ``source_tokens`` those of the keys, if they are others.
+        value_names: names of the columns of the values, where each stands for something.
         mask: "none", "causal", "window:R", a boolean matrix (Q, K), True = may attend, or a mask rule.
         bias: a matrix (Q, K) that is added to the scores, such as ALiBi's.
         score: as in ``attend``.
-        weights: as in ``attend``.
+        weights: as in ``attend``; lookup compares queries and keys for equality, whatever the score.
         scale: True divides a dot product by √D, False does not; None leaves it to the score.
         changed: numbers that replace computed ones, and that the steps below then use: {"scores": {(0, 1): 6.5}}.
     """
@@ -119,7 +121,12 @@ def walkthrough(
             f"the limit of a walk is {WEIGHTED_LIMIT} weighted values."
         )
     query_labels, key_labels = _labels(given, len(query), len(key), tokens, source_tokens)
-    compared = _scaled(resolve_score(score), scale).frozen(torch.float64)
+    if value_names is not None and len(value_names) != value.shape[1]:
+        raise ShapeError(f"value_names has length {len(value_names)}; expected {value.shape[1]}, one for each column.")
+    weighting = resolve_weights(weights)
+    compared = _scaled(resolve_score(score) if weighting.score is None else weighting.score, scale).frozen(
+        torch.float64
+    )
     compared.check(1, query.shape[1], key.shape[1])
     rule, mask_name = _resolve_mask(mask, len(query), len(key))
     added = given["bias"][None, None] if "bias" in given else None
@@ -129,13 +136,16 @@ def walkthrough(
     changes = Changes(changed)
     steps = projection_steps(given, query, key, value, query_labels, key_labels, changes)
     query, key, value = (step.values for step in steps[-3:])
-    call = Call(query[None, None], key[None, None], compared, resolve_weights(weights), rule, added)
+    call = Call(query[None, None], key[None, None], compared, weighting, rule, added)
     steps += weight_steps(call, mask_name, query_labels, key_labels, changes)
     steps += sum_steps(steps[-1].values, value, given.get("W_output"), query_labels, key_labels, changes)
     changes.refuse_others(steps)
     for step in steps:
         if step.name != "masked":
             require_finite(step.name, step.values, "the numbers given are too large to multiply")
+    if value_names is not None:
+        named = {"values", "weighted", "sum"}
+        steps = [replace(step, column_labels=tuple(value_names)) if step.name in named else step for step in steps]
     return Walkthrough(tuple(steps), query_labels, key_labels, _name(compared), _name(call.weights), mask_name)
 
 

@@ -21,14 +21,15 @@ const TITLES = {
   projection: "From inputs: three words, three matrices",
   retrieval: "From queries, keys and values: three tokens",
   retrieval4: "The same with a fourth token",
+  dictionary: "A dictionary: hard look-up",
 };
 const INTRO =
   "Every word asks with its query, answers to its key, and gives its value. " +
   "Change a number and watch how far its effect reaches.";
 const FROM_MODEL = "model";
 const CHOICES = {
-  score: ["dot", "scaled_dot", "cosine"],
-  weights: ["softmax", "relu", "sparsemax", "hard"],
+  score: ["dot", "scaled_dot", "cosine", "equal"],
+  weights: ["softmax", "relu", "sparsemax", "hard", "lookup"],
   mask: ["none", "causal", "window:1", "by hand"],
 };
 const NO_EDITS = { e: null, mask: null, score: null, weights: null };

@@ -213,6 +213,11 @@ class Task(ABC):
 
     def build(self, kind: str, config: Config) -> nn.Module:
         """A network of this kind with fresh weights."""
+        if getattr(config, "weights", None) == "lookup":
+            raise OptionError(
+                'model.weights = "lookup" passes no gradient to queries and keys, and learned ones are never equal; '
+                "use another value (saccade explain shows it)."
+            )
         if isinstance(config, TransformerConfig) and config.weights == "hard":
             raise OptionError(
                 'model.weights = "hard" passes no gradient to the scores of a Transformer; use another value (a '
