@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import gzip
 import io
 from collections.abc import Callable
 from pathlib import Path
@@ -52,6 +53,9 @@ CLASSIFIED: dict[str, tuple[dict[str, Any], list[str]]] = {
     "lines.txt": ({}, [" ".join(one) for one in TEXTS]),
     "tabs.txt": ({}, ["\t".join(one) for one in TEXTS]),
     "plain.tsv": ({}, ["\t".join(one) for one in TEXTS]),
+    "headed.txt": ({}, ["text\tlabel", *(f"{text}\t{label}" for label, text in TEXTS)]),
+    "three.data": ({"text_column": "2", "label_column": "1"}, [f"x\t{label}\t{text}" for label, text in TEXTS]),
+    "packed.tsv.gz": ({}, ["\t".join(one) for one in TEXTS]),
     "headed.tsv": ({}, ["text\tlabel", *(f"{text}\t{label}" for label, text in TEXTS)]),
     "named.tsv": (
         {"text_column": "review", "label_column": "stars"},
@@ -76,6 +80,7 @@ TAGGED: dict[str, tuple[dict[str, Any], Callable[[str, str], str], list[str]]] =
     "named.tsv": ({"word_column": "form", "label_column": "pos"}, "{}\t{}".format, ["form\tpos"]),
     "commas.csv": ({}, '"{}",{}'.format, []),
     "bars.txt": ({"separator": "|"}, "{}|{}".format, []),
+    "packed.conllu.gz": ({}, "1\t{0}\t_\t{1}\t_\t_\t_\t_\t_\t_".format, ["# sent_id = 1"]),
     "corpus.conllu": ({}, "1\t{0}\t_\t{1}\t_\t_\t_\t_\t_\t_".format, ["# sent_id = 1"]),
 }
 TRANSLATED: dict[str, tuple[dict[str, Any], list[str]]] = {
@@ -84,6 +89,9 @@ TRANSLATED: dict[str, tuple[dict[str, Any], list[str]]] = {
     "three.tsv": ({"source_column": "0", "target_column": "1"}, [f"{'	'.join(pair)}\tCC-BY" for pair in PAIRS]),
     "headed.csv": ({"source_column": "en", "target_column": "fr"}, ["en,fr", *map(quoted, PAIRS)]),
     "plain.csv": ({}, list(map(quoted, PAIRS))),
+    "tabs.txt": ({}, ["\t".join(pair) for pair in PAIRS]),
+    "packed.csv.gz": ({}, list(map(quoted, PAIRS))),
+    "letters.data": ({"source_column": "0", "target_column": "2"}, [f"{a}\tx\t{b}" for a, b in PAIRS]),
     "rows.jsonl": ({}, [json_row(source=source, target=target) for source, target in PAIRS]),
 }
 ENCODINGS = {
@@ -91,6 +99,7 @@ ENCODINGS = {
     "mark": lambda text: codecs.BOM_UTF8 + text.encode(),
     "windows": lambda text: text.replace("\n", "\r\n").encode("cp1252"),
     "utf-16": lambda text: text.encode("utf-16"),
+    "gzip": lambda text: gzip.compress(text.encode()),
 }
 
 

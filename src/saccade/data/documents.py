@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from saccade.data.lines import LONGEST_LINE, choose_encoding, read_lines, unreadable
+from saccade.data.lines import LONGEST_LINE, choose_encoding, read_lines, reading
 from saccade.data.report import Lengths
 from saccade.data.tables import read_columns
 from saccade.errors import FileError, OptionError
@@ -108,10 +108,8 @@ def _alphabet(documents: Iterable[Document]) -> int:
 
 
 def _whole(path: str | Path, encoding: str) -> str:
-    try:
-        data = Path(path).read_bytes()
-    except OSError as error:
-        raise unreadable(path, error) from error
+    with reading(path) as stream:
+        data = stream.read()
     if len(data) > LONGEST_LINE:
         for _ in read_lines(path, encoding):  # refuses overlong lines
             pass

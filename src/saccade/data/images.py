@@ -6,21 +6,19 @@ Sizes are checked before anything is decompressed, so that a small file cannot e
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import struct
 import zipfile
-import zlib
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, cast
+from typing import IO, TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Shaped, UInt8
 
-from saccade.data.lines import unreadable
+from saccade.data.lines import reading, unreadable
 from saccade.errors import FileError
 from saccade.extras import needs_extra
 
@@ -55,7 +53,6 @@ LARGEST_SIDE = 4096
 #: Suffixes of files that are read as pictures.
 PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".pgm", ".ppm", ".tif", ".tiff")
 
-_GZIP = b"\x1f\x8b"
 #: Magic numbers of idx files: bytes in 3 dimensions, and in 1.
 IDX_IMAGES, IDX_LABELS = 0x803, 0x801
 
@@ -104,16 +101,8 @@ def read_idx(images: Path, labels: Path) -> list[LabelledImage]:
 
 def read_idx_array(path: Path, magic: int, what: str) -> UInt8[np.ndarray, "n ..."]:
     """Read the values of an idx file: after a magic number, which gives the number of dimensions, and their sizes."""
-    try:
-        with path.open("rb") as raw:
-            packed = raw.read(2) == _GZIP
-            raw.seek(0)
-            with cast(IO[bytes], gzip.GzipFile(fileobj=raw) if packed else raw) as stream:
-                return _idx_values(stream, path, magic, what)
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise FileError(f"{path} cannot be decompressed: {error}.") from None
-    except OSError as error:
-        raise unreadable(path, error) from error
+    with reading(path) as stream:
+        return _idx_values(stream, path, magic, what)
 
 
 def _idx_values(stream: IO[bytes], path: Path, magic: int, what: str) -> UInt8[np.ndarray, "n ..."]:

@@ -8,9 +8,9 @@ from collections.abc import Collection, Sequence
 from itertools import islice
 from pathlib import Path
 
-from saccade.data.labelled import TABLES, split_label
-from saccade.data.lines import choose_encoding, is_utf8, read_lines
-from saccade.data.tables import Column, read_columns
+from saccade.data.labelled import split_label
+from saccade.data.lines import choose_encoding, is_utf8, read_lines, suffix
+from saccade.data.tables import TABLES, Column, read_columns, table_format
 from saccade.data.tagged import CONLLU, are_columns, read_tagged
 
 __all__ = ["read_texts", "read_words", "suffix_of"]
@@ -34,7 +34,7 @@ def read_texts(
     ``labels``, as in a training file, the label is dropped.
     """
     name, notes = _encoding(path, encoding)
-    if columns and path.suffix.lower() in TABLES:
+    if columns and table_format(path) in TABLES:
         chosen, place = _present(path, columns, wanted, name)
         said, found = read_columns(path, chosen, encoding=name)
         rows = [[" ".join(cell.split()) for cell in cells] for _, cells in found]
@@ -61,10 +61,11 @@ def _encoding(path: Path, given: str | None) -> tuple[str, tuple[str, ...]]:
 def _present(path: Path, columns: Sequence[Column], wanted: int, encoding: str) -> tuple[tuple[Column, ...], int]:
     """Return the columns to read, and the index among them of the one that holds the texts."""
     column = columns[wanted]
-    if path.suffix.lower() == ".jsonl" or isinstance(column, int):
+    kind = table_format(path)
+    if kind == ".jsonl" or isinstance(column, int):
         return (column,), 0
     first = next((text for _, text in read_lines(path, encoding)), "")
-    (cells,) = _rows([first], path.suffix.lower())
+    (cells,) = _rows([first], kind)
     return ((column,), 0) if column in cells or len(cells) == 1 else (tuple(columns), wanted)
 
 
@@ -79,7 +80,7 @@ def read_words(
 ) -> tuple[list[list[str]] | list[str], str]:
     """Read sentences as lists of words if the file is CoNLL-U or has columns; otherwise one text per line."""
     name, notes = _encoding(path, encoding)
-    if path.suffix.lower() != CONLLU and not are_columns(path, word_column, label_column, separator, name, labels):
+    if suffix(path) != CONLLU and not are_columns(path, word_column, label_column, separator, name, labels):
         return read_texts(path, encoding=encoding)
     sentences, report = read_tagged(path, word_column, label_column, separator=separator, encoding=name)
     return [list(one.words) for one in sentences], "; ".join(
@@ -106,9 +107,9 @@ def suffix_of(path: Path, trained: str, columns: Sequence[Column]) -> str:
     return trained if headed or (even and (trained == ".tsv" or len(rows) > 1)) else ".txt"
 
 
-def _rows(lines: Sequence[str], suffix: str) -> list[list[str]]:
+def _rows(lines: Sequence[str], kind: str) -> list[list[str]]:
     """Split each line into cells independently of the others."""
-    cut = [next(csv.reader([text]), []) if suffix == ".csv" else text.split("\t") for text in lines]
+    cut = [next(csv.reader([text]), []) if kind == ".csv" else text.split("\t") for text in lines]
     return [[cell.strip() for cell in cells] for cells in cut]
 
 

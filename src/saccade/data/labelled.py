@@ -8,13 +8,10 @@ from pathlib import Path
 
 from saccade.data.labels import LabelReport, collect
 from saccade.data.lines import choose_encoding, read_lines
-from saccade.data.tables import read_columns
+from saccade.data.tables import TABLES, read_columns, table_format
 from saccade.errors import FileError
 
-__all__ = ["TABLES", "LabelledText", "read_labelled", "split_label"]
-
-#: Suffixes of files whose texts are in a column.
-TABLES = (".csv", ".tsv", ".jsonl")
+__all__ = ["LabelledText", "read_labelled", "split_label"]
 
 
 @dataclass(frozen=True)
@@ -51,12 +48,13 @@ def read_labelled(
     header: bool | None = None,
     encoding: str | None = None,
 ) -> tuple[list[LabelledText], LabelReport]:
-    """Read the labelled texts of a file: a table, judging by its suffix, or lines with a label, a space and a text.
+    """Read the labelled texts of a file: a table, judging by its suffix or its tabs, or lines with a label, a space and
+    a text.
 
     If columns are chosen by name and a table has no header, its first column is the label. Blank lines are skipped; a
     label without a text is refused, and so is a text without a label.
     """
-    if Path(path).suffix.lower() in TABLES:
+    if table_format(path) in TABLES:
         columns = (label_column, text_column)
         notes, rows = read_columns(path, columns, header=header, encoding=encoding, numbers=(label_column,))
     else:

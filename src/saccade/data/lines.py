@@ -1,18 +1,24 @@
-"""Read text files as numbered lines, in any encoding; only a line feed ends a line."""
+"""Read text files as numbered lines, in any encoding, compressed by gzip or not; only a line feed ends a line."""
 
 from __future__ import annotations
 
 import codecs
+import gzip
+import io
+import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO, cast
 
 import charset_normalizer
 
 from saccade.errors import FileError, OptionError
 
-__all__ = ["LONGEST_LINE", "choose_encoding", "is_utf8", "read_lines", "unreadable"]
+__all__ = ["LONGEST_LINE", "choose_encoding", "is_tabbed", "is_utf8", "read_lines", "reading", "suffix", "unreadable"]
 
 _BLOCK = 1 << 20
+_GZIP = b"\x1f\x8b"
 #: Maximum characters in a line, or bytes in UTF-8: tokenizing one text of 100 MB would take gigabytes of memory.
 LONGEST_LINE = 1 << 22
 #: Number of bytes from which the encoding is guessed, starting shortly before the first that is not UTF-8.
@@ -39,34 +45,57 @@ def read_lines(path: str | Path, encoding: str | None = None) -> Iterator[tuple[
     return _utf8_lines(path) if codecs.lookup(encoding).name == "utf-8" else _encoded_lines(path, encoding)
 
 
-def _utf8_lines(path: str | Path) -> Iterator[tuple[int, str]]:
+def suffix(path: str | Path) -> str:
+    """The suffix of a file in lower case; that of compression does not count: ``.tsv`` for pairs.TSV.gz."""
+    name = Path(path)
+    return Path(name.stem if name.suffix.lower() == ".gz" else name.name).suffix.lower()
+
+
+@contextmanager
+def reading(path: str | Path) -> Iterator[IO[bytes]]:
+    """Open a file to read its bytes, decompressed if gzip compressed it; whatever goes wrong is a ``FileError``."""
     try:
-        with Path(path).open("rb") as stream:
-            for number, line in enumerate(iter(lambda: stream.readline(LONGEST_LINE), b""), start=1):
-                _check_length(path, number, line)
-                if number == 1:
-                    line = line.removeprefix(codecs.BOM_UTF8)
-                try:
-                    text = line.decode("utf-8")
-                except UnicodeDecodeError as error:
-                    raise FileError(
-                        f"{path}, line {number}: byte {error.start + 1} of the line (0x{line[error.start]:02x}) is "
-                        "not UTF-8; fix it, or set data.encoding to the file's encoding."
-                    ) from None
-                yield number, text.removesuffix("\n").removesuffix("\r")
+        with Path(path).open("rb") as raw:
+            packed = raw.read(len(_GZIP)) == _GZIP
+            raw.seek(0)
+            yield cast(IO[bytes], gzip.GzipFile(fileobj=raw)) if packed else raw
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise FileError(f"{path} cannot be decompressed: {error}.") from None
     except OSError as error:
         raise unreadable(path, error) from error
+
+
+def is_tabbed(path: str | Path) -> bool:
+    """Whether the first lines of a file all have the same number of tabs, so that it is a table."""
+    with reading(path) as stream:
+        lines = stream.read(_SAMPLE).split(b"\n")
+    counts = {line.count(b"\t") for line in lines[: max(1, len(lines) - 1)] if line.strip()}
+    return len(counts) == 1 and counts != {0}
+
+
+def _utf8_lines(path: str | Path) -> Iterator[tuple[int, str]]:
+    with reading(path) as stream:
+        for number, line in enumerate(iter(lambda: stream.readline(LONGEST_LINE), b""), start=1):
+            _check_length(path, number, line)
+            if number == 1:
+                line = line.removeprefix(codecs.BOM_UTF8)
+            try:
+                text = line.decode("utf-8")
+            except UnicodeDecodeError as error:
+                raise FileError(
+                    f"{path}, line {number}: byte {error.start + 1} of the line (0x{line[error.start]:02x}) is "
+                    "not UTF-8; fix it, or set data.encoding to the file's encoding."
+                ) from None
+            yield number, text.removesuffix("\n").removesuffix("\r")
 
 
 def _encoded_lines(path: str | Path, encoding: str) -> Iterator[tuple[int, str]]:
     number = 0
     try:
-        with Path(path).open(encoding=encoding, newline="\n") as stream:
+        with reading(path) as raw, io.TextIOWrapper(raw, encoding=encoding, newline="\n") as stream:
             for number, text in enumerate(iter(lambda: stream.readline(LONGEST_LINE), ""), start=1):
                 _check_length(path, number, text)
                 yield number, text.removesuffix("\n").removesuffix("\r")
-    except OSError as error:
-        raise unreadable(path, error) from error
     except UnicodeError as error:
         raise FileError(f"{path}, after line {number}: not {encoding} ({error}).") from None
 
@@ -97,13 +126,10 @@ def choose_encoding(path: str | Path, given: str | None = None) -> tuple[str, tu
     """
     if given is not None:
         return _checked(given), ()
-    try:
-        with Path(path).open("rb") as stream:
-            beginning = stream.read(4)
-            stream.seek(0)
-            sample = _not_utf8(iter(lambda: stream.read(_BLOCK), b""))
-    except OSError as error:
-        raise unreadable(path, error) from error
+    with reading(path) as stream:
+        beginning = stream.read(4)
+        stream.seek(0)
+        sample = _not_utf8(iter(lambda: stream.read(_BLOCK), b""))
     for mark, name in _MARKS.items():
         if beginning.startswith(mark):
             return name, (f"{path} is {name.upper()}, according to its byte order mark",)
@@ -118,14 +144,14 @@ def choose_encoding(path: str | Path, given: str | None = None) -> tuple[str, tu
 
 
 def is_utf8(path: Path) -> bool:
-    with path.open("rb") as stream:
+    with reading(path) as stream:
         return _not_utf8(iter(lambda: stream.read(_BLOCK), b"")) is None
 
 
 def _is_broken_utf8(path: str | Path) -> bool:
     """Whether more of the non-ASCII characters are valid UTF-8 than invalid."""
     right = wrong = 0
-    with Path(path).open(encoding="utf-8", errors="replace", newline="") as stream:
+    with reading(path) as raw, io.TextIOWrapper(raw, encoding="utf-8", errors="replace", newline="") as stream:
         for text in iter(lambda: stream.read(_BLOCK), ""):
             bad = text.count("\ufffd")
             wrong += bad

@@ -13,13 +13,22 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Never
 
-from saccade.data.lines import choose_encoding, read_lines
+from saccade.data.lines import choose_encoding, is_tabbed, read_lines, suffix
 from saccade.errors import FileError, OptionError
 
-__all__ = ["Column", "read_columns"]
+__all__ = ["TABLES", "Column", "read_columns", "table_format"]
+
+#: Suffixes of files whose texts are in columns.
+TABLES = (".csv", ".tsv", ".jsonl")
 
 Column = str | int
 Row = tuple[int, list[str]]  # line number, cells
+
+
+def table_format(path: str | Path) -> str:
+    """The suffix that says how a file is read: its own, or ``.tsv`` if that is unknown but the lines have tabs."""
+    own = suffix(path)
+    return ".tsv" if own not in TABLES and is_tabbed(path) else own
 
 
 def read_columns(
@@ -37,16 +46,19 @@ def read_columns(
     With `header` None, the first line of a TSV or CSV is a header if it contains all the requested names. Without a
     header, names refer to the first columns in order, and the file must have no other columns.
     """
-    suffix = Path(path).suffix.lower()
+    kind = table_format(path)
     name, notes = choose_encoding(path, encoding)
-    if suffix == ".jsonl":
+    if kind == ".jsonl":
         if header is not None:
             raise OptionError(f"{path} is JSONL, which has no header line; omit the header option.")
         return notes, _json_rows(path, columns, name, numbers)
     readers: dict[str, Callable[[str | Path, str], Iterator[Row]]] = {".tsv": _tsv_rows, ".csv": _csv_rows}
-    if suffix not in readers:
-        raise FileError(f"{path} ends in {suffix or 'nothing'!r}; expected a .tsv, .csv or .jsonl file.")
-    rows = readers[suffix](path, name)
+    if kind not in readers:
+        raise FileError(
+            f"{path} ends in {kind or 'nothing'!r} and does not have the same number of tabs in each line; expected a "
+            ".tsv, .csv or .jsonl file."
+        )
+    rows = readers[kind](path, name)
     first = next(rows, None)
     if first is None:
         return notes, iter(())

@@ -16,7 +16,7 @@ from conllu.exceptions import ParseException
 from conllu.parser import DEFAULT_FIELD_PARSERS, DEFAULT_FIELDS, parse_line
 
 from saccade.data.labels import LabelReport, collect
-from saccade.data.lines import choose_encoding, read_lines
+from saccade.data.lines import choose_encoding, read_lines, suffix
 from saccade.errors import FileError, OptionError
 
 __all__ = ["CONLLU", "TaggedSentence", "are_columns", "read_tagged"]
@@ -76,7 +76,7 @@ def read_tagged(
     """
     name, notes = choose_encoding(path, encoding)
     lines = read_lines(path, name)
-    if Path(path).suffix.lower() == CONLLU:
+    if suffix(path) == CONLLU:
         columns = word_column or "form", label_column or "upos"
         words = _conllu_words(path, lines, *columns)
         notes = (*notes, f"columns {columns[0]} and {columns[1]}")
@@ -177,7 +177,7 @@ def _cutter(path: str | Path, first: str, separator: str | None) -> tuple[Callab
     """Return the function that splits a line into cells, and a description of the separator."""
     if separator == "":
         raise OptionError("The separator is empty; omit it for white space, or give one such as '|'.")
-    if separator is None and Path(path).suffix.lower() == ".csv":
+    if separator is None and suffix(path) == ".csv":
         separator = ","
     if separator is None:
         separator = "\t" if "\t" in first else None

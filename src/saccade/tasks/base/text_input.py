@@ -8,6 +8,7 @@ from typing import Any
 
 from saccade.data.grammar import showcase
 from saccade.data.inputs import read_texts, suffix_of
+from saccade.data.lines import suffix
 from saccade.errors import OptionError
 from saccade.lens.causal import replace_word
 from saccade.tasks.base.predictor import Predictor
@@ -63,7 +64,7 @@ class TextInputPredictor(Predictor):
 
     def read_unnamed(self, path: Path) -> tuple[list[Any], str]:
         """Read a table, JSON lines or plain lines, whichever the first lines look like."""
-        trained = Path(str(self.bundle.data.get("file") or self.bundle.data.get("table") or "")).suffix.lower()
+        trained = suffix(str(self.bundle.data.get("file") or self.bundle.data.get("table") or ""))
         columns = [value for key, value in self.read_as.items() if key.endswith("column") and value is not None]
         return self.read_file(path.rename(path.with_suffix(suffix_of(path, trained, columns))))
 

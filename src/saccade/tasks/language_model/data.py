@@ -9,15 +9,15 @@ from typing import Any
 from pydantic import Field, model_validator
 
 from saccade.data.documents import Document, Unit, document_rows, read_documents, read_text_column, split_end
-from saccade.data.lines import choose_encoding
+from saccade.data.lines import choose_encoding, suffix
 from saccade.data.paths import column, part_prefixes, resolve_path
+from saccade.data.tables import TABLES
 from saccade.errors import OptionError
 from saccade.models import Config
 from saccade.tasks.base.data import DataReader, Say, Size, Splits
 
 __all__ = ["LanguageModelFiles", "TextData"]
 
-TABLES = (".tsv", ".csv", ".jsonl")
 #: How a report describes a document.
 UNITS: dict[Unit, str] = {"file": "the whole file", "line": "a line", "paragraph": "the lines up to a blank one"}
 
@@ -80,7 +80,7 @@ class LanguageModelFiles(DataReader[Document]):
     def table(cls, files: Sequence[Path], columns: str | None) -> dict[str, Any]:
         if not 1 <= len(files) <= 3:
             raise OptionError(f"Give one to three text files, not {len(files)}.")
-        keys = ["table" if file.suffix.lower() in TABLES else "text" for file in files]
+        keys = ["table" if suffix(file) in TABLES else "text" for file in files]
         if columns is not None and "table" not in keys:
             raise OptionError("--columns only applies to .tsv, .csv and .jsonl files.")
         parts = part_prefixes(files)

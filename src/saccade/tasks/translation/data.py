@@ -19,9 +19,9 @@ from saccade.data import (
     read_table,
 )
 from saccade.data.grammar import generate
-from saccade.data.labelled import TABLES
 from saccade.data.lines import read_lines
 from saccade.data.paths import column, part_prefixes, resolve_path
+from saccade.data.tables import TABLES, table_format
 from saccade.errors import FileError, OptionError
 from saccade.lens.links import GoldLinks, read_pharaoh
 from saccade.models import Config
@@ -108,7 +108,7 @@ class TranslationFiles(DataReader[GoldPair]):
     @classmethod
     def table(cls, files: Sequence[Path], columns: str | None) -> dict[str, str]:
         """Parallel files in pairs, or tables, for training and perhaps validation and test."""
-        tables = all(file.suffix.lower() in TABLES for file in files) or len(files) == 1
+        tables = len(files) == 1 or all(table_format(file) in TABLES for file in files)
         if not files or (len(files) > 3 if tables else len(files) not in (2, 4, 6)):
             raise OptionError(f"Give two, four or six parallel files, or one to three tables, not {len(files)} files.")
         if not tables:
