@@ -58,7 +58,7 @@ def test_a_watch_sees_which_patches_each_word_looks_at():
 
 
 def test_positions_are_not_concatenated():
-    with pytest.raises(ValidationError, match="position_width is not for captions"):
+    with pytest.raises(ValidationError, match="position_width does not apply to captions"):
         captioner(position_width=4, tied_output=False)
 
 

@@ -7,8 +7,8 @@ from toy_tasks import fit
 
 import saccade
 from saccade.errors import OptionError
+from saccade.models import EncoderOnly, TransformerConfig
 from saccade.models.classifier import CLASSIFIERS, Classifier, last_read
-from saccade.models.transformer import EncoderOnly, TransformerConfig
 
 VOCABULARY, LABELS = 23, 5
 LENGTHS = torch.tensor([7, 3, 1])
@@ -89,7 +89,7 @@ def test_a_masked_language_model_fits_by_name():
 
 def test_one_hot_words_need_room():
     assert not [name for name, _ in classifier("window", one_hot=True, embedding_width=23).input.named_parameters()]
-    with pytest.raises(OptionError, match="at least the vocabulary's 23; not 13"):
+    with pytest.raises(OptionError, match="at least 23, the size of the vocabulary; got 13"):
         classifier("window", one_hot=True)
 
 

@@ -41,7 +41,7 @@ def test_an_unknown_key_is_refused_with_the_nearest_one():
         (TransformerConfig, {"width": 0}, r"^\[model\]: width = 0: Input should be greater than or equal to 1\.$"),
         (TransformerConfig, {"dropout": 1.0}, r"^\[model\]: dropout = 1\.0: Input should be less than 1\.$"),
         (TransformerConfig, {"norm": "batch"}, r"^\[model\]: norm = 'batch': Input should be 'layer' or 'rms'\.$"),
-        (ConvolutionalConfig, {"kernel": 4}, r"^\[model\]: kernel = 4: a kernel has a middle, so it is odd\.$"),
+        (ConvolutionalConfig, {"kernel": 4}, r"^\[model\]: kernel = 4: must be odd, so that a kernel has a middle\.$"),
         (
             TransformerConfig,
             {"one_hot": True},
@@ -55,14 +55,18 @@ def test_an_unknown_key_is_refused_with_the_nearest_one():
         (
             TransformerConfig,
             {"position": "rotary", "position_width": 4, "tied_output": False},
-            "position_width goes with a table of positions, not with position = 'rotary'",
+            "position_width needs a table of positions, which position = 'rotary' does not have",
         ),
-        (TransformerConfig, {"position_width": 4}, "position_width is below width, and needs tied_output = false"),
-        (TransformerConfig, {"width": 8, "position_width": 8, "tied_output": False}, "position_width is below width"),
+        (TransformerConfig, {"position_width": 4}, "position_width must be below width and needs tied_output = false"),
+        (
+            TransformerConfig,
+            {"width": 8, "position_width": 8, "tied_output": False},
+            "position_width must be below width",
+        ),
         (
             RecurrentConfig,
             {"cell": "mut2", "encoder_layers": 2},
-            "mut2 takes inputs of its own width, so no second layer can read both directions",
+            "mut2 needs inputs of its own width, so a second layer cannot read both directions",
         ),
         (
             VisionConfig,
@@ -106,9 +110,9 @@ def test_concatenated_positions_take_their_place_from_the_words():
 
 
 def test_a_decoder_has_layers():
-    with pytest.raises(OptionError, match="at least 1 layer; not decoder_layers = 0"):
+    with pytest.raises(OptionError, match="at least 1 layer, not decoder_layers = 0"):
         DecoderOnly(TransformerConfig(**SMALL), 11)
-    with pytest.raises(OptionError, match="at least 1 layer; not decoder_layers = 0"):
+    with pytest.raises(OptionError, match="at least 1 layer, not decoder_layers = 0"):
         EncoderDecoder(TransformerConfig(**SMALL, encoder_layers=1), 11, 13)
 
 

@@ -7,8 +7,8 @@ from pydantic import ValidationError
 from toy_tasks import fit
 
 import saccade
+from saccade.models import EncoderOnly, TransformerConfig
 from saccade.models.tagger import TAGGERS, Tagger, in_one_row
-from saccade.models.transformer import EncoderOnly, TransformerConfig
 
 WORDS, PIECES, CHARACTERS, LABELS = 29, 23, 17, 5
 LENGTHS = torch.tensor([7, 3, 1])

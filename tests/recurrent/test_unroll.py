@@ -244,7 +244,7 @@ def test_a_cell_of_ones_own_unrolls_by_its_equation() -> None:
 
 
 def test_a_kernel_that_a_cell_has_not_is_refused() -> None:
-    with pytest.raises(KernelError, match="Decay has no fused kernel; kernel may be 'auto' or 'equation'"):
+    with pytest.raises(KernelError, match="Decay has no fused kernel; use 'auto' or 'equation'"):
         unroll(Decay(1, 1), torch.zeros(1, 3, 1), state=(torch.zeros(1, 1),), kernel="fused")
 
 
@@ -262,8 +262,8 @@ def test_inputs_of_another_shape_are_refused(shape: tuple[int, ...]) -> None:
 @pytest.mark.parametrize(
     ("lengths", "message"),
     [
-        ([1, 2, 3], "4 whole lengths"),
-        ([1.0, 2.0, 3.0, 4.0], "4 whole lengths"),
+        ([1, 2, 3], "4 integer lengths"),
+        ([1.0, 2.0, 3.0, 4.0], "4 integer lengths"),
         ([1, 2, 8, 3], r"between 0 and 7, the steps of x, got \[1, 2, 8, 3\]"),
         ([1, 2, -1, 3], "between 0 and 7"),
     ],
@@ -275,7 +275,7 @@ def test_lengths_that_do_not_fit_are_refused(lengths: list[float], message: str,
 
 def test_states_that_do_not_fit_are_refused(x: Tensor) -> None:
     network = Recurrent("lstm", D, 3, num_layers=2)
-    with pytest.raises(ShapeError, match="Expected 2 states, one a layer and direction, got 1"):
+    with pytest.raises(ShapeError, match="Expected 2 states, one per layer and direction, got 1"):
         network(x, state=network.initial(B)[:1])
     with pytest.raises(ShapeError, match=r"'lstm' expected a state of shapes \[\(4, 3\), \(4, 3\)\], got \[\(2, 3\)"):
         network(x, state=network.initial(2))
@@ -298,7 +298,7 @@ def test_options_out_of_range_are_refused(options: dict[str, float], message: st
 
 def test_only_one_direction_can_be_stepped(x: Tensor) -> None:
     network = Recurrent("rnn", D, D, bidirectional=True)
-    with pytest.raises(OptionError, match="Only one direction can be stepped"):
+    with pytest.raises(OptionError, match="A bidirectional network cannot be stepped"):
         network.step(x[:, 0], network.initial(B))
     network = Recurrent("rnn", D, D)
     with pytest.raises(ShapeError, match=r"\(B, 5\), got \(4, 6\)"):

@@ -1,4 +1,4 @@
-"""Generate token sequences with a model that steps: beam search (greedy is beam 1) and sampling."""
+"""Generate token sequences, one step at a time, by beam search (greedy search is beam 1) or sampling."""
 
 from saccade.decoding.beam import beam_search
 from saccade.decoding.hypothesis import Hypothesis

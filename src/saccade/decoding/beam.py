@@ -1,13 +1,13 @@
-"""Beam search: the same loop decodes for every model; greedy search is beam 1.
+"""Beam search: one loop for every model; greedy search is beam 1.
 
     score(y) = log p(y) / |y|^α,   log p(y) = Σ_t log p(y_t | y_<t),   |y| counts the end token
 
-A sentence has `beam` places. Each step extends its live hypotheses by every token and looks at the best `beam` of all
-these candidates: those that end take a place and keep it. The best `beam` that do not end stay live. The sentence is
-done when all its places are taken, when no live hypothesis can still become a result, or at its maximum length.
-docs/learn/decoding.md explains why.
+A sentence has `beam` places for finished hypotheses. Each step extends the live hypotheses by every token. Of the best
+`beam` candidates, those that end take a place for good; the best `beam` candidates that do not end stay live. A
+sentence is done when all its places are taken, when no live hypothesis can become a result any more, or at its maximum
+length. docs/learn/decoding.md explains why.
 
-Shapes: B sentences in the request, S sentences still searched, W live hypotheses per sentence, P places per sentence
+Shapes: B sentences in the request, S sentences not yet done, W live hypotheses per sentence, P places per sentence
 (`beam`), C candidates per sentence, T tokens so far, V vocabulary.
 """
 
@@ -47,13 +47,13 @@ def beam_search(
     length_penalty: float = 0.0,
     device: torch.device | str | None = None,
 ) -> list[list[Hypothesis]]:
-    """The `n_best` hypotheses of each of the B sentences that `state` was started with, best first.
+    """Return the `n_best` hypotheses for each of the B sentences that `state` was started with, best first.
 
     `start_token` is one token for all sentences, one per sentence (B,), or a prompt (B, T) that is read first.
     `min_length` and `max_length` (one for all, or (B,)) bound the number of tokens, including the end token; a
     hypothesis that has not ended by then is cut off, and is returned only if too few have ended.
-    `length_penalty` is the exponent α. `device` is where the model is, needed if `start_token` is not a tensor.
-    Fewer than `n_best` are returned only if fewer exist.
+    `length_penalty` is the exponent α. `device` is the model's device; it is needed if `start_token` is not a tensor.
+    Fewer than `n_best` hypotheses are returned only if no more exist.
     """
     rules = _Rules(end_token, beam, n_best, min_length, length_penalty)
     prompt = first_tokens(start_token, batch_size, device)
@@ -125,7 +125,7 @@ class _Candidates:
 
 @dataclass(frozen=True)
 class _Search:
-    """The state of the sentences that are still searched."""
+    """The sentences that are not yet done."""
 
     sentence: Int[Tensor, " S"]  # its index among the B
     max_length: Int[Tensor, " S"]
@@ -135,7 +135,7 @@ class _Search:
 
     @classmethod
     def start(cls, max_length: Int[Tensor, " B"], beam: int) -> _Search:
-        """One empty live hypothesis per sentence: the first step need not be computed for `beam` equal ones."""
+        """Start with one empty live hypothesis per sentence, since `beam` identical ones would only repeat the work."""
         size, device = len(max_length), max_length.device
         empty = torch.full((size, beam), -torch.inf, device=device)
         length = torch.zeros(size, beam, dtype=torch.long, device=device)
@@ -161,9 +161,9 @@ def _limits(max_length: int | Tensor, batch_size: int, min_length: int, device: 
 def _advance(
     search: _Search, logits: Float[Tensor, "R V"], rules: _Rules, results: list[list[Hypothesis]]
 ) -> tuple[Int[Tensor, "S W"], _Search]:
-    """One step for all sentences; returns the row of the old state that each new live hypothesis continues.
+    """Take one step for all sentences; returns the row of the old state that each new live hypothesis continues.
 
-    Sentences that are done are moved to `results` and leave the batch.
+    Sentences that are done leave the batch, and their hypotheses are added to `results`.
     """
     length = search.tokens.shape[2] + 1
     candidates = _candidates(search, logits, length, rules)
@@ -241,11 +241,10 @@ def _grow(
 
 
 def _done(search: _Search, length: int, rules: _Rules) -> Bool[Tensor, " S"]:
-    """Whether a sentence's results are settled.
+    """Whether the results of a sentence are final.
 
-    The third rule needs the best score that the best live hypothesis can reach, not its current one: its
-    log-probability can only fall, but the divisor may grow until the maximum length (for α < 0 it is
-    largest at the very next token).
+    To see whether a live hypothesis can still become a result, its current score is not enough. Its log-probability can
+    only fall, but the divisor may grow until the maximum length (for α < 0 it is largest at the very next token).
     """
     score = search.finished.score
     places_taken = (score > -torch.inf).all(dim=1)
@@ -288,5 +287,5 @@ def _collect(search: _Search, done: Bool[Tensor, " S"], rules: _Rules, results: 
 
 
 def _take(tokens: Int[Tensor, "S W T"], place: Int[Tensor, "S P"]) -> Int[Tensor, "S P T"]:
-    """Row `place[s, p]` of sentence s."""
+    """Select row `place[s, p]` of each sentence s."""
     return tokens.gather(1, place.unsqueeze(2).expand(-1, -1, tokens.shape[2]))

@@ -1,4 +1,4 @@
-"""One output of a search, and how outputs of different lengths are compared."""
+"""One generated sequence with its score, which makes sequences of different lengths comparable."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Hypothesis:
     score: float
     """The ranking criterion: `log_probability / length ** length_penalty`."""
     finished: bool
-    """Whether the model ended it; False if it was cut off at the maximum length."""
+    """Whether the model ended the sequence; False if it was cut off at the maximum length."""
 
 
 def penalised(

@@ -48,12 +48,12 @@ def sample(
     generator: torch.Generator | None = None,
     device: torch.device | str | None = None,
 ) -> list[Hypothesis]:
-    """One sampled hypothesis for each of the B rows that `state` was started with.
+    """Sample one hypothesis for each of the B rows that `state` was started with.
 
     `start_token` is one token for all rows, one per row (B,), or a prompt (B, T) that is read first. `max_length`
     counts the end token; with `end_token` None every hypothesis has that length. The log-probability of a hypothesis,
-    which is also its score, is the model's own, before temperature and filters. The draws of a row depend on the
-    other rows in the batch.
+    which is also its score, is the model's own, before temperature and filters. What is drawn for a row also depends on
+    the other rows in the batch.
     """
     _check(temperature, top_k, top_p, max_length)
     prompt = first_tokens(start_token, batch_size, device)
@@ -87,11 +87,11 @@ def draws(
     ends: Callable[[int, int], bool] | None = None,
     barred: Sequence[int] = (),
 ) -> Iterator[Draw]:
-    """The draws of `sample`, step by step, each with its log-probability; each step is computed on demand.
+    """Like `sample`, but step by step: each step is computed when the iterator reaches it.
 
-    `ends(row, token)` is called once for each drawn token; if it returns True, the row ends as with `end_token`.
-    Tokens in `barred` are never drawn; the log-probabilities of the others stay the model's own.
-    Invalid options raise an error here, not at the first token.
+    `ends(row, token)` is called once for each drawn token; if it returns True, the row ends as it does at `end_token`.
+    Tokens in `barred` are never drawn; the log-probabilities of the others do not change.
+    Invalid options raise an error immediately, not at the first token.
     """
     _check(temperature, top_k, top_p, max_length)
     prompt = first_tokens(start_token, batch_size, device)
@@ -104,11 +104,12 @@ def filter_logits(
     top_k: int | None = None,
     top_p: float | None = None,
 ) -> Float[Tensor, "B V"]:
-    """Logits of the distribution to sample from: divided by the temperature, then -inf where a filter removes a token.
+    """The logits to sample from: divided by the temperature, then -inf for the tokens that a filter removes.
 
-    A temperature of 0, or very close to it, keeps only the best token (the first of equal ones). `top_k` keeps the k
-    best and any that equal the k-th (Fan et al. 2018). `top_p` then keeps the fewest best tokens whose probabilities,
-    after `top_k`, sum to p or more (the nucleus; Holtzman et al. 2020, §3.1); of equal tokens it keeps the lower.
+    A temperature of 0, or very close to it, keeps only the best token (the lowest id among ties). `top_k` keeps the k
+    best tokens and any that tie with the k-th (Fan et al. 2018). `top_p` then keeps the smallest set of best tokens
+    whose probabilities, after `top_k`, sum to p or more (the nucleus; Holtzman et al. 2020, §3.1); among ties it keeps
+    the lower ids.
     """
     _check(temperature, top_k, top_p)
     if temperature < COLDEST:
@@ -121,7 +122,7 @@ def filter_logits(
     if top_p is not None and top_p < 1:
         ordered, tokens = logits.softmax(dim=-1).sort(dim=-1, descending=True, stable=True)
         better = ordered.cumsum(dim=-1) - ordered  # the probability of all tokens before this one
-        too_many = (better >= top_p) & (better > 0)  # the best always stays, even if p is 0 in float32
+        too_many = (better >= top_p) & (better > 0)  # always keep the best, even if p is 0 in float32
         cut = torch.zeros_like(logits, dtype=torch.bool).scatter(-1, tokens, too_many)
         logits = logits.masked_fill(cut, -torch.inf)
     return logits
@@ -161,7 +162,7 @@ def _draws(
         logits, state = stepper.step(tokens, state)
         logits = logits if logits.dtype == torch.float64 else logits.float()
         allowed = logits.index_fill(1, never, -torch.inf)
-        if filters[0] == 0:  # nothing is random: take the best, the first of equal ones
+        if filters[0] == 0:  # not random: take the best token, the lowest id among ties
             tokens = allowed.argmax(dim=1)
         else:
             probabilities = filter_logits(allowed, *filters).softmax(dim=1)

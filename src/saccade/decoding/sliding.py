@@ -1,7 +1,7 @@
-"""Text of any length from a model with a limited number of positions.
+"""Generate text of any length with a model that has a limited number of positions.
 
-Up to the limit a step is the model's own, with its cache. Beyond it the positions of all kept tokens, and with them all
-keys, would change at each step, so the last `limit` tokens are read again for each new token.
+Up to the limit, a step is the model's own, with its cache. Beyond it, the positions of all tokens in the window would
+shift at each step, and their keys with them, so the last `limit` tokens are read again for each new token.
 
 Shapes: B rows of the batch, N chosen rows, T tokens so far, D width, V vocabulary.
 """
@@ -34,14 +34,14 @@ class Reader(Stepper[State], Protocol[State]):
 
 @dataclass(frozen=True)
 class SlidingState(Generic[State]):
-    """The last tokens of each row, and the model's state as long as they are the whole text."""
+    """The last tokens of each row, and the model's state while these are still the whole text."""
 
     tokens: Int[Tensor, "B T"]
     state: State | None
 
 
 class Sliding(Generic[State]):
-    """A stepper around a model that has positions 0 to `limit` - 1."""
+    """Wraps a model that has positions 0 to `limit` - 1 and steps it beyond them."""
 
     def __init__(self, model: Reader[State], limit: int) -> None:
         if limit < 1:

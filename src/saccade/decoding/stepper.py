@@ -1,9 +1,9 @@
-"""The interface of a generator, so that one search serves every model.
+"""The interface of a model that generates tokens, so that one search works with every model.
 
 A model that writes its output token by token has a *state*: the recurrent vectors, or the keys and values of the
-tokens so far, and what it stores of the source. It creates the first state itself, in a method `start(...) -> state`
-with arguments of its own (a source sentence, an image, nothing). From then on all models are alike: `step` takes the
-next token of every row and returns the logits of the one after it, and `reorder` selects rows of the state.
+tokens so far, and what it keeps of the source. It creates the first state itself, in a method `start(...) -> state`
+whose arguments depend on the model (a source sentence, an image, nothing). From then on all models are alike: `step`
+takes the next token of every row and returns the logits of the one after it, and `reorder` selects rows of the state.
 
 Shapes: B rows of the batch, N chosen rows, T steps, V vocabulary.
 """
@@ -37,14 +37,14 @@ class Stepper(Protocol[State]):
     def reorder(self, state: State, index: Int[Tensor, "*N"]) -> State:
         """Return a state whose row n is row `index[n]` of this one; rows may be repeated or left out.
 
-        An index of shape (S, W) says more: the W rows of a sentence are hypotheses that all continue rows of one
-        sentence, so a model can let them share what it stores.
+        An index of shape (S, W) promises more: the W rows of a sentence are hypotheses that continue rows of one
+        sentence, so a model can store once what they have in common.
         """
         ...
 
 
 def first_tokens(start_token: int | Tensor, batch_size: int, device: torch.device | str | None) -> Int[Tensor, "B T"]:
-    """The tokens that a search reads before it generates any, from one number for all rows, (B,) or (B, T)."""
+    """The tokens to read before generating: `start_token` is one number for all rows, or has shape (B,) or (B, T)."""
     if batch_size < 0:
         raise OptionError(f"batch_size must be 0 or more, not {batch_size}.")
     if not isinstance(start_token, Tensor):

@@ -1,4 +1,4 @@
-"""The few best of many tokens, fast and with a fixed rule for ties.
+"""The best few of many tokens, found quickly and with a fixed rule for ties.
 
 Shapes: R rows, V vocabulary, C the requested count.
 """
@@ -23,7 +23,7 @@ def top_tokens(values: Float[Tensor, "R V"], count: int) -> tuple[Float[Tensor, 
     vocabulary = values.shape[1]
     if count >= vocabulary:
         return values, torch.arange(vocabulary, device=values.device).expand(values.shape)
-    # One more than requested shows whether the last one taken ties with the first one left out.
+    # One token more than requested, to see whether the last one taken ties with the first one left out.
     best, tokens = _blockwise_topk(values, count + 1)
     tied = (best[:, count] == best[:, count - 1]) & (best[:, count] > -torch.inf)
     tokens = tokens[:, :count]
@@ -37,9 +37,9 @@ def top_tokens(values: Float[Tensor, "R V"], count: int) -> tuple[Float[Tensor, 
 def _blockwise_topk(values: Float[Tensor, "R V"], count: int) -> tuple[Float[Tensor, "R C"], Int[Tensor, "R C"]]:
     """`values.topk(count)` in two stages: the blocks with the largest maxima, then the best tokens in those.
 
-    The `count` largest values lie in the `count` blocks with the largest maxima. A maximum runs at the speed of
-    memory, a selection does not: with `count` 7 and one thread this takes half the time at 8,000 tokens and a quarter
-    at 32,000.
+    The `count` largest values lie in the `count` blocks with the largest maxima. Computing maxima is limited only by
+    memory bandwidth, unlike `topk`: with `count` 7 and one thread this takes half the time at 8,000 tokens and a
+    quarter at 32,000.
     """
     rows, vocabulary = values.shape
     blocks = vocabulary // BLOCK

@@ -1,7 +1,7 @@
-"""Dropout (Srivastava 2014): a share of the numbers becomes 0 in training, the others grow to keep the mean.
+"""Dropout (Srivastava 2014): training sets a share of the numbers to 0 and scales the rest up to keep the mean.
 
-torch draws a random number for each one; on a CPU that takes longer than the layer before it. Here one draw of
-64 bits serves four numbers, 16 bits each, so the share is kept to 1/65536.
+torch draws one random number for each entry, which on a CPU takes longer than the layer before it. Here one 64-bit draw
+serves four entries with 16 bits each, so the share is exact to 1/65536.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ STEPS = 1 << 16  # number of values in 16 bits
 
 
 def dropout(x: Float[Tensor, "*N"], share: float, training: bool) -> Float[Tensor, "*N"]:
-    """x with this share of its numbers set to 0 and the rest divided by 1 - share; x itself outside training."""
+    """Set this share of x to 0 and divide the rest by 1 - share; outside training, return x itself."""
     if not training or share == 0.0:
         return x
     if x.device.type != "cpu":
@@ -28,6 +28,6 @@ def dropout(x: Float[Tensor, "*N"], share: float, training: bool) -> Float[Tenso
 
 
 def _sixteen_bits(count: int) -> Int[Tensor, " N"]:
-    """Uniform integers from -32768 to 32767, drawn from torch's own generator."""
+    """Uniform integers from -32768 to 32767, from torch's default generator."""
     draws = torch.empty((count + 3) // 4, dtype=torch.int64).random_(-(1 << 63), None)
     return draws.view(torch.int16)[:count]

@@ -1,15 +1,15 @@
-"""The time loop of the cells that reset before the product (GRU, MUT1-3), with its backward written by hand.
+"""The loop over time for the cells that reset before the product (GRU, MUT1-3), with a handwritten backward pass.
 
-The four have one form, in which z is the share of the new::
+All four can be written in one form, in which z is the share of the new value::
 
-    z = σ(x_z + W_z u),  u = h or tanh h;   or z given whole, where it needs no state (MUT1)
+    z = σ(x_z + W_z u),  u = h or tanh h;   MUT1's z does not depend on h and is computed beforehand
     r = σ(x_r + W_r h)
     c = tanh(x_c + W_c (r ⊙ h))
     h' = (1 - z) ⊙ h + z ⊙ c
 
-Left to autograd, every step adds its part to the gradient of every weight: T thin products, and T times the
-whole weight read and written. Here the way back collects the gradients of x_z, x_r and x_c, and those of the
-weights follow from all steps in one product each.
+With autograd, every step would add to the gradient of every weight: T thin products, each of which reads and writes a
+whole matrix. Here the backward pass collects the gradients of x_z, x_r and x_c over all steps, and then computes the
+gradient of each weight in a single product.
 
 Shapes: B batch, T steps, D width of the state.
 """
@@ -31,15 +31,15 @@ __all__ = ["GATED", "GatedForm", "run_gated"]
 Steps = Float[Tensor, "T B D"]
 Matrix = Float[Tensor, "D D"]
 
-# A gradient times the slope of σ or tanh, which both follow from the function's value: (gradient, value).
+# (gradient, value) -> gradient times the derivative of σ or tanh, which can be computed from the function's value.
 _through_sigmoid = torch.ops.aten.sigmoid_backward
 _through_tanh = torch.ops.aten.tanh_backward
 
 
 class GatedForm(NamedTuple):
-    """A cell's projected inputs and recurrent weights as the loop takes them."""
+    """A cell's projected inputs and recurrent weights in the form that the loop uses."""
 
-    x_z: Steps  # z itself where update_weight is None
+    x_z: Steps  # z itself if update_weight is None
     x_r: Steps
     x_c: Steps
     update_weight: Matrix | None
@@ -51,7 +51,7 @@ class GatedForm(NamedTuple):
 def _gru(cell: GRU, projected: Float[Tensor, "T B 3D"]) -> GatedForm:
     x_r, x_z, x_c = projected.chunk(3, dim=-1)
     reset_weight, update_weight = cell.gate_weight.chunk(2)
-    # The GRU's z is the share of the old, and 1 - σ(a) = σ(-a).
+    # The GRU's z is the share of the old value; 1 - σ(a) = σ(-a).
     return GatedForm(-x_z, x_r, x_c, -update_weight, reset_weight, cell.candidate_weight)
 
 
@@ -88,8 +88,8 @@ def run_gated(
     state: State,
     truncate: int | None,
 ) -> tuple[Float[Tensor, "B T D"], State]:
-    """Unroll the cell; past the end of a sequence z is 0, so that its state stays."""
-    # In the precision of the weights throughout: autocast, which narrows the projection, stops here.
+    """Unroll the cell; in the padding z is 0, so the state does not change."""
+    # The loop runs in the precision of the weights; autocast applies only to the projection.
     first = state[0].to(next(cell.parameters()).dtype)
     projected = cell.project(x.transpose(0, 1).contiguous()).to(first.dtype)
     form = GATED[type(cell)](cell, projected)
@@ -125,7 +125,7 @@ class _GatedLoop(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, d_outputs: Steps) -> tuple[Tensor | None, ...]:
-        """The chain rule from the last step to the first; d_y stands for the gradient of y before its σ or tanh."""
+        """Apply the chain rule from the last step to the first; d_y is the gradient of y before its σ or tanh."""
         states, z, r, c, update_weight, reset_weight, candidate_weight = ctx.saved_tensors
         h = states[:-1]
         u = h.tanh() if ctx.squash else h
@@ -152,5 +152,5 @@ class _GatedLoop(torch.autograd.Function):
 
 
 def _weight_gradient(d_product: Steps, factor: Steps) -> Matrix:
-    """Σ over steps and rows of d_product ⊗ factor."""
+    """The sum of d_product ⊗ factor over steps and rows."""
     return d_product.flatten(0, 1).t() @ factor.flatten(0, 1)

@@ -1,11 +1,11 @@
-"""Matrix products in a lower precision, everything else in full: what ``precision = "bf16"`` means in training.
+"""Matrix products in a lower precision and everything else in full precision: ``precision = "bf16"`` in training.
 
-On a GPU that is torch's autocast. On a CPU autocast loses more by changing types around each small operation than its
-products gain; here only the products of ``F.linear`` and of the vocabulary are narrow (a processor with bf16
-instructions does them twice as fast), while what stands between them, and the weights, stay as they are.
+On a GPU this is torch's autocast. On a CPU, autocast loses more time by converting types around small operations than
+its products save. There only the products of ``F.linear`` and of the vocabulary loss are narrow, which is twice as fast
+on a processor with bf16 instructions; weights and all other operations keep their type.
 
-Some virtual machines announce matrix instructions (AMX) that they cannot run: torch's narrow products end the process
-there. ``check_narrow_products`` finds that out in another process first.
+Some virtual machines report matrix instructions (AMX) that they cannot run, and torch's narrow products then crash the
+process. ``check_narrow_products`` tries them in a separate process first.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from saccade.errors import OptionError
 
 __all__ = ["check_narrow_products", "narrow_products", "product_type", "without_autocast"]
 
-#: torch's CPU kernels read this variable when the first of them runs; AMX is left out by this value.
+#: torch reads this environment variable when it runs its first CPU kernel; this value excludes AMX.
 _LIMIT, _WITHOUT_AMX = "ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16"
 _PROBE = "import torch; x = torch.ones(64, 64, dtype=torch.bfloat16); x @ x"
 
@@ -38,7 +38,7 @@ _NARROW: ContextVar[torch.dtype | None] = ContextVar("narrow", default=None)
 
 @contextmanager
 def narrow_products(device: str, dtype: torch.dtype = torch.bfloat16) -> Iterator[None]:
-    """A context in which matrix products have this type."""
+    """A context in which matrix products are computed in this type."""
     if device != "cpu":
         with torch.autocast(device, dtype):
             yield
@@ -54,19 +54,19 @@ def narrow_products(device: str, dtype: torch.dtype = torch.bfloat16) -> Iterato
 
 @functools.cache
 def check_narrow_products() -> None:
-    """Refuse narrow products where they would end the process; only processors that announce AMX are tried."""
+    """Raise an error if narrow products would crash the process; only tried on processors that report AMX."""
     processor = Path("/proc/cpuinfo")
     if _LIMIT in os.environ or not processor.exists() or "amx_tile" not in processor.read_text(encoding="utf-8"):
         return
     if subprocess.run([sys.executable, "-c", _PROBE], capture_output=True, check=False).returncode < 0:
         raise OptionError(
-            "Products in bf16 or int8 would crash here: this machine announces AMX instructions that it cannot run. "
-            f"Set {_LIMIT}={_WITHOUT_AMX} in the environment and start again, or use precision fp32."
+            "bf16 and int8 would crash on this machine, because it reports AMX instructions that it cannot run. "
+            f"Set {_LIMIT}={_WITHOUT_AMX} in the environment and run the command again, or use fp32."
         )
 
 
 def product_type(x: Tensor) -> torch.dtype:
-    """The type in which products with x are computed here."""
+    """The type in which products with x are computed in the current context."""
     device = x.device.type
     if torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device):
         return torch.get_autocast_dtype(device)
@@ -74,13 +74,13 @@ def product_type(x: Tensor) -> torch.dtype:
 
 
 def without_autocast(x: Tensor) -> AbstractContextManager[Any]:
-    """A context in which torch leaves the types of products on x's device unchanged."""
+    """A context without autocast on x's device."""
     device = x.device.type
     return torch.autocast(device, enabled=False) if torch.amp.is_autocast_available(device) else nullcontext()
 
 
 class _NarrowLinear(TorchFunctionMode):
-    """Replaces ``F.linear``, and nothing else."""
+    """Replaces ``F.linear`` and nothing else."""
 
     def __torch_function__(
         self,
@@ -90,17 +90,17 @@ class _NarrowLinear(TorchFunctionMode):
         named: Mapping[str, Any] | None = None,
     ) -> Any:
         if function is F.linear and not named:
-            return _linear(*arguments)
+            return _narrow_linear(*arguments)
         return function(*arguments, **(named or {}))
 
 
-def _linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+def _narrow_linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     product: Tensor = _Product.apply(x, weight, product_type(x))  # type: ignore[no-untyped-call]
     return product if bias is None else product + bias
 
 
 class _Product(torch.autograd.Function):
-    """``x Wᵀ`` and its gradients, each computed from narrow copies and given in the types of x and W."""
+    """``x Wᵀ`` and its gradients, computed from narrow copies and returned in the types of x and W."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, dtype: torch.dtype) -> Tensor:

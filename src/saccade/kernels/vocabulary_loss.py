@@ -1,16 +1,16 @@
-"""The cross-entropy of an output layer, with its logits never all in memory.
+"""The cross-entropy of an output layer, without ever holding all logits in memory.
 
     x = W f + b,   loss = Σ_rows [ log Σ_v exp x_v  -  (1 - ε) x_target  -  ε/V Σ_v x_v ]
 
-is what ``F.cross_entropy(F.linear(f, W, b), targets, label_smoothing=ε, reduction="sum")`` computes: N times V numbers,
-several times over, which for a small model with 10,000 words is most of a training step. Here the rows are taken in
-chunks, and each chunk's part of the gradient is computed while its exponentials are still in the processor's cache:
+``F.cross_entropy(F.linear(f, W, b), targets, label_smoothing=ε, reduction="sum")`` computes this with several tensors
+of N × V numbers, which takes most of a training step for a small model with 10,000 words. Here the rows are processed
+in chunks, and the gradient of each chunk is computed while its exponentials are still in the processor's cache:
 
     ∂loss/∂f = softmax(x) W  -  (1 - ε) W_target  -  ε/V Σ_v W_v          and likewise for W and b.
 
-The smoothing needs no logits of its own, since Σ_v x_v = f · Σ_v W_v + Σ_v b_v.
+Smoothing does not need the logits, since Σ_v x_v = f · Σ_v W_v + Σ_v b_v.
 
-A few hundred words, such as characters, have few logits: there the plain form is the faster one.
+With a vocabulary of a few hundred, such as characters, the plain form is faster.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from saccade.kernels.precision import product_type, without_autocast
 
 __all__ = ["vocabulary_loss"]
 
-#: Logits that are in memory at once: the measured best of powers of 2 is flat around it.
+#: Number of logits in memory at once: the fastest power of 2 as measured, though its neighbours are about as fast.
 CHUNK_NUMBERS = 1 << 21
-#: Up to this many words the plain form is used: measured, it costs half at 70 words and the same at 1,000.
+#: Up to this many words the plain form is used: it was measured to take half the time at 70 words, the same at 1,000.
 SMALL_VOCABULARY = 512
 
 
@@ -40,7 +40,7 @@ def vocabulary_loss(
     targets: Int[Tensor, " N"],
     label_smoothing: float = 0.0,
 ) -> Float[Tensor, ""]:
-    """The sum over rows of the smoothed cross-entropy; its products as narrow as ``precision`` says."""
+    """The smoothed cross-entropy, summed over rows; the products are in the type that ``narrow_products`` has set."""
     learned = [tensor for tensor in (features, weight, bias) if tensor is not None and tensor.requires_grad]
     wanted = torch.is_grad_enabled() and bool(learned)
     products = product_type(features)
@@ -55,7 +55,7 @@ def vocabulary_loss(
 
 
 class _VocabularyLoss(torch.autograd.Function):
-    """The gradient of a sum is known but for one factor, so forward computes it and backward multiplies."""
+    """The gradient of a sum is known except for one factor: ``forward`` computes it, ``backward`` multiplies by it."""
 
     @staticmethod
     def forward(
@@ -78,11 +78,11 @@ class _VocabularyLoss(torch.autograd.Function):
         rows = max(1, CHUNK_NUMBERS // len(weight))
         for start in range(0, len(features), rows):
             part = features[start : start + rows].to(products)
-            wanted_words = targets[start : start + rows]
+            words = targets[start : start + rows]
             logits = (part @ narrow_weight.T).to(weight.dtype)
             if bias is not None:
                 logits += bias
-            right = logits.gather(1, wanted_words[:, None])
+            right = logits.gather(1, words[:, None])
             highest = logits.amax(dim=1, keepdim=True)
             exponentials = logits.sub_(highest).exp_()
             sums = exponentials.sum(dim=1, keepdim=True)
@@ -110,7 +110,7 @@ class _Gradient:
         self.bias = None if bias is None else torch.zeros_like(bias)
 
     def add_softmax(self, start: int, part: Tensor, exponentials: Tensor, sums: Tensor, weight: Tensor) -> None:
-        """softmax = exponentials / sums; the division is by rows, so it waits until the products are narrow."""
+        """Add softmax = exponentials / sums; the sums divide smaller tensors, not all the exponentials."""
         narrow = exponentials.to(weight.dtype)
         self.features[start : start + len(part)] = (narrow @ weight) / sums
         shares = (part / sums).to(weight.dtype)

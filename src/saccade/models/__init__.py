@@ -1,4 +1,4 @@
-"""One architecture per file: recurrent, convolutional and Transformer networks, ViT. Ids and vectors only."""
+"""The networks, one architecture per file. They see token ids and vectors, never text or files."""
 
 from saccade.models.classifier import CLASSIFIERS, Classifier
 from saccade.models.config import Config
@@ -8,7 +8,8 @@ from saccade.models.recurrent import RecurrentConfig, RecurrentLanguageModel, Re
 from saccade.models.reinforce import ReinforcedLoss, hard_attention
 from saccade.models.tagger import TAGGERS, Tagger
 from saccade.models.targets import LAST, Targets
-from saccade.models.transformer import Block, DecoderOnly, EncoderDecoder, EncoderOnly, TransformerConfig
+from saccade.models.transformer import DecoderOnly, EncoderDecoder, EncoderOnly
+from saccade.models.transformer_layers import Block, TransformerConfig
 from saccade.models.vit import VisionConfig, VisionTransformer
 from saccade.models.window import WholeWindow, WindowEncoder
 

@@ -1,9 +1,9 @@
-"""Autoencoders (004): everything of a text or an image through one small vector, and back.
+"""Autoencoders (004): they squeeze a text or an image into one small vector, the code, and restore it from there.
 
-    code = encode(x),   x' = decode(code),   learned so that x' is x
+    code = encode(x),   x' = decode(code),   trained so that x' equals x
 
-The code is the bottleneck that attention removes from translation; here it is wanted, as a description of x. With
-noise on what is read and none on what is asked for it is a denoising autoencoder (Vincent 2008).
+In translation such a bottleneck is what attention removes; here it is the point, because the code describes x. If noise
+is added to the input but not to the target, the network is a denoising autoencoder (Vincent 2008).
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ from jaxtyping import Float, Int
 from pydantic import Field
 from torch import Tensor, nn
 
-from saccade.attention import causal, padding
+from saccade.attention import padding
 from saccade.kernels.dropout import dropout
 from saccade.models.classifier import AttentionPooling
 from saccade.models.config import Config
 from saccade.models.recurrent import RecurrentConfig, RecurrentSeq2Seq, RecurrentSeq2SeqState
 from saccade.models.state import TransformerState
-from saccade.models.transformer import Block, EncoderDecoder, TransformerConfig, final_norm, run_blocks
+from saccade.models.transformer import EncoderDecoder
+from saccade.models.transformer_layers import Block, TransformerConfig, final_norm, run_blocks
 from saccade.models.vit import VisionConfig, VisionEncoder
 
 __all__ = [
@@ -40,23 +41,23 @@ __all__ = [
 
 
 class RecurrentAutoencoderConfig(Config):
-    """A recurrent network that reads a text, and one that writes it again."""
+    """A recurrent network that reads a text, and another that writes it out again."""
 
     cell: str = Field("lstm", description="Recurrent cell: rnn, lstm, gru (Cho's), gru_torch, mut1, mut2 or mut3")
     width: int = Field(256, ge=1, description="Width of the decoder's state and of each direction of the encoder")
     embedding_width: int = Field(128, ge=1, description="Width of a word's embedding")
     encoder_layers: int = Field(1, ge=1, description="Layers that read the text")
-    decoder_layers: int = Field(1, ge=1, description="Layers that write it again")
+    decoder_layers: int = Field(1, ge=1, description="Layers that write it out again")
     bidirectional: bool = Field(True, description="Let the encoder read in both directions")
     code_width: int = Field(32, ge=1, description="Width of the code, the small vector in the middle")
     dropout: float = Field(
-        0.0, ge=0, lt=1, description="Dropout of embeddings, between layers and before the output layer"
+        0.0, ge=0, lt=1, description="Dropout on embeddings, between layers and before the output layer"
     )
     tied_output: bool = Field(False, description="Use the target embedding as the output layer")
 
 
 class RecurrentAutoencoder(RecurrentSeq2Seq):
-    """The encoder's last state, squeezed into the code; the decoder's first state and context, from the code alone."""
+    """The code comes from the encoder's last state; the decoder's first state and context come from the code alone."""
 
     def __init__(self, config: RecurrentAutoencoderConfig, vocabulary: int) -> None:
         shape = config.model_dump(exclude={"code_width"})
@@ -66,7 +67,7 @@ class RecurrentAutoencoder(RecurrentSeq2Seq):
         self.unfold = nn.Linear(config.code_width, width)
 
     def code(self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"] | None = None) -> Float[Tensor, "B E"]:
-        """The small vector of each text."""
+        """The code of each text."""
         _, final = self.encoder(self.fit(self._embed(self.source, source)), lengths)
         last = torch.cat([part[0] for part in final[-self.encoder.directions :]], dim=-1)
         squeezed: Tensor = self.squeeze(last)
@@ -80,15 +81,15 @@ class RecurrentAutoencoder(RecurrentSeq2Seq):
 
 
 class TransformerAutoencoderConfig(TransformerConfig):
-    """A Transformer that reads a text, and one that writes it again."""
+    """A Transformer that reads a text, and another that writes it out again."""
 
     encoder_layers: int = Field(2, ge=1, description="Blocks that read the text")
-    decoder_layers: int = Field(2, ge=1, description="Blocks that write it again")
+    decoder_layers: int = Field(2, ge=1, description="Blocks that write it out again")
     code_width: int = Field(32, ge=1, description="Width of the code, the small vector in the middle")
 
 
 class TransformerAutoencoder(EncoderDecoder):
-    """What attention takes from all tokens, squeezed into the code, which is all that the decoder can attend to."""
+    """Attention pools all tokens into the code, and the code is all that the decoder can attend to."""
 
     def __init__(self, config: TransformerAutoencoderConfig, vocabulary: int) -> None:
         super().__init__(config, vocabulary, vocabulary)
@@ -97,7 +98,7 @@ class TransformerAutoencoder(EncoderDecoder):
         self.unfold = nn.Linear(config.code_width, config.width)
 
     def code(self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"] | None = None) -> Float[Tensor, "B E"]:
-        """The small vector of each text."""
+        """The code of each text."""
         if lengths is None:
             lengths = torch.full((len(source),), source.shape[1], device=source.device)
         x = run_blocks(self.encoder, self.encoder_norm, self.source(source), padding(lengths))
@@ -105,44 +106,37 @@ class TransformerAutoencoder(EncoderDecoder):
         return squeezed
 
     def encode(self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"] | None = None) -> Float[Tensor, "B 1 D"]:
-        """What the decoder attends to: one vector."""
+        """The single vector that the decoder attends to."""
         unfolded: Tensor = self.unfold(self.code(source, lengths))
         return unfolded.unsqueeze(1)
 
     def features(
         self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"] | None, target: Int[Tensor, "B T"]
     ) -> Float[Tensor, "B T D"]:
-        memory = self.encode(source, lengths)
-        x = self.target(target)
-        for block in self.decoder:
-            x = block(x, mask=causal, source=memory)
-        normed: Tensor = x if self.decoder_norm is None else self.decoder_norm(x)
-        return normed
+        return self.decode(target, self.encode(source, lengths))
 
     def start(
         self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"] | None = None, max_length: int | None = None
     ) -> TransformerState:
-        memory = self.encode(source, lengths)
-        sources = [block.cross.project(memory) for block in self.decoder]  # type: ignore[union-attr, operator]
-        return TransformerState.fresh(len(self.decoder), len(source), max_length, sources)
+        return self.begin(self.encode(source, lengths), max_length)
 
 
 # --- images ------------------------------------------------------------------------------------------------
 
 
 class DenseAutoencoderConfig(Config):
-    """Fully connected layers down to a small vector and up again."""
+    """Fully connected layers that narrow to a small vector and widen again."""
 
     image_size: tuple[int, int] = Field((28, 28), description="Height and width in pixels")
     channels: int = Field(1, ge=1, description="1 for grey images, 3 for colour")
     width: int = Field(256, ge=1, description="Width of the layers in between")
     layers: int = Field(1, ge=1, description="Layers on each side of the code")
     code_width: int = Field(16, ge=1, description="Width of the code, the small vector in the middle")
-    dropout: float = Field(0.0, ge=0, lt=1, description="Dropout of the output of each layer")
+    dropout: float = Field(0.0, ge=0, lt=1, description="Dropout on the output of each layer")
 
 
 class DenseAutoencoder(nn.Module):
-    """``x' = W_2 f(W_1 x)``, with more layers where they are wanted (Hinton & Salakhutdinov 2006)."""
+    """``x' = W_2 f(W_1 x)``, or with more layers in between (Hinton & Salakhutdinov 2006)."""
 
     def __init__(self, config: DenseAutoencoderConfig) -> None:
         super().__init__()
@@ -154,11 +148,11 @@ class DenseAutoencoder(nn.Module):
         self.up = nn.ModuleList(nn.Linear(below, above) for below, above in pairwise(up))
 
     def code(self, images: Float[Tensor, "B C H W"]) -> Float[Tensor, "B E"]:
-        """The small vector of each image."""
+        """The code of each image."""
         return self._through(self.down, images.flatten(1))
 
     def forward(self, images: Float[Tensor, "B C H W"]) -> Float[Tensor, "B C H W"]:
-        """Each image again, from its code alone."""
+        """Each image, reconstructed from its code alone."""
         return self._through(self.up, self.code(images)).view(images.shape)
 
     def _through(self, layers: nn.ModuleList, x: Float[Tensor, "B D"]) -> Float[Tensor, "B E"]:
@@ -170,15 +164,15 @@ class DenseAutoencoder(nn.Module):
 
 
 class PatchAutoencoderConfig(VisionConfig):
-    """A Transformer that reads the patches of an image, and one that paints them again."""
+    """A Transformer that reads the patches of an image, and another that draws them again."""
 
     encoder_layers: int = Field(2, ge=1, description="Blocks that read the patches")
-    decoder_layers: int = Field(2, ge=1, description="Blocks that paint them again")
+    decoder_layers: int = Field(2, ge=1, description="Blocks that draw them again")
     code_width: int = Field(16, ge=1, description="Width of the code, the small vector in the middle")
 
 
 class PatchAutoencoder(VisionEncoder):
-    """The class token or the mean patch, squeezed into the code; each patch painted from the code and its place."""
+    """The code comes from the class token or the mean patch; each patch is drawn from the code and its position."""
 
     def __init__(self, config: PatchAutoencoderConfig) -> None:
         super().__init__(config)
@@ -191,14 +185,14 @@ class PatchAutoencoder(VisionEncoder):
         self.paint = nn.ConvTranspose2d(config.width, config.channels, config.patch, stride=config.patch)
 
     def code(self, images: Float[Tensor, "B C H W"]) -> Float[Tensor, "B E"]:
-        """The small vector of each image."""
+        """The code of each image."""
         x = self.encode(images)
         pooled = x[:, 0] if self.class_token is not None else x.mean(dim=1)
         squeezed: Tensor = self.squeeze(pooled)
         return squeezed
 
     def forward(self, images: Float[Tensor, "B C H W"]) -> Float[Tensor, "B C H W"]:
-        """Each image again, from its code alone."""
+        """Each image, reconstructed from its code alone."""
         x = self.unfold(self.code(images)).unsqueeze(1) + self.places
         x = run_blocks(self.decoder, self.decoder_norm, x, None)
         rows, columns = self.config.grid

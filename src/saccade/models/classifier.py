@@ -1,4 +1,4 @@
-"""One label for a sequence (004's type 2): tokens to vectors, an encoder over them, and one vector from all."""
+"""Networks that give a sequence one label (004's type 2): embed the tokens, encode them, pool them into one vector."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Pooling = Literal["mean", "last", "attention"]
 
 class _PoolingConfig(Config):
     pooling: Pooling = Field(
-        "attention", description="How a sequence becomes one vector: mean, last, or what attention picks"
+        "attention", description="How a sequence is pooled into one vector: mean, last or attention"
     )
 
 
@@ -53,22 +53,22 @@ class _WordsConfig(_PoolingConfig):
 
 
 class RecurrentClassifierConfig(RecurrentEncoderConfig, _WordsConfig):
-    """A classifier whose tokens are read by recurrent layers."""
+    """A classifier with recurrent layers."""
 
 
 class ConvolutionalClassifierConfig(ConvolutionalEncoderConfig, _WordsConfig):
-    """A classifier whose tokens are read by convolutions."""
+    """A classifier with convolutions."""
 
 
 class WindowClassifierConfig(WindowEncoderConfig, _WordsConfig):
-    """A classifier that sees each token with its neighbours."""
+    """A classifier whose layers see each token with its neighbours."""
 
 
 class TransformerClassifierConfig(TransformerEncoderConfig, _PoolingConfig):
-    """A classifier whose tokens attend to each other."""
+    """A classifier with Transformer blocks."""
 
 
-#: The networks that label sequences, by the kind that a recipe names.
+#: The settings of each kind of classifier, by the name that recipes use.
 CLASSIFIERS: dict[str, type[Config]] = {
     "recurrent": RecurrentClassifierConfig,
     "convolutional": ConvolutionalClassifierConfig,
@@ -80,19 +80,22 @@ CLASSIFIERS: dict[str, type[Config]] = {
 class AttentionPooling(nn.Module):
     """``u_i = tanh(W h_i + b)``, ``a = softmax(u · q)``, ``Σ a_i h_i`` with a learned q (Yang 2016, eq. 5-7).
 
-    Its weights say which tokens decided; a watcher sees them under this module's name.
+    The weights show which tokens the label depends on; a watcher sees them under this module's name.
     """
 
     def __init__(self, width: int) -> None:
         super().__init__()
         self.key = nn.Linear(width, width)
-        self.query = nn.Parameter(torch.zeros(width))  # initially the mean
-        self.score, self.weights = Dot(), Softmax()  # its own, so that it can be edited like any attention
+        self.query = nn.Parameter(torch.zeros(width))  # starts as the mean
+        self.score, self.weights = (
+            Dot(),
+            Softmax(),
+        )  # attributes, so that they can be edited like those of any attention
 
     def forward(self, x: Float[Tensor, "B N D"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B D"]:
         keys = torch.tanh(self.key(x)).to(x.dtype)
         query = self.query.to(x.dtype).expand(len(x), 1, 1, -1)
-        taken = attend(
+        pooled = attend(
             query,
             keys.unsqueeze(1),
             x.unsqueeze(1),
@@ -101,16 +104,17 @@ class AttentionPooling(nn.Module):
             mask=padding(lengths),
             owner=self,
         )
-        return taken.flatten(1)
+        return pooled.flatten(1)
 
 
 class Classifier(nn.Module):
-    """A label for a sequence of tokens; a Transformer's parameters are named as those of ``EncoderOnly``."""
+    """Scores the labels of a token sequence. A Transformer's parameters have the names they have in ``EncoderOnly``."""
 
     def __init__(self, config: Config, vocabulary: int, labels: int) -> None:
         super().__init__()
         assert isinstance(config, _PoolingConfig)
         self.config = config
+        self.average = config.pooling == "mean"
         self.share = cast(EncoderConfig, config).dropout
         self.directions = 2 if isinstance(config, RecurrentEncoderConfig) and config.bidirectional else 1
         if isinstance(config, _WordsConfig):
@@ -125,11 +129,11 @@ class Classifier(nn.Module):
         self.output = TiedLinear(encoded, labels, bias=True)
 
     def features(self, tokens: Int[Tensor, "B N"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B D"]:
-        """One vector for each sequence, which has at least 1 token."""
+        """One vector per sequence; every sequence must have at least 1 token."""
         x = run_encoder(self.encoder, self.encoder_norm, self.input(tokens), lengths)
         if self.pooling is not None:
             pooled: Tensor = self.pooling(x, lengths)
-        elif self._pooling_kind == "mean":
+        elif self.average:
             pooled = x.sum(dim=1) / lengths[:, None].to(x)
         else:
             pooled = last_read(x, lengths, self.directions)
@@ -139,14 +143,9 @@ class Classifier(nn.Module):
         logits: Tensor = self.output(self.features(tokens, lengths))
         return logits
 
-    @property
-    def _pooling_kind(self) -> Pooling:
-        assert isinstance(self.config, _PoolingConfig)
-        return self.config.pooling
-
 
 def last_read(x: Float[Tensor, "B N D"], lengths: Int[Tensor, " B"], directions: int) -> Float[Tensor, "B D"]:
-    """The vector at the end of each sequence; the backward direction ends at its beginning."""
+    """The vector at the last position that was read; the backward direction reads position 0 last."""
     last = x[torch.arange(len(x), device=x.device), lengths.to(x.device) - 1]
     if directions == 1:
         return last

@@ -1,4 +1,4 @@
-"""What all model configurations share: frozen, unknown keys refused with the nearest right one named."""
+"""The base of all configurations: frozen, and strict about unknown keys, for which it suggests the nearest name."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from saccade.errors import OptionError, UnknownNameError
 
 __all__ = ["Config"]
 
-#: The highest numbers that make sense, by how the name of a key ends; a key may have a lower limit of its own. A file
-#: from outside must not make us build a million layers before we see that its weights are not theirs.
+#: The largest sensible value of a key, by the ending of its name; a key may set a lower limit itself. Without these
+#: limits, a config file from outside could make us build a million layers before we notice that its weights do not fit.
 HIGHEST = {
     "layers": 1000,
     "width": 1 << 18,
@@ -29,7 +29,7 @@ HIGHEST = {
 
 
 class Config(BaseModel):
-    """Base of all configurations."""
+    """A table of settings."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
@@ -38,14 +38,14 @@ class Config(BaseModel):
     def _bounded(cls, value: Any, info: ValidationInfo) -> Any:
         name = info.field_name or ""
         most = next(most for end, most in HIGHEST.items() if name.endswith(end))
-        for one in value if isinstance(value, list | tuple) else (value,):
-            if isinstance(one, int) and one > most:
+        for item in value if isinstance(value, list | tuple) else (value,):
+            if isinstance(item, int) and item > most:
                 raise ValueError(f"must be at most {most:,}")
         return value
 
     @classmethod
     def read(cls, values: dict[str, Any], where: str) -> Self:
-        """A configuration from outside; an error is one sentence that begins with ``where`` it was found."""
+        """Validate values from outside; an error is one sentence that begins with ``where`` they came from."""
         for key in values:
             if key not in cls.model_fields:
                 raise UnknownNameError(f"key in {where}", key, cls.model_fields)
@@ -54,8 +54,8 @@ class Config(BaseModel):
         except ValidationError as error:
             first = error.errors()[0]
             key = ".".join(str(part) for part in first["loc"])
-            said = first["msg"].removeprefix("Value error, ")
-            # A rule that joins several keys has no key of its own, and its input is all of them.
+            problem = first["msg"].removeprefix("Value error, ")
+            # A rule about several keys has no single key to name; its input is the whole table.
             given = repr(first["input"])
             what = f"{key} = {given if len(given) <= 200 else f'{given[:197]}...'}: " if key else ""
-            raise OptionError(f"{where}: {what}{said}.") from None
+            raise OptionError(f"{where}: {what}{problem}.") from None

@@ -1,53 +1,56 @@
-"""Sequence to sequence with 1-D convolutions (Gehring 2017): gated, residual, attention in every decoder layer."""
+"""A sequence-to-sequence network of gated 1-D convolutions, with attention in every decoder layer (Gehring 2017)."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
-from pydantic import Field, field_validator
+from pydantic import AfterValidator, Field
 from torch import Tensor, nn
 
 from saccade.attention import KeyValue, Learned, Mask, padding
 from saccade.errors import ShapeError
 from saccade.kernels.dropout import dropout
 from saccade.models.config import Config
+from saccade.models.cross_attention import CrossAttention, ScoreName
 from saccade.models.layers import TiedLinear, WordEmbedding, real_positions, without_padding
-from saccade.models.look import Look, ScoreName
 from saccade.models.targets import Positions, Targets, answer
 
-__all__ = ["ConvolutionalConfig", "ConvolutionalEncoder", "ConvolutionalSeq2Seq", "GatedConvolution"]
+__all__ = ["ConvolutionalConfig", "ConvolutionalEncoder", "ConvolutionalSeq2Seq", "GatedConvolution", "OddKernel"]
 
-HALF = math.sqrt(0.5)  # keeps the variance of a sum of two
+HALF = math.sqrt(0.5)  # the sum of two vectors times this has the variance of one
+
+
+def _require_odd(kernel: int) -> int:
+    if kernel % 2 == 0:
+        raise ValueError("must be odd, so that a kernel has a middle")
+    return kernel
+
+
+OddKernel = Annotated[int, AfterValidator(_require_odd)]
 
 
 class ConvolutionalConfig(Config):
-    """A convolutional network with attention."""
+    """The settings of a convolutional network with attention."""
 
     width: int = Field(256, ge=1, description="Width of the vector at each position")
     encoder_layers: int = Field(4, ge=1, description="Layers that read the source")
     decoder_layers: int = Field(4, ge=1, description="Layers that write the target")
-    kernel: int = Field(3, ge=1, description="Positions that a layer sees at once; an odd number")
-    max_length: int = Field(512, ge=1, description="Number of learned positions, which limits the length of a text")
+    kernel: OddKernel = Field(3, ge=1, description="Number of positions that a layer sees at once; must be odd")
+    max_length: int = Field(512, ge=1, description="Number of learned positions: the longest text, in tokens")
     score: ScoreName = Field(
         "dot", description="How queries and keys are compared: dot, scaled_dot, cosine, bilinear, additive or mlp"
     )
-    dropout: float = Field(0.0, ge=0, lt=1, description="Dropout of embeddings and of the input of each layer")
+    dropout: float = Field(0.0, ge=0, lt=1, description="Dropout on embeddings and on the input of each layer")
     tied_output: bool = Field(False, description="Use the target embedding as the output layer")
-
-    @field_validator("kernel")
-    @classmethod
-    def _odd(cls, kernel: int) -> int:
-        if kernel % 2 == 0:
-            raise ValueError("a kernel has a middle, so it is odd")
-        return kernel
 
 
 class GatedConvolution(nn.Module):
-    """``x + A ⊙ σ(B)``, with [A; B] a convolution of x (Dauphin 2017); causal: of x and what came before it."""
+    """``A ⊙ σ(B)``, where [A; B] is a convolution of x (Dauphin 2017). If causal, it sees x and what precedes it."""
 
     def __init__(self, width: int, kernel: int, *, is_causal: bool, dropout: float = 0.0) -> None:
         super().__init__()
@@ -60,7 +63,7 @@ class GatedConvolution(nn.Module):
         nn.init.zeros_(self.convolution.bias)
 
     def forward(self, x: Float[Tensor, "B N D"], past: Float[Tensor, "B P D"] | None = None) -> Float[Tensor, "B N D"]:
-        """``past`` are the inputs before x, for a step of a causal layer; zeros if not given."""
+        """``past`` holds the inputs before x when a causal layer is stepped; without it, zeros are used."""
         inner = dropout(x, self.dropout, self.training).transpose(1, 2)
         if past is None:
             inner = F.pad(inner, (self.before, self.after))
@@ -70,7 +73,7 @@ class GatedConvolution(nn.Module):
 
 
 class ConvolutionalEncoder(nn.Module):
-    """Layers of gated convolutions over vectors; what lies beyond a sequence's length counts as zero."""
+    """Layers of gated convolutions over vectors; padding counts as zero."""
 
     def __init__(self, width: int, layers: int, kernel: int, dropout: float = 0.0) -> None:
         super().__init__()
@@ -88,7 +91,7 @@ class ConvolutionalEncoder(nn.Module):
 
 @dataclass(frozen=True)
 class ConvolutionalState:
-    """The last inputs of each decoder layer, and the source."""
+    """What the decoder keeps between steps: the last inputs of each layer, and the source."""
 
     past: list[Float[Tensor, "B P D"]]
     source: list[KeyValue]
@@ -101,14 +104,14 @@ class _DecoderLayer(nn.Module):
     def __init__(self, config: ConvolutionalConfig) -> None:
         super().__init__()
         self.convolution = GatedConvolution(config.width, config.kernel, is_causal=True, dropout=config.dropout)
-        self.cross = Look(config.width, config.width, config.width, config.score)
+        self.cross = CrossAttention(config.width, config.width, config.width, config.score)
         self.output = nn.Linear(config.width, config.width)
 
     def forward(
         self, x: Tensor, words: Tensor, source: KeyValue, mask: Mask | None, past: Tensor | None, first_row: int
     ) -> Tensor:
         hidden = self.convolution(x, past)
-        # The query is the layer's state with the word just read (Gehring 2017, eq. 1).
+        # The query combines the layer's state with the word just read (Gehring 2017, eq. 1).
         context = self.cross((hidden + words) * HALF, source, mask=mask, first_row=first_row)
         hidden = (hidden + self.output(context)) * HALF
         summed: Tensor = (x + hidden) * HALF
@@ -116,7 +119,7 @@ class _DecoderLayer(nn.Module):
 
 
 class ConvolutionalSeq2Seq(nn.Module):
-    """An encoder-decoder of gated convolutions; every decoder layer attends to the source."""
+    """An encoder and a decoder of gated convolutions; every decoder layer attends to the source."""
 
     def __init__(self, config: ConvolutionalConfig, source_vocabulary: int, target_vocabulary: int) -> None:
         super().__init__()
@@ -134,7 +137,7 @@ class ConvolutionalSeq2Seq(nn.Module):
     def features(
         self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"] | None, target: Int[Tensor, "B T"]
     ) -> Float[Tensor, "B T D"]:
-        """A vector for each target token, from which the next one follows."""
+        """A vector for each target token, from which the next token is predicted."""
         state = self.start(source, lengths)
         words = x = self._embed_target(target, 0)
         for layer, kept in zip(self.decoder, state.source, strict=True):
@@ -150,19 +153,20 @@ class ConvolutionalSeq2Seq(nn.Module):
         targets: Targets | None = None,
         at: Positions | None = None,
     ) -> Tensor:
-        """Logits (B, T, V) of the token after each of the target, or what else is asked for (see ``targets``)."""
+        """Logits (B, T, V) for the token after each target token; ``at`` and ``targets`` as in ``targets.py``."""
         return answer(self.output, self.features(source, lengths, target), targets, at)
 
     def start(
         self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"] | None = None, max_length: int | None = None
     ) -> ConvolutionalState:
-        """A state that has read the source; positions end at the configuration's ``max_length``."""
+        """The state after reading the source; the configuration's own ``max_length`` limits the positions."""
         if source.shape[1] == 0:
-            raise ShapeError("A source has at least 1 token; got 0.")
+            raise ShapeError("A source must have at least 1 token; got 0.")
         words = self._drop(self.source_positions(self.source(source)))
         memory = self.encoder(words, lengths)
-        # What is taken is the state with its word beside it (Gehring 2017, eq. 2).
-        kept = [_look(layer).project(memory, (memory + words) * HALF) for layer in self.decoder]
+        # The values combine the encoder's states with their words (Gehring 2017, eq. 2).
+        values = (memory + words) * HALF
+        kept = [layer.cross.project(memory, values) for layer in self.decoder]  # type: ignore[union-attr, operator]
         empty = words.new_zeros(len(source), self.config.kernel - 1, self.config.width)
         mask = None if lengths is None else padding(lengths)
         return ConvolutionalState([empty] * len(self.decoder), kept, lengths, mask)
@@ -170,7 +174,7 @@ class ConvolutionalSeq2Seq(nn.Module):
     def step(
         self, tokens: Int[Tensor, " B"], state: ConvolutionalState
     ) -> tuple[Float[Tensor, "B V"], ConvolutionalState]:
-        """The scores of the token that follows, and the state after it was read."""
+        """Read one more token per row; return the logits of the next one and the new state."""
         words = x = self._embed_target(tokens.unsqueeze(1), state.position)
         past = []
         for layer, old, kept in zip(self.decoder, state.past, state.source, strict=True):
@@ -195,8 +199,3 @@ class ConvolutionalSeq2Seq(nn.Module):
 
     def _drop(self, x: Tensor) -> Tensor:
         return dropout(x, self.config.dropout, self.training)
-
-
-def _look(layer: nn.Module) -> Look:
-    assert isinstance(layer, _DecoderLayer)
-    return layer.cross

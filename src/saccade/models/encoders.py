@@ -1,27 +1,26 @@
-"""The ways of processing a sequence side by side (002 and 004 of the lectures), behind one form.
+"""Four ways to process a sequence (002 and 004 of the lectures), with one interface.
 
-Recurrent, 1-D convolution, windows of neighbours and self-attention: each is an encoder that turns vectors (B, N, D)
-and the lengths of the sequences into as many vectors, in the light of their neighbours. What lies beyond a length
-changes nothing before it.
+Recurrent layers, 1-D convolutions, windows of neighbours and self-attention are all encoders: they take vectors
+(B, N, D) and the lengths of the sequences, and return as many vectors, each of which also depends on its neighbours.
+Padding never affects the result.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Protocol, cast
+from typing import Protocol, cast
 
 import torch
 from jaxtyping import Float, Int
-from pydantic import Field, field_validator
+from pydantic import Field
 from torch import Tensor, nn
 
 from saccade.attention import padding
 from saccade.kernels.dropout import dropout
 from saccade.models.config import Config
-from saccade.models.convolutional import ConvolutionalEncoder
+from saccade.models.convolutional import ConvolutionalEncoder, OddKernel
 from saccade.models.layers import OneHot, WordEmbedding
 from saccade.models.recurrent import ADDS_INPUT
-from saccade.models.transformer import Block, InputLayer, TransformerConfig, final_norm
+from saccade.models.transformer_layers import Block, InputLayer, TransformerConfig, final_norm
 from saccade.models.window import WindowEncoder
 from saccade.recurrent import Recurrent
 
@@ -43,7 +42,7 @@ __all__ = [
 
 
 class EncoderConfig(Protocol):
-    """What every encoder's configuration says."""
+    """The settings that every encoder has."""
 
     @property
     def width(self) -> int: ...
@@ -61,7 +60,7 @@ class RecurrentEncoderConfig(Config):
     encoder_layers: int = Field(2, ge=1, description="Number of layers")
     bidirectional: bool = Field(True, description="Read in both directions")
     dropout: float = Field(
-        0.0, ge=0, lt=1, description="Dropout of inputs, between layers and of the result; one mask per sequence"
+        0.0, ge=0, lt=1, description="Dropout on inputs, between layers and on the result; one mask per sequence"
     )
 
 
@@ -70,17 +69,10 @@ class ConvolutionalEncoderConfig(Config):
 
     width: int = Field(256, ge=1, description="Width of the vector at each position")
     encoder_layers: int = Field(4, ge=1, description="Number of layers")
-    kernel: int = Field(3, ge=1, description="Positions that a layer sees at once; an odd number")
+    kernel: OddKernel = Field(3, ge=1, description="Number of positions that a layer sees at once; must be odd")
     dropout: float = Field(
-        0.0, ge=0, lt=1, description="Dropout of inputs, of the input of each layer and of the result"
+        0.0, ge=0, lt=1, description="Dropout on inputs, on the input of each layer and on the result"
     )
-
-    @field_validator("kernel")
-    @classmethod
-    def _odd(cls, kernel: int) -> int:
-        if kernel % 2 == 0:
-            raise ValueError("a kernel has a middle, so it is odd")
-        return kernel
 
 
 class WindowEncoderConfig(Config):
@@ -88,9 +80,9 @@ class WindowEncoderConfig(Config):
 
     width: int = Field(256, ge=1, description="Width of the vector at each position")
     encoder_layers: int = Field(1, ge=1, description="Number of layers")
-    radius: int = Field(2, ge=0, description="Neighbours seen on each side")
+    radius: int = Field(2, ge=0, description="Number of neighbours that a layer sees on each side")
     dropout: float = Field(
-        0.0, ge=0, lt=1, description="Dropout of inputs, of the output of each layer and of the result"
+        0.0, ge=0, lt=1, description="Dropout on inputs, on the output of each layer and on the result"
     )
 
 
@@ -102,14 +94,14 @@ class TransformerEncoderConfig(TransformerConfig):
 
 
 def locked_dropout(x: Float[Tensor, "B N D"], share: float, training: bool) -> Float[Tensor, "B N D"]:
-    """Dropout with one mask for all positions of a sequence (Gal 2016): a dropped number stays dropped."""
+    """Dropout with one mask for all positions of a sequence (Gal 2016)."""
     if not training or share == 0.0:
         return x
     return x * dropout(x.new_ones(len(x), 1, x.shape[2]), share, training)
 
 
 class RecurrentEncoder(nn.Module):
-    """Recurrent layers with locked dropout between them, which helps tagging most (Reimers & Gurevych 2017)."""
+    """Recurrent layers with locked dropout between them, which suits tagging best (Reimers & Gurevych 2017)."""
 
     def __init__(self, config: RecurrentEncoderConfig, input_width: int) -> None:
         super().__init__()
@@ -137,7 +129,7 @@ class RecurrentEncoder(nn.Module):
 
 
 class TransformerEncoder(nn.ModuleList):
-    """A list of blocks that can be called; the norm after them is the model's, as in ``EncoderOnly``."""
+    """A list of blocks that can be called; the final norm belongs to the model, as in ``EncoderOnly``."""
 
     def forward(self, x: Float[Tensor, "B N D"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B N D"]:
         mask = padding(lengths)
@@ -146,50 +138,31 @@ class TransformerEncoder(nn.ModuleList):
         return x
 
 
-def _recurrent(config: RecurrentEncoderConfig, input_width: int) -> tuple[nn.Module, nn.Module | None]:
-    return RecurrentEncoder(config, input_width), None
-
-
-def _convolutional(config: ConvolutionalEncoderConfig, input_width: int) -> tuple[nn.Module, nn.Module | None]:
-    encoder = ConvolutionalEncoder(config.width, config.encoder_layers, config.kernel, config.dropout)
-    return _fitted(encoder, input_width, config.width), None
-
-
-def _window(config: WindowEncoderConfig, input_width: int) -> tuple[nn.Module, nn.Module | None]:
-    encoder = WindowEncoder(config.width, config.radius, config.encoder_layers, config.dropout)
-    return _fitted(encoder, input_width, config.width), None
-
-
-def _transformer(config: TransformerEncoderConfig, input_width: int) -> tuple[nn.Module, nn.Module | None]:
-    assert input_width == config.width, "the input layer of a Transformer gives vectors of its width"
-    return TransformerEncoder(Block(config) for _ in range(config.encoder_layers)), final_norm(config)
-
-
-_BUILDERS: dict[type[Config], Callable[[Any, int], tuple[nn.Module, nn.Module | None]]] = {
-    RecurrentEncoderConfig: _recurrent,
-    ConvolutionalEncoderConfig: _convolutional,
-    WindowEncoderConfig: _window,
-    TransformerEncoderConfig: _transformer,
-}
-
-
 def build_encoder(config: Config, input_width: int) -> tuple[nn.Module, nn.Module | None]:
-    """The encoder of this configuration for inputs of this width, and the norm after it, if it has one."""
-    for kind, build in _BUILDERS.items():
-        if isinstance(config, kind):
-            return build(config, input_width)
-    raise AssertionError(f"{type(config).__name__} configures no encoder")
+    """The encoder with these settings for inputs of this width, and its final norm if it has one."""
+    if isinstance(config, TransformerEncoderConfig):
+        assert input_width == config.width, "a Transformer's input layer produces vectors of the Transformer's width"
+        return TransformerEncoder(Block(config) for _ in range(config.encoder_layers)), final_norm(config)
+    if isinstance(config, RecurrentEncoderConfig):
+        return RecurrentEncoder(config, input_width), None
+    encoder: nn.Module
+    if isinstance(config, ConvolutionalEncoderConfig):
+        encoder = ConvolutionalEncoder(config.width, config.encoder_layers, config.kernel, config.dropout)
+    else:
+        assert isinstance(config, WindowEncoderConfig)
+        encoder = WindowEncoder(config.width, config.radius, config.encoder_layers, config.dropout)
+    return encoder if input_width == config.width else _Projected(encoder, input_width, config.width), None
 
 
 def encoder_width(config: Config) -> int:
-    """The width of what the encoder gives."""
+    """The width of the vectors that the encoder returns."""
     if isinstance(config, RecurrentEncoderConfig):
         return config.width * (2 if config.bidirectional else 1)
     return cast(EncoderConfig, config).width
 
 
-class _Fitted(nn.Module):
-    """An encoder behind a projection to its width."""
+class _Projected(nn.Module):
+    """An encoder whose inputs are first projected to its width."""
 
     def __init__(self, encoder: nn.Module, input_width: int, width: int) -> None:
         super().__init__()
@@ -201,12 +174,8 @@ class _Fitted(nn.Module):
         return encoded
 
 
-def _fitted(encoder: nn.Module, input_width: int, width: int) -> nn.Module:
-    return encoder if input_width == width else _Fitted(encoder, input_width, width)
-
-
 class TokenInput(nn.Module):
-    """Tokens to vectors: a learned embedding (004's method 2), or one-hot words (method 1) for comparison."""
+    """Turns tokens into vectors: by a learned embedding (004's method 2), or one-hot (method 1) for comparison."""
 
     def __init__(self, vocabulary: int, width: int, *, one_hot: bool, dropout: float) -> None:
         super().__init__()
@@ -218,7 +187,7 @@ class TokenInput(nn.Module):
 
 
 def build_token_input(config: Config, vocabulary: int, width: int, *, one_hot: bool) -> nn.Module:
-    """What turns tokens into the encoder's inputs; a Transformer's has positions, and takes its own width."""
+    """The layer that turns tokens into the encoder's inputs; a Transformer's adds positions and sets its own width."""
     if isinstance(config, TransformerEncoderConfig):
         return InputLayer(config, vocabulary)
     return TokenInput(vocabulary, width, one_hot=one_hot, dropout=cast(EncoderConfig, config).dropout)
@@ -227,8 +196,8 @@ def build_token_input(config: Config, vocabulary: int, width: int, *, one_hot: b
 def run_encoder(
     encoder: nn.Module, norm: nn.Module | None, x: Float[Tensor, "B N I"], lengths: Int[Tensor, " B"]
 ) -> Float[Tensor, "B N D"]:
-    """The encoder and the norm after it; zeros beyond each length."""
+    """Run the encoder and its final norm, and set padding to zero."""
     x = encoder(x, lengths)
     x = x if norm is None else norm(x)
-    beyond = torch.arange(x.shape[1], device=x.device) >= lengths.to(x.device)[:, None]
-    return x.masked_fill(beyond.unsqueeze(-1), 0.0)
+    padded = torch.arange(x.shape[1], device=x.device) >= lengths.to(x.device)[:, None]
+    return x.masked_fill(padded.unsqueeze(-1), 0.0)

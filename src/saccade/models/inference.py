@@ -1,10 +1,10 @@
-"""A trained model with narrower matrix products, for answering faster: bf16, or int8 with a scale for each row.
+"""Faster inference with matrix products in bf16, or in int8 with one scale per row of a weight matrix.
 
-    int8:  W[o] ≈ s[o] · q[o],  q whole numbers of -127..127,  s[o] = max |W[o]| / 127
+    int8:  W[o] ≈ s[o] · q[o],  q integers from -127 to 127,  s[o] = max |W[o]| / 127
 
-and the same for what is multiplied with it, with one scale for all, found anew each time (so which texts are answered
-together can change an answer in int8, as it cannot in the other precisions). The weights are rounded once;
-embeddings, norms, attention and everything between the products stay as they were. Such a model is not trained.
+The inputs of a product are rounded in the same way, with a single scale that is computed for each batch. So in int8,
+unlike in the other precisions, an answer can depend on which texts are answered together. The weights are rounded once.
+Embeddings, norms, attention and everything else stay as they are. A model in lower precision cannot be trained.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from saccade.models.layers import TiedLinear
 __all__ = ["Precision", "lower_precision"]
 
 Precision = Literal["fp32", "bf16", "int8"]
-ENGINE = "onednn"  # the fastest of torch's for products of this kind
+ENGINE = "onednn"  # torch's fastest engine for int8 products
 
 
 def lower_precision(model: nn.Module, precision: str) -> nn.Module:
-    """The model with the products of its linear layers in this precision; its layers are replaced in place."""
+    """Replace the model's linear layers, in place, by ones that compute in this precision; returns the model."""
     if precision not in get_args(Precision):
         raise UnknownNameError("precision", precision, get_args(Precision))
     if precision == "fp32":
         return model
     device = next(model.parameters()).device.type
     if precision == "int8" and (device != "cpu" or ENGINE not in torch.backends.quantized.supported_engines):
-        raise OptionError(f"int8 products need a CPU with torch's {ENGINE}; use fp32 or bf16 here.")
+        raise OptionError(f"int8 needs a CPU and a build of torch with {ENGINE}; use fp32 or bf16 here.")
     if device == "cpu":
         check_narrow_products()
     narrow = _Int8Linear if precision == "int8" else _Bf16Linear
@@ -46,7 +46,7 @@ def lower_precision(model: nn.Module, precision: str) -> nn.Module:
 
 
 class _Bf16Linear(nn.Module):
-    """``W x + b`` with W and x in bf16, added up in float32."""
+    """``W x + b`` with W and x in bf16, summed in float32."""
 
     weight: Tensor
 
@@ -62,7 +62,7 @@ class _Bf16Linear(nn.Module):
 
 
 class _Int8Linear(nn.Module):
-    """``W x + b`` with W and x in whole numbers."""
+    """``W x + b`` with W and x rounded to 8-bit integers."""
 
     weight: Tensor
 
@@ -73,13 +73,13 @@ class _Int8Linear(nn.Module):
         self.register_buffer("weight", (weight / scale[:, None]).round().to(torch.int8))
         engine = torch.backends.quantized.engine
         with warnings.catch_warnings():
-            # torch means to move these types to another package; the version that is required here has them.
+            # torch plans to move these types to another package; the versions that we support still have them.
             warnings.simplefilter("ignore", UserWarning)
             torch.backends.quantized.engine = ENGINE
             try:
                 zeros = torch.zeros_like(scale, dtype=torch.long)
-                whole = torch.quantize_per_channel(weight, scale, zeros, 0, torch.qint8)
-                self.packed = torch.ops.quantized.linear_prepack(whole, bias)
+                rounded = torch.quantize_per_channel(weight, scale, zeros, 0, torch.qint8)
+                self.packed = torch.ops.quantized.linear_prepack(rounded, bias)
             finally:
                 torch.backends.quantized.engine = engine
 

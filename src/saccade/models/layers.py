@@ -1,4 +1,4 @@
-"""The small parts that the networks share: norms, activations, the feed-forward layer, word embeddings."""
+"""Small layers that several networks use: norms, activations, the feed-forward layer, word embeddings."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _rms_norm(width: int, epsilon: float, bias: bool) -> nn.Module:
 #: ``(x - mean) / √(variance + ε) · g + b`` (Ba 2016), and ``x / √(mean square + ε) · g`` (Zhang 2019).
 NORMS: dict[str, Callable[[int, float, bool], nn.Module]] = {"layer": _layer_norm, "rms": _rms_norm}
 
-#: GELU in both forms: exact, and the tanh approximation of its paper (Hendrycks 2016, eq. 2).
+#: GELU comes in two forms: exact, and the tanh approximation from its paper (Hendrycks 2016, eq. 2).
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
     "gelu": F.gelu,
@@ -53,23 +53,25 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 def real_positions(x: Float[Tensor, "B N D"], lengths: Int[Tensor, " B"] | None) -> Bool[Tensor, "B N 1"] | None:
-    """True where a sequence has a position, False beyond its length; None where all are full."""
+    """True inside each sequence and False in its padding; None if there are no lengths, so nothing is padded."""
     if lengths is None:
         return None
     if lengths.shape != x.shape[:1] or lengths.is_floating_point():
-        raise ShapeError(f"Expected {len(x)} whole lengths, one a sequence; got {lengths.tolist()}.")
+        raise ShapeError(f"Expected {len(x)} integer lengths, one per sequence; got {lengths.tolist()}.")
     if len(lengths) and (int(lengths.min()) < 0 or int(lengths.max()) > x.shape[1]):
-        raise ShapeError(f"Lengths are from 0 to {x.shape[1]}, the positions of the input; got {lengths.tolist()}.")
+        raise ShapeError(
+            f"Lengths must be between 0 and {x.shape[1]}, the length of the input; got {lengths.tolist()}."
+        )
     return (torch.arange(x.shape[1], device=x.device) < lengths.to(x.device)[:, None]).unsqueeze(-1)
 
 
 def without_padding(x: Float[Tensor, "B N D"], real: Bool[Tensor, "B N 1"] | None) -> Float[Tensor, "B N D"]:
-    """Zeros beyond each length, whatever the padding holds."""
+    """x with zeros in place of its padding."""
     return x if real is None else x.masked_fill(~real, 0.0)
 
 
 class FeedForward(nn.Module):
-    """``W_2 f(W_1 x)`` for each vector alone (Vaswani 2017, eq. 2); gated: ``W_2 (f(W_1 x) ⊙ W_3 x)`` (Shazeer)."""
+    """``W_2 f(W_1 x)`` for each vector (Vaswani 2017, eq. 2), or gated: ``W_2 (f(W_1 x) ⊙ W_3 x)`` (Shazeer 2020)."""
 
     def __init__(
         self, width: int, hidden_width: int, activation: Activation, *, gated: bool = False, bias: bool = True
@@ -102,7 +104,7 @@ class WordEmbedding(nn.Module):
         super().__init__()
         self.weight = nn.Parameter(torch.empty(vocabulary, width))
         self.scale = math.sqrt(width) if scaled else 1.0
-        # Scaled embeddings shall have entries of size 1 after scaling; others are small (Radford 2019).
+        # Entries have standard deviation 1 after scaling; without scaling they start small (Radford 2019).
         nn.init.normal_(self.weight, std=1.0 / self.scale if scaled else 0.02)
 
     def forward(self, tokens: Int[Tensor, "*B N"]) -> Float[Tensor, "*B N D"]:
@@ -111,23 +113,25 @@ class WordEmbedding(nn.Module):
 
 
 class OneHot(nn.Module):
-    """A word as a vector of zeros with a single 1 (004's method 1), filled up to the width: nothing is learned."""
+    """A word as zeros with a single 1 (004's method 1), padded with zeros to the width. Nothing is learned."""
 
     where: Tensor
 
     def __init__(self, vocabulary: int, width: int) -> None:
         super().__init__()
         if vocabulary > width:
-            raise OptionError(f"One-hot words need a width of at least the vocabulary's {vocabulary}; not {width}.")
+            raise OptionError(
+                f"One-hot words need a width of at least {vocabulary}, the size of the vocabulary; got {width}."
+            )
         self.width = width
-        self.register_buffer("where", torch.zeros(0), persistent=False)  # carries the type
+        self.register_buffer("where", torch.zeros(0), persistent=False)  # moves with the model, and so knows its dtype
 
     def forward(self, tokens: Int[Tensor, "*B N"]) -> Float[Tensor, "*B N D"]:
         return F.one_hot(tokens, self.width).to(self.where.dtype)
 
 
 class TiedLinear(nn.Module):
-    """``W x + b`` to the vocabulary, with W the word embedding where they are tied (Press 2017)."""
+    """``W x + b``, the output layer over a vocabulary; W may be shared with the word embedding (Press 2017)."""
 
     def __init__(self, width: int, vocabulary: int, *, bias: bool, tied: nn.Parameter | None = None) -> None:
         super().__init__()
@@ -142,5 +146,5 @@ class TiedLinear(nn.Module):
     def loss(
         self, x: Float[Tensor, "N D"], targets: Int[Tensor, " N"], label_smoothing: float = 0.0
     ) -> Float[Tensor, ""]:
-        """The summed cross-entropy of these words, its logits never all in memory."""
+        """The summed cross-entropy of the target words, without ever holding all logits in memory."""
         return vocabulary_loss(x, self.weight, self.bias, targets, label_smoothing)

@@ -1,10 +1,10 @@
-"""Sequence to sequence with recurrent nets (002 and 004 of the lectures), with and without attention.
+"""Recurrent sequence-to-sequence networks (002 and 004 of the lectures), with and without attention.
 
 ====================  ==========================================================================================
-``attention="none"``  ``s_t = g([y_t; c], s_{t-1})``, c and s_0 from the last encoder state (Cho 2014)
-``"state"``           ``c_t`` asked for by ``s_{t-1}``; ``s_t = g([y_t; c_t], s_{t-1})`` (Bahdanau 2015)
-``"output"``          ``s_t = g(y_t, s_{t-1})``; ``c_t`` asked for by ``s_t``; the word from ``[s_t; c_t]`` (004;
-                      Luong 2015), where all steps of a known target are one call
+``attention="none"``  ``s_t = g([y_t; c], s_{t-1})``; c and s_0 come from the last encoder state (Cho 2014)
+``"state"``           ``s_{t-1}`` is the query for ``c_t``; ``s_t = g([y_t; c_t], s_{t-1})`` (Bahdanau 2015)
+``"output"``          ``s_t = g(y_t, s_{t-1})`` is the query for ``c_t``; the word comes from ``[s_t; c_t]`` (004;
+                      Luong 2015). All steps of a known target are computed in one call.
 ====================  ==========================================================================================
 """
 
@@ -21,19 +21,19 @@ from torch import Tensor, nn
 from saccade.attention import KeyValue, Mask, padding
 from saccade.kernels.dropout import dropout
 from saccade.models.config import Config
+from saccade.models.cross_attention import CrossAttention, ScoreName
 from saccade.models.layers import TiedLinear, WordEmbedding
-from saccade.models.look import Look, ScoreName
 from saccade.models.targets import Positions, Targets, answer
 from saccade.recurrent import Recurrent, RecurrentState, reorder
 
 __all__ = ["RecurrentConfig", "RecurrentLanguageModel", "RecurrentSeq2Seq"]
 
-#: Cells that add the input itself to the state, so that both have one width (Jozefowicz 2015).
+#: Cells that add the input itself to the state, so the two must have the same width (Jozefowicz 2015).
 ADDS_INPUT = ("mut1", "mut2")
 
 
 class RecurrentConfig(Config):
-    """A recurrent encoder and decoder."""
+    """The settings of a recurrent encoder and decoder."""
 
     cell: str = Field("lstm", description="Recurrent cell: rnn, lstm, gru (Cho's), gru_torch, mut1, mut2 or mut3")
     width: int = Field(256, ge=1, description="Width of the decoder's state and of each direction of the encoder")
@@ -44,26 +44,28 @@ class RecurrentConfig(Config):
     attention: Literal["none", "state", "output"] = Field(
         "output", description="Where attention enters: none (one fixed context), state or output"
     )
-    attention_width: int = Field(256, ge=1, description="Width in which queries and keys are compared")
+    attention_width: int = Field(256, ge=1, description="Width of the projected queries and keys")
     score: ScoreName = Field(
         "additive", description="How queries and keys are compared: dot, scaled_dot, cosine, bilinear, additive or mlp"
     )
     weights: str = Field("softmax", description="How scores become weights: softmax, relu, sparsemax or hard")
     dropout: float = Field(
-        0.0, ge=0, lt=1, description="Dropout of embeddings, between layers and before the output layer"
+        0.0, ge=0, lt=1, description="Dropout on embeddings, between layers and before the output layer"
     )
     tied_output: bool = Field(False, description="Use the target embedding as the output layer")
 
     @model_validator(mode="after")
     def _layers_fit(self) -> RecurrentConfig:
         if self.cell in ADDS_INPUT and self.bidirectional and self.encoder_layers > 1:
-            raise ValueError(f"{self.cell} takes inputs of its own width, so no second layer can read both directions")
+            raise ValueError(
+                f"{self.cell} needs inputs of its own width, so a second layer cannot read both directions"
+            )
         return self
 
 
 @dataclass(frozen=True)
 class RecurrentSeq2SeqState:
-    """What the decoder remembers: its state, the source, and the fixed context where there is no attention."""
+    """What the decoder keeps between steps; without attention, ``context`` is its fixed view of the source."""
 
     recurrent: RecurrentState
     source: KeyValue
@@ -74,7 +76,7 @@ class RecurrentSeq2SeqState:
 
 
 class RecurrentSeq2Seq(nn.Module):
-    """An encoder-decoder of recurrent nets."""
+    """A recurrent encoder and a recurrent decoder."""
 
     def __init__(self, config: RecurrentConfig, source_vocabulary: int, target_vocabulary: int) -> None:
         super().__init__()
@@ -94,7 +96,7 @@ class RecurrentSeq2Seq(nn.Module):
     def features(
         self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"] | None, target: Int[Tensor, "B T"]
     ) -> Float[Tensor, "B T D"]:
-        """A vector for each target token, from which the next one follows."""
+        """A vector for each target token, from which the next token is predicted."""
         state = self.start(source, lengths)
         features: Tensor = self.decoder(self._embed(self.target, target), state)
         return features
@@ -108,13 +110,13 @@ class RecurrentSeq2Seq(nn.Module):
         targets: Targets | None = None,
         at: Positions | None = None,
     ) -> Tensor:
-        """Logits (B, T, V) of the token after each of the target, or what else is asked for (see ``targets``)."""
+        """Logits (B, T, V) for the token after each target token; ``at`` and ``targets`` as in ``targets.py``."""
         return answer(self.output, self.features(source, lengths, target), targets, at)
 
     def start(
         self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"] | None = None, max_length: int | None = None
     ) -> RecurrentSeq2SeqState:
-        """A state that has read the source; a recurrent net needs to know no ``max_length``."""
+        """The state after reading the source; ``max_length`` makes no difference to a recurrent network."""
         states, final = self.encoder(self.fit(self._embed(self.source, source)), lengths)
         last = torch.cat([part[0] for part in final[-self.encoder.directions :]], dim=-1)
         return self.decoder.begin(states, last, lengths)
@@ -122,7 +124,7 @@ class RecurrentSeq2Seq(nn.Module):
     def step(
         self, tokens: Int[Tensor, " B"], state: RecurrentSeq2SeqState
     ) -> tuple[Float[Tensor, "B V"], RecurrentSeq2SeqState]:
-        """The scores of the token that follows, and the state after it was read."""
+        """Read one more token per row; return the logits of the next one and the new state."""
         features, state = self.decoder.step(self._embed(self.target, tokens), state)
         logits: Tensor = self.output(features)
         return logits, state
@@ -144,25 +146,24 @@ class RecurrentSeq2Seq(nn.Module):
 
 
 class _Decoder(nn.Module):
-    """The recurrent decoder: from embedded target words to what the output layer reads."""
+    """The recurrent decoder: it turns embedded target words into the inputs of the output layer."""
 
     def __init__(self, config: RecurrentConfig, source_width: int) -> None:
         super().__init__()
         self.config = config
         width, words = config.width, config.embedding_width
-        reads_context = config.attention != "output"
-        input_width = words + (source_width if reads_context else 0)
+        input_width = words + (0 if config.attention == "output" else source_width)
         self.fit, fitted = _fit(config.cell, input_width, width)
         self.recurrent = Recurrent(config.cell, fitted, width, config.decoder_layers, dropout=config.dropout)
         self.parts = sum(len(state) for state in self.recurrent.initial(1))
         self.first = nn.Linear(source_width, self.parts * width)
         self.cross = None
         if config.attention != "none":
-            self.cross = Look(width, source_width, config.attention_width, config.score, config.weights)
+            self.cross = CrossAttention(width, source_width, config.attention_width, config.score, config.weights)
         self.readout = nn.Linear(width + (source_width if self.cross is not None else 0), words)
 
     def begin(self, states: Tensor, last: Tensor, lengths: Tensor | None) -> RecurrentSeq2SeqState:
-        """s_0 and the context from the encoder's last state; the keys of all its states."""
+        """The first state: s_0 and the context come from the encoder's last state, the keys from all its states."""
         parts = iter(torch.tanh(self.first(last)).chunk(self.parts, dim=-1))
         recurrent = tuple(tuple(next(parts) for _ in state) for state in self.recurrent.initial(1))
         source = KeyValue(states, states) if self.cross is None else self.cross.project(states)
@@ -170,8 +171,8 @@ class _Decoder(nn.Module):
         return RecurrentSeq2SeqState(recurrent, source, lengths, mask, context=last)
 
     def forward(self, words: Float[Tensor, "B T D"], state: RecurrentSeq2SeqState) -> Float[Tensor, "B T D"]:
-        """All steps of a known target."""
-        if self.config.attention == "state":  # each step's context depends on the step before
+        """Compute all steps of a known target."""
+        if self.config.attention == "state":  # the context of each step depends on the step before it
             features = []
             for t in range(words.shape[1]):
                 feature, state = self.step(words[:, t], state)
@@ -188,28 +189,28 @@ class _Decoder(nn.Module):
     def step(self, word: Float[Tensor, "B D"], state: RecurrentSeq2SeqState) -> tuple[Tensor, RecurrentSeq2SeqState]:
         context = state.context
         if self.config.attention == "state":
-            context = self._look(state.recurrent[-1][0], state)
+            context = self._attend(state.recurrent[-1][0], state)
         if self.config.attention != "output":
             word = torch.cat([word, context], dim=-1)
         output, recurrent = self.recurrent.step(self.fit(word), state.recurrent)
         if self.config.attention == "output":
-            context = self._look(output, state)
+            context = self._attend(output, state)
         features = self._read(output, None if self.cross is None else context)
         return features, replace(state, recurrent=recurrent, position=state.position + 1)
 
-    def _look(self, query: Float[Tensor, "B D"], state: RecurrentSeq2SeqState) -> Float[Tensor, "B E"]:
+    def _attend(self, query: Float[Tensor, "B D"], state: RecurrentSeq2SeqState) -> Float[Tensor, "B E"]:
         assert self.cross is not None
-        found: Tensor = self.cross(query.unsqueeze(1), state.source, mask=state.mask, first_row=state.position)
-        return found.squeeze(1)
+        context: Tensor = self.cross(query.unsqueeze(1), state.source, mask=state.mask, first_row=state.position)
+        return context.squeeze(1)
 
     def _read(self, output: Tensor, context: Tensor | None) -> Tensor:
-        """The state and its context, through a feed-forward layer (004)."""
+        """Combine the state with its context in a feed-forward layer (004)."""
         joined = output if context is None else torch.cat([output, context], dim=-1)
         return dropout(torch.tanh(self.readout(joined)), self.config.dropout, self.training)
 
 
 class RecurrentLanguageModel(nn.Module):
-    """A recurrent net that predicts the next token: the decoder alone."""
+    """A recurrent network that predicts the next token: a decoder without an encoder."""
 
     def __init__(self, config: RecurrentConfig, vocabulary: int) -> None:
         super().__init__()
@@ -222,18 +223,18 @@ class RecurrentLanguageModel(nn.Module):
         self.output = TiedLinear(config.embedding_width, vocabulary, bias=True, tied=tied)
 
     def features(self, tokens: Int[Tensor, "B N"]) -> Float[Tensor, "B N D"]:
-        """A vector for each token, in the light of those before it."""
+        """A vector for each token that depends on it and the tokens before it."""
         outputs, _ = self.decoder(self._embed(tokens))
         return self._read(outputs)
 
     def forward(
         self, tokens: Int[Tensor, "B N"], *, targets: Targets | None = None, at: Positions | None = None
     ) -> Tensor:
-        """Logits (B, N, V) of the token after each, or what else is asked for (see ``targets``)."""
+        """Logits (B, N, V) for the token after each; ``at`` and ``targets`` as in ``saccade.models.targets``."""
         return answer(self.output, self.features(tokens), targets, at)
 
     def start(self, prompt: Int[Tensor, "B N"], max_length: int | None = None) -> RecurrentState:
-        """A state that has read the prompt, of any length, also 0."""
+        """The state after reading the prompt, which may be empty."""
         if not prompt.shape[1]:
             return self.decoder.initial(len(prompt))
         state: RecurrentState = self.decoder(self._embed(prompt))[1]
@@ -245,8 +246,7 @@ class RecurrentLanguageModel(nn.Module):
         return logits, state
 
     def reorder(self, state: RecurrentState, index: Int[Tensor, "*N"]) -> RecurrentState:
-        index = index.flatten()
-        return reorder(state, index)
+        return reorder(state, index.flatten())
 
     def _embed(self, tokens: Tensor) -> Tensor:
         words: Tensor = self.fit(dropout(self.input(tokens), self.config.dropout, self.training))
@@ -257,7 +257,7 @@ class RecurrentLanguageModel(nn.Module):
 
 
 def _fit(cell: str, input_width: int, width: int) -> tuple[nn.Module, int]:
-    """What brings the input to a width that the cell takes, and that width."""
+    """A layer that brings the input to a width that the cell accepts, and that width."""
     if cell in ADDS_INPUT and input_width != width:
         return nn.Linear(input_width, width), width
     return nn.Identity(), input_width

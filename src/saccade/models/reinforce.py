@@ -1,8 +1,8 @@
 """Training hard attention by reinforcement (004 of the lectures; Xu 2015, section 4.1; Williams 1992).
 
-A drawn state passes no gradient to the scores that chose it. Instead, draws that did better than expected are made
-more likely: ``loss = -log p(y | a) - (R - b) · log p(a)``, with the reward ``R = log p(y | a)``, a constant, and b
-what was to be expected.
+A sampled state passes no gradient back to the scores that selected it. Instead, samples that did better than expected
+become more likely: ``loss = -log p(y | a) - (R - b) · log p(a)``. The reward ``R = log p(y | a)`` counts as a constant,
+and the baseline b is the reward that was expected.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from torch import Tensor, nn
 
 from saccade.attention import Hard
 from saccade.errors import ShapeError
-from saccade.models.look import Look
+from saccade.models.cross_attention import CrossAttention
 
 __all__ = ["ReinforcedLoss", "hard_attention"]
 
 
 class ReinforcedLoss(nn.Module):
-    """Adds to the loss of each token what teaches the draw behind it.
+    """Adds a term to the loss of each token that trains the attention sample behind it.
 
-    What was to be expected is the batch's mean reward at the same step t: some steps are easier than others, and one
-    mean for all would praise every draw at the easy ones. So a batch needs more than one sentence.
+    The baseline is the batch's mean reward at the same step: some steps are easier than others, and a single mean would
+    reward every sample at the easy ones. So a batch needs more than one sentence.
     """
 
     def __init__(self, strength: float = 1.0) -> None:
@@ -34,23 +34,23 @@ class ReinforcedLoss(nn.Module):
         log_probability: Float[Tensor, "B T"],
         real: Bool[Tensor, "B T"],
     ) -> Float[Tensor, ""]:
-        """The mean loss over the real tokens: ``token_loss`` is -log p of each, ``log_probability`` of its draw."""
+        """The mean loss over real tokens, from -log p of each token and log p of the attention sample behind it."""
         if log_probability.shape != token_loss.shape:
             raise ShapeError(
-                f"Each token has one draw; the losses have shape {tuple(token_loss.shape)}, the draws "
-                f"{tuple(log_probability.shape)}."
+                f"There must be one attention sample per token; the losses have shape {tuple(token_loss.shape)}, the "
+                f"samples {tuple(log_probability.shape)}."
             )
         count = real.sum().clamp(min=1)
         reward = -token_loss.detach()
-        expected = (reward * real).sum(dim=0) / real.sum(dim=0).clamp(min=1)
-        advantage = reward - expected
-        # Dividing by the spread keeps the step size while rewards shrink.
+        baseline = (reward * real).sum(dim=0) / real.sum(dim=0).clamp(min=1)
+        advantage = reward - baseline
+        # Dividing by the spread keeps updates the same size as rewards shrink.
         spread = ((advantage.square() * real).sum() / count).sqrt().clamp(min=1e-3)
         surrogate = -(advantage / spread) * log_probability
         return ((token_loss + self.strength * surrogate) * real).sum() / count
 
 
-def hard_attention(model: nn.Module) -> Look | None:
-    """The layer that draws what it attends to; None if a model has none."""
-    drawing = (m for m in model.modules() if isinstance(m, Look) and isinstance(m.weights, Hard))
-    return next(drawing, None)
+def hard_attention(model: nn.Module) -> CrossAttention | None:
+    """The layer that samples what it attends to, or None if the model has no such layer."""
+    sampling = (m for m in model.modules() if isinstance(m, CrossAttention) and isinstance(m.weights, Hard))
+    return next(sampling, None)

@@ -1,4 +1,4 @@
-"""What a Transformer remembers between the steps of a generation."""
+"""What a Transformer keeps between the steps when it generates text."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ __all__ = ["TransformerState"]
 
 @dataclass
 class TransformerState:
-    """The keys and values of the tokens so far, and of the source, for each layer.
+    """For each layer, the keys and values of the tokens so far and of the source.
 
-    There are S sequences with W rows each, the hypotheses of a search, which share one cache and one source.
+    There are S sequences with W rows each. The rows are the hypotheses of a search; they share a cache and a source.
     """
 
     caches: list[Cache]
@@ -27,8 +27,8 @@ class TransformerState:
     source_lengths: Int[Tensor, " S"] | None
     source_mask: Mask | None
     sequences: int
-    width: int = 1  # rows a sequence
-    ancestry: Bool[Tensor, "S W K"] | None = None  # which keys a row descends from; None: all
+    width: int = 1  # rows per sequence
+    ancestry: Bool[Tensor, "S W K"] | None = None  # the keys that belong to a row's own history; None for all
 
     @classmethod
     def fresh(
@@ -39,6 +39,7 @@ class TransformerState:
         sources: Sequence[KeyValue] = (),
         source_lengths: Int[Tensor, " B"] | None = None,
     ) -> Self:
+        """The state before any target token has been read."""
         mask = None if source_lengths is None else padding(source_lengths)
         caches: list[Cache] = [GrowingCache() if max_length is None else StaticCache(max_length) for _ in range(layers)]
         return cls(caches, list(sources), source_lengths, mask, sequences)
@@ -49,17 +50,17 @@ class TransformerState:
         return self.caches[0].length
 
     def advance(self) -> Mask:
-        """Each row is about to add a key of its own: what it may attend to then."""
+        """Prepare for one more key per row, and return the mask that then applies."""
         if self.ancestry is None:
             return causal
         own = torch.eye(self.width, dtype=torch.bool, device=self.ancestry.device)
         self.ancestry = torch.cat([self.ancestry, own.expand(len(self.ancestry), -1, -1)], dim=2)
-        # Rows that stand alone, each with its text in its cache and nothing else, are at their own position.
+        # If each row has a cache to itself, the position of its query is the number of keys.
         alone = self.width == 1 and len(self.caches[0].positions) == self.length
         return dense(self.ancestry.unsqueeze(1), self.length if alone else 0)
 
     def reorder(self, index: Int[Tensor, " S"] | Int[Tensor, "S W"]) -> Self:
-        """Row (s, w) continues row index[s, w]; the rows of a sequence all come from one sequence."""
+        """Make row (s, w) continue row index[s, w]; all rows of a sequence must come from one sequence."""
         rows = index if index.ndim == 2 else index.unsqueeze(1)
         if rows.shape[1] > 1 or self.ancestry is not None:
             if self.ancestry is None:
@@ -71,7 +72,7 @@ class TransformerState:
         return self
 
     def _keep(self, sequences: Int[Tensor, " S"]) -> None:
-        """Remove finished sequences; if all stay, nothing is copied."""
+        """Keep only these sequences; if that is all of them, nothing is copied."""
         if torch.equal(sequences, torch.arange(self.sequences, device=sequences.device)):
             return
         self.sequences = len(sequences)

@@ -1,4 +1,4 @@
-"""A label for each word (004's type 1): words to vectors, an encoder over them, and a label from each."""
+"""Networks that give each word a label (004's type 1): turn words into vectors, encode them, label each vector."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from saccade.models.encoders import (
     run_encoder,
 )
 from saccade.models.layers import TiedLinear
-from saccade.models.transformer import InputLayer, position_table
+from saccade.models.transformer_layers import InputLayer, position_table
 from saccade.models.word_reader import ReaderConfig, WordReader, mean_of_pieces
 
 __all__ = [
@@ -38,26 +38,26 @@ __all__ = [
 
 
 class RecurrentTaggerConfig(RecurrentEncoderConfig, ReaderConfig):
-    """A tagger whose words are read by recurrent layers."""
+    """A tagger with recurrent layers."""
 
 
 class ConvolutionalTaggerConfig(ConvolutionalEncoderConfig, ReaderConfig):
-    """A tagger whose words are read by convolutions."""
+    """A tagger with convolutions."""
 
 
 class WindowTaggerConfig(WindowEncoderConfig, ReaderConfig):
-    """A tagger that sees each word with its neighbours."""
+    """A tagger whose layers see each word with its neighbours."""
 
 
 class TransformerTaggerConfig(TransformerEncoderConfig, ReaderConfig):
-    """A tagger whose words, or their pieces, attend to each other."""
+    """A tagger with Transformer blocks over words, or over their pieces."""
 
     unit: Literal["words", "pieces"] = Field(
-        "words", description="What attends: words, or all pieces, averaged into words at the end"
+        "words", description="What the blocks attend over: words, or pieces, which are averaged into words at the end"
     )
 
 
-#: The networks that label words, by the kind that a recipe names.
+#: The settings of each kind of tagger, by the name that recipes use.
 TAGGERS: dict[str, type[Config]] = {
     "recurrent": RecurrentTaggerConfig,
     "convolutional": ConvolutionalTaggerConfig,
@@ -66,8 +66,8 @@ TAGGERS: dict[str, type[Config]] = {
 }
 
 
-class _PlacedWords(nn.Module):
-    """Words as a Transformer takes them: of its width, and with their positions."""
+class _TransformerWords(nn.Module):
+    """The input of a Transformer over words: the word vectors, projected to its width, with positions."""
 
     def __init__(self, config: TransformerTaggerConfig, reader: WordReader) -> None:
         super().__init__()
@@ -83,10 +83,10 @@ class _PlacedWords(nn.Module):
 
 
 class Tagger(nn.Module):
-    """Words, however they are written, to labels; the numbers are the sizes of the vocabularies.
+    """Scores the labels of each word. ``words``, ``pieces``, ``characters`` and ``labels`` are vocabulary sizes.
 
-    With ``unit = "pieces"`` the names of all parameters but the output's are those of ``EncoderOnly``, so that a
-    masked language model's weights fit.
+    With ``unit = "pieces"`` all parameters except the output's have the names they have in ``EncoderOnly``, so the
+    weights of a masked language model can be loaded.
     """
 
     def __init__(self, config: Config, *, words: int, pieces: int, characters: int, labels: int) -> None:
@@ -103,7 +103,7 @@ class Tagger(nn.Module):
             self.input = WordReader(config, words=words, pieces=pieces, characters=characters, dropout=self.share)
             width = config.reader_width
             if isinstance(config, TransformerTaggerConfig):
-                self.input, width = _PlacedWords(config, self.input), config.width
+                self.input, width = _TransformerWords(config, self.input), config.width
         self.encoder, self.encoder_norm = build_encoder(config, width)
         self.output = TiedLinear(encoder_width(config), labels, bias=True)
 
@@ -114,9 +114,9 @@ class Tagger(nn.Module):
         characters: Int[Tensor, "B N C"],
         lengths: Int[Tensor, " B"],
     ) -> Float[Tensor, "B N D"]:
-        """A vector for each word, in the light of all others; 0 is padding in each of the three.
+        """A vector for each word that depends on the whole sentence; 0 is padding in all three inputs.
 
-        How many vectors are computed depends on the pieces and characters: those had better be on the CPU.
+        The number of vectors to compute depends on the values of pieces and characters, so keep those on the CPU.
         """
         if self.by_pieces:
             x = self._from_pieces(pieces)
@@ -133,13 +133,13 @@ class Tagger(nn.Module):
         lengths: Int[Tensor, " B"],
         at: Bool[Tensor, "B N"] | None = None,
     ) -> Float[Tensor, "B N L"] | Float[Tensor, "W L"]:
-        """A score for each label, of all words; or of those ``at`` which are asked for, one after the other."""
+        """A score for each label of every word, or only of the words selected by ``at``, as one flat list."""
         features = self.features(words, pieces, characters, lengths)
         logits: Tensor = self.output(features if at is None else features[at])
         return logits
 
     def _from_pieces(self, pieces: Int[Tensor, "B N P"]) -> Float[Tensor, "B N D"]:
-        """All pieces of a sentence in one row, encoded, and each word the mean of its own again."""
+        """Encode all pieces of a sentence as one row, then average the pieces of each word."""
         tokens, place, lengths = in_one_row(pieces)
         x = run_encoder(self.encoder, self.encoder_norm, self.input(tokens.to(self.output.weight.device)), lengths)
         back = place.to(x.device).flatten(1).unsqueeze(-1).expand(-1, -1, x.shape[2])
@@ -149,7 +149,7 @@ class Tagger(nn.Module):
 def in_one_row(
     pieces: Int[Tensor, "B N P"],
 ) -> tuple[Int[Tensor, "B T"], Int[Tensor, "B N P"], Int[Tensor, " B"]]:
-    """The pieces of each sentence without the gaps between words; where each one went; how many there are."""
+    """The pieces of each sentence in one row without padding between words, their places in it, and their number."""
     real = (pieces != 0).flatten(1)
     lengths = real.sum(dim=1)
     longest = int(lengths.max()) if len(lengths) else 0

@@ -1,10 +1,10 @@
-"""What a network with a vocabulary is asked for: the logits of all positions, of some, or the loss of known words.
+"""What a network with a vocabulary returns: logits at all positions, logits at some, or the loss of known words.
 
     network(tokens)                                    logits (B, T, V)
-    network(tokens, at=LAST)                           logits (B, V) of the last position of each row
-    network(tokens, targets=Targets(words, at))        the loss of these words, its logits never all in memory
+    network(tokens, at=LAST)                           logits (B, V) at the last position of each row
+    network(tokens, targets=Targets(words, at))        the loss of these words, without all logits in memory
 
-So everything a task needs goes through ``forward``, where hooks, compilation and data parallelism can see it.
+Everything that a task needs thus goes through ``forward``, so hooks, compilation and data parallelism work.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from torch import Tensor
 
 __all__ = ["LAST", "Positions", "Targets", "answer"]
 
-#: Some positions (b, t) of a batch: True where they are, or an index of both dimensions.
+#: A selection of positions (b, t) in a batch: a mask, or an index for both dimensions.
 Positions = Bool[Tensor, "B T"] | tuple[slice, int]
-#: The last position of each row. What asks for no logits asks for these: they cost next to nothing.
+#: The last position of each row. A caller that needs no logits passes this, because it costs next to nothing.
 LAST: tuple[slice, int] = (slice(None), -1)
-#: Positions whose logits are in memory at once where no gradient is wanted.
+#: Number of positions whose logits are in memory at once if no gradient is needed.
 CHUNK_POSITIONS = 512
 
 
 class Output(Protocol):
-    """The layer from vectors to words."""
+    """The output layer, which turns vectors into logits over the vocabulary."""
 
     def __call__(self, x: Float[Tensor, "*B D"]) -> Float[Tensor, "*B V"]: ...
 
@@ -37,29 +37,29 @@ class Output(Protocol):
 
 
 class Targets(NamedTuple):
-    """The words that a network should predict, one after the other, and where it should predict them."""
+    """The words that a network should predict, as one flat list, and the positions where it should predict them."""
 
     words: Int[Tensor, " N"]
-    at: Positions | None = None  # N positions; None: all, row by row
+    at: Positions | None = None  # N positions; None for all, row by row
     label_smoothing: float = 0.0
-    summed: bool = True  # otherwise the loss of each word by itself: its negative log-probability
+    summed: bool = True  # False for the loss of each word: its negative log-probability
 
     def loss(self, output: Output, features: Float[Tensor, "B T D"]) -> Float[Tensor, ""] | Float[Tensor, " N"]:
-        """The cross-entropy of the words given the vectors that they follow from."""
+        """The cross-entropy of the words, given the vectors that predict them."""
         chosen = features.flatten(0, 1) if self.at is None else features[self.at]
         if self.summed:
             return output.loss(chosen, self.words, self.label_smoothing)
         size = max(1, len(chosen)) if torch.is_grad_enabled() else CHUNK_POSITIONS
-        parts = zip(torch.split(chosen, size), torch.split(self.words, size), strict=True)
-        return torch.cat([self._each(output(vectors), words) for vectors, words in parts])
-
-    def _each(self, logits: Float[Tensor, "N V"], words: Int[Tensor, " N"]) -> Float[Tensor, " N"]:
-        precise = logits if logits.dtype == torch.float64 else logits.float()
-        return F.cross_entropy(precise, words, reduction="none", label_smoothing=self.label_smoothing)
+        losses = []
+        for vectors, words in zip(torch.split(chosen, size), torch.split(self.words, size), strict=True):
+            logits = output(vectors)
+            precise = logits if logits.dtype == torch.float64 else logits.float()
+            losses.append(F.cross_entropy(precise, words, reduction="none", label_smoothing=self.label_smoothing))
+        return torch.cat(losses)
 
 
 def answer(output: Output, features: Float[Tensor, "B T D"], targets: Targets | None, at: Positions | None) -> Tensor:
-    """The loss of the targets, if there are any; otherwise logits, of all positions or of those asked for."""
+    """The loss if there are targets; otherwise the logits at the positions ``at``, or at all of them."""
     if targets is not None:
         return targets.loss(output, features)
     return output(features if at is None else features[at])

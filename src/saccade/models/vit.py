@@ -1,4 +1,4 @@
-"""Image classification by patches (ViT, Dosovitskiy 2021): an image is a sequence of its patches."""
+"""The Vision Transformer, which treats an image as a sequence of patches (ViT, Dosovitskiy 2021)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from saccade.errors import ShapeError
 from saccade.kernels.dropout import dropout
 from saccade.models.layers import Activation
-from saccade.models.transformer import (
+from saccade.models.transformer_layers import (
     Block,
     PositionKind,
     TransformerConfig,
@@ -26,16 +26,16 @@ __all__ = ["VisionConfig", "VisionEncoder", "VisionTransformer"]
 
 
 class VisionConfig(TransformerConfig):
-    """A Transformer over the patches of an image."""
+    """The settings of a Transformer over the patches of an image."""
 
     image_size: tuple[int, int] = Field((28, 28), description="Height and width in pixels")
     channels: int = Field(1, ge=1, description="1 for grey images, 3 for colour")
-    patch: int = Field(4, ge=1, description="Side of a patch in pixels; it must divide the image")
+    patch: int = Field(4, ge=1, description="Side of a patch in pixels; must divide both sides of the image")
     stem: Literal["patch", "convolution"] = Field(
-        "patch", description="How a patch is read: projected as a whole, or by small convolutions"
+        "patch", description="How a patch becomes a vector: patch (one projection) or convolution (several small ones)"
     )
     pooling: Literal["class", "mean"] = Field(
-        "class", description="Read the answer from a class token, or from the mean of all patches"
+        "class", description="Read the result from a class token (class), or from the mean of all patches (mean)"
     )
     activation: Activation = Field(
         "gelu", description="Activation of the feed-forward layer: relu, gelu, gelu_tanh or silu"
@@ -50,17 +50,17 @@ class VisionConfig(TransformerConfig):
         if any(side < self.patch or side % self.patch for side in self.image_size):
             raise ValueError(f"patches of {self.patch} pixels do not divide an image of {self.image_size}")
         if self.stem == "convolution" and (self.patch < 2 or self.patch & (self.patch - 1)):
-            raise ValueError(f"convolutions halve the image, so that patch is 2, 4, 8, ...; not {self.patch}")
+            raise ValueError(f"each convolution halves the image, so patch must be 2, 4, 8, ..., not {self.patch}")
         return self
 
     @property
     def grid(self) -> tuple[int, int]:
-        """Patches down and across."""
+        """The number of patches vertically and horizontally."""
         return self.image_size[0] // self.patch, self.image_size[1] // self.patch
 
 
 class VisionEncoder(nn.Module):
-    """Patches, projected; a class token before them, if there is one; positions; Transformer blocks."""
+    """Turns an image into vectors: patches, a class token before them if wanted, positions, Transformer blocks."""
 
     def __init__(self, config: VisionConfig) -> None:
         super().__init__()
@@ -70,13 +70,13 @@ class VisionEncoder(nn.Module):
         has_class = config.pooling == "class"
         self.class_token = nn.Parameter(torch.zeros(1, 1, width)) if has_class else None
         rows, columns = config.grid
-        places = rows * columns + int(has_class)
-        self.positions = position_table(config.model_copy(update={"max_length": places}))
+        length = rows * columns + int(has_class)
+        self.positions = position_table(config.model_copy(update={"max_length": length}))
         self.encoder = nn.ModuleList(Block(config) for _ in range(config.encoder_layers))
         self.encoder_norm = final_norm(config)
 
     def encode(self, images: Float[Tensor, "B C H W"]) -> Float[Tensor, "B N D"]:
-        """A vector for the class token, if there is one, and for each patch, row by row."""
+        """A vector for the class token if there is one, then one for each patch, row by row."""
         expected = (self.config.channels, *self.config.image_size)
         if images.ndim != 4 or tuple(images.shape[1:]) != expected:
             sizes = ", ".join(str(size) for size in expected)
@@ -93,14 +93,14 @@ class VisionEncoder(nn.Module):
 
 
 class VisionTransformer(VisionEncoder):
-    """A class from the class token, or from the mean patch."""
+    """Scores the classes of an image, from the class token or from the mean of the patches."""
 
     def __init__(self, config: VisionConfig, classes: int) -> None:
         super().__init__(config)
         self.output = nn.Linear(config.width, classes)
 
     def features(self, images: Float[Tensor, "B C H W"]) -> Float[Tensor, "B N D"]:
-        """The same as ``encode``, as all networks name what is before their output."""
+        """The same as ``encode``, under the name that all networks use for the input of their output layer."""
         return self.encode(images)
 
     def forward(self, images: Float[Tensor, "B C H W"]) -> Float[Tensor, "B classes"]:
@@ -111,10 +111,10 @@ class VisionTransformer(VisionEncoder):
 
 
 def _patch_layer(config: VisionConfig, width: int) -> nn.Module:
-    """Pixels to one vector a patch.
+    """The layer that turns pixels into one vector per patch.
 
-    "patch" is one projection of each patch (Dosovitskiy 2021). "convolution" halves the image until a pixel is a
-    patch, by 3×3 convolutions that also see its edges: better where images are few (Xiao 2021).
+    "patch" projects each patch once (Dosovitskiy 2021). "convolution" halves the image with 3×3 convolutions until each
+    pixel stands for a patch; they also see across its edges, which works better with few images (Xiao 2021).
     """
     if config.stem == "patch":
         return nn.Conv2d(config.channels, width, config.patch, stride=config.patch)

@@ -1,4 +1,4 @@
-"""004's two solutions before attention: a fully connected layer over a window of neighbours, or over everything."""
+"""004's two solutions before attention: a fully connected layer over a window of neighbours, or over all inputs."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ __all__ = ["WholeWindow", "WindowEncoder"]
 
 
 class WindowEncoder(nn.Module):
-    """Solution 1: each vector with its neighbours, concatenated, through a fully connected layer; several layers."""
+    """Solution 1: fully connected layers over each vector concatenated with its neighbours."""
 
     def __init__(self, width: int, radius: int, layers: int = 1, dropout: float = 0.0) -> None:
         super().__init__()
         if radius < 0 or layers < 1:
-            raise OptionError(f"A window has a radius of at least 0 and 1 layer; not {radius} and {layers}.")
+            raise OptionError(f"A window needs a radius of at least 0 and at least 1 layer, not {radius} and {layers}.")
         self.radius = radius
         self.dropout = dropout
         self.layers = nn.ModuleList(nn.Linear((2 * radius + 1) * width, width) for _ in range(layers))
@@ -28,7 +28,7 @@ class WindowEncoder(nn.Module):
     def forward(self, x: Float[Tensor, "B N D"], lengths: Int[Tensor, " B"] | None = None) -> Float[Tensor, "B N D"]:
         real = real_positions(x, lengths)
         for layer in self.layers:
-            x = without_padding(x, real)  # beyond its length a sequence has neighbours of zeros
+            x = without_padding(x, real)  # neighbours in the padding are zeros
             padded = F.pad(x, (0, 0, self.radius, self.radius))
             windows = padded.unfold(1, 2 * self.radius + 1, 1).transpose(2, 3).flatten(2)
             x = dropout(torch.relu(layer(windows)), self.dropout, self.training)
@@ -36,7 +36,7 @@ class WindowEncoder(nn.Module):
 
 
 class WholeWindow(nn.Module):
-    """Solution 2: one fully connected layer over the whole sequence; its size is fixed, and its cost is N²D²."""
+    """Solution 2: one fully connected layer over the whole sequence, of a fixed length; it costs N²D²."""
 
     def __init__(self, width: int, length: int) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What a word is made of: its own embedding, its pieces, its characters; the latter two also of words never seen."""
+"""Vectors for words, from their own embedding, their pieces and their characters; the last two also cover new words."""
 
 from __future__ import annotations
 
@@ -17,29 +17,31 @@ from saccade.recurrent import Recurrent
 
 __all__ = ["UNKNOWN_WORD", "CharacterReader", "ReaderConfig", "WordReader", "mean_of_pieces"]
 
-#: The id of every word without an id of its own; 0 is padding.
+#: The id of every word that is not in the vocabulary; 0 is padding.
 UNKNOWN_WORD = 1
 
 
 class ReaderConfig(Config):
-    """The parts of a word's vector, concatenated."""
+    """The parts that are concatenated into a word's vector."""
 
     word_width: int = Field(128, ge=0, description="Width of a word's own embedding; 0 for none")
-    word_dropout: float = Field(0.1, ge=0, lt=1, description="Share of words read as unknown during training")
+    word_dropout: float = Field(
+        0.1, ge=0, lt=1, description="Share of words that training replaces by the unknown word"
+    )
     piece_width: int = Field(0, ge=0, description="Width of the mean embedding of a word's pieces; 0 for none")
     spelling: Literal["none", "convolution", "recurrent"] = Field(
         "recurrent", description="What reads a word's characters: none, convolution or recurrent"
     )
-    spelling_width: int = Field(128, ge=2, description="Width of the vector made of the characters; an even number")
+    spelling_width: int = Field(128, ge=2, description="Width of the vector made from the characters; must be even")
     character_width: int = Field(48, ge=1, description="Width of a character's embedding")
-    character_kernel: int = Field(5, ge=1, description="Characters that the convolution sees at once")
+    character_kernel: int = Field(5, ge=1, description="Number of characters that the convolution sees at once")
 
     @model_validator(mode="after")
     def _some_part(self) -> ReaderConfig:
         if not self.word_width and not self.piece_width and self.spelling == "none":
-            raise ValueError("a word is made of at least one of word_width, piece_width and spelling")
+            raise ValueError("a word vector needs at least one of word_width, piece_width and spelling")
         if self.spelling_width % 2:
-            raise ValueError(f"spelling_width is even, half for each direction; not {self.spelling_width}")
+            raise ValueError(f"spelling_width must be even, half for each direction, not {self.spelling_width}")
         return self
 
     @property
@@ -49,10 +51,10 @@ class ReaderConfig(Config):
 
 
 class CharacterReader(nn.Module):
-    """A word's characters to a vector.
+    """Turns the characters of a word into a vector.
 
-    "convolution": the maximum over positions of each filter (dos Santos 2014); "recurrent": the last state of an
-    LSTM in each direction (Ling 2015). Both see where the word begins and ends: a suffix is what tells most.
+    "convolution" takes the maximum of each filter over all positions (dos Santos 2014), "recurrent" the last state of
+    an LSTM in each direction (Ling 2015). Both see where the word begins and ends, because suffixes say the most.
     """
 
     def __init__(self, config: ReaderConfig, characters: int) -> None:
@@ -67,7 +69,7 @@ class CharacterReader(nn.Module):
             self.network = Recurrent("lstm", config.character_width, width // 2, bidirectional=True)
 
     def forward(self, characters: Int[Tensor, "B N C"]) -> Float[Tensor, "B N D"]:
-        # The same word is read once, however often a batch has it.
+        # Each distinct word is read only once, however often it occurs in the batch.
         words, place = torch.unique(characters.flatten(0, 1), dim=0, return_inverse=True)
         counts = (words != 0).sum(dim=1)
         marked = F.pad(words, (1, 1))
@@ -83,8 +85,8 @@ class CharacterReader(nn.Module):
     def _convolve(self, vectors: Float[Tensor, "M C I"], counts: Int[Tensor, " M"]) -> Float[Tensor, "M D"]:
         assert isinstance(self.network, nn.Conv1d)
         counts = counts.to(vectors.device)
-        beyond = torch.arange(vectors.shape[1], device=vectors.device) >= counts[:, None]
-        vectors = vectors.masked_fill(beyond.unsqueeze(-1), 0.0)
+        padded = torch.arange(vectors.shape[1], device=vectors.device) >= counts[:, None]
+        vectors = vectors.masked_fill(padded.unsqueeze(-1), 0.0)
         found = self.network(vectors.transpose(1, 2))  # (M, D, C + kernel - 1)
         ends = counts + self.network.kernel_size[0] - 1
         places = torch.arange(found.shape[2], device=vectors.device)
@@ -97,7 +99,7 @@ class CharacterReader(nn.Module):
 
 
 class WordReader(nn.Module):
-    """The vector of each word of a sentence, built from the parts that the configuration names."""
+    """Computes a vector for each word of a sentence from the parts that the configuration selects."""
 
     def __init__(self, config: ReaderConfig, *, words: int, pieces: int, characters: int, dropout: float) -> None:
         super().__init__()
@@ -120,7 +122,7 @@ class WordReader(nn.Module):
         return locked_dropout(torch.cat(parts, dim=-1), self.dropout, self.training)
 
     def _some_unknown(self, words: Int[Tensor, "B N"]) -> Int[Tensor, "B N"]:
-        """In training some words are hidden, so that the unknown word is met before it has to be tagged."""
+        """Replace some words by the unknown word in training, so that the network learns to handle it."""
         if not self.training or not self.config.word_dropout:
             return words
         hidden = torch.rand(words.shape, device=words.device) < self.config.word_dropout
@@ -128,7 +130,7 @@ class WordReader(nn.Module):
 
 
 def mean_of_pieces(vectors: Float[Tensor, "B N P D"], pieces: Int[Tensor, "B N P"]) -> Float[Tensor, "B N D"]:
-    """The mean over the pieces that are there; zeros for a word without any."""
+    """The mean over the pieces of each word; zeros for a word without pieces."""
     real = (pieces.to(vectors.device) != 0).unsqueeze(-1)
     total = vectors.masked_fill(~real, 0.0).sum(dim=2)
     return total / real.sum(dim=2).clamp(min=1)

@@ -1,4 +1,4 @@
-"""Recurrent networks: cells as their equations, one loop that unrolls them, and how their gradients flow."""
+"""Recurrent networks: cells written as their equations, one loop that unrolls them, and their gradient flow."""
 
 from saccade.recurrent.cells import (
     CELLS,

@@ -1,11 +1,11 @@
-"""Recurrent cells, each as its equations.
+"""Recurrent cells, each written as its equations.
 
-Every cell splits one step in two. `project` does all that depends on the input alone, for every step at once:
-one large matrix product instead of T small ones. `step` does the rest, from one state to the next. A state is
-a tuple of tensors (B, width) whose first is h, what the network outputs; the LSTM adds its c.
+Every cell splits a step in two. `project` computes the part that depends only on the input, for all steps at once:
+one large matrix product instead of T small ones. `step` computes the rest, from one state to the next. A state is a
+tuple of tensors (B, width). The first is h, the output of the network; the LSTM also has c.
 
-Shapes: B batch, I input width, D width of the state, G width of the projected input (each cell has its own).
-σ is the logistic function, ⊙ the product by element.
+Shapes: B batch, I input width, D width of the state, G width of the projected input (it depends on the cell).
+σ is the logistic function, ⊙ the elementwise product.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ State = tuple[Tensor, ...]  # each (B, width); the first is h
 
 
 class Cell(nn.Module, ABC):
-    """What all cells share: their two widths, their zero state, and one step on a raw input."""
+    """The base of all cells: the two widths, the zero state, and one step on an input that is not yet projected."""
 
     name: ClassVar[str]
     recurrent_weights: ClassVar[tuple[str, ...]]  # the parameters that multiply the state
     state_parts: ClassVar[int] = 1
-    fused_kernel: ClassVar[Callable[..., Any] | None] = None  # torch's kernel for the same equations
+    fused_kernel: ClassVar[Callable[..., Any] | None] = None  # torch's kernel for these equations, if it has one
 
     def __init__(self, input_width: int, width: int) -> None:
         super().__init__()
@@ -57,17 +57,17 @@ class Cell(nn.Module, ABC):
 
     @abstractmethod
     def project(self, x: Float[Tensor, "*steps I"]) -> Float[Tensor, "*steps G"]:
-        """The part of the step that depends on the input alone; any leading dimensions."""
+        """Compute the part of a step that depends only on the input; there may be any leading dimensions."""
 
     @abstractmethod
     def step(self, projected: Float[Tensor, "B G"], state: State) -> State:
-        """The state after one more input, given as `project` returned it."""
+        """The state after one more input, which `project` has already processed."""
 
     def forward(self, x: Float[Tensor, "B I"], state: State | None = None) -> State:
         return self.step(self.project(x), self.initial(len(x)) if state is None else state)
 
     def initial(self, batch: int) -> State:
-        """The state before the first step: zeros, on the device and in the precision of the parameters."""
+        """The state before the first step: zeros with the device and dtype of the parameters."""
         parameter = next(self.parameters())
         return tuple(parameter.new_zeros(batch, self.width) for _ in range(self.state_parts))
 
@@ -77,11 +77,11 @@ class Cell(nn.Module, ABC):
         return tuple(matrix for weight in weights for matrix in torch.split(weight, self.width))
 
     def fused_weights(self) -> list[Tensor]:
-        """The parameters as `fused_kernel` takes them: input and state weight, input and state bias."""
-        raise AssertionError("asked only where there is a fused kernel")
+        """The parameters in the order that `fused_kernel` expects: input and state weights, input and state biases."""
+        raise AssertionError("only called for cells that have a fused kernel")
 
     def reset_parameters(self) -> None:
-        """Matrices uniform in ±1/√D, as torch.nn draws those of its recurrent layers; biases zero."""
+        """Initialise matrices uniformly in ±1/√D, as torch.nn does for recurrent layers, and biases with zeros."""
         bound = 1 / math.sqrt(self.width)
         for parameter in self.parameters():
             scale = bound if parameter.dim() == 2 else 0
@@ -92,11 +92,11 @@ class Cell(nn.Module, ABC):
 
 
 class RNN(Cell):
-    """The vanilla network (Elman 1990)::
+    """The vanilla recurrent network (Elman 1990)::
 
         h' = tanh(W [h; x] + b) = tanh(W_h h + W_x x + b)
 
-    The halves of W are kept apart, as `state_weight` and `input_weight`, so that x can be projected ahead.
+    The two halves of W are separate parameters, `state_weight` and `input_weight`, so that x can be projected first.
     """
 
     name = "rnn"
@@ -122,12 +122,12 @@ class RNN(Cell):
 
 
 class OutputRNN(RNN):
-    """The vanilla network with its output layer, as a classifier of every step::
+    """The vanilla recurrent network with an output layer that classifies every step::
 
         a = b + W h + U x;   h' = tanh a;   o = c + V h';   ŷ = softmax o
 
-    W is `state_weight`, U `input_weight`; V and c are `output`. The output is no part of the state, so it is
-    computed from any h, of one step or of all: `cell.predict(h)`.
+    W is `state_weight`, U is `input_weight`, and V and c belong to `output`. The output is not part of the state, so
+    `cell.predict(h)` can compute it for one step or for all steps at once.
     """
 
     def __init__(self, input_width: int, width: int, output_width: int) -> None:
@@ -135,7 +135,7 @@ class OutputRNN(RNN):
         self.output = nn.Linear(width, output_width)
 
     def predict(self, h: Float[Tensor, "*steps D"]) -> Float[Tensor, "*steps O"]:
-        """ŷ, a distribution over the outputs; for a loss, `output(h)` gives o itself."""
+        """ŷ, a distribution over the outputs. For a loss, use o itself, which is `output(h)`."""
         return torch.softmax(self.output(h), dim=-1)
 
 
@@ -146,8 +146,8 @@ class LSTM(Cell):
         c' = f ⊙ c + i ⊙ g
         h' = o ⊙ tanh c'
 
-    The rows of the weights are i, f, g, o, torch's order. The forget gate's bias starts at 1: at 0 an
-    untrained cell forgets half of c at every step (Jozefowicz et al. 2015 measure what that costs).
+    The rows of the weights are in torch's order: i, f, g, o. The forget gate's bias starts at 1, because with 0 an
+    untrained cell forgets half of c at every step (Jozefowicz et al. 2015 measure the cost).
     """
 
     name = "lstm"
@@ -185,14 +185,14 @@ class LSTM(Cell):
 
 
 class GRU(Cell):
-    """The gated recurrent unit as its paper has it (Cho et al. 2014, eq. 5-8)::
+    """The gated recurrent unit as defined in its paper (Cho et al. 2014, eq. 5-8)::
 
         r = σ(W_xr x + W_hr h + b_r)
         z = σ(W_xz x + W_hz h + b_z)
         h̃ = tanh(W_xh x + W_hh (r ⊙ h) + b_h)
         h' = z ⊙ h + (1 - z) ⊙ h̃
 
-    torch.nn.GRU computes something else: it resets after the product with W_hh. See `TorchGRU`.
+    torch.nn.GRU computes something else: it applies r after the product with W_hh. See `TorchGRU`.
     """
 
     name = "gru"
@@ -218,7 +218,7 @@ class GRU(Cell):
 
 
 class TorchGRU(Cell):
-    """The gated recurrent unit as torch.nn.GRU has it, with r after the product and a second bias::
+    """The gated recurrent unit as torch.nn.GRU computes it, with r after the product and a second bias::
 
     r = σ(W_xr x + b_r + W_hr h + d_r)
     z = σ(W_xz x + b_z + W_hz h + d_z)
@@ -260,7 +260,8 @@ class MUT1(Cell):
         r = σ(W_xr x + W_hr h + b_r)
         h' = tanh(W_hh (r ⊙ h) + tanh(x) + b_h) ⊙ z + h ⊙ (1 - z)
 
-    x is added to the state's own width, so the two widths are one. z needs no state: it is projected ahead.
+    x is added to the state, so `input_width` must equal `width`. z does not depend on the state, so `project` computes
+    it for all steps at once.
     """
 
     name = "mut1"
@@ -295,7 +296,7 @@ class MUT2(Cell):
         r = σ(x + W_hr h + b_r)
         h' = tanh(W_hh (r ⊙ h) + W_xh x + b_h) ⊙ z + h ⊙ (1 - z)
 
-    x is added to the state's own width, so the two widths are one.
+    x is added to the state, so `input_width` must equal `width`.
     """
 
     name = "mut2"
@@ -380,7 +381,7 @@ def _plus_product(
 
 
 def _blend(start: Tensor, end: Tensor, share: Tensor) -> Tensor:
-    """(1 - share) ⊙ start + share ⊙ end; all (B, D). Under autocast h is wider than what products gave."""
+    """(1 - share) ⊙ start + share ⊙ end, all (B, D). Under autocast, h has a wider dtype than matrix products."""
     dtype = torch.promote_types(start.dtype, end.dtype)
     return torch.lerp(start.to(dtype), end.to(dtype), share.to(dtype))
 

@@ -1,11 +1,10 @@
 """How much of the gradient survives T steps: the norm of ∂h_T/∂h_t for every t.
 
-A vanilla network multiplies the gradient by its recurrent matrix at every step, so that it shrinks or grows
-like a power of the matrix's spectral radius (Bengio et al. 1994; Pascanu et al. 2013). The LSTM also has a
-path along c that no matrix touches, ∂c_T/∂c_t = f_T ⊙ ... ⊙ f_{t+1}: it decays with the forget gates, and can
-still vanish.
+A vanilla network multiplies the gradient by its recurrent matrix at every step, so the gradient shrinks or grows like
+a power of the matrix's spectral radius (Bengio et al. 1994; Pascanu et al. 2013). The LSTM has a second path, along c,
+without any matrix: ∂c_T/∂c_t = f_T ⊙ ... ⊙ f_{t+1}. It shrinks with the forget gates, so it can still vanish.
 
-Shapes: T steps, D width, S the width of the whole state (D, or 2D with the LSTM's c).
+Shapes: T steps, D width, S width of the whole state (D, or 2D for the LSTM because of c).
 """
 
 from __future__ import annotations
@@ -32,11 +31,11 @@ __all__ = ["GradientFlow", "gradient_flow"]
 
 @dataclass(frozen=True, eq=False)
 class GradientFlow:
-    """The norms of one measured run; entry t is that of the gradient from step T back to step t = 0 ... T.
+    """The norms measured in one run; entry t belongs to the gradient from step T back to step t = 0 ... T.
 
-    `state` holds the spectral norm of the matrix ∂h_T/∂h_t, the most by which any direction is stretched. For
-    the LSTM it counts every path, with c_t held fixed, and `cell_path` holds the path along c alone, whose
-    matrix is diagonal: its spectral norm is the largest product of forget gates.
+    `state` holds the spectral norm of ∂h_T/∂h_t: the largest factor by which it stretches any direction. For the LSTM
+    this includes every path, with c_t held fixed. `cell_path` holds the norm of the path along c alone. The matrix of
+    that path is diagonal, so its spectral norm is the largest product of forget gates.
     """
 
     cell: str
@@ -45,7 +44,7 @@ class GradientFlow:
     cell_path: Float[Tensor, " T+1"] | None
 
     def plot(self) -> Figure:
-        """A figure of its own, norms on a logarithmic axis."""
+        """Draw the norms in a new figure, on a logarithmic axis."""
         with needs_extra("plots", "Drawing a picture"):
             from matplotlib.figure import Figure
 
@@ -60,7 +59,7 @@ class GradientFlow:
         return figure
 
     def draw(self, axes: Axes, label: str, color: str | None = None) -> None:
-        """Add the curves to existing axes: whole, the state's; dashed, the cell path's."""
+        """Add the curves to existing axes: a solid line for `state`, a dashed one for `cell_path`."""
         (line,) = axes.semilogy(self.state.tolist(), label=label, color=color)
         if self.cell_path is not None:
             (path,) = axes.semilogy(self.cell_path.tolist(), "--", label=f"{label}, path along c")
@@ -76,21 +75,21 @@ def gradient_flow(
     input_scale: float = 0.1,
     seed: int = 0,
 ) -> GradientFlow:
-    """Measure the gradient's way back through `steps` steps over inputs drawn from N(0, input_scale²).
+    """Measure how the gradient flows back through `steps` steps, on random inputs from N(0, input_scale²).
 
-    A cell given by name is drawn afresh, with orthogonal recurrent matrices, which stretch all directions
-    alike; a cell of your own, such as a trained one, is measured as it is, `width` unused. `spectral_radius`
-    rescales every recurrent matrix to that radius. The cell itself is never changed.
+    If `cell` is a name, a new cell is created with orthogonal recurrent matrices, which stretch all directions equally.
+    If it is a cell, such as a trained one, a copy of it is measured as it is, and `width` is not used. If
+    `spectral_radius` is given, every recurrent matrix is rescaled to it. The cell you pass never changes.
     """
     if steps < 1:
         raise OptionError(f"steps must be at least 1, got {steps}.")
     if spectral_radius is not None and not 0 <= spectral_radius < math.inf:
         raise OptionError(f"spectral_radius must be a number of at least 0, got {spectral_radius}.")
     if not isinstance(cell, str | Cell):
-        raise OptionError(f"A cell is one of ours or its name, got {type(cell).__name__}.")
+        raise OptionError(f"cell must be the name of a cell or a Cell, got {type(cell).__name__}.")
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(seed)
-        # Double precision: a norm of 1e-60 is a finding here, not a zero.
+        # In double precision, because a norm of 1e-60 is a valid result here and must not become 0.
         own = cell_named(cell)(width, width) if isinstance(cell, str) else copy.deepcopy(cell).cpu()
         measured = own.double()
         if isinstance(cell, str):
@@ -105,7 +104,7 @@ def gradient_flow(
 
 
 def _norms(cell: Cell, projected: Float[Tensor, "T G"]) -> tuple[Float[Tensor, " T+1"], Tensor | None]:
-    """Multiply the Jacobians of single steps from the last to the first, taking the norm after each."""
+    """Multiply the Jacobians of the steps, from the last to the first, and take the norm after each product."""
     jacobians, forgets = [], []
     state = cell.initial(1)
     for x_t in projected[:, None]:
@@ -119,9 +118,9 @@ def _norms(cell: Cell, projected: Float[Tensor, "T G"]) -> tuple[Float[Tensor, "
         back = back @ jacobian
         products.append(back)
     h_to_h = torch.stack(products[::-1])[:, : cell.width, : cell.width]
-    sound = torch.isfinite(h_to_h).all(dim=(1, 2))  # an exploding gradient ends beyond what a number can hold
+    finite = torch.isfinite(h_to_h).all(dim=(1, 2))  # an exploding gradient overflows in the end
     norms = torch.where(
-        sound, torch.linalg.matrix_norm(h_to_h.masked_fill(~sound[:, None, None], 0.0), ord=2), math.inf
+        finite, torch.linalg.matrix_norm(h_to_h.masked_fill(~finite[:, None, None], 0.0), ord=2), math.inf
     )
     if not forgets:
         return norms, None
@@ -131,7 +130,7 @@ def _norms(cell: Cell, projected: Float[Tensor, "T G"]) -> tuple[Float[Tensor, "
 
 
 def _jacobian(cell: Cell, x_t: Float[Tensor, "1 G"], state: State) -> Float[Tensor, "S S"]:
-    """∂ whole state after the step / ∂ whole state before it."""
+    """The derivative of the whole state after the step with respect to the whole state before it."""
 
     def step(flat: Float[Tensor, " S"]) -> Float[Tensor, " S"]:
         parts = cell.step(x_t, tuple(flat[None].chunk(len(state), dim=-1)))

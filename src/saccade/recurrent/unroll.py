@@ -1,6 +1,6 @@
-"""One time loop for every cell: lengths, directions, truncation; faster kernels where they are equal.
+"""One loop over time for every cell, with lengths, directions and truncation, and faster kernels where they exist.
 
-`unroll` runs one cell over a batch of sequences; `Recurrent` stacks layers and directions of it.
+`unroll` runs one cell over a batch of sequences. `Recurrent` stacks cells in layers and directions.
 
 Shapes: B batch, T steps, I input width, D width of the state.
 """
@@ -25,7 +25,7 @@ __all__ = ["KERNELS", "Kernel", "Recurrent", "RecurrentState", "reorder", "unrol
 Kernel = Literal["auto", "equation", "fused"]
 KERNELS: tuple[Kernel, ...] = ("auto", "equation", "fused")
 
-# (cell, x, lengths, which steps are real, state, truncate) -> outputs, state
+# (cell, x, lengths, mask of real steps, state, truncate) -> (outputs, state)
 Runner = Callable[[Cell, Tensor, Tensor | None, Tensor | None, State, int | None], tuple[Tensor, State]]
 
 RecurrentState = tuple[State, ...]  # one state for each layer and direction: forward 0, backward 0, forward 1, ...
@@ -41,21 +41,22 @@ def unroll(
     truncate: int | None = None,
     kernel: Kernel = "auto",
 ) -> tuple[Float[Tensor, "B T D"], State]:
-    """Run the cell over every sequence: h after each step, and the state after the last.
+    """Run the cell over every sequence; returns h after each step and the state after the last step.
 
-    Past a sequence's length the output is zero and the state stays what it was; what the padding holds never
-    matters. `reverse` reads each sequence from its own end to its start; output t still belongs to input t.
-    `truncate` cuts back-propagation through time: the state entering step k·truncate, counted in the order of
-    reading, is a constant. The kernel "equation" runs the cell's own `step`; "fused" runs torch's kernel, or our
-    loop with its own backward (gated.py), for the same equations; "auto" the fused one where there is one.
+    In the padding the output is zero and the state does not change; the values in the padding never matter. `reverse`
+    reads each sequence from its end to its start; output t still belongs to input t. `truncate` limits
+    back-propagation through time: no gradient flows back through the state that enters step k·truncate, counted in
+    reading order. The kernel "equation" calls the cell's own `step`. "fused" computes the same equations with torch's
+    kernel or with our loop in `kernels/gated_cells.py`. "auto" is "fused" for cells that have such a kernel.
     """
     _check_sequence(cell, x, lengths, truncate)
     state = cell.initial(len(x)) if state is None else state
     _check_state(cell, len(x), state)
     run = _runner(cell, kernel)
-    real = None if lengths is None else _real_steps(lengths, x)
-    if real is not None:
-        x = x.masked_fill(~real[..., None], 0)  # so that not even a NaN in the padding reaches a gradient
+    real = None  # which steps are not padding
+    if lengths is not None:
+        real = torch.arange(x.shape[1], device=x.device) < lengths.to(x.device)[:, None]
+        x = x.masked_fill(~real[..., None], 0)  # so that a NaN in the padding never reaches a gradient
     outputs, state = run(cell, _reversed(x, lengths) if reverse else x, lengths, real, state, truncate)
     return (_reversed(outputs, lengths) if reverse else outputs), state
 
@@ -68,7 +69,7 @@ def _equation(
     state: State,
     truncate: int | None,
 ) -> tuple[Float[Tensor, "B T D"], State]:
-    # Steps first, so that each step's slice is contiguous; unbind, so that the slices share one backward.
+    # Time is the first axis, so that each step is contiguous; unbind gives all slices one backward pass.
     projected = cell.project(x.transpose(0, 1).contiguous()).unbind(0)
     keep = None if real is None else real.t()[..., None].unbind(0)
     outputs = []
@@ -100,7 +101,7 @@ def _torch_kernel(
             outputs, state = _kernel_call(cell, x[:, piece], None, state)
         else:
             counts = (lengths.cpu() - start).clamp(max=min(size, x.shape[1] - start))
-            # The kernel takes no empty sequence: it gets a step of padding, which is then thrown away.
+            # The kernel does not accept empty sequences: they get one step of padding, which is dropped afterwards.
             outputs, new = _kernel_call(cell, x[:, piece], counts.clamp(min=1), state)
             state = _chosen((counts > 0).to(x.device)[:, None], new, state)
             outputs = outputs.masked_fill(~real[:, piece, None], 0)
@@ -111,13 +112,13 @@ def _torch_kernel(
 def _kernel_call(
     cell: Cell, x: Float[Tensor, "B T I"], lengths: Int[Tensor, " B"] | None, state: State
 ) -> tuple[Float[Tensor, "B T D"], State]:
-    """torch.lstm, torch.gru or torch.rnn_tanh: one layer, one direction, on the cell's own parameters."""
+    """Call torch.lstm, torch.gru or torch.rnn_tanh for one layer and direction, with the cell's own parameters."""
     assert cell.fused_kernel is not None
     options = (cell.fused_weights(), True, 1, 0.0, cell.training, False)
     if lengths is None:
         outputs, *new = cell.fused_kernel(x, _kernel_state(state), *options, True)
         return outputs, tuple(part[0] for part in new)
-    # Sorted here, on the CPU, where the lengths are: torch would ask the device for them to sort them back.
+    # Sort here, because the lengths are on the CPU: if torch did it, it would have to wait for the device.
     lengths, order = lengths.sort(descending=True)
     back, order = order.argsort().to(x.device), order.to(x.device)
     data, sizes, _, _ = pack_padded_sequence(x.index_select(0, order), lengths, batch_first=True)
@@ -128,16 +129,16 @@ def _kernel_call(
 
 
 def _kernel_state(state: State) -> Tensor | list[Tensor]:
-    """As the kernels take it: with a dimension for the one layer, and a list only where there is a c."""
+    """The state as the kernels expect it: with an axis for layers, and as a list only if there is a c."""
     layers = [part.unsqueeze(0) for part in state]
     return layers if len(layers) > 1 else layers[0]
 
 
 class Recurrent(nn.Module):
-    """Layers of one kind of cell, each reading the outputs of the one below, in one direction or both.
+    """Layers of one kind of cell; each reads the outputs of the layer below it, in one direction or both.
 
-    With two directions (Schuster & Paliwal 1997) a layer's output is the forward h beside the backward h.
-    `dropout` falls between layers, never on the last one's output; `truncate` and `kernel` are `unroll`'s.
+    With two directions (Schuster & Paliwal 1997) the output of a layer is the forward h concatenated with the backward
+    h. `dropout` is applied between layers, never to the last output. `truncate` and `kernel` are passed to `unroll`.
     """
 
     def __init__(
@@ -168,7 +169,7 @@ class Recurrent(nn.Module):
         self.layers = nn.ModuleList(
             nn.ModuleList(kind(below, width) for _ in range(self.directions)) for below in widths
         )
-        _runner(self._cells()[0][0], kernel)  # refuses a kernel that the cell does not have
+        _runner(self._cells()[0][0], kernel)  # raises an error if the cell has no such kernel
         _check_truncate(truncate)
 
     def forward(
@@ -204,7 +205,7 @@ class Recurrent(nn.Module):
     def step(self, x: Float[Tensor, "B I"], state: RecurrentState) -> tuple[Float[Tensor, "B D"], RecurrentState]:
         """Pass one input through all layers, for a decoder that produces its inputs step by step."""
         if self.directions == 2:
-            raise OptionError("Only one direction can be stepped: the backward one begins at the end.")
+            raise OptionError("A bidirectional network cannot be stepped: the backward direction starts at the end.")
         if x.dim() != 2 or x.shape[1] != self.input_width:
             raise ShapeError(f"Expected x of shape (B, {self.input_width}), got {tuple(x.shape)}.")
         new = []
@@ -219,18 +220,18 @@ class Recurrent(nn.Module):
         return output if last else F.dropout(output, self.dropout, self.training)
 
     def _cells(self) -> list[list[Cell]]:
-        """The cells of each layer, typed."""
+        """The cells of each layer, with their type."""
         return [list(layer) for layer in self.layers]  # type: ignore[call-overload]
 
     def _checked(self, state: RecurrentState | None, batch: int) -> RecurrentState:
         expected = len(self.layers) * self.directions
         if state is not None and len(state) != expected:
-            raise ShapeError(f"Expected {expected} states, one a layer and direction, got {len(state)}.")
+            raise ShapeError(f"Expected {expected} states, one per layer and direction, got {len(state)}.")
         return self.initial(batch) if state is None else state
 
 
 def reorder(state: RecurrentState, index: Int[Tensor, " N"]) -> RecurrentState:
-    """The states of the rows that a beam search kept: row n of the result is row index[n]."""
+    """Select rows of a state, as beam search does: row n of the result is row index[n]."""
     return tuple(tuple(part.index_select(0, index) for part in parts) for parts in state)
 
 
@@ -242,13 +243,8 @@ def _detached(state: State) -> State:
     return tuple(part.detach() for part in state)
 
 
-def _real_steps(lengths: Int[Tensor, " B"], x: Float[Tensor, "B T I"]) -> Bool[Tensor, "B T"]:
-    """True where there is a step, False where there is padding."""
-    return torch.arange(x.shape[1], device=x.device) < lengths.to(x.device)[:, None]
-
-
 def _reversed(x: Float[Tensor, "B T F"], lengths: Int[Tensor, " B"] | None) -> Float[Tensor, "B T F"]:
-    """Reverse each sequence within its own length; its padding stays at the end."""
+    """Reverse each sequence and leave its padding at the end."""
     if lengths is None:
         return x.flip(1)
     steps = torch.arange(x.shape[1], device=x.device)
@@ -267,7 +263,7 @@ def _runner(cell: Cell, kernel: Kernel) -> Runner:
     if type(cell) in GATED:
         return run_gated
     if kernel == "fused":
-        raise KernelError(f"{type(cell).__name__} has no fused kernel; kernel may be 'auto' or 'equation'.")
+        raise KernelError(f"{type(cell).__name__} has no fused kernel; use 'auto' or 'equation'.")
     return _equation
 
 
@@ -278,9 +274,9 @@ def _check_sequence(cell: Cell, x: Tensor, lengths: Tensor | None, truncate: int
     if lengths is None:
         return
     if lengths.shape != x.shape[:1] or lengths.is_floating_point():
-        raise ShapeError(f"Expected {len(x)} whole lengths, one a sequence, got {lengths}.")
+        raise ShapeError(f"Expected {len(x)} integer lengths, one per sequence, got {lengths}.")
     if lengths.min() < 0 or lengths.max() > x.shape[1]:
-        raise ShapeError(f"Lengths must be between 0 and {x.shape[1]}, the steps of x, got {lengths.tolist()}.")
+        raise ShapeError(f"Lengths must be between 0 and {x.shape[1]}, the number of steps, got {lengths.tolist()}.")
 
 
 def _check_truncate(truncate: int | None) -> None:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from saccade.attention import MultiHead
 from saccade.errors import OptionError
 from saccade.models import Targets
-from saccade.models.look import Look
+from saccade.models.cross_attention import CrossAttention
 
 __all__ = ["guided_loss"]
 
@@ -38,8 +38,10 @@ def guided_loss(
     return loss, -(links * torch.log(weights.clamp(min=1e-9))).sum()
 
 
-def _last_cross(model: nn.Module) -> MultiHead | Look:
-    layers = [m for name, m in model.named_modules() if name.endswith("cross") and isinstance(m, MultiHead | Look)]
+def _last_cross(model: nn.Module) -> MultiHead | CrossAttention:
+    layers = [
+        m for name, m in model.named_modules() if name.endswith("cross") and isinstance(m, MultiHead | CrossAttention)
+    ]
     if not layers:
         raise OptionError("training.guided_alignment needs a model that attends to its source; this one does not.")
     return layers[-1]

@@ -1,4 +1,4 @@
-"""The attention of a recurrent or convolutional decoder, which computes a context from the encoder's states."""
+"""Cross-attention in a recurrent or convolutional decoder: it computes a context from the encoder's states."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from saccade.attention.scores import resolve_score
 from saccade.attention.weights import resolve_weights
 from saccade.errors import OptionError
 
-__all__ = ["Look", "ScoreName"]
+__all__ = ["CrossAttention", "ScoreName"]
 
 ScoreName = Literal["dot", "scaled_dot", "cosine", "bilinear", "additive", "mlp"]
 
 
-class Look(nn.Module):
+class CrossAttention(nn.Module):
     """``e_i = f_att(s, h_i)``, ``a = softmax(e)``, ``c = Σ a_i h_i`` (Bahdanau 2015; 002 and 004 of the lectures).
 
-    The context is a mix of the states themselves. Products and the additive score compare projected queries and
-    keys; the bilinear and the MLP score have projections of their own. Hard attention draws a state while training
-    (see ``reinforce``) and takes the best one otherwise.
+    The context is a weighted sum of the encoder's states themselves. Dot products and the additive score compare
+    projected queries and keys; the bilinear and MLP scores include their own projections. Hard attention samples one
+    state in training (see ``reinforce``) and takes the highest-scoring one otherwise.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class Look(nn.Module):
         self.key = nn.Identity() if own else nn.Linear(source_width, width)
         self.score = _score(score, query_width, source_width, width)
         self.weights: Weights = Hard("sample") if weights == "hard" else resolve_weights(weights)
-        self._drawn: list[Float[Tensor, "B Q"]] = []  # log-probabilities of hard attention's draws, call by call
+        self._sampled: list[Float[Tensor, "B Q"]] = []  # log-probabilities of the sampled states, one tensor per call
 
     def forward(
         self,
@@ -45,14 +45,14 @@ class Look(nn.Module):
         mask: Mask | None = None,
         first_row: int = 0,
     ) -> Float[Tensor, "B Q E"]:
-        """The context of each query; the source comes from ``project``."""
+        """The context for each query; ``source`` is what ``project`` returned."""
         weights = Hard("greedy") if isinstance(self.weights, Hard) and not self.training else self.weights
-        asked = self.query(query).unsqueeze(1)
-        # Under autocast what was projected is of another type than what was not.
+        projected = self.query(query).unsqueeze(1)
+        # Under autocast, projected tensors have a different type from the others.
         context = attend(
-            asked,
-            source.key.to(asked.dtype),
-            source.value.to(asked.dtype),
+            projected,
+            source.key.to(projected.dtype),
+            source.value.to(projected.dtype),
             score=self.score,
             weights=weights,
             mask=mask,
@@ -60,28 +60,29 @@ class Look(nn.Module):
             owner=self,
         ).squeeze(1)
         if isinstance(weights, Hard) and weights.log_probability is not None:
-            self._drawn = [*(self._drawn if first_row else ()), weights.log_probability.squeeze(1)]
+            self._sampled = [*(self._sampled if first_row else ()), weights.log_probability.squeeze(1)]
         return context
 
     def weigh(
         self, query: Float[Tensor, "B Q D"], source: KeyValue, *, mask: Mask | None = None, first_row: int = 0
     ) -> Float[Tensor, "B 1 Q K"]:
-        """The weights behind the context, written out with their gradient, for a loss on them."""
-        asked = self.query(query).unsqueeze(1)
-        return weigh(
-            asked, source.key.to(asked.dtype), score=self.score, weights=self.weights, mask=mask, first_row=first_row
-        )
+        """The attention weights of ``forward`` as a tensor with a gradient, for losses on the weights."""
+        projected = self.query(query).unsqueeze(1)
+        keys = source.key.to(projected.dtype)
+        return weigh(projected, keys, score=self.score, weights=self.weights, mask=mask, first_row=first_row)
 
     def project(self, source: Float[Tensor, "B K E"], value: Float[Tensor, "B K E"] | None = None) -> KeyValue:
-        """Compute the keys and values once for all steps."""
+        """Compute the keys and values of the source once, for use in every step."""
         return KeyValue(self.key(source).unsqueeze(1), (source if value is None else value).unsqueeze(1))
 
     @property
     def log_probability(self) -> Float[Tensor, "B Q"]:
-        """The log-probabilities of the states that hard attention drew in the last pass, for all steps."""
-        if not self._drawn:
-            raise OptionError("Only hard attention that has drawn has log-probabilities; train with weights = 'hard'.")
-        return torch.cat(self._drawn, dim=1)
+        """The log-probabilities of the states that hard attention sampled in the last pass, for all steps."""
+        if not self._sampled:
+            raise OptionError(
+                "There are no log-probabilities: hard attention has not sampled yet. Train with weights = 'hard' first."
+            )
+        return torch.cat(self._sampled, dim=1)
 
 
 def _score(name: ScoreName, query_width: int, source_width: int, width: int) -> Score:

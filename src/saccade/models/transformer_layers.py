@@ -1,0 +1,311 @@
+"""The layers of a Transformer (Vaswani 2017; 001-003 of the lectures), and the configuration that they share.
+
+Every difference between published models (GPT-2, BERT, Marian, ViT, Llama) is a field of the configuration, so the
+code never asks which model it is running.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+import torch
+from jaxtyping import Float, Int
+from pydantic import Field, model_validator
+from torch import Tensor, nn
+
+from saccade.attention import (
+    Cache,
+    KeyValue,
+    Learned,
+    LinearPositions,
+    Mask,
+    MultiHead,
+    PositionTable,
+    Rotary,
+    Sinusoidal,
+)
+from saccade.errors import OptionError
+from saccade.kernels.dropout import dropout
+from saccade.models.config import Config
+from saccade.models.layers import (
+    ACTIVATIONS,
+    NORMS,
+    Activation,
+    FeedForward,
+    NormKind,
+    OneHot,
+    TiedLinear,
+    WordEmbedding,
+)
+from saccade.models.state import TransformerState
+
+__all__ = [
+    "Block",
+    "InputLayer",
+    "OutputLayer",
+    "PositionKind",
+    "TransformerConfig",
+    "continue_blocks",
+    "decoder_blocks",
+    "final_norm",
+    "position_table",
+    "run_blocks",
+]
+
+PositionKind = Literal["none", "linear", "sinusoidal", "learned", "rotary", "alibi"]
+
+
+class TransformerConfig(Config):
+    """The settings of a Transformer."""
+
+    width: int = Field(256, ge=1, description="Width of the vector at each position")
+    num_heads: int = Field(4, ge=1, description="Number of attention heads in each layer")
+    num_key_heads: int | None = Field(
+        None, description="Number of key and value heads, if fewer than num_heads: groups of heads then share them"
+    )
+    head_width: int | None = Field(None, description="Width of each head; width / num_heads if not given")
+    encoder_layers: int = Field(0, ge=0, description="Blocks that read the source")
+    decoder_layers: int = Field(0, ge=0, description="Blocks that write the target")
+    feedforward_width: int = Field(
+        1024, ge=1, description="Hidden width of the feed-forward layer, which is applied to each position separately"
+    )
+    activation: Activation = Field(
+        "relu", description="Activation of the feed-forward layer: relu, gelu, gelu_tanh or silu"
+    )
+    gated: bool = Field(False, description="Multiply the activation by a gate")
+    bias: bool = Field(True, description="Give projections, feed-forward layers and layer norms a bias")
+    norm: NormKind = Field("layer", description="Kind of normalisation: layer or rms")
+    norm_first: bool = Field(
+        True,
+        description="Normalise before each layer (pre-norm, now usual) instead of after it (as in the 2017 paper)",
+    )
+    norm_epsilon: float = Field(1e-5, gt=0, le=1, description="Small number that prevents division by 0 in norms")
+    final_norm: bool | None = Field(
+        None, description="Normalise after the last block; by default only if norm_first is true"
+    )
+    score: str = Field("scaled_dot", description="How queries and keys are compared: dot, scaled_dot or cosine")
+    weights: str = Field("softmax", description="How scores become weights: softmax, relu, sparsemax or hard")
+    dropout: float = Field(0.0, ge=0, lt=1, description="Dropout on embeddings and on the output of each layer")
+    attention_dropout: float = Field(
+        0.0, ge=0, lt=1, description="Dropout on attention weights; anything but 0 rules out the fast kernel"
+    )
+    feedforward_dropout: float = Field(0.0, ge=0, lt=1, description="Dropout inside the feed-forward layer")
+    position: PositionKind = Field(
+        "sinusoidal", description="How positions are encoded: none, linear, sinusoidal, learned, rotary or alibi"
+    )
+    position_width: int = Field(
+        0, ge=0, description="If above 0, position vectors of this width are concatenated instead of added"
+    )
+    position_slope: float = Field(
+        1.0, description="For linear positions: a in (a · position + b) · u, where u is a learned vector"
+    )
+    position_offset: float = Field(0.0, description="For linear positions: b in the same formula")
+    sines_first: bool = Field(False, description="In sinusoidal positions, put all sines before all cosines")
+    max_length: int = Field(512, ge=1, description="Number of learned positions: the longest text, in tokens")
+    rotary_base: float = Field(
+        10000.0, gt=0, description="Base of the rotary angles: the slowest one is about 1 / rotary_base per position"
+    )
+    rotary_interleaved: bool = Field(
+        False, description="Rotate pairs of adjacent numbers instead of pairing the two halves of a vector"
+    )
+    one_hot: bool = Field(False, description="Use one-hot vectors for words instead of learning an embedding")
+    scaled_embedding: bool = Field(False, description="Multiply embeddings by √width")
+    embedding_norm: bool = Field(False, description="Normalise the embeddings")
+    token_types: int = Field(
+        0, ge=0, description="If above 0, learn a vector for each token type (such as sentence A or B)"
+    )
+    tied_output: bool = Field(True, description="Use the (target) embedding as the output layer")
+    tied_embeddings: bool = Field(False, description="Share one embedding between source and target")
+    output_bias: bool = Field(False, description="Learn a bias for each word in the output layer")
+    output_transform: bool = Field(
+        False, description="Put a dense layer, an activation and a norm before the output layer (as BERT does)"
+    )
+
+    @model_validator(mode="after")
+    def _consistent(self) -> TransformerConfig:
+        if self.position_width and self.position in ("none", "rotary", "alibi"):
+            raise ValueError(
+                f"position_width needs a table of positions, which position = {self.position!r} does not have"
+            )
+        if self.position == "linear" and self.position_slope == 0:
+            raise ValueError("position_slope = 0 gives every position the same vector")
+        if self.position_width and (self.tied_output or self.position_width >= self.width):
+            raise ValueError("position_width must be below width and needs tied_output = false")
+        if self.one_hot and (self.tied_output or self.tied_embeddings):
+            raise ValueError("one_hot learns no embedding, so tied_output and tied_embeddings must be false")
+        return self
+
+
+class Block(nn.Module):
+    """Self-attention, cross-attention to a source if ``cross`` is set, and a feed-forward layer.
+
+    Each of the three adds its result to its input (a residual connection) and has its own norm.
+    """
+
+    def __init__(self, config: TransformerConfig, *, cross: bool = False) -> None:
+        super().__init__()
+        self.config = config
+        self.self = _attention(config, cross=False)
+        self.self_norm = _norm(config)
+        self.cross = _attention(config, cross=True) if cross else None
+        self.cross_norm = _norm(config) if cross else None
+        self.feedforward = FeedForward(
+            config.width, config.feedforward_width, config.activation, gated=config.gated, bias=config.bias
+        )
+        self.feedforward_norm = _norm(config)
+
+    def forward(
+        self,
+        x: Float[Tensor, "B N D"],
+        *,
+        mask: Mask | None = None,
+        source: Float[Tensor, "B S D"] | KeyValue | None = None,
+        source_mask: Mask | None = None,
+        cache: Cache | None = None,
+        first_row: int = 0,
+    ) -> Float[Tensor, "B N D"]:
+        x = self._add(x, self.self_norm, lambda y: self.self(y, mask=mask, cache=cache, first_row=first_row))
+        cross = self.cross
+        if cross is not None and self.cross_norm is not None:
+            x = self._add(x, self.cross_norm, lambda y: cross(y, source, mask=source_mask, first_row=first_row))
+        return self._add(x, self.feedforward_norm, lambda y: self.feedforward(y, self.config.feedforward_dropout))
+
+    def _add(self, x: Tensor, norm: nn.Module, layer: Callable[[Tensor], Tensor]) -> Tensor:
+        """``x + layer(x)``, normalised before the layer (pre-norm) or after the sum (post-norm)."""
+        y = layer(norm(x) if self.config.norm_first else x)
+        x = x + dropout(y, self.config.dropout, self.training)
+        return x if self.config.norm_first else norm(x)
+
+
+class InputLayer(nn.Module):
+    """Turns tokens into vectors: embedding or one-hot, then positions, token types, norm and dropout."""
+
+    def __init__(self, config: TransformerConfig, vocabulary: int, shared: WordEmbedding | None = None) -> None:
+        super().__init__()
+        self.dropout = config.dropout
+        width = config.width - config.position_width
+        if config.one_hot:
+            self.words: WordEmbedding | OneHot = OneHot(vocabulary, width)
+        else:
+            self.words = shared or WordEmbedding(vocabulary, width, scaled=config.scaled_embedding)
+        self.positions = position_table(config)
+        self.types = WordEmbedding(config.token_types, config.width) if config.token_types else None
+        self.norm = _norm(config) if config.embedding_norm else None
+
+    def forward(
+        self, tokens: Int[Tensor, "B N"], types: Int[Tensor, "B N"] | None = None, first: int = 0
+    ) -> Float[Tensor, "B N D"]:
+        x: Tensor = self.words(tokens)
+        if self.positions is not None:
+            x = self.positions(x, first)
+        if self.types is None and types is not None:
+            raise OptionError(
+                "This model has no token types, but some were given; set token_types in its configuration."
+            )
+        if self.types is not None:
+            x = x + self.types(torch.zeros_like(tokens) if types is None else types)
+        if self.norm is not None:
+            x = self.norm(x)
+        return dropout(x, self.dropout, self.training)
+
+
+class OutputLayer(nn.Module):
+    """Turns vectors into one logit for each word of the vocabulary."""
+
+    def __init__(self, config: TransformerConfig, vocabulary: int, words: WordEmbedding | OneHot) -> None:
+        super().__init__()
+        self.transform = nn.Linear(config.width, config.width) if config.output_transform else None
+        self.transform_norm = _norm(config) if config.output_transform else None
+        self.activation = ACTIVATIONS[config.activation]
+        tied = words.weight if config.tied_output and isinstance(words, WordEmbedding) else None
+        self.words = TiedLinear(config.width, vocabulary, bias=config.output_bias, tied=tied)
+
+    def forward(self, x: Float[Tensor, "*B D"]) -> Float[Tensor, "*B V"]:
+        logits: Tensor = self.words(self._transformed(x))
+        return logits
+
+    def loss(
+        self, x: Float[Tensor, "N D"], targets: Int[Tensor, " N"], label_smoothing: float = 0.0
+    ) -> Float[Tensor, ""]:
+        """The summed cross-entropy of the target words, without ever holding all logits in memory."""
+        return self.words.loss(self._transformed(x), targets, label_smoothing)
+
+    def _transformed(self, x: Float[Tensor, "*B D"]) -> Float[Tensor, "*B D"]:
+        if self.transform is not None and self.transform_norm is not None:
+            x = self.transform_norm(self.activation(self.transform(x)))
+        return x
+
+
+def run_blocks(
+    blocks: nn.ModuleList,
+    norm: nn.Module | None,
+    x: Float[Tensor, "B N D"],
+    mask: Mask | None,
+    source: Float[Tensor, "B S D"] | None = None,
+    source_mask: Mask | None = None,
+) -> Float[Tensor, "B N D"]:
+    """Run the blocks one after another, then the final norm if there is one."""
+    for block in blocks:
+        x = block(x, mask=mask, source=source, source_mask=source_mask)
+    return x if norm is None else norm(x)
+
+
+def continue_blocks(
+    blocks: nn.ModuleList, norm: nn.Module | None, x: Float[Tensor, "B N D"], state: TransformerState
+) -> Float[Tensor, "B N D"]:
+    """Like ``run_blocks``, for tokens that follow those in the state's caches."""
+    first, mask = state.length, state.advance()
+    for number, (block, cache) in enumerate(zip(blocks, state.caches, strict=True)):
+        source = state.sources[number] if state.sources else None
+        x = block(x, mask=mask, cache=cache, source=source, source_mask=state.source_mask, first_row=first)
+    return x if norm is None else norm(x)
+
+
+def decoder_blocks(config: TransformerConfig, *, cross: bool = False) -> nn.ModuleList:
+    """The blocks of a decoder, which must have at least one: the caches count the tokens that have been read."""
+    if not config.decoder_layers:
+        raise OptionError("A decoder must have at least 1 layer, not decoder_layers = 0.")
+    return nn.ModuleList(Block(config, cross=cross) for _ in range(config.decoder_layers))
+
+
+def final_norm(config: TransformerConfig) -> nn.Module | None:
+    """The norm after the last block, if the configuration has one."""
+    wanted = config.norm_first if config.final_norm is None else config.final_norm
+    return _norm(config) if wanted else None
+
+
+def position_table(config: TransformerConfig) -> PositionTable | None:
+    """The position vectors that are added to the input or concatenated with it; None if positions enter elsewhere."""
+    width = config.position_width or config.width
+    how: Literal["add", "concatenate"] = "concatenate" if config.position_width else "add"
+    if config.position == "linear":
+        return LinearPositions(width, how, config.position_slope, config.position_offset)
+    if config.position == "sinusoidal":
+        return Sinusoidal(width, how, interleaved=not config.sines_first)
+    if config.position == "learned":
+        return Learned(width, config.max_length, how)
+    return None
+
+
+def _attention(config: TransformerConfig, *, cross: bool) -> MultiHead:
+    width = config.head_width or config.width // config.num_heads
+    rotary = None
+    if config.position == "rotary" and not cross:  # positions in source and target cannot be compared
+        rotary = Rotary(width, config.rotary_base, config.rotary_interleaved)
+    return MultiHead(
+        config.width,
+        config.num_heads,
+        num_key_heads=config.num_key_heads,
+        head_width=config.head_width,
+        score=config.score,
+        weights=config.weights,
+        dropout=config.attention_dropout,
+        rotary=rotary,
+        alibi=config.position == "alibi" and not cross,
+        bias=config.bias,
+    )
+
+
+def _norm(config: TransformerConfig) -> nn.Module:
+    return NORMS[config.norm](config.width, config.norm_epsilon, config.bias)
