@@ -91,7 +91,7 @@ def test_pictures_are_written_and_a_second_demo_does_not_train(demo: Path, capsy
         main(["demo", "-o", str(demo), "--device", "cpu"])
     assert left.value.code == 0
     shown = capsys.readouterr().out
-    assert "is trained already" in shown
+    assert "is already trained" in shown
     assert "█" in shown
     assert (demo / "model" / "model.safetensors").stat().st_mtime_ns == weights
     assert (demo / "look.png").stat().st_size > 5_000

@@ -182,7 +182,7 @@ def test_how_a_file_and_the_standard_input_were_read_is_said(
     assert run(capsys, "predict", tiny_run, "-") == (
         0,
         out,
-        said.replace(f"{latin} is", "it is").replace(f"{latin}", "the standard input"),
+        said.replace(f"{latin} is", "it is").replace(f"{latin}", "standard input"),
     )
 
 
@@ -191,7 +191,7 @@ def test_a_mistyped_file_is_said_to_be_taken_as_a_text(capsys: Capture, tiny_run
     assert (code, out.count("\n")) == (0, 1)
     assert err.splitlines() == [
         "There is no file inptu.txt; treating it as text.",
-        "Note: The text holds what the model does not know: 'inptu', 'txt'. The answer may be wrong.",
+        "Note: the text contains words or characters that the model does not know: 'inptu', 'txt'. Expect mistakes.",
     ]
 
 
@@ -200,7 +200,8 @@ def test_what_the_model_does_not_know_is_noted(
 ) -> None:
     give_input(monkeypatch, b"the cat sees the dog.\nphotograph\nthe blorp eats the blip.\n")
     assert run(capsys, "predict", tiny_run, "-")[2].splitlines()[1] == (
-        "Note: 2 of 3 texts hold what the model does not know: 'photograph', 'blorp', 'blip'. The answer may be wrong."
+        "Note: 2 of 3 texts contain words or characters that the model does not know: 'photograph', 'blorp', 'blip'. "
+        "Expect mistakes."
     )
     assert run(capsys, "predict", tiny_run, TEXT)[2] == ""
 
@@ -211,7 +212,7 @@ def test_an_empty_answer_is_noted(capsys: Capture, monkeypatch: pytest.MonkeyPat
     give_input(monkeypatch, b"the cat\n\nthe dog\n")
     code, out, err = run(capsys, "predict", tiny_run, "-")
     assert (code, out) == (0, "\n\n\n")
-    assert err.splitlines()[1:] == ["Note: 2 answers are empty: of text 1, 3."]
+    assert err.splitlines()[1:] == ["Note: 2 answers are empty (texts 1, 3)."]
 
 
 def test_together_and_alone_are_the_same(tiny_model: Predictor, toy_data: Path) -> None:

@@ -70,7 +70,7 @@ def test_the_same_command_again_trains_no_more(capsys: Capture, tmp_path: Path, 
     before = content(tmp_path / "run")
     code, out, _ = run(capsys, *command)
     assert code == 0
-    assert "is trained already" in out
+    assert "is already trained" in out
     assert content(tmp_path / "run") == before
 
 
@@ -310,4 +310,4 @@ def test_another_kind_of_network_has_sizes_of_its_own(capsys: Capture, tmp_path:
 def test_a_folder_of_another_task_is_left_alone(capsys: Capture, tmp_path: Path, tiny_run: Path) -> None:
     data = write_lines(tmp_path / "a.txt", ["word TAG", "", "other TAG"])
     refused = run(capsys, "train", "--task", "tagging", "--data", data, "-o", tiny_run)
-    assert_refused(refused, "holds a run of translation")
+    assert_refused(refused, "contains a run of translation")

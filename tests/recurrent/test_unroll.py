@@ -264,7 +264,7 @@ def test_inputs_of_another_shape_are_refused(shape: tuple[int, ...]) -> None:
     [
         ([1, 2, 3], "4 integer lengths"),
         ([1.0, 2.0, 3.0, 4.0], "4 integer lengths"),
-        ([1, 2, 8, 3], r"between 0 and 7, the steps of x, got \[1, 2, 8, 3\]"),
+        ([1, 2, 8, 3], r"between 0 and 7, the number of steps, got \[1, 2, 8, 3\]"),
         ([1, 2, -1, 3], "between 0 and 7"),
     ],
 )

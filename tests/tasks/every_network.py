@@ -130,7 +130,7 @@ def make(folder: Path, name: str, **fields: Any) -> Case:
         tables["text"] = {"kind": "word"}
     recipe = read_tables(tables, name, [f"{key}={value}" for key, value in keys.items()])
     splits = recipe.entry.data.read(recipe.settings["data"], 1)
-    task = recipe.objective(recipe.task.prepare(recipe.settings, splits.train))
+    task = recipe.build_task(recipe.task.prepare(recipe.settings, splits.train))
     torch.manual_seed(5)
     network = task.build(recipe.kind, recipe.model).train()
     with torch.no_grad():

@@ -32,5 +32,5 @@ def test_damaged_weights_come_from_the_checkpoint_or_nothing_does(tmp_path: Path
             assert RunFolder.averaged(run, told.append)["weight"].tolist() == [[2.0] * 3] * 2
             assert "The weights of step 3 are taken from its checkpoint." in told[0]
         else:
-            with pytest.raises(DamagedError, match="There is no good checkpoint of step 1 either"):
+            with pytest.raises(DamagedError, match="There is no undamaged checkpoint of step 1 either"):
                 RunFolder.averaged(run, told.append)

@@ -39,7 +39,7 @@ def test_a_finished_run_says_so_and_is_left_alone(finished: Path, capsys: Captur
     before = contents(finished / "run")
     code, out, err = train(capsys, finished / "transformer.toml", "-o", finished / "run")
     assert (code, err) == (0, "")
-    assert f"{finished / 'run'} is trained already" in out
+    assert f"{finished / 'run'} is already trained" in out
     assert contents(finished / "run") == before
 
 

@@ -12,8 +12,8 @@ import pytest
 from tiny_runs import saccade, sentences, write_recipe
 
 from saccade.tasks.registry import TASKS
-from saccade.training.fitting import recommended_tables
 from saccade.training.recipe import read_tables
+from saccade.training.recommendation import recommended_tables
 from saccade.training.trainer import Progress, Trainer
 
 #: Texts of 60 examples, the shortest first, as many corpora are sorted.
@@ -60,7 +60,7 @@ def test_scores_are_on_all_or_on_a_drawn_sample(name: str, tmp_path: Path, monke
     recipe = read_tables(tables, "the test", [f"training.{one}" for one in wanted])
     splits = recipe.entry.data.read(recipe.settings["data"], 1)
     state = recipe.task.prepare(recipe.settings, splits.train)
-    task = recipe.objective(state)
+    task = recipe.build_task(state)
     validation = task.encode(splits.validation)
     model = task.build(recipe.kind, recipe.model)
     trainer = Trainer(task, model, task.encode(splits.train), validation)

@@ -1,4 +1,4 @@
-"""``saccade data``: public data sets, where they come from, and taking them."""
+"""``saccade data``: list public data sets, or download one and verify it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["data"]
 
 def data(
     name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="A data set; leave it out to list them all.")
+        str | None, typer.Argument(metavar="NAME", help="A data set; without a name, all are listed.")
     ] = None,
     source: Annotated[
         Path | None,
@@ -24,7 +24,7 @@ def data(
     to: Annotated[Path, typer.Option(help="Folder for the data.")] = Path("data"),
     checksums: Annotated[bool, typer.Option("--checksums", help="List the SHA-256 of every file.")] = False,
 ) -> None:
-    """List public data sets, fetch and verify one, or take its files from a folder.
+    """List public data sets, or download one (or copy it from a folder) and verify its files.
 
     \b
     Examples:
@@ -52,7 +52,7 @@ def data(
                 bar.update(row, description=file, completed=done, total=total)
 
             folder = fetch(name, to, progress=show)
-    console().print(f"{folder}: all files are there and verified.", markup=False)
+    console().print(f"{folder}: all files are present and verified.", markup=False)
 
 
 def _list(checksums: bool) -> None:
@@ -61,16 +61,16 @@ def _list(checksums: bool) -> None:
 
     from saccade.data import CATALOGUE
 
-    if checksums:  # as sha256sum prints and checks them
+    if checksums:  # in the format of sha256sum
         for name, entry in CATALOGUE.items():
             for file in entry.files:
                 print(f"{file.sha256}  {name}/{file.name}")
         return
     shown = console()
     for name, entry in CATALOGUE.items():
-        got = "fetched by name" if entry.fetchable else "taken with --from"
+        how = "can be downloaded" if entry.fetchable else "must be copied with --from"
         count = "1 file" if len(entry.files) == 1 else f"{len(entry.files)} files"
-        shown.print(f"{name}: {entry.size / 1e6:.1f} MB, {count}, {got}", markup=False)
+        shown.print(f"{name}: {entry.size / 1e6:.1f} MB, {count}, {how}", markup=False)
         for line in (entry.what, f"from {entry.source}", f"terms: {entry.terms}"):
             shown.print(Padding(Text(line), (0, 0, 0, 4)), soft_wrap=False)
-    shown.print("Set SACCADE_DATA to the folder that holds them; recipes read from there.")
+    shown.print("Set SACCADE_DATA to the folder with the data sets; recipes look there.")

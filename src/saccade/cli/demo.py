@@ -1,4 +1,4 @@
-"""``saccade demo``: the main job on built-in data, from nothing to a picture in about a minute."""
+"""``saccade demo``: train a translator on built-in data and draw its attention, in about a minute."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def demo(
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the run.")] = Path("runs/demo"),
     device: Device = "auto",
 ) -> None:
-    """Train a small translator on the built-in English-French corpus, and look at what it looks at.
+    """Train a small translator on the built-in English-French corpus, and show what it attends to.
 
-    Run again, it does not train again.
+    If the folder already contains the trained model, it is not trained again.
 
     \b
     Example:
@@ -38,13 +38,13 @@ def demo(
     shown = console()
     scores = result["scores"]
     shown.print(
-        f"\nHeld-out sentences, with combinations of words never seen in training: BLEU {scores['bleu']:.1f}. "
-        f"Alignment right on {scores['alignment']:.1f}% of {scores['alignment_words']:,.0f} content words.\n"
+        f"\nOn test sentences with combinations of words that training never saw: BLEU {scores['bleu']:.1f}. "
+        f"The alignment is right for {scores['alignment']:.1f}% of {scores['alignment_words']:,.0f} content words.\n"
     )
     pronoun, bank = (result["kinds"][kind] for kind in ("pronoun", "bank"))
     shown.print(
-        f"Counted apart, exactly right: {pronoun[0]} of {pronoun[1]} sentences whose pronoun takes its gender from "
-        f"another word, {bank[0]} of {bank[1]} whose 'bank' is decided elsewhere.\n"
+        f"Two hard kinds, counted if exactly right: {pronoun[0]} of {pronoun[1]} sentences whose pronoun takes its "
+        f"gender from another word, and {bank[0]} of {bank[1]} in which another word decides what 'bank' means.\n"
     )
     shown.print(SENTENCE, markup=False)
     answer = saccade.open(output, resolve_device(device)).predict([SENTENCE])[0]
@@ -53,7 +53,7 @@ def demo(
         "\nTry next:\n"
         f'  saccade look {output} "The small white dog saw the old man."\n'
         f'  saccade predict {output} "The cat did not eat the mouse." --n-best 3\n'
-        f"  saccade serve {output}              all of it in the browser\n"
+        f"  saccade serve {output}              the same in the browser\n"
         "  saccade explain                    the numbers behind one attention\n"
         "  saccade new YOUR.en YOUR.fr        a recipe for your own files",
         markup=False,

@@ -1,4 +1,4 @@
-"""``saccade evaluate``, ``score`` and ``compare``: how good a model is."""
+"""``saccade evaluate``, ``score`` and ``compare``: measure how good a model is."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from saccade.cli.options import (
 
 __all__ = ["compare", "evaluate", "score"]
 
-Lowercase = Annotated[bool, typer.Option("--lowercase", help="Ignore upper and lower case.")]
-Beam = Annotated[int | None, typer.Option(help="Hypotheses kept at each step; 1 is greedy.")]
+Lowercase = Annotated[bool, typer.Option("--lowercase", help="Ignore the difference between upper and lower case.")]
+Beam = Annotated[int | None, typer.Option(help="Number of hypotheses kept at each step; 1 is greedy search.")]
 
 
 def evaluate(
@@ -37,7 +37,8 @@ def evaluate(
     lowercase: Lowercase = False,
     beam: Beam = None,
     alignments: Annotated[
-        Path | None, typer.Option(help="Gold links, one line per pair, such as 0-0 1-2 or 1p2.", show_default=False)
+        Path | None,
+        typer.Option(help="File of gold alignments, one line per pair, such as 0-0 1-2 or 1p2.", show_default=False),
     ] = None,
     pictures: Annotated[
         Path | None, typer.Option(help="Write pictures, such as a confusion matrix, to this folder.")
@@ -46,17 +47,17 @@ def evaluate(
     workers: Workers = 1,
     device: Device = "auto",
 ) -> None:
-    """Score a model on data it has not seen: translations by BLEU and chrF (sacrebleu, with signatures), other tasks
-    by their own scores.
+    """Score a model on data that it has not seen.
 
-    With --alignments also print the precision, recall and error rate of the alignment of the references.
+    Translations are scored by BLEU and chrF (sacrebleu, with signatures), other tasks by the scores that suit them.
+    With --alignments, also print the precision, recall and error rate of the model's alignment of the references.
 
     \b
     Examples:
       saccade evaluate run --source test.en --target test.fr
       saccade evaluate run --data test.conllu --pictures scores
     """
-    from saccade.cli.evaluating import evaluate_model
+    from saccade.cli.scoring import evaluate_model
 
     opened = saccade.open(model, resolve_device(device), precision, workers)
     examples = examples_of(model, source, target, data, columns)
@@ -72,13 +73,13 @@ def score(
     columns: Columns = None,
     device: Device = "auto",
 ) -> None:
-    """Print the log-probability of each given translation, and the perplexity of all.
+    """Print the log-probability of each given translation, and the perplexity of all of them.
 
     \b
     Example:
       saccade score run --source test.en --target test.fr
     """
-    from saccade.cli.evaluating import score_pairs
+    from saccade.cli.scoring import score_pairs
 
     score_pairs(model, examples_of(model, source, target, data, columns), device)
 
@@ -94,12 +95,12 @@ def compare(
     beam: Beam = None,
     device: Device = "auto",
 ) -> None:
-    """Compare two models on the same texts, by paired bootstrap resampling (Koehn 2004).
+    """Compare two translation models on the same texts by paired bootstrap resampling (Koehn 2004).
 
     \b
     Example:
       saccade compare run-a run-b --source test.en --target test.fr
     """
-    from saccade.cli.evaluating import compare_models
+    from saccade.cli.scoring import compare_models
 
     compare_models(first, second, examples_of(first, source, target, data, columns), lowercase, beam, device)

@@ -1,13 +1,14 @@
-"""``saccade explain``: attention number by number."""
+"""``saccade explain``: work through attention number by number."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from saccade.cli.options import given_only
 from saccade.errors import OptionError, UnknownNameError
 
 if TYPE_CHECKING:
@@ -18,7 +19,8 @@ __all__ = ["explain"]
 
 def explain(
     file: Annotated[
-        Path | None, typer.Argument(metavar="FILE", help="Your own numbers, in JSON or TOML.", show_default=False)
+        Path | None,
+        typer.Argument(metavar="FILE", help="A JSON or TOML file with your own numbers.", show_default=False),
     ] = None,
     example: Annotated[
         str | None,
@@ -28,15 +30,15 @@ def explain(
     score: Annotated[str | None, typer.Option(help="Score: dot, scaled_dot, cosine or equal.")] = None,
     weights: Annotated[str | None, typer.Option(help="Weights: softmax, relu, sparsemax, hard or lookup.")] = None,
     scale: Annotated[
-        bool | None, typer.Option("--scale/--no-scale", help="Divide the dot product by √D, or not.")
+        bool | None, typer.Option("--scale/--no-scale", help="Whether to divide the dot product by √D.")
     ] = None,
-    row: Annotated[int | None, typer.Option(help="Show only this query, counted from 1.")] = None,
+    row: Annotated[int | None, typer.Option(help="Show only this query, counting from 1.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print all steps as JSON.")] = False,
 ) -> None:
-    """Walk through attention number by number, as the lectures do.
+    """Work through attention number by number, as the lectures do.
 
-    From the inputs to queries, keys and values, their scores, the weights, and the weighted sum of the values.
-    Without a file: the example "projection".
+    The steps are: inputs, queries, keys and values, scores, weights, and the weighted sum of the values.
+    Without a file, the example "projection" is shown.
 
     \b
     Examples:
@@ -46,9 +48,11 @@ def explain(
       saccade explain numbers.toml --weights sparsemax --json
     """
     if row is not None and as_json:
-        raise OptionError("--row prints one table and --json all steps; give only one of them.")
-    options = {"mask": mask, "score": score, "weights": weights, "scale": scale}
-    walk = _with_options(_document(file, example), options).walkthrough()
+        raise OptionError("--row prints one table and --json prints all steps; give only one of them.")
+    options = given_only(mask=mask, score=score, weights=weights, scale=scale)
+    if "score" in options:
+        options.setdefault("scale", None)  # a score that the user names is used unchanged
+    walk = _document(file, example).model_copy(update=options).walkthrough()
     if as_json:
         print(json.dumps(walk.to_dict(), ensure_ascii=False, allow_nan=False), flush=True)
     else:
@@ -70,10 +74,3 @@ def _document(file: Path | None, example: str | None) -> WalkDocument:
     if name not in EXAMPLES:
         raise UnknownNameError("example", name, EXAMPLES)
     return EXAMPLES[name]
-
-
-def _with_options(document: WalkDocument, options: dict[str, Any]) -> WalkDocument:
-    chosen = {name: value for name, value in options.items() if value is not None}
-    if "score" in chosen:
-        chosen.setdefault("scale", None)  # a score asked for by name is taken as it is
-    return document.model_copy(update=chosen)

@@ -1,4 +1,4 @@
-"""``saccade look``: what a model looked at, and what its answer depends on."""
+"""``saccade look``: show what a model attended to, and what its answer depends on."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from saccade.cli.options import (
 from saccade.errors import OptionError, UnknownNameError
 
 if TYPE_CHECKING:
-    from saccade.cli.looking import Wanted
+    from saccade.cli.look_views import Wanted
     from saccade.lens.view import View
     from saccade.tasks.base.answer import Answer
     from saccade.tasks.base.predictor import Predictor
@@ -31,37 +31,43 @@ __all__ = ["look", "show"]
 VIEWS = ("alignment", "arcs", "entropy", "grid", "heatmap", "overview", "rollout")
 _SUFFIXES = {"--png": (".png",), "--svg": (".svg",), "--pdf": (".pdf",), "--html": (".html", ".htm")}
 _NUMBERS = (".npy", ".safetensors")
-_STEPS = 1000  # of a bar
+CHANGES = "--without-head, --without-link or --replace"
+_STEPS = 1000  # of a progress bar
 
 Output = Annotated[Path | None, typer.Option(help="Write the picture to this file.", show_default=False)]
 Asked = Annotated[
-    str | None, typer.Argument(metavar="TEXT", help="The input to show: a text, or an image file.", show_default=False)
+    str | None, typer.Argument(metavar="TEXT", help="The input: a text, or an image file.", show_default=False)
 ]
 Book = Annotated[
     Path | None,
     typer.Option(
-        help="Read this file as one text of any length and show what the encoder attends to.", show_default=False
+        help="Read this file as one text of any length and show what the encoder attends to in it.", show_default=False
     ),
 ]
 TargetText = Annotated[
-    str | None, typer.Option(help="Show this translation instead of the model's own.", show_default=False)
+    str | None, typer.Option(help="Show the attention for this translation, not the model's own.", show_default=False)
 ]
 ViewKind = Annotated[
     str | None,
     typer.Option(
-        help="alignment, heatmap, arcs (with --word), grid, rollout, entropy or overview.", show_default=False
+        help="What to draw: alignment, heatmap, arcs (with --word), grid, rollout, entropy or overview.",
+        show_default=False,
     ),
 ]
 Layer = Annotated[
     str | None, typer.Option(help="An attention layer, such as encoder.0.self or decoder.1.cross.", show_default=False)
 ]
-HeadName = Annotated[str | None, typer.Option(help="A head number, mean or max.", show_default=False)]
-Word = Annotated[str | None, typer.Option(help="Show what this word, or the token at this position, attends to.")]
-Words = Annotated[bool, typer.Option("--words/--pieces", help="Show whole words, or their pieces.")]
-Rows = Annotated[str | None, typer.Option(help="Show only these queries, such as 100:356.", show_default=False)]
-Columns = Annotated[str | None, typer.Option(help="Show only these keys.", show_default=False)]
+HeadName = Annotated[
+    str | None, typer.Option(help="The number of a head, or mean or max over all heads.", show_default=False)
+]
+Word = Annotated[str | None, typer.Option(help="Show what this word (or the token at this position) attends to.")]
+Words = Annotated[bool, typer.Option("--words/--pieces", help="Show whole words, or the pieces that they are made of.")]
+Rows = Annotated[
+    str | None, typer.Option(help="Show only the queries in this range, such as 100:356.", show_default=False)
+]
+Columns = Annotated[str | None, typer.Option(help="Show only the keys in this range.", show_default=False)]
 Against = Annotated[
-    str | None, typer.Option(help="Show how the attention differs for another text.", show_default=False)
+    str | None, typer.Option(help="Show how the attention differs from that for this other text.", show_default=False)
 ]
 WithoutHead = Annotated[
     list[str] | None, typer.Option(help="Switch off a head, such as decoder.1.cross:3. Repeatable.", show_default=False)
@@ -69,18 +75,18 @@ WithoutHead = Annotated[
 WithoutLink = Annotated[
     list[str] | None,
     typer.Option(
-        help="Forbid a link, by position or word, such as encoder.0.self:it:cat. Repeatable.", show_default=False
+        help="Forbid one token to attend to another, such as encoder.0.self:it:cat. Repeatable.", show_default=False
     ),
 ]
 Replace = Annotated[
-    str | None, typer.Option(metavar="WORD=OTHER", help="Replace a word by another.", show_default=False)
+    str | None, typer.Option(metavar="WORD=OTHER", help="Replace a word of the text by another.", show_default=False)
 ]
-MaxTokens = Annotated[int | None, typer.Option(help="Longest continuation, in tokens.", show_default=False)]
+MaxTokens = Annotated[int | None, typer.Option(help="Length limit of a continuation, in tokens.", show_default=False)]
 Html = Annotated[Path | None, typer.Option(help="Write an interactive page.", show_default=False)]
 Numbers = Annotated[
     Path | None, typer.Option(help="Write the exact weights as .npy or .safetensors.", show_default=False)
 ]
-Dark = Annotated[bool, typer.Option("--dark", help="Draw light on dark in the files.")]
+Dark = Annotated[bool, typer.Option("--dark", help="Use a dark background in the files.")]
 
 
 def look(
@@ -121,7 +127,7 @@ def look(
       saccade look runs/demo "The black cat ate the mouse." --without-head decoder.1.cross:0
       saccade look run --file book.txt --layer encoder.0.self --head 0 --png map.png
     """
-    from saccade.cli.looking import Wanted, read_head, read_part
+    from saccade.cli.look_views import Wanted, read_head, read_part
 
     _check_files({"--png": png, "--svg": svg, "--pdf": pdf, "--html": html}, numbers)
     pictures = [path for path in (png, svg, pdf) if path is not None]
@@ -154,25 +160,25 @@ def _show_answer(
     *,
     is_whole: bool,
 ) -> None:
-    """One view of the attention behind an answer; ``is_whole``: the answer as its task shows it."""
-    from saccade.cli.looking import show_difference, show_view
+    """Show one view of the attention behind an answer, or, if ``is_whole``, the answer as its task presents it."""
+    from saccade.cli.look_views import show_difference, show_view
 
     given = _input(opened, text)
-    answer = opened.predict([given], **options)[0] if target is None else _given(opened, given, target)
+    answer = opened.predict([given], **options)[0] if target is None else _answer_for(opened, given, target)
     if against is not None:
         other = opened.predict([_input(opened, against)], **options)[0]
-        show_difference(answer.view, other.view, wanted, _encoder(answer.view), [answer.text, other.text])
+        show_difference(answer.view, other.view, wanted, _encoder_layer(answer.view), [answer.text, other.text])
     elif is_whole:
         show(answer, list(wanted.pictures), dark=wanted.dark)
         if wanted.html is not None:
             console().print(f"Wrote {answer.view.save(wanted.html, title=text)}.", markup=False)
     else:
-        layer = _encoder(answer.view) if wanted.view == "arcs" else answer.layer
+        layer = _encoder_layer(answer.view) if wanted.view == "arcs" else answer.layer
         show_view(answer.view, wanted, layer, answer.text)
 
 
 def show(answer: Answer, files: list[Path], *, dark: bool = False) -> None:
-    """An answer and what it rests on in the terminal, and the same in files."""
+    """Print an answer with its attention in the terminal, and write the same to files."""
     from saccade.lens.figures.canvas import save
 
     shown = console()
@@ -186,15 +192,16 @@ def show(answer: Answer, files: list[Path], *, dark: bool = False) -> None:
 
 
 def _input(opened: Predictor, given: str | None) -> Any:
-    """What is looked at: the first input of a file, or the argument itself."""
+    """The input to show: the argument itself, or the first input of the file that it names."""
     assert given is not None
     inputs, _ = read_inputs(given, opened)
     if not inputs:
-        raise OptionError(f"{given} is empty; there is nothing to look at.")
+        raise OptionError(f"{given} is empty; there is nothing to show.")
     return inputs[0]
 
 
-def _given(opened: Predictor, source: str, target: str) -> Answer:
+def _answer_for(opened: Predictor, source: str, target: str) -> Answer:
+    """The model's answer if it had translated ``source`` as ``target``."""
     from saccade.tasks.base.capabilities import TranslatesText
 
     if not isinstance(opened, TranslatesText):
@@ -203,21 +210,21 @@ def _given(opened: Predictor, source: str, target: str) -> Answer:
 
 
 def _show_file(opened: Predictor, file: Path, wanted: Wanted) -> None:
-    """What a model looks at in a text of any length, with a bar while it reads."""
+    """Show what a model attends to in a text of any length, with a progress bar while it reads."""
     from saccade.attention import editable
-    from saccade.cli.looking import show_view
+    from saccade.cli.look_views import show_view
     from saccade.data.lines import read_lines
 
     text = " ".join(line.strip() for _, line in read_lines(file))
-    every = list(editable(opened.model))
-    names = [name for name in every if name.startswith("encoder")] or every
+    layers = list(editable(opened.model))
+    names = [name for name in layers if name.startswith("encoder")] or layers
     with progress("reading", _STEPS) as bar:
         seen = opened.view_input(text, lambda name, done: bar(round(_STEPS * (names.index(name) + done) / len(names))))
     show_view(seen, wanted, seen.names[-1])
 
 
-def _encoder(view: View) -> str:
-    """The last attention of the encoder; of a model that has none, the last of all."""
+def _encoder_layer(view: View) -> str:
+    """The last attention layer of the encoder, or of the model if it has no encoder."""
     return next((name for name in reversed(view.names) if name.startswith("encoder")), view.names[-1])
 
 
@@ -231,7 +238,7 @@ def _chosen_view(
     numbers: Path | None,
     file: Path | None,
 ) -> str | None:
-    """The view that was named, or the one that the other options speak of; None: the alignment, as ever."""
+    """The view that the user named, or the one that the other options imply; None for the usual one, the alignment."""
     if view is not None:
         if view not in VIEWS:
             raise UnknownNameError("view", view, VIEWS)
@@ -246,9 +253,9 @@ def _chosen_view(
 def _check_files(files: dict[str, Path | None], numbers: Path | None) -> None:
     for option, path in files.items():
         if path is not None and path.suffix.lower() not in _SUFFIXES[option]:
-            raise OptionError(f"{option} takes the name of a {_SUFFIXES[option][0]} file; not {path}.")
+            raise OptionError(f"{option} takes the name of a {_SUFFIXES[option][0]} file, not {path}.")
     if numbers is not None and numbers.suffix not in _NUMBERS:
-        raise OptionError(f"--numbers takes the name of a {' or '.join(_NUMBERS)} file; not {numbers}.")
+        raise OptionError(f"--numbers takes the name of a {' or '.join(_NUMBERS)} file, not {numbers}.")
 
 
 def _check_together(
@@ -259,19 +266,19 @@ def _check_together(
     against: str | None,
     change: object,
 ) -> None:
-    """Refuse an option that would change nothing: whoever gives it expects something of it."""
+    """Refuse options that would have no effect in this combination."""
     if (text is None) == (file is None):
-        raise OptionError("Give a text, or a file that holds one text with --file, but not both.")
+        raise OptionError("Give either a text or --file, not both.")
     files: dict[str, object] = {"--target": target, "--html": wanted.html, "--numbers": wanted.numbers}
     refused: list[tuple[str, object, dict[str, object]]] = [
         (
-            "--file reads a text and makes no answer",
+            "--file shows what the model reads, without an answer",
             file,
-            {"--target": target, "--against": against, "a change": change},
+            {"--target": target, "--against": against, CHANGES: change},
         ),
-        ("--against compares two texts", against, files | {"--word": wanted.word, "a change": change}),
+        ("--against compares two texts", against, files | {"--word": wanted.word, CHANGES: change}),
         (
-            "A change shows answers and their probabilities",
+            f"{CHANGES} compares the answers before and after",
             change,
             files | {"--layer": wanted.layer, "--word": wanted.word, "a picture": wanted.pictures},
         ),
@@ -279,10 +286,10 @@ def _check_together(
     for reason, given, others in refused:
         idle = [name for name, other in others.items() if other]
         if given and idle:
-            raise OptionError(f"{reason}; it cannot be combined with {idle[0]}.")
+            raise OptionError(f"{reason}; this cannot be combined with {idle[0]}.")
     if (wanted.word is None) == (wanted.view == "arcs"):
         raise OptionError(
-            "--view arcs shows what one word attends to, so it needs --word, and --word needs --view arcs."
+            "--view arcs shows what one word attends to, so --view arcs and --word must be given together."
         )
     if wanted.is_part and wanted.view != "heatmap":
         raise OptionError(f"--rows and --columns select part of a heatmap; they do not apply to --view {wanted.view}.")
@@ -291,7 +298,7 @@ def _check_together(
 
 
 def _link(given: str) -> tuple[str, int | str, int | str]:
-    """``encoder.0.self:4:2``, ``encoder.0.self:it:cat``, or with a head before the row: ``encoder.0.self:3:it:cat``."""
+    """Parse ``encoder.0.self:4:2``, ``encoder.0.self:it:cat`` or, with a head, ``encoder.0.self:3:it:cat``."""
     parts = given.split(":")
     if len(parts) not in (3, 4) or not all(parts):
         raise OptionError(

@@ -1,4 +1,4 @@
-"""The commands together, and what becomes of errors: one sentence on stderr, never a traceback."""
+"""Collects the commands, and turns errors into one sentence on stderr instead of a traceback."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ __all__ = ["app", "main"]
 START = """\
 Saccade: attention models that you can see through. Start here:
 
-  saccade demo                          learn to translate in a minute, and look
+  saccade demo                          train a translator, and look inside it
   saccade look runs/demo "The black cat ate the mouse."
-                                        where each word came from
-  saccade explain                       self-attention number by number
+                                        see where each word came from
+  saccade explain                       self-attention, number by number
   saccade serve                         all of this in the browser
 
 With your own files, one sentence per line:
 
-  saccade new a.en a.fr -o recipe.toml  a recipe for them, every key commented
-  saccade train recipe.toml -o run      Ctrl-C stops, the same command resumes
-  saccade predict run "A sentence."     use it
+  saccade new a.en a.fr -o recipe.toml  write a commented recipe for them
+  saccade train recipe.toml -o run      train; after Ctrl-C, rerun to resume
+  saccade predict run "A sentence."     use the model
 
 saccade --help lists the commands, saccade COMMAND --help their options.
 """
@@ -50,21 +50,21 @@ app.command("serve")(serve_models)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run a command; whatever Saccade raises on purpose becomes one sentence on stderr and exit code 2."""
+    """Run a command; an error that Saccade raises on purpose becomes one sentence on stderr and exit code 2."""
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # a terminal without √ shows ?, not a traceback
+        sys.stdout.reconfigure(errors="replace")  # a terminal that cannot show √ shows ? instead
     if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C; a training saves first
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # like Ctrl-C, so that training saves before it stops
     try:
         app(args=arguments, prog_name="saccade")
     except SaccadeError as error:
         _refuse(str(error))
-    except OSError as error:  # a name that is too long, a device that is gone: the system's own words
+    except OSError as error:  # such as a file name that is too long; the system explains it
         _refuse(f"{error.filename or 'The system'}: {error.strerror or error}.")
     except (MemoryError, RuntimeError) as error:
         if not _out_of_memory(error):
             raise
-        _refuse("There is not enough memory for this; make the model, the batches or the text smaller.")
+        _refuse("There is not enough memory; use a smaller model, smaller batches or a shorter text.")
     except KeyboardInterrupt:
         print("Stopped.", file=sys.stderr)
         sys.exit(130)
@@ -76,7 +76,7 @@ def _refuse(sentence: str) -> None:
 
 
 def _out_of_memory(error: Exception) -> bool:
-    """PyTorch has a class of its own for graphics cards only; on the CPU it says so in words."""
+    """Whether memory ran out; PyTorch has an exception for this only on GPUs, so on the CPU the message decides."""
     import torch
 
     return isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in str(error)

@@ -1,4 +1,4 @@
-"""Options that several commands share."""
+"""Options and helpers that several commands share."""
 
 from __future__ import annotations
 
@@ -37,25 +37,29 @@ __all__ = [
     "resolve_device",
 ]
 
-Model = Annotated[str, typer.Argument(metavar="MODEL", help="A model folder, or the folder of a run.")]
-Device = Annotated[str, typer.Option(help="Device to compute on: auto, cpu, cuda or mps.")]
+Model = Annotated[str, typer.Argument(metavar="MODEL", help="A model folder or a run folder.")]
+Device = Annotated[str, typer.Option(help="Device to run on: auto, cpu, cuda or mps.")]
 Precision = Annotated[str, typer.Option(help="Precision of matrix products: fp32, bf16 or int8.")]
-Workers = Annotated[int, typer.Option(help="Processes that share the work, on the CPU.", min=1, max=256)]
-Source = Annotated[Path | None, typer.Option(help="A file of source texts, one per line.", show_default=False)]
-Target = Annotated[Path | None, typer.Option(help="The file with their translations.", show_default=False)]
+Workers = Annotated[int, typer.Option(help="Number of CPU processes that share the work.", min=1, max=256)]
+Source = Annotated[Path | None, typer.Option(help="File of source texts, one per line.", show_default=False)]
+Target = Annotated[Path | None, typer.Option(help="File of their translations, one per line.", show_default=False)]
 Table = Annotated[
     list[Path] | None,
-    typer.Option("--data", help="Or a single file: a table of pairs, or whatever the task reads.", show_default=False),
+    typer.Option(
+        "--data",
+        help="A data file in another format that the task reads, such as a table of pairs.",
+        show_default=False,
+    ),
 ]
 Columns = Annotated[
     str | None,
-    typer.Option(help="Columns of that table, by name or by number from 0, such as en,fr.", show_default=False),
+    typer.Option(help="Columns of the table, by name or by number from 0, such as en,fr.", show_default=False),
 ]
 DEVICES = ("auto", "cpu", "cuda", "mps")
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Plain text, wide enough for files and pipes."""
+    """A console that prints plain text, without wrapping lines in files and pipes."""
     from rich.console import Console
 
     return Console(stderr=stderr, highlight=False, soft_wrap=not sys.stdout.isatty())
@@ -65,19 +69,19 @@ def resolve_device(name: str) -> str:
     """The device to use; auto is the fastest one available."""
     import torch
 
-    here = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    available = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     if name not in DEVICES:
         raise UnknownNameError("device", name, DEVICES)
     if name == "auto":
-        return "cuda" if here["cuda"] else "mps" if here["mps"] else "cpu"
-    if not here[name]:
+        return "cuda" if available["cuda"] else "mps" if available["mps"] else "cpu"
+    if not available[name]:
         raise OptionError(f"This machine has no {name} device; use --device auto.")
     return name
 
 
 @contextmanager
 def progress(what: str, total: int | None, *, shown: bool = True) -> Iterator[Callable[[int], None]]:
-    """A bar on stderr that is gone when the work is done; nothing at all where stderr is no terminal."""
+    """A progress bar on stderr that disappears when the work is done; shown only in a terminal."""
     from rich.progress import Progress
 
     bar_console = console(stderr=True)
@@ -93,22 +97,22 @@ def data_table(
     data: Sequence[Path],
     columns: str | None,
 ) -> dict[str, Any]:
-    """The ``[data]`` table of a recipe that --source and --target, or --data and --columns, stand for."""
+    """The ``[data]`` table of a recipe, from --source and --target or from --data and --columns."""
     if data and not sources and not targets:
         return reader.table(data, columns)
     if len(sources) != len(targets):
-        raise OptionError(f"Each --source needs its --target; there are {len(sources)} and {len(targets)}.")
+        raise OptionError(f"Each --source needs a --target; there are {len(sources)} and {len(targets)}.")
     if sources and not data:
         return reader.table([file for pair in zip(sources, targets, strict=True) for file in pair], columns)
     if "source" in reader.settings.model_fields:
-        raise OptionError("Give --source and --target, or --data with one table of both sides.")
+        raise OptionError("Give --source and --target, or --data with one table that contains both sides.")
     raise OptionError("Give the file with --data; --source and --target do not apply to this task.")
 
 
 def examples_of(
     model: str, source: Path | None, target: Path | None, data: list[Path] | None, columns: str | None
 ) -> list[Any]:
-    """The examples that these options name, read like the model's training data, with none dropped; stderr says how."""
+    """Read the examples that these options name like the model's training data, without dropping any."""
     from saccade.tasks.base.model_folder import bundle_recipe
     from saccade.tasks.registry import task_named
 
@@ -127,16 +131,16 @@ def examples_of(
 
 
 def read_inputs(given: str, opened: Predictor) -> tuple[list[Any], bool]:
-    """The inputs that an argument means, and whether they came from a file: ``-`` is the standard input."""
+    """The inputs that an argument stands for, and whether they came from a file; ``-`` is standard input."""
     path = None if given == "-" else _existing(given)
     if given == "-" or path is not None:
         inputs, said = opened.read_stream(sys.stdin.buffer) if path is None else opened.read_file(path)
-        where = "the standard input" if path is None else path
+        where = "standard input" if path is None else path
         console(stderr=True).print(f"Read {len(inputs):,} from {where}: {said}.", markup=False)
         return inputs, True
     parsed = opened.parse(given)
     if isinstance(parsed, str) and len(given.split()) == 1 and Path(given).suffix and not given.endswith("."):
-        # A mistyped file name would be answered like any text.
+        # Probably a mistyped file name, which would otherwise be answered like any text.
         console(stderr=True).print(f"There is no file {given}; treating it as text.", markup=False)
     return [parsed], False
 
@@ -144,22 +148,26 @@ def read_inputs(given: str, opened: Predictor) -> tuple[list[Any], bool]:
 def _existing(given: str) -> Path | None:
     try:
         return Path(given) if given and Path(given).exists() else None
-    except (OSError, ValueError):  # a text too long or odd to be a name
+    except (OSError, ValueError):  # the text is too long or too odd to be a file name
         return None
 
 
 def given_only(**options: Any) -> dict[str, Any]:
-    """The options that were given on the command line; the others stay as the model has them."""
+    """The options that the user gave; the model's own values apply for the others."""
     return {name: value for name, value in options.items() if value is not None}
 
 
 def refuse_unknown(
     options: dict[str, Any], opened: Predictor, offered: Collection[str], *, scoring: bool = False
 ) -> None:
-    """Refuse options that the model does not have, and name those that it has of what the command ``offered``; with
-    ``scoring``, those of its evaluation are allowed too."""
+    """Refuse options that do not apply to the model, and name those of the ``offered`` ones that do.
+
+    With ``scoring``, the options of its evaluation apply too.
+    """
     known = [*opened.options.model_fields, *(opened.scoring.model_fields if scoring else ())]
     for name in options:
         if name not in known:
-            allowed = ", ".join(f"--{key.replace('_', '-')}" for key in known if key in offered) or "no such options"
+            allowed = (
+                ", ".join(f"--{key.replace('_', '-')}" for key in known if key in offered) or "none of these options"
+            )
             raise OptionError(f"--{name.replace('_', '-')} does not apply to {opened.plural}, which take {allowed}.")

@@ -1,4 +1,4 @@
-"""``saccade predict``: inputs in, answers out."""
+"""``saccade predict``: answer inputs with a trained model."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["predict"]
 
-#: Unknown words, or numbers of texts, that a note names.
+#: Number of unknown words, or of empty answers, that a note lists.
 NAMED = 5
 
 
@@ -40,26 +40,34 @@ def predict(
     given: Annotated[
         str, typer.Argument(metavar="TEXT|FILE|-", help="A text, a file of texts or images, or - for standard input.")
     ],
-    beam: Annotated[int | None, typer.Option(help="Beam search: hypotheses kept at each step; 1 is greedy.")] = None,
-    n_best: Annotated[int | None, typer.Option(help="Answers per input, at most the beam size.")] = None,
-    length_penalty: Annotated[float | None, typer.Option(help="Score = log-probability / length^penalty.")] = None,
-    sample: Annotated[bool | None, typer.Option("--sample/--no-sample", help="Sample instead of searching.")] = None,
-    tries: Annotated[int | None, typer.Option(help="Samples per input.")] = None,
-    temperature: Annotated[float | None, typer.Option(help="Below 1: safer samples; above 1: bolder ones.")] = None,
+    beam: Annotated[
+        int | None, typer.Option(help="Number of hypotheses kept in beam search; 1 is greedy search.")
+    ] = None,
+    n_best: Annotated[int | None, typer.Option(help="Number of answers per input, at most the beam size.")] = None,
+    length_penalty: Annotated[float | None, typer.Option(help="Rank by log-probability / length^penalty.")] = None,
+    sample: Annotated[
+        bool | None, typer.Option("--sample/--no-sample", help="Sample at random instead of searching for the best.")
+    ] = None,
+    tries: Annotated[int | None, typer.Option(help="Number of samples per input.")] = None,
+    temperature: Annotated[
+        float | None, typer.Option(help="Randomness of samples: below 1 safer, above 1 bolder.")
+    ] = None,
     top_k: Annotated[int | None, typer.Option(help="Sample only from the k most likely tokens.")] = None,
-    top_p: Annotated[float | None, typer.Option(help="Sample only from the top tokens with this total share.")] = None,
+    top_p: Annotated[
+        float | None, typer.Option(help="Sample only from the best tokens that together have this probability.")
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="Random seed for sampling.")] = None,
-    max_tokens: Annotated[int | None, typer.Option(help="Longest continuation, in tokens.")] = None,
-    stop: Annotated[list[str] | None, typer.Option(help="Stop a continuation before this text. Repeatable.")] = None,
+    max_tokens: Annotated[int | None, typer.Option(help="Length limit of a continuation, in tokens.")] = None,
+    stop: Annotated[list[str] | None, typer.Option(help="End a continuation before this text. Repeatable.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
     alignments: Annotated[
-        bool, typer.Option("--alignments", help="Add links between source and target words, such as 0-0 1-2.")
+        bool, typer.Option("--alignments", help="Add the links between source and target words, such as 0-0 1-2.")
     ] = False,
     precision: Precision = "fp32",
     workers: Workers = 1,
     device: Device = "auto",
 ) -> None:
-    """Answer inputs with a trained model, in the order given.
+    """Answer inputs with a trained model, in their order.
 
     \b
     Examples:
@@ -70,7 +78,7 @@ def predict(
     """
     opened = saccade.open(model, resolve_device(device), precision)
     inputs, many = read_inputs(given, opened)
-    if workers > 1 and many:  # a single input is answered before they would have started
+    if workers > 1 and many:  # for a single input, starting workers would take longer than the answer
         opened = saccade.open(model, resolve_device(device), precision, workers)
     searching = given_only(beam=beam, n_best=n_best, length_penalty=length_penalty)
     drawing = given_only(tries=tries, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed)
@@ -92,23 +100,23 @@ def predict(
 
 
 def _note_unknown(opened: Predictor, inputs: Sequence[Any], answers: Sequence[Answer]) -> None:
-    """What the model did not know in the inputs, and to which there is no answer; on stderr."""
+    """Print notes on stderr about unknown words in the inputs and about empty answers."""
     found = [words for words in map(opened.unknown, inputs) if words]
     if found:
         names = list(dict.fromkeys(word for words in found for word in words))
         said = ", ".join(repr(name[:40]) for name in names[:NAMED]) + (", ..." if len(names) > NAMED else "")
-        many = f"{len(found):,} of {len(inputs):,} texts hold" if len(inputs) > 1 else "The text holds"
-        note = f"Note: {many} what the model does not know: {said}. The answer may be wrong."
+        many = f"{len(found):,} of {len(inputs):,} texts contain" if len(inputs) > 1 else "the text contains"
+        note = f"Note: {many} words or characters that the model does not know: {said}. Expect mistakes."
         console(stderr=True).print(note, markup=False)
     pairs = enumerate(zip(inputs, answers, strict=False), start=1)
     empty = [str(number) for number, (one, answer) in pairs if not answer.text and isinstance(one, str) and one.strip()]
     if empty:
         numbers = ", ".join(empty[:NAMED]) + (", ..." if len(empty) > NAMED else "")
-        console(stderr=True).print(f"Note: {len(empty):,} answers are empty: of text {numbers}.", markup=False)
+        console(stderr=True).print(f"Note: {len(empty):,} answers are empty (texts {numbers}).", markup=False)
 
 
 def _refuse_idle(searching: dict[str, Any], drawing: dict[str, Any], sample: bool) -> None:
-    """Refuse an option that would change nothing: whoever gives it expects something of it."""
+    """Refuse search options when sampling, and sampling options when searching: they would have no effect."""
     for name in searching if sample else drawing:
         said = "only affects beam search; add --no-sample" if sample else "only affects sampling; add --sample"
         raise OptionError(f"--{name.replace('_', '-')} {said}.")
@@ -123,12 +131,12 @@ def _print(answer: Answer, as_json: bool, alignments: bool) -> None:
     for one in every:
         score = f"{one.score:.4f}\t" if answer.alternatives and one.score is not None else ""
         links = f"\t{_links(one)}" if alignments else ""
-        print(f"{score}{' '.join(one.text.splitlines())}{links}")  # one line, whatever the model wrote
+        print(f"{score}{' '.join(one.text.splitlines())}{links}")  # always one line per answer
 
 
 def _links(answer: Answer) -> str:
     from saccade.tasks.base.capabilities import AlignsWords
 
     if not isinstance(answer, AlignsWords):
-        raise OptionError("--alignments only applies to translation models: it links the words of two texts.")
+        raise OptionError("--alignments only applies to translation models, because it links the words of two texts.")
     return answer.links

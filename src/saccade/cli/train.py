@@ -1,4 +1,4 @@
-"""``saccade new`` and ``saccade train``: from a person's files to a recipe, and from a recipe to a model."""
+"""``saccade new`` and ``saccade train``: write a recipe for your files, and train a model from a recipe."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ if TYPE_CHECKING:
 
 __all__ = ["new", "run_session", "train"]
 
-Output = Annotated[Path | None, typer.Option("--output", "-o", help="Folder of the run.", show_default=False)]
-TaskName = Annotated[str, typer.Option(help=f"What to learn, unless a recipe says so: {', '.join(TASKS)}.")]
+Output = Annotated[Path | None, typer.Option("--output", "-o", help="Folder for the run.", show_default=False)]
+TaskName = Annotated[str, typer.Option(help=f"Task to train if there is no recipe: {', '.join(TASKS)}.")]
 Sources = Annotated[
     list[Path] | None,
     typer.Option(
         "--source",
-        help="A file of source texts, one per line. Repeat it for validation and test.",
+        help="File of source texts, one per line. Repeat it for validation and test data.",
         show_default=False,
     ),
 ]
 Targets = Annotated[
-    list[Path] | None, typer.Option("--target", help="The file with their translations.", show_default=False)
+    list[Path] | None, typer.Option("--target", help="File of their translations, one per line.", show_default=False)
 ]
 Minutes = Annotated[
     float | None,
     typer.Option(
-        help="Measure this machine and choose sizes that are good in so many minutes, all included.",
+        help="Measure this machine, and choose sizes that give good results within this many minutes.",
         min=0.1,
         show_default=False,
     ),
@@ -42,14 +42,14 @@ SizeName = Annotated[
     str | None,
     typer.Option(
         "--size",
-        help="How large the network is: tiny, small or medium; chosen by the data if not given.",
+        help="Size of the network: tiny, small or medium; by default the data decides.",
         show_default=False,
     ),
 ]
 Set = Annotated[
     list[str] | None,
     typer.Option(
-        "--set", help="Override a key of the recipe, such as training.lr=3e-4. Repeatable.", show_default=False
+        "--set", help="Override a setting of the recipe, such as training.lr=3e-4. Repeatable.", show_default=False
     ),
 ]
 
@@ -72,10 +72,10 @@ def train(
     ] = None,
     device: Device = "auto",
 ) -> None:
-    """Train a model from a recipe, or straight from files.
+    """Train a model from a recipe, or directly from data files.
 
-    First the data is read and reported. Ctrl-C stops and saves; the same command goes on where it stopped, to the
-    same result as if it had never been stopped.
+    The data is read and summarised first. Ctrl-C saves and stops. The same command then continues, to the same result
+    as if it had never stopped.
 
     \b
     Examples:
@@ -84,28 +84,28 @@ def train(
       saccade train --data pairs.tsv -o run --set training.steps=5000
       saccade train --task tagging --data train.conllu -o run
     """
-    from saccade.training.fitting import Request, recipe_of_run
     from saccade.training.recipe import read_recipe
+    from saccade.training.recommendation import Request, recipe_for_run
 
     if recipe is not None:
         if source or target or data:
             raise OptionError(f"{recipe} already names its data; leave out --source, --target and --data.")
         if minutes is not None or size is not None:
-            raise OptionError(f"{recipe} already gives all sizes; use --minutes and --size with saccade new instead.")
+            raise OptionError(f"{recipe} already sets all sizes; use --minutes and --size with saccade new instead.")
         chosen = read_recipe(recipe, override or ())
         folder = output or Path("runs") / recipe.stem
     else:
         if output is None:
-            raise OptionError("Give the folder of the run with -o; it is created if necessary.")
+            raise OptionError("Give a folder for the run with -o; it is created if necessary.")
         table = data_table(task_named(task).data, source or (), target or (), data or (), columns)
         request = Request(task, table, tuple(override or ()), init, size, minutes, resolve_device(device))
-        chosen, folder = recipe_of_run(request, output, _say), output
-        _say_parts(chosen)
+        chosen, folder = recipe_for_run(request, output, _say), output
+        _print_split(chosen)
     run_session(chosen, folder, resolve_device(device), init)
 
 
-def _say_parts(recipe: Recipe) -> None:
-    """What each file is for, where several were given: that the second is the test is our choice."""
+def _print_split(recipe: Recipe) -> None:
+    """Say what each file is used for if there are several, because the order of the files decided it."""
     data = recipe.settings["data"].model_dump(exclude_none=True)
     validation, test = (
         " and ".join(str(value) for key, value in data.items() if key.startswith(prefix))
@@ -114,8 +114,8 @@ def _say_parts(recipe: Recipe) -> None:
     if validation or test:
         share = f"{100 * data.get('validation', 0):g} % of the training data"
         _say(
-            f"Validation, which decides which model is best: {validation or share}. "
-            f"Test, scored once at the end: {test or 'none'}."
+            f"Validation data, which decides which model is best: {validation or share}. "
+            f"Test data, scored once at the end: {test or 'none'}."
         )
 
 
@@ -124,7 +124,7 @@ def _say(text: str) -> None:
 
 
 def run_session(recipe: Recipe, folder: Path, device: str, init: Path | None = None) -> dict[str, Any]:
-    """Train in a folder with everything shown; a stop on request says how to go on."""
+    """Train in a folder and display progress; if the user stops the run, say how to continue."""
     from saccade.training.display import Display
     from saccade.training.interrupt import STOPPED_CODE, Stopped
     from saccade.training.run import train
@@ -134,7 +134,7 @@ def run_session(recipe: Recipe, folder: Path, device: str, init: Path | None = N
     with Display(shown, recipe.training.steps) as display:
         run = RunFolder(recipe, folder, init)
         if run.finished:
-            display.say(f"{folder} is trained already; the model is in {folder / 'model'}.")
+            display.say(f"{folder} is already trained; the model is in {folder / 'model'}.")
             return run.result()
         try:
             result = train(run, display, device)
@@ -147,7 +147,8 @@ def run_session(recipe: Recipe, folder: Path, device: str, init: Path | None = N
 
 def new(
     files: Annotated[
-        list[Path], typer.Argument(metavar="DATA...", help="Two files of parallel lines, or whatever the task reads.")
+        list[Path],
+        typer.Argument(metavar="DATA...", help="Two files with matching lines, or other data that the task reads."),
     ],
     columns: Columns = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="Recipe file to write.")] = Path("recipe.toml"),
@@ -156,8 +157,9 @@ def new(
     size: SizeName = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing recipe.")] = False,
 ) -> None:
-    """Write a recipe for your data, with sizes chosen by the number of examples or the time there is, and say how long
-    training takes here.
+    """Write a recipe for your data, and estimate how long training takes on this machine.
+
+    The number of examples decides the size of the model, or with --minutes the time that you allow.
 
     \b
     Examples:
@@ -165,28 +167,29 @@ def new(
       saccade new pairs.csv --columns english,french
       saccade new reviews.csv --task classification --columns text,label
     """
-    from saccade.training.fitting import Request, duration, fitted
     from saccade.training.recipe_text import commented
+    from saccade.training.recommendation import Request, duration, recommended_recipe
 
     if output.exists() and not force:
-        raise FileError(f"{output} is there already; choose another name with -o, or pass --force.")
+        raise FileError(f"{output} already exists; choose another name with -o, or use --force.")
     table = task_named(task).data.table(files, columns)
     request = Request(task, table, size=size, minutes=minutes, device=resolve_device("auto"))
-    recipe, splits = fitted(request, _say)
-    _say_parts(recipe)
+    recipe, splits = recommended_recipe(request, _say)
+    _print_split(recipe)
     if minutes is None:
         _say("Timing a few updates on this machine ...")
         takes = f"about {duration(recipe, splits, request.device)}"
     else:
         takes = f"at most {minutes:g} minutes"
-    chosen = "the number of examples" if minutes is None else "what this machine can do in the time"
+    reason = "the number of examples" if minutes is None else f"{minutes:g} minutes of training on this machine"
     names = " and ".join(str(file) for file in files)
-    text = commented(recipe, [f"For {names}, with sizes chosen by {chosen}.", f"{takes.capitalize()} here."])
+    heading = f"For {names}; the sizes suit {reason}."
+    text = commented(recipe, [heading, f"Training takes {takes} on the machine where this was written."])
     try:
         output.write_text(text, encoding="utf-8")
     except OSError as error:
         raise FileError(f"{output} cannot be written: {error.strerror}.") from None
-    _say(f"Wrote {output}: {recipe.training.steps:,} updates, {takes} here.")
+    _say(f"Wrote {output}: {recipe.training.steps:,} updates, {takes} on this machine.")
     if takes.endswith("hours"):
-        _say("That is long; with --minutes you choose how long it takes.")
+        _say("For a shorter run, say with --minutes how long it may take.")
     _say(f"Next: saccade train {shlex.quote(str(output))} -o run")

@@ -1,4 +1,4 @@
-"""``saccade words``: neighbours, correlations and a map of the words of a model."""
+"""``saccade words``: nearest words, similarities and a map of a model's word vectors."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ def words(
     given: Annotated[
         list[str] | None, typer.Argument(metavar="[WORD]...", help="Words to compare.", show_default=False)
     ] = None,
-    neighbours: Annotated[int, typer.Option(help="Nearest words to show for a single word.", min=1)] = 10,
+    neighbours: Annotated[int, typer.Option(help="Number of nearest words to show for a single word.", min=1)] = 10,
     embedding: Annotated[
-        str | None, typer.Option(help="source, target, input, words or pieces; by default the model's first.")
+        str | None, typer.Option(help="Which embedding: source, target, input, words or pieces; by default the first.")
     ] = None,
     picture: Annotated[
         Path | None,
-        typer.Option("--map", help="Draw the words as a map, to a .png, .svg or .pdf file.", show_default=False),
+        typer.Option("--map", help="Draw a map of the words to this .png, .svg or .pdf file.", show_default=False),
     ] = None,
-    dark: Annotated[bool, typer.Option("--dark", help="Draw light on dark.")] = False,
+    dark: Annotated[bool, typer.Option("--dark", help="Use a dark background in the picture.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Show which of a model's words are close to each other.
@@ -48,7 +48,7 @@ def words(
     vectors = word_vectors(read_bundle(Path(model)), embedding)
     asked = given or []
     if not asked and picture is None:
-        raise OptionError("Give one or more words, or --map with the name of a picture file.")
+        raise OptionError("Give one or more words, or --map with the name of an image file.")
     shown = console()
     if as_json:
         print(json.dumps(_record(vectors, asked, neighbours), ensure_ascii=False))
@@ -65,12 +65,12 @@ def _lines(vectors: WordVectors, asked: list[str], neighbours: int) -> list[str]
     from saccade.lens.words import visible
 
     lines = [
-        f"{word} is made of {len(vectors.ids(word))} pieces; its vector is their mean"
+        f"{word} consists of {len(vectors.ids(word))} pieces; its vector is their mean"
         for word in asked
         if len(vectors.ids(word)) > 1
     ]
     if vectors.one_hot:
-        lines.append("The words are one-hot: every two are equally far from each other, with cosine 0.")
+        lines.append("The words are one-hot vectors: any two are equally far apart, with cosine 0.")
     if len(asked) == 1 and not vectors.one_hot:
         found = vectors.neighbours(asked[0], neighbours)
         width = max(len(visible(one.word)) for one in found)

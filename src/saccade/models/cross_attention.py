@@ -80,7 +80,7 @@ class CrossAttention(nn.Module):
         """The log-probabilities of the states that hard attention sampled in the last pass, for all steps."""
         if not self._sampled:
             raise OptionError(
-                "There are no log-probabilities: hard attention has not sampled yet. Train with weights = 'hard' first."
+                "There are no log-probabilities yet; they exist once hard attention (weights = 'hard') has been trained."
             )
         return torch.cat(self._sampled, dim=1)
 

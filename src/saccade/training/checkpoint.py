@@ -1,7 +1,7 @@
-"""Checkpoints: everything a run needs to continue as if it had never stopped, in folders that survive a kill.
+"""Checkpoints: everything a run needs to continue as if it had never stopped, safe even if the process is killed.
 
-A checkpoint is a step, named tensors and a JSON state. The tensors of model, optimizer and random generators share
-one file. Names from the functions here start with `optimizer.` or `rng.`, so a caller can merge the three.
+A checkpoint consists of a step, named tensors and a JSON state. One file holds the tensors of the model, the optimizer
+and the random generators. The functions here prefix names with `optimizer.` or `rng.`, so that they do not clash.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ class CheckpointStore:
             raise OptionError(f"The number of checkpoints to keep must be at least 1, not {keep}.")
         self.folder = Path(folder)
         self.keep = keep
-        self._damaged: set[int] = set()  # found by `latest`; deleted at the next save
+        self._damaged: set[int] = set()  # found by `latest`, deleted at the next save
 
     def save(self, step: int, tensors: Mapping[str, Tensor], state: Mapping[str, JSON]) -> Path:
-        """Write a checkpoint; those beyond the last `keep` are deleted only once it is durable."""
+        """Write a checkpoint; only when it is safely on disk are those beyond the last `keep` deleted."""
         if step < 0:
             raise OptionError(f"Step {step} cannot be saved; it must be 0 or more.")
         newer = [other for other in self.steps() if other > step and other not in self._damaged]
@@ -57,7 +57,7 @@ class CheckpointStore:
         _check_json(dict(state), "state")
         path = self._path(step)
         if step in self._damaged and path.is_dir():
-            remove_folder(path)  # it may be damaged: even its manifest may be missing
+            remove_folder(path)  # not replaced, because even its manifest may be missing
         record: JSON = {"step": step, "state": dict(state)}
         write_folder(path, {TENSORS_FILE: tensors, STATE_FILE: json_bytes(record)})
         self._damaged.discard(step)
@@ -68,12 +68,12 @@ class CheckpointStore:
         return path
 
     def drop_after(self, step: int) -> None:
-        """Delete what is newer than `step`: a run that went back to that step writes it again."""
+        """Delete the checkpoints after `step`, because a run that continues from there will write them again."""
         for newer in [other for other in self.steps() if other > step]:
             remove_folder(self._path(newer))
 
     def load(self, step: int) -> Checkpoint:
-        """The checkpoint of `step`; `DamagedError` if it has changed since."""
+        """Load the checkpoint of `step`; raises `DamagedError` if its files have changed since they were saved."""
         path = self._path(step)
         folder = open_folder(path)
         if folder.files.keys() != {TENSORS_FILE, STATE_FILE}:
@@ -85,7 +85,7 @@ class CheckpointStore:
         raise DamagedError(f"{path / STATE_FILE} is not the state of step {step}.")
 
     def latest(self, report: Callable[[str], None]) -> Checkpoint | None:
-        """The newest good checkpoint, or None; `report` gets a sentence for each damaged one that is skipped."""
+        """The newest undamaged checkpoint, or None; `report` gets a sentence about each damaged one."""
         if self.folder.is_dir():
             recover(self.folder)
         for step in reversed(self.steps()):
@@ -110,7 +110,7 @@ class CheckpointStore:
 
 
 def rng_state() -> dict[str, Tensor]:
-    """The states of torch's own generators, the CPU's and each CUDA device's, as bytes (uint8, one axis)."""
+    """The states of torch's default generators for the CPU and each CUDA device, as bytes (uint8, one axis)."""
     state = {"rng.cpu": torch.get_rng_state()}
     for index in range(torch.cuda.device_count()):
         state[f"rng.cuda.{index}"] = torch.cuda.get_rng_state(index)
@@ -118,7 +118,7 @@ def rng_state() -> dict[str, Tensor]:
 
 
 def set_rng_state(tensors: Mapping[str, Tensor]) -> None:
-    """Restore the generators from `rng_state`; other tensors and missing devices are ignored."""
+    """Restore the generators from the result of `rng_state`; other tensors and missing devices are ignored."""
     if "rng.cpu" not in tensors:
         raise OptionError("The tensors do not include 'rng.cpu', the state of the CPU's random generator.")
     torch.set_rng_state(tensors["rng.cpu"])
@@ -128,9 +128,9 @@ def set_rng_state(tensors: Mapping[str, Tensor]) -> None:
 
 
 def optimizer_tensors(optimizer: torch.optim.Optimizer, parameters: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """AdamW's state as `optimizer.<parameter>.<step|exp_avg|exp_avg_sq>`; parameters never updated have none.
+    """AdamW's state as `optimizer.<parameter>.<step|exp_avg|exp_avg_sq>`; a parameter that was never updated has none.
 
-    `parameters` is `dict(model.named_parameters())`. Learning rate and other settings are not part of the state: they
+    `parameters` is `dict(model.named_parameters())`. The learning rate and other settings are not saved, because they
     follow from the recipe and the step.
     """
     tensors: dict[str, Tensor] = {}
@@ -159,7 +159,7 @@ def load_optimizer(
     for index, name in enumerate(names):
         keys = {key: f"optimizer.{name}.{key}" for key in sorted(ADAMW_STATE)}
         if saved.isdisjoint(keys.values()):
-            continue  # never updated when it was saved
+            continue  # had never been updated when the checkpoint was saved
         missing = sorted(set(keys.values()) - saved)
         if missing:
             raise OptionError(f"The checkpoint lacks {missing[0]!r}, which the optimizer needs.")
@@ -186,7 +186,7 @@ def _ordered_names(optimizer: torch.optim.Optimizer, parameters: Mapping[str, Te
 
 
 def _check_json(value: object, where: str) -> None:
-    """Refuse what JSON would silently change: a tuple becomes a list, the key 1 becomes '1'."""
+    """Refuse values that JSON would silently change: a tuple would become a list, the key 1 would become '1'."""
     if isinstance(value, dict):
         for key, item in value.items():
             if not isinstance(key, str):

@@ -1,4 +1,4 @@
-"""What a run prints: a report on the data, a progress bar, each validation."""
+"""What a run prints: a summary of the data, a progress bar, the scores of each validation."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["Display"]
 
 
 class Display:
-    """Writes to a console; the bar is live on a terminal, and plain lines elsewhere."""
+    """Prints the progress of a run; the progress bar appears only in a terminal."""
 
     def __init__(self, console: Console, steps: int) -> None:
         self.console = console
@@ -94,13 +94,13 @@ class Display:
         self._tokens, self._since = 0, time.monotonic()
 
     def stopped(self) -> None:
-        """The run was stopped on request: say how to continue it."""
+        """Say how to continue a run that the user stopped."""
         if self._bar is not None:
             self._bar.stop()
         self.say(f"Stopped and saved. Continue with the same command: {shlex.join(['saccade', *sys.argv[1:]])}")
 
     def abandoned(self) -> None:
-        """The run was ended during something that could not be interrupted: say what that means."""
+        """Say what is lost when the process ends during work that cannot be interrupted."""
         self.say(
             "Stopped in the middle of a long step; everything saved before it is kept. "
             f"Continue with the same command: {shlex.join(['saccade', *sys.argv[1:]])}"

@@ -1,4 +1,4 @@
-"""Stopping on request: Ctrl-C and SIGTERM set a flag that the work checks wherever it can stop."""
+"""Stopping when the user asks: Ctrl-C and SIGTERM set a flag that training checks wherever it can stop."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from types import FrameType, TracebackType
 
 __all__ = ["STOPPED_CODE", "Interrupt", "Stopped"]
 
-#: The exit code of a process that stopped on request, as a shell reports Ctrl-C.
+#: The exit code of a process that the user stopped: the one that shells use for Ctrl-C.
 STOPPED_CODE = 130
-#: Seconds that work gets to reach a place where it can stop. After that the process ends anyway, so that it takes
-#: at most 10 seconds; files are written completely or not at all, so nothing that was saved is lost.
+#: Seconds to wait until the work reaches a place where it can stop. After that the process ends anyway, so stopping
+#: takes at most 10 seconds. Files are written completely or not at all, so nothing that was saved is lost.
 GRACE = 7.0
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Stopped(Exception):
-    """The user asked to stop; raised only by ``Interrupt.check``."""
+    """Raised by ``Interrupt.check`` if the user asked to stop."""
 
 
 class Interrupt:
-    """While this is active, a first signal is remembered; a second one acts as usual.
+    """While this is active, the first signal only sets a flag; a second one acts as usual.
 
-    A signal handler in Python has to wait while one long library call runs, such as training a tokenizer. So a thread
-    also receives the signal, and ends the process after ``grace`` seconds without a ``check``; it calls ``last_words``
-    first.
+    A signal handler in Python cannot run during one long library call, such as training a tokenizer. So a thread also
+    receives the signal. If ``check`` is not called within ``grace`` seconds, the thread calls ``last_words`` and ends
+    the process.
     """
 
     def __init__(self, last_words: Callable[[], None], grace: float = GRACE) -> None:

@@ -16,10 +16,10 @@ __all__ = ["MetricsLog", "read_metrics"]
 
 
 class MetricsLog:
-    """Appends lines; a continued run first drops those that it will write again.
+    """Appends lines to the log. When a run continues, the lines that it will write again are removed first.
 
-    These are the lines after ``step``, where it continues, and the validations after ``validated``: a run that was
-    stopped during a validation starts that validation again.
+    These are the lines after ``step``, where the run continues, and the validations after ``validated``, because a run
+    that was stopped during a validation repeats it.
     """
 
     def __init__(self, path: Path, step: int, validated: int, tensorboard: bool = False) -> None:
@@ -28,7 +28,11 @@ class MetricsLog:
         self._path = path
         with storage_errors(path):
             self._file = path.open("a", encoding="utf-8")
-        self._board = _event_writer(path.parent / "tensorboard", step) if tensorboard else None
+        self._board: Any = None
+        if tensorboard:
+            with needs_extra("tensorboard", "training.tensorboard"):
+                from torch.utils.tensorboard import SummaryWriter
+            self._board = SummaryWriter(path.parent / "tensorboard", purge_step=step + 1)
 
     def write(self, step: int, **values: Any) -> None:
         with storage_errors(self._path):
@@ -39,18 +43,19 @@ class MetricsLog:
                 self._board.add_scalar(name, value, step)
 
     def sync(self) -> None:
-        """Make the lines durable: a checkpoint must not survive without the lines before it."""
+        """Make sure that the lines are on disk: no checkpoint may exist without the lines before it."""
         with storage_errors(self._path):
             os.fsync(self._file.fileno())
 
     def close(self) -> None:
-        with storage_errors(self._path):  # retries what did not fit on a full disk
+        with storage_errors(self._path):  # closing writes again what did not fit on a full disk
             self._file.close()
         if self._board is not None:
             self._board.close()
 
 
 def _flat(values: dict[str, Any]) -> Iterator[tuple[str, float]]:
+    """The numbers in nested dictionaries, with names such as ``validation/bleu``."""
     for name, value in values.items():
         if isinstance(value, dict):
             yield from ((f"{name}/{inner}", number) for inner, number in _flat(value))
@@ -58,14 +63,8 @@ def _flat(values: dict[str, Any]) -> Iterator[tuple[str, float]]:
             yield name, value
 
 
-def _event_writer(folder: Path, continue_after: int) -> Any:
-    with needs_extra("tensorboard", "training.tensorboard"):
-        from torch.utils.tensorboard import SummaryWriter
-    return SummaryWriter(folder, purge_step=continue_after + 1)
-
-
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """The lines of a log; a last line cut short by a kill is skipped."""
+    """The lines of a log; a last line that a killed process left incomplete is skipped."""
     lines = []
     if path.exists():
         for text in path.read_text(encoding="utf-8", errors="replace").splitlines():

@@ -1,4 +1,4 @@
-"""A recipe: one TOML file with all settings of a training run."""
+"""Recipes: TOML files with all settings of a training run."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ class Recipe:
     def training(self) -> TrainingSettings:
         return cast(TrainingSettings, self.settings["training"])
 
-    def objective(self, state: State) -> Task:
-        """The task with the settings of this recipe."""
+    def build_task(self, state: State) -> Task:
+        """The task, with the settings of this recipe and this state."""
         return self.task(state, self.settings, self.metric)
 
     @property
     def decoding(self) -> Config:
-        """The options for answers; most tasks have none."""
+        """The options that control how answers are generated; most tasks have none."""
         return self.settings.get("decoding", NoOptions())
 
     @property
@@ -59,7 +59,7 @@ class Recipe:
         }
 
     def tables(self) -> dict[str, Any]:
-        """The same as nested tables with defaults; values that are None are left out, since TOML has no null."""
+        """The recipe as nested tables, with defaults; None is left out, since TOML has no null."""
         tables = {name: section.model_dump(exclude_none=True) for name, section in self.sections.items()}
         tables["model"] = {"kind": self.kind, **tables["model"]}
         return {"task": self.task.name, "metric": self.metric, **tables}
@@ -69,14 +69,14 @@ class Recipe:
         return tomli_w.dumps(self.tables())
 
     def differences(self, other: Recipe) -> list[str]:
-        """The keys in which two recipes differ, with both values."""
+        """One text for each key in which the two recipes differ, with both values."""
         ours, theirs = _flat(self.tables()), _flat(other.tables())
         keys = [key for key in {**ours, **theirs} if ours.get(key) != theirs.get(key)]
         return [f"{key}: {theirs.get(key)} there, {ours.get(key)} here" for key in keys]
 
 
 def read_recipe(path: Path, overrides: Sequence[str] = ()) -> Recipe:
-    """A recipe file with ``key.key=value`` overrides."""
+    """Read a recipe file, and apply overrides of the form ``table.key=value``."""
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -93,7 +93,7 @@ def read_recipe(path: Path, overrides: Sequence[str] = ()) -> Recipe:
 
 
 def read_tables(tables: dict[str, Any], where: str, overrides: Sequence[str] = ()) -> Recipe:
-    """A recipe from nested tables; errors say where the value is."""
+    """Validate a recipe given as nested tables; errors say ``where`` the wrong value is."""
     for override in overrides:
         _override(tables, override)
     entry = task_named(tables.get("task", DEFAULT_TASK), f"task in {where}")
@@ -107,13 +107,13 @@ def read_tables(tables: dict[str, Any], where: str, overrides: Sequence[str] = (
 
 
 def _check_keys(fields: Mapping[str, type[Config]], tables: dict[str, Any], where: str) -> None:
-    """Allow only tables that the task has; for a key outside its table, the error says where it belongs."""
+    """Refuse unknown tables and keys; if a key is outside its table, say where it belongs."""
     names = (*fields, "model")
     keys = ("task", "metric", *names)
     for key in tables:
         homes = [table for table, config in fields.items() if key in config.model_fields]
         if homes and key not in keys:
-            raise OptionError(f"{where}: {key} stands in a table; did you mean {homes[0]}.{key}?")
+            raise OptionError(f"{where}: {key} must be in a table; did you mean {homes[0]}.{key}?")
         if key not in keys:
             raise UnknownNameError(f"key in {where}", key, keys)
     for name in names:
@@ -122,7 +122,7 @@ def _check_keys(fields: Mapping[str, type[Config]], tables: dict[str, Any], wher
 
 
 def _override(tables: dict[str, Any], text: str) -> None:
-    """``training.lr=3e-4``: the value is parsed as TOML, or used as plain text if it is not valid TOML."""
+    """Apply an override such as ``training.lr=3e-4``; a value that is not valid TOML is used as plain text."""
     key, equals, value = text.partition("=")
     path = key.strip().split(".")
     if not equals or not all(path):
@@ -140,6 +140,7 @@ def _override(tables: dict[str, Any], text: str) -> None:
 
 
 def _flat(tables: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """The values of nested tables under keys such as ``training.lr``."""
     found: dict[str, Any] = {}
     for key, value in tables.items():
         found |= _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}

@@ -1,4 +1,4 @@
-"""A training run from start to finish: read, prepare, train, evaluate."""
+"""A training run from start to finish: read the data, prepare the task, train, evaluate."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ __all__ = ["train"]
 def train(run: RunFolder, display: Display, device: str = "cpu") -> dict[str, Any]:
     """Train to the end, from the start or from where the run stopped, and return the final scores.
 
-    Raises ``Stopped`` if the user asked to stop, after everything is saved.
+    If the user asks to stop, everything is saved and ``Stopped`` is raised.
     """
     recipe = run.recipe
     with run.alone(), Interrupt(display.abandoned) as interrupt:
         splits = recipe.entry.data.read(recipe.settings["data"], recipe.training.seed).require_some()
         display.data(splits)
         interrupt.check()
-        task = recipe.objective(run.state(splits))
+        task = recipe.build_task(run.state(splits))
         interrupt.check()
         examples, validation = task.encode(splits.train), task.encode(splits.validation)
-        test = task.encode(splits.test)  # now, so that errors in it show up before hours of training
+        test = task.encode(splits.test)  # now, so that errors in it appear before hours of training
         interrupt.check()
 
         torch.manual_seed(recipe.training.seed)
@@ -47,8 +47,8 @@ def train(run: RunFolder, display: Display, device: str = "cpu") -> dict[str, An
         display.model(trainer.model, recipe, trainer.progress.step)
         if len(trainer.sample) < len(validation):
             display.say(
-                f"During training, scores are on {len(trainer.sample):,} of the {len(validation):,} validation "
-                "examples, drawn once with training.seed (set training.validation_sample to change how many)."
+                f"During training, only {len(trainer.sample):,} of the {len(validation):,} validation examples are "
+                "scored: a sample drawn once with training.seed. Set training.validation_sample to change its size."
             )
 
         recorder = _Recorder(run, trainer, display)
@@ -68,7 +68,7 @@ def train(run: RunFolder, display: Display, device: str = "cpu") -> dict[str, An
 
 
 def _initialise(run: RunFolder, model: nn.Module, display: Display) -> None:
-    """Copy the weights of another model: all of them if its task is the same, else those that both have."""
+    """Copy the weights of another model: all of them if its task is the same, otherwise those that both have."""
     assert run.init is not None
     other = read_bundle(run.init)
     weights = unshared(other.model)
@@ -86,7 +86,7 @@ def _initialise(run: RunFolder, model: nn.Module, display: Display) -> None:
 
 
 class _Recorder:
-    """Records what happens: metrics, probes, checkpoints, the best model so far."""
+    """Writes what happens during training to the run folder: metrics, probes, checkpoints, the best model so far."""
 
     def __init__(self, run: RunFolder, trainer: Trainer, display: Display) -> None:
         self.run = run
@@ -127,7 +127,7 @@ class _Recorder:
 def _finish(
     run: RunFolder, trainer: Trainer, test: Sequence[Any], display: Display, check: Callable[[], None]
 ) -> dict[str, Any]:
-    """Choose the final weights, complete the state, score held-out examples, and write the model folder."""
+    """Choose the final weights, complete the task's state, score the test examples, and write the model folder."""
     model, final = trainer.model, run.recipe.training.final
     if final == "best":
         load_weights(model, unshared(read_bundle(run.model_folder).model), str(run.model_folder))
@@ -136,7 +136,7 @@ def _finish(
     elif final == "average":
         load_weights(model, run.averaged(display.warn), "the average")
     model.eval()
-    task: Task = run.recipe.objective(trainer.task.finish(model, trainer.train))
+    task: Task = run.recipe.build_task(trainer.task.finish(model, trainer.train))
     check()
     held_out = test or trainer.validation
     found = task.evaluate(model, held_out, run.recipe.decoding, check)

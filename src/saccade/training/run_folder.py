@@ -1,15 +1,15 @@
-"""The folder of one run.
+"""The folder of a run.
 
 ::
 
     run/
       recipe.toml      the resolved recipe; only the same recipe can continue the run
       task/            tokenizers and the fingerprint of the data
-      checkpoints/     the last few, to continue from
-      averages/        weights of the last validations, if they are averaged
+      checkpoints/     the last few checkpoints, to continue from
+      averages/        the weights at the last validations, if the final model averages them
       metrics.jsonl    loss, rate and scores over time
-      probes/          one example as the model saw it at each validation
-      model/           the model folder: the best so far, and finally the finished model
+      probes/          the same example at each validation, with the model's answer and attention
+      model/           the model folder: the best model so far, and finally the finished one
       result.json      the final scores; written last
 """
 
@@ -50,12 +50,12 @@ from saccade.training.recipe import Recipe, read_recipe
 
 __all__ = ["RunFolder"]
 
-#: Seconds to wait for the lock of a run: a process that only checks whether it is in use holds it briefly.
+#: Seconds to wait for the lock of a run: another process may hold it briefly, only to see whether the run is in use.
 LOCK_SECONDS = 0.2
 
 
 class RunFolder:
-    """The files of a run. Creating one claims the folder, which must be new or hold a run of the same recipe."""
+    """The files of a run. The constructor claims the folder, which must be new or contain a run of the same recipe."""
 
     def __init__(self, recipe: Recipe, folder: Path, init: Path | None = None) -> None:
         self.recipe = recipe
@@ -69,7 +69,7 @@ class RunFolder:
         self.averages = CheckpointStore(folder / "averages", recipe.training.average)
 
     def _claim(self) -> None:
-        """Claim the folder, or verify that it is ours; never touch one that contains something else."""
+        """Claim the folder, or verify that it contains this run; never touch a folder that contains anything else."""
         file = self.folder / "recipe.toml"
         try:
             present = set(self.folder.iterdir())
@@ -88,13 +88,13 @@ class RunFolder:
                 )
             self._check_init()
             return
-        if present - {*self.folder.glob(unfinished(file))}:  # a killed process may have left one
+        if present - {*self.folder.glob(unfinished(file))}:  # ignore leftovers of a killed process
             raise OptionError(f"{self.folder} exists but is not a Saccade run; give a new or empty folder with -o.")
         write_file(file, self.recipe.toml().encode())
         self._is_new = True
 
     def _check_init(self) -> None:
-        """A continued run must start from the same model as before, or again from none."""
+        """A run that continues must have the same --init as before, or again none."""
         if not (self.folder / "task").exists():
             return
         about = read_json(open_folder(self.folder / "task"), "task.json")
@@ -122,11 +122,11 @@ class RunFolder:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Lock the run: two processes would overwrite each other's files."""
+        """Lock the run, because two processes would overwrite each other's files."""
         file = self.folder / ".lock"
         with ExitStack() as held:
             with storage_errors(self.folder):
-                if not file.exists():  # its time does not change: a refused run stays untouched
+                if not file.exists():  # touching it would change its time, even if the run is refused
                     file.touch()
                 is_ours = held.enter_context(lock(file, seconds=LOCK_SECONDS))
             if not is_ours:
@@ -143,11 +143,11 @@ class RunFolder:
                 raise
             except Exception:
                 if self._is_new and not (self.folder / "metrics.jsonl").exists():
-                    shutil.rmtree(self.folder)  # it never started to train: the corrected command can use the folder
+                    shutil.rmtree(self.folder)  # training never began, so a corrected command can use the folder
                 raise
 
     def state(self, splits: Splits[Any]) -> State:
-        """What the task learned from the training data: computed once, then saved with the run."""
+        """What the task has learned from the training data, such as tokenizers; computed once, then saved."""
         fingerprint = self._fingerprint(splits.train, splits.validation)
         folder = self.folder / "task"
         recover(self.folder)
@@ -173,7 +173,7 @@ class RunFolder:
         return self.recipe.task.state_class.load(description, lambda name: read_bytes(kept, name), str(folder))
 
     def _fingerprint(self, *parts: Sequence[Any]) -> str:
-        """A checksum of the examples: a run can only continue on the same ones."""
+        """A checksum of the examples, because a run can only continue with the same ones."""
         digest = hashlib.sha256()
         for examples in parts:
             digest.update(f"{len(examples)}\n".encode())
@@ -182,7 +182,7 @@ class RunFolder:
         return digest.hexdigest()
 
     def averaged(self, warn: Callable[[str], None]) -> dict[str, Tensor]:
-        """The mean of the weights of the last validations; damaged ones are taken from the checkpoint of their step."""
+        """The mean of the weights at the last validations; a checkpoint of the same step replaces damaged ones."""
         kept = []
         for step in self.averages.steps():
             try:
@@ -195,7 +195,7 @@ class RunFolder:
         return {
             name: torch.stack([part[name].double() for part in kept]).mean(dim=0).to(last.dtype)
             if last.is_floating_point()
-            else last  # a buffer that counts
+            else last  # a buffer of integers, such as a counter
             for name, last in kept[-1].items()
         }
 
@@ -204,8 +204,8 @@ class RunFolder:
             tensors = self.checkpoints.load(step).tensors
         except SaccadeError:
             raise DamagedError(
-                f"{error} There is no good checkpoint of step {step} either, and an average without it would be "
-                "another model: train again in another folder, or there with --set training.final=best."
+                f"{error} There is no undamaged checkpoint of step {step} either, and an average without it would be a "
+                "different model; train again in another folder, perhaps with --set training.final=best."
             ) from None
         return {name.removeprefix("model."): tensor for name, tensor in tensors.items() if name.startswith("model.")}
 

@@ -16,11 +16,11 @@ def _inverse_sqrt(step: int, warmup: int, steps: int) -> float:
 
 
 def _cosine(step: int, warmup: int, steps: int) -> float:
-    """Half a cosine, from 1 to 0 at the last step (Loshchilov 2017)."""
+    """Half a cosine wave, which falls from 1 to 0 at the last step (Loshchilov 2017)."""
     return 0.5 * (1 + math.cos(math.pi * (step - warmup) / max(steps - warmup, 1)))
 
 
-#: (step, warmup, steps) -> share of the highest rate, after the warm-up.
+#: (step, warmup, steps) -> share of the highest learning rate, for steps after the warm-up.
 SCHEDULES: dict[str, Callable[[int, int, int], float]] = {
     "inverse_sqrt": _inverse_sqrt,
     "cosine": _cosine,
@@ -29,7 +29,7 @@ SCHEDULES: dict[str, Callable[[int, int, int], float]] = {
 
 
 def learning_rate(settings: TrainingSettings, step: int) -> float:
-    """The rate of update ``step``, counted from 1."""
+    """The learning rate of update ``step``, counting from 1."""
     if step <= settings.warmup:
         return settings.lr * step / settings.warmup
     share = SCHEDULES[settings.schedule](step, settings.warmup, settings.steps)

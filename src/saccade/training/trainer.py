@@ -1,4 +1,4 @@
-"""The training loop: update, validate, save; stop on request and continue later with bit-identical results."""
+"""The training loop: update, validate, save. A run that was stopped continues later with bit-identical results."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ __all__ = ["Listener", "Progress", "Trainer"]
 
 @dataclass
 class Progress:
-    """The progress of a run: what a checkpoint stores besides the tensors."""
+    """How far a run has come; a checkpoint stores this besides the tensors."""
 
     step: int = 0  # updates done
     epoch: int = 0
     position: int = 0  # updates done in this epoch
     validated: int = 0  # the step of the last validation
-    best: float | None = None  # the best score so far, higher is better
+    best: float | None = None  # the best score so far; higher is better
     best_step: int = 0
     worse: int = 0  # validations since the best one
     seconds: float = 0.0  # spent so far, over all sessions
@@ -48,7 +48,7 @@ class Progress:
 
 
 class Listener(Protocol):
-    """Receives events during training: the command line, a test, the page."""
+    """Receives events during training."""
 
     def updated(self, progress: Progress, loss: float, rate: float, tokens: int) -> None: ...
 
@@ -75,8 +75,8 @@ class Trainer:
         settings: TrainingSettings = task.training
         self.settings = settings
         self.device = device
-        #: The examples that a validation scores: if that needs a search, a sample drawn once, so that scores compare.
-        self.sample = _drawn(validation, settings)
+        #: The examples that a validation scores. If scoring is slow, it is a sample, drawn once so that scores compare.
+        self.sample = _validation_sample(validation, settings)
         self.progress = Progress()
         self._lengths = task.lengths(train)
         for part in (self._lengths, task.lengths(validation)):
@@ -93,7 +93,7 @@ class Trainer:
             self.ema = {name: tensor.clone() for name, tensor in unshared(model).items()}
 
     def run(self, check: Callable[[], None], listener: Listener) -> None:
-        """Train to the last step, or until patience runs out; ``check`` may raise an exception to stop earlier."""
+        """Train to the last step, or until patience runs out; ``check`` may raise an exception to stop before that."""
         settings, progress = self.settings, self.progress
         began = time.monotonic() - progress.seconds
         groups = self.groups()
@@ -102,7 +102,7 @@ class Trainer:
             if due and progress.step > progress.validated:
                 self._validate(check, listener)
                 progress.seconds = time.monotonic() - began
-                continue  # check whether it was the last one
+                continue  # to see whether this was the last one
             check()
             loss, rate, tokens = self.update(next(groups))
             progress.seconds = time.monotonic() - began
@@ -116,7 +116,7 @@ class Trainer:
     # --- one update ---
 
     def groups(self) -> Iterator[list[list[int]]]:
-        """Batches of example indices, ``accumulate`` at a time, from the current position; endless."""
+        """Yield batches of example indices, ``accumulate`` at a time, from the current position on, without end."""
         settings, progress = self.settings, self.progress
         while True:
             batches = plan_batches(
@@ -130,7 +130,7 @@ class Trainer:
             progress.epoch, progress.position = progress.epoch + 1, 0
 
     def update(self, group: list[list[int]]) -> tuple[float, float, int]:
-        """One optimizer step on these batches; returns loss, learning rate and number of predictions."""
+        """Take one optimizer step on these batches; returns loss, learning rate and number of predictions."""
         settings, step = self.settings, self.progress.step + 1
         if not self.model.training:  # train() visits every module, which is slow for a small model
             self.model.train()
@@ -156,7 +156,7 @@ class Trainer:
             for name, tensor in unshared(self.model).items():
                 if tensor.is_floating_point():
                     self.ema[name].lerp_(tensor, 1 - settings.ema)
-                else:  # a buffer that counts
+                else:  # a buffer of integers, such as a counter
                     self.ema[name].copy_(tensor)
         self.progress.step = step
         return total / count, rate, count
@@ -196,7 +196,7 @@ class Trainer:
 
     @contextmanager
     def _validated_weights(self) -> Iterator[None]:
-        """Use the moving average instead of the weights if it is to become the model."""
+        """Validate the moving average of the weights if that will become the model."""
         weights = self._swap(self.ema) if self.ema is not None else None
         try:
             yield
@@ -205,7 +205,7 @@ class Trainer:
                 self._swap(weights)
 
     def _require_finite_scores(self, scores: dict[str, float]) -> None:
-        """Raise an error before a model that computes NaN replaces a good one."""
+        """Raise an error before a model that produces NaN replaces a good one."""
         for name, value in scores.items():
             if not math.isfinite(value):
                 raise DivergedError(
@@ -257,7 +257,7 @@ def _optimizer(names: dict[str, nn.Parameter], settings: TrainingSettings) -> to
     )
 
 
-def _drawn(examples: Sequence[Any], settings: TrainingSettings) -> Sequence[Any]:
-    """All examples, or a random sample in order; not just the first ones, because files are often sorted."""
+def _validation_sample(examples: Sequence[Any], settings: TrainingSettings) -> Sequence[Any]:
+    """All examples, or a random sample of them in order; not the first ones, because files are often sorted."""
     count = min(getattr(settings, "validation_sample", len(examples)), len(examples))
     return [examples[i] for i in sorted(random.Random(settings.seed).sample(range(len(examples)), count))]

@@ -1,4 +1,4 @@
-"""The work of ``saccade evaluate``, ``score`` and ``compare``."""
+"""What ``saccade evaluate``, ``score`` and ``compare`` compute and print; apart, because it imports torch."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from saccade.tasks.base.predictor import Predictor
 
 __all__ = ["compare_models", "evaluate_model", "score_pairs"]
 
-#: Samples of the paired bootstrap, the usual number.
+#: Number of bootstrap samples, the usual choice.
 RESAMPLES = 1000
 
 
 def evaluate_model(opened: Predictor, examples: list[Any], options: dict[str, Any], pictures: Path | None) -> None:
-    """Print the scores of a model; ``pictures`` is the folder for drawings of them."""
+    """Print the scores of a model, and draw them in the folder ``pictures`` if it is given."""
     refuse_unknown(options, opened, ("beam", "lowercase", "alignments"), scoring=True)
     with opened, progress("evaluating", len(examples)) as show:
         found = opened.evaluate(examples, progress=show, **options)
@@ -38,7 +38,7 @@ def evaluate_model(opened: Predictor, examples: list[Any], options: dict[str, An
     if pictures is None:
         return
     if not found.figures:
-        raise OptionError(f"--pictures does not apply to {opened.plural}: their scores are only numbers.")
+        raise OptionError(f"--pictures does not apply to {opened.plural}: their scores are plain numbers.")
     pictures.mkdir(parents=True, exist_ok=True)
     for name, draw in found.figures.items():
         path = pictures / f"{name}.png"
@@ -57,7 +57,7 @@ def score_pairs(model: str, pairs: list[Any], device: str) -> None:
 
 def compare_models(first: str, second: str, pairs: list[Any], lowercase: bool, beam: int | None, device: str) -> None:
     if len(pairs) < 2:
-        raise OptionError("A paired bootstrap needs at least 2 pairs, better some hundreds; only 1 was given.")
+        raise OptionError("A paired bootstrap needs at least 2 pairs, and preferably hundreds; only 1 was given.")
     opened = {name: _open_translator(name, device) for name in (first, second)}
     systems: list[tuple[str, Sequence[str]]] = [
         (name, _translate(opened[name], pairs, beam)) for name in (first, second)
@@ -74,13 +74,13 @@ def compare_models(first: str, second: str, pairs: list[Any], lowercase: bool, b
         assert isinstance(base, Result)
         assert isinstance(other, Result)
         assert other.p_value is not None
-        # No difference is what chance gives most often; the library counts only differences that are greater.
+        # Equal scores are no evidence of a difference, but the library only counts samples with a greater one.
         p_value = 1.0 if base.score == other.score else other.p_value
         print(f"{name}: {first} {base.score:.2f}   {second} {other.score:.2f}   p = {p_value:.4f}")
         print(f"    {signature}")
     print(
-        f"p from {RESAMPLES:,} samples of {len(pairs):,} pairs: how often chance alone would make such a difference; "
-        "below 0.05 is the usual threshold."
+        f"p, from {RESAMPLES:,} samples of {len(pairs):,} pairs, is how often chance alone would produce such a "
+        "difference; the usual threshold is 0.05."
     )
 
 

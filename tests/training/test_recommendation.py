@@ -1,4 +1,4 @@
-"""Recipes that are fitted to data and to the time that there is."""
+"""Recipes that are recommended for data and for the time available."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from saccade.cli.main import main
 from saccade.errors import OptionError, UnknownNameError
 from saccade.tasks.base.data import SIZES, Size
 from saccade.training import fitting
-from saccade.training.fitting import Request, fitted, recipe_of_run
 from saccade.training.recipe import Recipe
+from saccade.training.recommendation import Request, recipe_for_run, recommended_recipe
 from toy_language import toy_pairs, write_lines
 
 
@@ -24,7 +24,7 @@ def silent(_: str) -> None:
 
 
 def recipe(task: str, data: dict[str, Any], *overrides: str, **more: Any) -> Recipe:
-    return fitted(Request(task, data, overrides, **more), silent)[0]
+    return recommended_recipe(Request(task, data, overrides, **more), silent)[0]
 
 
 @pytest.fixture
@@ -57,9 +57,9 @@ TASKS = (
 def test_every_task_has_three_sizes_that_it_can_build(tmp_path: Path, task: str) -> None:
     counts = []
     for size in SIZES:
-        found, splits = fitted(Request(task, data_of(task, tmp_path), size=size), silent)
+        found, splits = recommended_recipe(Request(task, data_of(task, tmp_path), size=size), silent)
         state = found.task.prepare(found.settings, splits.train)
-        model = found.objective(state).build(found.kind, found.model)
+        model = found.build_task(state).build(found.kind, found.model)
         counts.append(sum(parameter.numel() for parameter in model.parameters()))
         assert found.training.warmup == found.training.steps // 10
         assert found.training.validate_every == found.training.steps // 10
@@ -96,7 +96,9 @@ def test_letters_and_symbols_are_recognised(
     tmp_path: Path, sources: list[str], targets: list[str], kinds: tuple[str, str]
 ) -> None:
     rows = ["\t".join(row) for row in zip(sources, targets, strict=True)]
-    found, splits = fitted(Request("translation", {"table": str(write_lines(tmp_path / "a.tsv", rows))}), silent)
+    found, splits = recommended_recipe(
+        Request("translation", {"table": str(write_lines(tmp_path / "a.tsv", rows))}), silent
+    )
     assert found.metric == "exact"
     state: Any = found.task.prepare(found.settings, splits.train)
     assert (state.source.kind, state.target.kind) == kinds
@@ -131,7 +133,7 @@ def plan(
     monkeypatch.setattr("saccade.tasks.classification.data.ClassificationFiles.suitable", lambda splits: "medium")
     said: list[str] = []
     data = {"builtin": "grammar", "sentences": 100}
-    return fitted(Request("classification", data, minutes=minutes), said.append)[0], said
+    return recommended_recipe(Request("classification", data, minutes=minutes), said.append)[0], said
 
 
 @pytest.mark.parametrize(
@@ -177,7 +179,7 @@ def test_a_run_is_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert training["minutes"] == 0.1
     monkeypatch.setattr(fitting, "_timed", None)
     request = Request("classification", {"file": str(data)}, minutes=0.1)
-    assert recipe_of_run(request, folder, silent).training.steps == training["steps"]
+    assert recipe_for_run(request, folder, silent).training.steps == training["steps"]
     for again, code in (("0.1", 0), ("0.2", 2)):
         with pytest.raises(SystemExit) as left:
             main([*command, again])

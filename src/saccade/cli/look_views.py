@@ -1,4 +1,4 @@
-"""The views of ``saccade look``: each in the terminal, and the same in files."""
+"""The views of ``saccade look``, in the terminal and in files."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from saccade.lens.view import Head, View, share
 
 __all__ = ["Wanted", "read_head", "read_part", "show_difference", "show_view"]
 
-_CELLS = 24  # a side of an overview in the terminal: all columns fit into 80
+_CELLS = 24  # cells per side of an overview, so that it fits into a terminal of 80 columns
 _LARGEST_DIFFERENCES = 12
-_STEPS = 1000  # of a bar
+_STEPS = 1000  # of a progress bar
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is to be shown, and where it is to be written."""
+    """What to show, and which files to write."""
 
     view: str
     layer: str | None
@@ -49,38 +49,38 @@ class Wanted:
 
 
 def read_head(given: str | None) -> Head:
-    """A head by its number, or the mean or maximum of all."""
+    """Parse --head: the number of a head, or the mean or maximum of all heads."""
     if given is None:
         return "mean"
     if given.isdecimal():
         return int(given)
     if given not in ("mean", "max"):
-        raise OptionError(f"--head takes a number, mean or max; not {given!r}.")
+        raise OptionError(f"--head takes a number, mean or max, not {given!r}.")
     return cast(Head, given)
 
 
 def read_part(option: str, given: str | None) -> slice:
-    """``100:356`` as a slice of positions; either end may be left out."""
+    """Parse a range of positions such as ``100:356``; either end may be left out."""
     if given is None:
         return slice(None)
     found = re.fullmatch(r"(\d*):(\d*)", given)
     ends = [int(end) if end else None for end in found.groups()] if found else []
     if not found or (None not in ends and cast(int, ends[0]) >= cast(int, ends[1])):
-        raise OptionError(f"{option} takes a range of positions such as 100:356; not {given!r}.")
+        raise OptionError(f"{option} takes a range of positions such as 100:356, not {given!r}.")
     return slice(*ends)
 
 
 def show_view(view: View, wanted: Wanted, layer: str, answer: str | None = None) -> None:
-    """One view in the terminal under the answer, then the files of it; ``layer`` is shown where none was chosen."""
+    """Print the answer and one view of it, then write the files; ``layer`` is the default layer."""
     name = wanted.layer or layer
-    view.heads(name)  # refuses what is not there
+    view.heads(name)  # raises an error if there is no such layer
     row = find_places(view.rows[name], wanted.word)[0] if wanted.word is not None else 0
     if wanted.words and wanted.word is not None:
         row = view.rows[name].words[row]
     if answer is not None:
         console().print(answer, markup=False)
     is_long = wanted.view in ("heatmap", "overview") and not wanted.is_part and _size(view, name) > MOST_TOKENS
-    if not (is_long and wanted.pictures):  # every weight is looked at: once is enough
+    if not (is_long and wanted.pictures):  # computing every weight takes long, so do it only for the file
         with progress(f"looking at {name}", _STEPS) as bar:
             shown = _terminal(view, wanted, name, row, lambda done: bar(round(done * _STEPS)))
         console().print(shown)
@@ -101,15 +101,18 @@ def show_view(view: View, wanted: Wanted, layer: str, answer: str | None = None)
 
 
 def show_difference(view: View, other: View, wanted: Wanted, layer: str, answers: Sequence[str]) -> None:
-    """Where two inputs are looked at differently, between the tokens that both have: the largest differences."""
+    """Print the largest differences in attention between two inputs, over the tokens that both contain."""
     name = wanted.layer or layer
     found = view.difference(other, name, wanted.head, words=wanted.words)
     if not found.values.numel():
-        raise OptionError(f"The two inputs have no common tokens in {name}, so there is no difference to show.")
+        raise OptionError(f"The two inputs have no tokens in common in {name}, so there is no difference to show.")
     shown = console()
     for text in answers:
         shown.print(text, markup=False)
-    shown.print(f"{view.describe(name, wanted.head)}: the text less the other, and the weight in each", markup=False)
+    shown.print(
+        f"{view.describe(name, wanted.head)}: weight in the text minus weight in the other, then both weights",
+        markup=False,
+    )
     matrices = [side.matrix(name, wanted.head, words=wanted.words) for side in (view, other)]
     width = max(map(len, found.rows))
     for place in found.values.abs().flatten().argsort(descending=True)[:_LARGEST_DIFFERENCES].tolist():
@@ -147,9 +150,9 @@ def _terminal(view: View, wanted: Wanted, name: str, row: int, bar: Progress) ->
         pooled = view.overview(name, wanted.head, _CELLS, progress=bar)
         (height, width), (tall, wide) = pooled.values.shape, pooled.cell
         rows, columns = [str(cell * tall) for cell in range(height)], [str(cell * wide) for cell in range(width)]
-        # Among many keys every weight is small: shades on the scale up to 1 would all be blank.
+        # With many keys all weights are small: on a scale up to 1, every cell would be blank.
         largest = float(pooled.values.max())
-        title = f"{view.describe(name, wanted.head)}: {pooled.label}, by position; of the largest, {largest:.3g}"
+        title = f"{view.describe(name, wanted.head)}: {pooled.label}, by position; darkest = {largest:.3g}"
         return TerminalHeatmap(pooled.values.cpu() / (largest or 1.0), rows, columns, title)
     return view.terminal("heatmap", name=name, head=wanted.head, words=wanted.words)
 
@@ -170,12 +173,12 @@ def _picture(view: View, wanted: Wanted, name: str, row: int, path: Path, bar: P
         options |= {"name": name, "head": wanted.head, "words": wanted.words}
         options |= {"row": row} if kind == "arcs" else {"progress": bar} if kind == "heatmap" else {}
         if wanted.view == "overview":
-            options["scale"] = None  # up to the largest, as in the terminal
+            options["scale"] = None  # up to the largest weight, as in the terminal
     view.save(path, kind, **options)
 
 
 def _entropy_lines(view: View, names: Sequence[str], bar: Progress) -> str:
-    """The entropy of each head, and of self-attentions how far it looks."""
+    """The entropy of each head, and for self-attention its mean distance."""
     lines = []
     for number, name in enumerate(names):
         bits = "  ".join(f"{value:5.2f}" for value in view.entropy(name, share(bar, number, len(names))))
@@ -196,7 +199,7 @@ def _stack(wanted: Wanted) -> str | None:
 
 def _reduction(wanted: Wanted) -> Any:
     if isinstance(wanted.head, int):
-        raise OptionError(f"A rollout takes the mean or max of all heads; not head {wanted.head} alone.")
+        raise OptionError(f"--view rollout takes the mean or max of all heads, not head {wanted.head} alone.")
     return wanted.head
 
 

@@ -1,4 +1,4 @@
-"""A recipe that suits the user's data and the time that there is to train."""
+"""Recommends a recipe that suits the user's data and the time available for training."""
 
 from __future__ import annotations
 
@@ -17,70 +17,70 @@ from saccade.tasks.registry import task_named
 from saccade.training.recipe import Recipe, read_recipe, read_tables
 from saccade.training.trainer import Trainer
 
-__all__ = ["Request", "duration", "fitted", "recipe_of_run"]
+__all__ = ["Request", "duration", "recipe_for_run", "recommended_recipe"]
 
-#: The largest size that is chosen without a size or a time: it takes at most about half an hour on 2 cores.
+#: The largest size to choose if the user gives neither a size nor a time: it takes about half an hour on 2 cores.
 DEFAULT_SIZE: Size = "small"
-#: Share of the time that updates get; reading, validations and the final test get the rest.
+#: The share of the time for updates; the rest is for reading, validations and the final test.
 FOR_UPDATES = 0.75
-#: Share of its usual updates that a size must get to be better than the next smaller one.
+#: The share of its usual updates that a size needs in order to be better than the next smaller one.
 ENOUGH = 0.4
-#: The fewest updates of a recipe that is fitted to a time.
+#: The minimum number of updates when the time is limited.
 FEWEST = 20
-#: Batches that are timed, for at most so many seconds, and examples that they are made of.
+#: How many batches are timed, for how many seconds at most, and from how many examples they are taken.
 TIMED_BATCHES, TIMED_SECONDS, TIMED_EXAMPLES = 12, 8.0, 20_000
 
-#: The recipe for a size and a number of updates; None is the number that such a network usually needs.
+#: Returns the recipe for a size and a number of updates; None stands for the usual number for that size.
 Candidate = Callable[[Size, int | None], Recipe]
 
 
 @dataclass(frozen=True)
 class Request:
-    """What a user says about a training without a recipe: the data, and perhaps some settings, a size or a time."""
+    """What a user gives instead of a recipe: the data, and perhaps some settings, a size or a time."""
 
     task: str
     data: dict[str, Any]  # the ``[data]`` table
     overrides: tuple[str, ...] = ()  # such as training.lr=3e-4
-    init: Path | None = None  # the model folder whose weights, network and tokens the run starts from
+    init: Path | None = None  # the model folder whose weights, network and tokenizer the run starts from
     size: str | None = None
     minutes: float | None = None
     device: str = "cpu"
-    where: str = "the command line"  # for errors
+    where: str = "the command line"  # for error messages
 
     def overridden(self, key: str) -> str | None:
-        """The value that the overrides give to a key."""
+        """The value that the overrides give to this key, if any."""
         values = [text.partition("=")[2].strip(" \"'") for text in self.overrides if text.startswith(f"{key}=")]
         return values[-1] if values else None
 
 
-def recipe_of_run(request: Request, folder: Path, say: Say) -> Recipe:
-    """The recipe for a run: fitted the first time, then the one in the run's folder, so that it can continue."""
-    of_data = [override for override in request.overrides if override.startswith("data.")]
-    checked = read_tables({"task": request.task, "data": request.data}, request.where, of_data).settings["data"]
+def recipe_for_run(request: Request, folder: Path, say: Say) -> Recipe:
+    """The recipe for a run: a recommended one the first time, and afterwards the one saved in its folder."""
+    data_overrides = [override for override in request.overrides if override.startswith("data.")]
+    checked = read_tables({"task": request.task, "data": request.data}, request.where, data_overrides).settings["data"]
     data = checked.model_dump(exclude_defaults=True)
     kept = folder / "recipe.toml"
     if not kept.exists():
-        return fitted(replace(request, data=data), say)[0]
+        return recommended_recipe(replace(request, data=data), say)[0]
     tables = read_recipe(kept).tables()
     if tables["task"] != request.task:
-        raise OptionError(f"{folder} holds a run of {tables['task']}; give another folder with -o.")
+        raise OptionError(f"{folder} contains a run of {tables['task']}; give another folder with -o.")
     if request.minutes is not None:
         tables["training"]["minutes"] = request.minutes
-    # what differs from it, data or settings, is named when the run is opened
+    # If data or settings differ from the saved recipe, opening the run folder reports it.
     return read_tables({**tables, "data": data}, request.where, request.overrides)
 
 
-def fitted(request: Request, say: Say) -> tuple[Recipe, Splits[Any]]:
-    """A recipe of the size that suits the data, or the time that there is, and the data that was read for it."""
+def recommended_recipe(request: Request, say: Say) -> tuple[Recipe, Splits[Any]]:
+    """A recipe whose size suits the data, or the available time, and the data that was read for it."""
     size: Size | None = next((one for one in SIZES if one == request.size), None)
     if size != request.size:
         raise UnknownNameError("size", request.size, SIZES)
     steps_given, kind = request.overridden("training.steps"), request.overridden("model.kind")
     if request.minutes is not None and steps_given is not None:
-        raise OptionError("--minutes chooses training.steps; leave out one of the two.")
+        raise OptionError("--minutes determines training.steps; give only one of the two.")
     reader = task_named(request.task).data
     splits = reader.read(reader.settings.read(request.data, request.where), seed=1).require_some()
-    theirs = {} if request.init is None else _tables_of(request.task, bundle_recipe(request.init))
+    theirs = {} if request.init is None else _tables_from_model(request.task, bundle_recipe(request.init))
 
     def candidate(size: Size, steps: int | None) -> Recipe:
         recommended = reader.recommend(splits, size)
@@ -103,8 +103,8 @@ def fitted(request: Request, say: Say) -> tuple[Recipe, Splits[Any]]:
     return _fit_to_time(candidate, sizes, splits, request.minutes, request.device, say), splits
 
 
-def _tables_of(task: str, theirs: dict[str, Any]) -> dict[str, Any]:
-    """The tables that a run takes over from the model it starts from; if that has another task, only what both have."""
+def _tables_from_model(task: str, theirs: dict[str, Any]) -> dict[str, Any]:
+    """The tables to copy from the recipe of an --init model; if its task differs, only the keys that both have."""
     shared: dict[str, Any] = {name: theirs[name] for name in ("text", "model") if name in theirs}
     if theirs.get("task") == task:
         return shared
@@ -129,14 +129,16 @@ def _tables_of(task: str, theirs: dict[str, Any]) -> dict[str, Any]:
 def _fit_to_time(
     candidate: Candidate, sizes: Sequence[Size], splits: Splits[Any], minutes: float, device: str, say: Say
 ) -> Recipe:
-    """The recipe of the largest of these sizes that learns enough in so many minutes on this machine."""
-    say(f"Measuring this machine, to choose what is good in {minutes:g} minutes ...")
+    """The recipe for the largest of these sizes that can learn enough in this many minutes on this machine."""
+    say(f"Measuring this machine, to see what it can learn in {minutes:g} minutes ...")
     for size in reversed(sizes):
         usual = candidate(size, None)
         wanted = usual.training.steps
         seconds, preparing = _timed(usual, splits, device)
         affordable = int(max(0.1, FOR_UPDATES - preparing / (60 * minutes)) * 60 * minutes / seconds)
-        say(f"  {size}: {seconds:.3f} s per update, so {affordable:,} updates fit; it usually needs {wanted:,}.")
+        say(
+            f"  {size}: {seconds:.3f} s per update, so {affordable:,} updates are possible; it usually takes {wanted:,}."
+        )
         if affordable >= ENOUGH * wanted:
             break
     steps = max(FEWEST, min(wanted, affordable))
@@ -146,13 +148,13 @@ def _fit_to_time(
 
 
 def _timed(recipe: Recipe, splits: Splits[Any], device: str) -> tuple[float, float]:
-    """Seconds per update on this machine, and seconds of preparation.
+    """Measure the seconds per update on this machine, and the seconds of preparation.
 
-    Each batch is timed twice and the faster time counts, so that brief other work on the machine does not matter.
+    Each batch is timed twice and the shorter time counts, so that brief interruptions do not matter.
     """
     began = time.monotonic()
     drawn = random.Random(0).sample(splits.train, min(TIMED_EXAMPLES, len(splits.train)))
-    task = recipe.objective(recipe.task.prepare(recipe.settings, drawn))
+    task = recipe.build_task(recipe.task.prepare(recipe.settings, drawn))
     examples = task.encode(drawn)
     trainer = Trainer(task, task.build(recipe.kind, recipe.model), examples, examples[:1], device)
     preparing = time.monotonic() - began
@@ -173,6 +175,6 @@ def _seconds(trainer: Trainer, group: list[list[int]]) -> float:
 
 
 def duration(recipe: Recipe, splits: Splits[Any], device: str) -> str:
-    """How long the training will take on this machine, measured on a few updates."""
+    """How long training will take on this machine, estimated from a few updates."""
     total = _timed(recipe, splits, device)[0] * recipe.training.steps / FOR_UPDATES
     return f"{total / 60:.0f} minutes" if total < 5400 else f"{total / 3600:.1f} hours"
