@@ -80,7 +80,7 @@ class CrossAttention(nn.Module):
         """The log-probabilities of the states that hard attention sampled in the last pass, for all steps."""
         if not self._sampled:
             raise OptionError(
-                "There are no log-probabilities yet; they exist once hard attention (weights = 'hard') has been trained."
+                "There are no log-probabilities yet; they come from hard attention (weights = 'hard') in training."
             )
         return torch.cat(self._sampled, dim=1)
 
