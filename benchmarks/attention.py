@@ -1,10 +1,10 @@
-"""attend, watched attend, tiles and overviews beside the plain torch operations that they stand on.
+"""How fast attend, watched attend, tiles and overviews are, compared with the torch operations underneath.
 
     python benchmarks/attention.py [--lengths 256 1024 4096] [--heads 8] [--width 64] [--rounds 15] [--long]
 
-Every round times every candidate once, in an order of its own, and divides by what the peer took in the same round,
-so that a machine that slows down slows all alike; the tables show the median over the rounds. ``--long`` adds the
-overview of 64k positions, which takes minutes. Set OMP_NUM_THREADS to the cores that are really free.
+Every round times each candidate once, in random order, and divides by the time of the baseline in the same round, so
+that a slow moment of the machine affects all alike. The tables show the median over the rounds. ``--long`` adds the
+overview of 64k positions, which takes minutes. Set OMP_NUM_THREADS to the number of free cores.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Candidates = dict[str, Callable[[], object]]
 
 
 def interleaved(candidates: Candidates, rounds: int) -> dict[str, list[float]]:
-    """Seconds of each candidate in each round; the first rounds warm up and are dropped."""
+    """The seconds of each candidate in each round; the first rounds are for warming up and are dropped."""
     taken: dict[str, list[float]] = {name: [] for name in candidates}
     for count in range(-2, rounds):
         for name in random.sample(list(candidates), len(candidates)):
@@ -45,11 +45,11 @@ def ratio(taken: dict[str, list[float]], name: str, peer: str) -> float:
     return statistics.median(ours / theirs for ours, theirs in zip(taken[name], taken[peer], strict=True))
 
 
-# --- attend beside scaled_dot_product_attention -----------------------------------------------------------------
+# --- attend and scaled_dot_product_attention -----------------------------------------------------------------
 
 
 def masks(length: int) -> dict[str, tuple[Mask | None, dict[str, object]]]:
-    """Each kind of mask with what bare torch is given for it."""
+    """Each kind of mask, with the arguments that torch takes for it."""
     lengths = torch.tensor([length * 3 // 4, length])
     allowed = (torch.arange(length) < lengths[:, None])[:, None, None]
     return {
@@ -110,7 +110,7 @@ def tile_rows(heads: int, width: int, rounds: int) -> Table:
 
 
 def blocked_exponential(query: Tensor, key: Tensor, tall: int = 256, wide: int = 2048) -> None:
-    """The least that an overview could do: every tile's product and exponential, in float32."""
+    """The minimum work of an overview: the product and exponential of every tile, in float32."""
     for row in range(0, len(query), tall):
         for column in range(0, len(key), wide):
             torch.exp(query[row : row + tall] @ key[column : column + wide].T)
@@ -133,7 +133,7 @@ def overview_rows(lengths: Sequence[int], width: int, rounds: int) -> Table:
     for length in lengths:
         for reduce in ("mean", "max"):
             query, key = torch.randn(1, 1, length, width), torch.randn(1, 1, length, width)
-            fresh_trace(query[:, :, :2048], key[:, :, :2048]).overview(512, reduce)  # what any first call loads
+            fresh_trace(query[:, :, :2048], key[:, :, :2048]).overview(512, reduce)  # loads what any first call loads
             before = peak_megabytes()
             trace = fresh_trace(query, key)
             trace.overview(512, reduce)
@@ -153,7 +153,7 @@ def overview_rows(lengths: Sequence[int], width: int, rounds: int) -> Table:
 
 
 def fresh_trace(query: Tensor, key: Tensor) -> Trace:
-    """A trace without statistics, as a watched call leaves it, but without the output of 64k rows being computed."""
+    """A trace without statistics, as a watched call records it, without computing the output of 64k rows."""
     return Trace("attention", Call(query, key, ScaledDot(), Softmax()))
 
 
@@ -164,15 +164,15 @@ def main() -> None:
     )
     parser.add_argument("--lengths", type=int, nargs="+", default=[256, 1024, 4096], help="positions to attend over")
     parser.add_argument("--heads", type=int, default=8)
-    parser.add_argument("--width", type=int, default=64, help="of a head")
-    parser.add_argument("--rounds", type=int, default=15, help="how often each candidate is timed")
-    parser.add_argument("--long", action="store_true", help="also the overview of 64k positions")
+    parser.add_argument("--width", type=int, default=64, help="width of a head")
+    parser.add_argument("--rounds", type=int, default=15, help="number of times that each candidate is timed")
+    parser.add_argument("--long", action="store_true", help="also time the overview of 64k positions")
     options = parser.parse_args()
     torch.manual_seed(0)
     console = Console(width=120)
     console.print(f"torch {torch.__version__}, {torch.get_num_threads()} threads")
     with torch.no_grad():
-        # The memory of the process only ever peaks once, so the overview comes first.
+        # The overview comes first, because the peak memory of a process never goes down again.
         console.print(
             overview_rows([16384, 65536] if options.long else [16384], options.width, max(3, options.rounds // 3))
         )

@@ -1,15 +1,15 @@
-"""Our page of all heads beside BertViz's, and what there is to see of an input that is too long for either.
+"""Compares our page of all heads with BertViz's, and measures what we can show of an input too long for either.
 
     python benchmarks/bertviz.py --bertviz /tmp/bertviz [--lengths 64 256 512] [--long 4096] [--json bertviz.json]
 
-Both look at the same model: BERT's base size (12 layers of 12 heads, width 768) in transformers, with weights drawn at
-random, reading tokens drawn at random. BertViz is given eager attention, which it needs, and ours the fused kernel.
-Every figure comes from a process of its own, on one thread: the seconds of computing that the forward pass takes and
-what follows it, and the peak memory of the process less that of one that imports the same and only runs the fused
-forward pass. The forward pass is the first of its process, so it is slower than later ones.
+Both show the same model in transformers: BERT's base size (12 layers of 12 heads, width 768) with random weights,
+reading random tokens. BertViz uses eager attention, which it needs; ours uses the fused kernel. Every figure comes
+from a separate process with one thread: the processor time of the forward pass and of the work after it, and the peak
+memory minus that of a process that has the same imports and only runs the fused forward pass. The forward pass is the
+first in its process, so it is slower than later ones would be.
 
-BertViz is installed into the folder ``--bertviz`` if it is not there, without what it says it needs, because torch and
-transformers are here already; it also imports IPython, which goes into the same folder.
+BertViz is installed into the folder ``--bertviz`` if it is missing, without its dependencies, because torch and
+transformers are already installed. It also imports IPython, which is installed into the same folder.
 """
 
 from __future__ import annotations
@@ -33,41 +33,41 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-# The processes that are measured inherit the peak memory of the one that starts them, so torch and all that is heavy
-# is imported only in theirs.
+# A process inherits the peak memory of the one that starts it, so torch and other large packages are imported only in
+# the measured processes.
 
 EXAMPLE = "example: python benchmarks/bertviz.py --bertviz /tmp/bertviz --lengths 64 256 --json bertviz.json"
 LAYERS, HEADS = 12, 12
-#: Of the queries and the keys of every layer. As BERT draws them, a head's weights are nearly all alike, which is easy
-#: to keep in few bytes; so, scores have a standard deviation of about 2.
+#: A factor for the query and key weights of every layer. Without it, the attention weights of a head would be
+#: nearly equal and compress too well; with it, scores have a standard deviation of about 2.
 SHARPER = 2.5
-#: The attention that is looked at where one is enough.
+#: The attention to show where one is enough.
 NAME, HEAD = "encoder.layer.5.attention.self", 3
 TILE = slice(3000, 3256), slice(1000, 1256)
 
 
 @dataclass
 class Measured:
-    """What one process tells of itself."""
+    """What one process reports."""
 
     forward: float = 0.0  # seconds
-    seconds: dict[str, float] = field(default_factory=dict)  # of each thing that is done after it
+    seconds: dict[str, float] = field(default_factory=dict)  # of each step after it
     peak: int = 0  # bytes
     size: int = 0  # bytes of the file
     about: str = ""
 
     @contextmanager
     def timed(self, what: str) -> Iterator[None]:
-        start = time.process_time()  # of the one thread: what else the machine does is not counted
+        start = time.process_time()  # processor time of the one thread, whatever else the machine does
         yield
         self.seconds[what] = time.process_time() - start
 
 
-# --- in the process that is measured ----------------------------------------------------------------------------
+# --- in the measured process ------------------------------------------------------------------------------------
 
 
 def prepared(length: int, attention: str) -> tuple[Any, dict[str, Any], list[str]]:
-    """The model, its inputs and their tokens."""
+    """The model, its inputs, and their tokens."""
     import torch
     from transformers import BertConfig, BertModel
 
@@ -89,7 +89,7 @@ def prepared(length: int, attention: str) -> tuple[Any, dict[str, Any], list[str
 
 
 def bare(length: int, file: Path, measured: Measured) -> None:
-    """The fused forward pass, and nothing of it kept."""
+    """Run the fused forward pass and keep nothing."""
     import torch
 
     model, inputs, _ = prepared(length, "sdpa")
@@ -138,7 +138,7 @@ def watched(length: int, measured: Measured) -> Any:
 
 
 def precision(page: str) -> str:
-    """To within what a page of ours shows a weight, as it says itself."""
+    """The precision with which our page stores weights, as the page itself states."""
     found = re.search(r'"step":(null|[\d.e-]+)', page)
     assert found, "a page of ours tells its step"
     return "float32" if found[1] == "null" else f"within {float(found[1]) / 2:.6f}".rstrip("0")
@@ -159,7 +159,7 @@ def our_page_of_one_head(length: int, file: Path, measured: Measured) -> None:
 
 
 def our_look(length: int, file: Path, measured: Measured) -> None:
-    """What one asks of a long input: some numbers, then a picture."""
+    """What a user would want of a long input: some numbers, then a picture."""
     view = watched(length, measured)
     with measured.timed("tile"):
         tile = view.tile(NAME, HEAD, *TILE)
@@ -172,7 +172,7 @@ def our_look(length: int, file: Path, measured: Measured) -> None:
 
 
 def opened(length: int, file: Path, measured: Measured) -> None:
-    """Seconds by the clock until Chromium, started and offline, shows the map and the grid of a page of ours."""
+    """Elapsed seconds until Chromium, already started and offline, shows the map and the grid of our page."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
@@ -212,7 +212,7 @@ def be_measured(job: str, length: int, file: Path, limit: int) -> None:
     print(json.dumps(asdict(measured)))
 
 
-# --- in the process that asks -----------------------------------------------------------------------------------
+# --- in the main process ----------------------------------------------------------------------------------------
 
 
 def chromium() -> str | None:
@@ -220,7 +220,7 @@ def chromium() -> str | None:
 
 
 def install(folder: Path) -> None:
-    """BertViz by its name, and IPython; never torch, which is here already."""
+    """Install BertViz and IPython, but never torch, which is already installed."""
     if (folder / "bertviz").is_dir() and (folder / "IPython").is_dir():
         return
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--target", str(folder)]
@@ -231,14 +231,14 @@ def install(folder: Path) -> None:
 
 @dataclass(frozen=True)
 class Measurer:
-    """Runs a job in a process of its own."""
+    """Run a job in a separate process."""
 
     packages: Path
     limit: int
     console: Console
 
     def __call__(self, job: str, length: int, file: Path) -> Measured:
-        # -P: this file's folder is not searched for modules, else ``import bertviz`` would find this file.
+        # -P keeps this file's folder off the module path; otherwise ``import bertviz`` would find this file.
         command = [sys.executable, "-P", __file__, "--bertviz", str(self.packages), "--memory", str(self.limit)]
         with self.console.status(f"{job}, {length:,} tokens"):
             done = subprocess.run(
@@ -253,7 +253,7 @@ class Measurer:
 
 
 def pages(lengths: Sequence[int], measure: Measurer, folder: Path) -> list[dict[str, Any]]:
-    """All heads in one page, by each."""
+    """Measure one page with all heads, by both."""
     rows = []
     for length in lengths:
         peaks = {whose: measure(f"bare beside {whose}", length, folder / "none") for whose in ("ours", "theirs")}
@@ -266,7 +266,7 @@ def pages(lengths: Sequence[int], measure: Measurer, folder: Path) -> list[dict[
 
 
 def long_input(length: int, measure: Measurer, folder: Path) -> list[dict[str, Any]]:
-    """What ours gives where a page of all heads is out of reach."""
+    """Measure what we can show if a page of all heads is impossible."""
     without = measure("bare beside ours", length, folder / "none")
     files = {"look": folder / "look.png", "one head": folder / f"one-head-{length}.html"}
     return [_row(job, length, measure(job, length, file), without) for job, file in files.items()]
@@ -286,7 +286,7 @@ def _row(job: str, length: int, measured: Measured, without: Measured) -> dict[s
 
 
 def pages_table(rows: Sequence[dict[str, Any]]) -> Table:
-    table = Table(title=f"One page of all {LAYERS * HEADS} heads; memory is beyond that of the fused forward pass")
+    table = Table(title=f"One page of all {LAYERS * HEADS} heads; memory in addition to that of the fused forward pass")
     for heading in ("tokens", "page", "fused forward, s", "forward, s", "page, s", "memory, MB", "file, MB", "weights"):
         table.add_column(heading, justify="left" if heading in ("page", "weights") else "right")
     for row in rows:
@@ -306,7 +306,7 @@ def long_table(rows: Sequence[dict[str, Any]]) -> Table:
     length = rows[0]["tokens"]
     weights = LAYERS * HEADS * length**2 * 4
     table = Table(
-        "what is asked",
+        "what is shown",
         "seconds",
         "memory, MB",
         "file, MB",
@@ -323,15 +323,19 @@ def long_table(rows: Sequence[dict[str, Any]]) -> Table:
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        description="Our page of all heads beside BertViz's, and one long input.", epilog=EXAMPLE
+        description="Compare our page of all heads with BertViz's, and measure one long input.", epilog=EXAMPLE
     )
-    parser.add_argument("--bertviz", type=Path, required=True, help="folder of BertViz; installed there if missing")
-    parser.add_argument("--lengths", type=int, nargs="+", default=[64, 256, 512], help="tokens of the pages")
-    parser.add_argument("--long", type=int, default=4096, help="tokens of the long input, at least 3,256; 0 for none")
-    parser.add_argument("--memory", type=int, default=12 * 10**9, help="bytes that a process may take")
+    parser.add_argument(
+        "--bertviz", type=Path, required=True, help="folder of BertViz, which is installed there if missing"
+    )
+    parser.add_argument("--lengths", type=int, nargs="+", default=[64, 256, 512], help="number of tokens of each page")
+    parser.add_argument(
+        "--long", type=int, default=4096, help="number of tokens of the long input, at least 3,256, or 0 for none"
+    )
+    parser.add_argument("--memory", type=int, default=12 * 10**9, help="memory limit of a process, in bytes")
     parser.add_argument("--json", type=Path, help="write all figures to this file")
-    parser.add_argument("--keep", type=Path, help="folder for our pages and pictures, to look at them")
-    parser.add_argument("--job", nargs=3, help=argparse.SUPPRESS)  # of the process that is measured
+    parser.add_argument("--keep", type=Path, help="folder in which to keep our pages and pictures")
+    parser.add_argument("--job", nargs=3, help=argparse.SUPPRESS)  # for the measured process
     options = parser.parse_args()
     if 0 < options.long < TILE[0].stop:
         parser.error(f"--long takes at least {TILE[0].stop:,} tokens, or 0 for none; not {options.long}")

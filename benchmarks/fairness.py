@@ -2,9 +2,9 @@
 
     python benchmarks/fairness.py runs/demo
 
-Starts ``saccade serve`` on a free port of this machine, asks it for one sentence a hundred times with nobody else
-there, then again while another client (another address, in a process of low priority) asks for as much as it may, in
-one way after another. The aim: the 99th percentile stays within ten times what it is alone, or within one second.
+Starts ``saccade serve`` on a free port of this machine and sends one sentence a hundred times, first without any other
+client and then while another client (with another address, in a process of low priority) requests as much as it can, in
+several ways. The aim is that the 99th percentile stays below ten times that without the other client, or one second.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from saccade.data.grammar import generate
 SENTENCES = [example.source_text for example in generate(400, 7, "test")]
 LONG = " ".join(SENTENCES)
 MODEL = "/api/models/model"
-#: What the other client sends from each of its connections, again and again: address and body.
+#: What the other client sends repeatedly on each of its connections: path and body.
 WORST: dict[str, tuple[str, dict[str, Any]]] = {
     "128 texts of 16,000 characters, beam 32": (
         f"{MODEL}/predict",
@@ -52,7 +52,7 @@ WORST: dict[str, tuple[str, dict[str, Any]]] = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", type=Path)
-    parser.add_argument("--connections", type=int, default=64, help="of the other client")
+    parser.add_argument("--connections", type=int, default=64, help="connections of the other client")
     parser.add_argument("--requests", type=int, default=100)
     parser.add_argument("--only", nargs="*", default=list(WORST), choices=list(WORST), metavar="WAY")
     options = parser.parse_args()
@@ -64,7 +64,7 @@ def main() -> None:
             url = process.stdout.readline().split()[3].rstrip("/")
             ask(url, 5)
             alone = percentile(ask(url, options.requests))
-            print(f"{'':<45} {'p99':>8}  what the other client was told")
+            print(f"{'':<45} {'p99':>8}  statuses that the other client got")
             print(f"{'alone':<45} {1000 * alone:>5.0f} ms", flush=True)
             for way in options.only:
                 taken, statuses = beside(url, *WORST[way], options.connections, options.requests)
@@ -82,7 +82,7 @@ def percentile(times: list[float], share: float = 0.99) -> float:
 
 
 def ask(url: str, count: int) -> list[float]:
-    """Seconds of each of so many requests, one after another."""
+    """The seconds that each of this many requests takes, one after another."""
     times = []
     with httpx.Client(base_url=url, timeout=120, trust_env=False) as client:
         for sentence in itertools.islice(itertools.cycle(SENTENCES), count):
@@ -93,7 +93,7 @@ def ask(url: str, count: int) -> list[float]:
 
 
 def beside(url: str, path: str, body: dict[str, Any], connections: int, count: int) -> tuple[float, dict[str, int]]:
-    """The 99th percentile while another client asks for this; and the statuses that it got."""
+    """The 99th percentile while another client sends these requests, and the statuses that it got."""
     context = multiprocessing.get_context("spawn")
     end, told = context.Event(), context.Queue()
     other = context.Process(target=attack, args=(url, path, body, connections, end, told))
@@ -121,7 +121,7 @@ def attack(url: str, path: str, body: dict[str, Any], connections: int, end: Eve
                     seen[str(status)] += 1
                     if status != 200:
                         end.wait(0.1)
-                except httpx.HTTPError as error:  # it was patient for five seconds, and asks again
+                except httpx.HTTPError as error:  # it waited for five seconds and tries again
                     seen[type(error).__name__] += 1
 
     threads = [threading.Thread(target=again_and_again) for _ in range(connections)]

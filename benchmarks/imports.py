@@ -1,6 +1,6 @@
-"""How long importing takes, beside importing PyTorch alone: python benchmarks/imports.py
+"""How long imports take, compared with importing PyTorch alone: python benchmarks/imports.py
 
-Each command runs in a process of its own and all take turns, so that a busy moment of the machine meets them alike; the
+Each command runs in a new process, and all take turns, so that a slow moment of the machine affects them alike. The
 median of the rounds is printed. The first round only fills the disk cache and is not counted.
 """
 

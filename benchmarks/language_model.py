@@ -1,22 +1,22 @@
-"""Language models on tiny_shakespeare beside nanoGPT's model and loop and GPT-2 of transformers, in one run.
+"""Compares language models on tiny_shakespeare with nanoGPT's model and loop and with transformers' GPT-2.
 
     SACCADE_DATA=... python benchmarks/language_model.py
     SACCADE_DATA=... python benchmarks/language_model.py --only speed --rounds 15 --clock cpu
     SACCADE_DATA=... python benchmarks/language_model.py --only quality --seeds 1 2 3
 
 nanoGPT's configuration for a CPU: 4 layers, 4 heads, width 128, context 64, batch 12, 2000 updates, no dropout,
-learning rate 1e-3 to 1e-4 after 100 updates of warm-up, β 0.9 and 0.99, weight decay 0.1, no biases. nanoGPT itself is
-a stand-in in plain torch, written for this benchmark (language_model_peers.py).
+learning rate 1e-3 to 1e-4 after 100 updates of warm-up, β 0.9 and 0.99, weight decay 0.1, no biases. nanoGPT is
+reimplemented in plain torch for this benchmark (language_model_peers.py).
 
-Quality: both are trained in this run, on the same characters; the loss is over the whole last tenth of the text, in
-consecutive windows of 64, nothing sampled. Speed: training tokens a second; ours is `Trainer.update`, all of it
-(drawing the windows, clipping, AdamW, the check that loss and gradient are finite), the others are `Loop.update`. Ours
-is also timed with products in bf16 and at a larger batch, and the stand-in with a fused AdamW, which nanoGPT does not
-use on a CPU. Generation: one prompt, cached, greedy, the same weights and the same tokens.
+Quality: both are trained in this run, on the same characters. The loss is the mean over the last tenth of the text, in
+consecutive windows of 64. Speed: training tokens per second. Ours is the whole of `Trainer.update` (choosing the
+windows, clipping, AdamW, checking that loss and gradient are finite); the others are `Loop.update`. Ours is also timed
+with products in bf16 and at a larger batch size, and the nanoGPT reimplementation also with fused AdamW, which nanoGPT
+does not use on a CPU. Generation: one prompt, cached, greedy, with the same weights and the same tokens.
 
-Every round times each system once, in an order of its own, and divides by what the peer did in the same round; the
-tables show medians, with the least and the greatest ratio. `--clock cpu` counts the time of the processor: the fairer
-one beside other work, with one thread.
+Every round times each system once, in random order, and divides by the other system's speed in the same round. The
+tables show the median, smallest and largest ratio. `--clock cpu` measures processor time, which is fairer on a busy
+machine with one thread.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ TEXT = "$SACCADE_DATA/tiny_shakespeare/input.txt"
 
 
 class Data:
-    """The text as our task has it; the peers are given the same ids."""
+    """The text as our task encodes it; the other systems get the same ids."""
 
     def __init__(self, context: int) -> None:
         data = TextData(text=TEXT)
@@ -112,7 +112,7 @@ def stand_in(data: Data, shape: Shape, seed: int, fused: bool = False) -> Loop:
 
 
 def quality(data: Data, shape: Shape, seeds: list[int], progress: Progress) -> dict[str, list[float]]:
-    """The loss on the whole validation text, ours with products in fp32 and bf16, and the stand-in's, for each seed."""
+    """The loss on the whole validation text for each seed: ours with products in fp32 and bf16, and nanoGPT's."""
     losses: dict[str, list[float]] = {OURS: [], f"{OURS}, bf16": [], STAND_IN: []}
     for seed in seeds:
         bar = progress.add_task(f"training, seed {seed}", total=3 * shape.steps)
@@ -136,7 +136,7 @@ def quality(data: Data, shape: Shape, seeds: list[int], progress: Progress) -> d
 
 
 def speed(data: Data, shape: Shape, options: argparse.Namespace, progress: Progress) -> dict[str, list[float]]:
-    """Training tokens a second in each round."""
+    """Training tokens per second in each round."""
     clock = CLOCKS[options.clock]
 
     def timed(update: Callable[[], Any], batch: int) -> Callable[[int], float]:
@@ -178,18 +178,18 @@ def speed(data: Data, shape: Shape, options: argparse.Namespace, progress: Progr
 
 @torch.inference_mode()
 def generation(data: Data, shape: Shape, options: argparse.Namespace, progress: Progress) -> dict[str, list[float]]:
-    """Written tokens a second in each round; the two must write the same."""
+    """Generated tokens per second in each round; both systems must generate the same tokens."""
     clock = CLOCKS[options.clock]
     torch.manual_seed(0)
     theirs = hugging_face(shape, PROMPT + WRITTEN).eval()
-    for parameter in theirs.parameters():  # fresh weights repeat one token: any two models would agree on that
+    for parameter in theirs.parameters():  # untrained models repeat one token, on which any two would agree
         parameter.mul_(5)
     ours = as_ours(theirs).eval()
     prompt = data.validation_text[:PROMPT].unsqueeze(0)
     torch.testing.assert_close(ours(prompt), theirs(prompt).logits, atol=1e-3, rtol=1e-3)
     wanted = write_theirs(theirs, prompt)
-    assert write_ours(ours, prompt) == wanted, "ours writes other tokens"
-    assert len(set(wanted)) > 10, "the text is one token over and over"
+    assert write_ours(ours, prompt) == wanted, "our tokens differ from theirs"
+    assert len(set(wanted)) > 10, "the text only repeats one token"
 
     def timed(write: Callable[[nn.Module, Tensor], list[int]], model: nn.Module) -> Callable[[int], float]:
         def run(_: int) -> float:
@@ -204,7 +204,7 @@ def generation(data: Data, shape: Shape, options: argparse.Namespace, progress: 
 
 
 def write_ours(model: DecoderOnly, prompt: Tensor) -> list[int]:
-    """As `saccade predict` writes, with temperature 0."""
+    """Generate as `saccade predict` does, with temperature 0."""
     stepper = Sliding(model, model.config.max_length)
     state = stepper.start(prompt[:, :-1], prompt.shape[1] + WRITTEN)
     drawn = draws(
@@ -243,17 +243,17 @@ def show(console: Console, title: str, found: dict[str, list[float]], peers: lis
 
 def main() -> None:
     parser = argparse.ArgumentParser(
-        description="Language models beside nanoGPT's model and GPT-2 of transformers.",
+        description="Compare language models with nanoGPT's model and with transformers' GPT-2.",
         epilog="example: SACCADE_DATA=... python benchmarks/language_model.py --only speed --clock cpu",
     )
-    parser.add_argument("--only", choices=("quality", "speed", "generation"), help="leave the others out")
+    parser.add_argument("--only", choices=("quality", "speed", "generation"), help="run only this part")
     parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--updates", type=int, default=20, help="of a system in a round")
-    parser.add_argument("--free-batch", type=int, default=64, help="windows in a batch that suits our training")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[1], help="of the trainings that are compared")
+    parser.add_argument("--updates", type=int, default=20, help="number of updates per system and round")
+    parser.add_argument("--free-batch", type=int, default=64, help="larger batch size, in windows, for our training")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1], help="seeds of the compared training runs")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--clock", choices=CLOCKS, default="wall")
-    parser.add_argument("--json", type=Path, help="write all numbers here too")
+    parser.add_argument("--json", type=Path, help="also write all numbers to this file")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     random.seed(0)

@@ -1,9 +1,8 @@
-"""The peers of benchmarks/language_model.py: a plain-torch stand-in of nanoGPT's model and loop, and GPT-2 of
-transformers.
+"""The systems that benchmarks/language_model.py compares with: nanoGPT's model and loop in plain torch, and GPT-2.
 
-The stand-in is GPT-2's block (Radford 2019) as nanoGPT has it by default: one projection for queries, keys and values,
-no biases, exact GELU, tied output, N(0, 0.02) weights with the last layer of each branch divided by √(2·layers), AdamW
-that decays matrices only, batches of windows drawn anywhere in the text.
+The reimplementation is GPT-2's block (Radford 2019) with nanoGPT's defaults: one projection for queries, keys and
+values, no biases, exact GELU, tied output, N(0, 0.02) weights with the last layer of each branch divided by
+√(2·layers), AdamW that decays only matrices, and batches of windows from anywhere in the text.
 """
 
 from __future__ import annotations
@@ -74,7 +73,7 @@ class StandInBlock(nn.Module):
 
 
 class StandIn(nn.Module):
-    """nanoGPT's model, written anew."""
+    """A reimplementation of nanoGPT's model."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -97,7 +96,7 @@ class StandIn(nn.Module):
 
 
 def hugging_face(shape: Shape, context: int | None = None, activation: str = "gelu") -> GPT2LMHeadModel:
-    """GPT-2 of transformers with sdpa; it has biases, which its configuration cannot leave out."""
+    """transformers' GPT-2 with sdpa; it has biases, which its configuration cannot disable."""
     config = GPT2Config(
         vocab_size=shape.vocabulary,
         n_positions=context or shape.context,
@@ -117,7 +116,7 @@ def hugging_face(shape: Shape, context: int | None = None, activation: str = "ge
 
 
 def turned(x: Tensor) -> Tensor:
-    """Theirs is (in, out), ours (out, in)."""
+    """Transpose: their weights are (in, out), ours (out, in)."""
     return x.T if x.ndim == 2 else x
 
 
@@ -163,7 +162,7 @@ def as_ours(theirs: GPT2LMHeadModel) -> DecoderOnly:
 
 
 def rate(shape: Shape, step: int) -> float:
-    """Linear warm-up, then a cosine down to ``lr_end``; ``step`` counts from 1."""
+    """The learning rate: linear warm-up, then a cosine down to ``lr_end``; ``step`` counts from 1."""
     if step <= shape.warmup:
         return shape.lr * step / shape.warmup
     share = 0.5 * (1 + math.cos(math.pi * (step - shape.warmup) / (shape.steps - shape.warmup)))
@@ -171,7 +170,7 @@ def rate(shape: Shape, step: int) -> float:
 
 
 class Loop:
-    """nanoGPT's training loop on a CPU: one update a call."""
+    """nanoGPT's training loop on a CPU, one update per call."""
 
     def __init__(
         self, model: nn.Module, logits: Callable[[Tensor], Tensor], text: Tensor, shape: Shape, fused: bool
@@ -181,7 +180,7 @@ class Loop:
         matrices = [parameter for parameter in model.parameters() if parameter.ndim >= 2]
         others = [parameter for parameter in model.parameters() if parameter.ndim < 2]
         groups = [{"params": matrices, "weight_decay": shape.weight_decay}, {"params": others, "weight_decay": 0.0}]
-        # torch takes neither the fused nor the foreach form on a CPU by itself; nor does nanoGPT.
+        # By default torch uses neither the fused nor the foreach form on a CPU, and nanoGPT does not change that.
         self.optimizer = torch.optim.AdamW(groups, lr=shape.lr, betas=(0.9, shape.beta2), fused=fused or None)
 
     def update(self) -> float:

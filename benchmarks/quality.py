@@ -1,18 +1,18 @@
-"""How well trained translation models do on a test set: one table, each score named, and quality by sentence length.
+"""Scores trained translation models on a test set, in several ways and by sentence length.
 
     python benchmarks/quality.py runs/multi30k-de-en runs/multi30k-de-en-recurrent --published spacy
     python benchmarks/quality.py runs/multi30k-de-en-recurrent runs/multi30k-de-en-bottleneck \\
         --plot docs/pictures/bottleneck.png
     python benchmarks/quality.py runs/multi30k-* --curves docs/pictures/multi30k-curves.png
 
-Needs the model's own test files ($SACCADE_DATA), and for published ways of scoring `pip install sacremoses spacy`.
-What each column is:
+It needs the model's own test files ($SACCADE_DATA) and, for published ways of scoring, `pip install sacremoses spacy`.
+The columns are:
 
-  raw          BLEU of sacrebleu on raw text, case and all, with the search of the recipe
+  raw          sacrebleu's BLEU on raw, cased text, with the search settings of the recipe
   lower-cased  the same, lower-cased
   greedy       lower-cased, beam 1
-  published    as the figure beside which it stands was scored: ``spacy``: greedy, lower-cased, BLEU on the tokens of
-               spaCy's rules; ``moses``: beam 5, BLEU on the tokens of Moses' rules, cased and lower-cased
+  published    scored like the published figure. ``spacy``: greedy, lower-cased, BLEU on spaCy's tokens.
+               ``moses``: beam 5, BLEU on Moses' tokens, cased and lower-cased.
 """
 
 from __future__ import annotations
@@ -41,14 +41,12 @@ LENGTHS = ((1, 8), (9, 10), (11, 12), (13, 15), (16, 20), (21, 99))  # words of 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", nargs="+", type=Path, help="folders of finished runs")
-    parser.add_argument("--published", choices=["spacy", "moses"], help="score that way too")
-    parser.add_argument("--length-penalty", type=float, help="another than the recipe's")
+    parser.add_argument("--published", choices=["spacy", "moses"], help="also score in this published way")
+    parser.add_argument("--length-penalty", type=float, help="length penalty, if not the recipe's")
     parser.add_argument("--precision", default="fp32", help="fp32, bf16 or int8")
     parser.add_argument("--workers", type=int, default=1, help="processes")
-    parser.add_argument("--plot", type=Path, help="draw BLEU by length of the source into this file")
-    parser.add_argument(
-        "--curves", type=Path, help="draw the validation scores of each run into this file, and no more"
-    )
+    parser.add_argument("--plot", type=Path, help="draw BLEU by source length into this file")
+    parser.add_argument("--curves", type=Path, help="only draw the validation scores of each run into this file")
     options = parser.parse_args()
     if options.curves is not None:
         save(_curves(options.runs), options.curves)
@@ -91,7 +89,7 @@ def _language(run: Path) -> str:
 
 
 def _minutes(run: Path) -> str:
-    """Of training, validations included, as the run's own log has them."""
+    """Minutes of training, including validations, from the run's own log."""
     return f"{max(record['seconds'] for record in _log(run)) / 60:.0f}"
 
 
@@ -120,7 +118,7 @@ def _published(
 
 
 def _token_bleu(texts: list[str], references: list[str], tokenize: Callable[[str], list[str]]) -> float:
-    """BLEU on given tokens, not smoothed: what multi-bleu.perl and torchtext compute."""
+    """Unsmoothed BLEU on these tokens, as multi-bleu.perl and torchtext compute it."""
     metric = BLEU(tokenize="none", force=True, smooth_method="none")
     return metric.corpus_score(
         [" ".join(tokenize(text)) for text in texts], [[" ".join(tokenize(text)) for text in references]]
@@ -151,7 +149,7 @@ def _by_length(texts: list[str], pairs: list[Pair]) -> list[float]:
 
 
 def _print_lengths(by_length: dict[str, list[float]], pairs: list[Pair]) -> None:
-    table = Table("BLEU, lower-cased, by words of the source", *(f"{low}-{high}" for low, high in LENGTHS))
+    table = Table("lower-cased BLEU by number of source words", *(f"{low}-{high}" for low, high in LENGTHS))
     counts = [sum(low <= len(pair.source.split()) <= high for pair in pairs) for low, high in LENGTHS]
     table.add_row("sentences", *map(str, counts))
     for name, scores in by_length.items():
@@ -160,7 +158,7 @@ def _print_lengths(by_length: dict[str, list[float]], pairs: list[Pair]) -> None
 
 
 def _curves(runs: list[Path]) -> Figure:
-    figure, axes = _axes("updates", "BLEU of 500 validation sentences, greedy")
+    figure, axes = _axes("updates", "greedy BLEU on 500 validation sentences")
     for run, marker in zip(runs, "osD^v*", strict=False):
         found = [record for record in _log(run) if "validation" in record]
         scores = [record["validation"]["bleu"] for record in found]
@@ -170,7 +168,7 @@ def _curves(runs: list[Path]) -> Figure:
 
 
 def _plot(by_length: dict[str, list[float]]) -> Figure:
-    figure, axes = _axes("words of the source sentence", "BLEU, lower-cased")
+    figure, axes = _axes("words in the source sentence", "BLEU, lower-cased")
     places = range(len(LENGTHS))
     for (name, scores), marker in zip(by_length.items(), "osD^v*", strict=False):
         axes.plot(places, scores, marker=marker, label=_short(name))

@@ -1,11 +1,11 @@
-"""Every recurrent cell against torch.nn.LSTM: time of a training step per floating-point operation.
+"""Compares every recurrent cell with torch.nn.LSTM: time of a training step per floating-point operation.
 
     python benchmarks/recurrent.py [--batch 32] [--steps 50] [--widths 128 256 512] [--rounds 15]
 
-A step is a forward and a backward pass over a whole batch. The operations counted are those of the matrix
-products: 2 a weight, step and row forward, twice that backward. Every round times every cell once, in an order of
-its own, and divides by what torch.nn.LSTM took in the same round, so that a machine that slows down slows all
-alike; the table shows the median over the rounds.
+A step is a forward and a backward pass over a whole batch. Only the operations of the matrix products are counted: 2
+per weight, step and row in the forward pass, and twice as many in the backward pass. Every round times each cell once,
+in random order, and divides by the time of torch.nn.LSTM in the same round, so that a slow moment of the machine
+affects all alike. The table shows the median over the rounds.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PEER = "torch.nn.LSTM"
 
 
 def candidates(width: int) -> dict[str, nn.Module]:
-    """Every network to time: torch's own, then each cell by its equation and by its kernel."""
+    """All networks to time: torch's own, then each cell with its equation and with its fused kernel."""
     networks: dict[str, nn.Module] = {PEER: nn.LSTM(width, width, batch_first=True)}
     kernels: tuple[Kernel, ...] = ("equation", "fused")
     for name, kernel in itertools.product(CELLS, kernels):
@@ -37,7 +37,7 @@ def candidates(width: int) -> dict[str, nn.Module]:
 
 
 def operations(network: nn.Module, batch: int, steps: int) -> int:
-    """Floating-point operations of the matrix products, forward and backward."""
+    """The number of floating-point operations in the matrix products, forward and backward."""
     weights = sum(parameter.numel() for parameter in network.parameters() if parameter.dim() == 2)
     return 6 * weights * batch * steps
 
@@ -57,7 +57,7 @@ def seconds(run: Callable[[], None]) -> float:
 
 
 def measure(width: int, batch: int, steps: int, rounds: int) -> dict[str, tuple[float, float, float]]:
-    """For each network its median milliseconds, operations per nanosecond, and time per operation over the peer's."""
+    """For each network: median milliseconds, operations per nanosecond, and time per operation relative to torch's."""
     networks = candidates(width)
     x = torch.randn(batch, steps, width, requires_grad=True)
     runs = {name: training_step(network, x) for name, network in networks.items()}
@@ -78,7 +78,7 @@ def measure(width: int, batch: int, steps: int, rounds: int) -> dict[str, tuple[
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Time every recurrent cell against torch.nn.LSTM.")
+    parser = argparse.ArgumentParser(description="Compare the speed of every recurrent cell with torch.nn.LSTM.")
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--steps", type=int, default=50)
     parser.add_argument("--widths", type=int, nargs="+", default=[128, 256, 512])
@@ -88,7 +88,7 @@ def main() -> None:
     for width in options.widths:
         title = f"batch {options.batch}, {options.steps} steps, width {width}, {threads} threads"
         table = Table("network", title=title)
-        for column in ("ms a step", "operations a ns", f"time an operation / {PEER}"):
+        for column in ("ms per step", "operations per ns", f"time per operation / {PEER}"):
             table.add_column(column, justify="right")
         for name, row in measure(width, options.batch, options.steps, options.rounds).items():
             table.add_row(name, f"{row[0]:.1f}", f"{row[1]:.1f}", f"{row[2]:.2f}")

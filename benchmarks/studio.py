@@ -1,9 +1,9 @@
-"""The studio and its server under a stop-watch, beside what they aim at.
+"""Times the studio and its server, and compares the times with our aims.
 
     python benchmarks/studio.py runs/demo
 
-Starts ``saccade serve`` on a free port of this machine, uses its page in Chromium, asks it as programs do, ends it, and
-prints a table. Times are those of a person or a client: what the page waits for, and HTTP, are in them.
+Starts ``saccade serve`` on a free port of this machine, uses its page in Chromium, sends requests as programs do, stops
+it and prints a table. The times are what a person or a client waits, including the page and HTTP.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ HOSTILE = {
     "NaN": b'{"inputs": ["a"], "options": {"length_penalty": NaN}}',
 }
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
-#: Notes when a person last typed, and when the server last told how far it has read a text (a short one: that it has).
+#: Records when the user last typed, and when the server last reported how much of a text it has read.
 WATCH = """
   addEventListener('input', () => { window.typed = performance.now(); }, true);
   const asked = window.fetch;
@@ -77,7 +77,12 @@ STOP_COUNTING = "() => { cancelAnimationFrame(window.counting); return window.lo
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", type=Path)
-    parser.add_argument("--words", type=int, default=14_500, help="of the text that is mapped; 16k tokens of runs/demo")
+    parser.add_argument(
+        "--words",
+        type=int,
+        default=14_500,
+        help="number of words in the mapped text; the default is 16k tokens for runs/demo",
+    )
     parser.add_argument("--clients", type=int, default=32)
     options = parser.parse_args()
     command = [sys.executable, "-m", "saccade.cli", "serve", f"model={options.model}", "--port", "0", "--no-browser"]
@@ -101,7 +106,7 @@ def tell(what: str, measured: str, aim: str = "") -> None:
 
 
 def timed(work: Callable[[], Any]) -> tuple[float, Any]:
-    """Milliseconds, and what came of it."""
+    """The milliseconds that the work takes, and its result."""
     began = time.perf_counter()
     result = work()
     return 1000 * (time.perf_counter() - began), result
@@ -127,21 +132,21 @@ def in_the_page(url: str, client: httpx.Client, words: int) -> None:
 
 
 def answers(page: Page, client: httpx.Client) -> None:
-    """From the last key to the answer on the screen; the page's own pause, to see whether more is typed, is in it."""
-    best = {"beam": 5, "n_best": 5}  # what the page asks for
+    """The time from the last keystroke to the answer, including the pause in which the page waits for more."""
+    best = {"beam": 5, "n_best": 5}  # what the page requests
     found = client.post(PREDICT, json={"inputs": SENTENCES[:24], "options": best}).raise_for_status().json()
     expected = [" ".join(one["text"].split()) for one in found["answers"]]
     times = []
     for place in range(1, len(expected)):
-        if expected[place] == expected[place - 1]:  # nothing would be seen to change
+        if expected[place] == expected[place - 1]:  # no change would be visible
             continue
         page.get_by_label("Your text").fill(SENTENCES[place])
         times.append(page.wait_for_function(ANSWERED, arg=expected[place]).json_value())
-    tell("answer in the page after the last key, median", spread(times), "≤ 300 ms")
+    tell("answer in the page after the last keystroke, median", spread(times), "≤ 300 ms")
 
 
 def first_picture(page: Page, address: str) -> tuple[str, int]:
-    """From the end of the forward pass until all tiles in sight are drawn; gives the address of one, and the tokens."""
+    """The time from the end of the forward pass until all visible tiles are drawn; returns a URL and the tokens."""
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url) if "/overview?" in request.url else None)
     page.goto(address)
@@ -152,11 +157,11 @@ def first_picture(page: Page, address: str) -> tuple[str, int]:
 
 
 def panning(page: Page) -> None:
-    """The map dragged about at three scales, from all of it to exact weights."""
+    """Drag the map at three zoom levels, from the whole map to exact weights."""
     box = page.locator(".map").bounding_box()
     assert box is not None
     x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
-    for closer in (2, 2, 3):  # each time so often twice as large
+    for closer in (2, 2, 3):  # the number of times that the scale is doubled
         for _ in range(closer):
             page.get_by_role("button", name="Larger").click()
         page.mouse.move(x, y)
@@ -171,7 +176,7 @@ def panning(page: Page) -> None:
 
 
 def tiles(client: httpx.Client, address: str, count: int) -> None:
-    """Exact weights and cells of the map that the page has read."""
+    """Request exact weights and cells of the map that the page shows."""
     path, given = urlsplit(address).path.rpartition("/")[0], dict(parse_qsl(urlsplit(address).query))
 
     def part(kind: str, first: int, size: int, **query: Any) -> float:
@@ -204,8 +209,10 @@ def batches(client: httpx.Client, clients: int) -> None:
     together, _ = timed(lambda: at_once(each, clients))
     whole, _ = timed(lambda: ask(client, some[:64]).raise_for_status())
     tell("one by one", f"{1000 * len(some) / alone:.1f} sentences/s")
-    tell(f"{clients} clients at once", f"{alone / together:.1f} times one by one", "≥ 3 times")
-    tell("64 sentences in one request", f"{alone / len(some) * 64 / whole:.1f} times one by one", "≥ 3 times")
+    tell(f"{clients} clients at once", f"{alone / together:.1f} times as fast as one by one", "≥ 3 times")
+    tell(
+        "64 sentences in one request", f"{alone / len(some) * 64 / whole:.1f} times as fast as one by one", "≥ 3 times"
+    )
 
 
 def at_once(work: Callable[[int], None], count: int) -> None:
@@ -222,17 +229,17 @@ def refusals(client: httpx.Client) -> None:
 
     for name, content in HOSTILE.items():
         milliseconds, answer = timed(lambda body=content: post(body))
-        tell(f"refusal of {name}: {answer.status_code}", f"{milliseconds:.0f} ms", "≤ 100 ms")
+        tell(f"refusing {name}: {answer.status_code}", f"{milliseconds:.0f} ms", "≤ 100 ms")
     path = "/api/models/..%2F..%2Fetc%2Fpasswd/predict"
     milliseconds, answer = timed(lambda: post(b'{"inputs": ["a"]}', path))
-    tell(f"refusal of a path as a name: {answer.status_code}", f"{milliseconds:.0f} ms", "≤ 100 ms")
+    tell(f"refusing a path as a name: {answer.status_code}", f"{milliseconds:.0f} ms", "≤ 100 ms")
 
 
 def overload(client: httpx.Client, process: int) -> None:
-    """Ten times as many clients as may wait, for some seconds, each with a connection of its own.
+    """Send requests from ten times as many clients as may wait, for some seconds, each with its own connection.
 
-    A pool of connections that many threads share can close one that another thread has just taken, and that would be
-    counted against the server.
+    If threads shared a pool of connections, it could close one that another thread has just taken, and the server would
+    be blamed for that.
     """
     before, statuses, stop = memory(process), Counter[str](), time.monotonic() + 8
     assert client.base_url.port is not None
@@ -246,14 +253,14 @@ def overload(client: httpx.Client, process: int) -> None:
                 answer = connection.getresponse()
                 answer.read()
                 statuses[str(answer.status)] += 1
-            except (OSError, HTTPException) as error:  # neither 200 nor 429: it is to be seen in the table
+            except (OSError, HTTPException) as error:  # neither 200 nor 429; the table shows it
                 statuses[type(error).__name__] += 1
                 connection.close()
         connection.close()
 
     at_once(each, 640)
     counts = ", ".join(f"{count} × {status}" for status, count in sorted(statuses.items()))
-    tell("640 clients for 8 s", counts, "200 and 429 alone")
+    tell("640 clients for 8 s", counts, "only 200 and 429")
     tell("memory before and after", f"{before} MB, {memory(process)} MB", "bounded")
 
 

@@ -1,15 +1,14 @@
-"""A training step of the encoder-decoder Transformer against the same model from torch.nn and from transformers.
+"""Compares a training step of the encoder-decoder Transformer with the same model in torch.nn and transformers.
 
     python benchmarks/transformer.py
     python benchmarks/transformer.py --width 512 --heads 8 --layers 6 --feedforward 2048 --rounds 7
 
-A step is forward, loss, backward and AdamW on a padded batch. The three models have one shape (post-norm, ReLU,
-sinusoidal positions, one embedding for source, target and output) and the same number of learned numbers. Ours is
-timed twice: computing the logits of all positions, like its peers, and, as our own training does, of the words
-that are to be predicted only, which `features` and `output` allow. Every round times each of them once, in an
-order of its own, and divides by what the peer took in the same round, so that a machine that slows down slows all
-alike; the table shows the medians. `--clock cpu` counts the time of the processor instead of that on the wall: the
-fairer one beside other work, with one thread.
+A step is forward, loss, backward and AdamW on a padded batch. The three models have the same shape (post-norm, ReLU,
+sinusoidal positions, one embedding for source, target and output) and the same number of parameters. Ours is timed
+twice: once with the logits of all positions, like the others, and once with the logits of real words only, as in our
+training. Every round times each model once, in random order, and divides by the other model's time in the same round,
+so that a slow moment of the machine affects all alike. The table shows the medians. `--clock cpu` measures processor
+time, which is fairer on a busy machine with one thread.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
 
 @dataclass(frozen=True)
 class Batch:
-    """B sentences, padded at the end."""
+    """A batch of B sentences, padded at the end."""
 
     source: Tensor  # (B, S)
     source_lengths: Tensor  # (B,)
@@ -60,7 +59,7 @@ class Batch:
 
 
 class TorchTransformer(nn.Module):
-    """The same model from torch.nn's layers, as its users write it."""
+    """The same model built from torch.nn's layers, as users usually write it."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         super().__init__()
@@ -134,7 +133,7 @@ Loss = Callable[[Batch], Tensor]
 
 
 def candidates(options: argparse.Namespace) -> dict[str, tuple[nn.Module, Loss]]:
-    """Each model, and its loss."""
+    """Each model with its loss function."""
     ours, theirs, hugging_face = saccade_transformer(options), TorchTransformer(options), marian(options)
 
     def our_loss(batch: Batch) -> Tensor:
@@ -188,7 +187,7 @@ def seconds(run: Callable[[], None], clock: Callable[[], float]) -> float:
 
 
 def measure(options: argparse.Namespace) -> dict[str, tuple[int, list[float]]]:
-    """For each model how many numbers it learns, and the seconds of a step in each round."""
+    """For each model, its number of parameters and the seconds of a step in each round."""
     batch = Batch.random(options.batch, options.length, options.vocabulary)
     models = candidates(options)
     counts = {name: learned_numbers(model) for name, (model, _) in models.items()}
@@ -209,17 +208,17 @@ def median_ratio(own: list[float], peer: list[float]) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(
-        description="Time a training step against torch.nn and transformers.",
+        description="Compare the speed of a training step with torch.nn and transformers.",
         epilog="example: python benchmarks/transformer.py --width 512 --heads 8 --layers 6 --feedforward 2048",
     )
     parser.add_argument("--batch", type=int, default=32, help="sentences")
-    parser.add_argument("--length", type=int, default=32, help="words of the longest sentence")
+    parser.add_argument("--length", type=int, default=32, help="number of words in the longest sentence")
     parser.add_argument("--vocabulary", type=int, default=4000)
     parser.add_argument("--width", type=int, default=256)
     parser.add_argument("--heads", type=int, default=4)
-    parser.add_argument("--layers", type=int, default=3, help="of the encoder, and of the decoder")
+    parser.add_argument("--layers", type=int, default=3, help="layers of the encoder, and of the decoder")
     parser.add_argument("--feedforward", type=int, default=1024)
-    parser.add_argument("--dropout", type=float, default=0.0, help="everywhere, also of attention weights")
+    parser.add_argument("--dropout", type=float, default=0.0, help="dropout everywhere, including attention weights")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--clock", choices=CLOCKS, default="wall")
     options = parser.parse_args()
@@ -229,10 +228,10 @@ def main() -> None:
     numbers = measured[OURS][0]
     table = Table(
         "model",
-        title=f"{numbers / 1e6:.1f} M numbers, batch {options.batch} × {options.length}, "
+        title=f"{numbers / 1e6:.1f} M parameters, batch {options.batch} × {options.length}, "
         f"{torch.get_num_threads()} threads, {options.rounds} rounds",
     )
-    for column in ("ms a step", f"/ {TORCH}", f"/ {HUGGING_FACE}"):
+    for column in ("ms per step", f"/ {TORCH}", f"/ {HUGGING_FACE}"):
         table.add_column(column, justify="right")
     for name, (_, taken) in measured.items():
         ratios = [median_ratio(taken, measured[peer][1]) for peer in (TORCH, HUGGING_FACE)]

@@ -1,26 +1,27 @@
-"""Training and decoding of Multi30k English-German beside JoeyNMT, transformers and CTranslate2, in one run.
+"""Compares training and decoding on Multi30k English-German with JoeyNMT, transformers and CTranslate2.
 
     python benchmarks/translation.py --model runs/multi30k-en-de --json translation.json
     python benchmarks/translation.py --model runs/multi30k-en-de --only decoding --beams 5
     python benchmarks/translation.py --model runs/multi30k-en-de --quick
 
-`--model` names a trained Transformer of recipes/multi30k-en-de.toml; its recipe says the data ($SACCADE_DATA), the
-shape and the training. All systems are given the ids of its tokenizer.
+`--model` is a Transformer trained with recipes/multi30k-en-de.toml; its recipe defines the data ($SACCADE_DATA), the
+network and the training. All systems use the ids of its tokenizer.
 
-Training: the same batches, each system's own step (loss, clipping, AdamW), in target tokens a second. Decoding: the
-same weights, proved by equal logits before anything is timed, `--workers` workers of 1 thread, in output tokens a
-second. Every round times each system once, in an order of its own, and divides by what the peer did in the same round,
-so that a machine that slows down slows all alike; the tables show medians, with the least and the greatest ratio.
+Training: the same batches, with each system's own step (loss, clipping, AdamW), in target tokens per second. Decoding:
+the same weights, which is verified by comparing logits before anything is timed, with `--workers` workers of 1 thread,
+in output tokens per second. Every round times each system once, in random order, and divides by the other system's
+speed in the same round, so that a slow moment of the machine affects all alike. The tables show the median, smallest
+and largest ratio.
 
-What differs between the systems: transformers' Marian norms after each layer; ours and JoeyNMT's norm before. JoeyNMT
-has one share of dropout for all places, attention weights too. For decoding, transformers is its Pegasus: Marian with
-the norms before. transformers and CTranslate2 limit all outputs of a call by the longest source, ours each by its own.
-Outputs are "identical" if they are so up to our limit; "too long" counts those that reach it. Only a model that is not
-well trained has many, and its ratios flatter us: one endless sentence keeps a whole batch of transformers' at work.
-CTranslate2 sorts and divides the sentences itself.
+The systems differ in some ways. transformers' Marian normalises after each layer; ours and JoeyNMT normalise before.
+JoeyNMT has one dropout rate for everything, including attention weights. For decoding, transformers runs Pegasus, which
+is Marian with the norms before. transformers and CTranslate2 limit the length of all outputs by the longest source in
+the call, ours limits each output by its own source. Outputs count as identical if they agree up to our limit, and as
+"too long" if they reach it. Only a poorly trained model has many of these, and its ratios then flatter us, because one
+endless sentence keeps a whole batch of transformers busy. CTranslate2 sorts and splits the sentences itself.
 
-`--threads 1 --clock cpu` counts the time of the processor, the fairer one beside other work: decoding then shows what
-all workers would do together if each had a processor of its own that is never idle.
+`--threads 1 --clock cpu` measures processor time, which is fairer on a busy machine. Decoding then shows the total
+speed of all workers as if each had a processor to itself.
 """
 
 from __future__ import annotations
@@ -54,20 +55,27 @@ EXAMPLE = "example: python benchmarks/translation.py --model runs/multi30k-en-de
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        description="Time training and decoding of a translation model beside other systems.", epilog=EXAMPLE
+        description="Compare the training and decoding speed of a translation model with other systems.", epilog=EXAMPLE
     )
-    parser.add_argument("--model", type=Path, required=True, help="folder of a trained Transformer, or of its run")
-    parser.add_argument("--only", choices=("training", "decoding"), help="leave the other out")
+    parser.add_argument("--model", type=Path, required=True, help="model folder or run folder of a trained Transformer")
+    parser.add_argument("--only", choices=("training", "decoding"), help="run only this part")
     parser.add_argument("--quick", action="store_true", help="a short check: few batches, sentences and rounds")
-    parser.add_argument("--rounds", type=int, help="times that each system is timed (default 5, quick 2)")
-    parser.add_argument("--steps", type=int, help="training batches in a round (default 15, quick 3)")
-    parser.add_argument("--sentences", type=int, help="test sentences that are decoded (default 1000, quick 100)")
-    parser.add_argument("--beams", type=int, nargs="+", default=[1, 5], help="1 is greedy")
-    parser.add_argument("--threads", type=int, default=2, help="for training")
-    parser.add_argument("--clock", choices=training.CLOCKS, default="wall", help="cpu goes with --threads 1")
-    parser.add_argument("--workers", type=int, default=2, help="for decoding, of one thread each")
-    parser.add_argument("--joeynmt-venv", type=Path, default=ENVIRONMENT, help="made if missing (default: %(default)s)")
-    parser.add_argument("--no-joeynmt", action="store_true", help="leave JoeyNMT out")
+    parser.add_argument("--rounds", type=int, help="number of rounds (default 5, quick 2)")
+    parser.add_argument("--steps", type=int, help="training batches per round (default 15, quick 3)")
+    parser.add_argument("--sentences", type=int, help="test sentences to decode (default 1000, quick 100)")
+    parser.add_argument("--beams", type=int, nargs="+", default=[1, 5], help="beam sizes; 1 is greedy search")
+    parser.add_argument("--threads", type=int, default=2, help="threads for training")
+    parser.add_argument(
+        "--clock", choices=training.CLOCKS, default="wall", help="clock to measure with; cpu needs --threads 1"
+    )
+    parser.add_argument("--workers", type=int, default=2, help="decoding processes, with one thread each")
+    parser.add_argument(
+        "--joeynmt-venv",
+        type=Path,
+        default=ENVIRONMENT,
+        help="folder of JoeyNMT's environment, created if missing (default: %(default)s)",
+    )
+    parser.add_argument("--no-joeynmt", action="store_true", help="do not compare with JoeyNMT")
     parser.add_argument("--json", type=Path, help="write all figures to this file")
     options = parser.parse_args()
     for name, whole, short in (("rounds", 5, 2), ("steps", 15, 3), ("sentences", 1000, 100)):
@@ -79,7 +87,7 @@ def arguments() -> argparse.Namespace:
 
 
 def ratio_table(title: str, speed: str, measured: dict[str, Measured], peers: list[str], more: list[str]) -> Table:
-    """Medians, and how many times as fast as each peer, round by round."""
+    """Print the medians, and the ratios to each other system round by round."""
     table = Table("system", title=title)
     present = [peer for peer in peers if peer in measured]
     for column in (speed, *(f"/ {peer}" for peer in present), *more):
@@ -97,7 +105,7 @@ def _shown(value: object) -> str:
 
 
 def measure(options: argparse.Namespace, console: Console) -> dict[str, dict[str, Measured]]:
-    """Print a table for each kind of work as soon as it is done; all figures."""
+    """Run each part and print its table as soon as it is done; returns all figures."""
     opened = saccade.open(options.model)
     why = obstacle(opened.model.config)
     if why is not None:
@@ -177,7 +185,7 @@ def main() -> None:
     except SaccadeError as error:
         raise SystemExit(str(error)) from None
     seconds = time.perf_counter() - start
-    console.print(f"{seconds / 60:.1f} minutes in all.")
+    console.print(f"{seconds / 60:.1f} minutes in total.")
     if options.json is not None:
         options.json.write_text(json.dumps(as_json(options, results, seconds), indent=2) + "\n")
 

@@ -1,8 +1,7 @@
-"""Decoding throughput of benchmarks/translation.py: the same weights, ids and sentences, 2 workers of 1 thread each.
+"""The decoding part of benchmarks/translation.py: the same weights, ids and sentences, 2 workers of 1 thread each.
 
-A system is a function from sources to outputs. Those that run in torch are given batches of one size, sorted by
-length, by a pool of processes, each with a model of its own; CTranslate2 has workers itself. Starting them is not
-timed.
+A system is a function from sources to outputs. For systems in torch, a pool of processes, each with its own copy of the
+model, decodes batches of one size, sorted by length. CTranslate2 has its own workers. Starting them is not timed.
 """
 
 from __future__ import annotations
@@ -38,16 +37,16 @@ PRECISIONS = ("fp32", "bf16", "int8")
 OURS = "saccade fp32"
 PEGASUS = "transformers fp32"
 CTRANSLATE2, CTRANSLATE2_INT8 = "CTranslate2 fp32", "CTranslate2 int8"
-#: Sentences of a batch; each system is timed with the one that was best for it on half of the sentences.
+#: Batch sizes in sentences; each system is timed with the size that was fastest for it on half of the sentences.
 BATCH_SIZES = {"greedy": (32, 64, 128, 256), "beam": (16, 32, 64, 128)}
-#: Largest difference of logits, or of log-probabilities, between systems that are said to have the same weights.
+#: Largest difference of logits, or log-probabilities, between systems that count as having the same weights.
 SAME = 1e-4
-#: Our batches are cut by whoever calls.
+#: Large enough that our predictor never splits the batches that it gets.
 ANY_NUMBER = 1 << 30
 
 Ids = list[list[int]]
-Decode = Callable[[Ids, int], Ids]  # sources and the beam -> outputs
-System = Callable[[Ids, int, int], tuple[Ids, float]]  # sources, beam, batch size -> outputs, processor's seconds
+Decode = Callable[[Ids, int], Ids]  # (sources, beam) -> outputs
+System = Callable[[Ids, int, int], tuple[Ids, float]]  # (sources, beam, batch size) -> (outputs, processor seconds)
 
 
 # --- decoding one batch, in a worker ----------------------------------------------------------------------
@@ -83,7 +82,7 @@ def pegasus_decoder(folder: Path, _: str) -> Decode:
                 do_sample=False,
                 max_new_tokens=_longest(source.shape[1]),
                 length_penalty=1.0,
-                early_stopping=beam > 1,  # done when all places of the beam have ended, as ours
+                early_stopping=beam > 1,  # stop when all places of the beam have ended, as ours does
             )
         return [_until_end(row) for row in rows[:, 1:].tolist()]
 
@@ -95,12 +94,12 @@ def _longest(source_length: int) -> int:
 
 
 def _is_too_long(source: list[int], output: list[int]) -> bool:
-    """Whether an output reaches the length at which ours is cut off."""
+    """Whether an output reaches the length at which ours would be cut off."""
     return len(output) >= _longest(len(source))
 
 
 def _until_end(row: list[int]) -> list[int]:
-    """Without END and the padding after it; what was cut off has neither."""
+    """Remove END and the padding after it; an output that was cut off has neither."""
     if END in row:
         return row[: row.index(END)]
     return [token for token in row if token != PAD]
@@ -127,9 +126,9 @@ def _run(batch: tuple[Ids, int]) -> tuple[Ids, float]:
 
 @contextmanager
 def _workers(count: int, kind: str, folder: Path, precision: str) -> Iterator[System]:
-    """Processes that share the batches: who is done takes the next, the longest sentences first.
+    """Processes that share the batches: a free process takes the next one, longest sentences first.
 
-    An executor, not a Pool: that one would start a worker that dies again and again, and wait for ever.
+    This is an executor and not a Pool, because a Pool would restart a dying worker forever and never return.
     """
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(count, context, _begin, (kind, folder, precision)) as pool:
@@ -168,7 +167,7 @@ def _ctranslate2(translator: Any) -> System:
 def _systems(
     stack: ExitStack, opened: TranslationPredictor, pairs: Sequence[EncodedPair], options: Any, console: Console
 ) -> dict[str, System]:
-    """Every system that is there, its weights checked against ours."""
+    """All systems that are installed, after checking that their weights equal ours."""
     systems: dict[str, System] = {}
     for precision in PRECISIONS:
         workers = _workers(options.workers, "saccade", options.model, precision)
@@ -218,7 +217,7 @@ def _require_same(name: str, difference: float, console: Console) -> None:
 def measure_decoding(
     opened: TranslationPredictor, pairs: Sequence[EncodedPair], options: Any, console: Console, progress: Progress
 ) -> dict[int, dict[str, Measured]]:
-    """For each beam, output tokens a second of each system in each round."""
+    """For each beam, the output tokens per second of each system in each round."""
     torch.set_num_threads(1)
     sources = [pair.source for pair in pairs]
     with ExitStack() as stack:
@@ -267,7 +266,7 @@ def _tried_sizes(
     bar = progress.add_task("batch sizes", total=len(systems) * len(candidates))
     tried: dict[str, dict[int, float]] = {}
     for name, system in systems.items():
-        system(sources[:64], beam, 32)  # so that the first size does not pay for what only the first call does
+        system(sources[:64], beam, 32)  # so that the first size does not include one-time costs
         tried[name] = {}
         for size in candidates:
             tried[name][size] = _speed(system, sources[::2], beam, size, options)[0]
@@ -276,7 +275,7 @@ def _tried_sizes(
 
 
 def _speed(system: System, sources: Ids, beam: int, size: int, options: Any) -> tuple[float, Ids]:
-    """Output tokens a second, the ends counted, and the outputs."""
+    """Output tokens per second, including end tokens, and the outputs."""
     start = time.perf_counter()
     outputs, processor = system(sources, beam, size)
     seconds = processor / options.workers if options.clock == "cpu" else time.perf_counter() - start
@@ -284,11 +283,12 @@ def _speed(system: System, sources: Ids, beam: int, size: int, options: Any) -> 
 
 
 def _agreement(opened: TranslationPredictor, sources: Ids, ours: Ids, theirs: Ids, beam: int) -> tuple[int, float]:
-    """How many outputs are identical, and how far those that differ are from a tie, by our own numbers.
+    """How many outputs are identical, and how close to a tie the others are by our own scores.
 
-    Greedy: the log-probabilities of the two tokens at the first difference. Beam: the scores of the two outputs.
+    For greedy search, these are the log-probabilities of the two tokens at the first difference; for beam search, the
+    scores of the two outputs.
     """
-    # Others may write longer where ours is cut off.
+    # Other systems may continue where ours is cut off.
     theirs = [output[: _longest(len(source))] for source, output in zip(sources, theirs, strict=True)]
     differing = [i for i, (one, other) in enumerate(zip(ours, theirs, strict=True)) if one != other]
     gap = 0.0
@@ -305,7 +305,7 @@ def _agreement(opened: TranslationPredictor, sources: Ids, ours: Ids, theirs: Id
 
 @torch.inference_mode()
 def _log_probabilities(opened: TranslationPredictor, source: list[int], output: list[int]) -> Tensor:
-    """(T,), of each token of an output and of its end."""
+    """The log-probabilities (T,) of the tokens of an output, including its end."""
     batch = opened.task.plain_batch([EncodedPair(source, output, GoldPair("", "", 1))])
     logits = cast(EncoderDecoder, opened.model)(batch.source, batch.source_lengths, batch.read)
     found: Tensor = logits.log_softmax(dim=-1).gather(-1, batch.predicted.unsqueeze(-1))

@@ -1,11 +1,11 @@
-"""JoeyNMT's side of benchmarks/translation.py: it runs in a Python of its own, where JoeyNMT is installed.
+"""JoeyNMT's part of benchmarks/translation.py; it runs in a separate Python environment that has JoeyNMT.
 
     python translation_joeynmt.py JOB.json
 
-JOB.json holds JoeyNMT's configuration, the size of the vocabulary and the batches, as lists of [source, target] in
-token ids. Each line "FIRST COUNT" on standard input trains on that many batches, and is answered by the seconds that it
-took. The model, the loss, the normalisation, the clipping and the optimizer are JoeyNMT's: `build_model` and
-`TrainManager` make them, and a step is the body of the loop in `TrainManager.train_and_validate`, without its logging.
+JOB.json contains JoeyNMT's configuration, the size of the vocabulary and the batches, as lists of [source, target]
+token ids. For each line "FIRST COUNT" on standard input, it trains on that many batches and prints the seconds. The
+model, the loss, the normalisation, the clipping and the optimizer are JoeyNMT's own, from `build_model` and
+`TrainManager`. A step is the body of the loop in `TrainManager.train_and_validate`, without its logging.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from joeynmt.model import build_model
 from joeynmt.training import TrainManager
 from joeynmt.vocabulary import Vocabulary
 
-#: JoeyNMT always counts its special tokens in this order; ours begin with the padding, and then the unknown word.
+#: JoeyNMT's special tokens always have this order; ours begin with padding, then the unknown word.
 UNKNOWN, PAD, START, END = range(4)
 NEW_NUMBERS = {0: PAD, 1: UNKNOWN}
 
 
 def manager(job: dict[str, Any], folder: Path) -> TrainManager:
-    """JoeyNMT's own trainer of its own model."""
+    """JoeyNMT's own trainer with its own model."""
     arguments = parse_global_args({**job["config"], "model_dir": str(folder)}, mode="train")
     words = [f"word{number}" for number in range(4, job["vocabulary"])]
     vocabulary = Vocabulary(words, arguments.data["special_symbols"])
@@ -50,7 +50,7 @@ def manager(job: dict[str, Any], folder: Path) -> TrainManager:
 
 
 def batch_of(pairs: list[tuple[list[int], list[int]]], device: torch.device) -> Batch:
-    """What JoeyNMT's collate function yields: sources with END, targets between START and END, padded."""
+    """A padded batch as JoeyNMT's collate function returns it: sources with END, targets between START and END."""
     sources = [[NEW_NUMBERS.get(token, token) for token in source] for source, _ in pairs]
     targets = [[START, *(NEW_NUMBERS.get(token, token) for token in target), END] for _, target in pairs]
     return Batch(

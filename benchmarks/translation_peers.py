@@ -1,8 +1,8 @@
-"""A trained Transformer of ours with the same weights in transformers and in CTranslate2, and the proof of it.
+"""Converts a trained Transformer of ours to transformers and CTranslate2, and verifies the result.
 
-transformers' Marian norms after each layer; ours norm before. Its Pegasus is the same code with the norms before and
-one after the last layer, so it computes what ours computes once it has our weights and our table of positions.
-CTranslate2 has an option for it.
+transformers' Marian normalises after each layer, ours before. Pegasus is the same code with the norms before each layer
+and one after the last, so with our weights and our position table it computes what our model computes. CTranslate2 has
+an option for this.
 
 Shapes: B sentences, S source tokens, T target tokens, V vocabulary, D width.
 """
@@ -24,9 +24,9 @@ from saccade.text import END, PAD, START, UNKNOWN
 
 __all__ = ["MAX_POSITIONS", "ctranslate2_folder", "largest_difference", "obstacle", "pegasus", "score_difference"]
 
-#: Positions of the peers' tables; a source or an output is never longer here.
+#: Number of positions in the other systems' tables; no source or output is longer here.
 MAX_POSITIONS = 512
-#: What the peers take for granted, in our words.
+#: The settings of ours that the other systems assume.
 EXPECTED: dict[str, Any] = {
     "norm_first": True,
     "norm": "layer",
@@ -45,9 +45,9 @@ EXPECTED: dict[str, Any] = {
 
 
 def obstacle(config: object) -> str | None:
-    """Why a model cannot be expressed by the peers; None if it can."""
+    """Why the other systems cannot express a model; None if they can."""
     if not isinstance(config, TransformerConfig):
-        return "it is no Transformer"
+        return "it is not a Transformer"
     found = [
         f"{name} = {getattr(config, name)!r}" for name, value in EXPECTED.items() if getattr(config, name) != value
     ]
@@ -55,13 +55,13 @@ def obstacle(config: object) -> str | None:
 
 
 def _words(model: EncoderDecoder) -> Tensor:
-    """(V, D), of the source, the target and the output."""
+    """The embedding (V, D) that the source, the target and the output share."""
     assert isinstance(model.source.words, WordEmbedding)
     return model.source.words.weight
 
 
 def positions(model: EncoderDecoder) -> Tensor:
-    """(N, D), the same on both sides."""
+    """The position vectors (N, D), the same on both sides."""
     table = model.source.positions
     assert isinstance(table, Sinusoidal)
     return table.table(0, MAX_POSITIONS)
@@ -144,7 +144,7 @@ def _projections(prefix: str, attention: MultiHead) -> dict[str, Tensor]:
 
 @torch.inference_mode()
 def largest_difference(model: EncoderDecoder, theirs: Any, task: Translation, pairs: Sequence[EncodedPair]) -> float:
-    """Of the logits of both on a padded batch of real pairs."""
+    """The largest difference between the logits of both models on a padded batch of real pairs."""
     batch = task.plain_batch(pairs)
     real = torch.arange(batch.source.shape[1]) < batch.source_lengths[:, None]
     ours = model(batch.source, batch.source_lengths, batch.read)
@@ -156,7 +156,7 @@ def largest_difference(model: EncoderDecoder, theirs: Any, task: Translation, pa
 
 
 def ctranslate2_folder(model: EncoderDecoder, vocabulary: int, folder: Path, quantization: str | None) -> Path:
-    """Our model as CTranslate2 keeps it. Its tokens are our ids, written in digits."""
+    """Our model in CTranslate2's format. Its tokens are our ids, written as digits."""
     from ctranslate2.specs import TransformerSpec
 
     config = model.config
@@ -214,13 +214,13 @@ def _copy_linear(place: Any, *layers: Any) -> None:
 
 
 def _copied(tensor: Tensor) -> Any:
-    """A copy of its own: int8 conversion writes into what it is given."""
+    """A copy, because int8 conversion overwrites its input."""
     return tensor.detach().clone().numpy()
 
 
 @torch.inference_mode()
 def score_difference(model: EncoderDecoder, translator: Any, task: Translation, pairs: Sequence[EncodedPair]) -> float:
-    """Between the log-probabilities that both give to the tokens of real pairs."""
+    """The largest difference between the log-probabilities that both models give to the tokens of real pairs."""
     batch = task.plain_batch(pairs)
     ours = model(batch.source, batch.source_lengths, batch.read).log_softmax(dim=-1)
     ours = ours.gather(-1, batch.predicted.unsqueeze(-1)).squeeze(-1)

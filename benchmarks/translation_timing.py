@@ -1,4 +1,4 @@
-"""Timing systems side by side: every round times each of them once, on the same work."""
+"""Times several systems in turn: every round times each of them once, on the same work."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Measured", "interleave", "median_and_range"]
 
 @dataclass
 class Measured:
-    """A system's tokens a second in each round, and what there is to say beside."""
+    """A system's tokens per second in each round, and a note about it."""
 
     speeds: list[float] = field(default_factory=list)
     about: dict[str, Any] = field(default_factory=dict)
@@ -25,14 +25,14 @@ class Measured:
         return statistics.median(self.speeds)
 
     def against(self, peer: Measured) -> list[float]:
-        """How many times as fast as a peer, round by round: a machine that slows down slows both alike."""
+        """The speed relative to another system, round by round: a slow moment of the machine affects both alike."""
         return [own / other for own, other in zip(self.speeds, peer.speeds, strict=True)]
 
 
 def interleave(
     systems: Mapping[str, Callable[[int], float]], rounds: int, progress: Progress, what: str
 ) -> dict[str, Measured]:
-    """Run each system once in each round, in an order drawn anew; a system is given the round and gives tokens/s."""
+    """Run each system once per round, in random order; a system gets the round's number and returns tokens/s."""
     measured = {name: Measured() for name in systems}
     bar = progress.add_task(what, total=rounds * len(systems))
     for number in range(rounds):

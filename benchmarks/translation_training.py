@@ -1,4 +1,4 @@
-"""Training throughput of benchmarks/translation.py: the same batches, each system's own training step."""
+"""The training part of benchmarks/translation.py: the same batches, with each system's own training step."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ __all__ = ["CLOCKS", "JOEYNMT", "MARIAN", "MARIAN_BF16", "MARIAN_FUSED", "OURS",
 OURS, OURS_BF16 = "saccade fp32", "saccade bf16"
 MARIAN, MARIAN_BF16, MARIAN_FUSED = "Marian fp32", "Marian bf16", "Marian fp32, torch's loss"
 JOEYNMT = "JoeyNMT fp32"
-#: JoeyNMT pins packages that are older than those of others, and does not name one that it imports. torch is the one
-#: that is here: of another, pip would also fetch gigabytes for graphics cards.
+#: JoeyNMT pins older packages than the other systems, and imports one that it does not list. torch has the version
+#: installed here, because with another one pip would also download gigabytes for GPUs.
 JOEYNMT_PACKAGES = ("joeynmt==2.3.0", "importlib_metadata", f"torch=={torch.__version__.partition('+')[0]}")
-#: Batches before the first round.
+#: Number of batches for warming up, before the first round.
 WARM_UP = 2
 
 CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
@@ -46,18 +46,18 @@ Step = Callable[[list[int]], None]
 
 @dataclass(frozen=True)
 class Work:
-    """What every system trains on: batches of the recipe's own training, round by round."""
+    """What every system trains on: the batches of the recipe's own training, round by round."""
 
     task: Translation
     recipe: Recipe
     examples: Sequence[EncodedPair]
-    batches: list[list[int]]  # of example numbers
+    batches: list[list[int]]  # as example numbers
     a_round: int  # batches
     threads: int
     clock: str
 
     def of(self, number: int) -> list[list[int]]:
-        """The batches of a round; those of round -1 are for warming up."""
+        """The batches of a round; round -1 is for warming up."""
         if number < 0:
             return self.batches[:WARM_UP]
         first = WARM_UP + number * self.a_round
@@ -80,7 +80,7 @@ def measure_training(
     console: Console,
     progress: Progress,
 ) -> dict[str, Measured]:
-    """Target tokens a second of each system in each round."""
+    """The target tokens per second of each system in each round."""
     settings = recipe.training
     epoch = plan_batches(task.lengths(examples), max_tokens=settings.batch_tokens, seed=settings.seed, epoch=0)
     batches = list(islice(cycle(epoch), WARM_UP + options.rounds * options.steps))
@@ -135,9 +135,9 @@ def _saccade(work: Work, precision: str) -> tuple[nn.Module, Step]:
 
 
 def _marian(work: Work, kind: str) -> tuple[nn.Module, Step]:
-    """A step as transformers' Seq2SeqTrainer makes it, without what it does beside: loss, clipping, fused AdamW.
+    """A training step like that of transformers' Seq2SeqTrainer, reduced to loss, clipping and fused AdamW.
 
-    Its own label smoothing writes out the log-probabilities of all positions; "fused" is torch's cross-entropy instead.
+    Its own label smoothing computes the log-probabilities of all positions; "fused" uses torch's cross-entropy instead.
     """
     from transformers.trainer_pt_utils import LabelSmoother
 
@@ -204,9 +204,9 @@ def _marian_model(work: Work) -> nn.Module:
 
 @contextmanager
 def _joeynmt(work: Work, folder: Path | None, console: Console) -> Iterator[tuple[int, Callable[[int], float]] | None]:
-    """JoeyNMT in a process of its own, which waits while others are timed."""
+    """JoeyNMT in a separate process, which waits while other systems are timed."""
     if folder is None:
-        console.print("Without JoeyNMT, as --no-joeynmt says.")
+        console.print("Without JoeyNMT, because of --no-joeynmt.")
         yield None
         return
     python = _environment(folder, console)
@@ -236,7 +236,7 @@ def _joeynmt(work: Work, folder: Path | None, console: Console) -> Iterator[tupl
         try:
             numbers = answers.readline()
             if not numbers:
-                console.print("Without JoeyNMT: it did not start; its message is above.")
+                console.print("Without JoeyNMT: it did not start (see its message above).")
             yield (int(numbers), run) if numbers else None
         finally:
             requests.close()
@@ -244,11 +244,11 @@ def _joeynmt(work: Work, folder: Path | None, console: Console) -> Iterator[tupl
 
 
 def _environment(folder: Path, console: Console) -> Path | None:
-    """The Python of JoeyNMT's own environment, which is made if it is missing."""
+    """The Python of JoeyNMT's environment, which is created if it is missing."""
     python = folder / "bin" / "python"
     if python.exists() and not _failure([str(python), "-c", "import joeynmt.training"]):
         return python
-    console.print(f"Installing JoeyNMT in {folder}, once; that takes a few minutes.")
+    console.print(f"Installing JoeyNMT in {folder}; this happens once and takes a few minutes.")
     venv.create(folder, with_pip=True)
     failure = _failure([str(python), "-m", "pip", "install", "--quiet", *JOEYNMT_PACKAGES])
     if failure:
@@ -258,13 +258,13 @@ def _environment(folder: Path, console: Console) -> Path | None:
 
 
 def _failure(command: list[str]) -> str:
-    """The last line of what a command complains about; empty if it succeeds."""
+    """The last line of a command's error output; empty if it succeeds."""
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     return "" if done.returncode == 0 else (done.stderr.strip().splitlines() or ["it failed"])[-1]
 
 
 def _joeynmt_job(work: Work) -> dict[str, Any]:
-    """JoeyNMT's configuration of the same model and training; its dropout has one share for all places."""
+    """JoeyNMT's configuration for the same model and training; it has a single dropout rate."""
     shape = work.shape
     layers = {
         "type": "transformer",
