@@ -111,7 +111,7 @@ def test_what_does_not_go_is_refused_with_what_does(capsys: Capture, tmp_path: P
     assert_refused(run(capsys, *look, "--layer", "encoder.7.self"), "encoder.7.self", "decoder.0.cross, decoder.0.self")
     assert_refused(run(capsys, *look, "--layer", "encoder.0.self", "--head", "two"), "a number, mean or max")
     assert_refused(run(capsys, *look, "--view", "arc"), "There is no view 'arc'", "arcs")
-    assert_refused(run(capsys, *look, "--view", "arcs"), "it needs --word")
+    assert_refused(run(capsys, *look, "--view", "arcs"), "--view arcs and --word must be given together")
     assert_refused(run(capsys, *look, "--word", "dog"), "There is no word 'dog'", "the black cat")
     assert_refused(run(capsys, *look, "--word", "the"), "2 times", "positions: 0, 4")
     assert_refused(run(capsys, *look, "--rows", "5:2"), "--rows", "100:356")

@@ -25,9 +25,9 @@ def two_files(folder: Path) -> list[Path]:
 def test_a_recipe_has_every_key_with_a_comment(capsys: Capture, tmp_path: Path) -> None:
     recipe = tmp_path / "recipe.toml"
     out = succeed(capsys, "new", *two_files(tmp_path), "-o", recipe)
-    assert re.search(r"about .*(second|minute|hour)s? here", out)
+    assert re.search(r"about .*(second|minute|hour)s? on this machine", out)
     text = recipe.read_text()
-    assert re.search(r"^# About .*(second|minute|hour)s? here", text, re.MULTILINE)
+    assert re.search(r"^# Training takes about .*(second|minute|hour)s? on", text, re.MULTILINE)
     keys = re.findall(r"^(?:# )?(\w+) = ?.*# (.+)$", text, re.MULTILINE)
     assert len(keys) == len(re.findall(r"^(?:# )?\w+ =", text, re.MULTILINE)) > 60
     assert not [key for key, comment in keys if comment == key.replace("_", " ")]  # a comment says more than its key
@@ -117,5 +117,5 @@ def test_a_second_file_is_the_test_unless_its_name_says_validation(
     data = tomllib.loads((tmp_path / "recipe.toml").read_text())["data"]
     assert [key for key, value in data.items() if value == str(other)] == [part]
     words = " ".join(out.split())
-    assert f"Test, scored once at the end: {other if part == 'test_file' else 'none'}." in words
+    assert f"Test data, scored once at the end: {other if part == 'test_file' else 'none'}." in words
     assert ("best: 10 % of the training data." in words) == (part == "test_file")

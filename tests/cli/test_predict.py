@@ -229,7 +229,7 @@ def test_as_a_process_results_are_the_only_output(tiny_run: Path) -> None:
     """No escape codes, no blank lines of a progress bar, where neither stream is a terminal."""
     command = [sys.executable, "-m", "saccade.cli", "predict", str(tiny_run), "-"]
     done = subprocess.run(command, input=f"{TEXT}\n\n".encode(), capture_output=True, check=True)
-    said = b"Read 2 from the standard input: one text per line.\n"
+    said = b"Read 2 from standard input: one text per line.\n"
     assert (done.stdout, done.stderr) == (b"le chat noir mange le poisson.\n\n", said)
 
 

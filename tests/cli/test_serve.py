@@ -22,7 +22,7 @@ def test_beyond_this_machine_a_key_is_needed(capsys: Capture, monkeypatch: pytes
     monkeypatch.delenv("SACCADE_API_KEY", raising=False)
     assert_refused(run(capsys, "serve", "--host", "0.0.0.0", "--no-browser"), "0.0.0.0", "--api-key", "--no-api-key")
     both = run(capsys, "serve", "--host", "0.0.0.0", "--api-key", "a", "--no-api-key")
-    assert_refused(both, "give only one")
+    assert_refused(both, "not both")
 
 
 def test_what_cannot_be_served_is_said(capsys: Capture, tmp_path: Path) -> None:

@@ -229,7 +229,7 @@ def test_init_goes_on_from_a_model(capsys: Capture, tmp_path: Path, tiny_run: Pa
     assert (code, err) == (0, "")
     _, expected, _ = run(capsys, "train", *same, "-o", tiny_run, *settings())
     assert "bleu" in out
-    assert "trained already" in expected
+    assert "already trained" in expected
     text = "the black cat eats the fish."
     assert run(capsys, "predict", tmp_path / "run", text) == run(capsys, "predict", tiny_run, text)
 

@@ -95,6 +95,6 @@ def test_the_log_and_the_model_folder_say_on_how_many(tmp_path: Path) -> None:
     assert code == 0
     words = " ".join(out.split())
     (held_out,) = re.findall(r"validation examples (\d+) ", words)
-    assert f"scores are on 5 of the {held_out} validation examples" in words
+    assert f"only 5 of the {held_out} validation examples are scored" in words
     assert f"On a sample of 5 of the {held_out} examples." in before
     assert f"On all {held_out} examples." in (run / "model" / "README.md").read_text()

@@ -94,7 +94,7 @@ def serve_models(
         _add_demo(served, device)
     shown = f"[{host}]" if ":" in host else host
     address = f"http://{shown}:{listening.getsockname()[1]}/"
-    console().print(f"Saccade is running at {address}  (press Ctrl-C to stop)", markup=False)
+    console().print(f"Saccade runs at {address}  (press Ctrl-C to stop)", markup=False)
     if served.pending:
         console().print(
             "Training the model of `saccade demo` first, which takes a few minutes; the page shows the progress."
