@@ -136,9 +136,7 @@ def _fit_to_time(
         wanted = usual.training.steps
         seconds, preparing = _timed(usual, splits, device)
         affordable = int(max(0.1, FOR_UPDATES - preparing / (60 * minutes)) * 60 * minutes / seconds)
-        say(
-            f"  {size}: {seconds:.3f} s per update, so {affordable:,} updates are possible; it usually takes {wanted:,}."
-        )
+        say(f"  {size}: {seconds:.3f} s per update, time for {affordable:,} updates; it usually needs {wanted:,}.")
         if affordable >= ENOUGH * wanted:
             break
     steps = max(FEWEST, min(wanted, affordable))
