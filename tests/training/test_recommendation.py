@@ -13,7 +13,7 @@ import pytest
 from saccade.cli.main import main
 from saccade.errors import OptionError, UnknownNameError
 from saccade.tasks.base.data import SIZES, Size
-from saccade.training import fitting
+from saccade.training import recommendation
 from saccade.training.recipe import Recipe
 from saccade.training.recommendation import Request, recipe_for_run, recommended_recipe
 from toy_language import toy_pairs, write_lines
@@ -129,7 +129,7 @@ def plan(
     monkeypatch: pytest.MonkeyPatch, seconds: dict[int, float], minutes: float, preparing: float = 0.0
 ) -> tuple[Recipe, list[str]]:
     """The recipe for a machine that takes these seconds per update for networks of these widths."""
-    monkeypatch.setattr(fitting, "_timed", lambda recipe, *_: (seconds[recipe.model.width], preparing))
+    monkeypatch.setattr(recommendation, "_timed", lambda recipe, *_: (seconds[recipe.model.width], preparing))
     monkeypatch.setattr("saccade.tasks.classification.data.ClassificationFiles.suitable", lambda splits: "medium")
     said: list[str] = []
     data = {"builtin": "grammar", "sentences": 100}
@@ -177,7 +177,7 @@ def test_a_run_is_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert left.value.code == 0
     training = tomllib.loads((folder / "recipe.toml").read_text())["training"]
     assert training["minutes"] == 0.1
-    monkeypatch.setattr(fitting, "_timed", None)
+    monkeypatch.setattr(recommendation, "_timed", None)
     request = Request("classification", {"file": str(data)}, minutes=0.1)
     assert recipe_for_run(request, folder, silent).training.steps == training["steps"]
     for again, code in (("0.1", 0), ("0.2", 2)):

@@ -13,7 +13,7 @@ from tiny_runs import saccade, sentences, write_recipe
 
 from saccade.tasks.registry import TASKS
 from saccade.training.recipe import read_tables
-from saccade.training.recommendation import recommended_tables
+from saccade.training.recommendation import Request, recommended_recipe
 from saccade.training.trainer import Progress, Trainer
 
 #: Texts of 60 examples, the shortest first, as many corpora are sorted.
@@ -50,7 +50,8 @@ class Listener:
 
 @pytest.mark.parametrize("name", TASKS)
 def test_scores_are_on_all_or_on_a_drawn_sample(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tables = recommended_tables(name, written(name, tmp_path) | ({"documents": "line"} if "language" in name else {}))
+    data = written(name, tmp_path) | ({"documents": "line"} if "language" in name else {})
+    tables = recommended_recipe(Request(name, data), lambda text: None)[0].tables()
     tables["data"]["validation"] = 0.5
     known = TASKS[name].task.tables["training"]
     wanted = ["steps=1", "warmup=0", "validate_every=1", f"{known.batch_key}=512"]
