@@ -163,7 +163,7 @@ def test_time_for_preparation_is_left_out(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_updates_and_minutes_exclude_each_other(pairs: dict[str, Any]) -> None:
-    with pytest.raises(OptionError, match=r"--minutes chooses training\.steps"):
+    with pytest.raises(OptionError, match=r"--minutes determines training\.steps"):
         recipe("translation", pairs, "training.steps=5", minutes=1)
 
 

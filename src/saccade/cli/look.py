@@ -268,7 +268,7 @@ def _check_together(
 ) -> None:
     """Refuse options that would have no effect in this combination."""
     if (text is None) == (file is None):
-        raise OptionError("Give either a text or --file, not both.")
+        raise OptionError("Give a text, or a file with --file, but not both.")
     files: dict[str, object] = {"--target": target, "--html": wanted.html, "--numbers": wanted.numbers}
     refused: list[tuple[str, object, dict[str, object]]] = [
         (
