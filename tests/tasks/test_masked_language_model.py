@@ -16,7 +16,7 @@ from saccade.tasks.base.predictor import NoOptions
 from saccade.tasks.base.task import Bundle
 from saccade.tasks.masked.answer import MaskedLanguageModelAnswer
 from saccade.tasks.masked.data import MaskedLanguageModelData, MaskedLanguageModelFiles
-from saccade.tasks.masked.predictor import MaskedLanguageModelPredictor, masked_tokens
+from saccade.tasks.masked.predictor import MaskedLanguageModelPredictor
 from saccade.tasks.masked.task import (
     MaskedLanguageModel,
     MaskedLanguageModelState,
@@ -45,11 +45,15 @@ def network(task: MaskedLanguageModel, **fields: Any) -> nn.Module:
     return task.build("transformer", task.networks["transformer"].config.read({**SHAPE, **fields}, "here"))
 
 
+def words(count: int) -> Tokenizer:
+    return Tokenizer.train([" ".join(f"w{number}" for number in range(count))], "word", vocabulary_size=count + 5)
+
+
 def test_of_the_chosen_tokens_8_in_10_are_masked_and_1_in_10_is_another() -> None:
     tokens = torch.full((40, 1000), 7)
     real = torch.ones_like(tokens, dtype=torch.bool)
     real[:, 900:] = False
-    hidden, chosen = hide(tokens, real, 0.15, 10_005, torch.Generator().manual_seed(0))
+    hidden, chosen = hide(tokens, real, 0.15, words(10_000), torch.Generator().manual_seed(0))
     assert not chosen[:, 900:].any()
     assert torch.equal(hidden[~chosen], tokens[~chosen])
     assert float(chosen[:, :900].float().mean()) == pytest.approx(0.15, abs=0.006)  # 3 standard deviations
@@ -65,9 +69,9 @@ def test_at_least_one_token_is_chosen_and_none_that_is_unknown() -> None:
     tokens = torch.tensor([[UNKNOWN, 9, UNKNOWN], [UNKNOWN, UNKNOWN, 0]])
     real = torch.tensor([[True, True, True], [True, True, False]])
     for seed in range(20):
-        _, chosen = hide(tokens, real, 1e-6, 30, torch.Generator().manual_seed(seed))
+        _, chosen = hide(tokens, real, 1e-6, words(25), torch.Generator().manual_seed(seed))
         assert chosen.nonzero().tolist() == [[0, 1]]
-    _, chosen = hide(torch.full((1, 3), UNKNOWN), torch.tensor([[True, True, False]]), 1e-6, 30)
+    _, chosen = hide(torch.full((1, 3), UNKNOWN), torch.tensor([[True, True, False]]), 1e-6, words(25))
     assert chosen[0, :2].sum() == 1
 
 
@@ -153,10 +157,10 @@ def test_a_text_without_a_hole_is_refused(trained: tuple[MaskedLanguageModel, nn
 def test_a_hole_is_one_token_wherever_it_stands(kind: str) -> None:
     tokenizer = Tokenizer.train(["the cat ate .", "a dog"], kind, vocabulary_size=280)
     for text, count in (("the [MASK] ate[MASK].", 2), ("[MASK][MASK] cat", 2), ("[MASK]", 1), ("the cat", 0)):
-        ids, places = masked_tokens(tokenizer, text)
+        ids, places = tokenizer.encode_masked(text)
         assert [place for place, id in enumerate(ids) if id == MASK] == places
         assert len(places) == count
-    ids, places = masked_tokens(tokenizer, "the [MASK] ate .")
+    ids, places = tokenizer.encode_masked("the [MASK] ate .")
     around = tokenizer.decode(ids[: places[0]]), tokenizer.decode(ids[places[0] + 1 :])
     assert around == (("the", "ate .") if kind in ("bpe", "word") else ("the ", " ate ."))
 

@@ -17,6 +17,7 @@ from saccade.cli.demo import demo
 from saccade.cli.evaluate import compare, evaluate, score
 from saccade.cli.explain import explain
 from saccade.cli.look import look
+from saccade.cli.open import open_folder
 from saccade.cli.predict import predict
 from saccade.cli.serve import serve_models
 from saccade.cli.train import new, train
@@ -47,6 +48,7 @@ app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_com
 for command in (demo, new, train, predict, look, words, evaluate, score, compare, explain, data):
     app.command()(command)
 app.command("serve")(serve_models)
+app.command("open")(open_folder)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -7,7 +7,7 @@ the order of the steps, and what a crash after each of them leaves.
 """
 
 from saccade.storage.formats import foreign_format
-from saccade.storage.manifest import MANIFEST, FileEntry
+from saccade.storage.manifest import MANIFEST, FileEntry, is_plain
 from saccade.storage.reading import JSON, Folder, open_folder, read_bytes, read_json, read_tensors, verify_folder
 from saccade.storage.replacing import recover, remove_folder
 from saccade.storage.writing import Content, json_bytes, unfinished, write_file, write_folder
@@ -19,6 +19,7 @@ __all__ = [
     "FileEntry",
     "Folder",
     "foreign_format",
+    "is_plain",
     "json_bytes",
     "open_folder",
     "read_bytes",

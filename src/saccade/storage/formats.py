@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 __all__ = ["foreign_format"]
 
 #: Formats by a combination of file names that only they have; * matches anything.
 _FOLDERS = {
-    "a sentence-transformers folder": ("modules.json", "config_sentence_transformers.json"),
     "a CTranslate2 folder": ("model.bin", "*vocabulary*"),
     "a spaCy folder": ("meta.json", "config.cfg"),
     "a TensorFlow SavedModel": ("saved_model.pb", "variables"),
@@ -24,11 +22,10 @@ _FILES = {
     b"PK\x03\x04": "a zip archive, perhaps a PyTorch checkpoint",
     b"\x80": "a pickle, perhaps a PyTorch checkpoint",
 }
-_SHORT_NAME = 4  # names up to this length are written in capitals: BERT, GPT2, VIT
 
 
 def foreign_format(path: Path) -> str | None:
-    """What is at this path, if it is a model of another program: "a Hugging Face BERT folder"; else None."""
+    """What is at this path, if it is a model of another program: "a CTranslate2 folder"; else None."""
     if not path.is_dir():
         try:
             with path.open("rb") as file:
@@ -38,14 +35,5 @@ def foreign_format(path: Path) -> str | None:
         if start[8:10] == b'{"':
             return "a file of tensors (safetensors)"
         return next((name for first, name in _FILES.items() if start.startswith(first)), None)
-    for name, patterns in _FOLDERS.items():
-        if all(any(path.glob(pattern)) for pattern in patterns):
-            return name
-    try:
-        config = json.loads((path / "config.json").read_bytes())
-        family = config["model_type"]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return None
-    if not isinstance(family, str) or not family.isprintable():
-        return None
-    return f"a Hugging Face {family.upper() if len(family) <= _SHORT_NAME else family[:40]} folder"
+    folders = _FOLDERS.items()
+    return next((name for name, patterns in folders if all(any(path.glob(one)) for one in patterns)), None)

@@ -1,13 +1,15 @@
 """Text -> ids -> padded batches."""
 
 from saccade.text.batches import pad, plan_batches
+from saccade.text.foreign import ForeignTokenizer, read_foreign
 from saccade.text.kinds import END, KINDS, MASK, PAD, SPECIAL_TOKENS, START, UNKNOWN
-from saccade.text.tokenizer import Encoding, Tokenizer
+from saccade.text.tokenizer import HOLE, Encoding, Special, Tokenizer
 from saccade.text.vocabulary import Vocabulary
 from saccade.text.words import split_words
 
 __all__ = [
     "END",
+    "HOLE",
     "KINDS",
     "MASK",
     "PAD",
@@ -15,9 +17,12 @@ __all__ = [
     "START",
     "UNKNOWN",
     "Encoding",
+    "ForeignTokenizer",
+    "Special",
     "Tokenizer",
     "Vocabulary",
     "pad",
     "plan_batches",
+    "read_foreign",
     "split_words",
 ]

@@ -29,6 +29,7 @@ __all__ = [
     "Kind",
     "bytes_of",
     "learn",
+    "letters_to_bytes",
     "shell",
 ]
 
@@ -76,7 +77,12 @@ _BYTES = {letter: byte for byte, letter in enumerate(_LETTERS)}
 
 def bytes_of(piece: str, kind: str) -> bytes:
     """The bytes of text that an entry of the vocabulary represents."""
-    return bytes(_BYTES[letter] for letter in piece) if KINDS[kind].of_bytes else piece.encode()
+    return letters_to_bytes(piece) if KINDS[kind].of_bytes else piece.encode()
+
+
+def letters_to_bytes(piece: str) -> bytes:
+    """The bytes that the letters of a byte-level vocabulary represent; any other letter represents itself."""
+    return b"".join(bytes([_BYTES[letter]]) if letter in _BYTES else letter.encode() for letter in piece)
 
 
 def shell(kind: str, lowercase: bool, model: models.Model | None = None) -> tokenizers.Tokenizer:

@@ -1,4 +1,7 @@
-"""Text <-> ids, by Hugging Face `tokenizers`, in four kinds that can all restore the original text."""
+"""Text <-> ids, by Hugging Face `tokenizers`, in four kinds that can all restore the original text.
+
+The tokenizers of pretrained models are in ``foreign.py``; they offer the same methods.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,29 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import tokenizers
 
 from saccade.errors import FileError, OptionError, UnknownNameError
-from saccade.text.kinds import KINDS, SPECIAL_TOKENS, UNKNOWN, bytes_of, learn, shell
+from saccade.text.kinds import END, KINDS, MASK, PAD, SPECIAL_TOKENS, START, UNKNOWN, bytes_of, learn, shell
 
-__all__ = ["Encoding", "Tokenizer"]
+__all__ = ["HOLE", "Encoding", "Special", "Tokenizer", "check_texts", "readable"]
+
+#: How a hidden token is written in a text.
+HOLE = "[MASK]"
+#: Replaces it during tokenization: a symbol that belongs to no script, so that no tokenizer joins it with a word.
+STAND_IN = "\ue000"
+
+
+class Special(NamedTuple):
+    """The ids with a meaning of their own; None where a vocabulary has no such token."""
+
+    pad: int
+    unknown: int | None
+    start: int | None
+    end: int | None
+    mask: int | None
 
 
 @dataclass(frozen=True)
@@ -34,6 +52,10 @@ class Encoding:
 class Tokenizer:
     """A vocabulary and the rule that splits text into its pieces. Ids 0 to 4 are the special tokens."""
 
+    special = Special(PAD, UNKNOWN, START, END, MASK)
+    #: Ids that stand for no text.
+    hidden_ids: Sequence[int] = range(len(SPECIAL_TOKENS))
+
     def __init__(self, kind: str, inner: tokenizers.Tokenizer) -> None:
         self.kind = kind
         self._inner = inner
@@ -42,7 +64,7 @@ class Tokenizer:
         surfaces = [bytes_of(piece, kind) for piece in pieces[len(SPECIAL_TOKENS) :]]
         self._surface = [*([b""] * len(SPECIAL_TOKENS)), *surfaces]  # id -> the bytes that it represents
         self._surface[UNKNOWN] = (" " * self.spaced + SPECIAL_TOKENS[UNKNOWN]).encode()
-        self._tokens = [*SPECIAL_TOKENS, *map(_readable, surfaces)]
+        self._tokens = [*SPECIAL_TOKENS, *map(readable, surfaces)]
 
     @classmethod
     def train(
@@ -89,7 +111,7 @@ class Tokenizer:
 
     def encode_batch(self, texts: Sequence[str]) -> list[Encoding]:
         """`encode` for many texts, on all cores."""
-        _check(texts)
+        check_texts(texts)
         encodings = self._inner.encode_batch(list(texts), add_special_tokens=False)
         return [
             Encoding(
@@ -103,25 +125,61 @@ class Tokenizer:
 
     def encode_ids(self, texts: Sequence[str]) -> list[list[int]]:
         """Only the ids, which is all that training needs and much faster."""
-        _check(texts)
+        check_texts(texts)
         return [encoding.ids for encoding in self._inner.encode_batch_fast(list(texts), add_special_tokens=False)]
+
+    def framed(self, ids: Sequence[int]) -> list[int]:
+        """A text as its model reads it: some models read a token before or after every text."""
+        return list(ids)
+
+    def encode_masked(self, text: str) -> tuple[list[int], list[int]]:
+        """The framed ids of a text with the mask id for each ``[MASK]``, and the positions of those.
+
+        Every kind of tokenizer treats the placeholder as a separate word, of one or several pieces, which become one
+        mask.
+        """
+        cut = text.replace(HOLE, STAND_IN)
+        encoding = self.encode(cut)
+        spans = zip(encoding.words, encoding.spans, strict=True)
+        holes = {word for word, (start, stop) in spans if STAND_IN in cut[start:stop]}
+        ids: list[int] = []
+        places: list[int] = []
+        last = -1
+        for id, word in zip(encoding.ids, encoding.words, strict=True):
+            if word not in holes:
+                ids.append(id)
+            elif word != last:
+                places.append(len(ids))
+                ids.append(MASK)
+            last = word
+        return ids, places
+
+    def fill(self, text: str, ids: Sequence[int], places: Sequence[int], chosen: Sequence[int]) -> str:
+        """The text with these tokens for its holes; ``ids`` and ``places`` are what `encode_masked` gave."""
+        filled = dict(zip(places, chosen, strict=True))
+        return self.decode(filled.get(place, id) for place, id in enumerate(ids))
 
     def unknown(self, text: str) -> list[str]:
         """The parts of a text that are not in the vocabulary, as written; tokenizers of bytes have none."""
-        if UNKNOWN not in self.encode_ids([text])[0]:
+        unknown = self.special.unknown
+        if unknown not in self.encode_ids([text])[0]:
             return []
         found = self.encode(text)
-        return [text[start:end] for id, (start, end) in zip(found.ids, found.spans, strict=True) if id == UNKNOWN]
+        return [text[start:end] for id, (start, end) in zip(found.ids, found.spans, strict=True) if id == unknown]
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of these ids. Special tokens are left out, except that an unknown word stays visible as "<unk>";
         bytes that do not form a character become U+FFFD."""
+        text = self.following(ids)
+        return text.removeprefix(" ") if self.spaced else text
+
+    def following(self, ids: Iterable[int]) -> str:
+        """The text of ids that follow others, with the leading space that `decode` removes."""
         pieces = []
         for id in ids:
             self.token(id)  # raises an error if it is not in the vocabulary
             pieces.append(self._surface[id])
-        data = b"".join(pieces)
-        return (data.removeprefix(b" ") if self.spaced else data).decode("utf-8", errors="replace")
+        return b"".join(pieces).decode("utf-8", errors="replace")
 
     def _spans(self, text: str, encoding: tokenizers.Encoding) -> list[tuple[int, int]]:
         """The positions of the pieces, without the white space in front of a word."""
@@ -187,7 +245,7 @@ def _is_word(character: str) -> bool:
     return character.isalnum() or character in ("_", "\ufffd") or unicodedata.category(character or " ")[0] == "M"
 
 
-def _readable(surface: bytes) -> str:
+def readable(surface: bytes) -> str:
     """A piece as text; bytes that are only part of a character are written out."""
     try:
         return surface.decode().replace(" ", "▁")
@@ -195,7 +253,8 @@ def _readable(surface: bytes) -> str:
         return "".join(f"<0x{byte:02X}>" for byte in surface)
 
 
-def _check(texts: Sequence[str]) -> None:
+def check_texts(texts: Sequence[str]) -> None:
+    """Refuse what is not valid text."""
     for number, text in enumerate(texts):
         try:
             text.encode()

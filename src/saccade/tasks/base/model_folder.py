@@ -17,6 +17,8 @@ from torch import Tensor, nn
 
 from saccade.attention import LinearPositions
 from saccade.errors import DamagedError, FileError, OptionError, SaccadeError
+from saccade.models.weights import unshared
+from saccade.pretrained import is_pretrained, weights_checksum
 from saccade.storage import (
     MANIFEST,
     Folder,
@@ -30,6 +32,7 @@ from saccade.storage import (
     verify_folder,
     write_folder,
 )
+from saccade.tasks.base.adopting import adopt
 from saccade.tasks.base.networks import read_network
 from saccade.tasks.base.predictor import Predictor
 from saccade.tasks.base.task import Bundle, State, Task
@@ -74,7 +77,12 @@ def write_bundle(folder: Path, bundle: Bundle, *, recipe: str, readme: str) -> N
 
 
 def read_bundle(path: Path) -> Bundle:
-    """Open a model folder, or the ``model`` folder of a run; every file's checksum is verified first."""
+    """Open a model folder, the ``model`` folder of a run, or the folder of a pretrained model.
+
+    Every file of ours is verified by its checksum first; the files of others have none.
+    """
+    if _is_foreign(path):
+        return adopt(path)
     folder = open_folder(_model_folder(path))
     verify_folder(folder)  # even files that are not read here: a damaged README means a damaged folder
     if "config.json" not in folder.files:
@@ -150,7 +158,9 @@ def open_model(path: str | Path, device: str = "cpu", precision: str = "fp32", w
 
 
 def bundle_recipe(path: Path) -> dict[str, Any]:
-    """The tables of the recipe that a model was trained with."""
+    """The tables of the recipe that a model was trained with; of a model that another library trained, the task."""
+    if _is_foreign(path):
+        return {"task": read_bundle(path).task.name, "data": {}}
     folder = open_folder(_model_folder(path))
     recipe = _recipe(folder)
     if recipe.get("task") == "autoencoder":  # one task in earlier versions
@@ -170,6 +180,8 @@ def _recipe(folder: Folder) -> dict[str, Any]:
 
 def bundle_identity(path: Path) -> str:
     """A checksum that identifies a model: that of its weights."""
+    if _is_foreign(path):
+        return weights_checksum(path)
     folder = open_folder(_model_folder(path))
     if "model.safetensors" not in folder.files:
         raise FileError(f"{folder.path} is not a model folder: its manifest does not list model.safetensors.")
@@ -215,13 +227,21 @@ def load_weights(model: nn.Module, tensors: Mapping[str, Tensor], where: str) ->
             parameter.copy_(given)
 
 
+def _is_ours(path: Path) -> bool:
+    return any((path / name).exists() for name in (MANIFEST, "recipe.toml"))
+
+
+def _is_foreign(path: Path) -> bool:
+    """Whether another library wrote this model, in a layout that we read."""
+    return not _is_ours(path) and is_pretrained(path)
+
+
 def _model_folder(path: Path) -> Path:
     """The folder itself, or the model folder inside a run; the error says what anything else is."""
-    is_ours = any((path / name).exists() for name in (MANIFEST, "recipe.toml"))
-    if not is_ours and (other := foreign_format(path)) is not None:
+    if not _is_ours(path) and (other := foreign_format(path)) is not None:
         raise FileError(
-            f"{path} is {other}; Saccade only opens folders that it wrote itself. To look at another model, load it "
-            "with its own library and use saccade.watch."
+            f"{path} is {other}, which Saccade does not open. To look at such a model, load it with its own library "
+            "and use saccade.watch."
         )
     if not path.is_dir() or any((path / name).exists() for name in (MANIFEST, "config.json")):
         return path
@@ -233,14 +253,3 @@ def _model_folder(path: Path) -> Path:
         if not model.is_dir():
             raise FileError(f"The run in {path} has no model yet; the first validation writes one.")
     return model
-
-
-def unshared(model: nn.Module) -> dict[str, Tensor]:
-    """Parameters and buffers by name, each once: tied weights are listed under their first name."""
-    seen: dict[int, str] = {}
-    tensors = {}
-    for name, tensor in model.state_dict(keep_vars=True).items():
-        if id(tensor) not in seen:
-            seen[id(tensor)] = name
-            tensors[name] = tensor.data
-    return tensors

@@ -19,11 +19,12 @@ from saccade.data.lines import read_lines
 from saccade.errors import FileError, OptionError
 from saccade.lens.causal import Change, Scored, describe_changes, find_places
 from saccade.lens.view import View
-from saccade.models import Config, lower_precision
+from saccade.models import Config, TransformerConfig, lower_precision
 from saccade.tasks.base.answer import Answer
 from saccade.tasks.base.task import Bundle, Evaluation
 from saccade.tasks.base.workers import Workers
 from saccade.tasks.registry import task_named
+from saccade.text import Tokenizer
 
 __all__ = ["NoOptions", "Predictor"]
 
@@ -65,6 +66,29 @@ class Predictor(ABC):
         """End the worker processes, if there are any."""
         if self._workers is not None:
             self._workers.close()
+
+    def describe(self) -> dict[str, str]:
+        """What the model is, for a person: its family or task, what it does, its sizes, its vocabularies."""
+        bundle = self.bundle
+        count = sum(parameter.numel() for parameter in self.model.parameters())
+        sizes = [f"{count:,} parameters"]
+        if isinstance(bundle.config, TransformerConfig):
+            config = bundle.config
+            layers = {"encoder": config.encoder_layers, "decoder": config.decoder_layers}
+            sizes += [f"{number} {part} layers" for part, number in layers.items() if number]
+            sizes += [f"width {config.width}", f"{config.num_heads} heads"]
+            sizes += [f"at most {config.max_length} positions"] if config.position == "learned" else []
+        described = {
+            "family": bundle.family or f"Saccade ({bundle.kind})",
+            "does": f"{self.task.about} ({self.task.name})",
+            "sizes": ", ".join(sizes),
+        }
+        for name, words in self.task.state.vocabularies().items():
+            size = words.vocabulary_size if isinstance(words, Tokenizer) else len(words)
+            described[name] = f"{size:,} entries" + (f", {words.kind}" if isinstance(words, Tokenizer) else "")
+        if bundle.unused:
+            described["not used"] = ", ".join(bundle.unused)
+        return described
 
     # --- inputs: any JSON value, unless the task reads texts or images ---
 

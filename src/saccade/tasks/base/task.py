@@ -19,7 +19,8 @@ from torch import Tensor, nn
 
 from saccade.errors import OptionError, UnknownNameError
 from saccade.models import Config, TransformerConfig
-from saccade.text import Tokenizer, Vocabulary, plan_batches
+from saccade.pretrained import Pretrained
+from saccade.text import ForeignTokenizer, Tokenizer, Vocabulary, plan_batches
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -110,6 +111,8 @@ class Bundle:
     model: nn.Module
     decoding: Config
     data: Mapping[str, Any] = field(default_factory=dict)  # the [data] table of its recipe
+    family: str | None = None  # what kind of model it is, if another library trained it: BERT, GPT-2, ...
+    unused: Sequence[str] = ()  # tensors of its files that the network does not have
 
 
 class State(ABC):
@@ -126,6 +129,11 @@ class State(ABC):
     @abstractmethod
     def prepare(cls, settings: Mapping[str, Any], train: Sequence[Any], tokenizer: Tokenizer | None = None) -> Self:
         """Learn from these examples; ``tokenizer`` is that of the model that training starts from, if any."""
+
+    @classmethod
+    def adopt(cls, model: Pretrained, tokenizer: ForeignTokenizer) -> Self:
+        """The state of a model that another library trained."""
+        raise OptionError(f"{model.family.name} models cannot be used for this task.")
 
     def continued(self, settings: Mapping[str, Any]) -> Self:
         """The state of a run that starts from this model's weights, with a recipe of its own."""

@@ -89,9 +89,10 @@ class WordVectors:
         """The entries that are words: no special tokens, and only pieces that start a word."""
         if isinstance(self.vocabulary, Vocabulary):
             return list(range(UNKNOWN + 1, len(self.vectors)))
-        ids = range(len(SPECIAL_TOKENS), self.vocabulary.vocabulary_size)
+        hidden = set(self.vocabulary.hidden_ids)
+        ids = [id for id in range(self.vocabulary.vocabulary_size) if id not in hidden]
         if not self.vocabulary.spaced:
-            return list(ids)
+            return ids
         begin = [id for id in ids if self.vocabulary.token(id).startswith(SPACE)]
         return [id for id in begin if self.vocabulary.token(id) != SPACE]
 
@@ -101,7 +102,8 @@ class WordVectors:
             found = [self.vocabulary.id(word.lower() if self.lowercase else word)]
         else:
             found = self.vocabulary.encode_ids([word])[0]
-        if not found or UNKNOWN in found:
+        unknown = UNKNOWN if isinstance(self.vocabulary, Vocabulary) else self.vocabulary.special.unknown
+        if not found or unknown in found:
             near = difflib.get_close_matches(word, self.tokens, n=3)
             hint = f" Similar words: {', '.join(near)}." if near else ""
             raise OptionError(f"The model does not know the word {word!r} ({self.name} vocabulary).{hint}")

@@ -15,7 +15,6 @@ from saccade.errors import OptionError
 from saccade.lens.terminal.heatmap import TerminalHeatmap
 from saccade.lens.view import View
 from saccade.tasks.base.answer import Answer
-from saccade.text import END
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -38,6 +37,7 @@ class LanguageModelAnswer(Answer):
     finished: bool  # whether the model or a stop string ended it; False if it was cut off
     ids: list[int] = field(repr=False)
     look: Callable[[], View] = field(repr=False)
+    ends: bool = False  # whether the last token is the end token, which is not part of the text
     alternatives: list[LanguageModelAnswer] = field(default_factory=list)
 
     @property
@@ -47,11 +47,6 @@ class LanguageModelAnswer(Answer):
     @property
     def scored_tokens(self) -> list[str]:
         return self.tokens
-
-    @property
-    def ends(self) -> bool:
-        """Whether the last token is the end token, which is not part of the text."""
-        return self.ids[-1:] == [END]
 
     def record(self) -> dict[str, Any]:
         return {

@@ -12,10 +12,11 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from saccade.decoding import Sliding, beam_search, draws
+from saccade.errors import OptionError
 from saccade.models import LAST, Config, Targets
 from saccade.models.targets import Positions
 from saccade.tasks.base.task import device_of
-from saccade.text import END, SPECIAL_TOKENS, UNKNOWN, Tokenizer
+from saccade.text import Tokenizer
 
 __all__ = [
     "GenerationOptions",
@@ -84,7 +85,7 @@ class Written:
     tokenizer: Tokenizer
     stop: Sequence[str] = ()
     is_start: bool = False  # there is no text before it
-    can_end: bool = True  # whether END ends it; otherwise END is a token without text
+    can_end: bool = True  # whether the end token ends it; otherwise that is a token without text
     text: str = ""
     ids: list[int] = field(default_factory=list)
     log_probabilities: list[float] = field(default_factory=list)
@@ -95,20 +96,25 @@ class Written:
     def add(self, token: int, log_probability: float) -> None:
         self.ids.append(token)
         self.log_probabilities.append(log_probability)
-        if token == END and self.can_end:
+        if token == self.tokenizer.special.end and self.can_end:
             self.finished = True
             return
         self._pending.append(token)
-        piece = _following(self.tokenizer, self._pending)
+        piece = self.tokenizer.following(self._pending)
         if piece.endswith("\ufffd") and len(self._pending) < CHARACTER_BYTES:
             return
         self._pending.clear()
         self._append(piece)
 
+    @property
+    def ended(self) -> bool:
+        """Whether the model wrote its end token, which is not part of the text."""
+        return self.can_end and self.ids[-1:] == [self.tokenizer.special.end]
+
     def close(self) -> None:
         """No more tokens follow: show incomplete characters as they are."""
         if self._pending and not self.finished:
-            self._append(_following(self.tokenizer, self._pending))
+            self._append(self.tokenizer.following(self._pending))
         self._pending.clear()
 
     def fresh(self, *, last: bool = False) -> str:
@@ -122,7 +128,7 @@ class Written:
         return piece
 
     def _append(self, piece: str) -> None:
-        if self.is_start and not self.text and self.tokenizer.kind in ("bpe", "word"):
+        if self.is_start and not self.text and self.tokenizer.spaced:
             piece = piece.removeprefix(" ")  # the space that belongs to a first word
         first = max(0, len(self.text) - max(map(len, self.stop), default=0))
         self.text += piece
@@ -146,7 +152,7 @@ def write(
         state,
         batch_size=options.tries,
         start_token=rows[:, -1],
-        end_token=END if prompt.can_end else None,
+        end_token=tokenizer.special.end if prompt.can_end else None,
         max_length=options.max_tokens,
         temperature=options.temperature if options.sample else 0.0,
         top_k=options.top_k,
@@ -181,12 +187,15 @@ def mean_log_probability(written: Written) -> float:
 def _searched(model: nn.Module, tokenizer: Tokenizer, prompt: Prompt, options: GenerationOptions) -> list[Written]:
     rows = torch.tensor([prompt.ids], device=device_of(model))
     network, state = _started(model, rows, options.max_tokens)
+    end = tokenizer.special.end
+    if end is None:
+        raise OptionError("This model has no end token, so a beam search cannot compare its texts; use a beam of 1.")
     (found,) = beam_search(
         _Barring(network, _barred(tokenizer, prompt)),
         state,
         batch_size=1,
         start_token=rows[:, -1],
-        end_token=END,
+        end_token=end,
         beam=options.beam,
         n_best=options.n_best,
         max_length=options.max_tokens,
@@ -194,7 +203,7 @@ def _searched(model: nn.Module, tokenizer: Tokenizer, prompt: Prompt, options: G
     )
     texts = []
     for hypothesis in found:
-        ids = [*hypothesis.tokens, *([END] if hypothesis.finished else [])]
+        ids = [*hypothesis.tokens, *([end] if hypothesis.finished else [])]
         written = Written(tokenizer, options.stop, prompt.is_start, prompt.can_end)
         terms = log_probabilities(model, [*prompt.ids, *ids], len(ids))
         for token, term in zip(ids, terms, strict=True):
@@ -210,10 +219,10 @@ def _barred(tokenizer: Tokenizer, prompt: Prompt) -> list[int]:
 
     If a tokenizer knows nothing else, because every word was too rare, UNKNOWN is allowed.
     """
-    kept = {END} if prompt.can_end else set()
-    if tokenizer.vocabulary_size == len(SPECIAL_TOKENS):
-        kept.add(UNKNOWN)
-    return [id for id in range(len(SPECIAL_TOKENS)) if id not in kept]
+    kept = {tokenizer.special.end} if prompt.can_end else set()
+    if tokenizer.vocabulary_size == len(tokenizer.hidden_ids):
+        kept.add(tokenizer.special.unknown)
+    return [id for id in tokenizer.hidden_ids if id not in kept]
 
 
 class _Barring:
@@ -267,8 +276,3 @@ def _started(model: nn.Module, rows: Int[Tensor, "B T"], max_tokens: int) -> tup
     limit = known_positions(model)
     stepper: Any = model if limit is None else Sliding(cast(Any, model), limit)
     return stepper, stepper.start(rows[:, :-1], rows.shape[1] + max_tokens)
-
-
-def _following(tokenizer: Tokenizer, ids: Sequence[int]) -> str:
-    """The text of tokens that follow others, with the leading space that a first token would lose."""
-    return tokenizer.decode([UNKNOWN, *ids]).removeprefix(SPECIAL_TOKENS[UNKNOWN])

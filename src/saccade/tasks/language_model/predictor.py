@@ -116,6 +116,7 @@ class LanguageModelPredictor(TextInputPredictor, ContinuesText):
             written.finished,
             written.ids,
             now.later(self._look, prompt, written.ids),
+            written.ended,
         )
 
     @torch.inference_mode()

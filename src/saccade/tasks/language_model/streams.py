@@ -14,7 +14,7 @@ from torch import Tensor
 from saccade.data.documents import Document
 from saccade.errors import OptionError
 from saccade.tasks.base.task import Batch
-from saccade.text import END, Tokenizer
+from saccade.text import Tokenizer
 
 __all__ = ["LanguageModelBatch", "Stream", "Window", "make_stream"]
 
@@ -63,14 +63,14 @@ class LanguageModelBatch(Batch):
 
 def make_stream(tokenizer: Tokenizer, documents: Sequence[Document], *, separated: bool) -> Stream:
     """The documents as tokens; ``separated`` ones have END before, between and after them."""
-    encoded = tokenizer.encode_ids([document.text for document in documents])
+    encoded, end = tokenizer.encode_ids([document.text for document in documents]), tokenizer.special.end
     breaks = np.array([tokenizer.decode([id]).count("\n") for id in range(tokenizer.vocabulary_size)])
     tokens, lines = [], []
     if separated:
-        tokens.append(np.array([END]))
+        tokens.append(np.array([end]))
         lines.append(np.array([documents[0].line]))
     for document, ids in zip(documents, encoded, strict=True):
-        some = np.array([*ids, *([END] if separated else [])])
+        some = np.array([*ids, *([end] if separated else [])])
         tokens.append(some)
         lines.append(document.line + np.cumsum(breaks[some]) - breaks[some])
     joined = np.concatenate(tokens)

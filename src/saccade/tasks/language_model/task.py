@@ -38,7 +38,7 @@ from saccade.tasks.base.text_settings import TokenKind, TokenSettings
 from saccade.tasks.language_model.data import TextData
 from saccade.tasks.language_model.generation import GenerationOptions, Prompt, generate
 from saccade.tasks.language_model.streams import LanguageModelBatch, Window, make_stream
-from saccade.text import END, UNKNOWN, Tokenizer
+from saccade.text import END, Tokenizer
 
 __all__ = ["LanguageModel", "LanguageModelState", "LanguageModelText", "LanguageModelTraining"]
 
@@ -71,6 +71,7 @@ class LanguageModelState(TokenizerState):
     tokenizer: Tokenizer
     context: int
     separated: bool  # whether documents end, so that the model learns to end them
+    framed: bool = False  # whether a text begins as the tokenizer frames it, instead of after END
 
     @classmethod
     def prepare(
@@ -94,10 +95,11 @@ class LanguageModelState(TokenizerState):
 
     @classmethod
     def load(cls, description: Mapping[str, Any], read: ReadFile, where: str) -> Self:
-        return cls(read_tokenizer(read, where), description["context"], description["separated"])
+        framed = description.get("framed", False)
+        return cls(read_tokenizer(read, where), description["context"], description["separated"], framed)
 
     def description(self) -> dict[str, Any]:
-        return {"context": self.context, "separated": self.separated}
+        return {"context": self.context, "separated": self.separated, "framed": self.framed}
 
 
 def _transformer(config: TransformerConfig, state: LanguageModelState) -> nn.Module:
@@ -184,7 +186,8 @@ class LanguageModel(Task):
         scores = self._scores(model, examples, EVALUATION_TOKENS, check_cancelled)
         predicted = sum(window.length for window in examples)
         lines = [f"{predicted:,} tokens predicted, in consecutive windows of {self.state.context}"]
-        unknown = float((examples[0].stream.tokens[1:] == UNKNOWN).float().mean())
+        unknown_id, predicted_ids = self.state.tokenizer.special.unknown, examples[0].stream.tokens[1:]
+        unknown = 0.0 if unknown_id is None else float(torch.eq(predicted_ids, unknown_id).float().mean())
         if unknown > 0:  # one guess covers any characters, so more unknowns mean fewer bits
             lines.append(
                 f"{100 * unknown:.2g}% of the tokens are unknown: bits per character then mean little, and cannot be "
@@ -221,7 +224,14 @@ class LanguageModel(Task):
     def prompt(self, text: str) -> Prompt:
         """A prompt as the model reads it. A new text starts after END; if the model was trained on one long text, which
         has no starts, it starts after the end of a line."""
-        ids = self.state.tokenizer.encode_ids([text])[0]
+        tokenizer = self.state.tokenizer
+        ids = tokenizer.encode_ids([text])[0]
+        if self.state.framed:
+            starts = [id for id in (tokenizer.special.start, tokenizer.special.end) if id is not None]
+            read = tokenizer.framed(ids) or starts[:1]
+            if not read:
+                raise OptionError("This model has no token that starts a text; give it a prompt that is not empty.")
+            return Prompt(read, self.state.separated, not ids)
         if self.state.separated:
             return Prompt([END, *ids], True, not ids)
-        return Prompt(ids or self.state.tokenizer.encode_ids(["\n"])[0], False, not ids)
+        return Prompt(ids or tokenizer.encode_ids(["\n"])[0], False, not ids)

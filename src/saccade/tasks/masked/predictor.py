@@ -24,43 +24,15 @@ from saccade.tasks.base.snapshot import Snapshot
 from saccade.tasks.base.text_input import TextInputPredictor
 from saccade.tasks.masked.answer import Candidate, MaskedLanguageModelAnswer
 from saccade.tasks.masked.task import MaskedLanguageModel
-from saccade.text import MASK, SPECIAL_TOKENS, Tokenizer
+from saccade.text import HOLE, MASK, SPECIAL_TOKENS
 
-__all__ = ["HOLE", "FillOptions", "MaskedLanguageModelPredictor", "masked_tokens"]
-
-#: How a hidden token is written.
-HOLE = "[MASK]"
-#: Replaces it during tokenization: a symbol that belongs to no script, so that no tokenizer joins it with a word.
-STAND_IN = "\ue000"
+__all__ = ["FillOptions", "MaskedLanguageModelPredictor"]
 
 
 class FillOptions(Config):
     """What a masked language model returns."""
 
     n_best: int = Field(5, ge=1, le=1000, description="Candidates for each mask")
-
-
-def masked_tokens(tokenizer: Tokenizer, text: str) -> tuple[list[int], list[int]]:
-    """The tokens of a text with MASK for each ``[MASK]``, and their positions.
-
-    Every kind of tokenizer treats the placeholder as a separate word, of one or several pieces, which become one MASK.
-    """
-    cut = text.replace(HOLE, STAND_IN)
-    encoding = tokenizer.encode(cut)
-    holes = {
-        word for word, (start, stop) in zip(encoding.words, encoding.spans, strict=True) if STAND_IN in cut[start:stop]
-    }
-    ids: list[int] = []
-    places: list[int] = []
-    last = -1
-    for id, word in zip(encoding.ids, encoding.words, strict=True):
-        if word not in holes:
-            ids.append(id)
-        elif word != last:
-            places.append(len(ids))
-            ids.append(MASK)
-        last = word
-    return ids, places
 
 
 class MaskedLanguageModelPredictor(TextInputPredictor):
@@ -108,10 +80,10 @@ class MaskedLanguageModelPredictor(TextInputPredictor):
         return self._look(self._masked(given)[0])
 
     def view_input(self, given: str, progress: Rows | None = None) -> View:
-        return self._look(masked_tokens(self.task.state.tokenizer, given)[0], progress)
+        return self._look(self.task.state.tokenizer.encode_masked(given)[0], progress)
 
     def _masked(self, given: str, number: int = 1) -> tuple[list[int], list[int]]:
-        ids, places = masked_tokens(self.task.state.tokenizer, given)
+        ids, places = self.task.state.tokenizer.encode_masked(given)
         if not places:
             raise OptionError(
                 f"There is no {HOLE} in {given[:80]!r} (text {number}); write one in place of each word to fill in."
@@ -126,12 +98,9 @@ class MaskedLanguageModelPredictor(TextInputPredictor):
         look = now.later(self._look, ids)
 
         def filled(chosen: Sequence[Candidate], **more: Any) -> MaskedLanguageModelAnswer:
-            text = list(ids)
-            for place, one in zip(places, chosen, strict=True):
-                text[place] = one.id
             return MaskedLanguageModelAnswer(
                 given,
-                self.task.state.tokenizer.decode(text),
+                self.task.state.tokenizer.fill(given, ids, places, [one.id for one in chosen]),
                 sum(math.log(max(one.probability, 1e-45)) for one in chosen) / len(chosen),
                 [one.token for one in chosen],
                 [one.id for one in chosen],
@@ -146,12 +115,11 @@ class MaskedLanguageModelPredictor(TextInputPredictor):
 
     def _candidates(self, scores: Float[Tensor, " V"], count: int) -> list[Candidate]:
         """The likeliest tokens, without special ones, which have no text."""
-        real = scores[len(SPECIAL_TOKENS) :]
-        best = real.topk(min(count, len(real)))
-        return [
-            Candidate(id, self.task.state.tokenizer.token(id), math.exp(score))
-            for id, score in zip((best.indices + len(SPECIAL_TOKENS)).tolist(), best.values.tolist(), strict=True)
-        ]
+        tokenizer = self.task.state.tokenizer
+        real = scores.index_fill(0, torch.tensor(tokenizer.hidden_ids), -math.inf)
+        best = real.topk(min(count, len(real) - len(tokenizer.hidden_ids)))
+        found = zip(best.indices.tolist(), best.values.tolist(), strict=True)
+        return [Candidate(id, tokenizer.token(id), math.exp(score)) for id, score in found]
 
     @torch.inference_mode()
     def _look(self, ids: Sequence[int], progress: Rows | None = None) -> View:

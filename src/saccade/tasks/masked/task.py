@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from saccade.data.documents import Document
 from saccade.errors import OptionError
 from saccade.models import Config, EncoderOnly, Targets, TransformerConfig
+from saccade.pretrained import Pretrained
 from saccade.tasks.base.settings import TextTraining
 from saccade.tasks.base.task import (
     Batch,
@@ -36,7 +37,7 @@ from saccade.tasks.base.task import (
     read_tokenizer,
 )
 from saccade.tasks.base.text_settings import TokenSettings
-from saccade.text import MASK, SPECIAL_TOKENS, UNKNOWN, Tokenizer, pad, plan_batches
+from saccade.text import ForeignTokenizer, Tokenizer, pad, plan_batches
 
 __all__ = [
     "MaskedBatch",
@@ -52,6 +53,8 @@ __all__ = [
 MASKED, SWAPPED = 0.8, 0.1
 #: Random seed of the masks at validation, which are always the same.
 VALIDATION_SEED = 0
+#: The longest pieces of a text that a pretrained model is scored on.
+LONGEST_PIECE = 512
 #: How many padded tokens an evaluation reads at once.
 EVALUATION_TOKENS = 8192
 
@@ -89,17 +92,21 @@ def hide(
     tokens: Int[Tensor, "B N"],
     real: Bool[Tensor, "B N"],
     share: float,
-    vocabulary: int,
+    tokenizer: Tokenizer,
     generator: torch.Generator | None = None,
 ) -> tuple[Int[Tensor, "B N"], Bool[Tensor, "B N"]]:
-    """The tokens with some hidden, and which were chosen: at least one, and never an unknown token."""
-    known = real & (tokens != UNKNOWN)
+    """The tokens with some hidden, and which were chosen: at least one, and never an unknown or other special token."""
+    words = torch.ones(tokenizer.vocabulary_size, dtype=torch.bool)
+    words[list(tokenizer.hidden_ids)] = False
+    known = real & words[tokens]
     known = known if known.any() else real
     draw = torch.rand(tokens.shape, generator=generator).masked_fill(~known, 2.0)
     chosen = (draw < share) | (draw == draw.amin())
     fate = torch.rand(tokens.shape, generator=generator)
-    others = torch.randint(len(SPECIAL_TOKENS), vocabulary, tokens.shape, generator=generator)
-    hidden = tokens.masked_fill(chosen & (fate < MASKED), MASK)
+    ids = words.nonzero()[:, 0]
+    others = ids[torch.randint(len(ids), tokens.shape, generator=generator)]
+    assert tokenizer.special.mask is not None
+    hidden = tokens.masked_fill(chosen & (fate < MASKED), tokenizer.special.mask)
     return torch.where(chosen & (fate >= MASKED) & (fate < MASKED + SWAPPED), others, hidden), chosen
 
 
@@ -123,6 +130,10 @@ class MaskedLanguageModelState(TokenizerState):
     ) -> Self:
         text: MaskedText = settings["text"]
         return cls(text.train([document.text for document in train]), text.context, text.share)
+
+    @classmethod
+    def adopt(cls, model: Pretrained, tokenizer: ForeignTokenizer) -> Self:
+        return cls(tokenizer, min(model.config.max_length, LONGEST_PIECE))
 
     def continued(self, settings: Mapping[str, Any]) -> Self:
         return replace(self, context=settings["text"].context, share=settings["text"].share)
@@ -160,13 +171,10 @@ class MaskedLanguageModel(Task):
     training: MaskedLanguageModelTraining
 
     def encode(self, examples: Sequence[Document]) -> list[Piece]:
-        found = []
-        for document, ids in zip(
-            examples, self.state.tokenizer.encode_ids([one.text for one in examples]), strict=True
-        ):
-            found += [
-                Piece(ids[i : i + self.state.context], document.line) for i in range(0, len(ids), self.state.context)
-            ]
+        tokenizer, found = self.state.tokenizer, []
+        size = self.state.context - len(tokenizer.framed([]))
+        for document, ids in zip(examples, tokenizer.encode_ids([one.text for one in examples]), strict=True):
+            found += [Piece(tokenizer.framed(ids[i : i + size]), document.line) for i in range(0, len(ids), size)]
         return found
 
     def lengths(self, examples: Sequence[Piece]) -> Int[np.ndarray, "n 1"]:
@@ -176,7 +184,7 @@ class MaskedLanguageModel(Task):
         """A batch with tokens hidden at random, differently each time."""
         tokens, lengths = pad([piece.tokens for piece in examples])
         real = torch.arange(tokens.shape[1]) < lengths[:, None]
-        hidden, chosen = hide(tokens, real, self.state.share, self.state.tokenizer.vocabulary_size)
+        hidden, chosen = hide(tokens, real, self.state.share, self.state.tokenizer)
         return MaskedBatch(hidden, lengths, chosen, tokens[chosen], [piece.line for piece in examples])
 
     def with_fixed_masks(self, examples: Sequence[Piece]) -> list[tuple[list[int], list[bool]]]:
@@ -184,7 +192,7 @@ class MaskedLanguageModel(Task):
         generator = torch.Generator().manual_seed(VALIDATION_SEED)
         joined = torch.tensor([[token for piece in examples for token in piece.tokens]])
         real = torch.ones_like(joined, dtype=torch.bool)
-        hidden, chosen = hide(joined, real, self.state.share, self.state.tokenizer.vocabulary_size, generator)
+        hidden, chosen = hide(joined, real, self.state.share, self.state.tokenizer, generator)
         tokens, flags = hidden[0].tolist(), chosen[0].tolist()
         ends = np.cumsum([len(piece.tokens) for piece in examples]).tolist()
         return [(tokens[start:end], flags[start:end]) for start, end in zip([0, *ends[:-1]], ends, strict=True)]

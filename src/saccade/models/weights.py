@@ -1,0 +1,36 @@
+"""The weights of a network by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+__all__ = ["assign", "unshared"]
+
+
+def unshared(model: nn.Module) -> dict[str, Tensor]:
+    """Parameters and buffers by name, each once: tied weights are listed under their first name."""
+    seen: dict[int, str] = {}
+    tensors = {}
+    for name, tensor in model.state_dict(keep_vars=True).items():
+        if id(tensor) not in seen:
+            seen[id(tensor)] = name
+            tensors[name] = tensor.data
+    return tensors
+
+
+def assign(network: nn.Module, tensors: Mapping[str, Tensor]) -> None:
+    """Give a network that was built on the meta device its weights, without a copy; tied weights stay tied."""
+    made: dict[int, nn.Parameter] = {}
+    for prefix, module in network.named_modules():
+        for name, parameter in module._parameters.items():
+            if parameter is not None:
+                if id(parameter) not in made:
+                    made[id(parameter)] = nn.Parameter(tensors[f"{prefix}.{name}" if prefix else name])
+                module._parameters[name] = made[id(parameter)]
+        for name, buffer in module._buffers.items():
+            if buffer is not None:
+                assert not buffer.numel(), "no network of ours has a buffer with values"
+                module._buffers[name] = torch.zeros_like(buffer, device="cpu")

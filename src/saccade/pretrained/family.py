@@ -1,0 +1,87 @@
+"""What a family of models is: how its fields become our configuration, and which of its tensors are which of ours."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from saccade.models import TransformerConfig
+from saccade.models.weights import unshared
+from saccade.pretrained.fields import Fields
+
+__all__ = ["Family", "Pair", "Row", "Use"]
+
+#: What a model can be used for: fill in hidden words, continue a text, write one text from another, give vectors.
+Use = Literal["fill", "continue", "rewrite", "encode", "classify images"]
+
+
+class Row(NamedTuple):
+    """Some tensors of ours that hold the same numbers as some of theirs, joined along the first axis.
+
+    A name without ``.weight`` or ``.bias`` stands for both; ``{n}`` is the number of a layer.
+    """
+
+    ours: str | tuple[str, ...]
+    theirs: str | tuple[str, ...]
+    transposed: bool = False  # their matrices have inputs first
+    leading: int = 0  # their tensor has this many axes of size 1 in front
+
+
+class Pair(NamedTuple):
+    """A row for one layer, with full names."""
+
+    ours: tuple[str, ...]
+    theirs: tuple[str, ...]
+    row: Row
+
+    def to_ours(self, theirs: Sequence[Tensor], shapes: Sequence[torch.Size]) -> list[Tensor]:
+        """Our tensors, of these shapes, from theirs."""
+        plain = [one.reshape(one.shape[self.row.leading :]) for one in theirs]
+        joined = torch.cat([one.T if self.row.transposed and one.ndim > 1 else one for one in plain])
+        return [part.contiguous() for part in torch.split(joined, [shape[0] for shape in shapes])]
+
+    def to_theirs(self, ours: Sequence[Tensor]) -> list[Tensor]:
+        """Their tensors from ours; they are of equal sizes where there are several."""
+        joined = torch.cat(list(ours))
+        parts = joined.chunk(len(self.theirs))
+        turned = [part.T if self.row.transposed and part.ndim > 1 else part for part in parts]
+        return [part.reshape((1,) * self.row.leading + part.shape).contiguous() for part in turned]
+
+    def their_shapes(self, ours: Sequence[torch.Size]) -> list[tuple[int, ...]]:
+        """The shapes that their tensors must have."""
+        meta = [torch.empty(shape, device="meta") for shape in ours]
+        return [tuple(one.shape) for one in self.to_theirs(meta)]
+
+
+@dataclass(frozen=True)
+class Family:
+    """A family of models."""
+
+    name: str
+    model_type: str  # in config.json
+    architectures: Mapping[str, Use]  # the classes of its home library that are understood, and what they are for
+    configure: Callable[[Fields, Use], TransformerConfig]
+    rows: tuple[Row, ...]
+    prefix: str = ""  # of the tensors of the bare model, which a folder of that model leaves out
+    unused: tuple[str, ...] = ()  # patterns of tensors that change no answer of ours
+    tied: str | None = None  # the tensor of the output layer, left out or repeated where it is the embedding
+
+    def pairs(self, network: nn.Module) -> Iterator[Pair]:
+        """Every tensor of a network of ours, each once, with theirs."""
+        ours = unshared(network)
+        for row in self.rows:
+            own, other = (names if isinstance(names, tuple) else (names,) for names in (row.ours, row.theirs))
+            stack = own[0].split(".")[0]
+            for number in range(len(getattr(network, stack))) if "{n}" in own[0] else (0,):
+                for end in ("",) if own[0].endswith((".weight", ".bias", "_token")) else (".weight", ".bias"):
+                    names = tuple(name.format(n=number) + end for name in own)
+                    if names[0] in ours:
+                        yield Pair(names, tuple(name.format(n=number) + end for name in other), row)
+
+    def is_unused(self, name: str) -> bool:
+        return any(re.fullmatch(pattern, name) for pattern in self.unused)

@@ -1,0 +1,119 @@
+"""The fields of a foreign ``config.json``: each is understood, known to change nothing, or refused by name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from saccade.errors import FileError
+from saccade.models.layers import Activation
+
+__all__ = ["ACTIVATIONS", "Fields", "read_fields"]
+
+_LARGEST = 16 << 20  # bytes of a config.json
+
+#: Their names of activations, and ours. All of ``gelu_new``, ``gelu_fast`` and ``gelu_pytorch_tanh`` are the same tanh.
+ACTIVATIONS: Mapping[str, Activation] = {
+    "relu": "relu",
+    "gelu": "gelu",
+    "gelu_python": "gelu",
+    "gelu_new": "gelu_tanh",
+    "gelu_fast": "gelu_tanh",
+    "gelu_pytorch_tanh": "gelu_tanh",
+    "silu": "silu",
+    "swish": "silu",
+}
+
+#: Fields that any model may have and that change no logits: how it was made, named, initialised, stored, trained or
+#: decoded by default.
+_WITHOUT_EFFECT = frozenset(
+    """
+    _attn_implementation _attn_implementation_autoset _name_or_path _num_labels architectures attn_implementation
+    bad_words_ids bos_token_id classifier_dropout classifier_dropout_prob decoder_layerdrop decoder_start_token_id
+    directionality diversity_penalty do_sample dtype early_stopping encoder_layerdrop encoder_no_repeat_ngram_size
+    encoder_stride eos_token_id eos_token_ids exponential_decay_length_penalty finetuning_task forced_bos_token_id
+    forced_eos_token_id gradient_checkpointing id2label init_std initializer_factor initializer_range
+    is_encoder_decoder label2id layerdrop length_penalty max_length min_length model_type n_ctx no_repeat_ngram_size
+    normalize_before num_beam_groups num_beams num_labels num_return_sequences output_attentions
+    output_hidden_states output_past output_scores pad_token_id pooler_act pooler_fc_size pooler_num_attention_heads
+    pooler_num_fc_layers pooler_output_size pooler_size_per_head pooler_type prefix pretraining_tp problem_type
+    pruned_heads qa_dropout remove_invalid_values repetition_penalty return_dict return_dict_in_generate
+    scale_attn_weights sep_token_id seq_classif_dropout static_position_embeddings summary_activation
+    summary_first_dropout summary_proj_to_labels summary_type summary_use_proj suppress_tokens task_specific_params
+    temperature tf_legacy_loss tokenizer_class top_k top_p torch_dtype torchscript transformers_version typical_p
+    use_bfloat16 use_cache
+    """.split()  # noqa: SIM905 - a list of 90 lines says no more
+)
+
+
+class Fields:
+    """The fields of one ``config.json``. Whatever no one has asked for in the end is unknown."""
+
+    def __init__(self, values: Mapping[str, Any], where: str) -> None:
+        self.values = values
+        self.where = where
+        self._taken: set[str] = set()
+
+    def take(self, name: str, kind: type | tuple[type, ...], default: Any = None) -> Any:
+        """The value of a field; with no default it must be there."""
+        self._taken.add(name)
+        value = self.values.get(name)
+        if value is None:
+            if default is None:
+                raise FileError(f"{self.where} does not have the field {name!r}, which this model needs.")
+            return default
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+            raise FileError(f"{self.where}: {name} is {str(value)[:60]!r}, which is not a value of the right type.")
+        return value
+
+    def whole(self, name: str, default: int | None = None) -> int:
+        value: int = self.take(name, int, default)
+        if value < 0:
+            raise FileError(f"{self.where}: {name} is {value}; it cannot be negative.")
+        return value
+
+    def number(self, name: str, default: float | None = None) -> float:
+        return float(self.take(name, (int, float), default))
+
+    def flag(self, name: str, default: bool) -> bool:
+        self._taken.add(name)
+        return default if self.values.get(name) is None else bool(self.take(name, bool, default))
+
+    def activation(self, name: str, default: str | None = None) -> Activation:
+        value: str = self.take(name, str, default)
+        if value not in ACTIVATIONS:
+            raise FileError(f"{self.where}: {name} is {value!r}; Saccade has {', '.join(ACTIVATIONS)}.")
+        return ACTIVATIONS[value]
+
+    def expect(self, name: str, *allowed: Any) -> None:
+        """A field for which Saccade can only express some values; where it is missing, it has the first of them."""
+        self._taken.add(name)
+        value = self.values.get(name, allowed[0])
+        if value is not None and value not in allowed:
+            said = " or ".join(json.dumps(one) for one in allowed)
+            raise FileError(f"{self.where}: {name} is {json.dumps(value)[:60]}; Saccade can only express {said}.")
+
+    def refuse_unknown(self, family: str) -> None:
+        for name in self.values:
+            if name not in self._taken and name not in _WITHOUT_EFFECT:
+                raise FileError(
+                    f"{self.where} has the field {name!r}, which Saccade does not know for {family}; opening the model "
+                    "without it could give wrong answers."
+                )
+
+
+def read_fields(path: Path) -> Fields:
+    """The fields of a ``config.json``."""
+    try:
+        if path.stat().st_size > _LARGEST:
+            raise FileError(f"{path} has {path.stat().st_size:,} bytes; a config.json has at most {_LARGEST:,}.")
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise FileError(f"{path} cannot be read: {error.strerror or error}.") from None
+    except (ValueError, RecursionError) as error:
+        raise FileError(f"{path} is not JSON ({error}).") from None
+    if not isinstance(found, dict):
+        raise FileError(f"{path} is not a table of fields.")
+    return Fields(found, str(path))

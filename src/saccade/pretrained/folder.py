@@ -1,0 +1,171 @@
+"""Open a folder that another library wrote: its family, our network with its weights, and what was left out."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from pydantic import ValidationError
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from saccade.errors import FileError, SaccadeError
+from saccade.models import DecoderOnly, EncoderDecoder, EncoderOnly, TransformerConfig
+from saccade.models.weights import assign, unshared
+from saccade.pretrained.bert import BERT
+from saccade.pretrained.family import Family, Use
+from saccade.pretrained.fields import Fields, read_fields
+from saccade.pretrained.tensors import WHOLE, TensorFiles, find_tensors
+
+__all__ = ["FAMILIES", "Pretrained", "is_pretrained", "read_pretrained", "weights_checksum", "write_pretrained"]
+
+FAMILIES: Mapping[str, Family] = {family.model_type: family for family in (BERT,)}
+
+
+@dataclass(frozen=True)
+class Pretrained:
+    """A model of another library, as a network of ours."""
+
+    family: Family
+    use: Use
+    config: TransformerConfig
+    network: nn.Module
+    fields: Mapping[str, Any]  # its config.json
+    vocabulary: int
+    unused: tuple[str, ...]  # tensors of its files that our network does not have
+
+    def id(self, *names: str) -> int | None:
+        """The id that a field of these names holds, such as eos_token_id; the first that is there."""
+        found = [self.fields.get(name) for name in names]
+        return next((id for id in found if type(id) is int and 0 <= id < self.vocabulary), None)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Our weights by their names, as the home library saves them."""
+        ours = unshared(self.network)
+        found: dict[str, Tensor] = {}
+        for pair in self.family.pairs(self.network):
+            found |= dict(zip(pair.theirs, pair.to_theirs([ours[name] for name in pair.ours]), strict=True))
+        return found
+
+
+def is_pretrained(path: Path) -> bool:
+    """Whether this is the folder of a model in the layout of Hugging Face."""
+    try:
+        found = json.loads((path / "config.json").read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(found, dict) and "model_type" in found
+
+
+def read_pretrained(path: Path) -> Pretrained:
+    """Open such a folder. Everything is checked by names and shapes before any weight is read."""
+    fields = read_fields(path / "config.json")
+    family, use = _family(fields)
+    files = find_tensors(path)
+    names = {_full(name, family, files): name for name in files}
+    try:
+        config = family.configure(fields, use)
+    except ValidationError as error:
+        first = error.errors()[0]
+        said = f"{'.'.join(map(str, first['loc']))}: {first['msg'].removeprefix('Value error, ')}"
+        raise FileError(f"{fields.where} describes a network that cannot be built ({said}).") from None
+    vocabulary = fields.whole("vocab_size")
+    fields.refuse_unknown(family.name)
+    if family.tied in names and config.tied_output and not _same(files, names, family):
+        config = config.model_copy(update={"tied_output": False})
+    try:
+        with torch.device("meta"):  # shapes alone: whatever config.json says, no memory is taken before the files agree
+            network = _build(config, use, vocabulary)
+    except SaccadeError as error:
+        raise FileError(f"{fields.where} describes a network that cannot be built: {error}") from None
+    unused = _check(network, family, config, files, names, path)
+    ours = unshared(network)
+    tensors: dict[str, Tensor] = {}
+    for pair in family.pairs(network):
+        theirs = [files.read(names[name]) for name in pair.theirs]
+        tensors |= dict(zip(pair.ours, pair.to_ours(theirs, [ours[name].shape for name in pair.ours]), strict=True))
+    assign(network, tensors)
+    return Pretrained(family, use, config, network.eval(), fields.values, vocabulary, unused)
+
+
+def write_pretrained(model: Pretrained, folder: Path) -> None:
+    """Write a model as its home library reads it: ``config.json`` and ``model.safetensors``."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.json").write_text(json.dumps(dict(model.fields), indent=2) + "\n", encoding="utf-8")
+    save_file(model.tensors(), folder / WHOLE, metadata={"format": "pt"})
+
+
+def weights_checksum(path: Path) -> str:
+    """A SHA-256 of all files with weights."""
+    digest = hashlib.sha256()
+    for file in find_tensors(path).files:
+        with file.open("rb") as opened:
+            digest.update(hashlib.file_digest(opened, "sha256").digest())
+    return digest.hexdigest()
+
+
+def _family(fields: Fields) -> tuple[Family, Use]:
+    kind, classes = fields.values.get("model_type"), fields.values.get("architectures")
+    if not isinstance(kind, str) or kind not in FAMILIES:
+        raise FileError(f"{fields.where}: model_type is {str(kind)[:60]!r}; Saccade opens {', '.join(FAMILIES)}.")
+    family = FAMILIES[kind]
+    name = classes[0] if isinstance(classes, list) and len(classes) == 1 else classes
+    if name not in family.architectures:
+        known = ", ".join(family.architectures)
+        raise FileError(
+            f"{fields.where}: architectures is {str(name)[:60]!r}; for {family.name} Saccade opens {known}."
+        )
+    return family, family.architectures[str(name)]
+
+
+def _build(config: TransformerConfig, use: Use, vocabulary: int) -> nn.Module:
+    if use in ("fill", "encode"):
+        return EncoderOnly(config, vocabulary)
+    if use == "continue":
+        return DecoderOnly(config, vocabulary)
+    return EncoderDecoder(config, vocabulary, vocabulary)
+
+
+def _full(name: str, family: Family, files: TensorFiles) -> str:
+    """The name that a tensor has in a model with a head, where the bare model was saved alone."""
+    bare = not any(other.startswith(family.prefix) for other in files)
+    return family.prefix + name if bare else name
+
+
+def _same(files: TensorFiles, names: Mapping[str, str], family: Family) -> bool:
+    """Whether the stored output layer is the embedding, as the configuration says."""
+    embedding = next(row.theirs for row in family.rows if row.ours in ("input.words.weight", "source.words.weight"))
+    assert isinstance(embedding, str)
+    assert family.tied is not None
+    return embedding in names and torch.equal(files.read(names[embedding]), files.read(names[family.tied]))
+
+
+def _check(
+    network: nn.Module,
+    family: Family,
+    config: TransformerConfig,
+    files: TensorFiles,
+    names: Mapping[str, str],
+    path: Path,
+) -> tuple[str, ...]:
+    """Refuse files that do not have exactly what the network needs; the tensors that it does not need."""
+    ours, needed = unshared(network), set()
+    for pair in family.pairs(network):
+        for name, shape in zip(pair.theirs, pair.their_shapes([ours[own].shape for own in pair.ours]), strict=True):
+            if name not in names:
+                raise FileError(f"{path} does not have the tensor {name}, which config.json asks for.")
+            if files[names[name]].shape != shape:
+                raise FileError(
+                    f"{path}: the tensor {name} has shape {files[names[name]].shape}; config.json asks for {shape}."
+                )
+            needed.add(name)
+    unused = sorted(set(names) - needed)
+    for name in unused:
+        if not family.is_unused(name) and not (name == family.tied and config.tied_output):
+            raise FileError(f"{path} has the tensor {names[name]}, which Saccade does not know for {family.name}.")
+    return tuple(unused)

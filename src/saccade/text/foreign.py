@@ -1,0 +1,265 @@
+"""The tokenizers of pretrained models, used as they are: their own ids, special tokens and ways to split text.
+
+A folder has a ``tokenizer.json``, or the older ``vocab.txt`` or ``vocab.json`` with ``merges.txt``. Without any of
+these, a text is a sequence of tokens separated by spaces: those of ``token_mappings.json``, or plain ids.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import tokenizers
+from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
+
+from saccade.errors import FileError, OptionError
+from saccade.text.kinds import letters_to_bytes
+from saccade.text.tokenizer import HOLE, Encoding, Special, Tokenizer, check_texts, readable
+
+__all__ = ["ForeignTokenizer", "read_foreign"]
+
+_BYTE = re.compile(r"<0x([0-9A-F]{2})>")
+_LARGEST = 256 << 20  # bytes of a tokenizer file
+
+
+class ForeignTokenizer(Tokenizer):
+    """A tokenizer that another program saved."""
+
+    def __init__(self, inner: tokenizers.Tokenizer, size: int, names: Mapping[str, str | int | None]) -> None:
+        """``size`` is the number of ids that the network knows, which may exceed the vocabulary; ``names`` are the
+        special tokens by their roles (pad, unknown, start, end, mask), as text or id."""
+        self._inner = inner
+        self._inner.no_padding()
+        self._inner.no_truncation()
+        described = json.loads(inner.to_str())
+        self.kind = str(described["model"].get("type") or "BPE")
+        vocabulary = inner.get_vocab(with_added_tokens=True)
+        entries = {id: piece for piece, id in vocabulary.items()}
+        added = {one["id"] for one in described.get("added_tokens") or () if one.get("special")}
+        ids = {role: vocabulary.get(name) if isinstance(name, str) else name for role, name in names.items()}
+        ids = {role: id if id is not None and 0 <= id < size else None for role, id in ids.items()}
+        self.special = Special(ids.get("pad") or 0, *(ids.get(role) for role in ("unknown", "start", "end", "mask")))
+        known = {id for id in (*ids.values(), *added) if id is not None and id < size}
+        self.hidden_ids = sorted(known | {id for id in range(size) if id not in entries})
+        to_bytes = _surfaces(described)
+        hidden = set(self.hidden_ids)
+        self._surface = [b"" if id in hidden else to_bytes(entries[id]) for id in range(size)]
+        self._tokens = [
+            entries.get(id, f"[unused {id}]") if id in hidden else readable(self._surface[id]) for id in range(size)
+        ]
+        if self.special.unknown is not None:
+            self._surface[self.special.unknown] = f" {self._tokens[self.special.unknown]}".encode()
+        self._before, self._after = self._frame()
+
+    @property
+    def spaced(self) -> bool:
+        return True
+
+    def _frame(self) -> tuple[list[int], list[int]]:
+        """The special tokens that belong before and after a text."""
+        ids = self._inner.encode("a", add_special_tokens=True).ids
+        bare = self._inner.encode("a", add_special_tokens=False).ids
+        for first in range(len(ids) - len(bare) + 1):
+            if ids[first : first + len(bare)] == bare:
+                return ids[:first], ids[first + len(bare) :]
+        return [], []
+
+    def framed(self, ids: Sequence[int]) -> list[int]:
+        return [*self._before, *ids, *self._after]
+
+    def encode_batch(self, texts: Sequence[str]) -> list[Encoding]:
+        check_texts(texts)
+        return [
+            Encoding(
+                ids=self._known(encoding.ids),
+                tokens=[self._tokens[id] for id in encoding.ids],
+                spans=self._spans(text, encoding),
+                words=self.words(encoding.ids),
+            )
+            for text, encoding in zip(
+                texts, self._inner.encode_batch(list(texts), add_special_tokens=False), strict=True
+            )
+        ]
+
+    def encode_ids(self, texts: Sequence[str]) -> list[list[int]]:
+        return [self._known(ids) for ids in super().encode_ids(texts)]
+
+    def _known(self, ids: list[int]) -> list[int]:
+        if ids and max(ids) >= len(self._tokens):
+            raise OptionError(
+                f"The tokenizer gives id {max(ids)}, but this model only knows ids 0 to {len(self._tokens) - 1}."
+            )
+        return ids
+
+    def encode_masked(self, text: str) -> tuple[list[int], list[int]]:
+        mask = self.special.mask
+        if mask is None:
+            raise OptionError("This model's tokenizer has no mask token, so it cannot fill in words.")
+        ids = self.framed(self.encode_ids([text.replace(HOLE, self._tokens[mask])])[0])
+        return ids, [place for place, id in enumerate(ids) if id == mask]
+
+    def fill(self, text: str, ids: Sequence[int], places: Sequence[int], chosen: Sequence[int]) -> str:
+        """The text as it was written, also where its tokens are in lower case, with words for its holes."""
+        before, *parts = text.split(HOLE)
+        for id, part in zip(chosen, parts, strict=True):
+            piece = self.following([id])
+            before = (before + piece[1:] if piece.startswith(" ") else before.rstrip() + piece) + part
+        return before
+
+    def decode(self, ids: Iterable[int]) -> str:
+        given = list(ids)
+        for id in given:
+            self.token(id)  # raises an error if it is not in the vocabulary
+        if self._inner.decoder is None:
+            return self.following(given).removeprefix(" ")
+        text: str = self._inner.decode(given, skip_special_tokens=True)
+        return text
+
+
+def _surfaces(described: Mapping[str, Any]) -> Any:
+    """How an entry of the vocabulary becomes bytes of text: its space in front marks the start of a word."""
+    model, parts = described["model"], json.dumps([described.get("pre_tokenizer"), described.get("decoder")])
+    if model.get("type") == "WordPiece":
+        prefix = model.get("continuing_subword_prefix", "##")
+        return lambda piece: piece.removeprefix(prefix).encode() if piece.startswith(prefix) else f" {piece}".encode()
+    if '"ByteLevel"' in parts:
+        return letters_to_bytes
+    if model.get("type") == "WordLevel":
+        return lambda piece: f" {piece}".encode()
+
+    def metaspace(piece: str) -> bytes:
+        byte = _BYTE.fullmatch(piece)
+        return bytes([int(byte[1], 16)]) if byte else piece.replace("▁", " ").encode()
+
+    return metaspace
+
+
+def read_foreign(folder: Path, size: int, ids: Mapping[str, int | None]) -> ForeignTokenizer:
+    """The tokenizer of a folder whose network knows ``size`` ids; ``ids`` are the special ones that its network names
+    by their roles: pad, start and end."""
+    settings: dict[str, Any] = {}
+    for name in ("special_tokens_map.json", "tokenizer_config.json"):
+        settings.update(_json(folder / name) if (folder / name).exists() else {})
+    roles = {"pad": "pad_token", "unknown": "unk_token", "start": "bos_token", "end": "eos_token", "mask": "mask_token"}
+    names: dict[str, str | int | None] = {}
+    for role, key in roles.items():
+        stated = settings.get(key)
+        token = stated.get("content") if isinstance(stated, dict) else stated
+        names[role] = token if isinstance(token, str) else ids.get(role)
+    inner = _inner(folder, settings, size)
+    names["unknown"] = names["unknown"] or json.loads(inner.to_str())["model"].get("unk_token")
+    if names["mask"] is None:  # the names that tokenizers of home libraries have where nothing else is said
+        names["mask"] = next((name for name in ("[MASK]", "<mask>") if inner.token_to_id(name) is not None), None)
+    return ForeignTokenizer(inner, size, names)
+
+
+def _inner(folder: Path, settings: Mapping[str, Any], size: int) -> tokenizers.Tokenizer:
+    if (folder / "tokenizer.json").exists():
+        text = _text(folder / "tokenizer.json")
+        _check_ids(text, folder / "tokenizer.json")
+        try:
+            return tokenizers.Tokenizer.from_str(text)
+        except Exception as error:  # the library raises no narrower class
+            raise FileError(f"{folder / 'tokenizer.json'} is not a tokenizer.json: {error}.") from None
+    if (folder / "vocab.txt").exists():
+        pieces = [line.rstrip("\r\n") for line in _text(folder / "vocab.txt").split("\n")]
+        return _words(pieces[:-1] if not pieces[-1] else pieces, settings)
+    if (folder / "vocab.json").exists() and (folder / "merges.txt").exists():
+        return _byte_pairs(folder)
+    if (folder / "token_mappings.json").exists():
+        vocabulary = _json(folder / "token_mappings.json").get("token2id")
+        if not isinstance(vocabulary, dict) or any(type(id) is not int or id < 0 for id in vocabulary.values()):
+            raise FileError(f"{folder / 'token_mappings.json'} has no table token2id with the id of each token.")
+        return _spaced(vocabulary)
+    if any(folder.glob("*.spm")) or any(folder.glob("*.model")):
+        raise FileError(
+            f"{folder} has a SentencePiece tokenizer, which Saccade does not read; save it as tokenizer.json with "
+            "transformers: AutoTokenizer.from_pretrained(folder).save_pretrained(folder)."
+        )
+    return _spaced({str(id): id for id in range(size)})
+
+
+def _words(pieces: Sequence[str], settings: Mapping[str, Any]) -> tokenizers.Tokenizer:
+    """The tokens of a ``vocab.txt``: pieces of words as BERT has them; if none continues a word, whole tokens."""
+    vocabulary = {piece: id for id, piece in enumerate(pieces)}
+    if not any(piece.startswith("##") for piece in pieces):
+        inner = _spaced(vocabulary)
+    else:
+        inner = tokenizers.Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]", max_input_chars_per_word=100))
+        inner.normalizer = normalizers.BertNormalizer(
+            lowercase=settings.get("do_lower_case", True),
+            strip_accents=settings.get("strip_accents"),
+            handle_chinese_chars=settings.get("tokenize_chinese_chars", True),
+        )
+        inner.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        inner.decoder = decoders.WordPiece()
+    present = [name for name in ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]") if name in vocabulary]
+    inner.add_special_tokens(present)
+    if "[CLS]" in vocabulary and "[SEP]" in vocabulary:
+        frame = [(name, vocabulary[name]) for name in ("[CLS]", "[SEP]")]
+        inner.post_processor = processors.TemplateProcessing("[CLS] $A [SEP]", "[CLS] $A [SEP] $B:1 [SEP]:1", frame)
+    return inner
+
+
+def _spaced(vocabulary: dict[str, int]) -> tokenizers.Tokenizer:
+    """Tokens separated by spaces."""
+    unknown = next((name for name in ("[UNK]", "<unk>") if name in vocabulary), None)
+    inner = tokenizers.Tokenizer(models.WordLevel(vocabulary, unk_token=unknown or "<unk>"))
+    inner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    return inner
+
+
+def _byte_pairs(folder: Path) -> tokenizers.Tokenizer:
+    vocabulary = _json(folder / "vocab.json")
+    lines = _text(folder / "merges.txt").split("\n")
+    merges = [(left, right) for left, _, right in (line.partition(" ") for line in lines if line[:1] != "#") if right]
+    try:
+        inner = tokenizers.Tokenizer(models.BPE(vocabulary, merges))
+    except Exception as error:  # the library raises no narrower class
+        raise FileError(f"{folder / 'merges.txt'} does not fit vocab.json: {error}.") from None
+    inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    inner.decoder = decoders.ByteLevel()
+    marks = [name for name in ("<s>", "<pad>", "</s>", "<unk>", "<mask>", "<|endoftext|>") if name in vocabulary]
+    inner.add_special_tokens([tokenizers.AddedToken(name, lstrip=name == "<mask>", special=True) for name in marks])
+    if "<s>" in vocabulary and "</s>" in vocabulary:
+        inner.post_processor = processors.RobertaProcessing(
+            ("</s>", vocabulary["</s>"]), ("<s>", vocabulary["<s>"]), add_prefix_space=False
+        )
+    return inner
+
+
+def _check_ids(text: str, path: Path) -> None:
+    """Refuse ids far beyond the number of entries: they would allocate a huge table."""
+    try:
+        found = json.loads(text)
+        vocabulary = found["model"]["vocab"]
+        ids = list(vocabulary.values()) if isinstance(vocabulary, dict) else [len(vocabulary) - 1]
+        ids += [one["id"] for one in found.get("added_tokens") or ()]
+    except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
+        raise FileError(f"{path} is not a tokenizer.json: it does not describe a vocabulary.") from None
+    if any(type(id) is not int or not 0 <= id < 2 * len(ids) + 1000 for id in ids):
+        raise FileError(f"{path} has ids far beyond its {len(ids)} entries.")
+
+
+def _text(path: Path) -> str:
+    try:
+        if path.stat().st_size > _LARGEST:
+            raise FileError(f"{path} has {path.stat().st_size:,} bytes; a tokenizer file has at most {_LARGEST:,}.")
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise FileError(f"{path} is not text in UTF-8.") from None
+    except OSError as error:
+        raise FileError(f"{path} cannot be read: {error.strerror or error}.") from None
+
+
+def _json(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(_text(path))
+    except (ValueError, RecursionError) as error:
+        raise FileError(f"{path} is not JSON ({error}).") from None
+    if not isinstance(found, dict):
+        raise FileError(f"{path} is not a table.")
+    return found

@@ -1,0 +1,163 @@
+"""Folders of other libraries through the commands: opened like our own, or refused in one sentence."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+import transformers as hf
+from commands import Capture, assert_refused, run, succeed
+from safetensors.torch import load_file, save_file
+
+WORDS = [
+    *("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "dog", "cat", "sleep", "##s", "here", ".", "didn", "'"),
+    *("t", "it", "was", "tired"),
+]
+SPLIT = ("[CLS]", "the", "dog", "didn", "'", "t", "[MASK]", ".", "[SEP]")
+TEXT = "The dog didn't [MASK]."
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A BERT with random weights, and its vocabulary."""
+    torch.manual_seed(1)
+    folder = tmp_path_factory.mktemp("bert")
+    config = hf.BertConfig(
+        vocab_size=len(WORDS), hidden_size=12, num_hidden_layers=2, num_attention_heads=3, intermediate_size=17
+    )
+    model = hf.BertForMaskedLM(config)
+    torch.nn.init.normal_(model.cls.predictions.bias)
+    model.save_pretrained(folder)
+    (folder / "vocab.txt").write_text("\n".join(WORDS) + "\n")
+    return folder
+
+
+@pytest.fixture
+def bert(made: Path, tmp_path: Path, capsys: Capture) -> Path:
+    """A copy that a test may spoil."""
+    folder = tmp_path / "bert"
+    folder.mkdir()
+    for path in made.iterdir():
+        (folder / path.name).write_bytes(path.read_bytes())
+    capsys.readouterr()  # what the other library printed
+    return folder
+
+
+def test_open_says_what_it_is(capsys: Capture, bert: Path) -> None:
+    said = succeed(capsys, "open", bert)
+    for part in ("BERT", "fills in hidden words", "2 encoder layers, width 12, 3 heads", "18 entries, WordPiece"):
+        assert part in said
+
+
+@torch.no_grad()
+def test_predict_fills_in_what_the_home_library_does(capsys: Capture, bert: Path) -> None:
+    answer = json.loads(succeed(capsys, "predict", bert, TEXT, "--json", "--n-best", "13"))
+    tokenizer = hf.BertTokenizer(str(bert / "vocab.txt"))
+    given = tokenizer(TEXT, return_tensors="pt")
+    assert tokenizer.convert_ids_to_tokens(given["input_ids"][0]) == [
+        "[CLS]",
+        "the",
+        "dog",
+        "didn",
+        "'",
+        "t",
+        "[MASK]",
+        ".",
+        "[SEP]",
+    ]
+    (place,) = (given["input_ids"][0] == tokenizer.mask_token_id).nonzero()
+    expected = hf.BertForMaskedLM.from_pretrained(bert).eval()(**given).logits[0, place[0]].softmax(dim=-1)
+    (found,) = answer["masks"]
+    ids = expected[5:].argsort(descending=True) + 5  # special tokens are no answers
+    assert [one["token"].replace("▁", "") for one in found] == [WORDS[id].replace("##", "") for id in ids]
+    assert [one["probability"] for one in found] == pytest.approx(expected[ids].tolist(), abs=1e-6)
+    best = WORDS[ids[0]]
+    assert answer["text"] == ("The dog didn't" + (best[2:] if best.startswith("##") else f" {best}") + ".")
+
+
+def test_look_words_and_evaluate_take_it_like_a_model_of_ours(capsys: Capture, bert: Path, tmp_path: Path) -> None:
+    assert "what the masks look at: encoder.1.self" in succeed(capsys, "look", bert, TEXT)
+    succeed(capsys, "look", bert, TEXT, "--word", "dog")
+    assert "before" in succeed(capsys, "look", bert, TEXT, "--without-head", "encoder.0.self:1")
+    assert "sleep" in succeed(capsys, "words", bert, "dog", "--neighbours", "11")
+    (tmp_path / "texts.txt").write_text("The dog sleeps here.\nIt was tired.\n")
+    assert "accuracy" in succeed(capsys, "evaluate", bert, "--data", tmp_path / "texts.txt")
+
+
+def test_a_text_longer_than_its_positions_is_refused(capsys: Capture, bert: Path) -> None:
+    assert_refused(run(capsys, "predict", bert, "the dog " * 600 + "[MASK]"), "512 learned positions")
+
+
+def config(**changed: object) -> Callable[[Path], None]:
+    def spoil(folder: Path) -> None:
+        found = json.loads((folder / "config.json").read_text())
+        (folder / "config.json").write_text(json.dumps(found | changed))
+
+    return spoil
+
+
+def tensors(change: Callable[[dict[str, torch.Tensor]], object]) -> Callable[[Path], None]:
+    def spoil(folder: Path) -> None:
+        found = load_file(folder / "model.safetensors")
+        change(found)
+        save_file(found, folder / "model.safetensors")
+
+    return spoil
+
+
+def pickled(folder: Path) -> None:
+    torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
+    (folder / "model.safetensors").unlink()
+
+
+def ten_gigabytes(folder: Path) -> None:
+    header = json.dumps({"a": {"dtype": "F32", "shape": [2_500_000_000], "data_offsets": [0, 10_000_000_000]}}).encode()
+    (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(header)) + header + b"\0" * 64)
+
+
+def long_header(folder: Path) -> None:
+    (folder / "model.safetensors").write_bytes(struct.pack("<Q", 10_000_000_000) + b"{}" + b"\0" * 64)
+
+
+def outside(folder: Path) -> None:
+    (folder / "model.safetensors").rename(folder.parent / "model.safetensors")
+    index = {"weight_map": {"cls.predictions.bias": "../model.safetensors"}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+
+
+WORDS_NAME = "bert.embeddings.word_embeddings.weight"
+BAD: dict[str, tuple[Callable[[Path], object], str]] = {
+    "pickle": (pickled, "only as a pickle (pytorch_model.bin)"),
+    "no weights": (lambda folder: (folder / "model.safetensors").unlink(), "has no weights"),
+    "10 GB": (ten_gigabytes, "is not a safetensors file"),
+    "long header": (long_header, "is not a safetensors file"),
+    "outside": (outside, "'../model.safetensors', which is not a plain name"),
+    "index": (lambda folder: (folder / "model.safetensors.index.json").write_text("[]"), "has no table weight_map"),
+    "family": (config(model_type="zebra"), "model_type is 'zebra'; Saccade opens bert"),
+    "class": (config(architectures=["BertForFun"]), "architectures is 'BertForFun'"),
+    "field": (config(stripes=3), "has the field 'stripes', which Saccade does not know for BERT"),
+    "value": (config(position_embedding_type="relative_key"), 'position_embedding_type is "relative_key"'),
+    "activation": (config(hidden_act="mish"), "hidden_act is 'mish'; Saccade has relu, gelu"),
+    "type": (config(hidden_size="12"), "hidden_size is '12'"),
+    "missing field": (config(hidden_size=None), "does not have the field 'hidden_size'"),
+    "heads": (config(num_attention_heads=5), "5 heads do not divide a width of 12"),
+    "many layers": (config(num_hidden_layers=10**9), "must be at most 1,000"),
+    "large": (config(vocab_size=10**12), f"{WORDS_NAME} has shape (18, 12); config.json asks for (1000000000000, 12)"),
+    "shape": (tensors(lambda all: all.update({WORDS_NAME: torch.zeros(18, 11)})), f"{WORDS_NAME} has shape (18, 11)"),
+    "missing": (tensors(lambda all: all.pop(WORDS_NAME)), f"does not have the tensor {WORDS_NAME}"),
+    "extra": (tensors(lambda all: all.update(tail=torch.zeros(3))), "has the tensor tail, which Saccade does not know"),
+    "nan": (tensors(lambda all: all[WORDS_NAME].fill_(torch.nan)), f"{WORDS_NAME} contains NaN"),
+    "whole": (tensors(lambda all: all.update({WORDS_NAME: all[WORDS_NAME].long()})), "not floating-point numbers"),
+    "tokenizer": (lambda folder: (folder / "tokenizer.json").write_text("{}"), "is not a tokenizer.json"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_a_bad_folder_is_refused_in_one_sentence(capsys: Capture, bert: Path, kind: str) -> None:
+    spoil, said = BAD[kind]
+    spoil(bert)
+    assert_refused(run(capsys, "open", bert), said)
