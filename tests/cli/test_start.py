@@ -8,7 +8,7 @@ import pytest
 from commands import Capture, run, succeed
 
 COMMANDS = ["demo", "new", "train", "predict", "look", "words", "evaluate", "score", "compare", "explain", "data"]
-COMMANDS.append("serve")
+COMMANDS += ["serve", "open"]
 
 
 def test_alone_it_shows_where_to_start(capsys: Capture) -> None:
