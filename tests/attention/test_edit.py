@@ -241,7 +241,7 @@ def test_what_is_not_there_is_refused_with_what_is() -> None:
         edit(model, without_links=[("encoder.0.self", -1, 0)]).__enter__()
     with pytest.raises(OptionError, match=r"A link is \(attention, row, column\)"):
         edit(model, without_links=["encoder.0.self"]).__enter__()  # type: ignore[list-item]
-    with pytest.raises(OptionError, match="no attention of ours"):
+    with pytest.raises(OptionError, match="has no attention, so there is nothing to edit"):
         edit(nn.Linear(2, 3), without_heads=["a:0"]).__enter__()
     with pytest.raises(OptionError, match="takes a torch module; not str"):
         edit("model").__enter__()  # type: ignore[arg-type]

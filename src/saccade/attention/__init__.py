@@ -6,7 +6,8 @@ from saccade.attention.heads import Cache, GrowingCache, KeyValue, MultiHead, Re
 from saccade.attention.masks import Mask, causal, dense, padding, rule, window
 from saccade.attention.positions import ALiBi, Learned, LinearPositions, PositionTable, Rotary, Sinusoidal
 from saccade.attention.scores import MLP, SCORES, Additive, Bilinear, Cosine, Dot, Equal, ScaledDot, Score
-from saccade.attention.watching.edit import Edit, edit, editable
+from saccade.attention.watching.edit import edit, editable
+from saccade.attention.watching.interventions import Edit
 from saccade.attention.watching.overview import Overview
 from saccade.attention.watching.trace import KeyWeight, Trace
 from saccade.attention.watching.watch import Watch, watch

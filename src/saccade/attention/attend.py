@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from saccade.attention.equation import Bias, Call, DenseTile, check_bias, normalise
 from saccade.attention.masks import Mask, causal, resolve_mask
 from saccade.attention.scores import Product, Score, resolve_score
-from saccade.attention.watching.edit import Shared, edits_of, forbid_links, switch_off_heads
+from saccade.attention.watching.interventions import Rows, Shared, forbid_links, replace_outputs, targets_of
 from saccade.attention.watching.watch import record, refuse, tell
 from saccade.attention.weights import Hard, Softmax, Weights, resolve_weights
 from saccade.errors import KernelError, OptionError, ShapeError, UnknownNameError
@@ -78,18 +78,18 @@ def attend(
     leading = query.shape[:-2]
     query, key, value = _four_dimensional(query, key, value)
     call = _make_call(query, key, value, score, weights, mask, bias, first_row)
-    edits = edits_of(owner)
-    if edits and owner is not None:
-        rows = range(first_row, first_row + call.shape[2])
-        call = replace(call, mask=forbid_links(edits, owner, call.mask, rows, call.shape[3], shared))
+    targets = targets_of(owner)
+    where = Rows(range(first_row, first_row + call.shape[2]), call.shape[3], shared)
+    if targets:
+        call = replace(call, mask=forbid_links(targets, call.mask, where))
     if not 0.0 <= dropout < 1.0:
         raise OptionError(f"dropout must be at least 0 and below 1, not {dropout}.")
     if _choose(kernel, call) == "fused":
         output = _fused(call, value, dropout, owner)
     else:
         call, output = _equation(call, value, dropout, owner)
-    if edits and owner is not None:
-        output = switch_off_heads(edits, owner, output)
+    if targets:
+        output = replace_outputs(targets, output, where)
     if shared is None:
         record(owner, call, value)
     else:

@@ -166,10 +166,10 @@ class Call:
 
     def part(self, batch: range, heads: range) -> Call:
         """Return the same call for some of the sequences and heads; the rules still see the true indices."""
-        group = self.query.shape[1] // self.key.shape[1]
-        key_heads = range(heads.start // group, (heads.stop - 1) // group + 1)
 
         def grouped(tensor: Tensor) -> Tensor:
+            group = self.query.shape[1] // tensor.shape[1]
+            key_heads = range(heads.start // group, (heads.stop - 1) // group + 1)
             part = tensor[batch.start : batch.stop, key_heads.start : key_heads.stop]
             if len(key_heads) > 1 and group > 1:
                 part = part.repeat_interleave(group, dim=1)

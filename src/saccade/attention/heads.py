@@ -13,7 +13,7 @@ from saccade.attention.equation import Bias
 from saccade.attention.masks import Mask
 from saccade.attention.positions import ALiBi, Rotary
 from saccade.attention.scores import Score, resolve_score
-from saccade.attention.watching.edit import Shared
+from saccade.attention.watching.interventions import Shared
 from saccade.attention.weights import Weights, resolve_weights
 from saccade.errors import OptionError, ShapeError
 

@@ -53,10 +53,15 @@ class Segment:
         if self.call.mask is not None:
             yield from self.call.mask.tensors()
 
-    def use_key(self, key: Float[Tensor, "B G K E"]) -> None:
-        """Replace the keys by equal ones that are stored elsewhere."""
-        self.call = replace(self.call, key=key)
-        self._versions["keys"] = (key, key._version)  # equal numbers have equal digests
+    def use_keys_of(self, other: Call) -> None:
+        """Replace the keys, and the values if they are equal, by those of a longer call that begins with them."""
+        count = self.call.shape[3]
+        shared = {"keys": other.key[:, :, :count]}
+        if self.call.value is not None and other.value is not None:
+            value = other.value[:, :, :count]
+            shared |= {"values": value} if torch.equal(value, self.call.value) else {}
+        self.call = replace(self.call, key=shared["keys"], value=shared.get("values", self.call.value))
+        self._versions |= {what: (part, part._version) for what, part in shared.items()}  # equal numbers, equal digests
 
     def part(self, name: str, batch: range, heads: range) -> Call:
         """Return the call for these sequences and heads; raise an error if a tensor has changed since."""

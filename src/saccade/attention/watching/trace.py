@@ -95,8 +95,7 @@ class Trace:
             _part("column", columns, num_columns),
             *self._select(head, batch),
         )
-        tile = tile if head is None else tile.squeeze(1)
-        return tile if batch is None else tile.squeeze(0)
+        return _without_chosen(tile, head, batch)
 
     def row(self, row: int, *, head: int | None = None, batch: int | None = None) -> Float[Tensor, "*BH K"]:
         """Return how much one query takes from each key."""
@@ -149,6 +148,37 @@ class Trace:
             return torch.cat([part.statistics(local, batches, heads) for part, local in self._cover(rows)], dim=2)
 
         return pool(parts, statistic, self.shape[2:], size, reduce, preview, progress)
+
+    # --- what the weights are worth: of a watch with ``values=True`` ---
+
+    @_reading()
+    def values(self, *, head: int | None = None, batch: int | None = None) -> Float[Tensor, "*BH K V"]:
+        """The projected values, a row for each key."""
+        last = self._segments[-1].part(self.name, *self._select(head, batch))
+        values = self._values_of(last)
+        if last.shape[3] < self._num_columns:
+            raise OptionError(f"The calls of {self.name} had different keys, so it has no one set of values.")
+        return _without_chosen(values.clone(), head, batch)
+
+    @_reading()
+    def outputs(self, *, head: int | None = None, batch: int | None = None) -> Float[Tensor, "*BH Q V"]:
+        """What each head gives each query, before W_O: its weights times its values."""
+        batches, heads = self._select(head, batch)
+        parts = []
+        for segment in self._segments:
+            part = segment.part(self.name, batches, heads)
+            values = self._values_of(part)
+            tall = max(1, STATISTIC_LIMIT // max(1, len(batches) * len(heads) * part.shape[3]))
+            for first in range(0, part.shape[2], tall):
+                rows = range(first, min(first + tall, part.shape[2]))
+                weights = exact_weights(part, segment.statistics(rows, batches, heads), rows, range(part.shape[3]))
+                parts.append((weights @ values.to(weights.dtype)).to(values.dtype))
+        return _without_chosen(torch.cat(parts, dim=2), head, batch)
+
+    def _values_of(self, part: Call) -> Float[Tensor, "B H K V"]:
+        if part.value is None:
+            raise OptionError(f"The values of {self.name} were not kept; watch the model with values=True.")
+        return part.value.expand(-1, part.shape[1], -1, -1) if part.value.shape[1] == 1 else part.value
 
     @_reading()
     def padding(self, batch: int = 0) -> Bool[Tensor, " K"]:
@@ -204,18 +234,19 @@ class Trace:
             call = segment.call
             rows = min(call.shape[2], num_rows - segment.start)
             if rows < call.shape[2] or call.shape[3] > num_columns:
-                call = replace(call, query=call.query[:, :, :rows], key=call.key[:, :, :num_columns])
+                value = None if call.value is None else call.value[:, :, :num_columns]
+                call = replace(call, query=call.query[:, :, :rows], key=call.key[:, :, :num_columns], value=value)
                 kept[place] = Segment(call, segment.start)
         self._segments, self._num_shared = kept, 0
         self._num_columns = max(segment.call.shape[3] for segment in kept)
         return True
 
     def share_keys(self, every: int) -> None:
-        """Keep one copy of the keys, if those of each call are the first ones of the last call's."""
+        """Keep one copy of the keys and values, if the keys of each call are the first ones of the last call's."""
         if len(self._segments) - self._num_shared > every:
-            whole = self._segments[-1].call.key
+            last = self._segments[-1].call
             for segment in self._segments[:-1]:
-                segment.use_key(whole[:, :, : segment.call.shape[3]])
+                segment.use_keys_of(last)
             self._num_shared = len(self._segments)
 
     def _select(self, head: int | None, batch: int | None) -> tuple[range, range]:
@@ -250,6 +281,12 @@ class Trace:
                     tile[:, :, done : done + len(block), target] = weights
                 done += len(block)
         return tile
+
+
+def _without_chosen(tensor: Tensor, head: int | None, batch: int | None) -> Tensor:
+    """(B, H, ...) without the dimensions of which one was chosen."""
+    tensor = tensor if head is None else tensor.squeeze(1)
+    return tensor if batch is None else tensor.squeeze(0)
 
 
 def _one_or_all(what: str, index: int | None, count: int) -> range:

@@ -71,7 +71,7 @@ class Watch(Mapping[str, Trace]):
         if "torch._dynamo" in sys.modules:  # only then can code be compiled, and compiled code cannot be watched
             self._eager.enter_context(torch.compiler.set_stance("force_eager"))
         if self._has_foreign:
-            add_hooks(_forwards)
+            add_hooks(forwards)
         _active.set((*_active.get(), self))
         _everywhere.append(self)
         return self
@@ -85,16 +85,14 @@ class Watch(Mapping[str, Trace]):
         _active.set(tuple(watcher for watcher in _active.get() if watcher is not self))
         _everywhere[:] = [watcher for watcher in _everywhere if watcher is not self]
         if self._has_foreign:
-            remove_hooks()
-            self._steps.take_in(_forwards.lineage.read)
-            if not any(watcher._has_foreign for watcher in _active.get()):
-                _forwards.clear()
+            self._steps.take_in(forwards.lineage.read)
+            remove_hooks(forwards)
         self._eager.close()
 
     @property
     def _seen(self) -> dict[str, Trace]:
         """All traces, including those of a forward pass that is still running."""
-        self._steps.take_in(_forwards.lineage.read)
+        self._steps.take_in(forwards.lineage.read)
         return self._traces
 
     def __getitem__(self, name: str) -> Trace:
@@ -115,7 +113,7 @@ class Watch(Mapping[str, Trace]):
     @property
     def gaps(self) -> Mapping[str, Gap]:
         """The attentions that ran but cannot be shown, including those whose softmax the model writes out itself."""
-        self._steps.take_in(_forwards.lineage.read)
+        self._steps.take_in(forwards.lineage.read)
         return self._steps.gaps
 
     @property
@@ -166,11 +164,11 @@ class Watch(Mapping[str, Trace]):
         name = self._names.get(id(run.module))
         if name is not None:
             self._running[name] = run.module
-            if not any(id(outer.module) in self._names for outer in _forwards.runs):
-                continues = self._steps.end(run.number, _forwards.lineage.read)
+            if not any(id(outer.module) in self._names for outer in forwards.runs):
+                continues = self._steps.end(run.number, forwards.lineage.read)
                 is_new = run.module is self._model and not continues
                 self._ran, self._running = self._running if is_new else self._ran | self._running, {}
-                _forwards.continues = _forwards.continues or continues
+                forwards.continues = forwards.continues or continues
 
     def _show(self, runs: list[Run], seen: Seen, kept: Call | str) -> None:
         """Record an attention under the name of the innermost watched module."""
@@ -193,8 +191,8 @@ def watch(model: nn.Module | None = None, *, progress: Rows | None = None, value
         model: the model to watch; without one, every call to ``attend`` is seen under a single name.
         progress: called with the name of an attention and the fraction of its rows that is done, which for long
             inputs grows block by block; only Saccade's own layers report it.
-        values: also keep the projected values of Saccade's own layers (``Trace.only_call``). Weights do not need
-            them, but a walk through the numbers does.
+        values: also keep the projected values. Weights do not need them, but the outputs of the heads
+            (``Trace.outputs``) and a walk through the numbers do.
 
     Other modules are seen if they call ``F.scaled_dot_product_attention`` or are torch's ``nn.MultiheadAttention``;
     docs/how-to/watching-others.md says what is inferred about them.
@@ -241,6 +239,9 @@ def tell(owner: nn.Module | None, share: float) -> None:
 class _Watchers:
     """The watchers of this thread, to which ``foreign`` reports forward passes."""
 
+    def is_present(self) -> bool:
+        return bool(_active.get())
+
     def wants(self, module: nn.Module) -> bool:
         watchers = _active.get()
         if not watchers:  # nobody watches in this thread
@@ -252,9 +253,19 @@ class _Watchers:
         return any(watcher._model is module for watcher in _active.get())
 
     def show(self, runs: list[Run], seen: Seen) -> None:
-        kept = seen.call if isinstance(seen.call, str) else keep_foreign(seen.call)
-        for watcher in _active.get():
-            watcher._show(runs, seen, kept)
+        call, watchers = seen.call, _active.get()
+        if isinstance(call, str):
+            for watcher in watchers:
+                watcher._show(runs, seen, call)
+            return
+        if not self.want_values():
+            call = replace(call, value=None)
+        kept = keep_foreign(call)
+        for watcher in watchers:
+            watcher._show(runs, seen._replace(call=call), kept if watcher._values else replace(kept, value=None))
+
+    def want_values(self) -> bool:
+        return any(watcher._values for watcher in _active.get())
 
     def stray(self) -> None:
         for watcher in _active.get():
@@ -265,5 +276,5 @@ class _Watchers:
             watcher._end(run)
 
 
-#: The forward passes of this thread while a watcher is active.
-_forwards = Forwards(_Watchers())
+#: The modules that are running in this thread while someone watches or edits.
+forwards = Forwards(_Watchers())

@@ -7,7 +7,7 @@ from typing import Any, ParamSpec, Protocol, TypeVar
 
 from torch import nn
 
-from saccade.attention.watching.edit import active_edits, under_edits
+from saccade.attention.watching.interventions import active_edits, under_edits
 from saccade.errors import StaleTraceError
 
 __all__ = ["Snapshot"]

@@ -12,7 +12,7 @@ from pydantic import Field
 from sacrebleu.metrics.base import Metric
 
 from saccade.attention import watch
-from saccade.attention.watching.edit import active_edits
+from saccade.attention.watching.interventions import active_edits
 from saccade.attention.watching.watch import Rows
 from saccade.data.inputs import read_texts
 from saccade.data.paths import column

@@ -98,9 +98,9 @@ def call_of_sdpa(
     ndim = query.ndim
     if ndim > 4:
         return FIVE_DIMENSIONS.format(ndim)
-    query, key = (_four_dimensional(_as_autocast(part), ndim) for part in (query, key))
+    query, key, value = (_four_dimensional(_as_autocast(part), ndim) for part in (query, key, value))
     batch = max(query.shape[0], key.shape[0])  # torch broadcasts a batch of 1
-    query, key = query.expand(batch, -1, -1, -1), key.expand(batch, -1, -1, -1)
+    query, key, value = (part.expand(batch, -1, -1, -1) for part in (query, key, value))
     if query.shape[1] % key.shape[1]:  # one query head for several key heads
         query = query.expand(-1, key.shape[1], -1, -1)
     mask: Mask | None = causal if is_causal else None
@@ -111,7 +111,7 @@ def call_of_sdpa(
             mask = dense(given) if mask is None else mask & dense(given)
         else:
             bias = given
-    return Call(query, ungrouped(key), ScaledDot(scale), softmax_of(bias), mask, bias)
+    return Call(query, ungrouped(key), ScaledDot(scale), softmax_of(bias), mask, bias, value=value)
 
 
 def has_no_numbers(tensor: Tensor) -> bool:

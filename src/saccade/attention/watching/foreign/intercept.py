@@ -1,14 +1,16 @@
-"""Attention of modules that are not ours, seen where they call ``scaled_dot_product_attention``.
+"""Where the attention calls of other people's models are intercepted, to watch them and to edit them.
 
-While someone watches, two things are known of a thread: which forwards are running (``Forwards``, by hooks that all
-modules share), and each function of torch that is called (``Mode``, a torch function mode). ``Forwards.attention`` is
-the one place through which every call of torch's attention goes: it runs as it always does, and its arguments are then
-translated into a ``Call`` of ours (``call``). Other functions only hand on where their rows come from (``lineage``).
+While a model is watched or edited, two things are known about the thread: which modules are running (``Forwards``,
+through hooks that all modules share), and every function of torch that is called (``Mode``, a torch function mode).
+Every call of torch's attention goes through ``Forwards.attention``. It runs unchanged, or with the changes of an edit
+(``editing``), and its arguments are then translated into a ``Call`` of ours (``call``). All other functions only pass
+on where their rows come from (``lineage``).
 
-A mode makes torch's own ``nn.MultiheadAttention`` and ``nn.TransformerEncoder`` leave the fast path that they take
-when nobody looks. So the mode is taken away while these run, and their queries and keys are computed a second time
-from their arguments (``torch_modules``): the output stays the one that they always give. Where anything about such a
-module is not torch's own, its calls are watched instead, or, where it might take a fast path, the kernels that run.
+A mode makes torch's own ``nn.MultiheadAttention`` and ``nn.TransformerEncoder`` leave the fast path that they
+normally take. So the mode is removed while these run, and their queries and keys are computed a second time from their
+arguments (``torch_modules``): their output stays the same. If anything about such a module is not torch's own, its
+calls are watched instead, or, if it might take the fast path, the kernels that run. A module that is edited leaves the
+fast path, because nothing can be changed inside that.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import itertools
 import sys
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, auto
 from types import FrameType
 from typing import Any, NamedTuple, Protocol
@@ -33,21 +35,26 @@ from torch.utils.hooks import RemovableHandle
 from saccade.attention.equation import Call
 from saccade.attention.watching.foreign import torch_modules
 from saccade.attention.watching.foreign.call import call_of_sdpa
+from saccade.attention.watching.foreign.editing import Step, cached_positions, cannot, run_edited
 from saccade.attention.watching.foreign.lineage import CONSTANT, Lineage, Marks, Source, source_of
+from saccade.attention.watching.interventions import active_edits, targets_of
 from saccade.attention.watching.trace import Place
 
 __all__ = ["Forwards", "Run", "Seen", "add_hooks", "is_foreign", "remove_hooks"]
 
-#: Modules of these packages call no attention of torch, or show theirs in another way.
+#: Modules of these packages call no attention of torch's, or record their calls themselves.
 PLAIN_MODULES = ("torch.nn.modules.", "torch._dynamo.", "saccade.")
-#: The one place of ours that calls torch's attention: it shows its calls itself.
+#: The one place of ours that calls torch's attention; it records and edits its calls itself.
 OWN_CALLER = "saccade.attention.attend"
 
+QK = ("query", "key")
 WRITTEN_OUT = "it is written out with a softmax, which does not show its queries and keys"
+#: Arguments of these types are no cache.
+SIMPLE = (Tensor, bool, int, float, str, type(None), torch.dtype, torch.device)
 
 
 class Way(Enum):
-    """How the attention in a forward is seen."""
+    """How the attention of a running module is seen."""
 
     CALLS = auto()  # by the functions that it calls
     MODULE = auto()  # by the arguments of the module, which is torch's own
@@ -55,7 +62,9 @@ class Way(Enum):
 
 
 class Audience(Protocol):
-    """Those who watch in this thread."""
+    """The watchers of this thread."""
+
+    def is_present(self) -> bool: ...
 
     def wants(self, module: nn.Module) -> bool: ...
 
@@ -70,38 +79,51 @@ class Audience(Protocol):
 
 @dataclass
 class Run:
-    """A forward that is running."""
+    """A module whose forward is running."""
 
-    number: int  # no two runs have the same one
+    number: int  # unique
     module: nn.Module
     way: Way
-    mode_place: int | None = None  # where the mode stood before
-    has_entered: bool = False  # whether modes were put in or taken out for it
-    marks: Marks | None = None  # of one of torch's modules: those of what it has computed so far
+    mode_place: int | None = None  # where the mode was in the stack before
+    has_entered: bool = False  # whether modes were added or removed for it
+    marks: Marks | None = None  # for one of torch's modules: those of what it has computed so far
+    cached: int | str = 0  # for an outermost run that is edited: see ``cached_positions``
+    attended: list[nn.Module] = field(default_factory=list)  # the modules inside that have called attention
 
 
 class Seen(NamedTuple):
-    """An attention of someone's module."""
+    """One attention of someone's module."""
 
     call: Call | str  # or why it cannot be shown
     module: nn.Module
-    place: Place | None  # None where nothing is followed: a step that is taken to continue the last one
+    place: Place | None  # None if nothing is followed: a step that is assumed to continue the last one
     is_written_out: bool = False
+
+
+class _Use(NamedTuple):
+    """The last edited call of a module."""
+
+    outermost: int
+    innermost: int
+    number: int  # within its outermost run, counted from 1
+    query: Tensor
+    key: Tensor
 
 
 _numbers = itertools.count(1)
 
 
 def is_foreign(module: nn.Module) -> bool:
-    """Whether attention may run in this module without showing itself."""
+    """Whether this module may compute attention that only an interception can see."""
     return not type(module).__module__.startswith(PLAIN_MODULES) or isinstance(module, torch_modules.FAST)
 
 
 class Forwards(threading.local):
-    """The forwards that are running in this thread, for as long as someone watches in it."""
+    """The modules that are running in this thread, while someone watches or edits them."""
 
     def __init__(self, audience: Audience) -> None:
         self._audience = audience
+        self._num_users = 0  # watchers and edits of this thread
         self.runs: list[Run] = []
         self._last_number = 0
         self._mode = Mode(self)
@@ -109,31 +131,37 @@ class Forwards(threading.local):
         self.lineage = Lineage()
         self.continues = False  # whether the last forward was a step that continues the one before it
         self._passed: tuple[object, ...] = ()  # what the last outermost forward was given besides tensors and numbers
-
-    # --- from the start to the end of watching ---
+        self._uses: dict[int, _Use] = {}
 
     def start(self) -> None:
+        """Someone begins to watch or edit in this thread."""
+        self._num_users += 1
         if torch_place(self._mode) is None:
             put_in(self._mode, num_modes())
 
-    def clear(self) -> None:
-        """Forget all runs: nobody watches any more."""
+    def stop(self) -> None:
+        """Someone stops; after the last one, nothing is left."""
+        self._num_users -= 1
+        if self._num_users > 0:
+            return
         while self.runs:
             self._leave(self.runs.pop())
-        self._passed, self.continues = (), False
-        self.lineage = Lineage()
+        self._passed, self.continues, self._uses, self.lineage = (), False, {}, Lineage()
         take_out(self._mode)
 
     # --- hooks ---
 
     def begin(self, module: nn.Module, arguments: tuple[Any, ...]) -> None:
         """A forward pre-hook."""
-        is_fast = isinstance(module, torch_modules.FAST)
-        if not is_fast and not self._audience.wants(module):
+        is_fast, is_watched, is_edited = isinstance(module, torch_modules.FAST), self._audience.wants(module), False
+        for edit in active_edits():
+            if id(module) in edit.modules:
+                edit.has_run = is_edited = True
+        if not is_fast and not is_watched and not is_edited:
             return
         run = Run(next(_numbers), module, _way_of(module) if is_fast else Way.CALLS)
-        if not self.runs and self._audience.wants(module):
-            self._begin_outermost(run, arguments, sys._getframe(1).f_locals.get("kwargs"))
+        if not self.runs:
+            self._begin_outermost(run, arguments, sys._getframe(1).f_locals.get("kwargs"), is_watched)
         self._last_number = run.number
         if is_fast or (self.runs and self.runs[-1].way is not Way.CALLS and is_foreign(module)):
             self._enter(run)
@@ -143,22 +171,27 @@ class Forwards(threading.local):
             run.marks = marks if marks is not None or not self.runs else self.runs[-1].marks
         self.runs.append(run)
 
-    def _begin_outermost(self, run: Run, arguments: tuple[Any, ...], named: object) -> None:
+    def _begin_outermost(self, run: Run, arguments: tuple[Any, ...], named: object, is_watched: bool) -> None:
         """Decide whether lineages are needed: a step that is given the same cache as the last one continues it."""
         named = named if isinstance(named, dict) else {}
-        simple = (Tensor, bool, int, float, str, type(None), torch.dtype, torch.device)
-        passed = (run.module, *(part for part in (*arguments, *named.values()) if not isinstance(part, simple)))
+        passed = (run.module, *(part for part in (*arguments, *named.values()) if not isinstance(part, SIMPLE)))
+        run.cached = cached_positions(passed[1:]) if active_edits() else 0
         is_step = self.continues and len(passed) > 1 and len(passed) == len(self._passed)
-        self.lineage.is_on = not (is_step and all(a is b for a, b in zip(passed, self._passed, strict=True)))
+        is_step = is_step and all(a is b for a, b in zip(passed, self._passed, strict=True))
+        self.lineage.is_on = is_watched and not is_step
         self._passed, self.continues = passed, False
         if self.lineage.is_on:
             self.lineage.begin(run.number, (arguments, named), joins=not self._audience.is_root(run.module))
 
     def look(self, module: nn.Module, arguments: tuple[Any, ...], named: dict[str, Any], output: object) -> None:
-        """A forward hook: torch's own attention is seen after it has run."""
-        if not self.runs or self.runs[-1].module is not module or self.runs[-1].way is not Way.MODULE:
+        """A forward hook: torch's own attention is seen after it has run, and an edit must have changed something."""
+        if not self.runs or self.runs[-1].module is not module:
             return
         run = self.runs[-1]
+        if active_edits():
+            _check_edited(run)
+        if run.way is not Way.MODULE:
+            return
         if self._audience.wants(module):
             self._see_torch_module(run, arguments, named)
         result = output[0] if isinstance(output, tuple) else output
@@ -200,20 +233,44 @@ class Forwards(threading.local):
     def attention(
         self, function: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any], caller: FrameType | None
     ) -> Any:
-        """Run a call of torch's attention and show it: the one place that all of them go through."""
-        output = function(*arguments, **named)
-        query, key = (_argument(name, place, arguments, named) for place, name in enumerate(("query", "key")))
-        result = output[0] if isinstance(output, tuple) else output
+        """Run a call of torch's attention: every one of them comes through here."""
         if _is_own(caller):
+            output = function(*arguments, **named)
             if self.lineage.is_on:
-                self.lineage.attended(self.lineage.marks(query), result)
-        elif self.runs:
-            is_sdpa = function is F.scaled_dot_product_attention
-            call = (call_of_sdpa if is_sdpa else torch_modules.call_of_function)(*arguments, **named)
-            self._show(call, self.runs[-1].module, query, key, result)
+                self.lineage.attended(self.lineage.marks(_argument("query", 0, arguments, named)), output)
+            return output
+        module = self.runs[-1].module if self.runs else None
+        targets = targets_of(module)
+        if module is not None and targets:
+            step = self._step(module, *(_argument(name, place, arguments, named) for place, name in enumerate(QK)))
+            output, named = run_edited(function, arguments, named, targets, step)
+            arguments = ()
         else:
+            output = function(*arguments, **named)
+        for run in self.runs:
+            if module is not None:
+                run.attended.append(module)
+        if not self._audience.is_present():
+            return output
+        if module is None:
             self._audience.stray()
+            return output
+        query, key = (_argument(name, place, arguments, named) for place, name in enumerate(QK))
+        is_sdpa = function is F.scaled_dot_product_attention
+        call = (call_of_sdpa if is_sdpa else torch_modules.call_of_function)(*arguments, **named)
+        self._show(call, module, query, key, output[0] if isinstance(output, tuple) else output)
         return output
+
+    def _step(self, module: nn.Module, query: Tensor, key: Tensor) -> Step:
+        """Where in the forward pass an edited call is made."""
+        last, outermost, innermost = self._uses.get(id(module)), self.runs[0], self.runs[-1].number
+        number = 1
+        if last is not None and last.outermost == outermost.number:
+            # Two calls that differ in their values alone (DiffLlama) are one attention.
+            is_same = last.innermost == innermost and torch.equal(last.query, query) and torch.equal(last.key, key)
+            number = last.number + (not is_same)
+        self._uses[id(module)] = _Use(outermost.number, innermost, number, query, key)
+        return Step(outermost.cached, number, None if last is None else last.key)
 
     def other(
         self, function: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any], output: object
@@ -264,10 +321,25 @@ class Forwards(threading.local):
 
 
 def _way_of(module: nn.Module) -> Way:
-    """How to see one of torch's modules that may have a fast path, without leading it off it."""
+    """How to see one of torch's modules that may have a fast path, without leading it off it unless it is edited."""
+    edited = {owner for edit in active_edits() for owner in edit.targets}
+    if edited and any(id(part) in edited for part in module.modules()):
+        return Way.CALLS
     if torch_modules.is_torchs_own(module):
         return Way.MODULE
     return Way.KERNELS if torch_modules.may_be_fast(module) else Way.CALLS
+
+
+def _check_edited(run: Run) -> None:
+    """Refuse an edit of a module that ran without calling torch's attention."""
+    for target in targets_of(run.module):
+        if target.is_ours or any(module is run.module for module in run.attended):
+            continue
+        names = [edit.modules.get(id(module)) for edit in active_edits() for module in run.attended]
+        inner = next((name for name in names if name is not None), None)
+        if inner is not None:
+            raise cannot(target.name, f"it calls no attention itself; {inner}, which runs inside of it, does")
+        raise cannot(target.name, "it ran, but called none of torch's attention functions, which an edit works through")
 
 
 def _argument(name: str, place: int, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
@@ -319,26 +391,27 @@ def _is_own(caller: FrameType | None) -> bool:
 
 _lock = threading.Lock()
 _handles: list[RemovableHandle] = []
-_watchers = 0
+_num_users = 0
 
 
 def add_hooks(forwards: Forwards) -> None:
-    """Have torch tell of all forwards, once for all who watch."""
-    global _watchers
+    """Have torch report every forward, once for all who watch or edit."""
+    global _num_users
     with _lock:
-        _watchers += 1
-        if _watchers == 1:
+        _num_users += 1
+        if _num_users == 1:
             _handles.append(register_module_forward_pre_hook(forwards.begin))
             _handles.append(register_module_forward_hook(forwards.look, with_kwargs=True))
             _handles.append(register_module_forward_hook(forwards.end, always_call=True))
     forwards.start()
 
 
-def remove_hooks() -> None:
-    global _watchers
+def remove_hooks(forwards: Forwards) -> None:
+    global _num_users
+    forwards.stop()
     with _lock:
-        _watchers -= 1
-        if _watchers == 0:
+        _num_users -= 1
+        if _num_users == 0:
             while _handles:
                 handle = _handles.pop()
                 handle.remove()

@@ -355,8 +355,9 @@ def _same_tensor(one: object, other: object) -> bool:
 
 
 def keep_foreign(call: Call) -> Call:
-    """A call as a trace may keep it; keys that are not those of the queries may stand in a cache that is written."""
+    """A call as a trace may keep it; keys that are not those of the queries may be in a cache that is written to."""
     if call.shape[2] != call.shape[3]:
         with torch.inference_mode(False), torch.no_grad():
-            call = replace(call, key=call.key.clone())
+            value = None if call.value is None else call.value.clone()
+            call = replace(call, key=call.key.clone(), value=value)
     return keep(call)

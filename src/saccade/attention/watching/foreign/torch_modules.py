@@ -51,15 +51,13 @@ def may_be_fast(module: nn.Module) -> bool:
 
 
 class _Projection(NamedTuple):
-    """What makes heads of queries and keys."""
+    """What makes heads of queries, keys and values: a weight and a bias each."""
 
     num_heads: int
-    query_weight: Float[Tensor, "D D"]
-    key_weight: Float[Tensor, "D E"]
-    query_bias: Float[Tensor, " D"] | None
-    key_bias: Float[Tensor, " D"] | None
-    extra_key: Float[Tensor, "1 1 D"] | None  # ``add_bias_kv``: one learned key more
-    has_zero_key: bool  # ``add_zero_attn``: one key of zeros more
+    weights: tuple[Float[Tensor, "D E"], ...]
+    biases: tuple[Float[Tensor, " D"] | None, ...]
+    extra: tuple[Float[Tensor, "1 1 D"] | None, ...]  # ``add_bias_kv``: one more learned key and value
+    has_zero_key: bool  # ``add_zero_attn``: one more key and value, of zeros
 
 
 def call_of_module(
@@ -75,12 +73,17 @@ def call_of_module(
 ) -> Call | str:
     """A forward of the module. ``is_causal`` only says of ``attn_mask`` that it is the causal one."""
     if module.batch_first and query.dim() == 3 and not query.is_nested:
-        query, key = query.transpose(0, 1), key.transpose(0, 1)
-    weights = (module.in_proj_weight, module.q_proj_weight, module.k_proj_weight)
+        query, key, value = (part.transpose(0, 1) for part in (query, key, value))
+    weights = (module.q_proj_weight, module.k_proj_weight, module.v_proj_weight)
     projection = _projection(
-        module.embed_dim, module.num_heads, *weights, module.in_proj_bias, module.bias_k, module.add_zero_attn
+        module.num_heads,
+        module.in_proj_weight,
+        weights,
+        module.in_proj_bias,
+        (module.bias_k, module.bias_v),
+        module.add_zero_attn,
     )
-    return _call(projection, query, key, key_padding_mask, attn_mask)
+    return _call(projection, (query, key, value), key_padding_mask, attn_mask)
 
 
 def call_of_layer(
@@ -115,30 +118,32 @@ def call_of_function(
     attn_mask: Tensor | None = None,
     q_proj_weight: Tensor | None = None,
     k_proj_weight: Tensor | None = None,
+    v_proj_weight: Tensor | None = None,
     static_k: Tensor | None = None,
+    static_v: Tensor | None = None,
     **rest: Any,
 ) -> Call | str:
     """A call of ``F.multi_head_attention_forward``, by a module that is not torch's."""
-    if len(others) > 3 or static_k is not None:
+    if len(others) > 3 or static_k is not None or static_v is not None:
         return "it gives F.multi_head_attention_forward its masks by position, or keys that are projected already"
-    weights = (in_proj_weight, q_proj_weight, k_proj_weight)
-    projection = _projection(embed_dim_to_check, num_heads, *weights, in_proj_bias, bias_k, add_zero_attn)
-    return _call(projection, query, key, key_padding_mask, attn_mask)
+    weights = (q_proj_weight, k_proj_weight, v_proj_weight)
+    projection = _projection(num_heads, in_proj_weight, weights, in_proj_bias, (bias_k, bias_v), add_zero_attn)
+    return _call(projection, (query, key, value), key_padding_mask, attn_mask)
 
 
 def call_of_kernel(kernel: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> Call | str | None:
     """What a kernel of torch's attention was given, or why it cannot be told; None for any other kernel."""
     aten = torch.ops.aten
     if kernel is aten._native_multi_head_attention.default:
-        query, _, _, width, heads, weight, bias, _, _, *rest = arguments
+        query, _, _, _, heads, weight, bias, _, _, *rest = arguments
         mask, kind = rest[0] if rest else named.get("mask"), rest[3] if len(rest) > 3 else named.get("mask_type")
-        return _call_of_packed(query, width, heads, weight, bias, mask, kind)
+        return _call_of_packed(query, heads, weight, bias, mask, kind)
     if kernel is aten._transformer_encoder_layer_fwd.default:
         source, width, heads, weight, bias, _, _, _, norm_first, epsilon, norm_weight, norm_bias = arguments[:12]
         mask, kind = (*arguments[18:], named.get("mask"), named.get("mask_type"))[:2]
         if norm_first:
             source = F.layer_norm(source, (width,), norm_weight, norm_bias, epsilon)
-        return _call_of_packed(source, width, heads, weight, bias, mask, kind)
+        return _call_of_packed(source, heads, weight, bias, mask, kind)
     if kernel is aten._scaled_dot_product_flash_attention_for_cpu.default:
         return call_of_sdpa(*arguments, **named)
     name = kernel.name().removeprefix("aten::")
@@ -147,60 +152,60 @@ def call_of_kernel(kernel: Any, arguments: tuple[Any, ...], named: dict[str, Any
 
 
 def _call_of_packed(
-    query: Tensor, width: int, heads: int, weight: Tensor, bias: Tensor, mask: Tensor | None, kind: int | None
+    query: Tensor, heads: int, weight: Tensor, bias: Tensor, mask: Tensor | None, kind: int | None
 ) -> Call | str:
-    """Of a kernel that is given (batch, positions, width). Its mask is of 0: the scores, 1: padding, 2: both."""
-    projection = _projection(width, heads, weight, None, None, bias, None, False)
+    """The call of a kernel that takes (batch, positions, width). Its mask is for 0: scores, 1: padding, 2: both."""
+    projection = _projection(heads, weight, (None,) * 3, bias, (None,) * 2, False)
     if not query.is_nested:
         query = query.transpose(0, 1)
     if kind == 2 and mask is not None:
         mask = mask.expand(query.shape[1], heads, -1, -1).flatten(0, 1)
-    return _call(projection, query, query, mask if kind == 1 else None, None if kind == 1 else mask)
+    return _call(projection, (query,) * 3, mask if kind == 1 else None, None if kind == 1 else mask)
 
 
 def _projection(
-    width: int,
     num_heads: int,
     joint: Tensor | None,
-    query_weight: Tensor | None,
-    key_weight: Tensor | None,
+    separate: tuple[Tensor | None, ...],
     bias: Tensor | None,
-    extra_key: Tensor | None,
+    extra: tuple[Tensor | None, ...],
     has_zero_key: bool,
 ) -> _Projection:
-    if query_weight is None or key_weight is None:
+    weights = tuple(weight for weight in separate if weight is not None)
+    if len(weights) < 3:
         assert joint is not None  # torch has run with it
-        query_weight, key_weight = joint[:width], joint[width : 2 * width]
-    query_bias, key_bias = (None, None) if bias is None else (bias[:width], bias[width : 2 * width])
-    return _Projection(num_heads, query_weight, key_weight, query_bias, key_bias, extra_key, has_zero_key)
+        weights = joint.chunk(3)
+    return _Projection(num_heads, weights, (None,) * 3 if bias is None else bias.chunk(3), extra, has_zero_key)
 
 
 @torch.no_grad()
 def _call(
     projection: _Projection,
-    query: Float[Tensor, "Q *B D"],
-    key: Float[Tensor, "K *B E"],
+    inputs: tuple[Float[Tensor, "N *B E"], ...],
     key_padding_mask: Tensor | None,
     attn_mask: Tensor | None,
 ) -> Call | str:
-    """The call of queries and keys with the positions first, as torch has them; or nested, the batch first."""
+    """The call of these queries, keys and values: positions first, as torch has them, or nested, the batch first."""
+    query = inputs[0]
     if has_no_numbers(query):
         return NO_NUMBERS
     mask: Mask | None = None
     if query.is_nested:
         lengths = query._nested_tensor_size()[:, 0]
-        query = query.to_padded_tensor(0.0).transpose(0, 1)
-        key = query  # the only nested attention of torch is of a tensor with itself
+        inputs = (query.to_padded_tensor(0.0).transpose(0, 1),) * 3  # torch's only nested attention is self-attention
         mask = padding(lengths) & rule(lambda batch, head, row, column: row < lengths[batch])  # no rows past the end
     elif query.dim() == 2:
-        query, key = query.unsqueeze(1), key.unsqueeze(1)
-    batch, heads = query.shape[1], projection.num_heads
-    queries = F.linear(query, projection.query_weight, projection.query_bias)
-    keys = F.linear(key, projection.key_weight, projection.key_bias)
-    if projection.extra_key is not None:
-        keys = torch.cat([keys, projection.extra_key.to(keys.dtype).expand(1, batch, -1)])
+        inputs = tuple(part.unsqueeze(1) for part in inputs)
+    batch, num_keys, heads = inputs[0].shape[1], inputs[1].shape[0], projection.num_heads
+    queries, keys, values = map(F.linear, inputs, projection.weights, projection.biases)
+    if projection.extra[0] is not None and projection.extra[1] is not None:
+        keys, values = (
+            torch.cat([part, extra.to(part.dtype).expand(1, batch, -1)])
+            for part, extra in zip((keys, values), projection.extra, strict=True)
+            if extra is not None
+        )
     if projection.has_zero_key:
-        keys = torch.cat([keys, torch.zeros_like(keys[:1])])
+        keys, values = (torch.cat([part, torch.zeros_like(part[:1])]) for part in (keys, values))
     bias: Tensor | None = None
     if attn_mask is not None:
         attn_mask = (
@@ -208,10 +213,13 @@ def _call(
         )
         mask, bias = _joined(mask, bias, _wide(attn_mask, keys.shape[0]))
     if key_padding_mask is not None:
-        mask, bias = _joined(mask, bias, _wide(key_padding_mask.view(batch, 1, 1, key.shape[0]), keys.shape[0]))
-    sizes = heads, queries.shape[-1] // heads  # written out, because a batch of 0 lets torch infer none of them
-    split = [part.view(*part.shape[:2], *sizes).permute(1, 2, 0, 3) for part in (queries, keys)]
-    return Call(split[0], split[1], ScaledDot(), softmax_of(bias), mask, bias)
+        mask, bias = _joined(mask, bias, _wide(key_padding_mask.view(batch, 1, 1, num_keys), keys.shape[0]))
+    # Sizes are written out, because a batch of 0 lets torch infer none of them.
+    query, key, value = (
+        part.view(*part.shape[:2], heads, part.shape[-1] // heads).permute(1, 2, 0, 3)
+        for part in (queries, keys, values)
+    )
+    return Call(query, key, ScaledDot(), softmax_of(bias), mask, bias, value=value)
 
 
 def _wide(mask: Tensor, num_keys: int) -> Tensor:

@@ -1,0 +1,192 @@
+"""Calls of torch's attention with heads replaced and links forbidden.
+
+``scaled_dot_product_attention`` is given another mask, and its output is changed where the edited heads are.
+``multi_head_attention_forward`` applies W_O itself, so it is run with the identity in place of W_O: what it returns is
+then the heads side by side, exactly. They are changed, and W_O is applied to them.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Shaped
+from torch import Tensor
+
+from saccade.attention.equation import Call
+from saccade.attention.watching.foreign.call import call_of_sdpa
+from saccade.attention.watching.foreign.torch_modules import call_of_function
+from saccade.attention.watching.interventions import Rows, Target, forbid_links, no_such_head, replace_outputs
+from saccade.attention.watching.trace import FORBIDDEN
+from saccade.errors import OptionError
+
+__all__ = ["Edited", "cached_positions", "run_edited"]
+
+NO_CACHE_LENGTH = (
+    "the model was given a {} object that does not tell how many positions it holds, so the positions of this call are "
+    "not known; run the model once over the whole text"
+)
+SEVERAL = "its module calls it several times in one forward pass, with rows whose positions are not known"
+DROPPED = "its cache dropped old keys, so its columns are not the positions of the text"
+NOTHING_LEFT = "torch's multi-head attention gives NaN for a query that may attend to nothing, as after this edit"
+
+_SDPA = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa")  # torch has it in C
+_MULTI_HEAD = inspect.signature(F.multi_head_attention_forward)
+
+
+class Edited(NamedTuple):
+    """A call that was run with changes."""
+
+    output: Any
+    arguments: dict[str, Any]  # what it was given, with the forbidden links in its mask
+
+
+class Step(NamedTuple):
+    """Where in a forward pass a call is made."""
+
+    cached: int | str  # how many positions came before this forward pass, or what was given that does not tell
+    use: int  # which call of its module this is, counted from 1
+    last_key: Tensor | None  # of the call before this one
+
+
+def cached_positions(given: Sequence[object]) -> int | str:
+    """How many positions the cache among a forward's arguments holds; the class of one that does not tell."""
+    for part in given:
+        if hasattr(part, "get_seq_length"):  # the caches of Hugging Face
+            return int(part.get_seq_length())
+    unknown = [type(part).__name__ for part in given if not isinstance(part, dict)]
+    return unknown[0] if unknown else 0
+
+
+def run_edited(
+    function: Callable[..., Any],
+    arguments: tuple[Any, ...],
+    named: dict[str, Any],
+    targets: Sequence[Target],
+    step: Step,
+) -> Edited:
+    """Run a call of torch's attention as the edits want it."""
+    is_sdpa = function is F.scaled_dot_product_attention
+    bound = (
+        dict(zip(_SDPA, arguments, strict=False)) | named
+        if is_sdpa
+        else _MULTI_HEAD.bind(*arguments, **named).arguments
+    )
+    call = (call_of_sdpa if is_sdpa else call_of_function)(**bound)
+    name = targets[0].name
+    if isinstance(call, str):
+        raise cannot(name, call)
+    for head in [change.head for target in targets for change in target.changes]:
+        if head is not None and head >= call.shape[1]:
+            raise no_such_head(name, head, call.shape[1])
+    for target in targets:
+        target.has_run = True
+    where = _rows(call, bound["key"], targets, step)
+    allowed = _allowed(call, targets, where)
+    run = _run_sdpa if is_sdpa else _run_multi_head
+    return run(bound, call, allowed, targets, where)
+
+
+def cannot(name: str, reason: str) -> OptionError:
+    return OptionError(f"The attention {name} cannot be edited: {reason}.")
+
+
+def _rows(call: Call, key: Tensor, targets: Sequence[Target], step: Step) -> Rows:
+    """The positions of a call's rows in the text; refused where an edit needs them and they cannot be known."""
+    _, _, num_rows, num_columns = call.shape
+    first = step.cached if isinstance(step.cached, int) else 0
+    if any(target.needs_positions for target in targets):
+        name = targets[0].name
+        if num_rows != num_columns and isinstance(step.cached, str):
+            raise cannot(name, NO_CACHE_LENGTH.format(step.cached))
+        if num_rows != num_columns and step.use > 1:
+            raise cannot(name, SEVERAL)
+        asks_again = step.last_key is not None and torch.equal(step.last_key, key)
+        if first and num_columns < first + num_rows and not asks_again:
+            raise cannot(name, DROPPED)
+    return Rows(range(first, first + num_rows), num_columns, use=step.use)
+
+
+def _allowed(call: Call, targets: Sequence[Target], where: Rows) -> Bool[Tensor, "1 H Q K"] | None:
+    """Which links no edit forbids; None if all."""
+    mask = forbid_links(targets, None, where)
+    if mask is None:
+        return None
+    _, heads, num_rows, num_columns = call.shape
+    whole = replace(call, mask=None, bias=None, first_row=where.rows.start)
+    at = whole.indices(range(num_rows), range(num_columns))
+    return mask(*at).expand(1, heads, num_rows, num_columns)
+
+
+def _run_sdpa(
+    bound: dict[str, Any], call: Call, allowed: Tensor | None, targets: Sequence[Target], where: Rows
+) -> Edited:
+    ndim = bound["query"].ndim
+    empty: Tensor | None = None
+    if allowed is not None:
+        mask, empty = _forbid(_dense_mask(call), allowed)
+        bound = {
+            **bound,
+            "attn_mask": mask if ndim == 4 else mask[:, 0] if ndim == 3 else mask[0, 0],
+            "is_causal": False,
+        }
+    output = F.scaled_dot_product_attention(**bound)
+    heads = output if ndim == 4 else output.reshape(call.shape[0], 1, *output.shape[-2:])
+    if empty is not None:
+        heads = heads.masked_fill(empty, 0.0)
+    return Edited(replace_outputs(targets, heads, where).reshape(output.shape), bound)
+
+
+def _dense_mask(call: Call) -> Shaped[Tensor, "#B #H Q K"]:
+    """The mask of a call, as torch takes it: boolean, or numbers to add."""
+    rows, columns = range(call.shape[2]), range(call.shape[3])
+    if isinstance(call.bias, Tensor):
+        mask = call.added(rows, columns, call.bias.dtype)
+    else:
+        mask = None if call.mask is None else call.mask(*call.indices(rows, columns))
+    if mask is None:
+        return torch.ones(1, 1, len(rows), len(columns), dtype=torch.bool, device=call.query.device)
+    mask = mask.reshape((1,) * (4 - mask.ndim) + tuple(mask.shape))
+    return mask.expand(-1, -1, len(rows), len(columns))
+
+
+def _forbid(
+    mask: Shaped[Tensor, "#B #H Q K"], allowed: Bool[Tensor, "1 H Q K"]
+) -> tuple[Shaped[Tensor, "#B H Q K"], Bool[Tensor, "#B H Q 1"] | None]:
+    """A mask without the links that are not allowed, and the rows in which that leaves nothing."""
+    is_boolean = mask.dtype == torch.bool
+    left = (mask if is_boolean else mask > FORBIDDEN) & allowed
+    empty = ~left.any(-1, keepdim=True) & ~allowed.all(-1, keepdim=True)
+    keeps = allowed & ~empty  # also no weight for keys that a large negative number forbade
+    mask = mask & keeps if is_boolean else mask.masked_fill(~keeps, float("-inf"))
+    return mask, empty if bool(empty.any()) else None
+
+
+def _run_multi_head(
+    bound: dict[str, Any], call: Call, allowed: Tensor | None, targets: Sequence[Target], where: Rows
+) -> Edited:
+    batch, num_heads, num_rows, _ = call.shape
+    if allowed is not None:
+        given = bound.get("attn_mask")
+        num_keys = bound["key"].shape[0]  # without the keys that the module adds itself
+        mask = bound["query"].new_zeros(batch, num_heads, num_rows, num_keys)
+        if given is not None:
+            given = given.view(batch, num_heads, *given.shape[1:]) if given.dim() == 3 else given
+            mask = mask.masked_fill(given, float("-inf")) if given.dtype == torch.bool else mask + given
+        mask = mask.masked_fill(~allowed[..., :num_keys], float("-inf"))
+        bound = {**bound, "attn_mask": mask.flatten(0, 1), "is_causal": False}
+        edited = call_of_function(**bound)
+        assert isinstance(edited, Call)
+        if _forbid(_dense_mask(edited), allowed)[1] is not None:
+            raise cannot(targets[0].name, NOTHING_LEFT)
+    width = call.query.shape[-1]
+    same = torch.eye(num_heads * width, dtype=bound["out_proj_weight"].dtype, device=bound["query"].device)
+    output, weights = F.multi_head_attention_forward(**{**bound, "out_proj_weight": same, "out_proj_bias": None})
+    heads = output.view(num_rows, batch, num_heads, width).permute(1, 2, 0, 3)
+    heads = replace_outputs(targets, heads, where).permute(2, 0, 1, 3).reshape(num_rows * batch, num_heads * width)
+    projected = F.linear(heads, bound["out_proj_weight"], bound["out_proj_bias"])
+    return Edited((projected.view(*output.shape[:-1], projected.shape[-1]), weights), bound)

@@ -1,0 +1,228 @@
+"""What an edit does to one call of attention: links that are forbidden, and heads whose output is replaced.
+
+``edit`` says which attentions of a model to change and for how long. The two places that compute attention ask here
+what to change in a call: ``attend`` for our own layers, ``foreign.editing`` for everyone else's.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from saccade.attention.masks import Mask
+from saccade.errors import OptionError, ShapeError
+
+__all__ = ["Edit", "HeadOutput", "Link", "Shared", "Target", "active_edits", "under_edits"]
+
+
+class Shared(NamedTuple):
+    """Rows that are the hypotheses of a search, side by side: all of them are at one position of their texts."""
+
+    position: int
+    key_positions: Sequence[int] | None  # where each key is in its text; None: 0, 1, 2, ...
+
+
+@dataclass
+class Link:
+    """A link to forbid."""
+
+    label: str  # as the user wrote it: ``encoder.0.self:3:4:2``
+    head: int | None  # None: every head
+    row: int
+    column: int
+    use: int | None = None  # which call of the module within one forward pass, counted from 1; None: every call
+    was_met: bool = False  # whether a call had both its query and its key
+
+
+@dataclass
+class HeadOutput:
+    """A head whose output, before W_O, is replaced."""
+
+    label: str
+    head: int
+    value: Float[Tensor, "#B #Q V"] | None = None  # None: zeros
+    row: int | None = None  # None: at every position
+    use: int | None = None
+    was_met: bool = False
+
+
+@dataclass
+class Target:
+    """What an edit changes in one attention."""
+
+    name: str
+    is_ours: bool
+    has_run: bool = False
+    heads: list[HeadOutput] = field(default_factory=list)
+    links: list[Link] = field(default_factory=list)
+
+    @property
+    def changes(self) -> list[Link | HeadOutput]:
+        return [*self.links, *self.heads]
+
+    @property
+    def needs_positions(self) -> bool:
+        """Whether it matters which positions of the text the rows of a call are."""
+        return bool(self.links) or any(head.row is not None for head in self.heads)
+
+
+@dataclass
+class Edit:
+    """What is changed in the attentions of one model."""
+
+    targets: dict[int, Target]  # by the identity of the module
+    modules: dict[int, str]  # the modules of others in the model, which may call attention: identity -> name
+    model: nn.Module  # keeps the identities above valid
+    has_run: bool = False  # whether any of those modules ran during the edit
+
+    @property
+    def unmet(self) -> list[str]:
+        """The links and heads that no call so far had, as ``encoder.0.self:4:2``."""
+        return [one.label for target in self.targets.values() for one in target.changes if not one.was_met]
+
+
+class Rows(NamedTuple):
+    """Which rows and columns of the text a call computes."""
+
+    rows: range
+    num_columns: int
+    shared: Shared | None = None
+    use: int | None = None  # which call of its module this is within one forward pass
+
+
+#: The edits of this thread, or of this asynchronous task.
+_active: ContextVar[tuple[Edit, ...]] = ContextVar("edits", default=())
+
+
+def active_edits() -> tuple[Edit, ...]:
+    """The edits of this thread, or of this asynchronous task."""
+    return _active.get()
+
+
+@contextmanager
+def under_edits(edits: tuple[Edit, ...]) -> Iterator[None]:
+    """Run with these edits alone, without those that are active outside."""
+    token = _active.set(edits)
+    try:
+        if edits and "torch._dynamo" in sys.modules:  # compiled code would not ask for edits
+            with torch.compiler.set_stance("force_eager"):
+                yield
+        else:
+            yield
+    finally:
+        _active.reset(token)
+
+
+def targets_of(owner: nn.Module | None) -> tuple[Target, ...]:
+    """What the edits of this thread change in this attention, the outermost edit first."""
+    active = _active.get()
+    if not active or owner is None:
+        return ()
+    return tuple(edit.targets[id(owner)] for edit in active if id(owner) in edit.targets)
+
+
+class _Cell(NamedTuple):
+    """A forbidden link in the rows and columns of one call."""
+
+    head: int | None  # None: every head
+    row: int | None  # None: every row
+    column: int
+
+
+class _Without(Mask):
+    """Everything but a few links."""
+
+    def __init__(self, cells: Sequence[_Cell]) -> None:
+        self.cells = cells
+
+    def __call__(self, batch: Tensor, head: Tensor, row: Tensor, column: Tensor) -> Tensor:
+        forbidden = torch.zeros((), dtype=torch.bool, device=column.device)
+        for cell in self.cells:
+            hit = column == cell.column
+            hit = hit if cell.row is None else hit & (row == cell.row)
+            forbidden = forbidden | (hit if cell.head is None else hit & (head == cell.head))
+        return ~forbidden
+
+    def is_full(self, first_row: int, last_row: int, start: int, stop: int) -> bool:
+        return not any(
+            start <= cell.column < stop and (cell.row is None or first_row <= cell.row <= last_row)
+            for cell in self.cells
+        )
+
+
+def forbid_links(targets: Sequence[Target], mask: Mask | None, where: Rows) -> Mask | None:
+    """The mask of a call without the links that are forbidden."""
+    cells = [cell for target in targets for link in target.links for cell in _in_call(link, where)]
+    if not cells:
+        return mask
+    without = _Without(cells)
+    return without if mask is None else mask & without
+
+
+def _in_call(link: Link, where: Rows) -> list[_Cell]:
+    """A link between positions of a text as links between rows and columns of a call; none if it is not in the call."""
+    found = []
+    if link.use in (None, where.use):
+        if where.shared is None:
+            if link.row in where.rows and link.column < where.num_columns:
+                found = [_Cell(link.head, link.row, link.column)]
+        elif link.row == where.shared.position:
+            keys = where.shared.key_positions
+            places = range(where.num_columns) if keys is None else keys
+            found = [_Cell(link.head, None, key) for key, place in enumerate(places) if place == link.column]
+    link.was_met = link.was_met or bool(found)
+    return found
+
+
+def replace_outputs(
+    targets: Sequence[Target], output: Float[Tensor, "B H Q V"], where: Rows
+) -> Float[Tensor, "B H Q V"]:
+    """The output of a call with the outputs of the edited heads replaced; the other heads keep theirs bit for bit."""
+    changes = [head for target in targets for head in target.heads if head.use in (None, where.use)]
+    if not changes:
+        return output
+    output = output.clone()
+    for change in changes:
+        if change.head >= output.shape[1]:
+            raise no_such_head(change.label.partition(":")[0], change.head, output.shape[1])
+        rows = where.rows
+        if change.row is None:
+            here = slice(None)
+        elif where.shared is not None:
+            here = slice(None) if change.row == where.shared.position else slice(0)
+        else:
+            here = slice(change.row - rows.start, change.row - rows.start + 1) if change.row in rows else slice(0)
+        change.was_met = change.was_met or here != slice(0)
+        if here != slice(0):
+            output[:, change.head, here] = _value(change, output)[:, here]
+    return output
+
+
+def no_such_head(name: str, head: object, count: int | None) -> OptionError:
+    if count is None:
+        return OptionError(f"There is no head '{head}' in {name}; heads are numbers from 0.")
+    heads = f"heads 0 to {count - 1}" if count > 1 else "one head, 0"
+    return OptionError(f"There is no head '{head}' in {name}; it has {heads}.")
+
+
+def _value(change: HeadOutput, output: Float[Tensor, "B H Q V"]) -> Float[Tensor, "B Q V"]:
+    """What the head gives instead, at each row of the call."""
+    batch, _, num_rows, width = output.shape
+    if change.value is None:
+        return output.new_zeros(1, 1, 1).expand(batch, num_rows, width)
+    value = change.value.to(dtype=output.dtype, device=output.device)
+    try:
+        return value.expand(batch, num_rows, width)
+    except RuntimeError:
+        raise ShapeError(
+            f"The output given for {change.label} has shape {tuple(change.value.shape)}; expected (batch, positions, "
+            f"width) = {(batch, num_rows, width)}, with 1 or nothing for a dimension along which it does not vary."
+        ) from None
