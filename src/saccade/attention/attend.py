@@ -10,6 +10,7 @@ the keys restricted to those that the rows can reach.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Literal, get_args
@@ -264,6 +265,8 @@ def _remembered(call: Call, rows: range) -> Tensor | None:
 def _mask_rows(call: Call) -> int:
     """Return for how many rows at a time the rules are evaluated."""
     _, _, num_rows, num_columns = call.shape
+    if isinstance(call.bias, Tensor) and call.bias.requires_grad and math.prod(call.shape) <= EQUATION_LIMIT:
+        return num_rows  # the bias is in memory anyway, and the gradient of every block would be as large as the whole
     probe = call.added(range(min(2, num_rows)), range(min(2, num_columns)), torch.float32)
     assert probe is not None
     batch, heads = probe.shape[:2]

@@ -1,0 +1,1 @@
+"""Predict which bases of an RNA sequence pair with each other."""

@@ -1,0 +1,131 @@
+"""A predicted structure: its base pairs with their probabilities, and the attention behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from rich.console import RenderableType
+from rich.text import Text
+
+from saccade.data.structures import Molecule, pairs_of, to_connectivity_table
+from saccade.errors import OptionError
+from saccade.lens.figures.pairs import pair_matrix
+from saccade.lens.view import View, view
+from saccade.tasks.base.answer import Answer
+from saccade.tasks.base_pairs.folding import pair_scores
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from saccade.attention import Watch
+
+__all__ = ["BasePairsAnswer", "Triangle"]
+
+#: Bases per line in the terminal.
+LINE = 80
+
+
+@dataclass(frozen=True)
+class Triangle:
+    """Why a pair: the third bases k that a head of a triangle attention looked at for the pair (i, j)."""
+
+    name: str  # the attention, such as "blocks.0.starting"
+    weights: Float[torch.Tensor, "H L"]
+
+    def strongest(self, count: int = 5) -> list[tuple[int, int, float]]:
+        """The largest weights, as (head, base from 1, weight)."""
+        values, places = self.weights.flatten().topk(min(count, self.weights.numel()))
+        length = self.weights.shape[1]
+        return [
+            (place // length, place % length + 1, value)
+            for value, place in zip(values.tolist(), places.tolist(), strict=True)
+        ]
+
+
+@dataclass(frozen=True)
+class BasePairsAnswer(Answer):
+    """A structure in dot-bracket notation; ``score`` is the mean probability of what it says of each base."""
+
+    text: str
+    score: float
+    molecule: Molecule  # as it was given, with its true structure if that was known
+    partners: tuple[int, ...]
+    paired: Float[np.ndarray, "L L"] = field(repr=False)  # the probability of each pair
+    look: Callable[[], Watch] = field(repr=False)
+
+    @property
+    def pairs(self) -> list[tuple[int, int, float]]:
+        """The base pairs counted from 1, with their probabilities."""
+        return [(i + 1, j + 1, float(self.paired[i, j])) for i, j in pairs_of(self.partners)]
+
+    @property
+    def connectivity_table(self) -> str:
+        """The structure in CT format."""
+        one = self.molecule
+        return to_connectivity_table(Molecule(one.sequence, self.partners, one.name, one.line, one.file))
+
+    def record(self) -> dict[str, Any]:
+        pairs = [[i, j, round(probability, 6)] for i, j, probability in self.pairs]
+        return {
+            "name": self.molecule.name,
+            "sequence": self.molecule.sequence,
+            "structure": self.text,
+            "pairs": pairs,
+            "score": self.score,
+        }
+
+    def extras(self) -> dict[str, Any]:
+        return {"pairs": self.record()["pairs"], "probabilities": self.paired.round(4).tolist()}
+
+    @cached_property
+    def _seen(self) -> Watch:
+        return self.look()
+
+    @cached_property
+    def view(self) -> View:
+        """The attention along the sequence; ``triangle`` shows that between pairs."""
+        seen = {name: trace for name, trace in self._seen.items() if name.endswith(".attention")}
+        return view(seen, self.tokens)
+
+    @property
+    def tokens(self) -> list[str]:
+        return list(self.molecule.sequence)
+
+    def triangle(self, i: int, j: int) -> list[Triangle]:
+        """What each triangle attention looked at for the pair of bases i and j, counted from 1.
+
+        Around the starting node, the pair (i, j) attends to the pairs (i, k); around the ending node, to (k, j).
+        """
+        length = len(self.molecule.sequence)
+        for base in (i, j):
+            if not 1 <= base <= length:
+                raise OptionError(f"There is no base {base}; this sequence has {length}, counted from 1.")
+        found = []
+        for name, trace in self._seen.items():
+            if name.endswith((".starting", ".ending")):
+                sequence, row = (i - 1, j - 1) if name.endswith(".starting") else (j - 1, i - 1)
+                found.append(Triangle(name, trace.row(row, batch=sequence)))
+        if not found:
+            raise OptionError("This model has no triangle attention (model.triangle_attention_layers = 0).")
+        return found
+
+    def terminal(self) -> Iterator[RenderableType]:
+        sequence, structure = self.molecule.sequence, self.text
+        for start in range(0, len(sequence), LINE):
+            yield Text(sequence[start : start + LINE])
+            yield Text(structure[start : start + LINE], style="bold")
+        yield Text(f"{len(self.pairs)} base pairs; mean probability of each base's state {self.score:.3f}")
+        if self.molecule.partners is not None:
+            scores = pair_scores(set(pairs_of(self.partners)), set(pairs_of(self.molecule.partners)))
+            yield Text("precision {:.3f}, recall {:.3f}, F1 {:.3f}".format(*scores))
+
+    def figure(self, dark: bool) -> Figure:
+        true = None if self.molecule.partners is None else pairs_of(self.molecule.partners)
+        title = f"{self.molecule.name}: probability of each base pair"
+        return pair_matrix(self.paired, pairs_of(self.partners), true, title=title, dark=dark)

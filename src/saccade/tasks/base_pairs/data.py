@@ -1,0 +1,182 @@
+"""Where the molecules come from: the ``[data]`` table of a recipe."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, model_validator
+
+from saccade.data.paths import part_prefixes, resolve_path
+from saccade.data.structures import TABLES, Molecule, describe_molecules, pairs_of, read_molecules
+from saccade.data.tables import read_columns
+from saccade.errors import FileError, OptionError
+from saccade.models import Config
+from saccade.tasks.base.data import DataReader, Say, Size, Splits, hold_out
+
+__all__ = ["BasePairsData", "BasePairsFiles"]
+
+#: What a part is called in files that assign molecules to parts.
+PARTS = {"train": "train", "training": "train", "valid": "validation", "validation": "validation", "val": "validation"}
+PARTS |= {"dev": "validation", "test": "test"}
+
+#: Width of a base, width of a pair, and blocks, for each size.
+NETWORKS: dict[Size, tuple[int, int, int]] = {"tiny": (32, 16, 1), "small": (64, 24, 2), "medium": (64, 32, 3)}
+BATCH_PAIRS = 80_000
+
+
+class BasePairsData(Config):
+    """RNA sequences with their structures; paths may use ~ and $SACCADE_DATA."""
+
+    file: str = Field(description="A table, dot-bracket or CT file to train on")
+    validation_file: str | None = Field(
+        None, description="Decides which model is best; without it, a share of the training molecules does"
+    )
+    test_file: str | None = Field(None, description="Scored once, at the end")
+    sequence_column: str = Field("sequence", description="Column of a table with the sequence")
+    structure_column: str = Field("structure", description="Column of a table with the structure in dot-bracket form")
+    id_column: str | None = Field(None, description="Column of a table with the name of the molecule")
+    part_column: str | None = Field(None, description="Column that says train, valid or test")
+    folds: str | None = Field(
+        None, description="A table with the columns id and partition, and one that numbers or names the folds"
+    )
+    fold_column: str = Field("fold_number", description="Column of folds that numbers or names them")
+    fold: str = Field("0", description="Which fold to use")
+    longest: int = Field(128, ge=8, le=4096, description="Molecules with more bases are left out")
+    validation: float = Field(0.1, ge=0, lt=1, description="Share held out for validation if no file says which")
+    test: float = Field(0.0, ge=0, lt=1, description="Share held out for the final test if no file says which")
+    encoding: str | None = Field(None, description="Encoding of the files; found automatically if not given")
+
+    @model_validator(mode="after")
+    def _consistent(self) -> BasePairsData:
+        if self.folds is not None and self.id_column is None:
+            raise ValueError("folds needs id_column, to find the molecules by name")
+        if self.folds is not None and self.part_column is not None:
+            raise ValueError("give folds or part_column, not both")
+        return self
+
+
+class BasePairsFiles(DataReader[Molecule]):
+    """Sequences with their base pairs."""
+
+    settings = BasePairsData
+    read_as = ("sequence_column", "structure_column", "id_column", "longest", "encoding")
+
+    @classmethod
+    def table(cls, files: Sequence[Path], columns: str | None) -> dict[str, Any]:
+        """One file, or one each for training, validation and test; ``columns`` names the sequence and the structure."""
+        if not 1 <= len(files) <= 3:
+            raise OptionError(f"Give one to three files, for training, validation and test; not {len(files)}.")
+        found = {f"{part}file": str(file) for part, file in zip(part_prefixes(files), files, strict=True)}
+        if columns is None:
+            return found
+        names = [name.strip() for name in columns.split(",")]
+        if len(names) != 2 or not all(names):
+            raise OptionError(f"--columns takes the sequence's and the structure's column, as in 1,2; not {columns!r}.")
+        return found | {"sequence_column": names[0], "structure_column": names[1]}
+
+    @classmethod
+    def read(cls, settings: BasePairsData, seed: int) -> Splits[Molecule]:
+        every = _read(settings, settings.file)
+        notes = _left_out(every, settings.longest, settings.file)
+        parts = _assigned(settings)
+        kept = [one for one in every if one.length <= settings.longest]
+        held_out: dict[str, list[Molecule]] = {}
+        if parts is not None:
+            chosen: dict[str, list[Molecule]] = {"train": [], "validation": [], "test": []}
+            for one in kept:
+                part = parts.get(one.name if settings.folds is not None else str(one.line))
+                if part is not None:
+                    chosen[part].append(one)
+            kept = chosen.pop("train")
+            held_out = {part: found for part, found in chosen.items() if found}
+        for part in ("validation", "test"):
+            file = getattr(settings, f"{part}_file")
+            if file is not None:
+                others = _read(settings, file)
+                notes += _left_out(others, settings.longest, file)
+                held_out[part] = [one for one in others if one.length <= settings.longest]
+        train, validation, test = hold_out(kept, held_out, settings, seed)
+        named = (("training", train), ("validation", validation), ("test", test))
+        rows = [("file", settings.file), *(describe_molecules(found, what) for what, found in named if found)]
+        known = {one.sequence for one in train}
+        for what, molecules in named[1:]:
+            same = sum(one.sequence in known for one in molecules)
+            if same:
+                notes.append(f"{same:,} of {len(molecules):,} {what} sequences are also in training")
+        return Splits(train, validation, test, rows, notes)
+
+    @classmethod
+    def read_for_scoring(cls, settings: BasePairsData, say: Say = lambda note: None) -> list[Molecule]:
+        every = _read(settings, settings.file)
+        for note in _left_out(every, settings.longest, settings.file):
+            say(note)
+        kept = [one for one in every if one.length <= settings.longest]
+        if not kept:
+            raise FileError(f"All sequences in {settings.file} have more than {settings.longest} bases.")
+        return kept
+
+    @classmethod
+    def recommend(cls, splits: Splits[Molecule], size: Size) -> dict[str, Any]:
+        """About eight passes over the data."""
+        width, pair_width, layers = NETWORKS[size]
+        steps = max(300, 8 * sum(one.length**2 for one in splits.train) // BATCH_PAIRS)
+        longest = max(one.length for part in (splits.train, splits.validation, splits.test) for one in part)
+        return {
+            "model": {
+                "kind": "pairs",
+                "width": width,
+                "pair_width": pair_width,
+                "layers": layers,
+                "max_length": max(256, longest),
+            },
+            "training": {
+                "steps": steps,
+                "warmup": steps // 20,
+                "batch_pairs": BATCH_PAIRS,
+                "lr": 1e-3,
+                "validate_every": max(50, steps // 10),
+            },
+        }
+
+    @classmethod
+    def identity(cls, example: Molecule) -> bytes:
+        return f"{example.sequence} {pairs_of(example.partners or ())}\n".encode()
+
+
+def _read(settings: BasePairsData, file: str) -> list[Molecule]:
+    return read_molecules(
+        resolve_path(file),
+        columns=(settings.sequence_column, settings.structure_column),
+        id_column=settings.id_column,
+        encoding=settings.encoding,
+    )
+
+
+def _left_out(molecules: Sequence[Molecule], longest: int, file: str) -> list[str]:
+    count = sum(one.length > longest for one in molecules)
+    return [f"{file}: left out {count:,} of {len(molecules):,} molecules, longer than {longest} bases"] if count else []
+
+
+def _assigned(settings: BasePairsData) -> dict[str, str] | None:
+    """The part of each molecule, by its name if there are folds, or by its line; None if the data is split here."""
+    if settings.folds is not None:
+        path, columns = resolve_path(settings.folds), ("id", "partition", settings.fold_column)
+        rows = [(line, cells) for line, cells in read_columns(path, columns)[1] if cells[2] == settings.fold]
+        if not rows:
+            raise FileError(f"{path}: no row has {settings.fold!r} in the column {settings.fold_column}.")
+        return {cells[0]: _part(cells[1], f"{path}, line {line}") for line, cells in rows}
+    if settings.part_column is None:
+        return None
+    path = resolve_path(settings.file)
+    if path.suffix.lower() not in TABLES:
+        raise OptionError(f"part_column needs a table, but {path} is not one.")
+    _, found = read_columns(path, (settings.part_column,), encoding=settings.encoding)
+    return {str(line): _part(cells[0], f"{path}, line {line}") for line, cells in found if any(cells)}
+
+
+def _part(name: str, where: str) -> str:
+    if name.strip().lower() not in PARTS:
+        raise FileError(f"{where}: {name!r} is not a part; expected train, valid or test.")
+    return PARTS[name.strip().lower()]

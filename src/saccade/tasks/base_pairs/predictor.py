@@ -1,0 +1,148 @@
+"""A model that predicts base pairs: ``saccade.open("run/").predict(["GGGAAAUCCC"])``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+
+from saccade.attention import Watch, watch
+from saccade.data.structures import (
+    TABLES,
+    UNPAIRED,
+    Molecule,
+    check_sequence,
+    from_dot_bracket,
+    read_molecules,
+    to_dot_bracket,
+)
+from saccade.errors import FileError, OptionError
+from saccade.models.pairs import PairNetwork
+from saccade.tasks.base.predictor import Predictor
+from saccade.tasks.base.snapshot import Snapshot
+from saccade.tasks.base_pairs.answer import BasePairsAnswer
+from saccade.tasks.base_pairs.folding import best_structure
+from saccade.tasks.base_pairs.task import BasePairs, FoldingOptions
+
+__all__ = ["BasePairsPredictor"]
+
+
+class BasePairsPredictor(Predictor):
+    """An opened model."""
+
+    options = FoldingOptions
+    task: BasePairs
+
+    @property
+    def plural(self) -> str:
+        return "base-pair models"
+
+    def from_json(self, value: Any) -> Molecule:
+        """A sequence, or an object with a sequence and its true structure to compare with."""
+        given = {"sequence": value} if isinstance(value, str) else value
+        if not isinstance(given, dict) or not isinstance(given.get("sequence"), str):
+            raise OptionError('The input is a sequence such as "GGGAAAUCCC", or an object with "sequence".')
+        unknown = set(given) - {"sequence", "structure", "name"}
+        if unknown:
+            raise OptionError(f"The input has {min(unknown)!r}; expected sequence, structure and name.")
+        if not all(isinstance(part, str) for part in given.values()):
+            raise OptionError("The sequence, its structure and its name are texts.")
+        return self._molecule(given["sequence"], given.get("structure"), given.get("name", "sequence"), "The input")
+
+    def _molecule(self, letters: str, structure: str | None, name: str, where: str) -> Molecule:
+        try:
+            sequence = check_sequence(letters, where)
+            partners = None if structure is None else from_dot_bracket(structure, len(sequence), where)
+        except FileError as error:
+            raise OptionError(str(error)) from None
+        return self._checked(Molecule(sequence, partners, name, 1, ""), where)
+
+    def _checked(self, molecule: Molecule, where: str) -> Molecule:
+        most: int = cast(PairNetwork, self.model).config.max_length
+        if molecule.length > most:
+            raise OptionError(
+                f"{where}: {molecule.length} bases; this model takes at most {most}, because memory grows with the "
+                "square of the length."
+            )
+        return molecule
+
+    def input_schema(self) -> dict[str, Any]:
+        text = {"type": "string"}
+        return {
+            "oneOf": [
+                text,
+                {
+                    "type": "object",
+                    "properties": {"sequence": text, "structure": text, "name": text},
+                    "required": ["sequence"],
+                    "additionalProperties": False,
+                },
+            ]
+        }
+
+    def describe_input(self) -> dict[str, Any]:
+        return {"kind": "text"}
+
+    def examples(self, probe: Sequence[str] = ()) -> list[Any]:
+        """The example that training recorded at each validation, or a small hairpin."""
+        return ["".join(probe) or "GGGGAAAACCCC"]
+
+    def count_tokens(self, given: Molecule) -> int:
+        return given.length
+
+    def parse(self, argument: str) -> Molecule:
+        return self._molecule(argument, None, "sequence", "The input")
+
+    def read_file(self, path: Path) -> tuple[list[Any], str]:
+        """The sequences of a file; structures are read too where the format has them."""
+        suffix = path.suffix.lower()
+        how = self.read_as
+        columns = (how["sequence_column"], how["structure_column"])
+        if suffix in (".txt", ""):
+            return super().read_file(path)
+        found = read_molecules(
+            path, columns=columns, id_column=how["id_column"], encoding=how["encoding"], structures=False
+        )
+        said = f"column {columns[0]}" if suffix in TABLES else f"{suffix[1:]} records"
+        return [self._checked(one, f"{path}, line {one.line}") for one in found], said
+
+    def _parsed(self, text: str, where: str) -> Molecule:
+        """A plain sequence, or JSON."""
+        if text.lstrip().startswith(("{", '"')):
+            return super()._parsed(text, where)  # type: ignore[no-any-return]
+        return self._molecule(text, None, where, where)
+
+    def _predict(
+        self, inputs: Sequence[Any], *, progress: Callable[[int], None] | None = None, **options: Any
+    ) -> list[BasePairsAnswer]:
+        """The structure of each sequence; inputs are sequences, or molecules from ``read_file``."""
+        chosen, now = self.chosen(options), Snapshot(self)
+        answers = []
+        for given in inputs:
+            molecule = given if isinstance(given, Molecule) else self.from_json(given)
+            paired, unpaired = self.task.probabilities(self.model, [molecule.sequence])[0]
+            partners = best_structure(paired, unpaired, crossing=chosen.crossing)
+            score = sum(
+                unpaired[i] if partner == UNPAIRED else paired[i, partner] for i, partner in enumerate(partners)
+            )
+            answers.append(
+                BasePairsAnswer(
+                    to_dot_bracket(partners),
+                    float(score / molecule.length),
+                    molecule,
+                    partners,
+                    paired,
+                    now.later(self._watch, molecule),
+                )
+            )
+            if progress is not None:
+                progress(len(answers))
+        return answers
+
+    @torch.inference_mode()
+    def _watch(self, molecule: Molecule) -> Watch:
+        with watch(self.model) as seen:
+            self.task.probabilities(self.model, [molecule.sequence])
+        return seen
