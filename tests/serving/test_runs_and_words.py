@@ -12,6 +12,7 @@ from servers import Runner, Running
 
 from saccade.serving import Models
 from saccade.serving.runs import find_runs, read_metrics
+from saccade.storage import seal, unseal
 from saccade.tasks.base.word_vectors import word_vectors
 
 
@@ -97,7 +98,7 @@ def test_probes_show_one_example_as_the_model_learned(watched: Running, tiny_run
     run = watched.client.get("/api/runs/finished").json()
     assert run["probes"] == [125, 250]
     probe = watched.client.get("/api/runs/finished/probes/125").json()
-    assert probe == json.loads((tiny_run / "probes" / "step-00000125.json").read_text())
+    assert probe == unseal((tiny_run / "probes" / "step-00000125.json").read_text(), ())
     assert watched.client.get("/api/runs/finished/probes/126").status_code == 404
     for name in ("none", "..", "%2e%2e", "..%2f..%2fetc"):
         assert watched.client.get(f"/api/runs/{name}").status_code == 404
@@ -153,3 +154,21 @@ def test_a_map_of_words(running: Running) -> None:
     assert chosen["share"] == expected.share
     frequent = running.client.get("/api/models/tiny/words/map").json()
     assert len(frequent["words"]) > 5
+
+
+def test_a_damaged_line_of_a_log_is_left_out(tmp_path: Path) -> None:
+    log = tmp_path / "metrics.jsonl"
+    lines = [seal({"step": step, "loss": 2.5}) for step in (10, 20, 30)]
+    log.write_text("\n".join([lines[0], lines[1].replace("2.5", "1.5"), lines[2], ""]))
+    assert [line["step"] for line in read_metrics(log)[0]] == [10, 30]
+
+
+def test_a_damaged_probe_is_refused(watched: Running, tmp_path: Path) -> None:
+    probe = {"inputs": ["a"], "outputs": ["b"], "text": "b", "weights": [[0.25]]}
+    file = tmp_path / "going" / "probes" / "step-00000020.json"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(seal(probe))
+    assert watched.client.get("/api/runs/going/probes/20").json() == probe
+    file.write_text(seal(probe).replace("0.25", "0.75"))
+    answer = watched.client.get("/api/runs/going/probes/20")
+    assert (answer.status_code, answer.json()["error"]) == (404, "The probe of going at step 20 is damaged.")

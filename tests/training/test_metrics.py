@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from saccade.storage import seal
 from saccade.training.metrics import MetricsLog, read_metrics
 
 
@@ -37,5 +38,5 @@ def test_a_line_cut_short_by_a_kill_is_left_out(tmp_path: Path) -> None:
     path.write_bytes(b'{"step": 1, "loss": 0.5}\n{"step": 2, "lo\xc3')
     assert read_metrics(path) == [{"step": 1, "loss": 0.5}]
     MetricsLog(path, 5, 0).close()
-    assert path.read_text() == '{"step": 1, "loss": 0.5}\n'
+    assert path.read_text() == seal({"step": 1, "loss": 0.5}) + "\n"
     assert read_metrics(tmp_path / "none.jsonl") == []

@@ -17,12 +17,16 @@ from typing import Any
 
 from saccade.errors import SaccadeError
 from saccade.serving.http.refusals import Refused
+from saccade.storage import unseal
 from saccade.storage.locks import lock
 from saccade.storage.manifest import AS_IT_IS, read_regular
+from saccade.tasks.base.task import Probe
 
 __all__ = ["Run", "find_runs", "read_metrics"]
 
 _PROBE = re.compile(r"step-(\d{1,12})\.json")
+#: The fields of a line of the log.
+METRIC_FIELDS = ("step", "loss", "rate", "seconds", "validation")
 #: Most bytes of a file that are read at once.
 MOST_BYTES = 32 << 20
 
@@ -67,10 +71,14 @@ class Run:
     def probe(self, step: int) -> dict[str, Any]:
         if step not in self.probes():
             raise Refused(404, f"The run {self.name} has no probe at step {step}.")
-        found = _json(self.folder / "probes" / f"step-{step:08d}.json")
-        if not found:
-            raise Refused(404, f"The probe of {self.name} at step {step} cannot be read.")
-        return found
+        try:
+            found = unseal(_read(self.folder / "probes" / f"step-{step:08d}.json"), Probe._fields)
+        except (OSError, ValueError, SaccadeError):
+            found = None
+        if found is None:
+            raise Refused(404, f"The probe of {self.name} at step {step} is damaged.")
+        plain: dict[str, Any] = _plain(found)
+        return plain
 
     @property
     def finished(self) -> bool:
@@ -108,16 +116,16 @@ def read_metrics(path: Path, start: int = 0) -> tuple[list[dict[str, Any]], int]
     whole = content[: content.rfind(b"\n") + 1]
     lines = []
     for text in whole.decode("utf-8", errors="replace").splitlines():
-        line = _parsed(text)
-        if isinstance(line, dict) and isinstance(line.get("step"), int):
-            lines.append(line)
+        line = unseal(text, METRIC_FIELDS)
+        if line is not None and isinstance(line.get("step"), int):
+            lines.append(_plain(line))
     return lines, start + len(whole)
 
 
 def _json(path: Path) -> dict[str, Any]:
     try:
-        value = _parsed(_read(path))
-    except (OSError, ValueError, SaccadeError):
+        value = _plain(json.loads(_read(path)))
+    except (OSError, ValueError, RecursionError, SaccadeError):
         value = None
     return value if isinstance(value, dict) else {}
 
@@ -130,14 +138,6 @@ def _read(path: Path) -> str:
 
 def _is_file(path: Path) -> bool:
     return path.is_file() and not path.is_symlink()
-
-
-def _parsed(text: str) -> Any:
-    """The value of a JSON text, or None if it is not valid."""
-    try:
-        return _plain(json.loads(text))
-    except (ValueError, RecursionError):
-        return None
 
 
 def _plain(value: Any) -> Any:

@@ -10,6 +10,7 @@ from saccade.storage.formats import foreign_format
 from saccade.storage.manifest import MANIFEST, FileEntry, is_plain
 from saccade.storage.reading import JSON, Folder, open_folder, read_bytes, read_json, read_tensors, verify_folder
 from saccade.storage.replacing import recover, remove_folder
+from saccade.storage.sealing import seal, unseal
 from saccade.storage.writing import Content, json_bytes, unfinished, write_file, write_folder
 
 __all__ = [
@@ -27,7 +28,9 @@ __all__ = [
     "read_tensors",
     "recover",
     "remove_folder",
+    "seal",
     "unfinished",
+    "unseal",
     "verify_folder",
     "write_file",
     "write_folder",

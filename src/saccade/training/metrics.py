@@ -1,18 +1,19 @@
-"""The log of a run: ``metrics.jsonl``, one JSON object per line."""
+"""The log of a run: ``metrics.jsonl``, one JSON object with a checksum per line."""
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from saccade.extras import needs_extra
-from saccade.storage import write_file
+from saccade.storage import seal, unseal, write_file
 from saccade.storage.replacing import storage_errors
 
 __all__ = ["MetricsLog", "read_metrics"]
+
+FIELDS = ("step", "loss", "rate", "seconds", "validation")
 
 
 class MetricsLog:
@@ -24,7 +25,8 @@ class MetricsLog:
 
     def __init__(self, path: Path, step: int, validated: int, tensorboard: bool = False) -> None:
         kept = [line for line in read_metrics(path) if line["step"] <= (validated if "validation" in line else step)]
-        write_file(path, "".join(json.dumps(line) + "\n" for line in kept).encode())
+        write_file(path, "".join(seal(line) + "\n" for line in kept).encode())
+        self.validations = [line["step"] for line in kept if "validation" in line]
         self._path = path
         with storage_errors(path):
             self._file = path.open("a", encoding="utf-8")
@@ -36,8 +38,10 @@ class MetricsLog:
 
     def write(self, step: int, **values: Any) -> None:
         with storage_errors(self._path):
-            self._file.write(json.dumps({"step": step, **values}) + "\n")
+            self._file.write(seal({"step": step, **values}) + "\n")
             self._file.flush()
+        if "validation" in values:
+            self.validations.append(step)
         if self._board is not None:
             for name, value in _flat(values):
                 self._board.add_scalar(name, value, step)
@@ -64,14 +68,11 @@ def _flat(values: dict[str, Any]) -> Iterator[tuple[str, float]]:
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """The lines of a log; a last line that a killed process left incomplete is skipped."""
+    """The lines of a log; damaged ones, and a last line cut short by a kill, are skipped."""
     lines = []
     if path.exists():
         for text in path.read_text(encoding="utf-8", errors="replace").splitlines():
-            try:
-                line = json.loads(text)
-            except ValueError:
-                continue
-            if isinstance(line, dict) and isinstance(line.get("step"), int):
+            line = unseal(text, FIELDS)
+            if line is not None and isinstance(line.get("step"), int):
                 lines.append(line)
     return lines

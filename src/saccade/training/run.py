@@ -64,7 +64,7 @@ def train(run: RunFolder, display: Display, device: str = "cpu") -> dict[str, An
             raise
         finally:
             recorder.close()
-        return _finish(run, trainer, test, display, interrupt.check)
+        return _finish(run, trainer, recorder.log.validations, test, display, interrupt.check)
 
 
 def _initialise(run: RunFolder, model: nn.Module, display: Display) -> None:
@@ -125,7 +125,12 @@ class _Recorder:
 
 
 def _finish(
-    run: RunFolder, trainer: Trainer, test: Sequence[Any], display: Display, check: Callable[[], None]
+    run: RunFolder,
+    trainer: Trainer,
+    validations: Sequence[int],
+    test: Sequence[Any],
+    display: Display,
+    check: Callable[[], None],
 ) -> dict[str, Any]:
     """Choose the final weights, complete the task's state, score the test examples, and write the model folder."""
     model, final = trainer.model, run.recipe.training.final
@@ -134,7 +139,7 @@ def _finish(
     elif final == "ema" and trainer.ema is not None:
         load_weights(model, trainer.ema, "the moving average")
     elif final == "average":
-        load_weights(model, run.averaged(display.warn), "the average")
+        load_weights(model, run.averaged(validations, display.warn), "the average")
     model.eval()
     task: Task = run.recipe.build_task(trainer.task.finish(model, trainer.train))
     check()

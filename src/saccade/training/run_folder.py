@@ -34,6 +34,7 @@ from saccade.storage import (
     read_bytes,
     read_json,
     recover,
+    seal,
     unfinished,
     write_file,
     write_folder,
@@ -181,13 +182,17 @@ class RunFolder:
                 digest.update(self.recipe.entry.data.identity(example))
         return digest.hexdigest()
 
-    def averaged(self, warn: Callable[[str], None]) -> dict[str, Tensor]:
-        """The mean of the weights at the last validations; a checkpoint of the same step replaces damaged ones."""
+    def averaged(self, validations: Sequence[int], warn: Callable[[str], None]) -> dict[str, Tensor]:
+        """The mean of the weights of the last validations.
+
+        Those that are damaged or missing are taken from the checkpoint of their step. ``validations`` are the steps
+        that the log knows of.
+        """
         kept = []
-        for step in self.averages.steps():
+        for step in sorted({*validations, *self.averages.steps()})[-self.averages.keep :]:
             try:
                 kept.append(self.averages.load(step).tensors)
-            except DamagedError as error:
+            except (DamagedError, FileError) as error:
                 kept.append(self._checkpoint_weights(step, error))
                 warn(f"{error} The weights of step {step} are taken from its checkpoint.")
         if not kept:
@@ -199,7 +204,7 @@ class RunFolder:
             for name, last in kept[-1].items()
         }
 
-    def _checkpoint_weights(self, step: int, error: DamagedError) -> dict[str, Tensor]:
+    def _checkpoint_weights(self, step: int, error: SaccadeError) -> dict[str, Tensor]:
         try:
             tensors = self.checkpoints.load(step).tensors
         except SaccadeError:
@@ -210,7 +215,7 @@ class RunFolder:
         return {name.removeprefix("model."): tensor for name, tensor in tensors.items() if name.startswith("model.")}
 
     def write_probe(self, step: int, probe: Probe) -> None:
-        write_file(self.folder / "probes" / f"step-{step:08d}.json", json.dumps(probe._asdict()).encode())
+        write_file(self.folder / "probes" / f"step-{step:08d}.json", seal(probe._asdict()).encode())
 
     def write_model(self, model: nn.Module, task: Task, result: dict[str, Any]) -> None:
         bundle = Bundle(task, self.recipe.kind, self.recipe.model, model, self.recipe.decoding)
