@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from saccade.training import run as training_run
 from saccade.training import trainer
 from saccade.training.checkpoint import CheckpointStore
 from saccade.training.display import Display
+from saccade.training.metrics import read_metrics
 from saccade.training.recipe import Recipe, read_recipe
 from saccade.training.run_folder import RunFolder
 
@@ -145,3 +147,32 @@ def test_the_command_says_where_it_diverged(tmp_path: Path) -> None:
 def test_guided_alignment_without_links_is_refused_before_training(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match=r"guided_alignment needs gold links; line \d+ has none"):
         train(tmp_path, Watching(), guided_alignment=0.5)
+
+
+# --- training longer ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("final", ["last", "average"])
+def test_an_extended_run_is_the_longer_run(tmp_path: Path, final: str) -> None:
+    """With a constant rate nothing tells the two apart: same weights, same log, same result."""
+    same = {"schedule": "constant", "warmup": 0, "final": final, "average": 3}
+    short = train(tmp_path, Watching(), "run", validate_every=10, **same)
+    recipe = write_recipe(tmp_path, "recurrent", steps=60, validate_every=10, **same)
+    long = training_run.train(RunFolder(read_recipe(recipe), tmp_path / "run"), Watching())
+    straight = training_run.train(RunFolder(read_recipe(recipe), tmp_path / "straight"), Watching())
+    assert (short["steps"], long["steps"], long["scores"]) == (40, 60, straight["scores"])
+    assert final_weights(tmp_path / "run") == final_weights(tmp_path / "straight")
+    logs = [read_metrics(tmp_path / name / "metrics.jsonl") for name in ("run", "straight")]
+    assert [line["step"] for line in logs[0]] == [line["step"] for line in logs[1]]
+
+
+def test_a_killed_extension_continues(tmp_path: Path) -> None:
+    short, long = (write_recipe(tmp_path, steps=steps).rename(tmp_path / f"{steps}.toml") for steps in (20, 30))
+    run = tmp_path / "run"
+    assert saccade(tmp_path / "log", "train", short, "-o", run)[0] == 0
+    at = (signal.SIGKILL, "write_file", 1)
+    assert saccade(tmp_path / "log", "train", long, "-o", run, signal_at=at)[0] == -signal.SIGKILL
+    assert saccade(tmp_path / "log", "train", long, "-o", run)[0] == 0
+    assert json.loads((run / "result.json").read_text())["steps"] == 30
+    code, _, err = saccade(tmp_path / "log", "train", short, "-o", run)
+    assert (code, "only training.steps and training.minutes can grow" in err) == (2, True)

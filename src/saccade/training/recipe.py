@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,9 @@ from saccade.tasks.base.task import State, Task
 from saccade.tasks.registry import DEFAULT_TASK, Entry, task_named
 
 __all__ = ["Recipe", "read_recipe", "read_tables"]
+
+#: The keys that say how long a run trains; a run without one of them has no such limit.
+LIMITS = ("training.steps", "training.minutes")
 
 
 @dataclass(frozen=True)
@@ -73,6 +77,12 @@ class Recipe:
         ours, theirs = _flat(self.tables()), _flat(other.tables())
         keys = [key for key in {**ours, **theirs} if ours.get(key) != theirs.get(key)]
         return [f"{key}: {theirs.get(key)} there, {ours.get(key)} here" for key in keys]
+
+    def extends(self, other: Recipe) -> bool:
+        """Whether this recipe only trains longer than another: more updates, more minutes, or both."""
+        ours, theirs = _flat(self.tables()), _flat(other.tables())
+        limits = {key: (ours.pop(key, math.inf), theirs.pop(key, math.inf)) for key in LIMITS}
+        return ours == theirs and all(one >= two for one, two in limits.values()) and self != other
 
 
 def read_recipe(path: Path, overrides: Sequence[str] = ()) -> Recipe:

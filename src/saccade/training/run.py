@@ -29,6 +29,8 @@ def train(run: RunFolder, display: Display, device: str = "cpu") -> dict[str, An
     with run.alone(), Interrupt(display.abandoned) as interrupt:
         splits = recipe.entry.data.read(recipe.settings["data"], recipe.training.seed).require_some()
         display.data(splits)
+        if run.extended:
+            display.say("The run is extended; the learning rate follows the longer schedule, so it may rise first.")
         interrupt.check()
         task = recipe.build_task(run.state(splits))
         interrupt.check()

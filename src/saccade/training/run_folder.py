@@ -65,6 +65,7 @@ class RunFolder:
         self.model_folder = folder / "model"
         self.result_file = folder / "result.json"
         self._is_new = False  # whether this process created the run
+        self.extended = False  # whether the recipe trains longer than the one in the folder
         self._claim()
         self.checkpoints = CheckpointStore(folder / "checkpoints", recipe.training.keep)
         self.averages = CheckpointStore(folder / "averages", recipe.training.average)
@@ -81,11 +82,14 @@ class RunFolder:
         except OSError as error:
             raise StorageError(f"Cannot reach {self.folder}: {error.strerror}.") from error
         if file in present:
-            differences = self.recipe.differences(read_recipe(file))
-            if differences:
+            kept = read_recipe(file)
+            differences = self.recipe.differences(kept)
+            self.extended = self.recipe.extends(kept)
+            if differences and not self.extended:
                 raise OptionError(
                     f"{self.folder} contains a run of a different recipe ({'; '.join(differences[:3])}"
-                    f"{'; ...' if len(differences) > 3 else ''}); give another folder with -o."
+                    f"{'; ...' if len(differences) > 3 else ''}); only training.steps and training.minutes can grow. "
+                    "Give another folder with -o."
                 )
             self._check_init()
             return
@@ -112,7 +116,7 @@ class RunFolder:
 
     @property
     def finished(self) -> bool:
-        return self.result_file.exists()
+        return self.result_file.exists() and not self.extended
 
     def result(self) -> dict[str, Any]:
         try:
@@ -138,6 +142,9 @@ class RunFolder:
             for leftover in self.folder.rglob(unfinished("*")):  # left by a killed process
                 if leftover.is_file():
                     leftover.unlink()
+            if self.extended:
+                self.result_file.unlink(missing_ok=True)  # first: a run without a result can always be extended
+                write_file(self.folder / "recipe.toml", self.recipe.toml().encode())
             try:
                 yield
             except Stopped:

@@ -109,6 +109,12 @@ class Trainer:
             listener.updated(progress, loss, rate, tokens)
 
     @property
+    def _is_over(self) -> bool:
+        """Whether the updates, the patience or the time is used up."""
+        out_of_patience = 0 < self.settings.patience <= self.progress.worse
+        return self.progress.step >= self.settings.steps or out_of_patience or self.is_late
+
+    @property
     def is_late(self) -> bool:
         """Whether the time is up, if there is a limit."""
         return self.settings.minutes is not None and self.progress.seconds >= 60 * self.settings.minutes
@@ -177,7 +183,7 @@ class Trainer:
     # --- validation ---
 
     def _validate(self, check: Callable[[], None], listener: Listener) -> None:
-        settings, progress = self.settings, self.progress
+        progress = self.progress
         self.model.eval()
         with self._validated_weights():
             scores = self.task.validate(self.model, self.sample, check)
@@ -189,8 +195,7 @@ class Trainer:
             progress.worse = 0 if improved else progress.worse + 1
             if improved:
                 progress.best, progress.best_step = value, progress.step
-            out_of_patience = 0 < settings.patience <= progress.worse
-            progress.finished = progress.step >= settings.steps or out_of_patience or self.is_late
+            progress.finished = self._is_over
             listener.validated(progress, self.model, improved)
         listener.save()  # with the weights that training continues with
 
@@ -241,6 +246,7 @@ class Trainer:
         load_optimizer(self.optimizer, self._names, tensors)
         set_rng_state(tensors)
         self.progress = Progress(**checkpoint.state)  # type: ignore[arg-type]
+        self.progress.finished = self.progress.finished and self._is_over  # not if the recipe now trains longer
 
 
 def _optimizer(names: dict[str, nn.Parameter], settings: TrainingSettings) -> torch.optim.AdamW:
