@@ -4,7 +4,7 @@ from saccade.models.classifier import CLASSIFIERS, Classifier
 from saccade.models.config import Config
 from saccade.models.convolutional import ConvolutionalConfig, ConvolutionalEncoder, ConvolutionalSeq2Seq
 from saccade.models.inference import Precision, lower_precision
-from saccade.models.recurrent import RecurrentConfig, RecurrentLanguageModel, RecurrentSeq2Seq
+from saccade.models.recurrent import Memory, RecurrentConfig, RecurrentLanguageModel, RecurrentSeq2Seq
 from saccade.models.reinforce import ReinforcedLoss, hard_attention
 from saccade.models.tagger import TAGGERS, Tagger
 from saccade.models.targets import LAST, Targets
@@ -26,6 +26,7 @@ __all__ = [
     "DecoderOnly",
     "EncoderDecoder",
     "EncoderOnly",
+    "Memory",
     "Precision",
     "RecurrentConfig",
     "RecurrentLanguageModel",

@@ -26,7 +26,7 @@ from saccade.models.layers import TiedLinear, WordEmbedding
 from saccade.models.targets import Positions, Targets, answer
 from saccade.recurrent import Recurrent, RecurrentState, reorder
 
-__all__ = ["RecurrentConfig", "RecurrentLanguageModel", "RecurrentSeq2Seq"]
+__all__ = ["Memory", "RecurrentConfig", "RecurrentLanguageModel", "RecurrentSeq2Seq"]
 
 #: Cells that add the input itself to the state, so the two must have the same width (Jozefowicz 2015).
 ADDS_INPUT = ("mut1", "mut2")
@@ -174,7 +174,11 @@ class _Decoder(nn.Module):
         """Compute all steps of a known target."""
         if self.config.attention == "state":  # the context of each step depends on the step before it
             features = []
+            every = self.recurrent.truncate
             for t in range(words.shape[1]):
+                if every is not None and t > 0 and t % every == 0:
+                    cut = tuple(tuple(part.detach() for part in parts) for parts in state.recurrent)
+                    state = replace(state, recurrent=cut)
                 feature, state = self.step(words[:, t], state)
                 features.append(feature)
             return torch.stack(features, dim=1)
@@ -209,6 +213,29 @@ class _Decoder(nn.Module):
         return dropout(torch.tanh(self.readout(joined)), self.config.dropout, self.training)
 
 
+@dataclass
+class Memory:
+    """What a network remembers from one window of a text to the next (002, truncated back-propagation through time).
+
+    The state goes on; its gradient does not. Row n of a batch continues row n of the batch before if its window
+    starts where that one ended; otherwise it starts from zeros.
+    """
+
+    state: RecurrentState | None = None
+    ends: Int[Tensor, " B"] | None = None
+
+    def at(self, starts: Int[Tensor, " B"]) -> RecurrentState | None:
+        """The state in which windows that start here are read."""
+        if self.state is None or self.ends is None or self.ends.shape != starts.shape:
+            return None
+        continued = (self.ends == starts).to(self.state[0][0].device).unsqueeze(1)
+        return tuple(tuple(torch.where(continued, part, 0.0) for part in parts) for parts in self.state)
+
+    def keep(self, state: RecurrentState, ends: Int[Tensor, " B"]) -> None:
+        self.state = tuple(tuple(part.detach().clone() for part in parts) for parts in state)
+        self.ends = ends.cpu()
+
+
 class RecurrentLanguageModel(nn.Module):
     """A recurrent network that predicts the next token: a decoder without an encoder."""
 
@@ -228,10 +255,23 @@ class RecurrentLanguageModel(nn.Module):
         return self._read(outputs)
 
     def forward(
-        self, tokens: Int[Tensor, "B N"], *, targets: Targets | None = None, at: Positions | None = None
+        self,
+        tokens: Int[Tensor, "B N"],
+        *,
+        targets: Targets | None = None,
+        at: Positions | None = None,
+        memory: Memory | None = None,
+        starts: Int[Tensor, " B"] | None = None,
     ) -> Tensor:
-        """Logits (B, N, V) for the token after each; ``at`` and ``targets`` as in ``saccade.models.targets``."""
-        return answer(self.output, self.features(tokens), targets, at)
+        """Logits (B, N, V) for the token after each; ``at`` and ``targets`` as in ``saccade.models.targets``.
+
+        With a ``memory``, the windows start at the positions ``starts`` of their text, and continue those before.
+        """
+        if memory is None or starts is None:
+            return answer(self.output, self.features(tokens), targets, at)
+        outputs, state = self.decoder(self._embed(tokens), None, memory.at(starts))
+        memory.keep(state, starts + tokens.shape[1])
+        return answer(self.output, self._read(outputs), targets, at)
 
     def start(self, prompt: Int[Tensor, "B N"], max_length: int | None = None) -> RecurrentState:
         """The state after reading the prompt, which may be empty."""

@@ -18,7 +18,6 @@ from saccade.kernels.precision import narrow_products
 from saccade.tasks.base.model_folder import unshared
 from saccade.tasks.base.settings import TrainingSettings
 from saccade.tasks.base.task import Task
-from saccade.text import plan_batches
 from saccade.training.checkpoint import (
     Checkpoint,
     load_optimizer,
@@ -125,9 +124,7 @@ class Trainer:
         """Yield batches of example indices, ``accumulate`` at a time, from the current position on, without end."""
         settings, progress = self.settings, self.progress
         while True:
-            batches = plan_batches(
-                self._lengths, max_tokens=settings.batch_size, seed=settings.seed, epoch=progress.epoch
-            )
+            batches = self.task.plan(self._lengths, progress.epoch)
             size = settings.accumulate
             groups = [batches[i : i + size] for i in range(0, len(batches), size)]
             for group in groups[progress.position :]:
@@ -232,6 +229,7 @@ class Trainer:
     def tensors(self) -> dict[str, Tensor]:
         found = {f"model.{name}": tensor for name, tensor in unshared(self.model).items()}
         found |= {f"ema.{name}": value for name, value in (self.ema or {}).items()}
+        found |= {f"carried.{name}": value for name, value in self.task.carried().items()}
         return found | optimizer_tensors(self.optimizer, self._names) | rng_state()
 
     def state(self) -> dict[str, Any]:
@@ -245,6 +243,8 @@ class Trainer:
             self.ema = {name: tensors[f"ema.{name}"].to(self.device) for name in self.ema}
         load_optimizer(self.optimizer, self._names, tensors)
         set_rng_state(tensors)
+        carried = {name: value.to(self.device) for name, value in tensors.items() if name.startswith("carried.")}
+        self.task.carry_on({name.removeprefix("carried."): value for name, value in carried.items()})
         self.progress = Progress(**checkpoint.state)  # type: ignore[arg-type]
         self.progress.finished = self.progress.finished and self._is_over  # not if the recipe now trains longer
 

@@ -25,6 +25,7 @@ REPLACEMENTS = {
     "batch_images": "batch_tokens",
     "label_smoothing": None,
     "guided_alignment": None,
+    "truncate": None,
 }
 
 

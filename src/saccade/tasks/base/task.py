@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from saccade.errors import OptionError, UnknownNameError
 from saccade.models import Config, TransformerConfig
 from saccade.pretrained import Pretrained
+from saccade.recurrent import Recurrent
 from saccade.text import ForeignTokenizer, Tokenizer, Vocabulary, plan_batches
 
 if TYPE_CHECKING:
@@ -231,7 +232,15 @@ class Task(ABC):
                 'model.weights = "hard" passes no gradient to the scores of a Transformer; use another value (a '
                 'translation network with kind = "recurrent" can learn it, by reinforcement).'
             )
-        return self.networks[kind].build(config, self.state)
+        model = self.networks[kind].build(config, self.state)
+        truncate = getattr(self.training, "truncate", None)
+        if truncate is not None:
+            recurrences = [part for part in model.modules() if isinstance(part, Recurrent)]
+            if not recurrences:
+                raise OptionError(f"training.truncate only applies to recurrent networks, not to those of kind {kind}.")
+            for part in recurrences:
+                part.truncate = truncate
+        return model
 
     @abstractmethod
     def encode(self, examples: Sequence[Any]) -> Sequence[Any]:
@@ -240,6 +249,11 @@ class Task(ABC):
     @abstractmethod
     def lengths(self, examples: Sequence[Any]) -> Int[np.ndarray, "n k"]:
         """The size of each example in a batch, on each of its sides: its number of tokens, or 1."""
+
+    def plan(self, lengths: Int[np.ndarray, "n k"], epoch: int) -> list[list[int]]:
+        """The batches of one epoch of training, as indices of examples; the same for the same seed and epoch."""
+        training = self.training
+        return plan_batches(lengths, max_tokens=training.batch_size, seed=training.seed, epoch=epoch)
 
     @abstractmethod
     def batch(self, examples: Sequence[Any]) -> Batch:
@@ -253,6 +267,14 @@ class Task(ABC):
     @abstractmethod
     def loss(self, model: nn.Module, batch: Any) -> Loss:
         """What training minimises; in eval mode without training aids such as label smoothing."""
+
+    def carried(self) -> dict[str, Tensor]:
+        """What training carries from batch to batch besides the weights; a checkpoint saves it."""
+        return {}
+
+    def carry_on(self, tensors: Mapping[str, Tensor]) -> None:
+        """Continue with what ``carried`` returned when a checkpoint was saved."""
+        assert not tensors, "a task that carries something takes it back"
 
     def smoothing(self, model: nn.Module) -> float:
         """The label smoothing of the loss, which is 0 outside training."""

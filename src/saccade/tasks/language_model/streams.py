@@ -37,7 +37,7 @@ class Stream:
     def cut(self, starts: Int[Tensor, " B"], length: int) -> LanguageModelBatch:
         """The windows of this length that start at these positions."""
         rows = self.tokens[starts.unsqueeze(1) + torch.arange(length + 1)]
-        return LanguageModelBatch(rows[:, :-1], rows[:, 1:], self.lines[starts.numpy()].tolist())
+        return LanguageModelBatch(rows[:, :-1], rows[:, 1:], starts, self.lines[starts.numpy()].tolist())
 
 
 class Window(NamedTuple):
@@ -52,8 +52,11 @@ class Window(NamedTuple):
 class LanguageModelBatch(Batch):
     """Windows of one length."""
 
+    on_cpu = ("starts",)
+
     read: Int[Tensor, "B T"]
     predicted: Int[Tensor, "B T"]  # the token after each one read
+    starts: Int[Tensor, " B"]  # where each window starts in its stream
     lines: Sequence[int]
 
     @property

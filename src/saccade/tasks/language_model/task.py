@@ -15,12 +15,20 @@ import numpy as np
 import torch
 from jaxtyping import Int
 from pydantic import Field
-from torch import nn
+from torch import Tensor, nn
 
 from saccade.attention import watch
 from saccade.data.documents import Document
 from saccade.errors import FileError, OptionError
-from saccade.models import LAST, DecoderOnly, RecurrentConfig, RecurrentLanguageModel, Targets, TransformerConfig
+from saccade.models import (
+    LAST,
+    DecoderOnly,
+    Memory,
+    RecurrentConfig,
+    RecurrentLanguageModel,
+    Targets,
+    TransformerConfig,
+)
 from saccade.tasks.base.settings import TextTraining
 from saccade.tasks.base.task import (
     CheckCancelled,
@@ -61,6 +69,12 @@ class LanguageModelTraining(TextTraining):
     """How the model is trained."""
 
     weight_decay: float = Field(0.1, ge=0, description="Weight decay of matrices; biases and norms are never decayed")
+    truncate: int | None = Field(
+        None,
+        ge=1,
+        description="Recurrent networks: read the text in order, carry the state from window to window, and "
+        "back-propagate through at most this many steps; if not given, each window starts from an empty state",
+    )
     beta2: float = Field(0.99, ge=0, lt=1, description="AdamW: how slowly the mean squared gradient changes")
 
 
@@ -72,6 +86,7 @@ class LanguageModelState(TokenizerState):
     context: int
     separated: bool  # whether documents end, so that the model learns to end them
     framed: bool = False  # whether a text begins as the tokenizer frames it, instead of after END
+    carries: bool = False  # whether the model reads each window in the state that the one before left
 
     @classmethod
     def prepare(
@@ -80,7 +95,9 @@ class LanguageModelState(TokenizerState):
         text: LanguageModelText = settings["text"]
         data: TextData = settings["data"]
         separated = data.documents != "file" or data.table is not None
-        state = cls(text.train([document.text for document in train]), text.context, separated)
+        state = cls(
+            text.train([document.text for document in train]), text.context, separated, carries=_carries(settings)
+        )
         if sum(len(document.text) for document in train) < 100 * text.context:  # else there are enough tokens
             found = len(make_stream(state.tokenizer, train, separated=separated))
             if found <= text.context:
@@ -91,15 +108,26 @@ class LanguageModelState(TokenizerState):
         return state
 
     def continued(self, settings: Mapping[str, Any]) -> Self:
-        return replace(self, context=settings["text"].context)
+        return replace(self, context=settings["text"].context, carries=_carries(settings))
 
     @classmethod
     def load(cls, description: Mapping[str, Any], read: ReadFile, where: str) -> Self:
-        framed = description.get("framed", False)
-        return cls(read_tokenizer(read, where), description["context"], description["separated"], framed)
+        return cls(
+            read_tokenizer(read, where),
+            description["context"],
+            description["separated"],
+            description.get("framed", False),  # these two are not in folders of earlier versions
+            description.get("carries", False),
+        )
 
     def description(self) -> dict[str, Any]:
-        return {"context": self.context, "separated": self.separated, "framed": self.framed}
+        names = ("context", "separated", "framed", "carries")
+        return {name: getattr(self, name) for name in names}
+
+
+def _carries(settings: Mapping[str, Any]) -> bool:
+    training = settings.get("training")
+    return training is not None and training.truncate is not None
 
 
 def _transformer(config: TransformerConfig, state: LanguageModelState) -> nn.Module:
@@ -115,7 +143,12 @@ def _recurrent(config: RecurrentConfig, state: LanguageModelState) -> nn.Module:
 
 
 class LanguageModel(Task):
-    """The likelihood of each next token. A recurrent network starts each window empty, like a Transformer."""
+    """The likelihood of each next token.
+
+    A recurrent network starts each window empty, like a Transformer, or reads the text in order and carries its state
+    from window to window (``training.truncate``; Williams & Peng 1990): then a batch holds several places of the text,
+    and the next batch continues each of them.
+    """
 
     name = "language-model"
     about = "continues a text from a prompt"
@@ -132,6 +165,10 @@ class LanguageModel(Task):
     state: LanguageModelState
     training: LanguageModelTraining
 
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._memory = Memory()  # of the windows that were trained on last
+
     def encode(self, examples: Sequence[Document]) -> list[Window]:
         if not examples:
             return []
@@ -143,13 +180,43 @@ class LanguageModel(Task):
     def batch(self, examples: Sequence[Window]) -> LanguageModelBatch:
         """The same number of windows, each shifted at random, so that every epoch splits the text differently."""
         stream = examples[0].stream
+        if self.state.carries:
+            return stream.cut(torch.tensor([window.start for window in examples]), examples[0].length)
         length = min(self.state.context, len(stream) - 1)
         starts = torch.tensor([window.start for window in examples]) + torch.randint(length, (len(examples),))
         return stream.cut(starts % (len(stream) - length), length)
 
+    def plan(self, lengths: Int[np.ndarray, "n 1"], epoch: int) -> list[list[int]]:
+        """With a state that is carried: as many places of the text as fit in a batch, each read in order."""
+        if not self.state.carries:
+            return super().plan(lengths, epoch)
+        full = int((lengths == lengths.max()).sum())  # without the last window, which may be shorter
+        rows = min(max(1, self.training.batch_tokens // int(lengths.max())), full)
+        steps = full // rows
+        first = epoch % (full - rows * steps + 1)  # so that another end is left out each time
+        return [[first + row * steps + step for row in range(rows)] for step in range(steps)]
+
     def loss(self, model: nn.Module, batch: LanguageModelBatch) -> Loss:
+        return self._loss(model, batch, self._memory)
+
+    def _loss(self, model: nn.Module, batch: LanguageModelBatch, memory: Memory) -> Loss:
         targets = Targets(batch.predicted.flatten(), label_smoothing=self.smoothing(model))
-        return Loss(model(batch.read, targets=targets), batch.count)
+        carried = {"memory": memory, "starts": batch.starts} if self.state.carries else {}
+        return Loss(model(batch.read, targets=targets, **carried), batch.count)
+
+    def carried(self) -> dict[str, Tensor]:
+        memory = self._memory
+        if memory.state is None or memory.ends is None:
+            return {}
+        parts = {f"{n}.{m}": part for n, parts in enumerate(memory.state) for m, part in enumerate(parts)}
+        return {"ends": memory.ends, **parts}
+
+    def carry_on(self, tensors: Mapping[str, Tensor]) -> None:
+        self._memory = Memory()
+        if tensors:
+            places = sorted(tuple(map(int, name.split("."))) for name in tensors if name != "ends")
+            state = (tuple(tensors[f"{n}.{m}"] for n, m in group) for _, group in groupby(places, lambda at: at[0]))
+            self._memory.keep(tuple(state), tensors["ends"])
 
     def validate(
         self, model: nn.Module, examples: Sequence[Window], check_cancelled: CheckCancelled = lambda: None
@@ -160,15 +227,15 @@ class LanguageModel(Task):
     def _scores(
         self, model: nn.Module, examples: Sequence[Window], batch_tokens: int, check_cancelled: CheckCancelled
     ) -> dict[str, float]:
-        """The scores of the whole text in consecutive windows, not of a sample."""
-        total, count = 0.0, 0
+        """The scores of the whole text in consecutive windows, not of a sample; one by one if the state is carried."""
+        total, count, memory = 0.0, 0, Memory()
         for length, equal in groupby(examples, key=lambda window: window.length):
-            windows, size = list(equal), max(1, batch_tokens // length)
+            windows, size = list(equal), 1 if self.state.carries else max(1, batch_tokens // length)
             for first in range(0, len(windows), size):
                 check_cancelled()
                 starts = torch.tensor([window.start for window in windows[first : first + size]])
                 batch = windows[0].stream.cut(starts, length).to(device_of(model))
-                loss = self.loss(model, batch)
+                loss = self._loss(model, batch, memory)
                 total, count = total + float(loss.total), count + loss.count
         stream = examples[0].stream
         characters = stream.characters * count / (len(stream) - 1)

@@ -101,6 +101,9 @@ class TranslationBatch(Batch):
 class TranslationTraining(SearchTraining):
     """How the model is trained; gold alignments can guide its attention."""
 
+    truncate: int | None = Field(
+        None, ge=1, description="Recurrent networks: back-propagate through at most this many steps; the state goes on"
+    )
     guided_alignment: float = Field(
         0.0, ge=0, description="Weight of a loss that draws attention towards gold alignments"
     )
