@@ -1,4 +1,4 @@
-"""The documentation needs no network: its formulas become MathML, and its search gets a script of its own."""
+"""Makes the documentation work offline: formulas become MathML, and a script lets pages opened from disk search."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.plugins import get_plugin_logger
 
 _log = get_plugin_logger(__name__)
-# What the Markdown extension arithmatex leaves of $...$ and $$...$$.
+# What the Markdown extension arithmatex makes of $...$ and $$...$$.
 _FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.DOTALL)
-#: Lets pages search that are opened from disk; from npm (package.json).
+#: The script that lets pages opened from disk search; npm installs it (package.json).
 _SHIM = Path("node_modules/iframe-worker/shim/index.js")
 
 
@@ -31,4 +31,4 @@ def on_post_build(config: MkDocsConfig) -> None:
     if shim.exists():
         shutil.copy(shim, Path(config.site_dir) / config.extra["polyfills"][0])
     else:
-        _log.info(f"{_SHIM} is missing (npm ci installs it): the search works over HTTP only.")
+        _log.info(f"{_SHIM} is missing (npm ci installs it): search works only over HTTP.")

@@ -31,7 +31,7 @@ __all__ = [
     "view",
     "watch",
     "window",
-]  # without open: ``from saccade import *`` must not hide Python's own
+]  # open is missing, because ``from saccade import *`` must not hide Python's own
 
 if TYPE_CHECKING:
     from saccade.attention import (
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     open = open_model
     __version__: str
 else:
-    # Loaded on first use, so that `saccade --help` does not wait for PyTorch, nor attention for the tasks.
+    # Everything is loaded on first use, so that `saccade --help` need not wait for PyTorch.
     _ELSEWHERE = {
         "SaccadeError": "saccade.errors:SaccadeError",
         "View": "saccade.lens.view:View",

@@ -1,22 +1,22 @@
-"""Every exception that Saccade raises on purpose.
+"""The exceptions that Saccade raises on purpose.
 
 Each message is one sentence that names the wrong value and says what is allowed, so the command line can print it
-unchanged. The tree::
+unchanged. The tree:
 
     SaccadeError
-    ├── ShapeError          a tensor of the wrong rank, width or length: expected and actual
-    ├── UnknownNameError    a name that no registry holds: the allowed ones are listed
-    ├── OptionError         an option value, or a pair of them, that is not allowed
+    ├── ShapeError          a tensor has the wrong rank, width or length
+    ├── UnknownNameError    a name is unknown; the message lists the allowed ones
+    ├── OptionError         an option value, or a combination of options, is not allowed
     ├── KernelError         a fused kernel was requested, but it would compute something else
-    ├── PositionError       a position beyond the end of a position table
-    ├── TooLargeError       a result that would not fit in memory: its size, and the limit
-    ├── StaleTraceError     a watched tensor or an answering model that has changed since
-    ├── FileError           a file that cannot be parsed: the file, and the field or line
-    ├── DamagedError        a saved file that has changed since: its path, and what is wrong with it
-    ├── DivergedError       a loss or gradient that is not finite; no weights were updated
-    ├── MissingExtraError   a missing optional package: how to install it
-    ├── StorageError        a folder that cannot be reached or written: its path, and the system's reason
-    └── WorkerError         a worker process that ended before its work was done
+    ├── PositionError       a position is beyond the end of a position table
+    ├── TooLargeError       a result would need more memory than the limit allows
+    ├── StaleTraceError     a watched tensor, or the model behind an answer, has changed since
+    ├── FileError           a file cannot be parsed; the message names the field or line
+    ├── DamagedError        a saved file is missing, cut short or changed
+    ├── DivergedError       a loss or gradient is not finite; no weights were updated
+    ├── MissingExtraError   an optional package is missing; the message says how to install it
+    ├── StorageError        a folder cannot be reached or written
+    └── WorkerError         a worker process ended before its work was done
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ class SaccadeError(Exception):
 
 
 class ShapeError(SaccadeError, ValueError):
-    """A tensor of the wrong rank, width or length."""
+    """A tensor has the wrong rank, width or length."""
 
 
 class UnknownNameError(SaccadeError, KeyError):
-    """A name that is not in the registry."""
+    """A name is unknown."""
 
     def __init__(self, kind: str, name: object, allowed: Iterable[str]) -> None:
         names = sorted(allowed)
@@ -64,35 +64,35 @@ class UnknownNameError(SaccadeError, KeyError):
 
 
 class OptionError(SaccadeError, ValueError):
-    """An option value, or a pair of them, that is not allowed."""
+    """An option value, or a combination of options, is not allowed."""
 
 
 class KernelError(SaccadeError, ValueError):
-    """The fused kernel was requested, but it would compute something else."""
+    """A fused kernel was requested, but it would compute something else."""
 
 
 class PositionError(SaccadeError, ValueError):
-    """A position beyond the end of a position table."""
+    """A position is beyond the end of a position table."""
 
 
 class TooLargeError(SaccadeError, MemoryError):
-    """A result that would need more memory than the limit allows."""
+    """A result would need more memory than the limit allows."""
 
 
 class StaleTraceError(SaccadeError, RuntimeError):
-    """A watched tensor, or the model that gave an answer, has changed since."""
+    """A watched tensor, or the model behind an answer, has changed since."""
 
 
 class FileError(SaccadeError, ValueError):
-    """A file that cannot be parsed."""
+    """A file cannot be parsed."""
 
 
 class DamagedError(SaccadeError, ValueError):
-    """A saved file that has changed since: it is missing, cut short, or has a different checksum."""
+    """A saved file is missing, cut short, or has a different checksum."""
 
 
 class StorageError(SaccadeError, OSError):
-    """A folder that cannot be reached or written: a full disk, a quota, missing permissions."""
+    """A folder cannot be reached or written: a full disk, a quota, missing permissions."""
 
 
 class MissingExtraError(SaccadeError, ImportError):
@@ -100,7 +100,7 @@ class MissingExtraError(SaccadeError, ImportError):
 
 
 class DivergedError(SaccadeError, ArithmeticError):
-    """A loss or gradient that is not finite; no weights were updated."""
+    """A loss or gradient is not finite; no weights were updated."""
 
 
 class WorkerError(SaccadeError, RuntimeError):

@@ -1,4 +1,4 @@
-"""Packages that only some features need: a missing one becomes a sentence that says how to install it."""
+"""Optional packages: if one is missing, the error says how to install it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["needs_extra"]
 
 @contextmanager
 def needs_extra(extra: str, what: str) -> Iterator[None]:
-    """Around imports of packages that belong to an extra; ``what`` needs them, as in "Drawing pictures"."""
+    """A context for imports of optional packages; ``what`` is the feature that needs them, as in "Drawing pictures"."""
     try:
         yield
     except ModuleNotFoundError as error:

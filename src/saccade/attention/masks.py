@@ -2,7 +2,7 @@
 
 A rule is a function ``(batch, head, row, column) -> bool`` (True = may attend) of index tensors that broadcast
 against each other; rows and columns are absolute positions. It can be evaluated for any tile, so the N×N matrix
-is never needed, and it runs unchanged as a ``mask_mod`` of ``torch.nn.attention.flex_attention``. Rules combine::
+is never needed, and it runs unchanged as a ``mask_mod`` of ``torch.nn.attention.flex_attention``. Rules combine:
 
     causal & padding(lengths)        # a decoder on a padded batch
     window(3) | ~causal              # neighbours, and everything ahead

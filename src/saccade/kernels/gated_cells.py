@@ -1,6 +1,6 @@
 """The loop over time for the cells that reset before the product (GRU, MUT1-3), with a handwritten backward pass.
 
-All four can be written in one form, in which z is the share of the new value::
+All four can be written in one form, in which z is the share of the new value:
 
     z = σ(x_z + W_z u),  u = h or tanh h;   MUT1's z does not depend on h and is computed beforehand
     r = σ(x_r + W_r h)

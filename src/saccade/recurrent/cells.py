@@ -92,7 +92,7 @@ class Cell(nn.Module, ABC):
 
 
 class RNN(Cell):
-    """The vanilla recurrent network (Elman 1990)::
+    """The vanilla recurrent network (Elman 1990):
 
         h' = tanh(W [h; x] + b) = tanh(W_h h + W_x x + b)
 
@@ -122,7 +122,7 @@ class RNN(Cell):
 
 
 class OutputRNN(RNN):
-    """The vanilla recurrent network with an output layer that classifies every step::
+    """The vanilla recurrent network with an output layer that classifies every step:
 
         a = b + W h + U x;   h' = tanh a;   o = c + V h';   ŷ = softmax o
 
@@ -140,7 +140,7 @@ class OutputRNN(RNN):
 
 
 class LSTM(Cell):
-    """Long short-term memory (Hochreiter & Schmidhuber 1997, with the forget gate of Gers et al. 2000)::
+    """Long short-term memory (Hochreiter & Schmidhuber 1997, with the forget gate of Gers et al. 2000):
 
         i, f, o = σ(W [h; x] + b);   g = tanh(W [h; x] + b)
         c' = f ⊙ c + i ⊙ g
@@ -185,7 +185,7 @@ class LSTM(Cell):
 
 
 class GRU(Cell):
-    """The gated recurrent unit as defined in its paper (Cho et al. 2014, eq. 5-8)::
+    """The gated recurrent unit as defined in its paper (Cho et al. 2014, eq. 5-8):
 
         r = σ(W_xr x + W_hr h + b_r)
         z = σ(W_xz x + W_hz h + b_z)
@@ -218,12 +218,14 @@ class GRU(Cell):
 
 
 class TorchGRU(Cell):
-    """The gated recurrent unit as torch.nn.GRU computes it, with r after the product and a second bias::
+    """The gated recurrent unit as torch.nn.GRU computes it, with r after the product and a second bias:
 
-    r = σ(W_xr x + b_r + W_hr h + d_r)
-    z = σ(W_xz x + b_z + W_hz h + d_z)
-    h̃ = tanh(W_xh x + b_h + r ⊙ (W_hh h + d_h))
-    h' = z ⊙ h + (1 - z) ⊙ h̃
+        r = σ(W_xr x + b_r + W_hr h + d_r)
+        z = σ(W_xz x + b_z + W_hz h + d_z)
+        h̃ = tanh(W_xh x + b_h + r ⊙ (W_hh h + d_h))
+        h' = z ⊙ h + (1 - z) ⊙ h̃
+
+    b is `bias` and d is `state_bias`.
     """
 
     name = "gru_torch"
@@ -254,7 +256,7 @@ class TorchGRU(Cell):
 
 
 class MUT1(Cell):
-    """The first of three cells found by search (Jozefowicz et al. 2015)::
+    """The first of three cells found by search (Jozefowicz et al. 2015):
 
         z = σ(W_xz x + b_z)
         r = σ(W_xr x + W_hr h + b_r)
@@ -290,7 +292,7 @@ class MUT1(Cell):
 
 
 class MUT2(Cell):
-    """The second of three cells found by search (Jozefowicz et al. 2015)::
+    """The second of three cells found by search (Jozefowicz et al. 2015):
 
         z = σ(W_xz x + W_hz h + b_z)
         r = σ(x + W_hr h + b_r)
@@ -324,11 +326,13 @@ class MUT2(Cell):
 
 
 class MUT3(Cell):
-    """The third of three cells found by search (Jozefowicz et al. 2015)::
+    """The third of three cells found by search (Jozefowicz et al. 2015):
 
-    z = σ(W_xz x + W_hz tanh(h) + b_z)
-    r = σ(W_xr x + W_hr h + b_r)
-    h' = tanh(W_hh (r ⊙ h) + W_xh x + b_h) ⊙ z + h ⊙ (1 - z)
+        z = σ(W_xz x + W_hz tanh(h) + b_z)
+        r = σ(W_xr x + W_hr h + b_r)
+        h' = tanh(W_hh (r ⊙ h) + W_xh x + b_h) ⊙ z + h ⊙ (1 - z)
+
+    Unlike in MUT1 and MUT2, `input_width` may differ from `width`.
     """
 
     name = "mut3"

@@ -1,6 +1,6 @@
 """The folder of a run.
 
-::
+It contains:
 
     run/
       recipe.toml      the resolved recipe; only the same recipe can continue the run
