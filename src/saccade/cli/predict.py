@@ -40,21 +40,17 @@ def predict(
     given: Annotated[
         str, typer.Argument(metavar="TEXT|FILE|-", help="A text, a file of texts or images, or - for standard input.")
     ],
-    beam: Annotated[
-        int | None, typer.Option(help="Number of hypotheses kept in beam search; 1 is greedy search.")
-    ] = None,
+    beam: Annotated[int | None, typer.Option(help="Hypotheses kept in beam search; 1 is greedy search.")] = None,
     n_best: Annotated[int | None, typer.Option(help="Number of answers per input, at most the beam size.")] = None,
     length_penalty: Annotated[float | None, typer.Option(help="Rank by log-probability / length^penalty.")] = None,
     sample: Annotated[
-        bool | None, typer.Option("--sample/--no-sample", help="Sample at random instead of searching for the best.")
+        bool | None, typer.Option("--sample/--no-sample", help="Sample instead of searching for the best.")
     ] = None,
     tries: Annotated[int | None, typer.Option(help="Number of samples per input.")] = None,
-    temperature: Annotated[
-        float | None, typer.Option(help="Randomness of samples: below 1 safer, above 1 bolder.")
-    ] = None,
+    temperature: Annotated[float | None, typer.Option(help="Randomness: below 1 safer, above 1 bolder.")] = None,
     top_k: Annotated[int | None, typer.Option(help="Sample only from the k most likely tokens.")] = None,
     top_p: Annotated[
-        float | None, typer.Option(help="Sample only from the best tokens that together have this probability.")
+        float | None, typer.Option(help="Sample only from the best tokens with this total probability.")
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Random seed for sampling.")] = None,
     max_tokens: Annotated[int | None, typer.Option(help="Length limit of a continuation, in tokens.")] = None,

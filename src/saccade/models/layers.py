@@ -32,16 +32,11 @@ NormKind = Literal["layer", "rms"]
 Activation = Literal["relu", "gelu", "gelu_tanh", "silu"]
 
 
-def _layer_norm(width: int, epsilon: float, bias: bool) -> nn.Module:
-    return nn.LayerNorm(width, eps=epsilon, bias=bias)
-
-
-def _rms_norm(width: int, epsilon: float, bias: bool) -> nn.Module:
-    return nn.RMSNorm(width, eps=epsilon)
-
-
 #: ``(x - mean) / √(variance + ε) · g + b`` (Ba 2016), and ``x / √(mean square + ε) · g`` (Zhang 2019).
-NORMS: dict[str, Callable[[int, float, bool], nn.Module]] = {"layer": _layer_norm, "rms": _rms_norm}
+NORMS: dict[str, Callable[[int, float, bool], nn.Module]] = {
+    "layer": lambda width, epsilon, bias: nn.LayerNorm(width, eps=epsilon, bias=bias),
+    "rms": lambda width, epsilon, bias: nn.RMSNorm(width, eps=epsilon),
+}
 
 #: GELU comes in two forms: exact, and the tanh approximation from its paper (Hendrycks 2016, eq. 2).
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {

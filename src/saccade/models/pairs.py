@@ -189,7 +189,7 @@ class PairConvolution(nn.Module):
 
 
 class Transition(nn.Module):
-    """A feed-forward layer for each vector alone (algorithms 9 and 15)."""
+    """A feed-forward layer, applied to each vector separately (algorithms 9 and 15)."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -251,16 +251,18 @@ class PairConfig(Config):
 
     width: int = Field(64, ge=1, description="Width of a residue's vector")
     pair_width: int = Field(32, ge=1, description="Width of a pair's vector")
-    num_heads: int = Field(4, ge=1, description="Attention heads")
-    layers: int = Field(2, ge=1, description="Blocks")
+    num_heads: int = Field(4, ge=1, description="Number of attention heads")
+    layers: int = Field(2, ge=1, description="Number of blocks")
     product_width: int = Field(8, ge=1, description="Width of each factor of the outer product")
-    relative: int = Field(32, ge=1, le=4096, description="Distance up to which relative positions are told apart")
+    relative: int = Field(32, ge=1, le=4096, description="Largest distance at which relative positions differ")
     pair_bias: bool = Field(True, description="Whether pairs bias the attention along the sequence")
     triangle_multiplication: bool = Field(True, description="Whether triangles update pairs by multiplication")
     triangle_attention_layers: int = Field(
-        1, ge=0, description="How many blocks, the last ones, also update pairs by triangle attention; it is slow"
+        1,
+        ge=0,
+        description="How many of the last blocks also update pairs by triangle attention, which is slow",
     )
-    convolution: int = Field(3, ge=0, description="Side of the convolution over the matrix of pairs; 0 has none")
+    convolution: int = Field(3, ge=0, description="Side of the convolution over the matrix of pairs; 0 for none")
     dropout: float = Field(0.1, ge=0, lt=1, description="Share of values dropped in training")
     max_length: int = Field(256, ge=1, description="Residues in the longest sequence; memory grows with its square")
 
@@ -335,14 +337,14 @@ def _kept(x: Tensor, inside: Tensor | None) -> Tensor:
 
 
 def _zero(layer: nn.Module) -> nn.Module:
-    """A layer that starts with zeros: a block starts by changing nothing."""
+    """Set the layer to zero, so that a block changes nothing at first."""
     for parameter in layer.parameters():
         nn.init.zeros_(parameter)
     return layer
 
 
 def _open_gate(width: int, outputs: int | None = None) -> nn.Linear:
-    """A gate that starts nearly open, whatever its input."""
+    """A gate that is nearly open at first, whatever its input."""
     gate = nn.Linear(width, outputs or width)
     nn.init.zeros_(gate.weight)
     nn.init.ones_(gate.bias)

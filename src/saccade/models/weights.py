@@ -22,15 +22,15 @@ def unshared(model: nn.Module) -> dict[str, Tensor]:
 
 
 def assign(network: nn.Module, tensors: Mapping[str, Tensor]) -> None:
-    """Give a network that was built on the meta device its weights, without a copy; tied weights stay tied."""
-    made: dict[int, nn.Parameter] = {}
+    """Set the weights of a network that was built on the meta device, without copying; tied weights stay tied."""
+    created: dict[int, nn.Parameter] = {}
     for prefix, module in network.named_modules():
         for name, parameter in module._parameters.items():
             if parameter is not None:
-                if id(parameter) not in made:
-                    made[id(parameter)] = nn.Parameter(tensors[f"{prefix}.{name}" if prefix else name])
-                module._parameters[name] = made[id(parameter)]
+                if id(parameter) not in created:
+                    created[id(parameter)] = nn.Parameter(tensors[f"{prefix}.{name}" if prefix else name])
+                module._parameters[name] = created[id(parameter)]
         for name, buffer in module._buffers.items():
             if buffer is not None:
-                assert not buffer.numel(), "no network of ours has a buffer with values"
+                assert not buffer.numel(), "none of our networks has a buffer with values"
                 module._buffers[name] = torch.zeros_like(buffer, device="cpu")

@@ -77,25 +77,23 @@ class CharacterReader(nn.Module):
         marked.scatter_(1, counts[:, None] + 1, self.end)
         device = self.embedding.weight.device
         vectors = self.embedding(marked.to(device))
-        read = (
-            self._convolve(vectors, counts + 2) if isinstance(self.network, nn.Conv1d) else self._last(vectors, counts)
-        )
+        if isinstance(self.network, nn.Conv1d):
+            read = self._convolve(self.network, vectors, counts + 2)
+        else:
+            _, final = self.network(vectors, counts + 2)
+            read = torch.cat([state[0] for state in final], dim=-1)
         return read[place.to(device)].view(*characters.shape[:2], -1)
 
-    def _convolve(self, vectors: Float[Tensor, "M C I"], counts: Int[Tensor, " M"]) -> Float[Tensor, "M D"]:
-        assert isinstance(self.network, nn.Conv1d)
+    def _convolve(
+        self, network: nn.Conv1d, vectors: Float[Tensor, "M C I"], counts: Int[Tensor, " M"]
+    ) -> Float[Tensor, "M D"]:
         counts = counts.to(vectors.device)
         padded = torch.arange(vectors.shape[1], device=vectors.device) >= counts[:, None]
         vectors = vectors.masked_fill(padded.unsqueeze(-1), 0.0)
-        found = self.network(vectors.transpose(1, 2))  # (M, D, C + kernel - 1)
-        ends = counts + self.network.kernel_size[0] - 1
+        found = network(vectors.transpose(1, 2))  # (M, D, C + kernel - 1)
+        ends = counts + network.kernel_size[0] - 1
         places = torch.arange(found.shape[2], device=vectors.device)
         return torch.relu(found.masked_fill((places >= ends[:, None])[:, None], float("-inf")).amax(dim=2))
-
-    def _last(self, vectors: Float[Tensor, "M C I"], counts: Int[Tensor, " M"]) -> Float[Tensor, "M D"]:
-        assert isinstance(self.network, Recurrent)
-        _, final = self.network(vectors, counts + 2)
-        return torch.cat([state[0] for state in final], dim=-1)
 
 
 class WordReader(nn.Module):

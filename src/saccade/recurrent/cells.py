@@ -47,6 +47,9 @@ class Cell(nn.Module, ABC):
     recurrent_weights: ClassVar[tuple[str, ...]]  # the parameters that multiply the state
     state_parts: ClassVar[int] = 1
     fused_kernel: ClassVar[Callable[..., Any] | None] = None  # torch's kernel for these equations, if it has one
+    input_weight: nn.Parameter  # (G, I)
+    state_weight: nn.Parameter  # only cells with a fused kernel need to have this one
+    bias: nn.Parameter  # (G,)
 
     def __init__(self, input_width: int, width: int) -> None:
         super().__init__()
@@ -55,9 +58,9 @@ class Cell(nn.Module, ABC):
         self.input_width = input_width
         self.width = width
 
-    @abstractmethod
     def project(self, x: Float[Tensor, "*steps I"]) -> Float[Tensor, "*steps G"]:
         """Compute the part of a step that depends only on the input; there may be any leading dimensions."""
+        return F.linear(x, self.input_weight, self.bias)
 
     @abstractmethod
     def step(self, projected: Float[Tensor, "B G"], state: State) -> State:
@@ -78,7 +81,7 @@ class Cell(nn.Module, ABC):
 
     def fused_weights(self) -> list[Tensor]:
         """The parameters in the order that `fused_kernel` expects: input and state weights, input and state biases."""
-        raise AssertionError("only called for cells that have a fused kernel")
+        return [self.input_weight, self.state_weight, self.bias, torch.zeros_like(self.bias)]
 
     def reset_parameters(self) -> None:
         """Initialise matrices uniformly in ±1/√D, as torch.nn does for recurrent layers, and biases with zeros."""
@@ -110,15 +113,9 @@ class RNN(Cell):
         self.bias = _parameter(width)
         self.reset_parameters()
 
-    def project(self, x: Float[Tensor, "*steps I"]) -> Float[Tensor, "*steps D"]:
-        return F.linear(x, self.input_weight, self.bias)
-
     def step(self, projected: Float[Tensor, "B D"], state: State) -> State:
         (h,) = state
         return (torch.tanh(_plus_product(projected, h, self.state_weight)),)
-
-    def fused_weights(self) -> list[Tensor]:
-        return [self.input_weight, self.state_weight, self.bias, torch.zeros_like(self.bias)]
 
 
 class OutputRNN(RNN):
@@ -166,9 +163,6 @@ class LSTM(Cell):
         super().reset_parameters()
         nn.init.ones_(self.bias[self.width : 2 * self.width])
 
-    def project(self, x: Float[Tensor, "*steps I"]) -> Float[Tensor, "*steps 4D"]:
-        return F.linear(x, self.input_weight, self.bias)
-
     def gates(self, projected: Float[Tensor, "B 4D"], h: Float[Tensor, "B D"]) -> tuple[Tensor, ...]:
         """i, f, g and o, each (B, D)."""
         i, f, g, o = _plus_product(projected, h, self.state_weight).chunk(4, dim=-1)
@@ -179,9 +173,6 @@ class LSTM(Cell):
         i, f, g, o = self.gates(projected, h)
         c = f * c + i * g
         return o * torch.tanh(c), c
-
-    def fused_weights(self) -> list[Tensor]:
-        return [self.input_weight, self.state_weight, self.bias, torch.zeros_like(self.bias)]
 
 
 class GRU(Cell):
@@ -205,9 +196,6 @@ class GRU(Cell):
         self.candidate_weight = _parameter(width, width)  # W_hh
         self.bias = _parameter(3 * width)  # b_r, b_z, b_h
         self.reset_parameters()
-
-    def project(self, x: Float[Tensor, "*steps I"]) -> Float[Tensor, "*steps 3D"]:
-        return F.linear(x, self.input_weight, self.bias)
 
     def step(self, projected: Float[Tensor, "B 3D"], state: State) -> State:
         (h,) = state
@@ -239,9 +227,6 @@ class TorchGRU(Cell):
         self.bias = _parameter(3 * width)  # b
         self.state_bias = _parameter(3 * width)  # d
         self.reset_parameters()
-
-    def project(self, x: Float[Tensor, "*steps I"]) -> Float[Tensor, "*steps 3D"]:
-        return F.linear(x, self.input_weight, self.bias)
 
     def step(self, projected: Float[Tensor, "B 3D"], state: State) -> State:
         (h,) = state
@@ -346,9 +331,6 @@ class MUT3(Cell):
         self.candidate_weight = _parameter(width, width)  # W_hh
         self.bias = _parameter(3 * width)  # b_z, b_r, b_h
         self.reset_parameters()
-
-    def project(self, x: Float[Tensor, "*steps I"]) -> Float[Tensor, "*steps 3D"]:
-        return F.linear(x, self.input_weight, self.bias)
 
     def step(self, projected: Float[Tensor, "B 3D"], state: State) -> State:
         (h,) = state
