@@ -80,7 +80,7 @@ def test_two_texts_are_set_against_each_other(capsys: Capture, tmp_path: Path, t
     out = succeed(capsys, "look", tiny_run, TEXT, "--against", other, "--head", "0", "--pdf", pdf)
     lines = out.splitlines()
     assert lines[0] == ANSWER
-    assert lines[2].startswith("encoder.0.self, head 0: weight in the text minus weight in the other")
+    assert lines[2].startswith("encoder.0.self, head 0: weight in this text minus weight in the other")
     rows = [line.split() for line in lines[3:15]]
     for difference, one, another, *link in rows:
         assert float(difference) == pytest.approx(float(one) - float(another), abs=2e-3)
@@ -132,7 +132,7 @@ def test_a_file_is_read_as_one_text_of_any_length(capsys: Capture, tmp_path: Pat
     book, picture, numbers = tmp_path / "book.txt", tmp_path / "map.png", tmp_path / "part.npy"
     book.write_text("the black cat eats the fish.\n" * 60)
     out = succeed(capsys, "look", tiny_run, "--file", book)
-    title = "encoder.0.self, mean of 2 heads: mean of 18×18 weights, by position; darkest = 0.0"
+    title = "encoder.0.self, mean of 2 heads: mean of 18×18 weights, by position; the darkest cell is 0.0"
     assert " ".join(out.split()).startswith(title)
     assert "left out" not in out
     assert set("░▒▓█") & set(out.split("0.05")[0])  # small weights are seen

@@ -43,8 +43,8 @@ def demo(
     )
     pronoun, bank = (result["kinds"][kind] for kind in ("pronoun", "bank"))
     shown.print(
-        f"Two hard kinds, counted if exactly right: {pronoun[0]} of {pronoun[1]} sentences whose pronoun takes its "
-        f"gender from another word, and {bank[0]} of {bank[1]} in which another word decides what 'bank' means.\n"
+        f"Two hard kinds of sentence, translated exactly right: {pronoun[0]} of {pronoun[1]} with a pronoun whose "
+        f"gender depends on another word, and {bank[0]} of {bank[1]} in which another word decides what 'bank' means.\n"
     )
     shown.print(SENTENCE, markup=False)
     answer = saccade.open(output, resolve_device(device)).predict([SENTENCE])[0]
@@ -54,7 +54,7 @@ def demo(
         f'  saccade look {output} "The small white dog saw the old man."\n'
         f'  saccade predict {output} "The cat did not eat the mouse." --n-best 3\n'
         f"  saccade serve {output}              the same in the browser\n"
-        "  saccade explain                    the numbers behind one attention\n"
+        "  saccade explain                    the numbers behind attention\n"
         "  saccade new YOUR.en YOUR.fr        a recipe for your own files",
         markup=False,
     )

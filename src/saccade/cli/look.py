@@ -75,13 +75,13 @@ WithoutHead = Annotated[
 WithoutLink = Annotated[
     list[str] | None,
     typer.Option(
-        help="Forbid one token to attend to another, such as encoder.0.self:it:cat. Repeatable.", show_default=False
+        help="Forbid a token from attending to another, such as encoder.0.self:it:cat. Repeatable.", show_default=False
     ),
 ]
 Replace = Annotated[
-    str | None, typer.Option(metavar="WORD=OTHER", help="Replace a word of the text by another.", show_default=False)
+    str | None, typer.Option(metavar="WORD=OTHER", help="Replace a word of the text with another.", show_default=False)
 ]
-MaxTokens = Annotated[int | None, typer.Option(help="Length limit of a continuation, in tokens.", show_default=False)]
+MaxTokens = Annotated[int | None, typer.Option(help="Maximum length of a continuation, in tokens.", show_default=False)]
 Html = Annotated[Path | None, typer.Option(help="Write an interactive page.", show_default=False)]
 Numbers = Annotated[
     Path | None, typer.Option(help="Write the exact weights as .npy or .safetensors.", show_default=False)
@@ -201,7 +201,7 @@ def _input(opened: Predictor, given: str | None) -> Any:
 
 
 def _answer_for(opened: Predictor, source: str, target: str) -> Answer:
-    """The model's answer if it had translated ``source`` as ``target``."""
+    """The model's answer for a given translation instead of its own."""
     from saccade.tasks.base.capabilities import TranslatesText
 
     if not isinstance(opened, TranslatesText):

@@ -110,7 +110,7 @@ def show_difference(view: View, other: View, wanted: Wanted, layer: str, answers
     for text in answers:
         shown.print(text, markup=False)
     shown.print(
-        f"{view.describe(name, wanted.head)}: weight in the text minus weight in the other, then both weights",
+        f"{view.describe(name, wanted.head)}: weight in this text minus weight in the other, then both weights",
         markup=False,
     )
     matrices = [side.matrix(name, wanted.head, words=wanted.words) for side in (view, other)]
@@ -152,7 +152,7 @@ def _terminal(view: View, wanted: Wanted, name: str, row: int, bar: Progress) ->
         rows, columns = [str(cell * tall) for cell in range(height)], [str(cell * wide) for cell in range(width)]
         # With many keys all weights are small: on a scale up to 1, every cell would be blank.
         largest = float(pooled.values.max())
-        title = f"{view.describe(name, wanted.head)}: {pooled.label}, by position; darkest = {largest:.3g}"
+        title = f"{view.describe(name, wanted.head)}: {pooled.label}, by position; the darkest cell is {largest:.3g}"
         return TerminalHeatmap(pooled.values.cpu() / (largest or 1.0), rows, columns, title)
     return view.terminal("heatmap", name=name, head=wanted.head, words=wanted.words)
 

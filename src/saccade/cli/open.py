@@ -1,4 +1,4 @@
-"""``saccade open``: what a model folder holds, and what can be done with it."""
+"""``saccade open``: show what a model folder contains, and what the model can do."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ def data_table(
 def examples_of(
     model: str, source: Path | None, target: Path | None, data: list[Path] | None, columns: str | None
 ) -> list[Any]:
-    """Read the examples that these options name like the model's training data, without dropping any."""
+    """Read the examples that these options name, in the same way as the training data but without dropping any."""
     from saccade.tasks.base.model_folder import bundle_recipe
     from saccade.tasks.registry import task_named
 

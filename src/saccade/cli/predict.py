@@ -53,7 +53,7 @@ def predict(
         float | None, typer.Option(help="Sample only from the best tokens with this total probability.")
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Random seed for sampling.")] = None,
-    max_tokens: Annotated[int | None, typer.Option(help="Length limit of a continuation, in tokens.")] = None,
+    max_tokens: Annotated[int | None, typer.Option(help="Maximum length of a continuation, in tokens.")] = None,
     stop: Annotated[list[str] | None, typer.Option(help="End a continuation before this text. Repeatable.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
     alignments: Annotated[
@@ -63,7 +63,7 @@ def predict(
     workers: Workers = 1,
     device: Device = "auto",
 ) -> None:
-    """Answer inputs with a trained model, in their order.
+    """Answer inputs with a trained model, in the order given.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""What ``saccade evaluate``, ``score`` and ``compare`` compute and print; apart, because it imports torch."""
+"""What ``saccade evaluate``, ``score`` and ``compare`` compute and print; in its own file because it imports torch."""
 
 from __future__ import annotations
 

@@ -191,5 +191,5 @@ def new(
         raise FileError(f"{output} cannot be written: {error.strerror}.") from None
     _say(f"Wrote {output}: {recipe.training.steps:,} updates, {takes} on this machine.")
     if takes.endswith("hours"):
-        _say("For a shorter run, say with --minutes how long it may take.")
+        _say("For a shorter run, set a time limit with --minutes.")
     _say(f"Next: saccade train {shlex.quote(str(output))} -o run")

@@ -1,4 +1,4 @@
-"""Autoencoders (004): they squeeze a text or an image into one small vector, the code, and restore it from there.
+"""Autoencoders (lecture 004) squeeze a text or an image into one small vector, the code, and restore it from that.
 
     code = encode(x),   x' = decode(code),   trained so that x' equals x
 
@@ -46,8 +46,8 @@ class RecurrentAutoencoderConfig(Config):
     cell: str = Field("lstm", description="Recurrent cell: rnn, lstm, gru (Cho's), gru_torch, mut1, mut2 or mut3")
     width: int = Field(256, ge=1, description="Width of the decoder's state and of each direction of the encoder")
     embedding_width: int = Field(128, ge=1, description="Width of a word's embedding")
-    encoder_layers: int = Field(1, ge=1, description="Layers that read the text")
-    decoder_layers: int = Field(1, ge=1, description="Layers that write it out again")
+    encoder_layers: int = Field(1, ge=1, description="Number of layers that read the text")
+    decoder_layers: int = Field(1, ge=1, description="Number of layers that write it out again")
     bidirectional: bool = Field(True, description="Let the encoder read in both directions")
     code_width: int = Field(32, ge=1, description="Width of the code, the small vector in the middle")
     dropout: float = Field(
@@ -83,8 +83,8 @@ class RecurrentAutoencoder(RecurrentSeq2Seq):
 class TransformerAutoencoderConfig(TransformerConfig):
     """A Transformer that reads a text, and another that writes it out again."""
 
-    encoder_layers: int = Field(2, ge=1, description="Blocks that read the text")
-    decoder_layers: int = Field(2, ge=1, description="Blocks that write it out again")
+    encoder_layers: int = Field(2, ge=1, description="Number of blocks that read the text")
+    decoder_layers: int = Field(2, ge=1, description="Number of blocks that write it out again")
     code_width: int = Field(32, ge=1, description="Width of the code, the small vector in the middle")
 
 
@@ -130,7 +130,7 @@ class DenseAutoencoderConfig(Config):
     image_size: tuple[int, int] = Field((28, 28), description="Height and width in pixels")
     channels: int = Field(1, ge=1, description="1 for grey images, 3 for colour")
     width: int = Field(256, ge=1, description="Width of the layers in between")
-    layers: int = Field(1, ge=1, description="Layers on each side of the code")
+    layers: int = Field(1, ge=1, description="Number of layers on each side of the code")
     code_width: int = Field(16, ge=1, description="Width of the code, the small vector in the middle")
     dropout: float = Field(0.0, ge=0, lt=1, description="Dropout on the output of each layer")
 
@@ -166,8 +166,8 @@ class DenseAutoencoder(nn.Module):
 class PatchAutoencoderConfig(VisionConfig):
     """A Transformer that reads the patches of an image, and another that draws them again."""
 
-    encoder_layers: int = Field(2, ge=1, description="Blocks that read the patches")
-    decoder_layers: int = Field(2, ge=1, description="Blocks that draw them again")
+    encoder_layers: int = Field(2, ge=1, description="Number of blocks that read the patches")
+    decoder_layers: int = Field(2, ge=1, description="Number of blocks that draw them again")
     code_width: int = Field(16, ge=1, description="Width of the code, the small vector in the middle")
 
 

@@ -1,4 +1,4 @@
-"""A network that describes an image in words (002's one-to-many).
+"""A network that describes an image in words (lecture 002, one to many).
 
 The decoder is the one used for translation (Vaswani 2017), but instead of words it attends to the patches of a Vision
 Transformer (Dosovitskiy 2021), as in image captioning with attention (Xu 2015).
@@ -24,10 +24,10 @@ __all__ = ["Captioner", "CaptionerConfig"]
 class CaptionerConfig(VisionConfig):
     """A Transformer that reads patches and writes words."""
 
-    encoder_layers: int = Field(2, ge=0, description="Blocks that read the patches")
-    decoder_layers: int = Field(2, ge=1, description="Blocks that write the text")
+    encoder_layers: int = Field(2, ge=0, description="Number of blocks that read the patches")
+    decoder_layers: int = Field(2, ge=1, description="Number of blocks that write the text")
     pooling: Literal["class", "mean"] = Field(
-        "mean", description='With "class", there is a class token that the decoder can attend to as well'
+        "mean", description="mean or class; with class, the decoder can also attend to a class token"
     )
     max_length: int = Field(64, ge=2, description="Number of learned positions: the longest text, in tokens")
     tied_output: bool = Field(True, description="Use the word embedding as the output layer")

@@ -1,4 +1,4 @@
-"""Networks that give a sequence one label (004's type 2): embed the tokens, encode them, pool them into one vector."""
+"""Networks that give a sequence one label (lecture 004, type 2): embed the tokens, encode them, pool the vectors."""
 
 from __future__ import annotations
 

@@ -38,8 +38,8 @@ class ConvolutionalConfig(Config):
     """The settings of a convolutional network with attention."""
 
     width: int = Field(256, ge=1, description="Width of the vector at each position")
-    encoder_layers: int = Field(4, ge=1, description="Layers that read the source")
-    decoder_layers: int = Field(4, ge=1, description="Layers that write the target")
+    encoder_layers: int = Field(4, ge=1, description="Number of layers that read the source")
+    decoder_layers: int = Field(4, ge=1, description="Number of layers that write the target")
     kernel: OddKernel = Field(3, ge=1, description="Number of positions that a layer sees at once; must be odd")
     max_length: int = Field(512, ge=1, description="Number of learned positions: the longest text, in tokens")
     score: ScoreName = Field(

@@ -19,7 +19,7 @@ ScoreName = Literal["dot", "scaled_dot", "cosine", "bilinear", "additive", "mlp"
 
 
 class CrossAttention(nn.Module):
-    """``e_i = f_att(s, h_i)``, ``a = softmax(e)``, ``c = Σ a_i h_i`` (Bahdanau 2015; 002 and 004 of the lectures).
+    """``e_i = f_att(s, h_i)``, ``a = softmax(e)``, ``c = Σ a_i h_i`` (Bahdanau 2015; lectures 002 and 004).
 
     The context is a weighted sum of the encoder's states themselves. Dot products and the additive score compare
     projected queries and keys; the bilinear and MLP scores include their own projections. Hard attention samples one

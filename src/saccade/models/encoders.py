@@ -1,4 +1,4 @@
-"""Four ways to process a sequence (002 and 004 of the lectures), with one interface.
+"""Four ways to process a sequence (lectures 002 and 004), with one interface.
 
 Recurrent layers, 1-D convolutions, windows of neighbours and self-attention are all encoders: they take vectors
 (B, N, D) and the lengths of the sequences, and return as many vectors, each of which also depends on its neighbours.
@@ -76,7 +76,7 @@ class ConvolutionalEncoderConfig(Config):
 
 
 class WindowEncoderConfig(Config):
-    """Fully connected layers over each vector and its neighbours (004's solution 1)."""
+    """Fully connected layers over each vector and its neighbours (lecture 004, solution 1)."""
 
     width: int = Field(256, ge=1, description="Width of the vector at each position")
     encoder_layers: int = Field(1, ge=1, description="Number of layers")
@@ -175,7 +175,7 @@ class _Projected(nn.Module):
 
 
 class TokenInput(nn.Module):
-    """Turns tokens into vectors: by a learned embedding (004's method 2), or one-hot (method 1) for comparison."""
+    """Turns tokens into vectors by a learned embedding (lecture 004, method 2), or one-hot (method 1)."""
 
     def __init__(self, vocabulary: int, width: int, *, one_hot: bool, dropout: float) -> None:
         super().__init__()

@@ -93,7 +93,7 @@ class FeedForward(nn.Module):
 
 
 class WordEmbedding(nn.Module):
-    """A learned vector for each word (004's method 2), times √width if scaled (Vaswani 2017, §3.4)."""
+    """A learned vector for each word (lecture 004, method 2), times √width if scaled (Vaswani 2017, §3.4)."""
 
     def __init__(self, vocabulary: int, width: int, *, scaled: bool = False) -> None:
         super().__init__()
@@ -108,7 +108,7 @@ class WordEmbedding(nn.Module):
 
 
 class OneHot(nn.Module):
-    """A word as zeros with a single 1 (004's method 1), padded with zeros to the width. Nothing is learned."""
+    """A word as zeros with a single 1 (lecture 004, method 1), padded with zeros to the width. Nothing is learned."""
 
     where: Tensor
 

@@ -1,10 +1,10 @@
-"""Recurrent sequence-to-sequence networks (002 and 004 of the lectures), with and without attention.
+"""Recurrent sequence-to-sequence networks (lectures 002 and 004), with and without attention.
 
 ====================  ==========================================================================================
 ``attention="none"``  ``s_t = g([y_t; c], s_{t-1})``; c and s_0 come from the last encoder state (Cho 2014)
 ``"state"``           ``s_{t-1}`` is the query for ``c_t``; ``s_t = g([y_t; c_t], s_{t-1})`` (Bahdanau 2015)
-``"output"``          ``s_t = g(y_t, s_{t-1})`` is the query for ``c_t``; the word comes from ``[s_t; c_t]`` (004;
-                      Luong 2015). All steps of a known target are computed in one call.
+``"output"``          ``s_t = g(y_t, s_{t-1})`` is the query for ``c_t``; the word comes from ``[s_t; c_t]``
+                      (lecture 004; Luong 2015). All steps of a known target are computed in one call.
 ====================  ==========================================================================================
 """
 
@@ -38,8 +38,8 @@ class RecurrentConfig(Config):
     cell: str = Field("lstm", description="Recurrent cell: rnn, lstm, gru (Cho's), gru_torch, mut1, mut2 or mut3")
     width: int = Field(256, ge=1, description="Width of the decoder's state and of each direction of the encoder")
     embedding_width: int = Field(256, ge=1, description="Width of a word's embedding")
-    encoder_layers: int = Field(1, ge=1, description="Layers that read the source")
-    decoder_layers: int = Field(1, ge=1, description="Layers that write the target")
+    encoder_layers: int = Field(1, ge=1, description="Number of layers that read the source")
+    decoder_layers: int = Field(1, ge=1, description="Number of layers that write the target")
     bidirectional: bool = Field(True, description="Let the encoder read in both directions")
     attention: Literal["none", "state", "output"] = Field(
         "output", description="Where attention enters: none (one fixed context), state or output"
@@ -208,14 +208,14 @@ class _Decoder(nn.Module):
         return context.squeeze(1)
 
     def _read(self, output: Tensor, context: Tensor | None) -> Tensor:
-        """Combine the state with its context in a feed-forward layer (004)."""
+        """Combine the state with its context in a feed-forward layer (lecture 004)."""
         joined = output if context is None else torch.cat([output, context], dim=-1)
         return dropout(torch.tanh(self.readout(joined)), self.config.dropout, self.training)
 
 
 @dataclass
 class Memory:
-    """What a network remembers from one window of a text to the next (002, truncated back-propagation through time).
+    """What a network remembers from one window of a text to the next (lecture 002, truncated back-propagation).
 
     The state goes on; its gradient does not. Row n of a batch continues row n of the batch before if its window
     starts where that one ended; otherwise it starts from zeros.

@@ -1,4 +1,4 @@
-"""Training hard attention by reinforcement (004 of the lectures; Xu 2015, section 4.1; Williams 1992).
+"""Training hard attention by reinforcement (lecture 004; Xu 2015, section 4.1; Williams 1992).
 
 A sampled state passes no gradient back to the scores that selected it. Instead, samples that did better than expected
 become more likely: ``loss = -log p(y | a) - (R - b) · log p(a)``. The reward ``R = log p(y | a)`` counts as a constant,

@@ -1,4 +1,4 @@
-"""Networks that give each word a label (004's type 1): turn words into vectors, encode them, label each vector."""
+"""Networks that give each word a label (lecture 004, type 1): read words as vectors, encode them, label each one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Transformer (Vaswani 2017; 001-003 of the lectures) in its three forms.
+"""The Transformer (Vaswani 2017; lectures 001-003) in its three forms.
 
 They are those of Phuong & Hutter 2022: encoder-decoder (algorithm 8), encoder-only (9) and decoder-only (10). All three
 consist of the same blocks, which ``transformer_layers`` defines.

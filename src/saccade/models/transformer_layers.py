@@ -1,4 +1,4 @@
-"""The layers of a Transformer (Vaswani 2017; 001-003 of the lectures), and the configuration that they share.
+"""The layers of a Transformer (Vaswani 2017; lectures 001-003), and the configuration that they share.
 
 Every difference between published models (GPT-2, BERT, Marian, ViT, Llama) is a field of the configuration, so the
 code never asks which model it is running.
@@ -65,8 +65,8 @@ class TransformerConfig(Config):
         None, description="Number of key and value heads, if fewer than num_heads: groups of heads then share them"
     )
     head_width: int | None = Field(None, description="Width of each head; width / num_heads if not given")
-    encoder_layers: int = Field(0, ge=0, description="Blocks that read the source")
-    decoder_layers: int = Field(0, ge=0, description="Blocks that write the target")
+    encoder_layers: int = Field(0, ge=0, description="Number of blocks that read the source")
+    decoder_layers: int = Field(0, ge=0, description="Number of blocks that write the target")
     feedforward_width: int = Field(
         1024, ge=1, description="Hidden width of the feed-forward layer, which is applied to each position separately"
     )

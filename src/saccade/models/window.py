@@ -1,4 +1,4 @@
-"""004's two solutions before attention: a fully connected layer over a window of neighbours, or over all inputs."""
+"""Lecture 004's solutions before attention: a fully connected layer over a window of neighbours, or over all inputs."""
 
 from __future__ import annotations
 
