@@ -7,9 +7,9 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
+from every_task import TASKS, data_of
 from saccade.cli.main import main
 from saccade.errors import OptionError, UnknownNameError
 from saccade.tasks.base.data import SIZES, Size
@@ -30,27 +30,6 @@ def recipe(task: str, data: dict[str, Any], *overrides: str, **more: Any) -> Rec
 @pytest.fixture
 def pairs(tmp_path: Path) -> dict[str, Any]:
     return {"table": str(write_lines(tmp_path / "pairs.tsv", ["\t".join(pair) for pair in toy_pairs(60, seed=2)]))}
-
-
-def data_of(task: str, folder: Path) -> dict[str, Any]:
-    """A few examples for each task."""
-    lines = [f"{'good' if n % 2 else 'bad'} a text of number {n}" for n in range(40)]
-    if task == "translation":
-        return {"table": str(write_lines(folder / "a.tsv", ["\t".join(pair) for pair in toy_pairs(40, seed=1)]))}
-    if task == "tagging":
-        return {"file": str(write_lines(folder / "a.txt", [f"word{n} {'AB'[n % 2]}\n" for n in range(40)]))}
-    if task in ("images", "image-autoencoder", "captions"):
-        arrays = {"images": np.random.default_rng(1).integers(0, 256, (40, 6, 4), dtype=np.uint8)}
-        np.savez(folder / "a.npz", **arrays, labels=np.arange(40) % 3, texts=[f"it is {n % 3}" for n in range(40)])
-        return {"table" if task == "captions" else "images": str(folder / "a.npz")}
-    file = str(write_lines(folder / "a.txt", lines))
-    return {{"classification": "file", "text-autoencoder": "texts"}.get(task, "text"): file}
-
-
-TASKS = (
-    "translation", "tagging", "classification", "language-model", "masked-language-model", "images", "captions",
-    "text-autoencoder", "image-autoencoder",
-)  # fmt: skip
 
 
 @pytest.mark.parametrize("task", TASKS)

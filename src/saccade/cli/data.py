@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -15,7 +16,10 @@ __all__ = ["data"]
 
 def data(
     name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="A data set; without a name, all are listed.")
+        str | None, typer.Argument(metavar="[NAME|split]", help="A data set; without a name, all are listed.")
+    ] = None,
+    run: Annotated[
+        Path | None, typer.Argument(metavar="[RUN]", help="With split: the folder of a run.", show_default=False)
     ] = None,
     source: Annotated[
         Path | None,
@@ -24,14 +28,21 @@ def data(
     to: Annotated[Path, typer.Option(help="Folder for the data.")] = Path("data"),
     checksums: Annotated[bool, typer.Option("--checksums", help="List the SHA-256 of every file.")] = False,
 ) -> None:
-    """List public data sets, or download one (or copy it from a folder) and verify its files.
+    """List public data sets, or download one (or copy it from a folder) and verify its files. With split, write the
+    examples that a run trained, validated and tested on to files.
 
     \b
     Examples:
       saccade data
       saccade data multi30k --to data
       saccade data multi30k --from downloads --to data
+      saccade data split run --to parts
     """
+    if name == "split":
+        _split(run, to)
+        return
+    if run is not None:
+        raise OptionError(f"Only split takes a run; did you mean saccade data split {run}?")
     if name is None:
         if source is not None:
             raise OptionError("--from needs the name of a data set; saccade data lists them.")
@@ -53,6 +64,15 @@ def data(
 
             folder = fetch(name, to, progress=show)
     console().print(f"{folder}: all files are present and verified.", markup=False)
+
+
+def _split(run: Path | None, to: Path) -> None:
+    from saccade.training.run_folder import write_parts
+
+    if run is None:
+        raise OptionError("Give the folder of the run: saccade data split RUN --to FOLDER.")
+    for part, (count, options) in write_parts(run, to).items():
+        console().print(f"{part}: {count:,} examples; saccade evaluate {run} {shlex.join(options)}", markup=False)
 
 
 def _list(checksums: bool) -> None:

@@ -49,7 +49,7 @@ from saccade.training.checkpoint import CheckpointStore
 from saccade.training.interrupt import Stopped
 from saccade.training.recipe import Recipe, read_recipe
 
-__all__ = ["RunFolder"]
+__all__ = ["RunFolder", "write_parts"]
 
 #: Seconds to wait for the lock of a run: another process may hold it briefly, only to see whether the run is in use.
 LOCK_SECONDS = 0.2
@@ -156,7 +156,7 @@ class RunFolder:
 
     def state(self, splits: Splits[Any]) -> State:
         """What the task has learned from the training data, such as tokenizers; computed once, then saved."""
-        fingerprint = self._fingerprint(splits.train, splits.validation)
+        fingerprint = _fingerprint(self.recipe, splits)
         folder = self.folder / "task"
         recover(self.folder)
         if not folder.exists():
@@ -172,22 +172,11 @@ class RunFolder:
         about_kept = read_json(kept, "task.json")
         assert isinstance(about_kept, dict)
         if about_kept["data"] != fingerprint:
-            raise FileError(
-                f"The data has changed since the run in {self.folder} began; give another folder with -o to start over."
-            )
+            raise FileError(f"{_changed(self.folder)}; give another folder with -o to start over.")
         description = about_kept.get("description")
         if not isinstance(description, dict):
             raise FileError(f"The run in {self.folder} was started by an earlier version; give another folder with -o.")
         return self.recipe.task.state_class.load(description, lambda name: read_bytes(kept, name), str(folder))
-
-    def _fingerprint(self, *parts: Sequence[Any]) -> str:
-        """A checksum of the examples, because a run can only continue with the same ones."""
-        digest = hashlib.sha256()
-        for examples in parts:
-            digest.update(f"{len(examples)}\n".encode())
-            for example in examples:
-                digest.update(self.recipe.entry.data.identity(example))
-        return digest.hexdigest()
 
     def averaged(self, validations: Sequence[int], warn: Callable[[str], None]) -> dict[str, Tensor]:
         """The mean of the weights of the last validations.
@@ -231,3 +220,38 @@ class RunFolder:
 
     def write_result(self, result: dict[str, Any]) -> None:
         write_file(self.result_file, json_bytes(result))
+
+
+def _changed(folder: Path) -> str:
+    return f"The data has changed since the run in {folder} began"
+
+
+def _fingerprint(recipe: Recipe, splits: Splits[Any]) -> str:
+    """A checksum of the examples, because a run can only continue with the same ones."""
+    digest = hashlib.sha256()
+    for examples in (splits.train, splits.validation):
+        digest.update(f"{len(examples)}\n".encode())
+        for example in examples:
+            digest.update(recipe.entry.data.identity(example))
+    return digest.hexdigest()
+
+
+def write_parts(run: Path, to: Path) -> dict[str, tuple[int, list[str]]]:
+    """Write the training, validation and test examples of a run to files in a folder, as the run split them.
+
+    For each part, returns its number of examples, and the options of ``saccade evaluate`` that read it.
+    """
+    recipe = read_recipe(run / "recipe.toml")
+    data = recipe.settings["data"]
+    splits = recipe.entry.data.read(data, recipe.training.seed)
+    about = read_json(open_folder(run / "task"), "task.json")
+    assert isinstance(about, dict)
+    if about["data"] != _fingerprint(recipe, splits):
+        raise FileError(f"{_changed(run)}, so the parts it was split into cannot be found again.")
+    parts = {"train": splits.train, "validation": splits.validation, "test": splits.test}
+    to.mkdir(parents=True, exist_ok=True)
+    return {
+        name: (len(examples), recipe.entry.data.write(data, examples, to / name))
+        for name, examples in parts.items()
+        if examples
+    }

@@ -12,7 +12,7 @@ from saccade.data.split import split
 from saccade.errors import OptionError
 from saccade.models import Config
 
-__all__ = ["SIZES", "DataReader", "Say", "Size", "Splits", "hold_out"]
+__all__ = ["SIZES", "DataReader", "Say", "Size", "Splits", "hold_out", "write_lines"]
 
 PARTS = ("validation", "test")
 Raw = TypeVar("Raw")  # an example as it was read from a file
@@ -40,6 +40,12 @@ class Splits(Generic[Raw]):
                     f"There are no {part} examples; give more data, or change the share in data.validation."
                 )
         return self
+
+
+def write_lines(path: Path, lines: Iterable[str]) -> Path:
+    """Write a text file, each line with its line feed."""
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", newline="\n")
+    return path
 
 
 def hold_out(
@@ -78,6 +84,12 @@ class DataReader(ABC, Generic[Raw]):
     @abstractmethod
     def read_for_scoring(cls, settings: Any, say: Say = lambda note: None) -> list[Raw]:
         """The examples of the first file, unchanged and complete; ``say`` is told how the file was read."""
+
+    @classmethod
+    def write(cls, settings: Any, examples: Sequence[Raw], path: Path) -> list[str]:
+        """Write examples to files called ``path`` with some suffix, and return the options of ``saccade evaluate`` that
+        read them again, whatever the files of ``settings`` look like."""
+        raise OptionError("This task cannot write its examples to a file.")
 
     @classmethod
     def suitable(cls, splits: Splits[Raw]) -> Size:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 from pydantic import Field, model_validator
 
 from saccade.data.captions import describe_captions, read_captions
@@ -116,6 +117,13 @@ class CaptionsFiles(DataReader[Captioned]):
         for note in _encoding_notes(settings, settings.table):
             say(note)
         return _read(settings, settings.table)
+
+    @classmethod
+    def write(cls, settings: CaptionData, examples: Sequence[Captioned], path: Path) -> list[str]:
+        file = path.with_suffix(".npz")
+        images = np.stack([pair.pixels for pair in examples])
+        np.savez_compressed(file, images=images, texts=[pair.text for pair in examples])
+        return ["--data", str(file)]
 
     @classmethod
     def suitable(cls, splits: Splits[Captioned]) -> Size:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -12,7 +13,7 @@ from saccade.data.labelled import LabelledText, read_labelled
 from saccade.data.labels import LabelReport
 from saccade.data.paths import column
 from saccade.errors import OptionError
-from saccade.tasks.base.data import Size, Splits
+from saccade.tasks.base.data import Size, Splits, write_lines
 from saccade.tasks.base.labelled_data import LabelledData, LabelledFiles
 
 __all__ = ["ClassificationData", "ClassificationFiles"]
@@ -56,6 +57,11 @@ class ClassificationFiles(LabelledFiles[LabelledText]):
             for number, example in enumerate(generate(count, seed, part, kind="review"), start=1)
             if example.sentiment is not None
         ]
+
+    @classmethod
+    def write(cls, settings: ClassificationData, examples: Sequence[LabelledText], path: Path) -> list[str]:
+        rows = ["text\tlabel", *(f"{one.text}\t{one.label}" for one in examples)]
+        return ["--data", str(write_lines(path.with_suffix(".tsv"), rows)), "--columns", "text,label"]
 
     @classmethod
     def suitable(cls, splits: Splits[LabelledText]) -> Size:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 from pydantic import Field, model_validator
 
 from saccade.data.digits import read_digits
@@ -84,6 +85,12 @@ class ImageAutoencoderFiles(DataReader[LabelledImage]):
         if not len(pixels):
             raise FileError(f"There are no images in {path}.")
         return [LabelledImage(image, "", n, f"{path}, image {n}") for n, image in enumerate(pixels, start=1)]
+
+    @classmethod
+    def write(cls, settings: ImageAutoencoderData, examples: Sequence[LabelledImage], path: Path) -> list[str]:
+        file = path.with_suffix(".npz")
+        np.savez_compressed(file, images=np.stack([image.pixels for image in examples]))
+        return ["--data", str(file)]
 
     @classmethod
     def recommend(cls, splits: Splits[LabelledImage], size: Size) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 from pydantic import Field, model_validator
 
 from saccade.data.digits import read_digits
@@ -114,6 +115,14 @@ class ImagesFiles(DataReader[LabelledImage]):
         found = _read(settings, "")
         say(describe_shape(found[0].pixels.shape))
         return found
+
+    @classmethod
+    def write(cls, settings: ImageData, examples: Sequence[LabelledImage], path: Path) -> list[str]:
+        numbers = {name: str(number) for number, name in enumerate(settings.classes)}
+        file = path.with_suffix(".npz")
+        labels = [numbers.get(image.label, image.label) for image in examples]
+        np.savez_compressed(file, images=np.stack([image.pixels for image in examples]), labels=labels)
+        return ["--data", str(file)]
 
     @classmethod
     def suitable(cls, splits: Splits[LabelledImage]) -> Size:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from saccade.data.paths import column, part_prefixes, resolve_path
 from saccade.data.tables import TABLES
 from saccade.errors import OptionError
 from saccade.models import Config
-from saccade.tasks.base.data import DataReader, Say, Size, Splits
+from saccade.tasks.base.data import DataReader, Say, Size, Splits, write_lines
 
 __all__ = ["LanguageModelFiles", "TextData"]
 
@@ -120,6 +121,24 @@ class LanguageModelFiles(DataReader[Document]):
             else f"a document is {UNITS[settings.documents]}"
         )
         return documents
+
+    @classmethod
+    def write(cls, settings: TextData, examples: Sequence[Document], path: Path) -> list[str]:
+        """In the format of the training file: a text as it is, or documents as lines, paragraphs or rows."""
+        texts = [one.text for one in examples]
+        if settings.text is None:
+            place = column(settings.column)
+            rows = ([""] * place + [text] if isinstance(place, int) else {place: text} for text in texts)
+            lines = [json.dumps(row, ensure_ascii=False) for row in rows]
+            return ["--data", str(write_lines(path.with_suffix(".jsonl"), lines))]
+        file = path.with_suffix(".txt")
+        if settings.documents == "file":
+            file.write_bytes("".join(texts).encode())
+        elif settings.documents == "paragraph":
+            write_lines(file, [f"{text}\n" for text in texts])
+        else:
+            write_lines(file, [f"{'_ ' if settings.labelled else ''}{text}" for text in texts])
+        return ["--data", str(file)]
 
     @classmethod
     def suitable(cls, splits: Splits[Document]) -> Size:

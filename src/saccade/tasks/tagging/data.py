@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from pydantic import Field
 from saccade.data.grammar import generate
 from saccade.data.labels import LabelReport
 from saccade.data.tagged import TaggedSentence, read_tagged
-from saccade.tasks.base.data import Size, Splits
+from saccade.tasks.base.data import Size, Splits, write_lines
 from saccade.tasks.base.label_scores import are_spans
 from saccade.tasks.base.labelled_data import LabelledData, LabelledFiles
 
@@ -66,6 +67,17 @@ class TaggingFiles(LabelledFiles[TaggedSentence]):
             )
             for number, example in enumerate(generate(count, seed, part), start=1)
         ]
+
+    @classmethod
+    def write(cls, settings: TaggingData, examples: Sequence[TaggedSentence], path: Path) -> list[str]:
+        """A word and its label per line, separated like the training files."""
+        separator = settings.separator or "\t"
+        lines = (
+            line
+            for one in examples
+            for line in (*(f"{word}{separator}{tag}" for word, tag in zip(one.words, one.labels, strict=True)), "")
+        )
+        return ["--data", str(write_lines(path.with_suffix(".txt"), lines)), "--columns", "0,1"]
 
     @classmethod
     def suitable(cls, splits: Splits[TaggedSentence]) -> Size:

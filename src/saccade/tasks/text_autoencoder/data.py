@@ -15,7 +15,7 @@ from saccade.data.paths import resolve_path
 from saccade.data.report import Lengths
 from saccade.errors import FileError, OptionError
 from saccade.models import Config
-from saccade.tasks.base.data import DataReader, Say, Size, Splits, hold_out
+from saccade.tasks.base.data import DataReader, Say, Size, Splits, hold_out, write_lines
 
 __all__ = ["Line", "TextAutoencoderData", "TextAutoencoderFiles"]
 
@@ -87,6 +87,10 @@ class TextAutoencoderFiles(DataReader[Line]):
         if not found:
             raise FileError(f"There are no texts in {path}.")
         return found
+
+    @classmethod
+    def write(cls, settings: TextAutoencoderData, examples: Sequence[Line], path: Path) -> list[str]:
+        return ["--data", str(write_lines(path.with_suffix(".txt"), [one.source for one in examples]))]
 
     @classmethod
     def recommend(cls, splits: Splits[Line], size: Size) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from saccade.data.tables import TABLES, table_format
 from saccade.errors import FileError, OptionError
 from saccade.lens.links import GoldLinks, read_pharaoh
 from saccade.models import Config
-from saccade.tasks.base.data import DataReader, Say, Size, Splits, hold_out
+from saccade.tasks.base.data import DataReader, Say, Size, Splits, hold_out, write_lines
 from saccade.tasks.base.text_settings import TokenKind
 from saccade.tasks.translation.gold import GoldPair, from_characters, from_grammar, from_pair
 
@@ -153,6 +153,15 @@ class TranslationFiles(DataReader[GoldPair]):
         for note in report.notes:
             say(note)
         return [from_pair(pair) for pair in pairs]
+
+    @classmethod
+    def write(cls, settings: TranslationData, examples: Sequence[GoldPair], path: Path) -> list[str]:
+        """Two files of parallel lines."""
+        files = [
+            write_lines(path.with_suffix(f".{side}"), [getattr(pair, side) for pair in examples])
+            for side in ("source", "target")
+        ]
+        return ["--source", str(files[0]), "--target", str(files[1])]
 
     @classmethod
     def suitable(cls, splits: Splits[GoldPair]) -> Size:
