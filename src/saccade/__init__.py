@@ -26,7 +26,9 @@ __all__ = [
     "causal",
     "dense",
     "edit",
+    "logit_difference",
     "padding",
+    "patch",
     "rule",
     "view",
     "watch",
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
         window,
     )
     from saccade.errors import SaccadeError
+    from saccade.lens.patch import logit_difference, patch
     from saccade.lens.view import View, view
     from saccade.tasks.base.model_folder import open_model
 
@@ -59,7 +62,9 @@ else:
     _ELSEWHERE = {
         "SaccadeError": "saccade.errors:SaccadeError",
         "View": "saccade.lens.view:View",
+        "logit_difference": "saccade.lens.patch:logit_difference",
         "open": "saccade.tasks.base.model_folder:open_model",
+        "patch": "saccade.lens.patch:patch",
         "view": "saccade.lens.view:view",
     }
 

@@ -90,8 +90,7 @@ def make_edit(
     set_heads: Mapping[str, Tensor],
 ) -> Edit:
     """Check the names that ``edit`` was given."""
-    names = _Names(editable(model), _foreign(model))
-    made = Edit({}, {id(module): name for name, module in names.foreign.items()}, model)
+    names, made = _empty(model)
     outputs: list[tuple[str, Tensor | None]] = [(given, None) for given in without_heads]
     for given, value in [*outputs, *set_heads.items()]:
         owner, target, head, use = _find(names, made, given)
@@ -109,6 +108,14 @@ def make_edit(
     return made
 
 
+def find_target(model: nn.Module, name: str) -> tuple[Edit, Target]:
+    """An edit that changes nothing yet, and the attention of this name in it."""
+    names, made = _empty(model)
+    owner, target, _, _ = _find(names, made, name)
+    made.targets[id(owner)] = target
+    return made, target
+
+
 def editable(model: nn.Module) -> dict[str, nn.Module]:
     """The attentions of ours in a model, by name: the modules that have a score and weights."""
     return {
@@ -118,13 +125,15 @@ def editable(model: nn.Module) -> dict[str, nn.Module]:
     }
 
 
-def _foreign(model: nn.Module) -> dict[str, nn.Module]:
-    return {name_of(path): module for path, module in model.named_modules() if is_foreign(module)}
-
-
 class _Names(NamedTuple):
     ours: dict[str, nn.Module]
     foreign: dict[str, nn.Module]  # any of these may call attention; only a run tells
+
+
+def _empty(model: nn.Module) -> tuple[_Names, Edit]:
+    foreign = {name_of(path): module for path, module in model.named_modules() if is_foreign(module)}
+    edit = Edit({}, {id(module): name for name, module in foreign.items()}, model)
+    return _Names(editable(model), foreign), edit
 
 
 def _find(names: _Names, made: Edit, given: str) -> tuple[nn.Module, Target, int | None, int | None]:
