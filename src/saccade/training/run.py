@@ -58,7 +58,7 @@ def train(run: RunFolder, display: Display, device: str = "cpu") -> dict[str, An
             trainer.run(interrupt.check, recorder)
             if trainer.is_late and trainer.progress.step < recipe.training.steps:
                 display.say(
-                    f"The {recipe.training.minutes:g} minutes were over at step {trainer.progress.step:,} of "
+                    f"The {recipe.training.minutes:g} minutes ran out at step {trainer.progress.step:,} of "
                     f"{recipe.training.steps:,}: the machine was slower than measured."
                 )
         except Stopped:
@@ -80,7 +80,7 @@ def _initialise(run: RunFolder, model: nn.Module, display: Display) -> None:
         if not shared:
             raise OptionError(
                 f"{run.init} ({other.task.name}, {other.kind}) shares no weights with this recipe's "
-                f"{run.recipe.kind}; give the network the same shape."
+                f"{run.recipe.kind}; use a network of the same shape."
             )
         display.say(f"Starting from {run.init}: {len(shared)} of {len(ours)} tensors are copied.")
         weights = ours | {name: weights[name] for name in shared}
