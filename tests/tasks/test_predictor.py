@@ -96,7 +96,14 @@ def test_a_piece_of_a_character_belongs_to_the_word_it_completes(tmp_path: Path)
     source, target = tmp_path / "a", tmp_path / "b"
     source.write_text("".join(f"a{n % 7} b\n" for n in range(60)))
     target.write_text("".join(f"é{n % 7} è é\n" for n in range(60)), encoding="utf-8")
-    small = ["text.kind=byte", "model.width=8", "model.num_heads=2", "training.steps=2", "training.warmup=0"]
+    small = [
+        "text.kind=byte",
+        "model.kind=transformer",
+        "model.width=8",
+        "model.num_heads=2",
+        "training.steps=2",
+        "training.warmup=0",
+    ]
     changes = [argument for change in small for argument in ("--set", change)]
     with pytest.raises(SystemExit) as left:
         main(["train", "--source", str(source), "--target", str(target), "-o", str(tmp_path / "run"), *changes])
