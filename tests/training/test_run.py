@@ -44,7 +44,9 @@ class Watching(Display):
             with torch.no_grad():
                 next(self.network.parameters()).fill_(math.nan)
 
-    def validated(self, progress: trainer.Progress, improved: bool, probe: Probe) -> None:
+    def validated(
+        self, progress: trainer.Progress, improved: bool, probe: Probe, source_and_truth: tuple[str, str] = ("", "")
+    ) -> None:
         assert self.network is not None
         self.validated_weights.append({n: p.detach().clone() for n, p in self.network.named_parameters()})
 

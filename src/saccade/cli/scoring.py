@@ -28,7 +28,7 @@ def evaluate_model(opened: Predictor, examples: list[Any], options: dict[str, An
     with opened, progress("evaluating", len(examples)) as show:
         found = opened.evaluate(examples, progress=show, **options)
     for name, value in found.scores.items():
-        digits = 0 if name.endswith("_words") else 4 if name in opened.task.losses else 2
+        digits = 0 if isinstance(value, int) else 4 if name in opened.task.losses else 2
         signature = f"   {found.signatures[name]}" if name in found.signatures else ""
         print(f"{name} {value:{',' if digits == 0 else ''}.{digits}f}{signature}")
     for kind, (right, total) in found.kinds.items():

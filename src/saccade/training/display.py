@@ -22,8 +22,12 @@ from saccade.training.recipe import Recipe
 __all__ = ["Display"]
 
 
+#: Seconds between lines where there is no bar, and the longest text of an example.
+LINE_SECONDS, WIDEST = 60.0, 100
+
+
 class Display:
-    """Prints the progress of a run; the progress bar appears only in a terminal."""
+    """Prints the progress of a run: a bar in a terminal, a line per minute elsewhere."""
 
     def __init__(self, console: Console, steps: int) -> None:
         self.console = console
@@ -31,8 +35,10 @@ class Display:
         self._bar: Progress | None = None
         self._row: TaskID | None = None
         self._metric = "loss"
+        self._counted = "tokens"
         self._tokens = 0
-        self._since = time.monotonic()
+        self._since = self._told = self._began = time.monotonic()
+        self._first = 0  # the step where this session began
 
     def __enter__(self) -> Display:
         return self
@@ -58,7 +64,8 @@ class Display:
             self.say(f"Note: {note}.")
 
     def model(self, model: nn.Module, recipe: Recipe, step: int) -> None:
-        self._metric = recipe.metric
+        self._metric, self._counted, self._first = recipe.metric, recipe.task.counted, step
+        self._since = self._told = self._began = time.monotonic()
         parameters = sum(parameter.numel() for parameter in model.parameters())
         self.say(f"Model: {recipe.kind}, {parameters:,} parameters.")
         if step:
@@ -67,7 +74,8 @@ class Display:
             TextColumn("training"),
             BarColumn(bar_width=None),
             MofNCompleteColumn(),
-            TextColumn("loss {task.fields[loss]:.3f}  {task.fields[speed]:,.0f} tokens/s  {task.fields[score]}"),
+            TextColumn(f"loss {{task.fields[loss]:.3f}}  {{task.fields[speed]:,.0f}} {self._counted}/s"),
+            TextColumn("{task.fields[score]}"),
             TimeRemainingColumn(),
             console=self.console,
             disable=not self.console.is_terminal,
@@ -80,14 +88,35 @@ class Display:
         passed = time.monotonic() - self._since
         if passed < 0.5 or self._bar is None or self._row is None:
             return
+        if not self.console.is_terminal:
+            self._say_progress(progress.step, loss, rate)
+            return
         self._bar.update(self._row, completed=progress.step, loss=loss, speed=self._tokens / passed)
         self._tokens, self._since = 0, time.monotonic()
 
-    def validated(self, progress: trainer.Progress, improved: bool, probe: Probe) -> None:
-        scores = "  ".join(f"{name} {value:.2f}" for name, value in progress.scores.items())
+    def _say_progress(self, step: int, loss: float, rate: float) -> None:
+        """A line for a log file, at most one per minute."""
+        now = time.monotonic()
+        if now - self._told < LINE_SECONDS:
+            return
+        left = (now - self._began) / (step - self._first) * (self.steps - step)
+        self.say(
+            f"step {step:,} of {self.steps:,}: loss {loss:.3f}, rate {rate:.2g}, "
+            f"{self._tokens / (now - self._since):,.0f} {self._counted}/s, about {left / 60:.0f} min left"
+        )
+        self._tokens, self._since, self._told = 0, now, now
+
+    def validated(
+        self, progress: trainer.Progress, improved: bool, probe: Probe, source_and_truth: tuple[str, str] = ("", "")
+    ) -> None:
+        """Print the scores, and one example with what the model answers now."""
         mark = "  (best so far)" if improved else ""
-        self.say(f"step {progress.step:,}: {scores}{mark}")
-        self.say(f"  {probe.text if len(probe.text) <= 100 else probe.text[:99] + '…'}")
+        self.say(f"step {progress.step:,}: {_scores(progress.scores)}{mark}")
+        source, truth = source_and_truth
+        for name, text in (("source", source), ("answer", probe.text), ("truth", truth)):
+            line = " ".join(text.split())
+            if line or name == "answer":
+                self.say(f"  {name}: {line if len(line) <= WIDEST else line[: WIDEST - 1] + '…'}")
         if self._bar is not None and self._row is not None:
             text = f"{self._metric} {progress.scores[self._metric]:.2f}"
             self._bar.update(self._row, completed=progress.step, score=text)
@@ -109,7 +138,13 @@ class Display:
     def result(self, part: str, scores: dict[str, float], lines: Sequence[str]) -> None:
         if self._bar is not None:
             self._bar.stop()
-        shown = "  ".join(f"{name} {value:.2f}" for name, value in scores.items())
-        self.say(f"{part}: {shown}")
+        self.say(f"{part}: {_scores(scores)}")
         for line in lines:
             self.say(line)
+
+
+def _scores(scores: dict[str, float]) -> str:
+    """Scores with two decimals, and counts as whole numbers."""
+    return "  ".join(
+        f"{name} {value:,}" if isinstance(value, int) else f"{name} {value:.2f}" for name, value in scores.items()
+    )

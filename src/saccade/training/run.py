@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -47,6 +48,8 @@ def train(run: RunFolder, display: Display, device: str = "cpu") -> dict[str, An
         elif run.init is not None:
             _initialise(run, trainer.model, display)
         display.model(trainer.model, recipe, trainer.progress.step)
+        serve = shlex.join(["saccade", "serve", str(run.folder), "--runs", str(run.folder.parent)])
+        display.say(f"To watch it in the browser, after the first validation: {serve}")
         if len(trainer.sample) < len(validation):
             display.say(
                 f"During training, only {len(trainer.sample):,} of the {len(validation):,} validation examples are "
@@ -115,7 +118,7 @@ class _Recorder:
             sizes = {"examples": len(self.trainer.sample), "of": len(self.trainer.validation)}
             result = {"part": "validation", **sizes, "scores": progress.scores, "steps": progress.step}
             run.write_model(model, task, result)
-        self.display.validated(progress, improved, probe)
+        self.display.validated(progress, improved, probe, task.source_and_truth(self.trainer.validation[0]))
 
     def save(self) -> None:
         """Save everything that the run needs to continue from here."""

@@ -181,6 +181,7 @@ class Task(ABC):
     state_class: ClassVar[type[State]]
     tables: ClassVar[Mapping[str, type[Config]]]  # recipe tables besides data and model; "training" is one of them
     networks: ClassVar[Mapping[str, Network]]  # kind in the [model] table -> network; the first is the default
+    counted: ClassVar[str] = "tokens"  # what the predictions of a batch are for
     model_defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {}  # kind -> the task's own defaults
     init_defaults: ClassVar[Mapping[str, Any]] = {}  # defaults of [model] if a run starts from another task's model
 
@@ -299,6 +300,11 @@ class Task(ABC):
     @abstractmethod
     def probe(self, model: nn.Module, example: Any) -> Probe:
         """One example as the model sees it now."""
+
+    def source_and_truth(self, example: Any) -> tuple[str, str]:
+        """An example's input and true answer as texts, to show beside what the model answers; empty if they are not
+        texts."""
+        return "", ""
 
     def finish(self, model: nn.Module, examples: Sequence[Any]) -> State:
         """The state to save with a trained model, completed with what only a trained model can provide."""

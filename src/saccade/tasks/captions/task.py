@@ -219,6 +219,9 @@ class Captions(Task):
             found += describe_images(model, as_tensor(images[start : start + AT_ONCE], self.state.pixels), options)
         return found
 
+    def source_and_truth(self, example: EncodedCaption) -> tuple[str, str]:
+        return "", example.text
+
     def probe(self, model: nn.Module, example: EncodedCaption) -> Probe:
         ((best,),) = self.describe(model, [example.pixels], CaptionOptions(beam=1))
         seen = watched_caption(model, self, example.pixels, best.tokens)

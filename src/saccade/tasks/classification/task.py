@@ -135,6 +135,7 @@ class Classification(LabelTask):
     tables: ClassVar[Mapping[str, type[Config]]] = {"text": ClassificationText, "training": ClassificationTraining}
     networks: ClassVar[Mapping[str, Network]] = {kind: Network(config, _build) for kind, config in CLASSIFIERS.items()}
     at_once = 8192
+    counted = "texts"
 
     state: ClassificationState
     training: ClassificationTraining
@@ -203,6 +204,9 @@ class Classification(LabelTask):
         label = self.labels[int(found.argmax())]
         tokens = [self.state.tokenizer.token(i) for i in example.tokens]
         return Probe(tokens, [label], f"{label} ({100 * float(found.max().exp()):.0f}%): {example.text.text}", [])
+
+    def source_and_truth(self, example: EncodedText) -> tuple[str, str]:
+        return "", example.text.label
 
     def facts(self) -> list[str]:
         tokenizer = self.state.tokenizer

@@ -120,6 +120,7 @@ class Images(LabelTask):
     networks: ClassVar = {"transformer": Network(VisionConfig, _build)}
     model_defaults: ClassVar = {"transformer": {"encoder_layers": 4, "width": 96, "feedforward_width": 192}}
     at_once = 256
+    counted = "images"
 
     state: ImagesState
     training: ImagesTraining
@@ -170,6 +171,9 @@ class Images(LabelTask):
         config = cast(VisionConfig, model.config)
         flow = patch_flow(watched(model, as_tensor([example.pixels], self.state.pixels)), config)
         return Probe(patch_names(config), [label], label, [[round(weight, 4) for weight in flow.flatten().tolist()]])
+
+    def source_and_truth(self, example: EncodedImage) -> tuple[str, str]:
+        return "", self.gold(example)[0]
 
     def facts(self) -> list[str]:
         return [

@@ -255,6 +255,9 @@ class MaskedLanguageModel(Task):
             [self.state.tokenizer.token(token) for token in hidden], outputs, self.state.tokenizer.decode(filled), []
         )
 
+    def source_and_truth(self, example: Piece) -> tuple[str, str]:
+        return "", self.state.tokenizer.decode(example.tokens)
+
     @torch.inference_mode()
     def log_probabilities(self, model: nn.Module, tokens: Sequence[int]) -> Float[Tensor, "N V"]:
         """The log-probabilities of all tokens at every position of one text."""

@@ -108,6 +108,7 @@ class Tagging(LabelTask):
     networks: ClassVar[Mapping[str, Network]] = {kind: Network(config, _build) for kind, config in TAGGERS.items()}
     init_defaults: ClassVar[Mapping[str, Any]] = {"unit": "pieces"}  # the unit of a masked language model
     at_once = 4096
+    counted = "words"
 
     state: TaggingState
     training: TextTraining
@@ -175,7 +176,7 @@ class Tagging(LabelTask):
         known = np.array([word in self.state.words.known for one in examples for word in one.sentence.words])
         for name, which in (("known", known), ("unknown", ~known)):
             if which.any():
-                scores |= {name: 100 * float(right[which].mean()), f"{name}_words": float(which.sum())}
+                scores |= {name: 100 * float(right[which].mean()), f"{name}_words": int(which.sum())}
         return scores
 
     def tags(self, probabilities: Float[Tensor, "N L"]) -> list[str]:
@@ -185,8 +186,11 @@ class Tagging(LabelTask):
     def probe(self, model: nn.Module, example: EncodedSentence) -> Probe:
         (found,) = self.probabilities(model, [example])
         tags, words = self.tags(found), list(example.sentence.words)
-        text = " ".join(f"{word}/{tag}" for word, tag in zip(words, tags, strict=True))
-        return Probe(words, tags, text, [])
+        return Probe(words, tags, _tagged(words, tags), [])
+
+    def source_and_truth(self, example: EncodedSentence) -> tuple[str, str]:
+        words = example.sentence.words
+        return " ".join(words), _tagged(words, example.sentence.labels)
 
     def facts(self) -> list[str]:
         words = self.state.words
@@ -196,6 +200,10 @@ class Tagging(LabelTask):
             f"{len(words.characters):,} characters",
             "scores are in percent; `unknown` is the accuracy on words that do not occur in training",
         ]
+
+
+def _tagged(words: Sequence[str], tags: Sequence[str]) -> str:
+    return " ".join(f"{word}/{tag}" for word, tag in zip(words, tags, strict=True))
 
 
 def _by_word(real: Bool[Tensor, "B N"], parts: Sequence[Sequence[int]]) -> Int[Tensor, "B N P"]:

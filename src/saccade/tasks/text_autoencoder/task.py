@@ -204,6 +204,9 @@ class TextAutoencoder(Task):
         tokens = [[tokenizer.token(i) for i in some] for some in (example.ids, ids)]
         return Probe(tokens[0], tokens[1], tokenizer.decode(ids), [])
 
+    def source_and_truth(self, example: EncodedLine) -> tuple[str, str]:
+        return "", self.state.tokenizer.decode(example.ids)
+
     @torch.inference_mode()
     def finish(self, model: nn.Module, examples: Sequence[EncodedLine]) -> TextAutoencoderState:
         """Save some training texts with their codes, to show as neighbours of later inputs."""

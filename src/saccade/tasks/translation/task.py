@@ -235,7 +235,7 @@ class Translation(Task):
         scores = text_scores(texts, [pair.gold.target for pair in examples])
         if self.state.alignment is not None and all(pair.gold.links is not None for pair in examples):
             right, total = self.content_agreement(model, examples, check_cancelled)
-            scores |= {"alignment": 100.0 * right / max(total, 1), "alignment_words": float(total)}
+            scores |= {"alignment": 100.0 * right / max(total, 1), "alignment_words": total}
         return Evaluation(scores, _by_kind(texts, [pair.gold for pair in examples]))
 
     def _texts(
@@ -286,6 +286,9 @@ class Translation(Task):
             self.state.target.decode(tokens),
             [] if weights is None else [[round(w, 4) for w in row] for row in weights.tolist()],
         )
+
+    def source_and_truth(self, example: EncodedPair) -> tuple[str, str]:
+        return example.gold.source, example.gold.target
 
     @torch.inference_mode()
     def finish(self, model: nn.Module, examples: Sequence[EncodedPair]) -> TranslationState:
