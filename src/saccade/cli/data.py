@@ -28,8 +28,10 @@ def data(
     to: Annotated[Path, typer.Option(help="Folder for the data.")] = Path("data"),
     checksums: Annotated[bool, typer.Option("--checksums", help="List the SHA-256 of every file.")] = False,
 ) -> None:
-    """List public data sets, or download one (or copy it from a folder) and verify its files. With split, write the
-    examples that a run trained, validated and tested on to files.
+    """List public data sets, or download and verify one.
+
+    With --from, the files are copied from a folder instead. With split, the examples that a run was trained, validated
+    and tested on are written to files.
 
     \b
     Examples:

@@ -22,9 +22,10 @@ def demo(
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the run.")] = Path("runs/demo"),
     device: Device = "auto",
 ) -> None:
-    """Train a small translator on the built-in English-French corpus, and show what it attends to.
+    """Train a small translator, and show what it attends to.
 
-    If the folder already contains the trained model, it is not trained again.
+    It learns the built-in English-French corpus. If the folder already contains the trained model, it is not trained
+    again.
 
     \b
     Example:

@@ -73,7 +73,9 @@ def score(
     columns: Columns = None,
     device: Device = "auto",
 ) -> None:
-    """Print the log-probability of each given translation, and the perplexity of all of them.
+    """Print the log-probability of each given translation.
+
+    The perplexity of all of them is printed as well, on stderr.
 
     \b
     Example:
@@ -95,7 +97,9 @@ def compare(
     beam: Beam = None,
     device: Device = "auto",
 ) -> None:
-    """Compare two translation models on the same texts by paired bootstrap resampling (Koehn 2004).
+    """Compare two translation models on the same texts.
+
+    The method is paired bootstrap resampling (Koehn 2004).
 
     \b
     Example:

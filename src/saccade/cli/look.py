@@ -114,10 +114,10 @@ def look(
     dark: Dark = False,
     device: Device = "auto",
 ) -> None:
-    """Show what a model attended to: one row per word of its answer, one column per word of the text.
+    """Show what a model attended to.
 
-    Other views show any layer and head. With --without-head, --without-link or --replace, show the answer and its
-    probabilities before and after the change.
+    There is one row per word of its answer and one column per word of the text. Other views show any layer and head.
+    With --without-head, --without-link or --replace, show the answer and its probabilities before and after the change.
 
     \b
     Examples:

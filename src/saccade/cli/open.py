@@ -9,10 +9,10 @@ __all__ = ["open_folder"]
 
 
 def open_folder(model: Model) -> None:
-    """Show what a model is: its family, its sizes, its tokenizer, and what it can do.
+    """Show what a model is and what it can do.
 
-    Besides the models that Saccade trains, this opens folders in the layout of Hugging Face: a config.json,
-    weights as safetensors, and a tokenizer.
+    This prints its family, its sizes, its tokenizer and its abilities. Besides models that Saccade trained, it opens
+    folders in Hugging Face's layout: a config.json, weights as safetensors, and a tokenizer.
 
     \b
     Examples:

@@ -66,9 +66,10 @@ def serve_models(
     browser: Browser = True,
     device: Device = "auto",
 ) -> None:
-    """Open the studio: ask a model, see why it answers the way it does, and follow the numbers.
+    """Open the studio in a browser, and answer HTTP requests.
 
-    Without a model, serve the one from `saccade demo`, and train it first if necessary.
+    In the studio you can ask a model, see why it answers the way it does, and follow the numbers. Without a
+    model, the one from `saccade demo` is served, and trained first if necessary.
 
     \b
     Examples:

@@ -157,9 +157,10 @@ def new(
     size: SizeName = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing recipe.")] = False,
 ) -> None:
-    """Write a recipe for your data, and estimate how long training takes on this machine.
+    """Write a recipe for your data.
 
-    The number of examples decides the size of the model, or with --minutes the time that you allow.
+    The number of examples decides the size of the model, or with --minutes the time that you allow. The command also
+    estimates how long training takes on this machine.
 
     \b
     Examples:
