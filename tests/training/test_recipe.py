@@ -136,8 +136,8 @@ def test_every_table_of_every_task_describes_itself_and_its_keys() -> None:
 @pytest.mark.parametrize("task", TASKS)
 def test_the_recipe_of_every_task_has_its_descriptions_as_comments(task: str) -> None:
     fields = task_named(task).data.settings.model_fields
-    key = next(key for key in ("table", "file", "images", "texts") if key in fields)
-    recipe = read_tables({"task": task, "data": {key: "a.tsv"}}, "r.toml")
+    key = next(key for key in ("table", "file", "images", "texts", "files") if key in fields)
+    recipe = read_tables({"task": task, "data": {key: ["a.tsv"] if key == "files" else "a.tsv"}}, "r.toml")
     parts = commented(recipe, []).split("\n\n")[1:]
     for part, (name, section) in zip(parts, recipe.sections.items(), strict=True):
         heading, *lines = part.splitlines()

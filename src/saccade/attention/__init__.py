@@ -5,7 +5,7 @@ from saccade.attention.equation import Bias
 from saccade.attention.heads import Cache, GrowingCache, KeyValue, MultiHead, Resize, StaticCache
 from saccade.attention.masks import Mask, causal, dense, padding, rule, window
 from saccade.attention.positions import ALiBi, Learned, LinearPositions, PositionTable, Rotary, Sinusoidal
-from saccade.attention.scores import MLP, SCORES, Additive, Bilinear, Cosine, Dot, Equal, ScaledDot, Score
+from saccade.attention.scores import MLP, SCORES, Additive, AgentAware, Bilinear, Cosine, Dot, Equal, ScaledDot, Score
 from saccade.attention.watching.edit import edit, editable
 from saccade.attention.watching.interventions import Edit
 from saccade.attention.watching.overview import Overview
@@ -19,6 +19,7 @@ __all__ = [
     "WEIGHTS",
     "ALiBi",
     "Additive",
+    "AgentAware",
     "Bias",
     "Bilinear",
     "Cache",

@@ -12,6 +12,7 @@ returns scores for exactly those queries and keys, so any tile of the matrix can
 ``Bilinear``          ``qᵀ W k``                             Luong 2015, "general"
 ``Additive``          ``w·tanh(q + k)``, projected q and k   Bahdanau 2015, appendix A.1.2
 ``MLP``               ``w·tanh(W [q; k] + b)``               the lectures' f_att
+``AgentAware``        one of two products, by agent          Yuan 2021, eq. 6
 ====================  =====================================  ================================
 """
 
@@ -25,9 +26,21 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from saccade.errors import ShapeError, UnknownNameError
+from saccade.errors import OptionError, ShapeError, UnknownNameError
 
-__all__ = ["MLP", "SCORES", "Additive", "Bilinear", "Cosine", "Dot", "Equal", "Product", "ScaledDot", "Score"]
+__all__ = [
+    "MLP",
+    "SCORES",
+    "Additive",
+    "AgentAware",
+    "Bilinear",
+    "Cosine",
+    "Dot",
+    "Equal",
+    "Product",
+    "ScaledDot",
+    "Score",
+]
 
 
 class Product(NamedTuple):
@@ -238,6 +251,34 @@ class MLP(_Learned):
 
     def pair_width(self, width: int) -> int:
         return self.vector.shape[1]
+
+
+class AgentAware(Score):
+    """``q_self·k_self / √D`` within an agent, ``q_other·k_other / √D`` between agents (AgentFormer, Yuan 2021, eq. 6).
+
+    A sequence holds all agents of each moment, one moment after the other, so that token i belongs to agent
+    ``i mod num_agents``. Queries and keys hold both projections side by side, first those for the agent itself.
+    """
+
+    def __init__(self, num_agents: int) -> None:
+        if num_agents < 1:
+            raise OptionError(f"A scene needs at least 1 agent, not {num_agents}.")
+        self.num_agents = num_agents
+
+    def __call__(self, query: Tensor, key: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
+        (own_query, other_query), (own_key, other_key) = query.chunk(2, dim=-1), key.chunk(2, dim=-1)
+        scale = 1.0 / math.sqrt(own_query.shape[-1])
+        same = rows[:, None] % self.num_agents == columns[None, :] % self.num_agents
+        own = (own_query * scale) @ own_key.transpose(-2, -1)
+        return torch.where(same, own, (other_query * scale) @ other_key.transpose(-2, -1))
+
+    def check(self, num_heads: int, query_width: int, key_width: int) -> None:
+        super().check(num_heads, query_width, key_width)
+        if query_width % 2:
+            raise ShapeError(f"The AgentAware score needs two projections of the same width; got width {query_width}.")
+
+    def pair_width(self, width: int) -> int:
+        return 2
 
 
 SCORES: dict[str, Score] = {"dot": Dot(), "scaled_dot": ScaledDot(), "cosine": Cosine(), "equal": Equal()}

@@ -71,6 +71,7 @@ TASKS = {
     "captions": _built_in("captions", "Captions"),
     "text-autoencoder": _built_in("text_autoencoder", "TextAutoencoder"),
     "image-autoencoder": _built_in("image_autoencoder", "ImageAutoencoder"),
+    "trajectories": _built_in("trajectories", "Trajectories"),
     "base-pairs": _built_in("base_pairs", "BasePairs"),
 }
 for point in entry_points(group="saccade.tasks"):

@@ -1,0 +1,147 @@
+"""Tracks of agents: files with a frame, an agent's number and its position x, y on each line, and windows of them.
+
+The separator is a tab, a comma, a semicolon or spaces. A first line of names is skipped.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float
+
+from saccade.data.lines import read_lines
+from saccade.errors import FileError
+
+__all__ = ["Tracks", "Window", "last_window", "read_tracks", "tracks_of", "windows"]
+
+_SEPARATOR = re.compile(r"[\t,; ]+")
+#: The most agents that a window may have: attention grows with the square of their number.
+MOST_AGENTS = 512
+
+
+@dataclass(frozen=True)
+class Tracks:
+    """Where each agent is in each frame."""
+
+    frames: dict[int, dict[str, tuple[float, float]]]  # frame -> agent -> position
+    lines: dict[int, int]  # frame -> its first line in the file
+    step: int  # frames between two moments
+    file: str
+
+
+@dataclass(frozen=True)
+class Window:
+    """The agents that are there at every one of some successive moments, with their positions."""
+
+    positions: Float[np.ndarray, "T N 2"]
+    past: int  # how many of the moments are observed; the others are to be predicted
+    agents: tuple[str, ...]
+    frame: int  # the first one
+    step: int
+    line: int
+    file: str
+
+    @property
+    def source(self) -> str:
+        return f"{self.file}:{self.line}:{self.frame}"
+
+
+def read_tracks(path: Path, step: int | None = None) -> Tracks:
+    """The tracks of a file; ``step`` is the number of frames between two moments, by default the usual one."""
+    rows: list[tuple[int, float, float, float, float]] = []
+    for line, text in read_lines(path):
+        cells = [cell for cell in _SEPARATOR.split(text.strip()) if cell]
+        if not cells:
+            continue
+        try:
+            frame, agent, x, y = (float(cell) for cell in cells)
+        except ValueError:
+            if not rows and len(cells) >= 4 and not any(_is_number(cell) for cell in cells):
+                continue  # names of columns
+            raise FileError(
+                f"{path}, line {line}: expected a frame, an agent's number and its position x y; got {text[:60]!r}."
+            ) from None
+        rows.append((line, frame, agent, x, y))
+    if not rows:
+        raise FileError(f"There are no tracks in {path}.")
+    return tracks_of(rows, str(path), step)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def tracks_of(rows: Iterable[tuple[int, float, float, float, float]], file: str, step: int | None = None) -> Tracks:
+    """Tracks from rows of line, frame, agent, x and y."""
+    frames: dict[int, dict[str, tuple[float, float]]] = {}
+    lines: dict[int, int] = {}
+    for line, frame, agent, x, y in rows:
+        if not all(map(math.isfinite, (frame, agent, x, y))) or frame != int(frame):
+            raise FileError(f"{file}, line {line}: the frame must be a whole number, and all numbers finite.")
+        name = f"{agent:g}"
+        there = frames.setdefault(int(frame), {})
+        if name in there:
+            raise FileError(f"{file}, line {line}: agent {name} is already in frame {int(frame)}.")
+        there[name] = (x, y)
+        lines.setdefault(int(frame), line)
+    ordered = sorted(frames)
+    if step is None:
+        gaps = Counter(after - before for before, after in pairwise(ordered))
+        step = gaps.most_common(1)[0][0] if gaps else 1
+    return Tracks({frame: frames[frame] for frame in ordered}, lines, step, file)
+
+
+def windows(tracks: Tracks, past: int, future: int, *, stride: int = 1, least_agents: int = 1) -> list[Window]:
+    """Windows of ``past`` observed and ``future`` further moments, with the agents that are there throughout."""
+    found = []
+    for place, frame in enumerate(tracks.frames):
+        if place % stride == 0:
+            window = _window(tracks, frame, past, past + future)
+            if window is not None and len(window.agents) >= least_agents:
+                found.append(window)
+    return found
+
+
+def last_window(tracks: Tracks, past: int) -> Window:
+    """The last ``past`` moments, of the agents that are there throughout."""
+    last = next(reversed(tracks.frames))
+    window = _window(tracks, last - (past - 1) * tracks.step, past, past)
+    if window is None:
+        raise FileError(
+            f"{tracks.file}: no agent is there in each of the last {past} moments (frames "
+            f"{last - (past - 1) * tracks.step} to {last} in steps of {tracks.step})."
+        )
+    return window
+
+
+def _window(tracks: Tracks, first: int, past: int, length: int) -> Window | None:
+    moments = [tracks.frames.get(first + number * tracks.step, {}) for number in range(length)]
+    agents = sorted(set.intersection(*(set(moment) for moment in moments)), key=_number)
+    if not agents:
+        return None
+    line = tracks.lines[first]
+    if len(agents) > MOST_AGENTS:
+        raise FileError(f"{tracks.file}, line {line}: {len(agents)} agents at once; expected at most {MOST_AGENTS}.")
+    positions = np.array([[moment[agent] for agent in agents] for moment in moments], dtype=np.float32)
+    return Window(positions, past, tuple(agents), first, tracks.step, line, tracks.file)
+
+
+def _number(agent: str) -> tuple[float, str]:
+    return float(agent), agent
+
+
+def describe_windows(found: Sequence[Window], what: str) -> tuple[str, str]:
+    """A row of the report on the data."""
+    agents = [len(one.agents) for one in found]
+    return what, f"{len(found):,} windows, {sum(agents):,} paths, at most {max(agents)} agents at once"

@@ -1,0 +1,310 @@
+"""Paths of several agents: AgentFormer's attention, which knows who is who (Yuan 2021, arXiv 2103.14023).
+
+A scene of N agents is one sequence: all agents of the first moment, then all of the second, and so on. Attention in it
+tells an agent's own tokens from those of others, and the sequence does not depend on the order of the agents. A latent
+vector for each agent says which of several futures it takes. Shapes: B scenes, N agents, P past and F future moments.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Literal, NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from pydantic import Field, model_validator
+from torch import Tensor, nn
+
+from saccade.attention import attend
+from saccade.attention.masks import Mask, rule
+from saccade.attention.positions import Sinusoidal
+from saccade.attention.scores import AgentAware, ScaledDot, Score
+from saccade.errors import ShapeError
+from saccade.kernels.dropout import dropout
+from saccade.models.config import Config
+from saccade.models.layers import FeedForward
+
+__all__ = ["AgentConfig", "AgentMLP", "AgentMLPConfig", "AgentTransformer", "Futures", "scene_mask"]
+
+Interaction = Literal["agent_aware", "plain", "alone"]
+
+
+class PathConfig(Config):
+    """What all networks that predict paths share."""
+
+    width: int = Field(64, ge=2, description="Width of a token")
+    latent: int = Field(16, ge=0, description="Width of the latent vector of each agent; 0 predicts a single future")
+    dropout: float = Field(0.1, ge=0, lt=1, description="Share of values dropped in training")
+
+
+class AgentConfig(PathConfig):
+    """A Transformer over all agents and moments of a scene."""
+
+    num_heads: int = Field(4, ge=1, description="Attention heads")
+    encoder_layers: int = Field(2, ge=1, description="Blocks that read the past")
+    decoder_layers: int = Field(2, ge=1, description="Blocks that predict the future")
+    feedforward_width: int = Field(128, ge=1, description="Width inside the feed-forward layers")
+    interaction: Interaction = Field(
+        "agent_aware",
+        description="What agents see of each other: agent_aware, plain (all tokens alike) or alone",
+    )
+
+    @model_validator(mode="after")
+    def _consistent(self) -> AgentConfig:
+        if self.width % self.num_heads:
+            raise ValueError(f"num_heads = {self.num_heads} must divide width = {self.width}")
+        return self
+
+
+class AgentMLPConfig(PathConfig):
+    """A network for each agent alone, without attention: what looking at others is measured against."""
+
+    hidden_width: int = Field(256, ge=1, description="Width of the hidden layers")
+
+
+class Futures(NamedTuple):
+    """Predicted paths, as positions, and what training needs to know about the latent vectors."""
+
+    drawn: Float[Tensor, "K B F N 2"]  # one future for each of K latent vectors from the prior
+    reconstructed: Float[Tensor, "B F N 2"] | None = None  # from the posterior, which has seen the future
+    divergence: Float[Tensor, "B N"] | None = None  # of the posterior from the prior, in nats
+
+
+def scene_mask(num_agents: int, counts: Int[Tensor, " B"], *, causal: bool = False, alone: bool = False) -> Mask:
+    """Tokens see the agents that are there, no later moment if ``causal``, and only their own agent if ``alone``."""
+
+    def allowed(batch: Tensor, head: Tensor, row: Tensor, column: Tensor) -> Tensor:
+        seen = column % num_agents < counts.to(column.device)[batch]
+        if causal:
+            seen = seen & (column // num_agents <= row // num_agents)
+        if alone:
+            seen = seen & (column % num_agents == row % num_agents)
+        return seen
+
+    return rule(allowed)
+
+
+class AgentAttention(nn.Module):
+    """Attention over all agents and moments; agent-aware attention has two queries and two keys, but one value."""
+
+    def __init__(self, config: AgentConfig) -> None:
+        super().__init__()
+        self.num_heads, self.aware = config.num_heads, config.interaction == "agent_aware"
+        both = 2 if self.aware else 1
+        self.query = nn.Linear(config.width, both * config.width)
+        self.key = nn.Linear(config.width, both * config.width)
+        self.value = nn.Linear(config.width, config.width)
+        self.output = nn.Linear(config.width, config.width)
+
+    def forward(
+        self, x: Float[Tensor, "B Q D"], source: Float[Tensor, "B K D"], num_agents: int, mask: Mask
+    ) -> Float[Tensor, "B Q D"]:
+        score: Score = AgentAware(num_agents) if self.aware else ScaledDot()
+        query, key, value = self._split(self.query(x)), self._split(self.key(source)), self._split(self.value(source))
+        attended = attend(query, key, value, score=score, mask=mask, owner=self)
+        joined: Tensor = self.output(attended.transpose(1, 2).flatten(-2))
+        return joined
+
+    def _split(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B H T d"]:
+        return x.view(*x.shape[:2], self.num_heads, -1).transpose(1, 2)
+
+
+class AgentBlock(nn.Module):
+    """Self-attention, cross-attention to the past in a decoder, and a feed-forward layer, each after a norm."""
+
+    def __init__(self, config: AgentConfig, *, crosses: bool) -> None:
+        super().__init__()
+        self.share = config.dropout
+        self.self_norm, self.self_attention = nn.LayerNorm(config.width), AgentAttention(config)
+        self.cross_norm = nn.LayerNorm(config.width) if crosses else None
+        self.cross_attention = AgentAttention(config) if crosses else None
+        self.feedforward_norm = nn.LayerNorm(config.width)
+        self.feedforward = FeedForward(config.width, config.feedforward_width, "relu")
+
+    def forward(
+        self, x: Tensor, num_agents: int, mask: Mask, source: Tensor | None = None, source_mask: Mask | None = None
+    ) -> Tensor:
+        normed = self.self_norm(x)
+        x = x + dropout(self.self_attention(normed, normed, num_agents, mask), self.share, self.training)
+        if self.cross_attention is not None and self.cross_norm is not None:
+            assert source is not None
+            assert source_mask is not None
+            seen = self.cross_attention(self.cross_norm(x), source, num_agents, source_mask)
+            x = x + dropout(seen, self.share, self.training)
+        return x + dropout(self.feedforward(self.feedforward_norm(x)), self.share, self.training)
+
+
+class PathNetwork(nn.Module, ABC):
+    """A conditional variational autoencoder of paths: one latent vector for each agent.
+
+    The prior is predicted from the past, and the posterior, in training, also from the future. A network predicts how a
+    path differs from walking on at the last observed velocity, which is what a network without weights predicts.
+    """
+
+    config: PathConfig
+
+    def __init__(self, config: PathConfig, past: int, future: int) -> None:
+        super().__init__()
+        self.past, self.future = past, future  # observed and predicted moments
+        if config.latent:
+            self.prior = nn.Linear(config.width, 2 * config.latent)
+            self.posterior = nn.Sequential(
+                nn.Linear(config.width + 2 * future, 2 * config.width),
+                nn.ReLU(),
+                nn.Linear(2 * config.width, 2 * config.latent),
+            )
+
+    @abstractmethod
+    def encode(
+        self, past: Float[Tensor, "B P N 2"], counts: Int[Tensor, " B"]
+    ) -> tuple[Float[Tensor, "B N D"], Tensor]:
+        """A vector for each agent, and what ``decode`` needs to know about the past."""
+
+    @abstractmethod
+    def decode(
+        self, context: Tensor, past: Float[Tensor, "B P N 2"], latent: Float[Tensor, "B N Z"], counts: Tensor
+    ) -> Float[Tensor, "B F N 2"]:
+        """How each path differs from walking straight on."""
+
+    def forward(
+        self,
+        past: Float[Tensor, "B P N 2"],
+        counts: Int[Tensor, " B"],
+        samples: int = 0,
+        future: Float[Tensor, "B F N 2"] | None = None,
+    ) -> Futures:
+        """``samples`` futures drawn from the prior, or the single most likely one if 0; agents beyond counts[b] are
+        padding."""
+        if past.ndim != 4 or past.shape[1] != self.past or past.shape[-1] != 2:
+            raise ShapeError(
+                f"This model takes paths of shape (scenes, {self.past} moments, agents, 2); got {tuple(past.shape)}."
+            )
+        centre = _centre(past, counts)
+        past = past - centre
+        summary, context = self.encode(past, counts)
+        straight = _straight(past, self.future)
+        if not self.config.latent:
+            found = straight + self.decode(context, past, summary[..., :0], counts) + centre
+            return Futures(found.expand(max(1, samples), *found.shape))
+        mean, log_deviation = self.prior(summary).chunk(2, dim=-1)
+        noise = torch.randn(max(1, samples), *mean.shape, device=mean.device, dtype=mean.dtype) if samples else 0.0
+        latents = (mean + noise * log_deviation.exp()).view(-1, *mean.shape)
+        count = len(latents)
+        drawn = self.decode(
+            _repeated(context, count), _repeated(past, count), latents.flatten(0, 1), counts.repeat(count)
+        )
+        paths = straight + drawn.view(count, *straight.shape) + centre
+        if future is None:
+            return Futures(paths)
+        differs = (future - centre - straight).permute(0, 2, 1, 3).flatten(-2)
+        there_mean, there_log = self.posterior(torch.cat([summary, differs], dim=-1)).chunk(2, dim=-1)
+        drawn_there = there_mean + torch.randn_like(there_mean) * there_log.exp()
+        again = straight + self.decode(context, past, drawn_there, counts) + centre
+        return Futures(paths, again, _divergence(there_mean, there_log, mean, log_deviation))
+
+
+class AgentTransformer(PathNetwork):
+    """The past of all agents is read at once, and the future of all agents is predicted at once, causally in time."""
+
+    config: AgentConfig
+
+    def __init__(self, config: AgentConfig, past: int, future: int) -> None:
+        super().__init__(config, past, future)
+        self.config = config
+        self.past_input = nn.Linear(4, config.width)
+        self.future_input = nn.Linear(4 + config.latent, config.width)
+        self.times = Sinusoidal(config.width)
+        self.past_time, self.future_time = (nn.Linear(2 * config.width, config.width) for _ in range(2))
+        self.encoder = nn.ModuleList(AgentBlock(config, crosses=False) for _ in range(config.encoder_layers))
+        self.decoder = nn.ModuleList(AgentBlock(config, crosses=True) for _ in range(config.decoder_layers))
+        self.encoder_norm, self.decoder_norm = nn.LayerNorm(config.width), nn.LayerNorm(config.width)
+        self.output = nn.Linear(config.width, 2)
+        nn.init.zeros_(self.output.weight)
+        nn.init.zeros_(self.output.bias)
+
+    def encode(self, past: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
+        agents = past.shape[2]
+        x = self._timed(self.past_input(torch.cat([past, _velocities(past)], dim=-1)), self.past_time)
+        mask = scene_mask(agents, counts, alone=self.config.interaction == "alone")
+        for block in self.encoder:
+            x = block(x, agents, mask)
+        context: Tensor = self.encoder_norm(x)
+        return context.view(len(past), -1, agents, context.shape[-1]).mean(dim=1), context
+
+    def decode(self, context: Tensor, past: Tensor, latent: Tensor, counts: Tensor) -> Tensor:
+        agents, moments = past.shape[2], self.future
+        now = torch.cat([past[:, -1], past[:, -1] - past[:, -2], latent], dim=-1)
+        x = self._timed(self.future_input(now)[:, None].expand(-1, moments, -1, -1), self.future_time)
+        alone = self.config.interaction == "alone"
+        mask = scene_mask(agents, counts, causal=True, alone=alone)
+        source_mask = scene_mask(agents, counts, alone=alone)
+        for block in self.decoder:
+            x = block(x, agents, mask, context, source_mask)
+        predicted: Tensor = self.output(self.decoder_norm(x))
+        return predicted.view(len(past), moments, agents, 2)
+
+    def _timed(self, x: Float[Tensor, "B T N D"], layer: nn.Module) -> Float[Tensor, "B TN D"]:
+        """Concatenate each token with its moment, which is the same for all agents."""
+        times = self.times.table(0, x.shape[1]).to(x.dtype)[:, None].expand_as(x)
+        timed: Tensor = layer(torch.cat([x, times], dim=-1))
+        return timed.flatten(1, 2)
+
+
+class AgentMLP(PathNetwork):
+    """Each agent's own past, and nothing else."""
+
+    config: AgentMLPConfig
+
+    def __init__(self, config: AgentMLPConfig, past: int, future: int) -> None:
+        super().__init__(config, past, future)
+        self.config = config
+        hidden = config.hidden_width
+        self.reader = nn.Sequential(nn.Linear(4 * past, hidden), nn.ReLU(), nn.Linear(hidden, config.width))
+        self.writer = nn.Sequential(
+            nn.Linear(config.width + config.latent, hidden),
+            nn.ReLU(),
+            nn.Linear(hidden, hidden),
+            nn.ReLU(),
+            nn.Linear(hidden, 2 * future),
+        )
+
+    def encode(self, past: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
+        own = past - past[:, -1:]  # where the agent is in the scene does not matter
+        features = torch.cat([own, _velocities(past)], dim=-1).permute(0, 2, 1, 3).flatten(-2)
+        summary: Tensor = self.reader(features)
+        return summary, summary
+
+    def decode(self, context: Tensor, past: Tensor, latent: Tensor, counts: Tensor) -> Tensor:
+        predicted: Tensor = self.writer(torch.cat([context, latent], dim=-1))
+        return predicted.view(*predicted.shape[:2], self.future, 2).transpose(1, 2)
+
+
+def _centre(past: Float[Tensor, "B P N 2"], counts: Int[Tensor, " B"]) -> Float[Tensor, "B 1 1 2"]:
+    """The mean of all observed positions of the agents that are there."""
+    real = (torch.arange(past.shape[2], device=past.device) < counts.to(past.device)[:, None])[:, None, :, None]
+    total = (past * real).sum(dim=(1, 2), keepdim=True)
+    return total / (counts.to(past)[:, None, None, None].clamp(min=1) * past.shape[1])
+
+
+def _velocities(past: Float[Tensor, "B P N 2"]) -> Float[Tensor, "B P N 2"]:
+    """The step that leads to each position; the first is copied from the second."""
+    steps = past[:, 1:] - past[:, :-1]
+    return torch.cat([steps[:, :1], steps], dim=1)
+
+
+def _straight(past: Float[Tensor, "B P N 2"], moments: int) -> Float[Tensor, "B F N 2"]:
+    """Walking on at the last observed velocity."""
+    times = torch.arange(1, moments + 1, device=past.device, dtype=past.dtype)[None, :, None, None]
+    return past[:, -1:] + times * (past[:, -1:] - past[:, -2:-1])
+
+
+def _repeated(x: Tensor, times: int) -> Tensor:
+    """The batch ``times`` times over, one after the other."""
+    return x.repeat(times, *(1 for _ in x.shape[1:]))
+
+
+def _divergence(mean: Tensor, log_deviation: Tensor, prior_mean: Tensor, prior_log: Tensor) -> Float[Tensor, "B N"]:
+    """The Kullback-Leibler divergence of one normal distribution from another, in nats, summed over the last axis."""
+    ratio = ((log_deviation - prior_log) * 2).exp()
+    apart = ((mean - prior_mean) * (-prior_log).exp()).square()
+    return 0.5 * (ratio + apart - 1 - 2 * (log_deviation - prior_log)).sum(-1)

@@ -1,0 +1,1 @@
+"""Predict where several agents will go, from where they came."""

@@ -1,0 +1,131 @@
+"""Where the tracks come from: the ``[data]`` table of a recipe."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, model_validator
+
+from saccade.data.paths import part_prefixes, resolve_path
+from saccade.data.tracks import Window, describe_windows, read_tracks, windows
+from saccade.data.world import generate_scenes
+from saccade.errors import FileError, OptionError
+from saccade.models import Config
+from saccade.tasks.base.data import DataReader, Say, Size, Splits
+
+__all__ = ["TrajectoriesData", "TrajectoriesFiles"]
+
+
+class TrajectoriesData(Config):
+    """Files of tracks: frame, agent, x and y on each line; paths may use ~ and $SACCADE_DATA."""
+
+    builtin: Literal["world"] | None = Field(
+        None,
+        description="Scenes of leaders, followers, crossings and friends; who depends on whom is known",
+    )
+    count: int = Field(4000, ge=10, description="Built-in scenes for training; a tenth of that for validation and test")
+    files: list[str] = Field(default_factory=list, description="Files to train on")
+    validation_files: list[str] = Field(
+        default_factory=list, description="Decide which model is best; without them, the end of each training file does"
+    )
+    test_files: list[str] = Field(default_factory=list, description="Scored once, at the end")
+    past: int = Field(8, ge=2, le=1000, description="Observed moments")
+    future: int = Field(12, ge=1, le=1000, description="Predicted moments")
+    frame_step: int | None = Field(None, ge=1, description="Frames between two moments; the usual step if not given")
+    stride: int = Field(1, ge=1, description="Moments from one window to the next")
+    least_agents: int = Field(1, ge=1, description="Windows with fewer agents are left out; papers use 1 or 2")
+    validation: float = Field(0.1, gt=0, lt=1, description="Share of each file's end that is held out for validation")
+
+    @model_validator(mode="after")
+    def _one_origin(self) -> TrajectoriesData:
+        if (self.builtin is None) == (not self.files):
+            raise ValueError("give one of builtin and files")
+        return self
+
+
+#: Width and heads for each size.
+NETWORKS: dict[Size, tuple[int, int]] = {"tiny": (32, 2), "small": (64, 4), "medium": (128, 8)}
+BATCH_PATHS = 64
+
+
+class TrajectoriesFiles(DataReader[Window]):
+    """Windows cut from tracks."""
+
+    settings = TrajectoriesData
+    read_as = ("past", "future", "frame_step", "stride", "least_agents")
+
+    @classmethod
+    def table(cls, files: Sequence[Path], columns: str | None) -> dict[str, Any]:
+        if columns is not None or not 1 <= len(files) <= 3:
+            raise OptionError("Give one to three files, for training, validation and test; tracks have no columns.")
+        return {f"{part}files": [str(file)] for part, file in zip(part_prefixes(files), files, strict=True)}
+
+    @classmethod
+    def read(cls, settings: TrajectoriesData, seed: int) -> Splits[Window]:
+        """Windows of one part never overlap with those of another."""
+        if settings.builtin is not None:
+            train, validation, test = (
+                list[Window](generate_scenes(count, seed + part))
+                for part, count in enumerate((settings.count, settings.count // 10, settings.count // 10))
+            )
+            return Splits(train, validation, test, [describe_windows(train, "training")])
+        train = []
+        validation = _read(settings, settings.validation_files)
+        for found in (_read(settings, [file]) for file in settings.files):
+            if settings.validation_files:
+                train += found
+                continue
+            first = found[int(len(found) * (1 - settings.validation))].frame
+            length = settings.past + settings.future
+            train += [one for one in found if one.frame + length * one.step <= first]
+            validation += [one for one in found if one.frame >= first]
+        test = _read(settings, settings.test_files)
+        parts = (("training", train), ("validation", validation), ("test", test))
+        rows = [("files", ", ".join(settings.files)), *(describe_windows(part, what) for what, part in parts if part)]
+        return Splits(train, validation, test, rows)
+
+    @classmethod
+    def read_for_scoring(cls, settings: TrajectoriesData, say: Say = lambda note: None) -> list[Window]:
+        if settings.builtin is not None:
+            return list(generate_scenes(settings.count // 10, 3))
+        found = _read(settings, settings.files)
+        say(describe_windows(found, "")[1])
+        return found
+
+    @classmethod
+    def recommend(cls, splits: Splits[Window], size: Size) -> dict[str, Any]:
+        """About twenty passes over the paths."""
+        width, heads = NETWORKS[size]
+        steps = max(500, 20 * sum(len(one.agents) for one in splits.train) // BATCH_PATHS)
+        return {
+            "model": {"kind": "agents", "width": width, "num_heads": heads, "feedforward_width": 2 * width},
+            "training": {
+                "steps": steps,
+                "warmup": steps // 20,
+                "batch_paths": BATCH_PATHS,
+                "lr": 1e-3,
+                "validate_every": max(100, steps // 10),
+            },
+        }
+
+    @classmethod
+    def identity(cls, example: Window) -> bytes:
+        return f"{example.source} {example.agents} ".encode() + example.positions.tobytes()
+
+
+def _read(settings: TrajectoriesData, files: Sequence[str]) -> list[Window]:
+    length = settings.past + settings.future
+    every: list[Window] = []
+    for file in files:
+        tracks = read_tracks(resolve_path(file), settings.frame_step)
+        least = settings.least_agents
+        found = windows(tracks, settings.past, settings.future, stride=settings.stride, least_agents=least)
+        if not found:
+            raise FileError(
+                f"{file}: no window of {length} moments (every {tracks.step} frames) has {least} or "
+                "more agents throughout."
+            )
+        every += found
+    return every

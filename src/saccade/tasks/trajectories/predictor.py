@@ -1,0 +1,114 @@
+"""A model that predicts paths: ``saccade.open("run/").predict(["tracks.txt"])``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from saccade.attention import watch
+from saccade.data.tracks import Window, last_window, read_tracks, tracks_of
+from saccade.errors import FileError, OptionError
+from saccade.lens.view import View, view
+from saccade.models.agents import AgentTransformer
+from saccade.tasks.base.predictor import Predictor
+from saccade.tasks.base.snapshot import Snapshot
+from saccade.tasks.trajectories.answer import TrajectoriesAnswer
+from saccade.tasks.trajectories.task import SamplingOptions, Trajectories
+
+__all__ = ["TrajectoriesPredictor"]
+
+#: Rows of a JSON input, at most.
+MOST_ROWS = 20_000
+
+
+class TrajectoriesPredictor(Predictor):
+    """An opened model."""
+
+    options = SamplingOptions
+    task: Trajectories
+
+    @property
+    def plural(self) -> str:
+        return "trajectory models"
+
+    def from_json(self, value: Any) -> Window:
+        """Rows of frame, agent, x and y; the last observed moments are used."""
+        fine = isinstance(value, list) and 0 < len(value) <= MOST_ROWS
+        if not fine or not all(isinstance(row, list) and len(row) == 4 for row in value):
+            raise OptionError(f"The input is a list of at most {MOST_ROWS:,} rows [frame, agent, x, y].")
+        if not all(type(cell) in (int, float) and abs(cell) < 1e15 for row in value for cell in row):
+            raise OptionError("A row has four numbers: frame, agent, x and y.")
+        try:
+            tracks = tracks_of(((number, *row) for number, row in enumerate(value, start=1)), "The input", self._step)
+            return last_window(tracks, self.task.state.past)
+        except FileError as error:
+            raise OptionError(str(error)) from None
+
+    @property
+    def _step(self) -> int | None:
+        step: int | None = self.read_as["frame_step"]
+        return step
+
+    def input_schema(self) -> dict[str, Any]:
+        row = {"type": "array", "items": {"type": "number"}, "minItems": 4, "maxItems": 4}
+        return {"type": "array", "items": row, "minItems": 1, "maxItems": MOST_ROWS}
+
+    def examples(self, probe: Sequence[str] = ()) -> list[Any]:
+        """Two agents that walk towards each other."""
+        past = self.task.state.past
+        size = self.task.state.scale / 4
+        return [
+            [[moment, agent, round(side * size * (moment - past), 3), agent * size] for moment in range(past)
+             for agent, side in ((1, 1), (2, -1))]
+        ]  # fmt: skip
+
+    def count_tokens(self, given: Window) -> int:
+        return len(given.agents) * (self.task.state.past + self.task.state.future)
+
+    def parse(self, argument: str) -> Window:
+        if argument.lstrip().startswith("["):
+            found: Window = self._parsed(argument, "The input")
+            return found
+        return self._window(argument)
+
+    def read_file(self, path: Path) -> tuple[list[Any], str]:
+        """One scene: the last observed moments of a file of tracks."""
+        window = last_window(read_tracks(path, self._step), self.task.state.past)
+        said = f"the last {window.past} moments from frame {window.frame} on, {len(window.agents)} agents"
+        return [window], said
+
+    def _predict(
+        self, inputs: Sequence[Any], *, progress: Callable[[int], None] | None = None, **options: Any
+    ) -> list[TrajectoriesAnswer]:
+        """The futures of each scene; inputs are windows from ``read_file``, rows as in JSON, or paths of files."""
+        chosen, now = self.chosen(options), Snapshot(self)
+        answers = []
+        for given in inputs:
+            window = given if isinstance(given, Window) else self._window(given)
+            likely, drawn = self.task.predicted(self.model, window, chosen)
+            answers.append(TrajectoriesAnswer(window, likely, drawn, now.later(self._look, window)))
+            if progress is not None:
+                progress(len(answers))
+        return answers
+
+    def _window(self, given: Any) -> Window:
+        if not isinstance(given, str | Path):
+            return self.from_json(given)
+        found: Window = self.read_file(Path(given))[0][0]
+        return found
+
+    @torch.inference_mode()
+    def _look(self, window: Window) -> View:
+        if not isinstance(self.model, AgentTransformer):
+            raise OptionError("This model looks at each agent alone and has no attention, so there is nothing to view.")
+        with watch(self.model) as seen:
+            self.task.predicted(self.model, window, SamplingOptions(samples=1))
+        state = self.task.state
+        past, future = (
+            [f"{agent}@{moment}" for moment in range(first, first + count) for agent in window.agents]
+            for first, count in ((1 - state.past, state.past), (1, state.future))
+        )
+        return view(seen, future, source_tokens=past)

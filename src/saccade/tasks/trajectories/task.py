@@ -1,0 +1,300 @@
+"""Trajectories: the future paths of all agents in a scene, as several possible futures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from pydantic import Field
+from torch import Tensor, nn
+
+from saccade.data.tracks import Window
+from saccade.models import Config
+from saccade.models.agents import AgentConfig, AgentMLP, AgentMLPConfig, AgentTransformer
+from saccade.tasks.base.settings import TrainingSettings
+from saccade.tasks.base.task import (
+    Batch,
+    CheckCancelled,
+    Evaluation,
+    Loss,
+    Network,
+    Probe,
+    ReadFile,
+    State,
+    Task,
+    device_of,
+)
+
+__all__ = ["SamplingOptions", "Trajectories", "TrajectoriesState"]
+
+#: Agents of a scene that training sees at once; a random choice of them if there are more.
+MOST_TRAINED = 32
+#: How far a path may end from the truth, in the units of the data, before it counts as missed.
+MISS_DISTANCE = 2.0
+#: Two agents closer than this collide.
+COLLISION_DISTANCE = 0.1
+#: Random angle (radians) and logarithm of speed by which the constant velocity is varied.
+ANGLE_DEVIATION, SPEED_DEVIATION = math.radians(25), 0.3
+
+
+class TrajectoriesTraining(TrainingSettings):
+    """How the model is trained; a batch is counted in paths."""
+
+    batch_key = "batch_paths"
+
+    batch_paths: int = Field(64, ge=1, description="Paths in a batch, padding included")
+    samples: int = Field(20, ge=1, le=1000, description="Futures drawn for each scene; the best of them is trained")
+    reconstruction: float = Field(1.0, ge=0, description="Weight of reconstructing the future from the posterior")
+    divergence: float = Field(1.0, ge=0, description="Weight of the posterior's divergence from the prior")
+    free_nats: float = Field(2.0, ge=0, description="Divergence per agent that costs nothing")
+    rotate: bool = Field(True, description="Whether each scene is turned by a random angle")
+
+
+class SamplingOptions(Config):
+    """How futures are drawn."""
+
+    samples: int = Field(20, ge=1, le=1000, description="Futures drawn for each scene")
+    seed: int = Field(1, ge=0, lt=2**32, description="Random seed for sampling")
+
+
+@dataclass(frozen=True)
+class TrajectoriesBatch(Batch):
+    """Padded scenes in the network's units."""
+
+    past: Float[Tensor, "B P N 2"]
+    future: Float[Tensor, "B F N 2"]
+    counts: Int[Tensor, " B"]  # agents in each scene
+    lines: Sequence[int]
+
+    @property
+    def count(self) -> int:
+        return int(self.counts.sum())
+
+
+@dataclass(frozen=True)
+class TrajectoriesState(State):
+    """The unit of length in which the network computes, and how many moments it observes and predicts."""
+
+    scale: float
+    past: int  # observed moments
+    future: int  # predicted moments
+
+    @classmethod
+    def prepare(cls, settings: Mapping[str, Any], train: Sequence[Window], tokenizer: Any = None) -> Self:
+        steps = np.concatenate([np.diff(one.positions, axis=0).reshape(-1, 2) for one in train])
+        typical = float(np.sqrt(np.square(steps).sum(-1).mean()))
+        # A network sees numbers of about 1 if its unit is the way of a few moments.
+        return cls(max(4 * typical, 1e-6), train[0].past, len(train[0].positions) - train[0].past)
+
+    @classmethod
+    def load(cls, description: Mapping[str, Any], read: ReadFile, where: str) -> Self:
+        return cls(float(description["scale"]), int(description["past"]), int(description["future"]))
+
+    def description(self) -> dict[str, Any]:
+        return {"scale": self.scale, "past": self.past, "future": self.future}
+
+
+class Trajectories(Task):
+    """The squared distance of the best of several futures, and that of a reconstruction, with a variational bound."""
+
+    name = "trajectories"
+    about = "predicts where several agents will go"
+    metrics = ("best_ade", "best_fde", "ade", "fde", "loss")
+    losses = metrics
+    state_class = TrajectoriesState
+    tables: ClassVar = {"decoding": SamplingOptions, "training": TrajectoriesTraining}
+    networks: ClassVar = {
+        "agents": Network(AgentConfig, lambda config, state: AgentTransformer(config, state.past, state.future)),
+        "mlp": Network(AgentMLPConfig, lambda config, state: AgentMLP(config, state.past, state.future)),
+    }
+
+    state: TrajectoriesState
+    training: TrajectoriesTraining
+
+    def encode(self, examples: Sequence[Window]) -> list[Window]:
+        return list(examples)
+
+    def lengths(self, examples: Sequence[Window]) -> Int[np.ndarray, "n 1"]:
+        return np.array([[min(len(one.agents), MOST_TRAINED)] for one in examples], dtype=np.int64)
+
+    def batch(self, examples: Sequence[Window]) -> TrajectoriesBatch:
+        """Scenes to train on: turned at random, with at most some agents of each."""
+        chosen = []
+        for one in examples:
+            positions = torch.from_numpy(one.positions)
+            if positions.shape[1] > MOST_TRAINED:
+                positions = positions[:, torch.randperm(positions.shape[1])[:MOST_TRAINED]]
+            if self.training.rotate:
+                angle = float(torch.rand(())) * 2 * math.pi
+                turn = torch.tensor(
+                    [[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]], dtype=positions.dtype
+                )
+                positions = positions @ turn.T
+            chosen.append(positions)
+        return self._batch(chosen, examples)
+
+    def plain_batch(self, examples: Sequence[Window]) -> TrajectoriesBatch:
+        return self._batch([torch.from_numpy(one.positions) for one in examples], examples)
+
+    def _batch(self, scenes: Sequence[Float[Tensor, "T N 2"]], examples: Sequence[Window]) -> TrajectoriesBatch:
+        counts, past = torch.tensor([scene.shape[1] for scene in scenes]), self.state.past
+        padded = torch.zeros(len(scenes), len(scenes[0]), int(counts.max()), 2)
+        for row, scene in enumerate(scenes):
+            centre = scene[:past].mean(dim=(0, 1))  # float32 keeps more digits near 0
+            padded[row, :, : scene.shape[1]] = (scene - centre) / self.state.scale
+        return TrajectoriesBatch(padded[:, :past], padded[:, past:], counts, [one.line for one in examples])
+
+    def loss(self, model: nn.Module, batch: TrajectoriesBatch) -> Loss:
+        samples = self.training.samples if model.training else self.settings["decoding"].samples
+        found = model(batch.past, batch.counts, samples, batch.future)
+        real = _real(batch.counts, batch.past.shape[2]).to(batch.past.device)
+        best = _squared(found.drawn, batch.future).amin(dim=0)
+        total = (best * real).sum()
+        if found.reconstructed is not None and model.training:
+            again = _squared(found.reconstructed, batch.future)
+            nats = found.divergence.clamp(min=self.training.free_nats)
+            total = total + ((self.training.reconstruction * again + self.training.divergence * nats) * real).sum()
+        return Loss(total, batch.count)
+
+    @torch.inference_mode()
+    def predicted(
+        self, model: nn.Module, window: Window, options: SamplingOptions
+    ) -> tuple[Float[np.ndarray, "F N 2"], Float[np.ndarray, "K F N 2"]]:
+        """The most likely future of a scene and several drawn ones, in the units of the data."""
+        past = torch.from_numpy(window.positions[: self.state.past])
+        centre = past.mean(dim=(0, 1))
+        scaled = ((past - centre) / self.state.scale)[None].to(device_of(model))
+        counts = torch.tensor([len(window.agents)])
+        with torch.random.fork_rng():
+            torch.manual_seed(options.seed)
+            drawn = model(scaled, counts, options.samples).drawn[:, 0]
+        likely = model(scaled, counts).drawn[0, 0]
+        found = [(one.cpu() * self.state.scale + centre).double().numpy() for one in (likely, drawn)]
+        return found[0], found[1]
+
+    def validate(
+        self, model: nn.Module, examples: Sequence[Window], check_cancelled: CheckCancelled = lambda: None
+    ) -> dict[str, float]:
+        with torch.inference_mode():
+            loss = self.mean_loss(model, examples, self.training.batch_size, check_cancelled)
+        return {"loss": loss, **self._scores(model, examples, self.settings["decoding"], check_cancelled)}
+
+    def _scores(
+        self, model: nn.Module, examples: Sequence[Window], options: SamplingOptions, check_cancelled: CheckCancelled
+    ) -> dict[str, float]:
+        singles, several = [], []
+        for window in examples:
+            check_cancelled()
+            likely, drawn = self.predicted(model, window, options)
+            singles.append(likely[None])
+            several.append(drawn)
+        single, best = distances(singles, examples), distances(several, examples)
+        return {
+            "best_ade": best["ade"],
+            "best_fde": best["fde"],
+            "ade": single["ade"],
+            "fde": single["fde"],
+            "missed": best["missed"],
+            "collisions": single["collisions"],
+        }
+
+    def evaluate(
+        self,
+        model: nn.Module,
+        examples: Sequence[Window],
+        options: Any = None,
+        check_cancelled: CheckCancelled = lambda: None,
+    ) -> Evaluation:
+        """The model's scores, with those of constant velocity beside them, and of both rules of counting windows."""
+        options = options or self.settings["decoding"]
+        scores = self._scores(model, examples, options, check_cancelled)
+        straight = [walk_straight(window, self.state.future)[None] for window in examples]
+        varied = [walk_varied(window, self.state.future, options) for window in examples]
+        lines = [f"{'method':46} {'ADE':>8} {'FDE':>8}"]
+        named = (
+            ("this model, most likely", {"ade": scores["ade"], "fde": scores["fde"]}),
+            (f"this model, best of {options.samples}", {"ade": scores["best_ade"], "fde": scores["best_fde"]}),
+            ("constant velocity", distances(straight, examples)),
+            (f"constant velocity, varied, best of {options.samples}", distances(varied, examples)),
+        )
+        lines += [f"{name:46} {found['ade']:8.3f} {found['fde']:8.3f}" for name, found in named]
+        together = [window for window in examples if len(window.agents) >= 2]
+        if together and len(together) < len(examples):
+            only = self._scores(model, together, options, check_cancelled)
+            lines.append(
+                f"{f'this model, best of {options.samples}, windows of 2 or more agents':46} {only['best_ade']:8.3f} "
+                f"{only['best_fde']:8.3f}"
+            )
+        return Evaluation(scores, lines=lines)
+
+    def probe(self, model: nn.Module, example: Window) -> Probe:
+        likely, _ = self.predicted(model, example, SamplingOptions(samples=1))
+        ends = [f"({x:.2f}, {y:.2f})" for x, y in likely[-1]]
+        return Probe([f"agent {name}" for name in example.agents], ends, " ".join(ends), [])
+
+    def facts(self) -> list[str]:
+        return [
+            f"{self.state.past} observed and {self.state.future} predicted moments",
+            "ADE and FDE: the mean and the final distance to the truth, in the units of the data",
+            "best_ade and best_fde: for each agent, those of the best of several drawn futures",
+        ]
+
+
+def _real(counts: Int[Tensor, " B"], agents: int) -> Tensor:
+    return torch.arange(agents) < counts[:, None]
+
+
+def _squared(paths: Float[Tensor, "*K B F N 2"], future: Float[Tensor, "B F N 2"]) -> Float[Tensor, "*K B N"]:
+    """The squared distance, summed over the moments."""
+    return (paths - future).square().sum(-1).sum(-2)
+
+
+def walk_straight(window: Window, moments: int) -> Float[np.ndarray, "F N 2"]:
+    """Walking on at the last observed velocity."""
+    past = window.positions[: window.past].astype(np.float64)
+    times = np.arange(1, moments + 1)[:, None, None]
+    found: np.ndarray = past[-1] + times * (past[-1] - past[-2])
+    return found
+
+
+def walk_varied(window: Window, moments: int, options: SamplingOptions) -> Float[np.ndarray, "K F N 2"]:
+    """Walking on with a random change of angle and speed, several times; the first is straight."""
+    draw = np.random.default_rng(options.seed)
+    past = window.positions[: window.past].astype(np.float64)
+    count, agents = options.samples, len(window.agents)
+    angles = draw.normal(0, ANGLE_DEVIATION, (count, agents))
+    speeds = np.exp(draw.normal(0, SPEED_DEVIATION, (count, agents)))
+    angles[0], speeds[0] = 0, 1
+    step = (past[-1] - past[-2])[None] * speeds[..., None]
+    cosine, sine = np.cos(angles), np.sin(angles)
+    turned = np.stack([cosine * step[..., 0] - sine * step[..., 1], sine * step[..., 0] + cosine * step[..., 1]], -1)
+    found: np.ndarray = past[-1] + np.arange(1, moments + 1)[:, None, None] * turned[:, None]
+    return found
+
+
+def distances(paths: Sequence[Float[np.ndarray, "K F N 2"]], examples: Sequence[Window]) -> dict[str, float]:
+    """The mean over all agents of all windows of the smallest average and final distance, each for itself.
+
+    ``missed`` is the share of agents whose best path ends too far from the truth, and ``collisions`` that of agents
+    whose first path comes too close to that of another, both in percent.
+    """
+    average, final, hits = [], [], []
+    for drawn, window in zip(paths, examples, strict=True):
+        apart = np.linalg.norm(drawn - window.positions[window.past :].astype(np.float64), axis=-1)  # (K, F, N)
+        average.append(apart.mean(axis=1).min(axis=0))
+        final.append(apart[:, -1].min(axis=0))
+        between = np.linalg.norm(drawn[0][:, :, None] - drawn[0][:, None], axis=-1)
+        between[:, np.arange(between.shape[1]), np.arange(between.shape[1])] = np.inf
+        hits.append((between < COLLISION_DISTANCE).any(axis=(0, 2)))
+    ends = np.concatenate(final)
+    return {
+        "ade": float(np.concatenate(average).mean()),
+        "fde": float(ends.mean()),
+        "missed": 100 * float((ends > MISS_DISTANCE).mean()),
+        "collisions": 100 * float(np.concatenate(hits).mean()),
+    }

@@ -1,0 +1,141 @@
+"""Trajectories: scores by hand, the built-in world, and the whole way from a file to an answer."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner, Result
+
+import saccade
+from saccade.cli.main import app
+from saccade.data.tracks import Window
+from saccade.data.world import FUTURE, PAST, generate_scenes
+from saccade.errors import OptionError
+from saccade.tasks.trajectories.task import SamplingOptions, distances, walk_straight, walk_varied
+
+
+def window(positions: list[list[list[float]]], past: int) -> Window:
+    array = np.array(positions, dtype=np.float32)
+    return Window(array, past, tuple(map(str, range(array.shape[1]))), 0, 1, 1, "here")
+
+
+def test_distances_by_hand() -> None:
+    """One agent that stands still, and two predictions: one near on average, one near in the end."""
+    truth = window([[[0.0, 0.0]], [[0.0, 0.0]], [[0.0, 0.0]]], past=1)
+    paths = np.array([[[[0.0, 1.0]], [[0.0, 3.0]]], [[[3.0, 4.0]], [[0.0, 0.5]]]])
+    found = distances([paths], [truth])
+    assert (found["ade"], found["fde"]) == (2.0, 0.5)  # the mean of 1 and 3, and the end of the other
+    assert (found["missed"], found["collisions"]) == (0.0, 0.0)
+
+
+def test_collisions_are_of_agents_that_meet() -> None:
+    truth = window([[[0.0, 0.0], [9.0, 9.0], [5.0, 5.0]]] * 2, past=1)
+    paths = np.array([[[[1.0, 1.0], [1.0, 1.05], [5.0, 5.0]]]])
+    assert distances([paths], [truth])["collisions"] == pytest.approx(200 / 3)
+
+
+def test_constant_velocity_by_hand() -> None:
+    scene = window([[[0.0, 0.0]], [[1.0, 2.0]], [[9.0, 9.0]]], past=2)
+    assert walk_straight(scene, 2)[:, 0].tolist() == [[2.0, 4.0], [3.0, 6.0]]
+    varied = walk_varied(scene, 2, SamplingOptions(samples=5))
+    assert varied.shape == (5, 2, 1, 2)
+    assert varied[0].tolist() == walk_straight(scene, 2).tolist()
+    assert not np.allclose(varied[1], varied[2])
+
+
+def test_the_world_is_as_it_says() -> None:
+    followed = 0
+    for scene in generate_scenes(50, 4):
+        assert scene.positions.shape[0] == PAST + FUTURE
+        for one, other in scene.links:
+            mine, theirs = scene.positions[:, one], scene.positions[:, other]
+            # a follower is where its leader was: some delay makes both paths equal
+            apart = [np.abs(mine[delay:] - theirs[: len(mine) - delay]).max() for delay in range(5, 8)]
+            followed += min(apart) < 0.1
+            straight = walk_straight(scene, FUTURE)[-1, one]
+            assert np.linalg.norm(straight - mine[-1]) > 0.4, "a dependent agent does not walk straight on"
+    assert followed >= 50
+    assert all(
+        np.array_equal(a.positions, b.positions)
+        for a, b in zip(generate_scenes(3, 1), generate_scenes(3, 1), strict=True)
+    )
+
+
+RECIPE = """task = "trajectories"
+[data]
+files = ["{folder}/tracks.txt"]
+[model]
+kind = "{kind}"
+width = 16
+latent = 2
+[training]
+steps = 30
+warmup = 3
+samples = 4
+validate_every = 30
+"""
+
+
+def saccade_command(*arguments: object) -> Result:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+@pytest.fixture(scope="module", params=["agents", "mlp"])
+def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Agents on circles of different sizes, and a run."""
+    folder = tmp_path_factory.mktemp("tracks")
+    rows = []
+    for frame in range(0, 1200, 10):
+        for agent in range(1, 5):
+            angle = frame / 10 * 0.1 + agent
+            rows.append(f"{frame}\t{agent}.0\t{agent * math.cos(angle):.3f}\t{agent * math.sin(angle):.3f}")
+    (folder / "tracks.txt").write_text("\n".join(rows) + "\n")
+    (folder / "recipe.toml").write_text(RECIPE.format(folder=folder, kind=request.param))
+    result = saccade_command("train", folder / "recipe.toml", "-o", folder / "run")
+    assert result.exit_code == 0, result.output
+    return folder
+
+
+def test_it_scores_beside_constant_velocity(folder: Path) -> None:
+    said = saccade_command("evaluate", folder / "run", "--data", folder / "tracks.txt").stdout
+    assert "constant velocity" in said
+    assert "this model, best of 20" in said
+
+
+def test_it_answers_files_and_json(folder: Path) -> None:
+    record = json.loads(saccade_command("predict", folder / "run", folder / "tracks.txt", "--json").stdout)
+    assert set(record["agents"]) == {"1", "2", "3", "4"}
+    assert np.shape(record["agents"]["3"]["drawn"]) == (20, 12, 2)
+    refused = saccade_command("predict", folder / "run", "[[0, 1, 2]]")
+    assert refused.exit_code != 0
+
+
+def test_it_answers_in_python(folder: Path) -> None:
+    with saccade.open(folder / "run") as model:
+        (answer,) = model.predict([folder / "tracks.txt"], samples=3)
+        assert answer.csv.splitlines()[0] == "sample,frame,agent,x,y"
+        assert len(answer.csv.splitlines()) == 1 + 4 * 12 * 4
+        assert answer.csv.splitlines()[1].startswith("0,1200,1,")
+        (again,) = model.predict([folder / "tracks.txt"], samples=3)
+        assert answer.csv == again.csv
+        assert answer.figure(dark=True) is not None
+        if 'kind = "mlp"' in (folder / "recipe.toml").read_text():
+            with pytest.raises(OptionError, match="looks at each agent alone and has no attention"):
+                _ = answer.view
+        else:
+            seen = answer.looked_at("2")
+            assert set(seen) == {"1", "2", "3", "4"}
+            assert sum(sum(weights) for weights in seen.values()) == pytest.approx(1, abs=1e-5)
+            assert answer.view.rows[answer.layer].tokens[:2] == ["1@1", "2@1"]
+            with pytest.raises(OptionError, match="There is no agent '9'; there are: 1, 2, 3, 4"):
+                answer.looked_at("9")
+        torch.manual_seed(0)
+        with pytest.raises(OptionError, match="no agent is there in each of the last 8 moments"):
+            model.predict([[[0, 1, 2.0, 3.0]]])
+        with pytest.raises(OptionError, match="a list of at most 20,000 rows"):
+            model.predict([{"x": 1}])
