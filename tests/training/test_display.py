@@ -55,7 +55,7 @@ def test_an_example_is_shown_with_its_source_and_truth() -> None:
 def test_a_run_says_how_to_watch_it(tmp_path: Path) -> None:
     written = io.StringIO()
     recipe = read_recipe(write_recipe(tmp_path, steps=2, warmup=0, validate_every=2))
-    with Display(Console(file=written, width=200), 2) as display:
+    with Display(Console(file=written, width=600), 2) as display:
         training_run.train(RunFolder(recipe, tmp_path / "runs" / "one"), display)
     said = written.getvalue()
     assert f": saccade serve {tmp_path / 'runs' / 'one'} --runs {tmp_path / 'runs'}\n" in said

@@ -100,9 +100,9 @@ def data_table(
     """The ``[data]`` table of a recipe, from --source and --target or from --data and --columns."""
     if data and not sources and not targets:
         return reader.table(data, columns)
-    if len(sources) != len(targets):
+    if sources and targets and len(sources) != len(targets):
         raise OptionError(f"Each --source needs a --target; there are {len(sources)} and {len(targets)}.")
-    if sources and not data:
+    if sources and targets and not data:
         return reader.table([file for pair in zip(sources, targets, strict=True) for file in pair], columns)
     if "source" in reader.settings.model_fields:
         raise OptionError("Give --source and --target, or --data with one table that contains both sides.")
