@@ -32,7 +32,7 @@ VIEWS = ("alignment", "arcs", "entropy", "grid", "heatmap", "overview", "rollout
 _SUFFIXES = {"--png": (".png",), "--svg": (".svg",), "--pdf": (".pdf",), "--html": (".html", ".htm")}
 _NUMBERS = (".npy", ".safetensors")
 CHANGES = "--without-head, --without-link or --replace"
-_STEPS = 1000  # of a progress bar
+_BAR_STEPS = 1000
 
 Output = Annotated[Path | None, typer.Option(help="Write the picture to this file.", show_default=False)]
 Asked = Annotated[
@@ -218,8 +218,10 @@ def _show_file(opened: Predictor, file: Path, wanted: Wanted) -> None:
     text = " ".join(line.strip() for _, line in read_lines(file))
     layers = list(editable(opened.model))
     names = [name for name in layers if name.startswith("encoder")] or layers
-    with progress("reading", _STEPS) as bar:
-        seen = opened.view_input(text, lambda name, done: bar(round(_STEPS * (names.index(name) + done) / len(names))))
+    with progress("reading", _BAR_STEPS) as bar:
+        seen = opened.view_input(
+            text, lambda name, done: bar(round(_BAR_STEPS * (names.index(name) + done) / len(names)))
+        )
     show_view(seen, wanted, seen.names[-1])
 
 

@@ -24,7 +24,7 @@ __all__ = ["Wanted", "read_head", "read_part", "show_difference", "show_view"]
 
 _CELLS = 24  # cells per side of an overview, so that it fits into a terminal of 80 columns
 _LARGEST_DIFFERENCES = 12
-_STEPS = 1000  # of a progress bar
+_BAR_STEPS = 1000
 
 
 @dataclass(frozen=True)
@@ -81,20 +81,22 @@ def show_view(view: View, wanted: Wanted, layer: str, answer: str | None = None)
         console().print(answer, markup=False)
     is_long = wanted.view in ("heatmap", "overview") and not wanted.is_part and _size(view, name) > MOST_TOKENS
     if not (is_long and wanted.pictures):  # computing every weight takes long, so do it only for the file
-        with progress(f"looking at {name}", _STEPS) as bar:
-            shown = _terminal(view, wanted, name, row, lambda done: bar(round(done * _STEPS)))
+        with progress(f"looking at {name}", _BAR_STEPS) as bar:
+            shown = _terminal(view, wanted, name, row, lambda done: bar(round(done * _BAR_STEPS)))
         console().print(shown)
     for path in wanted.pictures:
-        with progress(f"drawing {path.name}", _STEPS) as bar:
-            _picture(view, wanted, name, row, path, lambda done: bar(round(done * _STEPS)))
+        with progress(f"drawing {path.name}", _BAR_STEPS) as bar:
+            _picture(view, wanted, name, row, path, lambda done: bar(round(done * _BAR_STEPS)))
         _wrote(path)
     if wanted.html is not None:
         names = None if wanted.layer is None else [name]
         heads = [wanted.head] if isinstance(wanted.head, int) and wanted.layer is not None else None
         opens: dict[str, Any] = {"name": name, "head": wanted.head, "words": wanted.words}
         opens |= {"kind": "arcs" if wanted.view == "arcs" else "heatmap", "row": None if wanted.word is None else row}
-        with progress(f"writing {wanted.html.name}", _STEPS) as bar:
-            view.save(wanted.html, names=names, heads=heads, progress=lambda done: bar(round(done * _STEPS)), **opens)
+        with progress(f"writing {wanted.html.name}", _BAR_STEPS) as bar:
+            view.save(
+                wanted.html, names=names, heads=heads, progress=lambda done: bar(round(done * _BAR_STEPS)), **opens
+            )
         _wrote(wanted.html)
     if wanted.numbers is not None:
         _wrote(view.save_numbers(wanted.numbers, name, wanted.head, wanted.rows, wanted.columns))

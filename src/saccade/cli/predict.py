@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 __all__ = ["predict"]
 
-#: Number of unknown words, or of empty answers, that a note lists.
-NAMED = 5
+#: The maximum number of unknown words, or of empty answers, that a note lists.
+MAX_LISTED = 5
 
 
 def predict(
@@ -73,8 +73,8 @@ def predict(
       saccade predict run large.txt --precision int8 --workers 2
     """
     opened = saccade.open(model, resolve_device(device), precision)
-    inputs, many = read_inputs(given, opened)
-    if workers > 1 and many:  # for a single input, starting workers would take longer than the answer
+    inputs, from_file = read_inputs(given, opened)
+    if workers > 1 and from_file:  # for a single input, starting workers would take longer than the answer
         opened = saccade.open(model, resolve_device(device), precision, workers)
     searching = given_only(beam=beam, n_best=n_best, length_penalty=length_penalty)
     drawing = given_only(tries=tries, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed)
@@ -82,13 +82,13 @@ def predict(
     refuse_unknown(options, opened, signature(predict).parameters)
     if "sample" in opened.options.model_fields:
         _refuse_idle(searching, drawing, opened.chosen(options).sample)
-    if opened.streams and not many and not as_json and not alignments and not {"tries", "n_best"} & set(options):
+    if opened.streams and not from_file and not as_json and not alignments and not {"tries", "n_best"} & set(options):
         for piece in opened.stream(inputs[0], **options):
             print(piece, end="", flush=True)
         print()
         _note_unknown(opened, inputs, [])
         return
-    with opened, progress("predicting", len(inputs), shown=many) as show:
+    with opened, progress("predicting", len(inputs), shown=from_file) as show:
         answers = opened.predict(inputs, progress=show, **options)
     for answer in answers:
         _print(answer, as_json, alignments)
@@ -100,14 +100,14 @@ def _note_unknown(opened: Predictor, inputs: Sequence[Any], answers: Sequence[An
     found = [words for words in map(opened.unknown, inputs) if words]
     if found:
         names = list(dict.fromkeys(word for words in found for word in words))
-        said = ", ".join(repr(name[:40]) for name in names[:NAMED]) + (", ..." if len(names) > NAMED else "")
+        said = ", ".join(repr(name[:40]) for name in names[:MAX_LISTED]) + (", ..." if len(names) > MAX_LISTED else "")
         many = f"{len(found):,} of {len(inputs):,} texts contain" if len(inputs) > 1 else "the text contains"
         note = f"Note: {many} words or characters that the model does not know: {said}. Expect mistakes."
         console(stderr=True).print(note, markup=False)
     pairs = enumerate(zip(inputs, answers, strict=False), start=1)
     empty = [str(number) for number, (one, answer) in pairs if not answer.text and isinstance(one, str) and one.strip()]
     if empty:
-        numbers = ", ".join(empty[:NAMED]) + (", ..." if len(empty) > NAMED else "")
+        numbers = ", ".join(empty[:MAX_LISTED]) + (", ..." if len(empty) > MAX_LISTED else "")
         console(stderr=True).print(f"Note: {len(empty):,} answers are empty (texts {numbers}).", markup=False)
 
 

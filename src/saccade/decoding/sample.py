@@ -21,7 +21,7 @@ from saccade.errors import OptionError
 __all__ = ["Draw", "draws", "filter_logits", "sample"]
 
 #: A temperature below this counts as 0, because dividing a logit by it would overflow float32.
-COLDEST = 1e-20
+MIN_TEMPERATURE = 1e-20
 
 State = TypeVar("State")
 
@@ -112,7 +112,7 @@ def filter_logits(
     the lower ids.
     """
     _check(temperature, top_k, top_p)
-    if temperature < COLDEST:
+    if temperature < MIN_TEMPERATURE:
         best = logits.argmax(dim=-1, keepdim=True)
         return torch.full_like(logits, -torch.inf).scatter(-1, best, 0.0)
     logits = logits / temperature

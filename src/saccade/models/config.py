@@ -12,7 +12,7 @@ __all__ = ["Config"]
 
 #: The largest sensible value of a key, by the ending of its name; a key may set a lower limit itself. Without these
 #: limits, a config file from outside could make us build a million layers before we notice that its weights do not fit.
-HIGHEST = {
+LARGEST = {
     "layers": 1000,
     "width": 1 << 18,
     "heads": 1 << 12,
@@ -37,7 +37,7 @@ class Config(BaseModel):
     @classmethod
     def _bounded(cls, value: Any, info: ValidationInfo) -> Any:
         name = info.field_name or ""
-        most = next(most for end, most in HIGHEST.items() if name.endswith(end))
+        most = next(most for end, most in LARGEST.items() if name.endswith(end))
         for item in value if isinstance(value, list | tuple) else (value,):
             if isinstance(item, int) and item > most:
                 raise ValueError(f"must be at most {most:,}")

@@ -22,7 +22,7 @@ from saccade.models.targets import Positions, Targets, answer
 
 __all__ = ["ConvolutionalConfig", "ConvolutionalEncoder", "ConvolutionalSeq2Seq", "GatedConvolution", "OddKernel"]
 
-HALF = math.sqrt(0.5)  # the sum of two vectors times this has the variance of one
+SQRT_HALF = math.sqrt(0.5)  # the sum of two vectors times this has the variance of one
 
 
 def _require_odd(kernel: int) -> int:
@@ -85,7 +85,7 @@ class ConvolutionalEncoder(nn.Module):
         real = real_positions(x, lengths)
         for layer in self.layers:
             x = without_padding(x, real)
-            x = (x + layer(x)) * HALF
+            x = (x + layer(x)) * SQRT_HALF
         return without_padding(x, real)
 
 
@@ -112,9 +112,9 @@ class _DecoderLayer(nn.Module):
     ) -> Tensor:
         hidden = self.convolution(x, past)
         # The query combines the layer's state with the word just read (Gehring 2017, eq. 1).
-        context = self.cross((hidden + words) * HALF, source, mask=mask, first_row=first_row)
-        hidden = (hidden + self.output(context)) * HALF
-        summed: Tensor = (x + hidden) * HALF
+        context = self.cross((hidden + words) * SQRT_HALF, source, mask=mask, first_row=first_row)
+        hidden = (hidden + self.output(context)) * SQRT_HALF
+        summed: Tensor = (x + hidden) * SQRT_HALF
         return summed
 
 
@@ -165,7 +165,7 @@ class ConvolutionalSeq2Seq(nn.Module):
         words = self._drop(self.source_positions(self.source(source)))
         memory = self.encoder(words, lengths)
         # The values combine the encoder's states with their words (Gehring 2017, eq. 2).
-        values = (memory + words) * HALF
+        values = (memory + words) * SQRT_HALF
         kept = [layer.cross.project(memory, values) for layer in self.decoder]  # type: ignore[union-attr, operator]
         empty = words.new_zeros(len(source), self.config.kernel - 1, self.config.width)
         mask = None if lengths is None else padding(lengths)

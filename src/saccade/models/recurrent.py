@@ -42,7 +42,7 @@ class RecurrentConfig(Config):
     decoder_layers: int = Field(1, ge=1, description="Number of layers that write the target")
     bidirectional: bool = Field(True, description="Let the encoder read in both directions")
     attention: Literal["none", "state", "output"] = Field(
-        "output", description="Where attention enters: none (one fixed context), state or output"
+        "output", description="When the decoder attends: none (never), state (before each step) or output (after it)"
     )
     attention_width: int = Field(256, ge=1, description="Width of the projected queries and keys")
     score: ScoreName = Field(
