@@ -31,7 +31,7 @@ from sacrebleu.metrics.bleu import BLEU
 
 import saccade
 from saccade.data.pairs import Pair
-from saccade.lens.figures.canvas import save
+from saccade.lens.figures.formats import save
 from saccade.tasks.base.model_folder import bundle_recipe
 from saccade.tasks.translation.data import TranslationData, TranslationFiles
 

@@ -17,7 +17,7 @@ import torch
 from PIL import Image
 
 import saccade
-from saccade.lens.figures.canvas import save
+from saccade.lens.figures.formats import save
 from saccade.lens.view import View, view
 from saccade.models.vit import VisionConfig, VisionTransformer
 from saccade.tasks.translation.predictor import TranslationPredictor

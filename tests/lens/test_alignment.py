@@ -193,9 +193,9 @@ def test_what_is_not_there_is_named() -> None:
         align(AlignmentChoice(attention="b", heads=(0,)), {"a": weights}, Lengths(7, 4))
     with pytest.raises(ShapeError, match=r"needs 6 queries and 7 keys; the attention has 5 and 7"):
         align(AlignmentChoice(attention="a", heads=(0,), row_offset=1), {"a": weights}, Lengths(7, 5))
-    with pytest.raises(OptionError, match="without a single gold link"):
+    with pytest.raises(OptionError, match="because the sentences have no gold links"):
         choose_alignment({"a": weights}, [Lengths(2, 2)] * 2, [set(), set()])
-    with pytest.raises(ShapeError, match="2 sentences; there are 1 lengths"):
+    with pytest.raises(ShapeError, match="2 sentences, but there are 1 lengths"):
         choose_alignment({"a": weights}, [Lengths(2, 2)], [{(0, 0)}])
     with pytest.raises(OptionError, match="no attention to choose"):
         choose_alignment({}, [], [])

@@ -25,7 +25,8 @@ from saccade.errors import OptionError, ShapeError, UnknownNameError
 from saccade.lens.colours import contrast
 from saccade.lens.colours import theme as theme_of
 from saccade.lens.figures import FIGURES, drawable
-from saccade.lens.figures.canvas import label, save
+from saccade.lens.figures.canvas import label
+from saccade.lens.figures.formats import save
 from saccade.lens.view import View, view
 
 HEADS, WIDTH = 3, 4
@@ -159,11 +160,11 @@ def test_an_alignment_has_gold_in_it_and_beside_it() -> None:
     outlines = [patch for patch in figure.axes[0].patches if isinstance(patch, Rectangle)]
     assert [(int(patch.get_x()), int(patch.get_y())) for patch in outlines] == [(2, 3), (6, 0)]
     assert len(drawn(view(shown.traces).figure("alignment", name="decoder.0.cross"))) == 1
-    with pytest.raises(OptionError, match=r"between words; draw the alignment with words=True"):
+    with pytest.raises(OptionError, match=r"connect words; draw the alignment with words=True"):
         shown.figure("alignment", words=False)
     with pytest.raises(OptionError, match=r"gold link 9-0 is outside"):
         shown.figure("alignment", gold={(9, 0)})
-    with pytest.raises(OptionError, match=r"between two sequences; encoder.0.self look at their own"):
+    with pytest.raises(OptionError, match=r"needs cross-attention; there is none among encoder.0.self"):
         view({"encoder.0.self": shown.traces["encoder.0.self"]}).figure("alignment")
 
 
@@ -174,7 +175,7 @@ def test_rollout_and_its_scale() -> None:
     close(drawn(figure)[0], layers[1] @ layers[0])
     (mesh, *_) = figure.findobj(QuadMesh)
     assert mesh.norm.vmax == pytest.approx(float((layers[1] @ layers[0]).max()), abs=1e-6)
-    with pytest.raises(OptionError, match="needs self-attentions"):
+    with pytest.raises(OptionError, match="needs self-attention"):
         view({"decoder.0.cross": shown.traces["decoder.0.cross"]}).figure("rollout")
 
 
@@ -193,7 +194,7 @@ def test_a_difference_is_around_zero() -> None:
     assert colours[row, column, 2] > colours[row, column, 0]  # more is blue
     row, column = np.unravel_index(found.argmin(), found.shape)
     assert colours[row, column, 2] < colours[row, column, 0]  # less is orange
-    with pytest.raises(OptionError, match="1 to 200 common tokens, not of 0"):
+    with pytest.raises(OptionError, match="1 to 200 common tokens, not 0"):
         shown.figure("difference", other=view({"encoder.1.self": trace}, list("abcdefg")), name="encoder.1.self")
 
 
@@ -228,9 +229,9 @@ def test_images_that_are_none() -> None:
     seen = view({"a": watched(7, 7)[0]})
     with pytest.raises(ShapeError, match=r"not \(8, 12, 4\)"):
         seen.figure("patches", image=np.zeros((8, 12, 4)), grid=(2, 3))
-    with pytest.raises(OptionError, match=r"bytes, or in 0..1, not 0.0 to 9.0"):
+    with pytest.raises(OptionError, match=r"bytes or numbers in 0..1, not 0.0 to 9.0"):
         seen.figure("patches", image=np.full((8, 12), 9.0) * np.eye(8, 12), grid=(2, 3))
-    with pytest.raises(ShapeError, match="a has 7 keys, which are not 2×4 patches and a class token"):
+    with pytest.raises(ShapeError, match="a has 7 keys, but 2×4 patches and a class token would be 9"):
         seen.figure("patches", image=np.zeros((8, 12)), grid=(2, 4))
     bytes_of_image = seen.figure("patches", image=np.full((8, 12), 255, np.uint8), grid=(2, 3))
     assert drawn(bytes_of_image)[0].max() == 1.0
@@ -249,7 +250,7 @@ def test_a_long_input_is_an_overview_that_says_so() -> None:
     assert "h.0, head 1: max of 3×3 weights" in texts(figure)
     assert "h.0, mean of 3 heads: mean of 3×3 weights" in texts(shown.figure("heatmap"))
     assert "0 the" in texts(figure)
-    with pytest.raises(OptionError, match="at most 200 words, not of 401"):
+    with pytest.raises(OptionError, match="at most 200 words, not 401"):
         shown.figure("alignment", name="h.0")
     done: list[float] = []
     assert any("max of 3×3 weights" in text for text in texts(shown.figure("grid", progress=done.append)))
@@ -257,7 +258,7 @@ def test_a_long_input_is_an_overview_that_says_so() -> None:
     shown.figure("entropy", progress=done.append)
     assert done.count(1.0) >= 3
     check_on_page(figure)
-    with pytest.raises(OptionError, match="at most 200 tokens, not of 401"):
+    with pytest.raises(OptionError, match="at most 200 tokens, not 401"):
         shown.figure("rollout")
 
 
@@ -371,7 +372,7 @@ def test_a_scale_ends_where_it_is_asked_to() -> None:
     largest = max(float(shown.matrix(name, head).max()) for name in shown.names for head in range(HEADS))
     assert {image.norm.vmax for image in shown.figure("grid", scale=None).findobj(AxesImage)} == {largest}
     for kind in ("heatmap", "grid"):
-        with pytest.raises(OptionError, match="ends at a weight above 0, not at 0"):
+        with pytest.raises(OptionError, match="scale must be above 0, not 0"):
             shown.figure(kind, scale=0)
 
 

@@ -12,7 +12,8 @@ import saccade
 from saccade.attention import Trace
 from saccade.errors import OptionError, ShapeError
 from saccade.lens import measures
-from saccade.lens.measures import distance, entropy, matching, reduce_heads, rollout
+from saccade.lens.difference import matching
+from saccade.lens.measures import distance, entropy, reduce_heads, rollout
 
 
 def trace_of(weights: Tensor, mask: Tensor | None = None) -> Trace:
@@ -44,7 +45,7 @@ def test_rows_of_a_rollout_sum_to_one_whatever_they_come_from() -> None:
 def test_what_cannot_be_rolled_out_is_refused() -> None:
     with pytest.raises(OptionError, match="at least one self-attention"):
         rollout([])
-    with pytest.raises(ShapeError, match=r"the same 2 tokens, not as \(3, 3\)"):
+    with pytest.raises(ShapeError, match=r"must have shape \(2, 2\), not \(3, 3\)"):
         rollout([torch.eye(2), torch.eye(3)])
 
 
@@ -58,7 +59,7 @@ def test_distance_of_heads_that_look_at_themselves_back_and_everywhere() -> None
     back = torch.eye(5).roll(-2, 1)  # 0 looks at 3, 1 at 4, 2 at 0, 3 at 1, 4 at 2: (3 + 3 + 2 + 2 + 2) / 5
     found = distance(trace_of(torch.stack([torch.eye(5), back, torch.full((5, 5), 0.2)])))
     torch.testing.assert_close(found, torch.tensor([0.0, 2.4, 1.6], dtype=torch.float64), atol=1e-6, rtol=0)
-    with pytest.raises(ShapeError, match="from 3 to 4"):
+    with pytest.raises(ShapeError, match="from 3 tokens to 4"):
         distance(trace_of(torch.full((1, 3, 4), 0.25)))
 
 

@@ -18,7 +18,7 @@ from saccade.attention import attend, causal, dense, watch
 from saccade.errors import OptionError, ShapeError, TooLargeError, UnknownNameError
 from saccade.lens import page
 from saccade.lens.colours import ramp
-from saccade.lens.page import fragment_of, page_of
+from saccade.lens.page import render_frame, render_page
 from saccade.lens.page.pack import STEPS, Matrix, exponential, pack
 from saccade.lens.view import View, view
 
@@ -60,7 +60,7 @@ def content_of(document: str) -> dict[str, Any]:
 
 
 def test_the_policy_allows_the_page_its_own_style_and_script_and_nothing_else() -> None:
-    document = page_of(looked_at(5, 5), title="A")
+    document = render_page(looked_at(5, 5), title="A")
     found = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', document)
     assert found is not None
     policy = dict(part.strip().split(" ", 1) for part in found.group(1).split(";"))
@@ -72,15 +72,15 @@ def test_the_policy_allows_the_page_its_own_style_and_script_and_nothing_else() 
 
 
 def test_the_page_names_no_address() -> None:
-    document = page_of(looked_at(5, 5), title="A")
+    document = render_page(looked_at(5, 5), title="A")
     assert not re.search(r"(?:https?:)?//[a-z0-9-]+\.[a-z]|\bsrc=|@import|\burl\(|\bimport[ (]", document)
     assert not re.search(r"<[^>]+ on[a-z]+=", document)  # no handler inside the markup
 
 
 def test_hostile_tokens_are_data() -> None:
     seen = looked_at(len(HOSTILE), len(HOSTILE))
-    plain = page_of(seen, title="A")
-    document = page_of(view(seen.traces, HOSTILE), title="A")
+    plain = render_page(seen, title="A")
+    document = render_page(view(seen.traces, HOSTILE), title="A")
     assert document.count("<") == plain.count("<")
     assert document.count(">") == plain.count(">")
     assert "\u202e" not in document
@@ -91,7 +91,7 @@ def test_hostile_tokens_are_data() -> None:
 
 
 def test_a_hostile_title_is_text() -> None:
-    document = page_of(looked_at(3, 3), title="</title><script>alert(1)</script>\u202e")
+    document = render_page(looked_at(3, 3), title="</title><script>alert(1)</script>\u202e")
     assert "<title>&lt;/title&gt;&lt;script&gt;alert(1)&lt;/script&gt;⟨U+202E⟩</title>" in document
 
 
@@ -114,7 +114,7 @@ def test_what_a_page_opens_on() -> None:
     [
         ({"row": 4}, OptionError, "There is no token 4; there are 4, counted from 0"),
         ({"row": 4, "words": True}, ShapeError, "There is no word 4; there are 4"),
-        ({"column": "blue"}, OptionError, "There is no word 'blue' among: 0 1 2 3"),
+        ({"column": "blue"}, OptionError, "There is no word 'blue' in: 0 1 2 3"),
         ({"head": 2}, OptionError, "Head 2 of encoder.0.self is not on the page; it holds 0, 1"),
         ({"head": "sum"}, OptionError, "mean or max"),
         ({"name": "encoder.1.self"}, UnknownNameError, "attention on the page"),
@@ -137,7 +137,7 @@ def test_progress_goes_from_nothing_to_everything() -> None:
 
 def test_small_pages_keep_float32() -> None:
     seen = looked_at(5, 7, heads=3)
-    document = page_of(seen, title="A")
+    document = render_page(seen, title="A")
     content = content_of(document)
     assert content["step"] is None
     assert [head["number"] for head in content["attentions"][0]["heads"]] == [0, 1, 2]
@@ -148,7 +148,7 @@ def test_small_pages_keep_float32() -> None:
 
 
 def test_the_colours_are_those_of_every_picture() -> None:
-    ramps = content_of(page_of(looked_at(3, 3), title="A"))["ramps"]
+    ramps = content_of(render_page(looked_at(3, 3), title="A"))["ramps"]
     for name, dark in (("light", False), ("dark", True)):
         colours = np.frombuffer(bytes.fromhex(ramps[name]), dtype=np.uint8).reshape(256, 3) / 255
         np.testing.assert_allclose(colours, ramp(np.linspace(0, 1, 256), dark=dark), atol=0.5 / 255 + 1e-9)
@@ -156,28 +156,28 @@ def test_the_colours_are_those_of_every_picture() -> None:
 
 def test_a_part_of_the_view() -> None:
     seen = looked_at(5, 5, heads=3, layers=2)
-    content = content_of(page_of(seen, title="A", names=["encoder.1.self"], heads=[2, 0]))
+    content = content_of(render_page(seen, title="A", names=["encoder.1.self"], heads=[2, 0]))
     assert [one["name"] for one in content["attentions"]] == ["encoder.1.self"]
     assert [head["number"] for head in content["attentions"][0]["heads"]] == [2, 0]
     assert content["rollouts"] == []  # which needs every head of every layer
-    assert len(content_of(page_of(seen, title="A"))["rollouts"]) == 1
+    assert len(content_of(render_page(seen, title="A"))["rollouts"]) == 1
 
 
 def test_what_is_not_there_is_refused() -> None:
     seen = looked_at(5, 5)
     with pytest.raises(UnknownNameError, match=r"encoder\.9\.self"):
-        page_of(seen, title="A", names=["encoder.9.self"])
+        render_page(seen, title="A", names=["encoder.9.self"])
     with pytest.raises(ShapeError, match="no head 2 in"):
-        page_of(seen, title="A", heads=[2])
+        render_page(seen, title="A", heads=[2])
     with pytest.raises(OptionError, match="at least one"):
-        page_of(seen, title="A", heads=[])
+        render_page(seen, title="A", heads=[])
 
 
 def test_too_large_a_page_is_refused_with_a_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(page, "MOST_WEIGHTS", 100)
     seen = looked_at(11, 11, heads=2)
     with pytest.raises(TooLargeError, match=r"242 weights.*names=.*heads=.*overview\(\)"):
-        page_of(seen, title="A")
+        render_page(seen, title="A")
 
 
 def test_what_fits_at_no_step_is_refused() -> None:
@@ -232,7 +232,7 @@ def test_factors_that_all_round_to_nothing_are_told_from_none() -> None:
 def test_stacks_of_two_lengths_have_rollouts_of_their_own() -> None:
     long, short = looked_at(8, 8, layers=2), looked_at(4, 4, layers=2)
     traces = {**long.traces, **{f"encoder.{layer + 2}.self": short.traces[f"encoder.{layer}.self"] for layer in (0, 1)}}
-    rollouts = content_of(page_of(view(traces), title="A"))["rollouts"]
+    rollouts = content_of(render_page(view(traces), title="A"))["rollouts"]
     assert [(one["name"], one["layers"]) for one in rollouts] == [
         ("encoder.*.self of 8 tokens", ["encoder.0.self", "encoder.1.self"]),
         ("encoder.*.self of 4 tokens", ["encoder.2.self", "encoder.3.self"]),
@@ -245,13 +245,13 @@ def test_weights_that_are_not_finite_have_no_page() -> None:
     with watch() as seen:
         attend(query, key, key)
     with pytest.raises(OptionError, match="Head 1 of attention has weights that are not finite"):
-        page_of(view(seen), title="A")
+        render_page(view(seen), title="A")
     assert view(seen)._repr_html_().startswith("<p>Head 1 of attention has")
 
 
 def test_without_weights_there_is_nothing_to_show() -> None:
     with pytest.raises(OptionError, match=r"decoder\.0\.cross has no weights.*names="):
-        page_of(looked_at(3, 0), title="A")
+        render_page(looked_at(3, 0), title="A")
 
 
 def test_the_exponential_of_exact_operations() -> None:
@@ -263,8 +263,8 @@ def test_the_exponential_of_exact_operations() -> None:
 
 def test_the_page_in_a_frame() -> None:
     seen = looked_at(3, 3)
-    fragment = fragment_of(seen, title='"A"')
+    fragment = render_frame(seen, title='"A"')
     assert fragment.startswith('<iframe title="&quot;A&quot;" sandbox="allow-scripts" srcdoc="')
     inside = re.search(r'srcdoc="([^"]*)"', fragment)
     assert inside is not None
-    assert html.unescape(inside.group(1)) == page_of(seen, title='"A"')
+    assert html.unescape(inside.group(1)) == render_page(seen, title='"A"')

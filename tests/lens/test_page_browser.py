@@ -17,7 +17,7 @@ from playwright.sync_api import Browser, Page, Route, sync_playwright
 from saccade.attention import attend, causal, dense, watch
 from saccade.attention.watching.coverage import Coverage
 from saccade.lens import page as page_module
-from saccade.lens.page import fragment_of, page_of
+from saccade.lens.page import render_frame, render_page
 from saccade.lens.view import View, view
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -116,13 +116,13 @@ def go_to(page: Page, address: str) -> None:
 
 
 def test_every_number_of_a_head_by_keys(open_page: Callable[..., Page], translated: View) -> None:
-    page = open_page(page_of(translated, title="A"), "#attention=decoder.0.cross&head=2")
+    page = open_page(render_page(translated, title="A"), "#attention=decoder.0.cross&head=2")
     exact = translated.matrix("decoder.0.cross", 2).numpy()
     np.testing.assert_allclose(walk(page, 5, 7), exact, atol=5.01e-7)
 
 
 def test_the_value_in_words_under_the_pointer(open_page: Callable[..., Page], translated: View) -> None:
-    page = open_page(page_of(translated, title="A"), "#attention=decoder.0.cross&head=1&row=0&column=0")
+    page = open_page(render_page(translated, title="A"), "#attention=decoder.0.cross&head=1&row=0&column=0")
     box = page.locator("#cells").bounding_box()
     assert box is not None
     page.mouse.move(box["x"] + box["width"] / 4, box["y"] + box["height"] - 30)
@@ -134,13 +134,13 @@ def test_the_value_in_words_under_the_pointer(open_page: Callable[..., Page], tr
 
 @pytest.mark.parametrize("head", ["mean", "max", "rollout"])
 def test_heads_together(open_page: Callable[..., Page], translated: View, head: Any) -> None:
-    page = open_page(page_of(translated, title="A"), f"#attention=encoder.1.self&head={head}")
+    page = open_page(render_page(translated, title="A"), f"#attention=encoder.1.self&head={head}")
     exact = translated.rollout() if head == "rollout" else translated.matrix("encoder.1.self", head)
     np.testing.assert_allclose(walk(page, 7, 7), exact.numpy(), atol=5.1e-7)
 
 
 def test_words(open_page: Callable[..., Page], translated: View) -> None:
-    page = open_page(page_of(translated, title="A"), "#attention=encoder.0.self&head=0")
+    page = open_page(render_page(translated, title="A"), "#attention=encoder.0.self&head=0")
     page.check("#words")
     exact = translated.matrix("encoder.0.self", 0, words=True).numpy()
     assert exact.shape == (6, 6)
@@ -151,7 +151,7 @@ def test_words(open_page: Callable[..., Page], translated: View) -> None:
 
 
 def test_a_page_opens_on_what_was_shown(open_page: Callable[..., Page], translated: View) -> None:
-    chosen = page_of(translated, title="A", names=["encoder.0.self"], head="max", words=True)
+    chosen = render_page(translated, title="A", names=["encoder.0.self"], head="max", words=True)
     page = open_page(chosen, "")
     exact = translated.matrix("encoder.0.self", "max", words=True).numpy()
     np.testing.assert_allclose(walk(page, 6, 6), exact, atol=5.1e-7)
@@ -160,7 +160,7 @@ def test_a_page_opens_on_what_was_shown(open_page: Callable[..., Page], translat
 
 
 def test_a_page_opens_on_the_word_that_was_chosen(open_page: Callable[..., Page], translated: View) -> None:
-    document = page_of(translated, name="encoder.1.self", head=2, row="street", column=1, kind="arcs")
+    document = render_page(translated, name="encoder.1.self", head=2, row="street", column=1, kind="arcs")
     page = open_page(document)
     assert page.input_value("#attention") == "1"
     assert page.input_value("#head") == "2"
@@ -172,7 +172,7 @@ def test_a_page_opens_on_the_word_that_was_chosen(open_page: Callable[..., Page]
     elsewhere = open_page(document, "#attention=encoder.0.self&head=0&row=3&column=2&view=map")
     assert elsewhere.input_value("#attention") == "0"
     assert readout(elsewhere, 3, 2) == pytest.approx(float(translated.matrix("encoder.0.self", 0)[3, 2]), abs=5.1e-7)
-    merged = open_page(page_of(translated, name="encoder.0.self", row=2, words=True))
+    merged = open_page(render_page(translated, name="encoder.0.self", row=2, words=True))
     assert "from «didn't» to «" in merged.inner_text("#readout")  # "did" and "n't"
     exact = translated.matrix("encoder.0.self", 0, words=True)[2].max()
     assert merged.inner_text("#readout b") == f"{exact:.6f}"
@@ -193,7 +193,7 @@ INK = """() => {
 def test_all_links_are_faint_until_a_word_is_pointed_at(open_page: Callable[..., Page]) -> None:
     """Five words that look at themselves: five links beside each other, and full ink for the one that is pointed at."""
     seen = view({"encoder.0.self": torch.eye(5)[None, None]}, ["a", "b", "c", "d", "e"])
-    page = open_page(page_of(seen, kind="arcs"))
+    page = open_page(render_page(seen, kind="arcs"))
     page.set_viewport_size({"width": 540, "height": 900})  # no squares, which are ink too
     page.wait_for_function("() => document.getElementById('links').style.getPropertyValue('--squares') === '0px'")
     most, drawn = page.evaluate(INK)
@@ -213,7 +213,7 @@ def test_all_links_are_faint_until_a_word_is_pointed_at(open_page: Callable[...,
 
 
 def test_the_links_of_a_row_and_the_measures(open_page: Callable[..., Page], translated: View) -> None:
-    page = open_page(page_of(translated, title="A"), "#attention=encoder.0.self&head=1&row=3&column=0")
+    page = open_page(render_page(translated, title="A"), "#attention=encoder.0.self&head=1&row=3&column=0")
     row = translated.matrix("encoder.0.self", 1)[3]
     shown = [float(text) for text in page.locator("#top .number").all_inner_texts()]
     np.testing.assert_allclose(shown, row.sort(descending=True).values, atol=5.1e-7)
@@ -225,7 +225,7 @@ def test_the_links_of_a_row_and_the_measures(open_page: Callable[..., Page], tra
 
 
 def test_stretched_colours_say_what_the_ink_is(open_page: Callable[..., Page], translated: View) -> None:
-    page = open_page(page_of(translated, title="A"), "#attention=encoder.0.self&head=mean")
+    page = open_page(render_page(translated, title="A"), "#attention=encoder.0.self&head=mean")
     assert page.inner_text("#ink") == "1"
     page.check("#stretch")
     strongest = translated.matrix("encoder.0.self", "mean").max()
@@ -233,14 +233,14 @@ def test_stretched_colours_say_what_the_ink_is(open_page: Callable[..., Page], t
 
 
 def test_gold_links_are_told(open_page: Callable[..., Page], translated: View) -> None:
-    page = open_page(page_of(translated, title="A"), "#attention=decoder.0.cross&head=0&row=2&column=3")
+    page = open_page(render_page(translated, title="A"), "#attention=decoder.0.cross&head=0&row=2&column=3")
     assert "a gold link" in page.inner_text("#readout")  # word 2 is tokens 2 and 3
     page.uncheck("#gold")
     page.wait_for_selector("#readout small:text-is('row 2, column 3')")
 
 
 def test_the_address_holds_the_view(open_page: Callable[..., Page], translated: View) -> None:
-    page = open_page(page_of(translated, title="A"))
+    page = open_page(render_page(translated, title="A"))
     page.click("#grid [aria-label='encoder.1.self, head 2']")
     page.check("input[value=arcs]")
     page.click("#from button:text-is('street')")
@@ -256,7 +256,7 @@ def test_the_address_holds_the_view(open_page: Callable[..., Page], translated: 
 
 
 def test_arcs_by_keys(open_page: Callable[..., Page], translated: View) -> None:
-    page = open_page(page_of(translated, title="A"), "#attention=encoder.0.self&head=mean&view=arcs&row=1&column=0")
+    page = open_page(render_page(translated, title="A"), "#attention=encoder.0.self&head=mean&view=arcs&row=1&column=0")
     assert page.locator("#legend button").count() == 4
     page.focus("#from [aria-pressed=true]")
     page.keyboard.press("ArrowDown")
@@ -265,10 +265,10 @@ def test_arcs_by_keys(open_page: Callable[..., Page], translated: View) -> None:
 
 
 def test_what_was_not_seen_of_the_model_is_told(open_page: Callable[..., Page], translated: View) -> None:
-    assert open_page(page_of(translated)).is_hidden("#coverage")
+    assert open_page(render_page(translated)).is_hidden("#coverage")
     unseen = {"decoder.9.<b>self</b>": "its softmax is written out", "decoder.8.self": "its softmax is written out"}
     partly = replace(translated, coverage=Coverage(tuple(translated.names), {"x": "it looks at windows"}, unseen))
-    page = open_page(page_of(partly))
+    page = open_page(render_page(partly))
     assert page.inner_text("#coverage-summary") == (
         f"Not everything: of this model {len(translated.names)} attentions could be seen, 3 could not."
     )
@@ -281,7 +281,7 @@ def test_what_was_not_seen_of_the_model_is_told(open_page: Callable[..., Page], 
 def test_hostile_tokens_are_shown_and_do_nothing(open_page: Callable[..., Page]) -> None:
     count = len(HOSTILE)
     seen = view({"encoder.0.self": trace_of(count, count, 2, 5)}, HOSTILE)
-    page = open_page(page_of(seen, title="<b>A</b>"), "#view=arcs&head=mean&row=0&column=0")
+    page = open_page(render_page(seen, title="<b>A</b>"), "#view=arcs&head=mean&row=0&column=0")
     shown = page.evaluate("() => [...document.querySelectorAll('#from button')].map(e => e.textContent)")
     assert shown[:3] == HOSTILE[:3]
     assert shown[3] == "⟨U+202E⟩gnp.exe"
@@ -298,7 +298,7 @@ def test_hostile_tokens_are_shown_and_do_nothing(open_page: Callable[..., Page])
 @pytest.mark.parametrize("width", [400, 1600])
 def test_nothing_is_wider_than_the_window(open_page: Callable[..., Page], width: int) -> None:
     seen = view({"encoder.0.self": trace_of(61, 61, 4, 5)}, [*HOSTILE, *map(str, range(50))])
-    page = open_page(page_of(seen, title="A" * 80))
+    page = open_page(render_page(seen, title="A" * 80))
     page.set_viewport_size({"width": width, "height": 900})
     for kind in ("map", "arcs"):
         go_to(page, f"#view={kind}")
@@ -315,11 +315,11 @@ def test_rounded_weights_are_the_exact_ones_rounded(
     open_page: Callable[..., Page], browser: Browser, monkeypatch: pytest.MonkeyPatch, room: int, options: Any
 ) -> None:
     """A page that has to be small: every weight of every head is read back by the page's own script."""
-    limit = len(page_of(view({"encoder.0.self": trace_of(1, 1, 1, 1)})).encode()) + room
+    limit = len(render_page(view({"encoder.0.self": trace_of(1, 1, 1, 1)})).encode()) + room
     monkeypatch.setattr(page_module, "LIMIT", limit)
     monkeypatch.setattr(page_module, "_WEIGHTS_WITHIN_LIMIT", 10**9)
     seen = view({"encoder.0.self": trace_of(131, 131, 3, 3, **options)})
-    document = page_of(seen, title="A")
+    document = render_page(seen, title="A")
     assert len(document.encode()) <= limit
     step = float(re.search(r'"step":([^,]+),', document)[1])  # type: ignore[index]
     for head in range(3):
@@ -335,9 +335,9 @@ def test_factors_that_all_round_to_nothing(browser: Browser, monkeypatch: pytest
     with watch() as seen:
         attend(torch.zeros(1, 1, 256, 8), torch.randn(1, 1, 256, 8), torch.zeros(1, 1, 256, 8), mask=allowed)
     shown = view({"encoder.0.self": seen["attention"]})
-    exact_size = len(page_of(shown, title="A").encode())
+    exact_size = len(render_page(shown, title="A").encode())
     monkeypatch.setattr(page_module, "LIMIT", exact_size - 5000)
-    document = page_of(shown, title="A")
+    document = render_page(shown, title="A")
     assert '"step":1e-05' in document
     assert '"rank":0' in document
     exact = shown.matrix("encoder.0.self", 0).double().numpy()
@@ -365,7 +365,7 @@ def test_in_the_frame_of_a_notebook(browser: Browser, translated: View) -> None:
     page = browser.new_page()
     complaints: list[str] = []
     page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.set_content(f"<!doctype html><p>a cell</p>{fragment_of(translated)}")
+    page.set_content(f"<!doctype html><p>a cell</p>{render_frame(translated)}")
     frame = page.frame_locator("iframe")
     frame.locator("html[data-ready]").wait_for()
     assert "from «" in frame.locator("#readout").inner_text()

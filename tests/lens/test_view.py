@@ -77,7 +77,7 @@ def test_words_are_counted_from_zero_as_runs_of_one_number() -> None:
     assert axis.joined == ["[CLS]", "playing", "[SEP]", "it", "[SEP]"]
     assert Axis.of(["a", "b"]).words == [0, 1]
     assert Axis.of([], []).joined == []
-    with pytest.raises(ShapeError, match="2 tokens but 1 words"):
+    with pytest.raises(ShapeError, match="2 tokens but 1 word numbers"):
         Axis.of(["a", "b"], [0])
 
 
@@ -133,9 +133,9 @@ def test_tokens_that_do_not_fit_are_refused() -> None:
         view(cross, TOKENS[1:], source_tokens=SOURCE_TOKENS)
     with pytest.raises(OptionError, match="No attention was seen"):
         view({})
-    with pytest.raises(OptionError, match="go with tokens"):
+    with pytest.raises(OptionError, match="together with tokens"):
         view(cross, source_tokens=SOURCE_TOKENS)
-    with pytest.raises(OptionError, match="source_words go with source_tokens"):
+    with pytest.raises(OptionError, match="source_words can only be given together with source_tokens"):
         view(cross, TOKENS, source_words=SOURCE_WORDS)
     with pytest.raises(ShapeError, match=r"no sequence 2 in decoder.0.cross; there are 2"):
         view(cross, batch=2)
@@ -215,7 +215,7 @@ def test_an_overview_pools_the_weights(seen_view: View) -> None:
     assert done == sorted(done)
     assert done[-1] == 1.0
     close(seen_view.overview("encoder.0.self", "max", size=2).values, cells[1].amax(0))
-    with pytest.raises(OptionError, match="mean of all heads has cells that are its mean, not 'max'"):
+    with pytest.raises(OptionError, match="reduce must be 'mean' for the mean of all heads, not 'max'"):
         seen_view.overview("encoder.0.self", reduce="max")
 
 
@@ -226,11 +226,11 @@ def test_what_is_not_there_is_refused(seen_view: View) -> None:
         seen_view.matrix("encoder.0.self", 3)
     with pytest.raises(ShapeError, match="no head -4"):
         seen_view.top("encoder.0.self", 0, head=-4)
-    with pytest.raises(OptionError, match="mean or max for all heads, not 'sum'"):
+    with pytest.raises(OptionError, match="mean or max of all heads, not 'sum'"):
         seen_view.matrix("encoder.0.self", "sum")
     with pytest.raises(ShapeError, match=r"no row 4 in decoder.0.cross; there are 4"):
         seen_view.row("decoder.0.cross", 4, words=True)
-    with pytest.raises(OptionError, match="k of at least 1, not 0"):
+    with pytest.raises(OptionError, match="k to be at least 1, not 0"):
         seen_view.top("encoder.0.self", 0, 0)
     with pytest.raises(UnknownNameError, match="no kind of figure 'pie'"):
         seen_view.figure("pie")
@@ -263,7 +263,7 @@ def test_rollout_multiplies_the_layers(seen_view: View) -> None:
     close(seen_view.rollout("decoder.*.self"), 0.5 * TRUE["decoder.0.self"].mean(0) + 0.5 * torch.eye(TARGET))
     with pytest.raises(UnknownNameError, match="no stack of self-attentions 'x'"):
         seen_view.rollout("x")
-    with pytest.raises(OptionError, match=r"needs self-attentions; there are none among decoder.0.cross"):
+    with pytest.raises(OptionError, match=r"needs self-attention; there is none among decoder.0.cross"):
         view({"decoder.0.cross": SEEN["decoder.0.cross"]}).rollout()
 
 
@@ -272,7 +272,7 @@ def test_entropy_and_distance_of_each_head(seen_view: View) -> None:
     close(seen_view.entropy("encoder.0.self"), -(weights * weights.log2()).sum(-1).mean(-1))
     away = (torch.arange(SOURCE)[:, None] - torch.arange(SOURCE)).abs()
     close(seen_view.distance("encoder.0.self"), (weights * away).sum(-1).mean(-1))
-    with pytest.raises(OptionError, match=r"decoder.0.cross looks from one to another"):
+    with pytest.raises(OptionError, match=r"decoder.0.cross attends to another sequence"):
         seen_view.distance("decoder.0.cross")
 
 
@@ -321,7 +321,7 @@ def test_where_numbers_cannot_be_saved(seen_view: View, tmp_path: Path) -> None:
 def test_nothing_seen_says_why() -> None:
     with saccade.watch(torch.nn.Linear(3, 3)) as seen:
         pass
-    with pytest.raises(OptionError, match=r"No attention was seen.*inside of watch\(\)\.$"):
+    with pytest.raises(OptionError, match=r"No attention was seen.*inside watch\(\)\.$"):
         view(seen)
 
 

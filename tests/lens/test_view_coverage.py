@@ -61,7 +61,7 @@ def test_everything_seen_needs_no_word() -> None:
 @pytest.mark.parametrize("kind", ["heatmap", "arcs", "grid"])
 def test_the_terminal_says_what_is_missing_and_why(partly: View, kind: str) -> None:
     said = printed(partly.terminal(kind))
-    assert "Of this model, 2 attentions seen; 1 refused (layer.2): it looks at windows; 2 not seen" in said
+    assert "In this model: 2 attentions seen; 1 refused (layer.2): it looks at windows; 2 not seen" in said
     assert "(layer.3, layer.4): its softmax is written out" in said
 
 
@@ -89,11 +89,13 @@ def test_the_page_lists_each_reason_once(partly: View) -> None:
 def test_a_layer_without_weights_is_told_and_has_no_rollout(tmp_path: Path) -> None:
     found = saccade.view([weights(0), None, weights(1)], ["a", "b", "c"])  # type: ignore[list-item]
     assert found.names == ["layer.0", "layer.2"]
-    assert found.coverage == Coverage(("layer.0", "layer.2"), {}, {"layer.1": "the model gave no weights for it"})
+    assert found.coverage == Coverage(("layer.0", "layer.2"), {}, {"layer.1": "the model returned no weights for it"})
     assert found.stacks == {}
-    with pytest.raises(OptionError, match=r"no rollout of layer\.\*: it would leave out layer\.1: the model gave no"):
+    with pytest.raises(
+        OptionError, match=r"no rollout of layer\.\*: it would leave out layer\.1: the model returned no"
+    ):
         found.rollout()
-    assert "1 not seen (layer.1): the model gave no weights for it" in printed(found.terminal())
+    assert "1 not seen (layer.1): the model returned no weights for it" in printed(found.terminal())
 
 
 def test_what_a_watcher_saw_is_in_the_view() -> None:

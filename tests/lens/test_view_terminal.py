@@ -52,7 +52,7 @@ def test_of_many_keys_the_strongest_are_shown() -> None:
     lines = printed(one_hot(40).terminal("arcs", row=37, most=2))
     assert [line.split()[:2] for line in lines[2:4]] == [["37", "cat"], ["38", "[b]ate[/b]"]]
     assert lines[-1] == "The 2 strongest of 40 keys are shown."
-    with pytest.raises(OptionError, match="At least 1 key is shown, not 0"):
+    with pytest.raises(OptionError, match="most must be at least 1, not 0"):
         one_hot(4).terminal("arcs", most=0)
 
 
@@ -74,7 +74,7 @@ def test_a_block_for_each_head() -> None:
 
 
 def test_heads_that_do_not_fit_are_counted() -> None:
-    assert printed(one_hot(5, num_heads=12).terminal("grid"), width=30)[-1] == "The first 10 of 12 heads fit."
+    assert printed(one_hot(5, num_heads=12).terminal("grid"), width=30)[-1] == "Showing 10 of 12 heads."
 
 
 def test_a_heat_map_with_the_exact_numbers() -> None:

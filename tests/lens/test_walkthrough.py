@@ -69,7 +69,7 @@ def test_the_dictionary_finds_what_the_lecture_looks_up() -> None:
     assert walk["sum"].column_labels[found] == "May 5th 2000"
     given = {name: numbers for name, numbers in EXAMPLES["dictionary"].model_dump().items() if numbers is not None}
     run_lines(walk, {"given": given})
-    with pytest.raises(ShapeError, match="value_names has length 1; expected 2, one for each column"):
+    with pytest.raises(ShapeError, match="value_names has 1 names; expected 2, one for each column"):
         walkthrough(**numbers(1, 2, 3), value_names=["one"])
 
 
@@ -305,27 +305,27 @@ GOOD: dict[str, Any] = {"queries": [[1.0, 2.0]], "keys": [[1.0, 2.0], [3.0, 4.0]
     [
         ({"keys": [[1.0, 2.0], [3.0, math.nan]]}, OptionError, "keys[1][1] is nan"),
         ({"keys": torch.tensor([[1.0, math.inf]])}, OptionError, "keys[0][1] is inf"),
-        ({"keys": [[1.0, 2.0], [3.0]]}, ShapeError, "keys[1] has length 1, keys[0] has length 2"),
+        ({"keys": [[1.0, 2.0], [3.0]]}, ShapeError, "keys[1] has length 1, but keys[0] has length 2"),
         ({"keys": [[1.0, 2.0], 3.0]}, ShapeError, "keys[1] is 3.0"),
         ({"keys": [[1.0, 2.0], [3.0, "x"]]}, OptionError, "keys[1][1] is 'x'"),
         ({"keys": [[10**400, 2.0], [3.0, 4.0]]}, OptionError, "keys[0][0] is inf"),
         ({"keys": []}, ShapeError, "keys is empty"),
-        ({"keys": torch.ones(2)}, ShapeError, "keys is a matrix, at least 1 by 1; it has shape (2,)"),
+        ({"keys": torch.ones(2)}, ShapeError, "keys must be a matrix of at least 1 by 1; it has shape (2,)"),
         ({"keys": [[1.0], [2.0]]}, ShapeError, "query has width 2, the key 1"),
-        ({"values": [[1.0]]}, ShapeError, "keys has length 2, values has length 1"),
+        ({"values": [[1.0]]}, ShapeError, "There are 2 keys but 1 values"),
         ({"values": None}, OptionError, "values is missing"),
         ({"inputs": [[1.0]]}, OptionError, "Both inputs and queries"),
         ({"mask": [[True]]}, ShapeError, "mask is 1 by 1; expected 1 by 2"),
         ({"mask": [[1, 0]]}, OptionError, "mask[0][0] is 1"),
-        ({"mask": torch.ones(1, 2)}, ShapeError, "mask is a boolean matrix; it is torch.float32"),
+        ({"mask": torch.ones(1, 2)}, ShapeError, "mask must be a boolean matrix; it is torch.float32"),
         ({"mask": "window:-1"}, UnknownNameError, "allowed: causal, none, window:R"),
         ({"mask": 3}, OptionError, "not int"),
         ({"score": "dott"}, UnknownNameError, "Did you mean 'dot'?"),
         ({"weights": "soft"}, UnknownNameError, "softmax"),
         ({"score": "cosine", "scale": True}, OptionError, "not the Cosine score"),
-        ({"tokens": ["a", "b"]}, ShapeError, "tokens has length 2; expected 1, a name for each query"),
-        ({"source_tokens": ["a"]}, ShapeError, "source_tokens has length 1; expected 2"),
-        ({"W_output": [[1.0], [2.0]]}, ShapeError, "W_output has length 2; expected 1"),
+        ({"tokens": ["a", "b"]}, ShapeError, "tokens has 2 names; expected 1, one for each query"),
+        ({"source_tokens": ["a"]}, ShapeError, "source_tokens has 1 names; expected 2"),
+        ({"W_output": [[1.0], [2.0]]}, ShapeError, "W_output has 2 rows; expected 1"),
         ({"queries": [[1e200, 1.0]], "keys": [[1e200, 1.0], [0.0, 0.0]]}, OptionError, "scores[0][0] is inf"),
         ({"queries": torch.ones(2048, 2), "values": torch.ones(2, 2048)}, TooLargeError, "2048 queries × 2 keys"),
     ],
@@ -339,13 +339,13 @@ def test_bad_numbers_are_named(change: dict[str, Any], error: type[Exception], m
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({}, "Nothing to walk through"),
+        ({}, "There is nothing to walk through"),
         ({"inputs": [[1.0]], "W_query": [[1.0]], "W_value": [[1.0]]}, "W_key is missing"),
         (
             {"inputs": [[1.0]], "W_query": [[1.0]], "W_key": [[1.0], [2.0]], "W_value": [[1.0]]},
-            "W_key has length 2; expected 1, a row for each column of inputs",
+            "W_key has 2 rows; expected 1, one for each column of inputs",
         ),
-        ({"inputs": [[1.0]], "source_tokens": ["a"]}, "source_tokens names the rows of another source"),
+        ({"inputs": [[1.0]], "source_tokens": ["a"]}, "source_tokens names the rows of source, which is not given"),
     ],
 )
 def test_bad_sources_are_named(arguments: dict[str, Any], message: str) -> None:

@@ -44,11 +44,11 @@ def test_words_that_are_pieces_change_nothing() -> None:
 
 
 def test_words_must_fit_the_weights() -> None:
-    with pytest.raises(ShapeError, match=r"a word for each key: 3 are expected, 2 were given"):
+    with pytest.raises(ShapeError, match=r"a word for each of the 3 key pieces; it got 2"):
         merge(torch.ones(2, 3), [0, 1], [0, 1])
-    with pytest.raises(OptionError, match=r"without a gap; 1 breaks that"):
+    with pytest.raises(OptionError, match=r"without gaps; 1 is missing"):
         merge(torch.ones(2, 3), [0, 2], [0, 1, 2])
-    with pytest.raises(OptionError, match=r"-1 breaks that"):
+    with pytest.raises(OptionError, match=r"-1 is missing or negative"):
         merge(torch.ones(2, 3), [0, -1], [0, 1, 2])
 
 

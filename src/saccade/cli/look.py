@@ -179,7 +179,7 @@ def _show_answer(
 
 def show(answer: Answer, files: list[Path], *, dark: bool = False) -> None:
     """Print an answer with its attention in the terminal, and write the same to files."""
-    from saccade.lens.figures.canvas import save
+    from saccade.lens.figures.formats import save
 
     shown = console()
     for part in answer.terminal():

@@ -10,15 +10,15 @@ from typing import Any, cast
 
 from rich.console import RenderableType
 
-from saccade.attention.watching.overview import Progress
+from saccade.attention.watching.overview import Progress, progress_of_part
 from saccade.cli.options import console, progress
 from saccade.errors import OptionError
 from saccade.lens.causal import find_places
-from saccade.lens.figures.canvas import save
 from saccade.lens.figures.drawable import MOST_TOKENS
-from saccade.lens.figures.matrix import heatmap
+from saccade.lens.figures.formats import save
+from saccade.lens.figures.matrix import draw_weights
 from saccade.lens.terminal.heatmap import TerminalHeatmap
-from saccade.lens.view import Head, View, share
+from saccade.lens.view import Head, View
 
 __all__ = ["Wanted", "read_head", "read_part", "show_difference", "show_view"]
 
@@ -164,7 +164,7 @@ def _picture(view: View, wanted: Wanted, name: str, row: int, path: Path, bar: P
     if wanted.is_part:
         rows, columns = view.rows[name].tokens[wanted.rows], view.columns[name].tokens[wanted.columns]
         part = view.tile(name, wanted.head, wanted.rows, wanted.columns)
-        save(heatmap(part, rows, columns, title=view.describe(name, wanted.head), dark=wanted.dark), path)
+        save(draw_weights(part, rows, columns, title=view.describe(name, wanted.head), dark=wanted.dark), path)
         return
     kind = "heatmap" if wanted.view == "overview" else wanted.view
     if kind in ("grid", "entropy"):
@@ -183,7 +183,7 @@ def _entropy_lines(view: View, names: Sequence[str], bar: Progress) -> str:
     """The entropy of each head, and for self-attention its mean distance."""
     lines = []
     for number, name in enumerate(names):
-        bits = "  ".join(f"{value:5.2f}" for value in view.entropy(name, share(bar, number, len(names))))
+        bits = "  ".join(f"{value:5.2f}" for value in view.entropy(name, progress_of_part(bar, number, len(names))))
         lines.append(f"{name}  entropy in bits, head by head:  {bits}")
         if view.is_self(name):
             away = "  ".join(f"{value:5.1f}" for value in view.distance(name))

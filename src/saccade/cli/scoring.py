@@ -12,7 +12,7 @@ from sacrebleu.significance import PairedTest, Result
 import saccade
 from saccade.cli.options import console, given_only, progress, refuse_unknown, resolve_device
 from saccade.errors import OptionError
-from saccade.lens.figures.canvas import save
+from saccade.lens.figures.formats import save
 from saccade.tasks.base.capabilities import TranslatesText
 from saccade.tasks.base.predictor import Predictor
 

@@ -41,7 +41,7 @@ def words(
       saccade words runs/demo dog cat
       saccade words runs/demo dog cat bank --map words.png
     """
-    from saccade.lens.figures.canvas import save
+    from saccade.lens.figures.formats import save
     from saccade.tasks.base.model_folder import read_bundle
     from saccade.tasks.base.word_vectors import word_vectors
 

@@ -1,4 +1,4 @@
-"""Looking at attention; tokens are plain lists of words."""
+"""Tools for looking at attention: views, figures, pages and walkthroughs. Tokens are plain lists of strings."""
 
 from saccade.lens.walk.document import WalkDocument, read_document
 from saccade.lens.walk.examples import EXAMPLES

@@ -1,16 +1,16 @@
-"""Alignment from attention: which source word a target word was made from.
+"""Alignment from attention: which source word each target word translates.
 
-Which attention, heads and row give the best links is a choice, made once on training data and saved with the model.
+The attention, heads and row that give the best links are chosen once on training data and saved with the model.
 
-Which row: the forced pass reads START, y_1, ..., y_T and predicts y_1, ..., y_T, END, so it has T + 1 rows.
+To see which row is meant: the forced pass reads START, y_1, ..., y_T and predicts y_1, ..., y_T, END in T + 1 rows.
 
     row       0      1      2    ...   T
     reads     START  y_1    y_2        y_T
     predicts  y_1    y_2    y_3        END
 
-The source word that y_t was made from is looked for while y_t is PREDICTED: in row t - 1, which reads the token before.
-With target tokens counted from 0, as lists are, token t belongs to row t + ``row_offset``: offset 0 is the row that
-predicts it, offset 1 the row that reads it. The wrong one links nearly every word to its neighbour's source.
+The model looks for the source of y_t while it PREDICTS y_t, in row t - 1, which reads the token before it. If target
+tokens are counted from 0, as in a list, token t belongs to row t + ``row_offset``: offset 0 is the row that predicts
+it, and offset 1 is the row that reads it. The wrong offset links nearly every word to its neighbour's source.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ __all__ = [
     "rank_alignments",
 ]
 
-Weights = Trace | Float[Tensor, "B H Q K"]
+#: An attention to align by: a trace, or its weights.
+Alignable = Trace | Float[Tensor, "B H Q K"]
 Reduce = Literal["mean", "max"]
 
 
@@ -49,28 +50,35 @@ class AlignmentChoice(Config):
 
 
 class RankedChoice(NamedTuple):
-    """One way to read the alignment, and how well it does on the sentences it was tried on."""
+    """One way to read the alignment, and how well it does on some sentences."""
 
     choice: AlignmentChoice
-    agreement: Agreement  # of its hard links with the given ones
+    agreement: Agreement  # between its links and the gold links
     mass: float  # the mean weight that a linked target token gives to its true source tokens
 
 
 class Lengths(NamedTuple):
-    """Tokens of one sentence pair, without START, END and padding."""
+    """The numbers of tokens of a sentence pair, without START, END and padding."""
 
     source: int
     target: int
 
 
 def alignment_matrix(
-    weights: Weights, heads: Sequence[int] | None = None, reduce: Reduce = "mean", *, batch: int = 0
+    weights: Alignable, heads: Sequence[int] | None = None, reduce: Reduce = "mean", *, batch: int = 0
 ) -> Float[Tensor, "Q K"]:
-    """The exact weights of one sequence, of some heads or all, as one matrix: their mean or their maximum."""
+    """Return the mean or maximum of some or all heads of one sequence, from the exact weights."""
     chosen = range(weights.shape[1]) if heads is None else heads
     if not len(chosen):
-        raise OptionError("An alignment needs at least one head; none was given.")
-    stacked = _one_sequence(weights, batch)
+        raise OptionError("An alignment needs at least one head; heads is empty.")
+    if isinstance(weights, Trace):
+        stacked = weights.weights(batch=batch)
+    else:
+        if weights.ndim != 4:
+            raise ShapeError(f"Weights must have shape (batch, heads, queries, keys), not {tuple(weights.shape)}.")
+        if not 0 <= batch < len(weights):
+            raise ShapeError(f"There is no sequence {batch}; there are {len(weights)}, counted from 0.")
+        stacked = weights[batch]
     for head in chosen:
         if not 0 <= head < len(stacked):
             raise ShapeError(f"There is no head {head}; there are {len(stacked)}, counted from 0.")
@@ -84,16 +92,16 @@ def alignment_matrix(
 
 def align(
     choice: AlignmentChoice,
-    seen: Mapping[str, Weights],
+    seen: Mapping[str, Alignable],
     lengths: Lengths,
     *,
     batch: int = 0,
     end: bool = False,
 ) -> Float[Tensor, "T S"]:
-    """How much each target token took from each source token, as the model's choice reads it from a forced pass.
+    """Return how much each target token took from each source token in a forced pass, according to ``choice``.
 
-    ``end`` keeps the column of the token after the source, its END: with it the rows sum to 1, as a picture should
-    show it. Without it links are read: no word is made from END, but attention that has nothing to do rests there.
+    ``end`` keeps the column of the source's END, so that the rows sum to 1, as in a picture. Links are read without
+    it: END is not the source of any word, but heads attend to it when there is nothing else to look for.
     """
     if choice.attention not in seen:
         raise UnknownNameError("attention", choice.attention, seen)
@@ -102,40 +110,39 @@ def align(
 
 
 def rank_alignments(
-    candidates: Mapping[str, Weights], lengths: Sequence[Lengths], gold: Sequence[Collection[WordLink]]
+    candidates: Mapping[str, Alignable], lengths: Sequence[Lengths], gold: Sequence[Collection[WordLink]]
 ) -> list[RankedChoice]:
-    """Every attention, each head and the mean of all, the row that predicts and the row that reads: the best first.
+    """Rank all ways to read an alignment, the best first: each attention, each head or the mean, and both row offsets.
 
-    Candidates are the forced passes over one batch of training sentences, by the name of the attention; ``gold`` are
-    the links of its tokens, known or from ``cooccurrence_links``. The order is that of the agreement of hard links;
-    of equal ones, that of the weight on the gold links; then the order of the candidates, the mean of heads first.
+    ``candidates`` are the attentions of a forced pass over one batch of training sentences, by name. ``gold`` are the
+    links between its tokens, known or from ``cooccurrence_links``. The agreement of the links decides, then the weight
+    on the gold links, then the order of the candidates, with the mean of heads first.
     """
     if not candidates:
-        raise OptionError("There is no attention to choose an alignment from; give at least one.")
+        raise OptionError("There is no attention to choose an alignment from; pass at least one.")
     ranked = [
         _try(choice, weights, lengths, gold)
         for name, seen in candidates.items()
         for weights in [seen.weights() if isinstance(seen, Trace) else seen]
-        for choice in _choices(name, weights.shape[1])
+        for row_offset in (0, 1)
+        for heads in _head_groups(weights.shape[1])
+        for choice in [AlignmentChoice(attention=name, heads=heads, row_offset=row_offset)]
     ]
     if not ranked[0].agreement.total:
-        raise OptionError("An alignment cannot be chosen from sentences without a single gold link.")
+        raise OptionError("An alignment cannot be chosen, because the sentences have no gold links.")
     return sorted(ranked, key=lambda tried: (tried.agreement.right, tried.mass), reverse=True)
 
 
 def choose_alignment(
-    candidates: Mapping[str, Weights], lengths: Sequence[Lengths], gold: Sequence[Collection[WordLink]]
+    candidates: Mapping[str, Alignable], lengths: Sequence[Lengths], gold: Sequence[Collection[WordLink]]
 ) -> AlignmentChoice:
-    """The first of ``rank_alignments``."""
+    """Return the best of ``rank_alignments``."""
     return rank_alignments(candidates, lengths, gold)[0].choice
 
 
-def _choices(name: str, num_heads: int) -> list[AlignmentChoice]:
+def _head_groups(num_heads: int) -> list[tuple[int, ...]]:
     all_heads = tuple(range(num_heads))
-    groups = [all_heads] if num_heads == 1 else [all_heads, *((head,) for head in all_heads)]
-    return [
-        AlignmentChoice(attention=name, heads=heads, row_offset=row_offset) for row_offset in (0, 1) for heads in groups
-    ]
+    return [all_heads] if num_heads == 1 else [all_heads, *((head,) for head in all_heads)]
 
 
 def _try(
@@ -146,8 +153,8 @@ def _try(
 ) -> RankedChoice:
     if not len(lengths) == len(gold) == len(weights):
         raise ShapeError(
-            f"{choice.attention} has {len(weights)} sentences; there are {len(lengths)} lengths and {len(gold)} gold "
-            "alignments, and one is needed for each."
+            f"{choice.attention} has {len(weights)} sentences, but there are {len(lengths)} lengths and {len(gold)} "
+            "gold alignments; each sentence needs one of each."
         )
     links, mass, linked = [], 0.0, 0
     for batch, (length, true) in enumerate(zip(lengths, gold, strict=True)):
@@ -157,16 +164,6 @@ def _try(
         mass += float(matrix[targets, sources].sum())
         linked += len(set(targets))
     return RankedChoice(choice, agreement(links, gold), mass / max(1, linked))
-
-
-def _one_sequence(weights: Weights, batch: int) -> Float[Tensor, "H Q K"]:
-    if isinstance(weights, Trace):
-        return weights.weights(batch=batch)
-    if weights.ndim != 4:
-        raise ShapeError(f"Weights have shape (batch, heads, queries, keys), not {tuple(weights.shape)}.")
-    if not 0 <= batch < len(weights):
-        raise ShapeError(f"There is no sequence {batch}; there are {len(weights)}, counted from 0.")
-    return weights[batch]
 
 
 def _cut(matrix: Float[Tensor, "Q K"], row_offset: int, lengths: Lengths, end: bool) -> Float[Tensor, "T S"]:

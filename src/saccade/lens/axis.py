@@ -1,4 +1,4 @@
-"""The tokens along one side of an attention, and the words that they are pieces of."""
+"""The tokens along one side of an attention, and the words they belong to."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from saccade.errors import ShapeError
 
 __all__ = ["Axis", "choose_axes"]
 
-#: How attentions over another sequence are called: ours, Marian's and BART's, T5's.
+#: Names of cross-attention in Saccade, in Marian and BART, and in T5.
 _CROSS = ("cross", "encoder_attn", "encdecattention")
-_STARTS = ("▁", "Ġ")  # a piece that begins a word: SentencePiece, byte-level BPE
-_GOES_ON = "##"  # a piece that does not: WordPiece
-_TO_BE_CONTINUED = "@@"  # a piece that is not the last: subword-nmt
+_STARTS = ("▁", "Ġ")  # marks the first piece of a word: SentencePiece, byte-level BPE
+_CONTINUATION = "##"  # marks every piece but the first: WordPiece
+_CONTINUED = "@@"  # marks every piece but the last: subword-nmt
 
 
 @dataclass(frozen=True)
 class Axis:
-    """Tokens, each with the number of its word, counted from 0; where tokens are words, 0, 1, 2, ..."""
+    """Tokens, each with the number of its word, counted from 0."""
 
     tokens: list[str]
     words: list[int]
 
     @classmethod
     def of(cls, tokens: Sequence[str], words: Sequence[int | None] | None = None) -> Axis:
-        """Tokens with the word of each, as ``word_ids()`` of Hugging Face gives them.
+        """Make an axis from tokens and the number of each token's word, as Hugging Face's ``word_ids()`` returns it.
 
-        Tokens beside each other that have the same number are pieces of one word; a token without a number is a
-        word of its own. The words are counted anew from 0, because two sentences of a pair both begin with 0.
+        Neighbouring tokens with the same number are pieces of one word, and a token without a number is a word of its
+        own. Words are renumbered from 0, because both sentences of a pair start with word 0.
         """
         if words is None:
             return cls(list(tokens), list(range(len(tokens))))
         if len(words) != len(tokens):
-            raise ShapeError(f"There are {len(tokens)} tokens but {len(words)} words of them; one is needed for each.")
+            raise ShapeError(f"There are {len(tokens)} tokens but {len(words)} word numbers; each token needs one.")
         numbers = [0] if tokens else []
         for before, word in pairwise(words):
             numbers.append(numbers[-1] + (word is None or word != before))
@@ -54,7 +54,7 @@ class Axis:
 
     @property
     def joined(self) -> list[str]:
-        """One string a word, without the marks that tell where a piece begins or goes on."""
+        """One string per word, without the marks that tokenizers put on pieces."""
         pieces: list[list[str]] = [[] for _ in range(self.num_words)]
         for token, word in zip(self.tokens, self.words, strict=True):
             pieces[word].append(token)
@@ -68,7 +68,7 @@ class Axis:
 
 
 def choose_axes(name: str, trace: Trace, target: Axis | None, source: Axis | None) -> tuple[Axis, Axis]:
-    """The tokens of an attention's rows and columns: by where its keys came from or its name, else by their number."""
+    """Return the tokens of rows and columns, chosen by the origin of the keys, by the name, or by their number."""
     num_rows, num_columns = trace.shape[2:]
     if target is None:
         positions = Axis.positions(num_rows)
@@ -77,15 +77,15 @@ def choose_axes(name: str, trace: Trace, target: Axis | None, source: Axis | Non
         if (len(rows), len(columns)) == (num_rows, num_columns):
             return rows, columns
     given = f"{len(target)} tokens" + ("" if source is None else f" and {len(source)} source tokens")
-    hint = " Pass source_tokens for what its columns are." if source is None and num_rows == len(target) else ""
+    hint = " Pass source_tokens for its columns." if source is None and num_rows == len(target) else ""
     raise ShapeError(
         f"The attention {name} has {num_rows} rows and {num_columns} columns, but {given} were given; every position "
-        f"needs its token, also the first, the last and padding.{hint}"
+        f"needs a token, including special tokens and padding.{hint}"
     )
 
 
-def looks_elsewhere(name: str) -> bool:
-    """Whether the name of an attention says that its keys are another sequence."""
+def is_cross_by_name(name: str) -> bool:
+    """Return whether the name of an attention says that its keys come from another sequence."""
     return any(part in name.lower() for part in _CROSS)
 
 
@@ -93,7 +93,7 @@ def _possible(name: str, trace: Trace, target: Axis, source: Axis | None) -> lis
     is_across = trace.place is not None and trace.place.source == "cross"
     if source is None:
         return [] if is_across else [(target, target)]
-    if is_across or (trace.place is None and looks_elsewhere(name)):
+    if is_across or (trace.place is None and is_cross_by_name(name)):
         return [(target, source)]
     across = [(target, source)] if trace.place is None or trace.place.source == "unknown" else []
     if "decoder" in name.lower():
@@ -106,6 +106,6 @@ def _possible(name: str, trace: Trace, target: Axis, source: Axis | None) -> lis
 def _join(pieces: Sequence[str]) -> str:
     first, *rest = pieces
     for mark in _STARTS:
-        first = first.removeprefix(mark) or ("" if rest else first)  # a mark may be a piece of its own
-    parts = [first, *(piece.removeprefix(_GOES_ON) for piece in rest)]
-    return "".join([*(part.removesuffix(_TO_BE_CONTINUED) for part in parts[:-1]), parts[-1]])
+        first = first.removeprefix(mark) or ("" if rest else first)  # the mark alone may be a piece
+    parts = [first, *(piece.removeprefix(_CONTINUATION) for piece in rest)]
+    return "".join([*(part.removesuffix(_CONTINUED) for part in parts[:-1]), parts[-1]])

@@ -1,7 +1,7 @@
-"""Before and after a change: what an output depends on.
+"""Comparing a model's output before and after a change, to see what the output depends on.
 
-Attention weights say where a head looked. Whether the output depends on that look is seen by running the model
-without it (``saccade.attention.watching.edit``) and comparing: the output, and the probability of each of its tokens.
+Attention weights say where a head looked. To find out whether the output depends on it, run the model without that
+head or link (``saccade.attention.watching.edit``), and compare the output and the probability of each of its tokens.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Scored:
     """An output, with the log-probability of each of its tokens before and after the change."""
 
     text: str
-    tokens: list[str]  # with the end, if the model ended it
+    tokens: list[str]  # including END, if the model produced it
     before: list[float]
     after: list[float]
 
@@ -44,9 +44,9 @@ class Scored:
 
 @dataclass(frozen=True)
 class Change:
-    """What a model made of a text before and after a change; both outputs, each scored both ways."""
+    """A model's outputs before and after a change; the model scores each of them both with and without the change."""
 
-    changed: list[str]  # what was changed, in words
+    changed: list[str]  # a description of each change
     before: Scored
     after: Scored
 
@@ -56,8 +56,8 @@ class Change:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
         yield line(f"before  {visible_text(self.before.text)}", options, wrap=True)
-        said = "the same" if self.is_same else visible_text(self.after.text)
-        yield line(f"after   {said}", options, wrap=True)
+        after = "the same" if self.is_same else visible_text(self.after.text)
+        yield line(f"after   {after}", options, wrap=True)
         for what in self.changed:
             yield line(f"        {visible_text(what)}", options, wrap=True)
         yield from self._table("The output before: probability of each token", self.before, options)
@@ -78,9 +78,9 @@ class Change:
 
 
 def find_places(axis: Axis, given: int | str) -> list[int]:
-    """The tokens that a position or a word means: one token, or all pieces of one word.
+    """Return the tokens that a position or a word refers to: one token, or all pieces of one word.
 
-    Digits are a position, counted from 0. A word that is there more than once is refused, with its positions.
+    Digits are a position, counted from 0. If a word occurs more than once, the error lists its positions.
     """
     text = str(given)
     if text.isdecimal():
@@ -93,28 +93,28 @@ def find_places(axis: Axis, given: int | str) -> list[int]:
     else:
         found = [[place] for place, token in enumerate(axis.tokens) if token == text]
     if not found:
-        raise OptionError(f"There is no word {text!r} among: {' '.join(axis.joined)}.")
+        raise OptionError(f"There is no word {text!r} in: {' '.join(axis.joined)}.")
     if len(found) > 1:
         firsts = ", ".join(str(places[0]) for places in found)
-        raise OptionError(f"The word {text!r} is there {len(found)} times; give one of its positions: {firsts}.")
+        raise OptionError(f"The word {text!r} occurs {len(found)} times; give one of its positions: {firsts}.")
     return found[0]
 
 
 def replace_word(text: str, old: str, new: str) -> str:
-    """The text with one word, or a few in a row, replaced; they must be there exactly once, as whole words."""
+    """Replace a word, or several words in a row; they must occur exactly once, as whole words."""
     starts = [
         start
         for start in range(len(text) - len(old) + 1)
         if old and text.startswith(old, start) and _is_whole(text, start, start + len(old))
     ]
     if len(starts) != 1:
-        said = "is not in the text" if not starts else f"is {len(starts)} times in the text; give the words around it"
-        raise OptionError(f"The word {old!r} that is to be replaced {said}: {text!r}.")
+        found = "does not occur" if not starts else f"occurs {len(starts)} times (add the words around it)"
+        raise OptionError(f"The word to replace, {old!r}, {found} in {text!r}.")
     return text[: starts[0]] + new + text[starts[0] + len(old) :]
 
 
 def _is_whole(text: str, start: int, stop: int) -> bool:
-    """Whether what stands here begins and ends where words do; signs of punctuation stand for themselves."""
+    """Return whether this part begins and ends at word boundaries; each punctuation mark is a word of its own."""
     before = start == 0 or not (text[start - 1].isalnum() and text[start].isalnum())
     return before and (stop == len(text) or not (text[stop - 1].isalnum() and text[stop].isalnum()))
 
@@ -122,7 +122,7 @@ def _is_whole(text: str, start: int, stop: int) -> bool:
 def describe_changes(
     heads: Sequence[str], links: Sequence[tuple[str, int, int]], replaced: tuple[str, str] | None
 ) -> list[str]:
-    """Each change in words, in the names that ``edit`` takes."""
-    said = [f"without head {head}" for head in heads]
-    said += [f"without link {name}:{row}:{column}" for name, row, column in links]
-    return said if replaced is None else [*said, f"with {replaced[1]!r} for {replaced[0]!r}"]
+    """Describe each change, with the names that ``edit`` takes."""
+    changes = [f"without head {head}" for head in heads]
+    changes += [f"without link {name}:{row}:{column}" for name, row, column in links]
+    return changes if replaced is None else [*changes, f"with {replaced[1]!r} instead of {replaced[0]!r}"]

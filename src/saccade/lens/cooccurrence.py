@@ -1,7 +1,7 @@
-"""Links between words from their co-occurrence alone: what to choose an alignment by where there is no gold.
+"""Links between words from their co-occurrence alone, by which to choose an alignment if there are no gold links.
 
-IBM Model 1 (Brown et al. 1993) in both directions, keeping the links on which the two agree. Few links,
-and those mostly right: enough to tell an attention that aligns from one that is diffuse, diagonal or rests on END.
+They are the links on which IBM Model 1 (Brown et al. 1993) agrees in both directions. They are few but mostly correct,
+which is enough to tell an attention that aligns from one that is diffuse, diagonal or fixed on END.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from saccade.lens.links import WordLink
 __all__ = ["cooccurrence_links"]
 
 Ids = Sequence[int]
-#: The empty source word of Model 1: what a target word comes from that has no counterpart.
+#: The empty source word of Model 1, from which target words without a counterpart come.
 NULL = -1
 
 
 def cooccurrence_links(
     sources: Sequence[Ids], targets: Sequence[Ids], *, iterations: int = 5
 ) -> list[frozenset[WordLink]]:
-    """For each sentence pair (as ids without START and END) the links that Model 1 gives in both directions.
+    """Return for each sentence pair (as ids without START and END) the links that Model 1 finds in both directions.
 
-    A word that occurs twice in its sentence is left out: the statistics know words, not places, and cannot tell
-    the two apart.
+    A word that occurs twice in its sentence is left out, because the statistics are about words, not positions, and
+    cannot tell the two apart.
     """
     if len(sources) != len(targets):
         raise ShapeError(f"There are {len(sources)} source sentences but {len(targets)} target sentences.")
     if iterations < 1:
-        raise OptionError(f"cooccurrence_links() takes at least 1 iteration, not {iterations}.")
+        raise OptionError(f"cooccurrence_links() needs at least 1 iteration, not {iterations}.")
     forth = _best(sources, targets, iterations)
     back = _best(targets, sources, iterations)
     found = []
@@ -51,12 +51,12 @@ def cooccurrence_links(
 
 
 def _best(sources: Sequence[Ids], targets: Sequence[Ids], iterations: int) -> list[dict[int, int]]:
-    """For each sentence pair: target position -> the source position it most likely comes from, if not from NULL."""
+    """Return for each sentence pair the most likely source position of each target position, if it is not NULL."""
     cells = [
         (number, s, t, source_id, target_id)
         for number, (source, target) in enumerate(zip(sources, targets, strict=True))
         for t, target_id in enumerate(target)
-        for s, source_id in enumerate([*source, NULL])  # last: "." is as frequent, and should win
+        for s, source_id in enumerate([*source, NULL])  # NULL comes last: "." is as frequent, and should win
     ]
     if not cells:
         return [{} for _ in sources]
@@ -73,7 +73,7 @@ def _best(sources: Sequence[Ids], targets: Sequence[Ids], iterations: int) -> li
 
 
 def _number(rows: NDArray[np.int64]) -> NDArray[np.intp]:
-    """Rows of one or two numbers, numbered so that equal rows have equal numbers."""
+    """Number the rows of one or two columns, giving equal rows equal numbers."""
     least, most = rows.min(axis=0), rows.max(axis=0)
     as_one = (rows - least) @ np.array([1, most[0] - least[0] + 1])[: rows.shape[1]]
     return np.unique(as_one, return_inverse=True)[1]
@@ -82,13 +82,13 @@ def _number(rows: NDArray[np.int64]) -> NDArray[np.intp]:
 def _expectation_maximisation(
     pair: NDArray[np.intp], source_word: NDArray[np.intp], place: NDArray[np.intp], iterations: int
 ) -> NDArray[np.float64]:
-    """The probability t(target word | source word) of each cell, that is of a source and a target place."""
+    """Return t(target word | source word) for each cell, which is a pair of a source and a target position."""
     word_of_pair = np.zeros(pair.max() + 1, dtype=np.intp)
     word_of_pair[pair] = source_word
     probability = np.ones(len(word_of_pair))
     for _ in range(iterations):
         cell = probability[pair]
-        expected = cell / np.bincount(place, weights=cell)[place]  # the share of each source word in this place
+        expected = cell / np.bincount(place, weights=cell)[place]  # the share of each source word
         count = np.bincount(pair, weights=expected)
         probability = count / np.bincount(word_of_pair, weights=count)[word_of_pair]
     result: NDArray[np.float64] = probability[pair]

@@ -1,17 +1,25 @@
-"""Pictures, pages and numbers for people, each file whole or not there."""
+"""Writing pictures, pages and numbers; a file is either complete or not there at all."""
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
+
+import numpy as np
+import safetensors.torch
+from jaxtyping import Float
+from torch import Tensor
 
 from saccade import storage
 from saccade.errors import FileError, StorageError
 
-__all__ = ["write_file"]
+__all__ = ["write_file", "write_numbers"]
+
+_NUMBER_SUFFIXES = (".npy", ".safetensors")
 
 
 def write_file(path: Path, content: bytes, what: str = "file") -> Path:
-    """Write ``content`` as ``path``, in a folder that is there; an error says what it was."""
+    """Write ``content`` into an existing folder; ``what`` names it in an error message."""
     try:
         if not path.parent.is_dir():
             raise FileError(f"{path}: the {what} cannot be written: No such file or directory.")
@@ -20,3 +28,15 @@ def write_file(path: Path, content: bytes, what: str = "file") -> Path:
         reason = getattr(error.__cause__, "strerror", None) or error.__cause__
         raise FileError(f"{path}: the {what} cannot be written: {reason}.") from error
     return path
+
+
+def write_numbers(path: Path, weights: Float[Tensor, "Q K"]) -> Path:
+    """Write weights as float32: an array in ``.npy``, or the tensor "weights" in ``.safetensors``."""
+    if path.suffix not in _NUMBER_SUFFIXES:
+        raise FileError(f"{path}: numbers can be saved as {' or '.join(_NUMBER_SUFFIXES)}, not as {path.suffix!r}.")
+    weights = weights.float().cpu().contiguous()
+    if path.suffix == ".safetensors":
+        return write_file(path, safetensors.torch.save({"weights": weights}), "numbers")
+    content = io.BytesIO()
+    np.save(content, weights.numpy(), allow_pickle=False)
+    return write_file(path, content.getvalue(), "numbers")

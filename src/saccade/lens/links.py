@@ -1,7 +1,7 @@
-"""Links between the words of a source and of a target sentence: read, written, and compared with gold.
+"""Links between the words of a source and a target sentence: reading, writing, and comparing with gold links.
 
-A link is (source, target), both counted from 0, as in the Pharaoh format ``0-0 1-2``. Of a gold alignment some links
-may be only possible (``1p2`` or ``1?2``): right if proposed, not missed if not (Och & Ney 2003).
+A link is (source, target), both counted from 0, as in the Pharaoh format ``0-0 1-2``. Some gold links may be only
+possible (``1p2`` or ``1?2``): finding one is correct, and missing it is not an error (Och & Ney 2003).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _PHARAOH = re.compile(r"([0-9]+)([-p?])([0-9]+)")
 
 @dataclass(frozen=True)
 class GoldLinks:
-    """The true links of one sentence pair; every sure link is also possible."""
+    """The true links of a sentence pair; every sure link is also possible."""
 
     sure: frozenset[WordLink]
     possible: frozenset[WordLink] = field(default=frozenset())
@@ -45,7 +45,7 @@ class GoldLinks:
 
 
 class Agreement(NamedTuple):
-    """How many of the target words that have a gold link were linked rightly."""
+    """How many of the target words that have a gold link were linked correctly."""
 
     right: int
     total: int
@@ -56,7 +56,7 @@ class Agreement(NamedTuple):
 
 
 class AlignmentScores(NamedTuple):
-    """Of a whole corpus, each in 0..1: precision and recall the higher the better, the error rate the lower."""
+    """Scores of a whole corpus from 0 to 1; precision and recall should be high, and the error rate low."""
 
     precision: float
     recall: float
@@ -64,9 +64,9 @@ class AlignmentScores(NamedTuple):
 
 
 def hard_links(matrix: Float[Tensor, "T S"]) -> frozenset[WordLink]:
-    """For each target word its strongest source word, of equal ones the first; none for a row of zeros."""
+    """Link each target word to its strongest source word (the first of equal ones), unless its row is all zeros."""
     if matrix.ndim != 2:
-        raise ShapeError(f"Links are read from a matrix (target, source), not from shape {tuple(matrix.shape)}.")
+        raise ShapeError(f"Links are read from a (target, source) matrix, not from shape {tuple(matrix.shape)}.")
     if not matrix.shape[1]:
         return frozenset()
     strongest, sources = matrix.max(dim=1).values, matrix.argmax(dim=1)
@@ -77,7 +77,7 @@ def hard_links(matrix: Float[Tensor, "T S"]) -> frozenset[WordLink]:
 def links_of_pieces(
     links: Iterable[WordLink], source_words: Sequence[int], target_words: Sequence[int]
 ) -> frozenset[WordLink]:
-    """The links of words as links of their pieces, every one to every one; ``words[i]`` is the word of piece i."""
+    """Turn links between words into links between all their pieces; ``source_words[i]`` is the word of piece i."""
     linked = frozenset(links)
     return frozenset(
         (source, target)
@@ -88,20 +88,20 @@ def links_of_pieces(
 
 
 def read_pharaoh(line: str, where: str = "This alignment") -> GoldLinks:
-    """One line of a file in Pharaoh format; an error begins with ``where`` the line was found."""
+    """Read one line in Pharaoh format; an error message starts with ``where`` the line is."""
     sure: set[WordLink] = set()
     possible: set[WordLink] = set()
     for word in line.split():
         match = _PHARAOH.fullmatch(word)
         if match is None:
-            raise FileError(f"{where} has {word!r}; links are written 0-0, or 0p0 for one that is only possible.")
+            raise FileError(f"{where} has {word!r}; a link is written 0-0, or 0p0 if it is only possible.")
         source, kind, target = match.groups()
         (sure if kind == "-" else possible).add((int(source), int(target)))
     return GoldLinks(frozenset(sure), frozenset(possible))
 
 
 def write_pharaoh(links: Iterable[WordLink] | GoldLinks) -> str:
-    """One line in Pharaoh format, in the order of the target words."""
+    """Write links as one line in Pharaoh format, in the order of the target words."""
     gold = links if isinstance(links, GoldLinks) else GoldLinks(frozenset(links))
     ordered = sorted(gold.possible, key=lambda link: (link[1], link[0]))
     return " ".join(f"{link[0]}{'-' if link in gold.sure else 'p'}{link[1]}" for link in ordered)
@@ -112,11 +112,11 @@ def agreement(
     gold: Sequence[Collection[WordLink]],
     words: Sequence[Collection[int]] | None = None,
 ) -> Agreement:
-    """Over a corpus: of the target words with a gold link, those that are linked, and to gold only.
+    """Count the target words of a corpus that have a gold link, and those of them linked to gold words only.
 
-    ``words`` restricts the count to these target words of each sentence (content words, say).
+    ``words`` restricts the count to these target words of each sentence, such as the content words.
     """
-    _same_length(links, gold, "gold alignments")
+    _check_lengths(links, gold)
     right = total = 0
     for number, (found, true) in enumerate(zip(links, gold, strict=True)):
         for target in {target for _, target in true}:
@@ -131,10 +131,10 @@ def agreement(
 def alignment_scores(links: Sequence[Collection[WordLink]], gold: Sequence[GoldLinks]) -> AlignmentScores:
     """Precision, recall and alignment error rate (Och & Ney 2003) over a corpus.
 
-    With A the links found, S the sure and P the possible ones: |A∩P| / |A|, |A∩S| / |S| and
-    1 - (|A∩S| + |A∩P|) / (|A| + |S|). Of nothing, all is right: a share without a denominator is 1.
+    If A are the links found, S the sure and P the possible gold links, they are |A∩P| / |A|, |A∩S| / |S| and
+    1 - (|A∩S| + |A∩P|) / (|A| + |S|). A fraction whose denominator is 0 counts as 1.
     """
-    _same_length(links, gold, "gold alignments")
+    _check_lengths(links, gold)
     pairs = [(frozenset(found), true) for found, true in zip(links, gold, strict=True)]
     found_sure = sum(len(found & true.sure) for found, true in pairs)
     found_possible = sum(len(found & true.possible) for found, true in pairs)
@@ -151,6 +151,6 @@ def _share(part: int, whole: int) -> float:
     return part / whole if whole else 1.0
 
 
-def _same_length(links: Sequence[object], others: Sequence[object], what: str) -> None:
-    if len(links) != len(others):
-        raise ShapeError(f"There are {len(links)} sentences but {len(others)} {what}; one is needed for each.")
+def _check_lengths(links: Sequence[object], gold: Sequence[object]) -> None:
+    if len(links) != len(gold):
+        raise ShapeError(f"There are {len(links)} sentences but {len(gold)} gold alignments; each sentence needs one.")

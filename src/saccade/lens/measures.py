@@ -1,11 +1,10 @@
-"""What is computed from attention: rollout, entropy, distance, and the difference between two inputs.
+"""Measures of attention: rollout, entropy and distance.
 
-Sums run over blocks of exact weights, so that entropy and distance are known of 64k tokens as of 12.
+Sums run over blocks of exact weights, so entropy and distance can be computed for 64k tokens as well as for 12.
 """
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
@@ -18,31 +17,30 @@ from saccade.attention import Trace
 from saccade.attention.watching.overview import Progress
 from saccade.errors import OptionError, ShapeError
 
-__all__ = ["distance", "entropy", "matching", "reduce_heads", "rollout"]
+__all__ = ["distance", "entropy", "reduce_heads", "rollout"]
 
-#: The most weights that a block of rows holds (4 MB in float32: it stays in the processor's cache).
+#: Maximum number of weights in a block of rows (4 MB in float32, which stays in the processor's cache).
 BLOCK_WEIGHTS = 1 << 20
 
 
 def rollout(layers: Sequence[Float[Tensor, "N N"]]) -> Float[Tensor, "N N"]:
-    """How much of each input reaches each output of a stack of self-attentions (Abnar & Zuidema 2020, eq. 1).
+    """Return how much of each input reaches each output of a stack of self-attentions (Abnar & Zuidema 2020, eq. 1).
 
-    The weights W of each layer, first layer first, are joined with the path around the attention and multiplied:
+    Half of each layer's output comes from its residual connection. The layers W, given from the first to the last,
+    are therefore averaged with the identity and multiplied:
 
         A_l = (W_l + I) / 2,   rollout = A_L · ... · A_1
 
     Rows that do not sum to 1 (the maximum over heads, a row that may attend to nothing) are divided by their sum.
     """
     if not layers:
-        raise OptionError("A rollout needs at least one self-attention; there is none.")
+        raise OptionError("A rollout needs at least one self-attention; none was given.")
     size = layers[0].shape[-1]
     identity = torch.eye(size, dtype=torch.float64, device=layers[0].device)
     flow = identity
     for weights in layers:
         if weights.shape != (size, size):
-            raise ShapeError(
-                f"The layers of a rollout attend to the same {size} tokens, not as {tuple(weights.shape)}."
-            )
+            raise ShapeError(f"All layers of a rollout must have shape {(size, size)}, not {tuple(weights.shape)}.")
         mixed = weights.double() + identity
         flow = mixed / mixed.sum(dim=-1, keepdim=True) @ flow
     return flow.to(layers[0].dtype)
@@ -51,9 +49,9 @@ def rollout(layers: Sequence[Float[Tensor, "N N"]]) -> Float[Tensor, "N N"]:
 def entropy(
     trace: Trace, *, batch: int = 0, padding: Bool[Tensor, " Q"] | None = None, progress: Progress | None = None
 ) -> Float[Tensor, " H"]:
-    """The entropy of each head in bits, the mean over its rows: 0 looks at one key, log₂ K at all alike.
+    """Return the entropy of each head in bits, averaged over its rows: 0 for a single key, log₂ K for K equal ones.
 
-    Rows that may attend to nothing have none and do not count, nor do those that are ``padding``.
+    Rows that may attend to nothing are not counted, nor are those that are ``padding``.
     """
 
     def bits(weights: Tensor, _: range) -> Tensor:
@@ -65,14 +63,14 @@ def entropy(
 def distance(
     trace: Trace, *, batch: int = 0, padding: Bool[Tensor, " Q"] | None = None, progress: Progress | None = None
 ) -> Float[Tensor, " H"]:
-    """How many tokens away each head looks: the mean over its rows of Σ_j weight[i, j] · |i - j|.
+    """Return how many tokens away each head looks: the mean over its rows of Σ_j weight[i, j] · |i - j|.
 
-    Rows that are ``padding`` do not count.
+    Rows that are ``padding`` are not counted.
     """
     _, _, num_rows, num_columns = trace.shape
     if num_rows != num_columns:
         raise ShapeError(
-            f"A distance is between tokens of one sequence; {trace.name} attends from {num_rows} to {num_columns}."
+            f"Distance is defined within one sequence; {trace.name} attends from {num_rows} tokens to {num_columns}."
         )
 
     def away(weights: Tensor, rows: range) -> Tensor:
@@ -83,19 +81,13 @@ def distance(
 
 
 def reduce_heads(matrices: Iterator[Tensor], how: Literal["mean", "max"]) -> Tensor:
-    """The mean or the maximum of matrices, one at a time, so that no two of them are held beside the result."""
+    """Return the mean or the maximum of matrices, holding only one of them in memory beside the result."""
     first = next(matrices)
     total, count = first.double(), 1
     for matrix in matrices:
         total = total + matrix if how == "mean" else torch.maximum(total, matrix.double())
         count += 1
     return (total / count if how == "mean" else total).to(first.dtype)
-
-
-def matching(one: Sequence[str], other: Sequence[str]) -> list[tuple[int, int]]:
-    """The places at which two lists of tokens have the same token, in the order of both."""
-    blocks = difflib.SequenceMatcher(None, one, other, autojunk=False).get_matching_blocks()
-    return [(block.a + step, block.b + step) for block in blocks for step in range(block.size)]
 
 
 def _mean_over_rows(
@@ -105,7 +97,7 @@ def _mean_over_rows(
     padding: Bool[Tensor, " Q"] | None,
     progress: Progress | None,
 ) -> Float[Tensor, " H"]:
-    """The mean of a measure of each row, head by head, from blocks of exact weights."""
+    """Average a measure over the rows of each head, from blocks of exact weights."""
     _, num_heads, num_rows, num_columns = trace.shape
     tall = max(1, BLOCK_WEIGHTS // max(1, num_columns))
     means = torch.zeros(num_heads, dtype=torch.float64)
@@ -118,7 +110,7 @@ def _mean_over_rows(
             weights = trace.tile(rows, slice(None), head=head, batch=batch)
             if not bool(weights.isfinite().all()):
                 raise OptionError(
-                    f"Head {head} of {trace.name} has weights that are not finite, so nothing is measured."
+                    f"Head {head} of {trace.name} has weights that are not finite, so it cannot be measured."
                 )
             real = weights.amax(-1) > 0
             if padding is not None:
@@ -132,4 +124,4 @@ def _mean_over_rows(
 
 
 def _total(terms: Float[Tensor, "Q K"]) -> Float[Tensor, " Q"]:
-    return terms.sum(-1, dtype=torch.float64)  # of 64k terms, float32 would lose the small ones
+    return terms.sum(-1, dtype=torch.float64)  # a float32 sum of 64k terms would lose the small ones

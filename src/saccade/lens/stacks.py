@@ -1,31 +1,31 @@
-"""Which self-attentions follow each other, so that a rollout may multiply them; and which do not, and why.
+"""Stacks of self-attentions that follow each other, which a rollout may multiply.
 
-The names of our own models tell it. Of other models the order is that of the computation: an attention follows
-another if its queries went through that one (``Trace.place``). A rollout leaves nothing out without a word: a stack
-in which an attention is missing has none.
+Saccade's own models order them by name. In other models an attention follows another if its queries went through that
+one (``Trace.place``). A stack in which an attention is missing has no rollout, so that none is left out silently.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from saccade.attention import Trace
 from saccade.attention.watching.foreign.steps import Gap
+from saccade.errors import OptionError, UnknownNameError
 
-__all__ = ["Stacks", "find_stacks"]
+__all__ = ["Stacks", "choose_stack", "find_stacks"]
 
 
 class Stacks(NamedTuple):
-    """The names of the layers of each stack, the first layer first; and why others have no rollout."""
+    """The layers of each stack, the first layer first, and why the broken ones have no rollout."""
 
     whole: dict[str, list[str]]
     broken: dict[str, str]
 
 
 def find_stacks(traces: Mapping[str, Trace], is_self: Callable[[str], bool], gaps: Iterable[Gap]) -> Stacks:
-    """The stacks by the names of their layers with * for each number, such as ``encoder.*.self``."""
+    """Find the stacks; a stack is named after its layers with * for each number, such as ``encoder.*.self``."""
     chains: list[list[str]] = []
     for name in filter(is_self, traces):
         chain = next((chain for chain in reversed(chains) if _follows(chain[-1], name, traces)), None)
@@ -48,8 +48,21 @@ def find_stacks(traces: Mapping[str, Trace], is_self: Callable[[str], bool], gap
     return found
 
 
+def choose_stack(stacks: Stacks, name: str | None, attentions: Sequence[str]) -> list[str]:
+    """Return the layers of the stack with this name, or of the first stack."""
+    whole, broken = stacks
+    if broken and (name in broken or not whole):
+        lost = name if name in broken else next(iter(broken))
+        raise OptionError(f"There is no rollout of {lost}: {broken[lost]}.")
+    if not whole:
+        raise OptionError(f"A rollout needs self-attention; there is none among {', '.join(attentions)}.")
+    if name is not None and name not in whole:
+        raise UnknownNameError("stack of self-attentions", name, whole)
+    return whole[name or next(iter(whole))]
+
+
 def _follows(last: str, name: str, traces: Mapping[str, Trace]) -> bool:
-    """Whether this one's queries are what went through the last one."""
+    """Return whether the queries of this attention went through the last one."""
     before, after = traces[last], traces[name]
     if (before.shape[0], before.shape[2]) != (after.shape[0], after.shape[2]):
         return False
@@ -59,7 +72,7 @@ def _follows(last: str, name: str, traces: Mapping[str, Trace]) -> bool:
 
 
 def _missing(chain: list[str], traces: Mapping[str, Trace], gaps: Iterable[Gap]) -> str | None:
-    """Why this stack has no rollout: what it would leave out."""
+    """Return what a rollout of this stack would leave out, or None if it is complete."""
     places = [traces[name].place for name in chain]
     last = places[-1]
     if last is None:
@@ -67,11 +80,11 @@ def _missing(chain: list[str], traces: Mapping[str, Trace], gaps: Iterable[Gap])
         return None if lost is None else f"it would leave out {lost.name}: {lost.reason}"
     partial = [name for name, place in zip(chain, places, strict=True) if place is not None and not place.is_whole]
     if partial:
-        return f"{partial[0]} looks at parts of the input one by one, such as windows, so its rows are not all tokens"
+        return f"{partial[0]} attends within parts of the input, such as windows, so its rows are not all the tokens"
     members = {place.number for place in places if place is not None}
     across = {trace.place.number for trace in traces.values() if trace.place and trace.place.source == "cross"}
     others = [
-        *((name, trace.place, "it is no self-attention of the same tokens") for name, trace in traces.items()),
+        *((name, trace.place, "it is not a self-attention over the same tokens") for name, trace in traces.items()),
         *((gap.name, gap.place, gap.reason) for gap in gaps),
     ]
     for name, place, reason in others:
@@ -80,7 +93,7 @@ def _missing(chain: list[str], traces: Mapping[str, Trace], gaps: Iterable[Gap])
         if place.number in last.before or not members.isdisjoint(place.before):
             return f"it would leave out {name}: {reason}"
     if not last.before <= members | across:
-        return f"{chain[-1]} comes after an attention that is not shown here, or its tokens were moved before it"
+        return f"{chain[-1]} follows an attention that is not shown here, or its tokens were reordered before it"
     return None
 
 

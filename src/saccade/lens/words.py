@@ -1,7 +1,7 @@
-"""Pieces into words, and tokens as they are shown.
+"""Merging pieces into words, and showing tokens.
 
-Merging keeps the meaning of a row: what a word receives is the sum over its pieces, what a word gives is the mean
-over its pieces. Rows that summed to 1 still do.
+Merging keeps the meaning of a row: the weight that a word receives is the sum over its pieces, and the weight that it
+gives is the mean over its pieces. Rows that sum to 1 still do afterwards.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ _MARKS = {" ": "·", "\t": "⇥", "\n": "↵"}
 _OTHER_SPACE = "⍽"  # no-break, narrow, ideographic, ...
 _EMPTY = "∅"
 _ELLIPSIS = "…"
-#: Controls, formatting (all bidi controls), lone surrogates, and the two line separators: nothing to be seen.
+#: Invisible characters: controls, formatting (all bidi controls), lone surrogates, and the two line separators.
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
-#: Never characters of a text; two of each 65,536, and 32 more. XML does not take U+FFFE and U+FFFF at all.
-_NO_CHARACTERS = range(0xFDD0, 0xFDF0)
-_CODE_POINT = re.compile(r"(⟨U\+[0-9A-F]{4,6}⟩)")  # never cut into
+#: Code points that Unicode never assigns; the last two of every 65,536 are not assigned either.
+_NONCHARACTERS = range(0xFDD0, 0xFDF0)
+_CODE_POINT = re.compile(r"(⟨U\+[0-9A-F]{4,6}⟩)")  # never split
 _JOINERS = frozenset("\u200c\u200d")
 
 
 def merge(
     weights: Float[Tensor, "*BH Q K"], query_words: Sequence[int], key_words: Sequence[int]
 ) -> Float[Tensor, "*BH words_of_queries words_of_keys"]:
-    """Weights between words from weights between pieces: summed over keys, averaged over queries.
+    """Merge weights between pieces into weights between words: summed over keys, averaged over queries.
 
-    ``query_words[i]`` is the number of the word that piece i belongs to, counted from 0; a special token is a word
-    of its own.
+    ``query_words[i]`` is the number of the word that piece i belongs to, counted from 0. A special token is a word of
+    its own.
     """
     queries = _words("query", query_words, weights.shape[-2], weights.device)
     keys = _words("key", key_words, weights.shape[-1], weights.device)
@@ -48,10 +48,10 @@ def merge(
 
 
 def visible(token: str) -> str:
-    """A token with nothing hidden: spaces as ·, controls and bidi characters by their code point.
+    """Make every character of a token visible: spaces become ·, controls and bidi characters their code points.
 
-    The two joiners stay where they join letters that are not ASCII, because scripts and emoji need them there. A
-    combining mark at the start, as pieces of words have it, is put on a dotted circle.
+    The two joiners are kept between characters that are not ASCII, because scripts and emoji need them there. A
+    combining mark at the start, which pieces of words may have, is put on a dotted circle.
     """
     if not token:
         return _EMPTY
@@ -61,19 +61,19 @@ def visible(token: str) -> str:
 
 
 def code_point(character: str) -> str:
-    """What stands for a character that cannot be shown."""
+    """Return the text that replaces a character that cannot be shown."""
     return f"⟨U+{ord(character):04X}⟩"
 
 
 def visible_text(text: str) -> str:
-    """A title or sentence: its spaces stay spaces, and nothing else is hidden."""
+    """Make every character of a title or sentence visible, but keep its spaces."""
     return " ".join(visible(word) for word in text.split(" ") if word)
 
 
 def shorten(text: str, width: int) -> str:
-    """``text`` in at most ``width`` terminal cells, with … in the place of its middle."""
+    """Shorten a text to at most ``width`` terminal cells, replacing its middle by …."""
     if width < 1:
-        raise OptionError(f"shorten() takes a width of at least 1, not {width}.")
+        raise OptionError(f"shorten() needs a width of at least 1, not {width}.")
     if cell_len(text) <= width:
         return text
     clusters = [part for run in _CODE_POINT.split(text) for part in ([run] if _CODE_POINT.match(run) else letters(run))]
@@ -84,11 +84,12 @@ def shorten(text: str, width: int) -> str:
 
 
 def letters(text: str) -> list[str]:
-    """The text in parts that must stay together: a letter with its marks, an emoji with what modifies it."""
+    """Split a text into parts that must stay together: a letter with its marks, an emoji with its modifiers."""
     clusters: list[str] = []
     for character in text:
-        joined = bool(clusters) and (_modifies(character) or clusters[-1].endswith("\u200d"))
-        if joined:
+        is_skin_tone = "\U0001f3fb" <= character <= "\U0001f3ff"
+        is_mark = character in _JOINERS or unicodedata.category(character).startswith("M")
+        if clusters and (is_skin_tone or is_mark or clusters[-1].endswith("\u200d")):
             clusters[-1] += character
         else:
             clusters.append(character)
@@ -96,7 +97,7 @@ def letters(text: str) -> list[str]:
 
 
 def right_to_left(text: str) -> bool:
-    """Whether any letter of the text is written from right to left."""
+    """Return whether any letter of the text is written from right to left."""
     return any(unicodedata.bidirectional(character) in {"R", "AL"} for character in text)
 
 
@@ -107,27 +108,15 @@ def _visible_character(token: str, position: int) -> str:
     category = unicodedata.category(character)
     if category == "Zs":
         return _OTHER_SPACE
-    is_hidden = category in _HIDDEN or _is_no_character(ord(character))
-    if not is_hidden or (character in _JOINERS and _joins(token, position)):
-        return character
-    return code_point(character)
-
-
-def _is_no_character(code: int) -> bool:
-    return code in _NO_CHARACTERS or code & 0xFFFE == 0xFFFE
-
-
-def _joins(token: str, position: int) -> bool:
-    return 0 < position < len(token) - 1 and not (token[position - 1] + token[position + 1]).isascii()
-
-
-def _modifies(character: str) -> bool:
-    skin_tone = "\U0001f3fb" <= character <= "\U0001f3ff"
-    return skin_tone or character in _JOINERS or unicodedata.category(character).startswith("M")
+    code = ord(character)
+    is_hidden = category in _HIDDEN or code in _NONCHARACTERS or code & 0xFFFE == 0xFFFE
+    is_inside = 0 < position < len(token) - 1
+    joins = is_inside and character in _JOINERS and not (token[position - 1] + token[position + 1]).isascii()
+    return character if joins or not is_hidden else code_point(character)
 
 
 def _fitting(clusters: Sequence[str], width: int) -> list[str]:
-    """As many of the first clusters as fit."""
+    """Return as many of the first clusters as fit."""
     taken: list[str] = []
     for cluster in clusters:
         width -= cell_len(cluster)
@@ -139,10 +128,10 @@ def _fitting(clusters: Sequence[str], width: int) -> list[str]:
 
 def _words(what: str, words: Sequence[int], num_pieces: int, device: torch.device) -> Tensor:
     if len(words) != num_pieces:
-        raise ShapeError(f"merge() takes a word for each {what}: {num_pieces} are expected, {len(words)} were given.")
+        raise ShapeError(f"merge() needs a word for each of the {num_pieces} {what} pieces; it got {len(words)}.")
     missing = set(range(max(words, default=-1) + 1)) ^ set(words)
     if missing:
-        raise OptionError(f"The words of merge() are counted from 0 without a gap; {min(missing)} breaks that.")
+        raise OptionError(f"merge() needs words numbered from 0 without gaps; {min(missing)} is missing or negative.")
     return torch.tensor(list(words), dtype=torch.long, device=device)
 
 

@@ -12,7 +12,7 @@ from servers import Runner, Running, numbers, post
 from studio_pages import OpenStudio, held, parts_of
 
 from saccade.lens import EXAMPLES
-from saccade.lens.walk.document import Change
+from saccade.lens.walk.document import ChangedNumber
 from saccade.serving import Limits, Models
 
 READ = """() => Object.fromEntries([...document.querySelectorAll('.step')].map(step => [step.dataset.step,
@@ -78,13 +78,13 @@ def test_an_edited_number_glows_down_the_page(open_studio: OpenStudio) -> None:
 
 def test_a_computed_number_is_changed_and_put_back(open_studio: OpenStudio) -> None:
     page = open_studio("/walk")
-    score = Change(step="scores", place=(0, 1), value=3.25)
+    score = ChangedNumber(step="scores", place=(0, 1), value=3.25)
     page.get_by_label("Scores, row input 1, column input 2").fill("3.25")
     page.wait_for_selector("[data-step=sum] [data-glow]")
     assert_same(page, explained({"changed": (score,)}))
     assert page.evaluate(GLOWING.replace("data-glow", "data-changed")) == [["scores", 0, 1]]
     page.get_by_label("Weights, row input 1, column input 3").fill("0.9")
-    weight = Change(step="weights", place=(0, 2), value=0.9)
+    weight = ChangedNumber(step="weights", place=(0, 2), value=0.9)
     note = page.locator("[data-step=weights] .row-note").first
     expect(note).to_contain_text("not to 1")
     assert_same(page, explained({"changed": (score, weight)}))
@@ -94,7 +94,7 @@ def test_a_computed_number_is_changed_and_put_back(open_studio: OpenStudio) -> N
     assert parts_of(page)["e"] == "scores:0:1:3.25,weights:0:2:0.9,weighted:2:1:0:-7"
     page.reload()
     page.wait_for_selector("[data-step=weights] [data-changed]")
-    weighted = Change(step="weighted", place=(2, 1, 0), value=-7)
+    weighted = ChangedNumber(step="weighted", place=(2, 1, 0), value=-7)
     assert_same(page, explained({"changed": (score, weight, weighted)}))
     page.get_by_role("button", name="Put back row input 1, column input 3 of Weights").click()
     expect(note).to_have_text("")
@@ -111,7 +111,8 @@ def test_another_score_forgets_the_scaled_numbers(open_studio: OpenStudio) -> No
     page.get_by_role("combobox", name="score", exact=True).select_option("dot")
     expect(page.locator("[data-step=scaled]")).to_have_count(0)
     assert_same(
-        page, explained({"score": "dot", "changed": (Change(step="scores", place=(1, 1), value=4),)}, "retrieval")
+        page,
+        explained({"score": "dot", "changed": (ChangedNumber(step="scores", place=(1, 1), value=4),)}, "retrieval"),
     )
 
 

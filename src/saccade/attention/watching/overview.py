@@ -18,7 +18,7 @@ from saccade.attention.equation import Call
 from saccade.attention.weights import Softmax
 from saccade.errors import OptionError, UnknownNameError
 
-__all__ = ["Overview", "Progress", "Reduce"]
+__all__ = ["Overview", "Progress", "Reduce", "progress_of_part"]
 
 Reduce = Literal["mean", "max"]
 Progress = Callable[[float], None]
@@ -46,6 +46,11 @@ class Overview:
         if self.exact:
             return f"{self.reduce} of {rows}×{columns} weights"
         return f"preview: {self.reduce} of 1×{columns} weights, one query in {rows}"
+
+
+def progress_of_part(progress: Progress | None, number: int, count: int) -> Progress | None:
+    """Return a function that reports the progress of one of ``count`` equal parts as progress of the whole."""
+    return None if progress is None else lambda done: progress((number + done) / count)
 
 
 def pool(

@@ -1,8 +1,7 @@
-"""Every view as a matplotlib figure: ``view.figure("heatmap", name="decoder.1.cross", head=2)``.
+"""Views as matplotlib figures: ``view.figure("heatmap", name="decoder.1.cross", head=2)``.
 
-The arrays that are drawn are the view's own numbers, so they can be read back from the figure. What is too long to
-draw weight by weight is drawn as an overview, and says in its title what a cell is. matplotlib is imported by what
-draws, when it draws.
+A figure holds the view's own numbers, which can be read back from it. An attention that is too long to draw weight by
+weight is drawn as an overview, whose title says what a cell shows. matplotlib is imported only when something is drawn.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What one word looks at: arcs from it to each key, and beside each key a column a head."""
+"""What one word looks at: arcs from the word to each key, with a column of weights for each head."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from saccade.errors import OptionError
-from saccade.lens.figures.canvas import GAP, Page, ThemeName, drawing, is_dark, label
+from saccade.lens.figures.canvas import GAP, Canvas, ThemeName, drawing, is_dark, label
 from saccade.lens.figures.drawable import Array, as_array
 from saccade.lens.figures.matrix import Panel, Scale, places
 from saccade.lens.view import Head, View
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 __all__ = ["arcs"]
 
 _LINE, _SPAN, _CELL = 0.24, 1.8, 0.3  # inches: height of a token, width of the arcs, width of a head's column
-_THICKEST = 8.0  # points, of the arc of weight 1; others in proportion
-_LEAST = 0.005  # weaker links have no arc
-_POINTS = 33  # of the curve of an arc
+_THICKEST = 8.0  # points: thickness of an arc of weight 1, in proportion to which the others are drawn
+_LEAST = 0.005  # smallest weight with an arc
+_POINTS = 33  # points on the curve of an arc
 
 
 def arcs(
@@ -36,22 +36,24 @@ def arcs(
     title: str | None = None,
     theme: ThemeName = "light",
 ) -> Figure:
-    """The queries with one of them chosen, its arcs to the keys (of ``head``), and the weights of every head.
+    """Draw the arcs from one query to the keys for ``head``, beside the query's weights in every head.
 
-    Of more than ``most`` keys those with the largest weights are shown, in their order; of the queries those around
-    the chosen one.
+    If there are more than ``most`` keys, only those with the largest weights are drawn, in their order, and only the
+    queries around the chosen one.
     """
     name = name or view.names[-1]
     if most < 1:
-        raise OptionError(f"At least 1 key is shown, not {most}.")
+        raise OptionError(f"most must be at least 1, not {most}.")
     every, one = as_array(view.row(name, row, words=words)), as_array(view.one_row(name, row, head, words=words))
     queries, keys = view.rows[name].labels(words), view.columns[name].labels(words)
     row %= len(queries)
     shown = np.sort(np.argsort(-every.max(axis=0), kind="stable")[:most])
     first = max(0, min(row - most // 2, len(queries) - most))
     near = range(first, min(first + most, len(queries)))
-    said = title or view.describe(name, head) + ("" if len(shown) == len(keys) else _chosen(len(shown), len(keys)))
-    with drawing(said, dark=is_dark(theme)) as page:
+    if title is None:
+        part = "" if len(shown) == len(keys) else f": the {len(shown)} strongest of {len(keys)} keys"
+        title = view.describe(name, head) + part
+    with drawing(title, dark=is_dark(theme)) as page:
         heads = places([str(number) for number in range(len(every))])
         panel = Panel(page, every[:, shown].T, places(_some(keys, shown)), heads, (_CELL, _LINE))
         left, height = _SPAN + GAP + panel.left, max(len(near) * _LINE, panel.height)
@@ -59,20 +61,16 @@ def arcs(
         page.write(left, page.extent[1] - GAP, "heads", va="bottom")
         axes = page.axes(0, 0, _SPAN, height)
         axes.set(xlim=(0, 1), ylim=(height / _LINE, 0))
-        _draw_queries(axes, _some(queries, near), row - first, page)
+        for place, query in enumerate(_some(queries, near)):
+            how: dict[str, Any] = {"fontweight": "bold"} if place == row - first else {"alpha": 0.55}
+            page.write_in(axes, -GAP / _SPAN, place + 0.5, query, ha="right", **how)
         _draw_curves(axes, row - first, one[shown], page)
         Scale().draw(page, 0, height + 3 * GAP)
     return page.figure
 
 
-def _draw_queries(axes: Axes, queries: Sequence[str], row: int, page: Page) -> None:
-    for place, query in enumerate(queries):
-        how: dict[str, Any] = {"fontweight": "bold"} if place == row else {"alpha": 0.55}
-        page.write_in(axes, -GAP / _SPAN, place + 0.5, query, ha="right", **how)
-
-
-def _draw_curves(axes: Axes, row: int, weights: Array, page: Page) -> None:
-    """Curves that leave and arrive level, as thick as their weights, the strongest drawn last."""
+def _draw_curves(axes: Axes, row: int, weights: Array, page: Canvas) -> None:
+    """Draw curves with horizontal ends whose thickness shows the weight, the strongest last."""
     from matplotlib.collections import LineCollection
 
     order = [key for key in np.argsort(weights, kind="stable") if weights[key] >= _LEAST]
@@ -84,13 +82,9 @@ def _draw_curves(axes: Axes, row: int, weights: Array, page: Page) -> None:
 
 
 def _some(tokens: Sequence[str], chosen: Iterable[int]) -> list[str]:
-    """The labels of these tokens, with their positions where they are not all."""
+    """Return the labels of these tokens, with their positions if some tokens are left out."""
     places = list(chosen)
     shown = [label(tokens[place]) for place in places]
     if len(places) == len(tokens):
         return shown
     return [f"{place} {text}" for place, text in zip(places, shown, strict=True)]
-
-
-def _chosen(shown: int, count: int) -> str:
-    return f": the {shown} strongest of {count} keys"

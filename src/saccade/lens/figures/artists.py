@@ -1,11 +1,11 @@
-"""What matplotlib draws for us: text that is shown as it is, and figures that show themselves in a notebook.
+"""Extensions of matplotlib: text that is never interpreted, and figures that show themselves in a notebook.
 
-Of this package only this module imports matplotlib when it is imported itself, so the others import it where they draw.
+This is the only module of the package that imports matplotlib when it is imported; the others import this one only
+when they draw.
 """
 
 from __future__ import annotations
 
-import io
 import threading
 import warnings
 from collections.abc import Iterator
@@ -17,7 +17,8 @@ import numpy as np
 
 from saccade.extras import needs_extra
 from saccade.lens.colours import difference_ramp, ramp
-from saccade.lens.figures.canvas import DPI, FORMATS, LABEL_CELLS, LABEL_SIZE
+from saccade.lens.figures.canvas import DPI, LABEL_CELLS, LABEL_SIZE
+from saccade.lens.figures.formats import encode
 from saccade.lens.words import code_point, shorten
 
 with needs_extra("plots", "Drawing a picture"):
@@ -27,11 +28,11 @@ with needs_extra("plots", "Drawing a picture"):
     from matplotlib.figure import Figure
     from matplotlib.font_manager import FontProperties, findfont, get_font, get_font_names
     from matplotlib.text import Text
-from matplotlib.transforms import Bbox
+    from matplotlib.transforms import Bbox
 
-__all__ = ["Label", "Picture", "colormap", "encode", "extent_of", "printable", "quiet"]
+__all__ = ["Label", "Picture", "colormap", "extent_of", "fixed_settings", "full_text", "printable"]
 
-# Fonts that have what DejaVu Sans lacks; those that are installed are used.
+# Fonts for characters that DejaVu Sans lacks; those that are installed are used.
 _MORE_FONTS = (
     *("Noto Sans CJK JP", "Noto Sans CJK SC", "Noto Sans SC", "WenQuanYi Zen Hei", "Hiragino Sans", "PingFang SC"),
     *("Yu Gothic", "Microsoft YaHei", "Malgun Gothic", "Noto Sans Arabic", "Noto Sans Hebrew", "Noto Sans Devanagari"),
@@ -46,7 +47,7 @@ _FIXED: dict[Any, Any] = {
     "savefig.bbox": None,
     "savefig.transparent": False,
 }
-# matplotlib's settings and Python's warning filters are the process's: one thread at a time changes them.
+# matplotlib's settings and Python's warning filters belong to the process, so one thread at a time changes them.
 _settings = threading.RLock()
 
 
@@ -62,7 +63,7 @@ class Picture(Figure):
 
 
 class Label(Text):
-    """Text as the fonts of this machine can print it; ``whole`` is what an SVG holds."""
+    """Text in characters that this machine's fonts can print; an SVG holds the full text, ``whole``."""
 
     def __init__(self, x: float, y: float, text: str, size: float = LABEL_SIZE, **how: Any) -> None:
         self.whole = text
@@ -77,13 +78,13 @@ class Label(Text):
 
 
 def printable(text: str) -> str:
-    """The text with the code points of letters that no font has, as short as it was meant to be."""
-    shown = "".join(character if _has_glyph(character) else code_point(character) for character in text)
+    """Replace characters that no font has by their code points, and shorten the result to a label's length."""
+    shown = "".join(character if ord(character) in _code_points() else code_point(character) for character in text)
     return text if shown == text else shorten(shown, max(LABEL_CELLS, len(text)))
 
 
 def colormap(*, dark: bool = False, differences: bool = False) -> Colormap:
-    """The scale of ``colours`` for matplotlib: 256 samples of weights in 0..1, or 511 of differences in -1..1."""
+    """Return the scale of ``colours`` for matplotlib: 256 samples of weights, or 511 of differences in -1..1."""
     if differences:
         colours, name = difference_ramp(np.linspace(-1, 1, 511), dark=dark), "saccade-differences"
     else:
@@ -91,27 +92,19 @@ def colormap(*, dark: bool = False, differences: bool = False) -> Colormap:
     return ListedColormap(colours, name=f"{name}-dark" if dark else name)  # type: ignore[arg-type, unused-ignore]
 
 
-def encode(figure: Figure, suffix: str) -> bytes:
-    """The content of a picture file: the same figure always gives the same bytes."""
-    content = io.BytesIO()
-    with quiet(), _whole_text(figure if suffix == ".svg" else None):
-        figure.savefig(content, format=suffix[1:], dpi=DPI, facecolor=figure.get_facecolor(), metadata=FORMATS[suffix])
-    return content.getvalue()
-
-
 def extent_of(figure: Figure) -> tuple[float, float, float, float]:
-    """Left, bottom, right and top of what is drawn, in inches; of every text its longer form counts."""
+    """Return left, bottom, right and top of the drawing in inches, with the longer form of every text."""
     boxes = [figure.get_tightbbox()]
     if any(isinstance(text, Label) and text.whole != text.get_text() for text in figure.findobj(Label)):
-        with _whole_text(figure):
+        with full_text(figure):
             boxes.append(figure.get_tightbbox())
     union = Bbox.union(boxes)
     return float(union.x0), float(union.y0), float(union.x1), float(union.y1)
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
-    """The settings that the output depends on, and no warning about a letter that no font has."""
+def fixed_settings() -> Iterator[None]:
+    """Fix the settings that the output depends on, and silence warnings about characters that no font has."""
     with _settings, matplotlib.rc_context(), warnings.catch_warnings():
         matplotlib.rcParams.update(_FIXED)
         warnings.filterwarnings("ignore", message=r"(Glyph .* missing from|Matplotlib currently does not support)")
@@ -119,8 +112,8 @@ def quiet() -> Iterator[None]:
 
 
 @contextmanager
-def _whole_text(figure: Figure | None) -> Iterator[None]:
-    """The letters themselves instead of their code points, for as long as an SVG is written."""
+def full_text(figure: Figure | None) -> Iterator[None]:
+    """Show the characters themselves instead of their code points while an SVG is written."""
     labels = [] if figure is None else [found for found in figure.findobj(Label) if isinstance(found, Label)]
     for found in labels:
         found.set_text(found.whole)
@@ -138,10 +131,7 @@ def _families() -> list[str]:
 
 
 @cache
-def _has_glyph(character: str) -> bool:
-    return any(ord(character) in _characters(family) for family in _families()[:-1])
-
-
-@cache
-def _characters(family: str) -> frozenset[int]:
-    return frozenset(get_font(findfont(FontProperties(family=[family]))).get_charmap())
+def _code_points() -> frozenset[int]:
+    """Return the code points of all characters that the fonts have."""
+    fonts = (get_font(findfont(FontProperties(family=[family]))) for family in _families()[:-1])
+    return frozenset().union(*(font.get_charmap() for font in fonts))

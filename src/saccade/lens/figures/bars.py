@@ -1,4 +1,4 @@
-"""Bars side by side as a figure: a number from 0 to 1 for each name."""
+"""A bar chart of named numbers from 0 to 1."""
 
 from __future__ import annotations
 
@@ -32,13 +32,12 @@ def bars(
     caption: str | None = None,
     dark: bool = False,
 ) -> Figure:
-    """A bar for each value, its name at the left and its number at its end; ``marks`` are lines across the bars,
-    ``caption`` stands under them.
+    """Draw a bar for each value, with its name at the left and its number at the end; 1 is the whole width.
 
-    Bars are shaded by their value, so that the longest stand out; 1 is the whole width.
+    ``marks`` are lines drawn across the bars; ``caption`` is written below them. Longer bars have a stronger colour.
     """
     if not 0 < len(names) == len(values) <= _MOST:
-        raise OptionError(f"Bars are drawn of 1 to {_MOST} values with a name each, not of {len(values)}.")
+        raise OptionError(f"A bar chart takes 1 to {_MOST} values with a name each, not {len(values)}.")
     shown = [shorten(visible_text(name), _LABEL_CELLS) for name in names]
     with drawing(title, dark=dark) as page:
         height = _ROW * len(names)

@@ -1,4 +1,4 @@
-"""The weights of a view as they are drawn: each by itself where they are few, else in the cells of an overview."""
+"""The weights of a view as a figure draws them: single weights if there are few, otherwise an overview."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from saccade.attention.watching.trace import WEIGHTS_LIMIT
 from saccade.errors import OptionError
 from saccade.lens.view import Head, View
 
-__all__ = ["MOST_TOKENS", "Array", "as_array", "drawn", "scale_end"]
+__all__ = ["MOST_TOKENS", "Array", "as_array", "scale_end", "weights_to_draw"]
 
 Array = NDArray[np.float64]
 
-#: The most tokens a side that are drawn weight by weight; longer inputs are drawn as an overview of that size.
+#: Maximum number of tokens per side drawn weight by weight; longer inputs are drawn as an overview of this size.
 MOST_TOKENS = 200
 
 
 def as_array(values: Tensor) -> Array:
-    """Numbers for matplotlib, exactly as they are: float64 holds every float32."""
+    """Convert numbers for matplotlib without changing them: float64 holds every float32."""
     array: Array = values.detach().cpu().double().numpy()
     return array
 
 
-def drawn(view: View, name: str, head: Head, words: bool, progress: Progress | None) -> Overview:
-    """The weights as they are drawn: each by itself where they are few, else in cells."""
+def weights_to_draw(view: View, name: str, head: Head, words: bool, progress: Progress | None) -> Overview:
+    """Return single weights if there are few, otherwise an overview."""
     rows, columns = view.axes(name)
     if max(rows.size(words), columns.size(words)) <= MOST_TOKENS:
         return Overview(view.matrix(name, head, words=words), (1, 1), "max", exact=True)
@@ -38,25 +38,25 @@ def drawn(view: View, name: str, head: Head, words: bool, progress: Progress | N
 
 
 def _of_words(view: View, name: str, head: Head) -> Overview:
-    """The overview of the weights between words, which are all formed first."""
+    """Compute all weights between words, and return an overview of them."""
     rows, columns = view.axes(name)
     if len(rows) * len(columns) > WEIGHTS_LIMIT:
         raise OptionError(
-            f"The {len(rows):,} by {len(columns):,} weights of {name} are too many to be merged into words; the limit "
-            f"is {WEIGHTS_LIMIT:,}. Draw them with words=False."
+            f"The {len(rows):,} by {len(columns):,} weights of {name} are too many to merge into words; the limit is "
+            f"{WEIGHTS_LIMIT:,}. Draw them with words=False."
         )
     weights = view.matrix(name, head, words=True)
     cell = -(-len(weights) // MOST_TOKENS), -(-weights.shape[1] // MOST_TOKENS)
-    if head == "mean":  # cells at the edge are means of what they hold
+    if head == "mean":  # a cell at the edge is the mean of the fewer weights it holds
         return Overview(F.avg_pool2d(weights[None], cell, ceil_mode=True)[0], cell, "mean", exact=True)
     return Overview(F.max_pool2d(weights[None], cell, ceil_mode=True)[0], cell, "max", exact=True)
 
 
 def scale_end(scale: float | None, values: Array) -> float:
-    """The number that is drawn as full ink: the one asked for, or the largest there is."""
+    """Return the number drawn in the strongest colour: ``scale``, or the largest value if that is None."""
     if scale is not None:
         if not scale > 0:
-            raise OptionError(f"A scale ends at a weight above 0, not at {scale}.")
+            raise OptionError(f"scale must be above 0, not {scale}.")
         return scale
     largest = float(np.nanmax(values)) if values.size and not np.isnan(values).all() else 0.0
     return largest if largest > 0 else 1.0

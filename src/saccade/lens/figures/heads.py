@@ -1,4 +1,4 @@
-"""All heads of all layers at once: their matrices as a grid of small pictures, or one number of each."""
+"""All heads of all layers at once: a grid of small pictures, or one number for each head."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from saccade.attention.watching.overview import Progress
+from saccade.attention.watching.overview import Progress, progress_of_part
 from saccade.errors import OptionError
 from saccade.lens.figures.canvas import GAP, ThemeName, drawing, is_dark
-from saccade.lens.figures.drawable import Array, as_array, drawn, scale_end
+from saccade.lens.figures.drawable import Array, as_array, scale_end, weights_to_draw
 from saccade.lens.figures.matrix import Panel, Scale, places
-from saccade.lens.view import View, share
+from saccade.lens.view import View
 from saccade.lens.words import visible
 
 if TYPE_CHECKING:
@@ -34,9 +34,9 @@ def grid(
     theme: ThemeName = "light",
     progress: Progress | None = None,
 ) -> Figure:
-    """A row for each attention, a column for each head; in each picture queries run down and keys to the right.
+    """Draw a row for each attention and a column for each head; queries run downwards and keys to the right.
 
-    ``scale`` is the weight that is drawn as full ink; None takes the largest weight.
+    ``scale`` is the weight drawn in the strongest colour; None takes the largest weight.
     """
     names = _chosen(view, names)
     most_heads = max(view.heads(name) for name in names)
@@ -44,8 +44,8 @@ def grid(
     pictures, notes = _pictures(view, names, words, progress)
     largest = max((float(matrix.max()) for matrix in pictures.values() if matrix.size), default=0.0)
     colours = Scale(scale_end(scale, np.array([largest])))
-    said = title or "; ".join(["all heads, queries down, keys across", *notes, *view.left_out])
-    with drawing(said, dark=is_dark(theme)) as page:
+    title = title or "; ".join(["all heads, queries down, keys across", *notes, *view.left_out])
+    with drawing(title, dark=is_dark(theme)) as page:
         step = size + GAP
         for (row, head), matrix in pictures.items():
             axes = page.axes(head * step, row * step, size, size)
@@ -72,7 +72,7 @@ def entropy(
     theme: ThemeName = "light",
     progress: Progress | None = None,
 ) -> Figure:
-    """Of each head the mean entropy of its rows in bits, and of self-attentions how many tokens away it looks."""
+    """Draw each head's mean entropy in bits, and for self-attention how many tokens away it looks."""
     names = _chosen(view, names)
     title = title or "; ".join(view.left_out) or None
     bits, away = _measured(view, names, progress)
@@ -98,21 +98,21 @@ def entropy(
 def _chosen(view: View, names: Sequence[str] | None) -> list[str]:
     chosen = view.names if names is None else list(names)
     if not chosen:
-        raise OptionError("A picture of all heads needs at least one attention; none was named.")
+        raise OptionError("A picture of all heads needs at least one attention; names is empty.")
     return chosen
 
 
 def _pictures(
     view: View, names: Sequence[str], words: bool, progress: Progress | None
 ) -> tuple[dict[tuple[int, int], Array], list[str]]:
-    """The matrix of each head, by its place; and what the cells are where they are not single weights."""
+    """Return the matrix of each head by (row, head), and what a cell shows if it is not a single weight."""
     found: dict[tuple[int, int], Array] = {}
     notes: dict[str, None] = {}
     for row, name in enumerate(names):
         num_heads = view.heads(name)
         for head in range(num_heads):
-            part = progress and share(progress, row * num_heads + head, len(names) * num_heads)
-            shown = drawn(view, name, head, words, part)
+            part = progress_of_part(progress, row * num_heads + head, len(names) * num_heads)
+            shown = weights_to_draw(view, name, head, words, part)
             if shown.cell != (1, 1):
                 notes[shown.label] = None
             found[row, head] = as_array(shown.values)
@@ -120,11 +120,11 @@ def _pictures(
 
 
 def _measured(view: View, names: Sequence[str], progress: Progress | None) -> tuple[Array, Array]:
-    """Entropy and distance (attention, head); what there is not is NaN."""
+    """Return entropy and distance by (attention, head), with NaN where there is no number."""
     most_heads = max(view.heads(name) for name in names)
     bits, away = np.full((2, len(names), most_heads), np.nan)
     for row, name in enumerate(names):
-        first, second = (progress and share(progress, 2 * row + half, 2 * len(names)) for half in range(2))
+        first, second = (progress_of_part(progress, 2 * row + half, 2 * len(names)) for half in range(2))
         bits[row, : view.heads(name)] = view.entropy(name, first).numpy()
         if view.is_self(name):
             away[row, : view.heads(name)] = view.distance(name, second).numpy()

@@ -1,4 +1,4 @@
-"""The weights of a view as one matrix: of a head or of all, beside gold links, rolled out, or less another input's."""
+"""Figures of one matrix: a heat map, an alignment beside gold links, a rollout, a difference between inputs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from saccade.attention.watching.overview import Progress
 from saccade.errors import OptionError
 from saccade.lens.axis import Axis
 from saccade.lens.figures.canvas import GAP, ThemeName, drawing, is_dark, label
-from saccade.lens.figures.drawable import MOST_TOKENS, Array, as_array, drawn, scale_end
+from saccade.lens.figures.drawable import MOST_TOKENS, Array, as_array, scale_end, weights_to_draw
 from saccade.lens.figures.matrix import (
     FEW_TOKENS,
     Panel,
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 __all__ = ["alignment", "difference", "heatmap", "rollout"]
 
-_TICKS = 20  # labels along an overview
-_DIFFERENCES = (0.1, 0.25, 0.5, 1.0)  # where the scale of a difference may end
+_TICKS = 20  # number of labels along an overview
+_DIFFERENCES = (0.1, 0.25, 0.5, 1.0)  # ends of the scale of a difference, of which the smallest sufficient is used
 
 
 def heatmap(
@@ -45,21 +45,21 @@ def heatmap(
     theme: ThemeName = "light",
     progress: Progress | None = None,
 ) -> Figure:
-    """One head, or the mean or maximum of all, with tokens on both axes.
+    """Draw one head, or the mean or maximum of all heads, with tokens on both axes.
 
-    ``scale`` is the weight that is drawn as full ink; None takes the largest weight.
+    ``scale`` is the weight drawn in the strongest colour; None takes the largest weight.
     """
     name = name or view.names[-1]
-    said = title or view.describe(name, head)
+    title = title or view.describe(name, head)
     rows, columns = view.axes(name)
-    shown = drawn(view, name, head, words, progress)
+    shown = weights_to_draw(view, name, head, words, progress)
     matrix = as_array(shown.values)
     if shown.cell == (1, 1):
         sides = _labels(rows, words), _labels(columns, words)
     else:
-        said = f"{said}: {shown.label}"
+        title = f"{title}: {shown.label}"
         sides = _ticks(rows, words, shown.cell[0]), _ticks(columns, words, shown.cell[1])
-    return draw_matrix(matrix, *sides, Scale(scale_end(scale, matrix)), title=said, dark=is_dark(theme))
+    return draw_matrix(matrix, *sides, Scale(scale_end(scale, matrix)), title=title, dark=is_dark(theme))
 
 
 def alignment(
@@ -72,25 +72,25 @@ def alignment(
     title: str | None = None,
     theme: ThemeName = "light",
 ) -> Figure:
-    """An attention over another sequence, by words, with the gold links outlined in it and drawn beside it."""
+    """Draw a cross-attention between words, with the gold links outlined in it and drawn beside it."""
     across = [other for other in view.names if not view.is_self(other)]
     if name is None and not across:
-        raise OptionError(f"An alignment is between two sequences; {', '.join(view.names)} look at their own.")
+        raise OptionError(f"An alignment needs cross-attention; there is none among {', '.join(view.names)}.")
     name = name or across[-1]
     gold = view.gold if gold is None else gold
     if gold is not None and not words:
-        raise OptionError("Gold links are between words; draw the alignment with words=True.")
+        raise OptionError("Gold links connect words; draw the alignment with words=True.")
     rows, columns = view.axes(name)
     size = max(rows.size(words), columns.size(words))
     if size > MOST_TOKENS:
-        raise OptionError(f"An alignment is drawn of at most {MOST_TOKENS} words, not of {size}. Draw its heatmap.")
+        raise OptionError(f"An alignment can have at most {MOST_TOKENS} words, not {size}; draw a heatmap instead.")
     matrix = as_array(view.matrix(name, head, words=words))
-    said = title or view.describe(name, head)
+    title = title or view.describe(name, head)
     sides = _labels(rows, words), _labels(columns, words)
     if gold is None:
-        return draw_matrix(matrix, *sides, Scale(), title=said, dark=is_dark(theme))
+        return draw_matrix(matrix, *sides, Scale(), title=title, dark=is_dark(theme))
     links = checked_links(gold, matrix.shape) or []
-    return _beside(matrix, *sides, links, said, dark=is_dark(theme))
+    return _beside(matrix, *sides, links, title, dark=is_dark(theme))
 
 
 def rollout(
@@ -103,16 +103,16 @@ def rollout(
     title: str | None = None,
     theme: ThemeName = "light",
 ) -> Figure:
-    """How much of each token reaches each output of a stack of self-attentions (Abnar & Zuidema 2020)."""
-    stack = stack or next(iter(view.stacks), None)
+    """Draw how much of each token reaches each output of a stack of self-attentions (Abnar & Zuidema 2020)."""
     matrix = as_array(view.rollout(stack, heads, words=words))
+    stack = stack or next(iter(view.stacks))
     axis = view.rows[view.stacks[str(stack)][-1]]
     if len(matrix) > MOST_TOKENS:
-        raise OptionError(f"A rollout is drawn of at most {MOST_TOKENS} tokens, not of {len(matrix)}.")
+        raise OptionError(f"A figure of a rollout can have at most {MOST_TOKENS} tokens, not {len(matrix)}.")
     tokens = _labels(axis, words)
-    said = title or f"rollout of {stack}, {heads} of heads"
+    title = title or f"rollout of {stack}, {heads} of heads"
     colours = Scale(scale_end(scale, matrix), name="share")
-    return draw_matrix(matrix, tokens, tokens, colours, title=said, dark=is_dark(theme))
+    return draw_matrix(matrix, tokens, tokens, colours, title=title, dark=is_dark(theme))
 
 
 def difference(
@@ -125,17 +125,17 @@ def difference(
     title: str | None = None,
     theme: ThemeName = "light",
 ) -> Figure:
-    """The weights of this input less those of another, between the tokens that both have: blue more, orange less."""
+    """Draw the weights of this input less those of another, between common tokens: blue for more, orange for less."""
     name = name or view.names[-1]
     found = view.difference(other, name, head, words=words)
     matrix = as_array(found.values)
     if not matrix.size or max(matrix.shape) > MOST_TOKENS:
-        raise OptionError(f"A difference is drawn of 1 to {MOST_TOKENS} common tokens, not of {max(matrix.shape)}.")
+        raise OptionError(f"A difference needs 1 to {MOST_TOKENS} common tokens, not {max(matrix.shape)}.")
     largest = float(np.abs(matrix).max())
     scale = Scale(next((end for end in _DIFFERENCES if largest <= end), largest), differences=True, name="difference")
     sides = places([label(token) for token in found.rows]), places([label(token) for token in found.columns])
-    said = title or f"{view.describe(name, head)}: this input less the other"
-    return draw_matrix(matrix, *sides, scale, title=said, dark=is_dark(theme))
+    title = title or f"{view.describe(name, head)}: this input less the other"
+    return draw_matrix(matrix, *sides, scale, title=title, dark=is_dark(theme))
 
 
 def _labels(axis: Axis, words: bool) -> Places:
@@ -143,7 +143,7 @@ def _labels(axis: Axis, words: bool) -> Places:
 
 
 def _ticks(axis: Axis, words: bool, cell: int) -> Places:
-    """Some tokens or words along an overview, each with its position, at the cell that holds it."""
+    """Return some tokens or words along an overview, each with its position, at the cell that contains it."""
     every = axis.labels(words)
     cells = -(-len(every) // cell)
     step = max(1, -(-cells // _TICKS))
@@ -153,7 +153,7 @@ def _ticks(axis: Axis, words: bool, cell: int) -> Places:
 def _beside(
     matrix: Array, rows: Places, columns: Places, gold: Sequence[WordLink], title: str, *, dark: bool
 ) -> Figure:
-    """Weights with the gold links outlined, and beside them the gold links alone."""
+    """Draw the weights with the gold links outlined, and the gold links alone beside them."""
     truth = np.zeros_like(matrix)
     for column, row in gold:
         truth[row, column] = 1.0

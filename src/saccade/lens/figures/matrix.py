@@ -1,4 +1,4 @@
-"""A matrix of cells with its labels, and the scale under it: what most figures are made of."""
+"""A matrix of cells with its labels and the scale below it, from which most figures are made."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from torch import Tensor
 
 from saccade.errors import OptionError, ShapeError, TooLargeError
 from saccade.lens.colours import contrast
-from saccade.lens.figures.canvas import GAP, LABEL_SIZE, SMALL_SIZE, Page, drawing, label
+from saccade.lens.figures.canvas import GAP, LABEL_SIZE, SMALL_SIZE, Canvas, drawing, label
 from saccade.lens.links import WordLink
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["Panel", "Scale", "draw_matrix", "heatmap", "places"]
+__all__ = ["Panel", "Scale", "draw_matrix", "draw_weights", "places"]
 
 Array = NDArray[np.float64]
-Places = Sequence[tuple[float, str]]  # labels, each at its place along the side, counted in cells
+Places = Sequence[tuple[float, str]]  # labels, each with its position along the side, counted in cells
 
-#: The most rows or columns that can be drawn with their tokens.
+#: Maximum number of rows or columns that can be drawn with their tokens.
 MOST_TOKENS = 400
-#: Up to so many rows and columns the numbers are written into the cells.
+#: Maximum number of rows or columns for which the numbers are written into the cells.
 FEW_TOKENS = 13
 
 _LARGEST_CELL, _SMALL_CELL, _SMALLEST_LABELLED = 0.5, 0.24, 0.12  # inches
@@ -40,24 +40,24 @@ _NUMBER_SIZE = 8.0
 _TILT = 45
 _BAR_WIDTH, _BAR_HEIGHT = 1.5, 0.11
 SCALE_HEIGHT = _BAR_HEIGHT + 3.5 * GAP
-_MOST_DRAWN_CELLS = 5000  # more of them are one image in an SVG or PDF, instead of a shape each
+_MOST_DRAWN_CELLS = 5000  # with more, an SVG or PDF holds one image instead of a shape for each cell
 
 
 def cell_size(count: int) -> float:
-    """The width of a cell in inches: roomy for few, then as small as its label, then smaller than that."""
+    """Return the width of a cell in inches, which shrinks with the number of cells so that the matrix fits a page."""
     if count * _SMALL_CELL <= _LARGE_MATRIX:
         return min(_LARGEST_CELL, max(_SMALL_CELL, _SMALL_MATRIX / max(1, count)))
     return _LARGE_MATRIX / count
 
 
 def places(labels: Sequence[str]) -> Places:
-    """A label in the middle of each cell."""
+    """Place a label at the middle of each cell."""
     return [(number + 0.5, text) for number, text in enumerate(labels)]
 
 
 @dataclass(frozen=True)
 class Scale:
-    """From which number to which the colours run; differences have 0 in the middle."""
+    """The range of numbers that the colours cover; the middle of a scale of differences is 0."""
 
     high: float = 1.0
     differences: bool = False
@@ -74,8 +74,8 @@ class Scale:
 
         return {"cmap": colormap(dark=dark, differences=self.differences), "norm": Normalize(self.low, self.high)}
 
-    def draw(self, page: Page, left: float, top: float, largest: float = 0.0, *, gold: bool = False) -> None:
-        """What the shades mean, in a bar from this place on."""
+    def draw(self, page: Canvas, left: float, top: float, largest: float = 0.0, *, gold: bool = False) -> None:
+        """Draw a bar that says what the shades mean, with its top left corner at this position."""
         from matplotlib.patches import Rectangle
 
         axes = page.axes(left, top, _BAR_WIDTH, _BAR_HEIGHT)
@@ -99,15 +99,15 @@ class Scale:
 
 
 class Panel:
-    """A matrix with labels at its left and on top of it; all sizes in inches."""
+    """A matrix with labels on the left and on top; all sizes are in inches."""
 
     def __init__(
-        self, page: Page, matrix: Array, rows: Places, columns: Places, cell: tuple[float, float] | None = None
+        self, page: Canvas, matrix: Array, rows: Places, columns: Places, cell: tuple[float, float] | None = None
     ) -> None:
         self.page, self.matrix = page, matrix
         num_rows, num_columns = matrix.shape
         square = cell_size(max(num_rows, num_columns))
-        # Of a long and narrow matrix the short side stays legible.
+        # The short side of a long and narrow matrix stays legible.
         self.cell_width, self.cell_height = cell or (
             max(square, min(_SMALLEST_LABELLED, cell_size(num_columns))),
             max(square, min(_SMALLEST_LABELLED, cell_size(num_rows))),
@@ -132,7 +132,7 @@ class Panel:
         gold: Iterable[WordLink] = (),
         row_labels: bool = True,
     ) -> Axes:
-        """Draw the matrix with its top left cell at this place; ``numbers`` gives what is written into a cell."""
+        """Draw the matrix with its top left corner at this position; ``numbers`` formats the text of a cell."""
         from matplotlib.patches import Rectangle
 
         axes = self.page.axes(left, top, self.width, self.height)
@@ -174,12 +174,12 @@ class Panel:
 
 
 def weight_text(weight: float) -> str:
-    """A weight for its cell; what would be 0.00 is left blank."""
+    """Format a weight for its cell; a weight that would round to 0.00 is left blank."""
     return f"{weight:.2f}" if weight >= 0.005 else ""
 
 
 def _thinned(labels: Places, cell: float) -> tuple[Places, float]:
-    """Every label that has room for it, and its size: smaller where they are close, then only every n-th."""
+    """Choose the labels that fit, and their size: close labels are smaller, and closer ones are left out."""
     room = cell * min((after - place for (place, _), (after, _) in pairwise(labels)), default=1.0)
     size = min(LABEL_SIZE, max(_SMALLEST_LABEL, LABEL_SIZE * (room + 1e-9) / _SMALL_CELL))
     chosen: list[tuple[float, str]] = []
@@ -189,7 +189,7 @@ def _thinned(labels: Places, cell: float) -> tuple[Places, float]:
     return chosen, size
 
 
-def heatmap(
+def draw_weights(
     weights: Float[Tensor, "T S"] | Float[np.ndarray, "T S"],
     rows: Sequence[str],
     columns: Sequence[str],
@@ -199,10 +199,10 @@ def heatmap(
     dark: bool = False,
     values: bool | None = None,
 ) -> Figure:
-    """Weights as shaded cells, on the one scale from background (0) to ink (1).
+    """Draw a matrix of weights as a heat map, shaded from 0 (the background) to 1.
 
-    ``gold`` are links to outline, as (source, target), that is (column, row). ``values`` writes the numbers into the
-    cells, rounded, those below 0.005 left blank; if not given, it does so where there are few tokens.
+    ``gold`` are links to outline, as (source, target), which is (column, row). ``values`` writes the rounded numbers
+    into the cells, leaving those below 0.005 blank; by default this is done if there are few tokens.
     """
     matrix = _checked(weights, rows, columns)
     return draw_matrix(
@@ -228,7 +228,7 @@ def draw_matrix(
     dark: bool = False,
     values: bool | None = None,
 ) -> Figure:
-    """A title, a matrix with its labels, and the scale under it."""
+    """Draw a title, a matrix with its labels, and the scale below it."""
     few = max(matrix.shape) <= FEW_TOKENS
     write = (lambda value: f"{value:+.2f}" if abs(value) >= 0.005 else "") if scale.differences else weight_text
     with drawing(title, dark=dark) as page:
@@ -246,7 +246,7 @@ def checked_links(gold: Iterable[WordLink] | None, shape: tuple[int, ...]) -> li
     num_rows, num_columns = shape
     for column, row in links:
         if not (0 <= column < num_columns and 0 <= row < num_rows):
-            raise OptionError(f"The gold link {column}-{row} is outside of {num_columns} columns and {num_rows} rows.")
+            raise OptionError(f"The gold link {column}-{row} is outside the {num_columns} columns and {num_rows} rows.")
     return links
 
 
@@ -259,10 +259,10 @@ def _checked(weights: Tensor | np.ndarray, rows: Sequence[str], columns: Sequenc
         )
     if max(matrix.shape) > MOST_TOKENS:
         raise TooLargeError(
-            f"A heat map shows at most {MOST_TOKENS} tokens a side, not {matrix.shape[0]} by {matrix.shape[1]}. Draw a "
-            "part of it."
+            f"A heat map can have at most {MOST_TOKENS} tokens per side, not {matrix.shape[0]} by {matrix.shape[1]}; "
+            "draw a part of it."
         )
     strange = matrix[~(np.isfinite(matrix) & (matrix >= 0))]
     if strange.size:
-        raise OptionError(f"A heat map shows weights, finite numbers from 0, not {strange[0]}.")
+        raise OptionError(f"The weights of a heat map must be finite and at least 0, not {strange[0]}.")
     return matrix

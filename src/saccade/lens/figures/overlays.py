@@ -1,4 +1,4 @@
-"""An image, and beside it one copy for each of several weights over its patches: word by word, step by step."""
+"""An image beside copies of it, each overlaid with the weights of its patches for one word or step."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from saccade.lens.figures.canvas import GAP, SMALL_SIZE, Page, drawing
+from saccade.lens.figures.canvas import GAP, SMALL_SIZE, Canvas, drawing
 from saccade.lens.figures.drawable import Array, scale_end
 from saccade.lens.figures.matrix import Scale
 from saccade.lens.images import Overlay, check_overlays, checked_image, in_grey
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 __all__ = ["draw_image", "images_side_by_side", "overlays"]
 
-_AREA = 1.9  # inches, of the longer side of one image
-_ACROSS = 6  # images in a row, at most
-_CAPTION = 24  # letters of a caption, at most
+_SIDE = 1.9  # inches: longer side of an image
+_ACROSS = 6  # maximum number of images in a row
+_CAPTION = 24  # maximum number of letters in a caption
 
 
 def overlays(image: ArrayLike, over: Sequence[Overlay], *, title: str | None = None, dark: bool = False) -> Figure:
-    """The image as it is, then a grey copy for each overlay, all with one scale: the largest weight is full ink."""
+    """Draw the image, then a grey copy for each overlay; the largest weight of all has the strongest colour."""
     pixels = checked_image(image)
     weights = check_overlays(over)
     largest = max((float(grid.max()) for _, grid in weights), default=0.0)
@@ -39,7 +39,7 @@ def overlays(image: ArrayLike, over: Sequence[Overlay], *, title: str | None = N
 def images_side_by_side(
     shown: Sequence[tuple[str, ArrayLike]], *, title: str | None = None, dark: bool = False
 ) -> Figure:
-    """Several images, each with a caption."""
+    """Draw several images, each with a caption."""
     return _draw([(caption, checked_image(image), None) for caption, image in shown], title, None, dark)
 
 
@@ -47,7 +47,7 @@ def _draw(
     parts: Sequence[tuple[str, Array, Array | None]], title: str | None, scale: Scale | None, dark: bool
 ) -> Figure:
     tallest, widest = parts[0][1].shape[:2]
-    height, width = (_AREA * size / max(tallest, widest) for size in (tallest, widest))
+    height, width = (_SIDE * size / max(tallest, widest) for size in (tallest, widest))
     captions = [shorten(visible_text(caption), _CAPTION) for caption, _, _ in parts]
     down = -(-len(parts) // _ACROSS)
     across = -(-len(parts) // down)
@@ -65,13 +65,13 @@ def _draw(
 
 
 def draw_image(
-    page: Page,
+    page: Canvas,
     place: tuple[float, float, float, float],
     pixels: Array,
     over: Array | None = None,
     scale: Scale | None = None,
 ) -> None:
-    """An image at this left, top, width and height, and over it the weights of its patches."""
+    """Draw an image at this left, top, width and height, overlaid with the weights of its patches."""
     axes = page.axes(*place)
     axes.imshow(pixels, cmap="gray", vmin=0, vmax=1, interpolation="nearest", aspect="auto")
     if over is not None and scale is not None:

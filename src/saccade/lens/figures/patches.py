@@ -1,4 +1,4 @@
-"""What one query looks at in an image: its weights over the patches, drawn over the picture itself."""
+"""What one query looks at in an image: its weights over the patches, drawn on top of the image."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["patches"]
 
-_SIDE = 3.2  # inches, of the longer side of the image
+_SIDE = 3.2  # inches: longer side of the image
 
 
 def patches(
@@ -35,23 +35,27 @@ def patches(
     title: str | None = None,
     theme: ThemeName = "light",
 ) -> Figure:
-    """The image (H, W) or (H, W, 3), and beside it the weights of its ``grid`` of patches, rows first, laid over it.
+    """Draw an image beside a grey copy of it that is overlaid with the weights of its patches.
 
-    ``row`` is the query: 0 is the class token where there is one; "mean" is the mean over all queries. The numbers
-    of an image are bytes, or lie in 0..1. ``scale`` is the weight that is drawn as full ink; None takes the largest.
+    Args:
+        image: pixels (H, W) or (H, W, 3), as bytes or as numbers from 0 to 1.
+        grid: the number of rows and columns of patches.
+        row: the query, of which 0 is the class token if there is one; "mean" averages over all queries.
+        scale: the weight drawn in the strongest colour; None takes the largest weight.
     """
     name = name or view.names[-1]
     pixels = checked_image(image)
     weights = as_array(view.matrix(name, head).mean(0) if row == "mean" else view.one_row(name, row, head))
     first = int(class_token)
     if len(weights) != first + grid[0] * grid[1]:
-        asked = f"{grid[0]}×{grid[1]} patches" + (" and a class token" if class_token else "")
-        raise ShapeError(f"{name} has {len(weights)} keys, which are not {asked}.")
+        expected = f"{grid[0]}×{grid[1]} patches" + (" and a class token" if class_token else "")
+        raise ShapeError(f"{name} has {len(weights)} keys, but {expected} would be {first + grid[0] * grid[1]}.")
     over = weights[first:].reshape(grid)
     end = Scale(scale_end(scale, over))
-    said = title or f"{view.describe(name, head)}, {_query(row, class_token)}"
+    query = "mean of all queries" if row == "mean" else "class token" if class_token and row == 0 else f"query {row}"
+    title = title or f"{view.describe(name, head)}, {query}"
     note = f"class token itself {weights[0]:.2f}, patches {over.sum():.2f}" if class_token else ""
-    with drawing(said, dark=is_dark(theme)) as page:
+    with drawing(title, dark=is_dark(theme)) as page:
         height, width = (_SIDE * length / max(pixels.shape[:2]) for length in pixels.shape[:2])
         draw_image(page, (0, 0, width, height), pixels)
         second, below = width + 2 * GAP, height + 3 * GAP
@@ -60,9 +64,3 @@ def patches(
         if note:
             page.write(second, below + SCALE_HEIGHT, note)
     return page.figure
-
-
-def _query(row: int | Literal["mean"], class_token: bool) -> str:
-    if row == "mean":
-        return "mean of all queries"
-    return "class token" if class_token and row == 0 else f"query {row}"

@@ -1,8 +1,8 @@
 """One self-contained interactive page: the heat map, the arcs and the grid of every head, with exact weights.
 
-The page loads nothing: style and scripts are written into it, and a policy in its head forbids the rest. Tokens are
-data in it, never markup: JSON with every ``<``, ``>`` and ``&`` escaped, put on the page as text. How the weights are
-kept is told in ``pack.py``.
+The page loads nothing: it contains its style and scripts, and its content security policy forbids everything else.
+Tokens are data, never markup: JSON with every ``<``, ``>`` and ``&`` escaped, shown as text. ``pack`` describes how
+the weights are stored.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import base64
 import hashlib
 import html
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from string import Template
 from typing import Any, Literal, get_args
@@ -21,32 +21,39 @@ import torch
 
 from saccade.attention import Trace
 from saccade.attention.watching.coverage import Coverage
-from saccade.attention.watching.overview import Progress
+from saccade.attention.watching.overview import Progress, progress_of_part
 from saccade.errors import OptionError, ShapeError, TooLargeError, UnknownNameError
 from saccade.lens.axis import Axis
 from saccade.lens.causal import find_places
 from saccade.lens.colours import ramp, theme
 from saccade.lens.page.pack import Matrix, Pack, pack
-from saccade.lens.view import Head, View, share
+from saccade.lens.view import Head, View
 from saccade.lens.words import visible, visible_text
 
-__all__ = ["LIMIT", "MOST_WEIGHTS", "fragment_of", "page_of"]
+__all__ = ["LIMIT", "MOST_WEIGHTS", "Frame", "render_frame", "render_page"]
 
-#: The most bytes of a page of up to 48 heads of 512×512 weights; with more heads or weights it grows in proportion.
+#: Maximum size in bytes of a page with up to 48 heads of 512×512 weights; it grows in proportion to heads or weights.
 LIMIT = 5_000_000
 _HEADS_WITHIN_LIMIT = 48
 _WEIGHTS_WITHIN_LIMIT = _HEADS_WITHIN_LIMIT * 512 * 512
-#: The most weights that a page holds (27 MB).
+#: Maximum number of weights on a page (27 MB).
 MOST_WEIGHTS = 1 << 26
 
-#: In the order in which they are read; together they are one module.
+#: In the order in which they are concatenated into one module.
 SCRIPTS = ("weights.js", "state.js", "map.js", "arcs.js", "heads.js", "page.js")
-#: What the page shows in its middle: the same names as of figures.
+#: The main view of the page, named like the kinds of figures.
 PageKind = Literal["heatmap", "arcs"]
-_HEIGHT = 760  # of the frame in a notebook, in pixels
+_HEIGHT = 760  # pixels: height of the frame in a notebook
 
 
-def page_of(
+class Frame(str):
+    """HTML that a notebook shows."""
+
+    def _repr_html_(self) -> str:
+        return self
+
+
+def render_page(
     view: View,
     *,
     title: str = "Attention",
@@ -60,22 +67,29 @@ def page_of(
     kind: PageKind = "heatmap",
     progress: Progress | None = None,
 ) -> str:
-    """The whole document, for a file that opens from disk. ``names`` and ``heads`` choose a part of the view.
+    """Return the whole document, for a file that opens from disk.
 
-    It opens on the attention ``name`` and this ``head``, on a query (``row``) and a key (``column``) that are given by
-    position or as a word, as a heat map or as arcs. With ``words``, tokens are merged into words, and positions count
-    words. What is not chosen is the first there is, and the strongest link. ``progress`` is told the share done.
+    Args:
+        names: the attentions on the page; all of them by default.
+        heads: the heads on the page; all of them by default.
+        name: the attention that the page opens on; the first by default.
+        head: the head that the page opens on.
+        row: the query that the page opens on, by position or as a word; the strongest link by default.
+        column: the key that the page opens on, by position or as a word.
+        words: merge tokens into words; positions then count words.
+        kind: open on the heat map or on the arcs.
+        progress: called with the fraction done.
     """
     chosen = _chosen(view, names, heads)
     name = name or next(iter(chosen))
     if name not in chosen:
         raise UnknownNameError("attention on the page", name, chosen)
     if kind not in get_args(PageKind):
-        raise UnknownNameError("view of the page", kind, get_args(PageKind))
+        raise UnknownNameError("kind of page", kind, get_args(PageKind))
     if isinstance(head, int) and head not in chosen[name]:
         raise OptionError(f"Head {head} of {name} is not on the page; it holds {', '.join(map(str, chosen[name]))}.")
     if head is not None:
-        view.one_row(name, 0, head)  # refuses any other word than mean and max
+        view.one_row(name, 0, head)  # raises an error for any word but mean and max
     opens = {
         "attention": list(chosen).index(name),
         "head": head,
@@ -87,10 +101,10 @@ def page_of(
     count = sum(len(numbers) * _size(view.traces[name]) for name, numbers in chosen.items())
     if count > MOST_WEIGHTS:
         raise TooLargeError(
-            f"A page of {count:,} weights would be too large; the limit is {MOST_WEIGHTS:,}. Choose attentions by "
-            "names= and heads by heads=, or look at their overview()."
+            f"A page of {count:,} weights would be too large; the limit is {MOST_WEIGHTS:,}. Choose attentions with "
+            "names= and heads with heads=, or draw an overview()."
         )
-    parts = [progress and share(progress, part, 2) for part in range(2)]
+    parts = [progress_of_part(progress, part, 2) for part in range(2)]
     content, matrices = _content(view, chosen, title, parts[0])
     num_heads = sum(map(len, chosen.values()))
     limit = LIMIT * max(1.0, num_heads / _HEADS_WITHIN_LIMIT, count / _WEIGHTS_WITHIN_LIMIT)
@@ -102,17 +116,17 @@ def page_of(
     return _document(title, content, packed.texts)
 
 
-def fragment_of(view: View, **options: Any) -> str:
-    """The page in a frame of its own, for a notebook: its scripts reach nothing outside of it."""
-    return (
+def render_frame(view: View, **options: Any) -> Frame:
+    """Return the page in a frame for a notebook; its scripts cannot reach anything outside the frame."""
+    return Frame(
         f'<iframe title="{html.escape(visible_text(options.get("title", "Attention")))}" sandbox="allow-scripts" '
-        f'srcdoc="{html.escape(page_of(view, **options))}" '
+        f'srcdoc="{html.escape(render_page(view, **options))}" '
         f'style="width: 100%; height: {_HEIGHT}px; border: 0"></iframe>'
     )
 
 
 def _position(axis: Axis, given: int | str | None, words: bool) -> int | None:
-    """Where a token stands among the tokens, or a word among the words."""
+    """Return the position of a token among the tokens, or of a word among the words."""
     if given is None:
         return None
     if isinstance(given, int) and words:
@@ -128,7 +142,7 @@ def _size(trace: Trace) -> int:
 
 
 def _chosen(view: View, names: Sequence[str] | None, heads: Sequence[int] | None) -> dict[str, list[int]]:
-    """The numbers of the heads that are wanted, by the name of the attention."""
+    """Return the chosen heads of each chosen attention."""
     chosen: dict[str, list[int]] = {}
     for name in view.names if names is None else names:
         if name not in view.traces:
@@ -138,17 +152,17 @@ def _chosen(view: View, names: Sequence[str] | None, heads: Sequence[int] | None
             if not 0 <= head < num_heads:
                 raise ShapeError(f"There is no head {head} in {name}; there are {num_heads}, counted from 0.")
         if not _size(view.traces[name]):
-            raise OptionError(f"{name} has no weights, so a page cannot show it; choose others by names=.")
+            raise OptionError(f"{name} has no weights, so a page cannot show it; choose others with names=.")
         chosen[name] = list(range(num_heads)) if heads is None else list(heads)
     if not any(chosen.values()):
-        raise OptionError("A page needs at least one attention and one head; none was chosen.")
+        raise OptionError("A page needs at least one attention and one head; names or heads is empty.")
     return chosen
 
 
 def _content(
     view: View, chosen: Mapping[str, Sequence[int]], title: str, progress: Progress | None
 ) -> tuple[dict[str, Any], list[Matrix]]:
-    """What the page is told in words and numbers, and the matrices that its heads and rollouts point to."""
+    """Return the data of the page as JSON values, and the matrices that its heads and rollouts refer to."""
     axes: list[Axis] = []
     matrices: list[Matrix] = []
     attentions = []
@@ -159,8 +173,8 @@ def _content(
         attentions.append(
             {
                 "name": visible_text(name),
-                "rows": _place(axes, rows),
-                "columns": _place(axes, columns),
+                "rows": _index_of(axes, rows),
+                "columns": _index_of(axes, columns),
                 "crosses": crosses,
                 "note": view.notes.get(name),
                 "heads": [
@@ -180,14 +194,21 @@ def _content(
     rollouts = []
     for stack, names in view.stacks.items():
         if len(names) > 1 and all(len(chosen.get(name, ())) == view.heads(name) for name in names):
-            axis = _place(axes, view.rows[names[0]])
+            axis = _index_of(axes, view.rows[names[0]])
             members = [visible_text(name) for name in names]
             rollouts.append({"name": visible_text(stack), "axis": axis, "layers": members, "matrix": len(matrices)})
             matrices.append(Matrix(_numpy(view.rollout(stack))))
     content = {
         "title": visible_text(title),
         "coverage": None if view.coverage is None else _covered(view.coverage, len(chosen)),
-        "axes": [_labels(axis) for axis in axes],
+        "axes": [
+            {
+                "tokens": [visible(token) for token in axis.tokens],
+                "words": [visible(word) for word in axis.joined],
+                "wordOf": axis.words,
+            }
+            for axis in axes
+        ],
         "attentions": attentions,
         "rollouts": rollouts,
         "gold": None if view.gold is None else sorted(view.gold),
@@ -197,7 +218,7 @@ def _content(
 
 
 def _covered(coverage: Coverage, on_page: int) -> dict[str, Any]:
-    """What the page says of the model as a whole: each reason once, with the attentions that it holds for."""
+    """Return what the page says about the whole model: each reason once, with the attentions it applies to."""
     reasons: dict[tuple[str, str], list[str]] = {}
     for what, found in (("cannot be shown", coverage.refused), ("not seen", coverage.unseen)):
         for name, reason in found.items():
@@ -217,7 +238,7 @@ def _matrix(view: View, name: str, head: int) -> Matrix:
 
 
 def _factors(trace: Trace, head: int, batch: int) -> tuple[np.ndarray, np.ndarray] | None:
-    """Queries and keys whose product are the scores, where that is all they are."""
+    """Return queries and keys whose product is the scores, or None if the scores are not a plain product."""
     call = trace.only_call(head=head, batch=batch)
     if call is None or call.bias is not None or not call.score.is_product or not call.weights.merges:
         return None
@@ -229,29 +250,21 @@ def _numpy(weights: torch.Tensor) -> np.ndarray:
     return weights.float().cpu().numpy()
 
 
-def _place(axes: list[Axis], axis: Axis) -> int:
-    """Where this axis stands in the list; most attentions share theirs."""
+def _index_of(axes: list[Axis], axis: Axis) -> int:
+    """Return the index of this axis in the list, adding it if needed; most attentions share their axes."""
     if axis not in axes:
         axes.append(axis)
     return axes.index(axis)
 
 
-def _labels(axis: Axis) -> dict[str, list[str] | list[int]]:
-    return {
-        "tokens": [visible(token) for token in axis.tokens],
-        "words": [visible(word) for word in axis.joined],
-        "wordOf": axis.words,
-    }
-
-
 def _colours(*, dark: bool) -> str:
-    """256 colours of the ramp, each as six hexadecimal digits."""
+    """Return 256 colours of the ramp, each as six hexadecimal digits."""
     colours = np.rint(ramp(np.linspace(0, 1, 256), dark=dark) * 255)
     return bytes(colours.astype(np.uint8)).hex()
 
 
 def _index(packed: Pack) -> list[dict[str, Any]]:
-    """Where each matrix begins and ends in the text of all, and how it is read."""
+    """Return where each matrix begins and ends in the joined text, and how to read it."""
     places: list[dict[str, Any]] = []
     start = 0
     for stored, text in zip(packed.matrices, packed.texts, strict=True):
@@ -262,7 +275,12 @@ def _index(packed: Pack) -> list[dict[str, Any]]:
 
 def _document(title: str, content: Mapping[str, Any], texts: Sequence[str]) -> str:
     script = "\n".join(_read(name) for name in SCRIPTS)
-    style = "".join(_variables()) + _read("style.css")
+    variables = ""
+    for name, colours in (("light", theme(dark=False)), ("dark", theme(dark=True))):
+        pairs = {"background": colours.background, "ink": colours.ink, "text": colours.text, "gold": colours.gold}
+        values = "".join(f"--{key}: {value}; " for key, value in pairs.items())
+        variables += f":root[data-theme={name}] {{ color-scheme: {name}; {values}}}\n"
+    style = variables + _read("style.css")
     return Template(_read("template.html")).substitute(
         title=html.escape(visible_text(title)),
         style=style,
@@ -274,25 +292,17 @@ def _document(title: str, content: Mapping[str, Any], texts: Sequence[str]) -> s
     )
 
 
-def _variables() -> Iterator[str]:
-    """The colours of all pictures, as variables of the style."""
-    for name, colours in (("light", theme(dark=False)), ("dark", theme(dark=True))):
-        pairs = {"background": colours.background, "ink": colours.ink, "text": colours.text, "gold": colours.gold}
-        yield f":root[data-theme={name}] {{ color-scheme: {name}; "
-        yield "".join(f"--{key}: {value}; " for key, value in pairs.items()) + "}\n"
-
-
 def _read(name: str) -> str:
     return files("saccade.lens.page").joinpath(name).read_text(encoding="utf-8")
 
 
 def _hash(text: str) -> str:
-    """Of the text of an element, as a content security policy wants it."""
+    """Return the hash of an element's text in the form that a content security policy uses."""
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
 def _json(content: Mapping[str, Any]) -> str:
-    """JSON that no browser can take for markup, whatever the tokens are."""
+    """Return JSON that no browser can mistake for markup, whatever the tokens contain."""
     text = json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")

@@ -1,14 +1,15 @@
-"""Many matrices of weights as few bytes: exactly, or rounded to a step that the page states.
+"""Many matrices of weights in few bytes: exactly, or rounded to a step that the page states.
 
-Deflated float32 is exact and takes about 3½ bytes a weight. Where that is too much, a weight w is kept as the whole
-number ``round(w / step)``: what the page shows is then the exact weight, rounded. Few of these numbers are stored as
-they are. Most are foretold from the scores, a product of two thin matrices,
+Compressed float32 is exact and takes about 3½ bytes per weight. If that is too much, a weight w is stored as the whole
+number ``round(w / step)``, and the page shows the exact weight rounded to the step. Most of these numbers are
+predicted from the scores, a product of two thin matrices,
 
     w'[i, j] = exp(left[i] · right[j] · grain² + offset[i]),
 
-with ``left`` and ``right`` in whole multiples of a grain, and only the rest, ``round(w / step) - round(w' / step)``, is
-stored: mostly zeros, which deflate well. The page must come to the same w' in every bit. It does, because all is done
-by the operations that IEEE 754 defines exactly: sums, products and ``floor``; the exponential is written out in them.
+where ``left`` and ``right`` are rounded to whole multiples of a grain. Only the residuals ``round(w / step) -
+round(w' / step)`` are stored; they are mostly zeros, which compress well. The page must compute exactly the same w',
+to the last bit. It does, because both sides use only operations that IEEE 754 defines exactly: sums, products and
+``floor``, from which the exponential is computed too.
 """
 
 from __future__ import annotations
@@ -31,25 +32,25 @@ __all__ = ["STEPS", "Matrix", "Pack", "Stored", "pack"]
 
 Array = NDArray[np.float64]
 
-#: From the finest; no step at all is float32.
+#: From the finest to the coarsest; None stores float32.
 STEPS: tuple[float | None, ...] = (None, 1e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2)
 
-_HOPE = 1.03  # what is too large by so little may fit when it is deflated more tightly
-_TRIED = 6  # matrices that are looked at to tell how much all would take
+_HOPE = 1.03  # content that exceeds the limit by this factor may fit if it is compressed harder
+_TRIED = 6  # number of matrices from which the size of all is estimated
 _GRAINS = [0.01 * 1.6**power for power in range(-12, 13)]
 _FIRST_GRAIN = _GRAINS.index(0.01)
-_GRAIN_ROWS = 64  # rows that a grain is chosen by
+_GRAIN_ROWS = 64  # number of rows by which a grain is chosen
 _ESCAPE = 255
-_LOWEST_POWER = -40  # of 2: what is foretold below is 0 at any step
-#: The powers of 2 from the lowest to 2^1, and after them 0, for what is lower.
+_LOWEST_POWER = -40  # of 2; a smaller prediction rounds to 0 at any step
+#: The powers of 2 from the lowest to 2^1, followed by 0 for all lower powers.
 _POWERS = np.append(np.exp2(np.arange(_LOWEST_POWER, 2, dtype=np.float64)), 0.0)
 _LOG2_E, _LN_2 = 1.4426950408889634, 0.6931471805599453
-_TERMS = 11  # of the exponential series: enough for 1e-15 within ±ln(2)/2
+_TERMS = 11  # of the exponential series, enough for 1e-15 within ±ln(2)/2
 
 
 @dataclass(frozen=True)
 class Matrix:
-    """Exact weights, and where they come from a product of queries and keys, the two factors of their scores."""
+    """Exact weights, with the two factors of their scores if the scores are a product of queries and keys."""
 
     weights: Float[np.ndarray, "Q K"]  # float32
     factors: tuple[Float[np.ndarray, "Q D"], Float[np.ndarray, "K D"]] | None = None
@@ -57,11 +58,11 @@ class Matrix:
 
 @dataclass(frozen=True)
 class Stored:
-    """One deflated matrix and what is needed to read it."""
+    """One compressed matrix, and the numbers needed to read it."""
 
     content: bytes
-    rank: int = 0  # the width of the two factors, which may all round to 0
-    grain: float = 0.0  # of the factors; 0 where nothing is foretold
+    rank: int = 0  # the width of the two factors, which is 0 if all of them round to 0
+    grain: float = 0.0  # of the factors; 0 if nothing is predicted
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ class Pack:
 
 
 def pack(matrices: Sequence[Matrix], limit: int, progress: Progress | None = None) -> Pack:
-    """The matrices at the finest step at which their base64 takes no more than ``limit`` characters."""
+    """Store the matrices at the finest step at which their base64 takes at most ``limit`` characters."""
     tried = matrices[:: max(1, len(matrices) // _TRIED)]
     for step in STEPS:
         if _fitting(_store(tried, step), limit * len(tried) // len(matrices)) is None:
@@ -85,11 +86,11 @@ def pack(matrices: Sequence[Matrix], limit: int, progress: Progress | None = Non
         stored = _fitting(_store(matrices, step, progress), limit)
         if stored is not None:
             return Pack(step, stored)
-        progress = None  # another try would start from 0 again
+        progress = None  # the next attempt would start from 0 again
     count = sum(matrix.weights.size for matrix in matrices)
     raise TooLargeError(
         f"The page would hold {count:,} weights, which do not fit into {limit:,} bytes even when rounded to "
-        f"{STEPS[-1]}; choose some of the attentions and heads, or look at the overview()."
+        f"{STEPS[-1]}; choose fewer attentions or heads, or draw an overview()."
     )
 
 
@@ -98,7 +99,7 @@ def _num_characters(stored: Sequence[Stored]) -> int:
 
 
 def _fitting(stored: list[Stored], limit: int) -> list[Stored] | None:
-    """What fits as it is, or when it is deflated more tightly, which takes ten times as long."""
+    """Return the matrices if they fit, if necessary after compressing them harder, which takes ten times as long."""
     if limit < _num_characters(stored) <= limit * _HOPE:
         stored = [_tighter(one) for one in stored]
     return stored if _num_characters(stored) <= limit else None
@@ -116,8 +117,8 @@ def _store(matrices: Sequence[Matrix], step: float | None, progress: Progress | 
             if matrix.factors is not None:
                 left, right = _balanced(*matrix.factors)
                 grain = _best_grain(codes, matrix.weights > 0, left, right, grain, step)
-                foretold = _foretold(codes, matrix.weights > 0, left, right, _GRAINS[grain], step)
-                best = min(best, foretold, key=lambda one: len(one.content))
+                predicted = _store_residuals(codes, matrix.weights > 0, left, right, _GRAINS[grain], step)
+                best = min(best, predicted, key=lambda one: len(one.content))
             stored.append(best)
         if progress is not None:
             progress(len(stored) / len(matrices))
@@ -129,9 +130,9 @@ def _per_step(step: float) -> int:
 
 
 def _balanced(queries: Array, keys: Array) -> tuple[Float[np.ndarray, "R Q"], Float[np.ndarray, "R K"]]:
-    """Two factors with the same product up to a number a row, alike in size, the strongest direction first.
+    """Return two factors of similar size whose product differs only by a number per row, strongest direction first.
 
-    What all keys have in common adds the same to every score of a row, which a softmax does not see.
+    The part that all keys share adds the same number to every score of a row, which does not change the softmax.
     """
     left_basis, left = np.linalg.qr(queries.astype(np.float64))
     right_basis, right = np.linalg.qr(keys.astype(np.float64) - keys.mean(axis=0, dtype=np.float64))
@@ -144,53 +145,53 @@ def _balanced(queries: Array, keys: Array) -> tuple[Float[np.ndarray, "R Q"], Fl
 def _best_grain(
     codes: Array, allowed: Bool[np.ndarray, "Q K"], left: Array, right: Array, start: int, step: float
 ) -> int:
-    """Which grain takes the fewest bytes, told from some of the rows; ``start`` is that of the matrix before."""
+    """Return the grain that takes the fewest bytes for a sample of rows; ``start`` is that of the previous matrix."""
     apart = max(1, len(codes) // _GRAIN_ROWS)
 
     @cache
     def size(grain: int) -> int:
-        some = _Foretelling.of(codes[::apart], allowed[::apart], left[:, ::apart], right, _GRAINS[grain], step)
-        parts = (*some.factors, some.wrong_by)
-        of_rows, of_keys, wrong_by = (len(_deflate(_whole_numbers(part))) for part in parts)
-        return apart * (of_rows + wrong_by) + of_keys
+        some = _Prediction.of(codes[::apart], allowed[::apart], left[:, ::apart], right, _GRAINS[grain], step)
+        parts = (*some.factors, some.residuals)
+        of_rows, of_keys, residuals = (len(_deflate(_whole_numbers(part))) for part in parts)
+        return apart * (of_rows + residuals) + of_keys
 
     while (best := min((start, max(0, start - 1), min(start + 1, len(_GRAINS) - 1)), key=size)) != start:
         start = best
     return start
 
 
-class _Foretelling(NamedTuple):
-    """The factors in multiples of a grain, and what the numbers foretold from them are wrong by."""
+class _Prediction(NamedTuple):
+    """The factors in multiples of a grain, and the residuals of the numbers predicted from them."""
 
     factors: tuple[Array, Array]
     offsets: Float[np.ndarray, " Q"]
-    wrong_by: Array
+    residuals: Array
 
     @classmethod
     def of(
         cls, codes: Array, allowed: Bool[np.ndarray, "Q K"], left: Array, right: Array, grain: float, step: float
-    ) -> _Foretelling:
+    ) -> _Prediction:
         left, right = np.rint(left / grain), np.rint(right / grain)
         used = (left != 0).any(axis=1) & (right != 0).any(axis=1)
         left, right = left[used], right[used]
-        scores = left.T @ right * (grain * grain)  # whole numbers first: their product is exact in any order
+        scores = left.T @ right * (grain * grain)  # a product of whole numbers is exact in any order
         offsets = _offsets(scores, allowed)
         scores += offsets.astype(np.float64)[:, None]
         expected = np.floor(exponential(scores) * _per_step(step) + 0.5)
         return cls((left, right), offsets, codes - np.where(allowed, expected, 0))
 
 
-def _foretold(
+def _store_residuals(
     codes: Array, allowed: Bool[np.ndarray, "Q K"], left: Array, right: Array, grain: float, step: float
 ) -> Stored:
-    (left, right), offsets, wrong_by = _Foretelling.of(codes, allowed, left, right, grain, step)
+    (left, right), offsets, residuals = _Prediction.of(codes, allowed, left, right, grain, step)
     content = offsets.tobytes() + np.packbits(allowed).tobytes()
-    content += _whole_numbers(np.concatenate([left.ravel(), right.ravel(), wrong_by.ravel()]))
+    content += _whole_numbers(np.concatenate([left.ravel(), right.ravel(), residuals.ravel()]))
     return Stored(_deflate(content), rank=len(left), grain=grain)
 
 
 def _offsets(scores: Array, allowed: Bool[np.ndarray, "Q K"]) -> Float[np.ndarray, " Q"]:
-    """The negative log-sum-exp of each row; 0 where nothing is allowed."""
+    """Return the negative log-sum-exp of each row, or 0 if no key is allowed."""
     masked = np.where(allowed, scores, -np.inf)
     largest = np.where(allowed.any(axis=1), masked.max(axis=1, initial=-np.inf), 0)
     total = np.exp(masked - largest[:, None]).sum(axis=1)
@@ -199,7 +200,7 @@ def _offsets(scores: Array, allowed: Bool[np.ndarray, "Q K"]) -> Float[np.ndarra
 
 
 def exponential(x: Array) -> Array:
-    """exp(x) in operations that are exact everywhere: 2^n · Σ r^k / k! with x = n · ln 2 + r. See ``weights.js``."""
+    """Compute exp(x) as 2^n · Σ r^k / k! with x = n · ln 2 + r, in the same operations as ``weights.js``."""
     power = np.floor(x * _LOG2_E + 0.5)
     rest = x - power * _LN_2
     series = np.ones_like(x)
@@ -212,7 +213,7 @@ def exponential(x: Array) -> Array:
 
 
 def _whole_numbers(numbers: Array) -> bytes:
-    """Small ones in a byte, 0, -1, 1, -2, 2, ... as 0, 1, 2, 3, 4, ...; the others after them, in four."""
+    """Encode 0, -1, 1, -2, 2, ... as the bytes 0, 1, 2, 3, 4, ...; larger numbers follow in four bytes each."""
     whole = numbers.ravel().astype(np.int64)
     folded = np.where(whole >= 0, 2 * whole, -2 * whole - 1)
     large = folded[folded >= _ESCAPE].astype("<u4")
@@ -220,18 +221,19 @@ def _whole_numbers(numbers: Array) -> bytes:
 
 
 def _planes(numbers: Float[np.ndarray, "*shape"] | Int[np.ndarray, "*shape"]) -> bytes:
-    """All first bytes, then all second ones, ...: alike stand together, which deflates better."""
+    """Write all first bytes, then all second bytes, and so on: similar bytes stand together and compress better."""
     little = numbers.astype(numbers.dtype.newbyteorder("<"))
     return np.ascontiguousarray(little).view(np.uint8).reshape(-1, numbers.itemsize).T.tobytes()
 
 
 def _deflate(content: bytes) -> bytes:
-    """Nothing but runs of one byte repeats in numbers like these; to look for more is slow, and often even longer."""
+    """Compress runs of equal bytes only: in such numbers little else repeats, and a full search is slow."""
     packer = zlib.compressobj(wbits=-zlib.MAX_WBITS, memLevel=9, strategy=zlib.Z_RLE)
     return packer.compress(content) + packer.flush()
 
 
 def _tighter(stored: Stored) -> Stored:
+    """Compress harder, with a full search for repetitions."""
     packer = zlib.compressobj(level=9, wbits=-zlib.MAX_WBITS, memLevel=9)
     content = packer.compress(zlib.decompress(stored.content, wbits=-zlib.MAX_WBITS)) + packer.flush()
     return min(stored, replace(stored, content=content), key=lambda one: len(one.content))

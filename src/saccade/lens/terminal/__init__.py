@@ -1,1 +1,1 @@
-"""What rich prints of views, heat maps, images and walkthroughs."""
+"""Views, heat maps, images and walkthroughs for the terminal, printed by rich."""

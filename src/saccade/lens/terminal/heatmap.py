@@ -1,8 +1,8 @@
-"""Heat maps for the terminal: shaded cells in the terminal's own ink, so that they need no colour.
+"""Heat maps for the terminal, shaded in the terminal's own text colour.
 
-Weight 0 is the background, 1 the ink, whatever the terminal's colours are. Each row ends with its strongest key and
-the number, where there is room for it. Column labels stand upright over their columns; if all words fit beside each
-other, they lie flat. Where there is no room for all columns, those with the largest weights are shown, in their order.
+Weight 0 is blank and 1 a full block, whatever the terminal's colours are. Each row ends with its strongest key and
+that key's weight if there is room. Column labels are horizontal if they fit side by side, and vertical otherwise. If
+there is no room for all columns, those with the largest weights are shown, in their order.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from saccade.lens.words import letters, right_to_left, shorten, visible, visible
 
 __all__ = ["TerminalHeatmap"]
 
-#: The least weight of each shade after the first, which is blank.
+#: The smallest weight of each shade after the first, which is blank.
 BOUNDS = (0.05, 0.2, 0.4, 0.6, 0.8)
 SHADES = " ·░▒▓█"
 ASCII_SHADES = " .:+*#"
 
-_LABEL_WIDTH = 16  # of a row, at most; half of a narrow terminal, at most
+_LABEL_WIDTH = 16  # maximum width of a row label, which also takes at most half of the terminal
 _UPRIGHT_LETTERS = 12
-_NARROWEST, _WIDEST = 2, 3  # cells of shade in a column
-_SHORTEST_KEY = 3  # with less room, the strongest key is not named
-_LEFT_TO_RIGHT = "\u200e"  # after a word that runs the other way, so that the terminal leaves its row alone
+_NARROWEST, _WIDEST = 2, 3  # terminal cells per column
+_SHORTEST_KEY = 3  # with less room than this, the strongest key is not named
+_LEFT_TO_RIGHT = "\u200e"  # written after a right-to-left word, so that the terminal does not reorder the row
 
 
 @dataclass(frozen=True)
 class TerminalHeatmap:
-    """Print it with ``rich.print`` or on a console; it takes the width that it finds."""
+    """A heat map to print with ``rich.print`` or on a console; it adapts to the terminal's width."""
 
     weights: Float[Tensor, "T S"]
     rows: Sequence[str]
@@ -51,7 +51,7 @@ class TerminalHeatmap:
                 f"not {tuple(self.weights.shape)}."
             )
         if not bool(torch.isfinite(self.weights).all()):
-            raise OptionError("A heat map shows finite weights; some of these are not.")
+            raise OptionError("The weights of a heat map must be finite; some of these are not.")
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
         shades = shades_for(options)
@@ -65,11 +65,11 @@ class TerminalHeatmap:
         yield line(legend(shades), options, wrap=True)
         left_out = len(self.columns) - columns.count
         if left_out:
-            said = f"{left_out} of {len(self.columns)} columns are left out"
-            yield line(f"{said}; those shown have the largest weights.", options, wrap=True)
+            text = f"{left_out} of {len(self.columns)} columns are left out; those shown have the largest weights."
+            yield line(text, options, wrap=True)
 
     def _columns(self, space: int) -> _Columns:
-        """All columns if there is room, else those that hold the largest weights of all rows."""
+        """Return all columns if there is room, otherwise those with the largest weights."""
         labels = [visible(token) for token in self.columns]
         everything = _fit_columns(labels, space)
         if everything is not None:
@@ -90,7 +90,7 @@ class TerminalHeatmap:
             yield f"{right_aligned(label, label_width)} {cells}{self._strongest(row, space)}"
 
     def _strongest(self, row: Float[np.ndarray, " S"], space: int) -> str:
-        """The strongest key of a row and its weight, if at least a few letters of it fit."""
+        """Return the strongest key of a row and its weight, if at least a few letters of the key fit."""
         room = space - len("  " + " 0.00")
         if room < _SHORTEST_KEY or not len(row) or row.max() <= 0:
             return ""
@@ -101,11 +101,11 @@ class TerminalHeatmap:
 
 @dataclass(frozen=True)
 class _Columns:
-    """The columns that fit, each with a gap after it, and their labels."""
+    """The columns that fit, with their labels; a gap follows each column."""
 
     labels: Sequence[str]
     widths: Sequence[int]
-    chosen: Sequence[int]  # where each stands among all columns
+    chosen: Sequence[int]  # the position of each among all columns
     flat: bool
 
     @property
@@ -141,23 +141,23 @@ def shades_for(options: ConsoleOptions) -> str:
 
 
 def shade(weight: float) -> int:
-    """The number of a weight's shade."""
+    """Return the number of a weight's shade."""
     return sum(weight >= bound for bound in BOUNDS)
 
 
 def legend(shades: str) -> str:
-    """What the shades mean."""
+    """Return a line that says what the shades mean."""
     return "  ".join(f"{one * 2} {bound:g}" for one, bound in zip(shades[1:], BOUNDS, strict=True))
 
 
 def line(text: str, options: ConsoleOptions, *, wrap: bool = False) -> Text:
-    """A line of text in which nothing is markup, in letters that the terminal has."""
+    """Return a line of plain text without markup, in characters that the terminal can show."""
     shown = text.encode("ascii", "backslashreplace").decode() if options.ascii_only else text
     return Text(shown.rstrip(), no_wrap=not wrap, overflow="fold" if wrap else "crop")
 
 
 def _fit_columns(labels: Sequence[str], space: int) -> _Columns | None:
-    """Flat labels if all of them fit, else upright ones over wide or narrow cells; None if there is no room."""
+    """Fit horizontal labels, or else vertical ones over wide or narrow cells; return None if there is no room."""
     every = range(len(labels))
     flat = _Columns(labels, [max(_WIDEST, cell_len(label)) for label in labels], every, flat=True)
     if flat.width <= space:

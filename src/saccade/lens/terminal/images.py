@@ -1,4 +1,4 @@
-"""Images in a terminal: two pixels a letter where there are colours, shades where there are none."""
+"""Images in a terminal: two pixels per character if it has colours, otherwise shades."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike
+from rich.color import Color
 from rich.console import Console, ConsoleOptions
 from rich.style import Style
 from rich.text import Text
@@ -16,15 +17,15 @@ from saccade.lens.terminal.heatmap import left_aligned, line, shades_for
 
 __all__ = ["TerminalImages"]
 
-_SMALLEST = 16  # pixels: a smaller image is drawn with larger ones
-_LARGEST = 56  # pixels across
+_SMALLEST = 16  # pixels; a smaller image is enlarged
+_LARGEST = 56  # maximum number of pixels across
 _GAP = "  "
-_TINT = np.array([1.0, 0.55, 0.1])  # of the weights, on a grey image: orange stands out from any grey
+_TINT = np.array([1.0, 0.55, 0.1])  # colour of the weights: orange stands out from any grey
 
 
 @dataclass(frozen=True)
 class TerminalImages:
-    """Images side by side, and after them the first one again under each overlay of weights."""
+    """Images side by side, followed by copies of the first one, each with an overlay of weights."""
 
     images: Sequence[tuple[str, ArrayLike]]  # caption, pixels (H, W) or (H, W, 3)
     over: Sequence[Overlay] = field(default_factory=list)
@@ -32,7 +33,7 @@ class TerminalImages:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
         has_colours = console.color_system is not None and not options.ascii_only and not console.no_color
         parts = self._parts(has_colours)
-        cell = 1 if has_colours else 2  # letters a pixel: with two shades a pixel is about square
+        cell = 1 if has_colours else 2  # characters per pixel: two shades make a pixel about square
         across = max(1, (options.max_width + len(_GAP)) // (parts[0][1].shape[1] * cell + len(_GAP)))
         shades = shades_for(options)
         for start in range(0, len(parts), across):
@@ -44,9 +45,10 @@ class TerminalImages:
                 yield Text(_GAP, no_wrap=True, overflow="crop").join(texts)
 
     def _parts(self, has_colours: bool) -> list[tuple[str, Array]]:
-        """Captions, and pixels (H, W, 3) of one size."""
+        """Return captions, and pixels (H, W, 3) of one size."""
         first = checked_image(self.images[0][1])
-        parts = [(caption, _coloured(checked_image(image))) for caption, image in self.images]
+        pictures = [(caption, checked_image(image)) for caption, image in self.images]
+        parts = [(caption, np.stack([p] * 3, axis=2) if p.ndim == 2 else p) for caption, p in pictures]
         grey = in_grey(first)
         weights = check_overlays(self.over)
         largest = max((float(grid.max()) for _, grid in weights), default=0.0) or 1.0
@@ -57,19 +59,15 @@ class TerminalImages:
         return [(caption, _resized(pixels)) for caption, pixels in parts]
 
 
-def _coloured(pixels: Array) -> Array:
-    return np.repeat(pixels[..., None], 3, axis=2) if pixels.ndim == 2 else pixels
-
-
 def _stretched(grid: Array, shape: tuple[int, ...]) -> Array:
-    """The weight of the patch that each pixel lies in."""
+    """Return the weight of the patch that each pixel lies in."""
     rows, columns = (np.arange(size) * count // size for size, count in zip(shape, grid.shape, strict=True))
     stretched: Array = grid[rows][:, columns]
     return stretched
 
 
 def _resized(pixels: Array) -> Array:
-    """Small images larger, by whole numbers; large ones smaller, by leaving pixels out."""
+    """Enlarge small images by a whole factor, and shrink large ones by leaving pixels out."""
     height, width = pixels.shape[:2]
     if max(height, width) < _SMALLEST:
         factor = -(-_SMALLEST // max(height, width))
@@ -79,7 +77,7 @@ def _resized(pixels: Array) -> Array:
 
 
 def _half_blocks(pixels: Array) -> list[Text]:
-    """A letter whose upper half has one colour, and whose lower half the other."""
+    """Draw two rows of pixels as one line of characters, whose upper and lower halves have different colours."""
     if len(pixels) % 2:
         pixels = np.concatenate([pixels, np.zeros_like(pixels[:1])])
     numbers = np.clip(np.round(pixels * 255), 0, 255).astype(int)
@@ -87,16 +85,12 @@ def _half_blocks(pixels: Array) -> list[Text]:
     for upper, lower in zip(numbers[::2], numbers[1::2], strict=True):
         text = Text(no_wrap=True)
         for above, below in zip(upper.tolist(), lower.tolist(), strict=True):
-            text.append("▀", Style.parse(f"{_hex(above)} on {_hex(below)}"))
+            text.append("▀", Style(color=Color.from_rgb(*above), bgcolor=Color.from_rgb(*below)))
         lines.append(text)
     return lines
 
 
 def _shaded(pixels: Array, shades: str) -> list[Text]:
-    """Brighter pixels as denser letters, two each."""
+    """Draw brighter pixels as denser characters, two for each pixel."""
     places = np.clip((in_grey(pixels) * len(shades)).astype(int), 0, len(shades) - 1)
     return [Text("".join(shades[place] * 2 for place in row), no_wrap=True) for row in places.tolist()]
-
-
-def _hex(colour: Sequence[int]) -> str:
-    return "#" + "".join(f"{part:02x}" for part in colour)

@@ -1,7 +1,7 @@
 """Views for the terminal: ``rich.print(view.terminal("arcs", name="encoder.1.self", row=7))``.
 
-Shades are those of the heat map: the terminal's own ink, so that no colour is needed. Where there is no room for all
-columns or keys, those with the largest weights are shown, and it is said how many are not.
+They use the shades of the heat map, in the terminal's own text colour. If there is no room for all columns or keys,
+those with the largest weights are shown, and a line says how many are left out.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NARROWEST_PICTURE, _WIDEST_PICTURE = 2, 12
 
 
 def heatmap(view: View, name: str | None = None, head: Head = "mean", *, words: bool = False) -> TerminalHeatmap:
-    """One head, or the mean or maximum of all, with tokens on both axes."""
+    """Return one head, or the mean or maximum of all heads, with tokens on both axes."""
     name = name or view.names[-1]
     rows, columns = (axis.labels(words) for axis in view.axes(name))
     return TerminalHeatmap(view.matrix(name, head, words=words).cpu(), rows, columns, view.describe(name, head))
@@ -41,10 +41,10 @@ def heatmap(view: View, name: str | None = None, head: Head = "mean", *, words: 
 def arcs(
     view: View, name: str | None = None, row: int = 0, head: Head = "mean", *, words: bool = False, most: int = 20
 ) -> TerminalArcs:
-    """What one token looks at: a bar for each key (of ``head``), and a column of shades for each head."""
+    """Return what one token looks at: a bar for each key in ``head``, and a column of shades for each head."""
     name = name or view.names[-1]
     if most < 1:
-        raise OptionError(f"At least 1 key is shown, not {most}.")
+        raise OptionError(f"most must be at least 1, not {most}.")
     every = view.row(name, row, words=words).cpu()
     return TerminalArcs(
         view.one_row(name, row, head, words=words).cpu(),
@@ -56,20 +56,20 @@ def arcs(
 
 
 def grid(view: View, names: Sequence[str] | None = None) -> TerminalGrid:
-    """Every head of every attention as a small block of shades."""
+    """Return every head of every attention as a small block of shades."""
     return TerminalGrid(view, view.names if names is None else list(names))
 
 
 @dataclass(frozen=True)
 class WithCoverage:
-    """A view, and under it what was not seen of the model."""
+    """A view, followed by a line about the attentions of the model that it lacks."""
 
     shown: RenderableType
     coverage: str
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         yield self.shown
-        yield line(f"Of this model, {visible_text(self.coverage)}", options, wrap=True)
+        yield line(f"In this model: {visible_text(self.coverage)}", options, wrap=True)
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class TerminalArcs:
 
 @dataclass(frozen=True)
 class TerminalGrid:
-    """A block of shades for each head, each shade the largest weight of its cell: queries down, keys across."""
+    """A block of shades for each head, queries down and keys across; a shade shows the largest weight of its cell."""
 
     view: View
     names: Sequence[str]
@@ -125,11 +125,11 @@ class TerminalGrid:
             yield line("", options)
         yield line(f"{legend(shades)}  largest weight of each cell", options, wrap=True)
         if fitting < most_heads:
-            yield line(f"The first {fitting} of {most_heads} heads fit.", options, wrap=True)
+            yield line(f"Showing {fitting} of {most_heads} heads.", options, wrap=True)
 
 
 def _block(view: View, name: str, head: int, width: int, shades: str) -> list[str]:
-    """One head in so many columns and at most five lines; a shade is the largest weight of its cell."""
+    """Return one head in ``width`` columns and at most five lines."""
     fine = view.overview(name, head, size=max(_PICTURE_LINES, width) * 8, reduce="max").values.cpu()
     cell = max(1, -(-fine.shape[0] // _PICTURE_LINES)), max(1, -(-fine.shape[1] // width))
     pooled = F.max_pool2d(fine[None], cell, ceil_mode=True)[0]
@@ -137,7 +137,7 @@ def _block(view: View, name: str, head: int, width: int, shades: str) -> list[st
 
 
 def _bar(weight: float, width: int, options: ConsoleOptions) -> str:
-    """A bar of so many cells at weight 1, to an eighth of a cell where the terminal can show it."""
+    """Return a bar that fills ``width`` cells at weight 1, in eighths of a cell if the terminal can show them."""
     share = min(1.0, max(0.0, weight))
     if options.ascii_only:
         return ("#" * round(share * width)).ljust(width)

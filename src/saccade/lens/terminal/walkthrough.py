@@ -1,7 +1,7 @@
-"""A walkthrough as tables for the terminal, in the form of lecture 003: a table for each query, a row for each key.
+"""A walkthrough as tables for the terminal, as in lecture 003: a table for each query, with a row for each key.
 
-Nothing is ever wrapped within a number: columns that do not fit beside each other go into a further table, and
-a vector that does not fit is cut into ranges of its components.
+A line never breaks inside a number. Columns that do not fit side by side go into another table, and a vector that does
+not fit is split into ranges of its components.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from saccade.lens.walk.walkthrough import Step, Walkthrough
 __all__ = ["print_walkthrough"]
 
 DECIMALS = 4
-MIN_WIDTH = 40  # below this not even a label and a number fit
+MIN_WIDTH = 40  # a label and a number need this much
 MAX_LABEL = 16
 GAP = "  "  # between the components of a vector
 
 
 @dataclass(frozen=True)
 class _Column:
-    """A column of ready text."""
+    """A column of formatted text."""
 
     header: str
     cells: tuple[str, ...]
@@ -43,16 +43,19 @@ class _Column:
 
 
 def print_walkthrough(walk: Walkthrough, console: Console, row: int | None = None) -> None:
-    """All of it, or the table of one query only; ``row`` counts from 1 as the lectures do."""
+    """Print the whole walkthrough, or the table of one query; ``row`` counts from 1, as the lectures do."""
     if row is not None and not 1 <= row <= len(walk.query_labels):
-        raise OptionError(f"row is 1 to {len(walk.query_labels)}, one for each query, not {row}.")
+        raise OptionError(f"row must be 1 to {len(walk.query_labels)}, one for each query, not {row}.")
     width = max(console.width, MIN_WIDTH)
     rows = range(len(walk.query_labels)) if row is None else [row - 1]
     names = [step.name for step in walk]
     before, after = names[: names.index("scores")], names[names.index("sum") + 1 :]
-    console.print(Text(_summary(walk), style="bold"))
-    for names in (before[:-3], before[-3:]):  # what is given, then Q, K and V
-        _print_beside(console, [table for name in names for table in _matrix_tables(walk[name], width)], width)
+    kind = "Cross-attention" if "source" in walk else "Self-attention" if "inputs" in walk else "Attention"
+    sizes = f"queries × keys {len(walk.query_labels)} × {len(walk.key_labels)}"
+    summary = f"{kind}: {sizes}, score {walk.score}, weights {walk.weights}, mask {walk.mask}"
+    console.print(Text(summary, style="bold"))
+    for names in (before[:-3], before[-3:]):  # the arguments, then Q, K and V
+        _print_side_by_side(console, [table for name in names for table in _matrix_tables(walk[name], width)], width)
     for query in rows:
         console.print(Text.assemble((f"Query {query + 1}", "bold"), f": {_label(walk.query_labels[query])}"))
         for table in _fold(_labels(walk.key_labels, "word"), _query_columns(walk, query, width), width):
@@ -61,24 +64,18 @@ def print_walkthrough(walk: Walkthrough, console: Console, row: int | None = Non
             console.print(Text(f"{_label(walk.query_labels[query])} → {_found(walk['sum'], query)}"), soft_wrap=True)
         if query in walk["weights"].row_notes:
             console.print(Text(f"The weights of this query were {walk['weights'].row_notes[query]}."), soft_wrap=True)
-    _print_beside(console, [table for name in after for table in _matrix_tables(walk[name], width)], width)
+    _print_side_by_side(console, [table for name in after for table in _matrix_tables(walk[name], width)], width)
     console.print(Text("The same in Python", style="bold"))
     for step in walk:
         if "given[" not in step.code or step.name == "masked":
             console.print(Text(f"  {step.code}"), soft_wrap=True)
 
 
-def _summary(walk: Walkthrough) -> str:
-    kind = "Cross-attention" if "source" in walk else "Self-attention" if "inputs" in walk else "Attention"
-    sizes = f"queries × keys {len(walk.query_labels)} × {len(walk.key_labels)}"
-    return f"{kind}: {sizes}, score {walk.score}, weights {walk.weights}, mask {walk.mask}"
-
-
 # --- the table of one query --------------------------------------------------------------------------------
 
 
 def _query_columns(walk: Walkthrough, query: int, width: int) -> Iterator[_Column]:
-    """Lecture 003's columns; the query and its sum stand in the row of the query's own word."""
+    """Yield lecture 003's columns; the query and its sum are in the row of the query's own word."""
     keys = len(walk.key_labels)
     own = query if walk.query_labels == walk.key_labels else 0
     room = width - _table_width([_labels(walk.key_labels, "word")]) - 3
@@ -104,7 +101,7 @@ def _found(total: Step, query: int) -> str:
 
 
 def _only_at(place: int, count: int, vectors: Tensor, which: int) -> list[list[str]]:
-    """One vector in its row, the other rows blank."""
+    """Return one vector in its row and blanks in the other rows."""
     texts = _texts(vectors)[which]
     return [texts if index == place else [" " * len(texts[0])] * len(texts) for index in range(count)]
 
@@ -117,9 +114,9 @@ def _numbers(header: str, step: Step, row: int) -> _Column:
 
 
 def _texts(values: Tensor, like: Tensor | None = None) -> list[list[str]]:
-    """A matrix as text of one width and as many decimals as its numbers need, at most four.
+    """Format a matrix with one width and as many decimals as its numbers need, at most four.
 
-    ``like`` is the whole of which the matrix is a part, so that all parts have the same decimals.
+    If the matrix is a part of ``like``, all parts get the same number of decimals.
     """
     form = _form(values if like is None else like)
     rows = [[_text(number, form) for number in row] for row in values.tolist()]
@@ -132,7 +129,7 @@ def _form(values: Tensor) -> str:
     if (numbers.abs() >= 1e6).any():
         return f".{DECIMALS}e"
     for decimals in range(DECIMALS):
-        # Not exactly: 0.1 + 0.2 has one decimal for the reader.
+        # Compared approximately: for the reader, 0.1 + 0.2 has one decimal.
         if torch.allclose(numbers.round(decimals=decimals), numbers, rtol=1e-13, atol=1e-12):
             return f".{decimals}f"
     return f".{DECIMALS}f"
@@ -153,13 +150,13 @@ def _labels(labels: Sequence[str], header: str) -> _Column:
 
 
 def _label(text: str) -> str:
-    """Short, and without what a terminal would take for a command."""
+    """Shorten a label and replace control characters, which the terminal would execute."""
     safe = "".join(letter if letter.isprintable() else "�" for letter in text)
     return safe if cell_len(safe) <= MAX_LABEL else set_cell_size(safe, MAX_LABEL - 1) + "…"
 
 
 def _vector(header: str, rows: list[list[str]], room: int, style: str = "") -> Iterator[_Column]:
-    """A vector a row; cut into ranges of components where the whole is wider than the room."""
+    """Yield a vector per row, split into ranges of components if it is wider than the room."""
     each = len(rows[0][0]) + len(GAP)
     fitting = max(1, (room + len(GAP)) // each)
     total = len(rows[0])
@@ -177,7 +174,7 @@ def _matrix_tables(step: Step, width: int) -> Iterator[Table]:
 
 
 def _fold(labels: _Column, columns: Iterator[_Column], width: int) -> Iterator[Table]:
-    """As many columns beside each other as fit; the rest below, with the labels again."""
+    """Yield tables with as many columns as fit side by side, each with the labels."""
     taken = [labels]
     for column in columns:
         if len(taken) > 1 and _table_width([*taken, column]) > width:
@@ -206,8 +203,8 @@ def _table(columns: Sequence[_Column]) -> Table:
     return table
 
 
-def _print_beside(console: Console, tables: Sequence[Table], width: int) -> None:
-    """Tables beside each other as long as they fit."""
+def _print_side_by_side(console: Console, tables: Sequence[Table], width: int) -> None:
+    """Print tables side by side as long as they fit."""
     line: list[RenderableType] = []
     used = 0
     for table in [*tables, None]:

@@ -1,1 +1,1 @@
-"""The walk through attention, number by number: what is given, its steps, and worked examples."""
+"""A walk through attention, number by number: its input file, its steps, and worked examples."""

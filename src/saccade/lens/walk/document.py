@@ -1,7 +1,7 @@
-"""The file that ``saccade explain`` reads: JSON or TOML, checked before any of its numbers is used.
+"""The file that ``saccade explain`` reads: JSON or TOML, checked before any of its numbers are used.
 
-The keys are the arguments of ``walkthrough``. A file is for reading, so it is small: at most ``MAX_POSITIONS``
-rows, ``MAX_WIDTH`` columns (of W_output ``MAX_OUTPUT``) and ``MAX_BYTES`` bytes.
+The keys are the arguments of ``walkthrough``. People read the result, so a file is small: at most ``MAX_POSITIONS``
+rows, ``MAX_WIDTH`` columns (``MAX_OUTPUT`` for W_output) and ``MAX_BYTES`` bytes.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import difflib
 import json
 import tomllib
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -36,7 +37,7 @@ __all__ = [
     "MAX_OUTPUT",
     "MAX_POSITIONS",
     "MAX_WIDTH",
-    "Change",
+    "ChangedNumber",
     "WalkDocument",
     "read_document",
 ]
@@ -53,7 +54,7 @@ _Matrix = Annotated[
     tuple[Annotated[tuple[_Finite, ...], Field(min_length=1, max_length=MAX_WIDTH)], ...],
     Field(min_length=1, max_length=MAX_POSITIONS),
 ]
-#: W_output leads back to the width of a whole model, not to that of one head.
+#: W_output maps to the width of the whole model, not to that of one head.
 _Output = Annotated[
     tuple[Annotated[tuple[_Finite, ...], Field(min_length=1, max_length=MAX_OUTPUT)], ...],
     Field(min_length=1, max_length=MAX_WIDTH),
@@ -68,24 +69,20 @@ _Labels = Annotated[
 ]
 
 
-def _kind_of_mask(given: object) -> str:
-    return "matrix" if isinstance(given, list | tuple) else "name"
-
-
-class Change(BaseModel):
-    """A number that replaces a computed one: of the step "scores", say, the one at the place [row, column]."""
+class ChangedNumber(BaseModel):
+    """A number that replaces a computed one, such as the number at [row, column] of the step "scores"."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     step: Annotated[StrictStr, Field(min_length=1, max_length=MAX_LABEL)]
     place: Annotated[
         tuple[Annotated[StrictInt, Field(ge=0, lt=MAX_OUTPUT)], ...], Field(min_length=2, max_length=3)
-    ]  # counted from 0; of the weighted values [query, row, column]
+    ]  # counted from 0; [query, row, column] for the weighted values
     value: _Finite
 
 
 class WalkDocument(BaseModel):
-    """What to walk through, and how: the keys of an explain file and of the page's request."""
+    """The numbers and options of a walkthrough: the keys of an explain file and of the page's request."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -102,36 +99,35 @@ class WalkDocument(BaseModel):
     source_tokens: _Labels | None = None
     value_names: _Labels | None = None
     mask: Annotated[
-        Annotated[StrictStr, Tag("name")] | Annotated[_Allowed, Tag("matrix")], Discriminator(_kind_of_mask)
+        Annotated[StrictStr, Tag("name")] | Annotated[_Allowed, Tag("matrix")],
+        Discriminator(lambda mask: "matrix" if isinstance(mask, list | tuple) else "name"),
     ] = "none"
     bias: _Matrix | None = None
     score: StrictStr = "scaled_dot"
     weights: StrictStr = "softmax"
     scale: StrictBool | None = None
-    changed: Annotated[tuple[Change, ...], Field(max_length=MAX_CHANGES)] | None = None
+    changed: Annotated[tuple[ChangedNumber, ...], Field(max_length=MAX_CHANGES)] | None = None
 
     def walkthrough(self) -> Walkthrough:
+        changed: dict[str, dict[tuple[int, ...], float]] = {}
+        for change in self.changed or ():
+            cells = changed.setdefault(change.step, {})
+            if change.place in cells:
+                entry = change.step + "".join(f"[{index}]" for index in change.place)
+                raise OptionError(f"{entry} is changed twice, to {cells[change.place]} and to {change.value}.")
+            cells[change.place] = change.value
         arguments = {name: getattr(self, name) for name in type(self).model_fields}
-        return walkthrough(**arguments | {"changed": _by_step(self.changed or ())})
-
-
-def _by_step(changes: tuple[Change, ...]) -> dict[str, dict[tuple[int, ...], float]]:
-    changed: dict[str, dict[tuple[int, ...], float]] = {}
-    for change in changes:
-        cells = changed.setdefault(change.step, {})
-        if change.place in cells:
-            entry = change.step + "".join(f"[{index}]" for index in change.place)
-            raise OptionError(f"{entry} is changed twice, to {cells[change.place]} and to {change.value}.")
-        cells[change.place] = change.value
-    return changed
+        return walkthrough(**arguments | {"changed": changed})
 
 
 def read_document(path: Path) -> WalkDocument:
-    """The document in a file, known to be one that can be walked through."""
-    readers: dict[str, Callable[[str], Any]] = {".json": _parse_json, ".toml": tomllib.loads}
+    """Read a document from a file, and check that it can be walked through."""
+    # NaN and Infinity pass here, as in TOML, so that the check of the numbers can name the entry.
+    parse_json = partial(json.loads, object_pairs_hook=_unique_keys)
+    readers: dict[str, Callable[[str], Any]] = {".json": parse_json, ".toml": tomllib.loads}
     reader = readers.get(path.suffix.lower())
     if reader is None:
-        raise FileError(f"{path}: the name of an explain file ends in .json or .toml.")
+        raise FileError(f"{path}: the name of an explain file must end in .json or .toml.")
     text = _read_text(path)
     if not text.strip():
         raise FileError(f"{path}: the file is empty.")
@@ -139,10 +135,12 @@ def read_document(path: Path) -> WalkDocument:
         content = reader(text)
     except RecursionError:
         raise FileError(f"{path}: brackets are nested too deeply.") from None
-    except ValueError as error:  # both parsers' errors are ValueErrors that name line and column
+    except ValueError as error:  # both parsers raise ValueErrors that name line and column
         raise FileError(f"{path}: not valid {path.suffix[1:].upper()}: {error}.") from None
     if not isinstance(content, dict):
-        raise FileError(f"{path}: expected keys such as inputs or queries at the top, not a {type(content).__name__}.")
+        raise FileError(
+            f"{path}: the file must contain keys such as inputs or queries, not a {type(content).__name__}."
+        )
     try:
         document = WalkDocument.model_validate(content)
         document.walkthrough()
@@ -160,20 +158,15 @@ def _read_text(path: Path) -> str:
     except OSError as error:
         raise FileError(f"{path}: {(error.strerror or str(error)).lower()}.") from None
     if len(content) > MAX_BYTES:
-        raise FileError(f"{path}: larger than {MAX_BYTES} bytes, the limit of an explain file.")
+        raise FileError(f"{path}: the file is larger than {MAX_BYTES} bytes, the limit for an explain file.")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise FileError(f"{path}: not a text file in UTF-8 (byte {error.start}).") from None
+        raise FileError(f"{path}: the file is not UTF-8 text (see byte {error.start}).") from None
 
 
-def _parse_json(text: str) -> Any:
-    # NaN and Infinity pass here, as in TOML, so that the check of the numbers can name the entry.
-    return json.loads(text, object_pairs_hook=_refuse_twice)
-
-
-def _refuse_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Python would silently keep the last of two equal keys."""
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Raise an error for a repeated key, of which Python would silently keep the last."""
     content = dict(pairs)
     if len(content) < len(pairs):
         twice = next(key for number, (key, _) in enumerate(pairs) if key in dict(pairs[:number]))
@@ -182,15 +175,15 @@ def _refuse_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _sentence(errors: list[ErrorDetails]) -> str:
-    """The first error as one sentence; a misspelt key comes first, because it explains the others."""
+    """Describe the first error in one sentence; a misspelt key comes first, because it explains the others."""
     error = min(errors, key=lambda one: one["type"] != "extra_forbidden")
     first, *parts = error["loc"]
     if first == "mask":
-        parts = [part for part in parts if isinstance(part, int)]  # without the tag of its kind
+        parts = [part for part in parts if isinstance(part, int)]  # leave out the tag of the union
     field = str(first) + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts)
     context = error.get("ctx", {})
     if error["type"] == "extra_forbidden":
-        allowed = list(Change.model_fields if parts else WalkDocument.model_fields)
+        allowed = list(ChangedNumber.model_fields if parts else WalkDocument.model_fields)
         near = difflib.get_close_matches(str(error["loc"][-1]), allowed, n=1, cutoff=0.5)
         hint = f"did you mean {near[0]!r}?" if near else f"allowed: {', '.join(allowed)}."
         return f"there is no key {_short(field)}; {hint}"
@@ -207,8 +200,8 @@ def _sentence(errors: list[ErrorDetails]) -> str:
         "string_type": "a string",
         "tuple_type": "a list",
         "int_type": "a whole number",
-        "greater_than_equal": "a place, counted from 0",
-        "less_than": f"a place below {MAX_OUTPUT}",
+        "greater_than_equal": "an index, counted from 0",
+        "less_than": f"an index below {MAX_OUTPUT}",
         "model_type": "step, place and value",
     }
     return f"{field} is {_short(error['input'])}; expected {expected.get(error['type'], error['msg'])}."

@@ -1,8 +1,8 @@
-"""How each step is written: as the lectures' equation, and as one line of Python.
+"""The equation of each step as the lectures write it, and the same step as one line of Python.
 
-The lines are text to read beside the numbers, which come from ``saccade.attention``; a test runs every line and
-compares. Names in them: ``math``, ``torch``, ``F`` = torch.nn.functional, ``Sparsemax`` from saccade.attention,
-the steps before, and what was given: ``given``, ``score``, ``rule`` and ``weigh`` (a mask rule or weights object).
+These lines are shown beside the numbers, which come from ``saccade.attention``; a test runs every line and compares
+the results. The lines use the names ``math``, ``torch``, ``F`` (torch.nn.functional), ``Sparsemax``, the names of
+earlier steps, and the arguments: ``given``, ``score``, ``rule`` (a mask rule) and ``weigh`` (a weights object).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["Line", "mask_line", "score_line", "weights_line"]
 
 
 class Line(NamedTuple):
-    """One step as the lectures write it and as Python does."""
+    """One step as an equation and as Python."""
 
     equation: str
     code: str
@@ -50,7 +50,7 @@ SCORE_LINES: dict[type[Score], Line] = {
     ),
 }
 
-#: {scores} stands for the name of the step before, {keys} for the number of keys.
+#: {scores} is the name of the previous step, and {keys} the number of keys.
 WEIGHTS_LINES: dict[type[Weights], Line] = {
     Softmax: Line("A = softmax(E), row by row", "weights = torch.softmax({scores}, dim=-1)"),
     Relu: Line("A = max(E, 0)", "weights = torch.relu({scores})"),
@@ -75,7 +75,7 @@ def score_line(score: Score) -> Line:
 
 
 def mask_line(mask_name: str, scores: str, num_queries: int, num_keys: int) -> Line:
-    """The rule as what it forbids."""
+    """Write a mask as the entries that it forbids."""
     kind, _, radius = mask_name.partition(":")
     rows, columns = f"torch.arange({num_queries})[:, None]", f"torch.arange({num_keys})"
     ones = f"torch.ones({num_queries}, {num_keys})"
@@ -89,7 +89,7 @@ def mask_line(mask_name: str, scores: str, num_queries: int, num_keys: int) -> L
 
 
 def weights_line(weights: Weights, scores: str, num_keys: int, empty_rows: bool) -> Line:
-    """``empty_rows``: some query may attend to nothing; its weights are 0, which softmax alone does not give."""
+    """Write the weights; with ``empty_rows``, some query may attend to nothing, and softmax alone would give NaN."""
     general = Line(f"A = {type(weights).__name__}(E)", "weights = weigh.apply({scores}, weigh.statistic({scores}))")
     if isinstance(weights, Hard) and weights.mode == "sample":
         line = Line("A_ij = 1 for a j drawn from softmax(E_i), else 0", general.code)

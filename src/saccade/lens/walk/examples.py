@@ -1,4 +1,4 @@
-"""The lectures' worked examples, to look at and to start from."""
+"""The worked examples of the lectures."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _PROJECTION = WalkDocument(
     score="dot",
 )
 
-#: Look-up relaxed to attention: every token asks with its query and answers to its key with its value (000).
+#: Retrieval as soft look-up: each token's query is compared with all keys and returns their values (000).
 _RETRIEVAL = WalkDocument(
     queries=((0.3, 1.2, 2.2), (0.1, 6.2, 2.1), (2.1, 2.5, 5.2)),
     keys=((0.4, 1.4, 0.0), (0.2, -1.1, 0.0), (0.3, 1.2, 4.0)),
     values=((2.3, 1.1, 3.5), (3.0, 1.0, 0.5), (-2.2, 4.1, 2.5)),
 )
 
-#: The same with a fourth token, whose key and value are the third's (000).
+#: The same with a fourth token, which has the key and value of the third (000).
 _RETRIEVAL4 = WalkDocument(
     queries=((0.3, 1.2, 2.2), (0.1, 6.2, 2.1), (2.1, 2.5, 5.2), (1.1, 6.6, 4.3)),
     keys=((0.4, 1.4, 0.0), (0.2, -1.1, 0.0), (0.3, 1.2, 4.0), (0.3, 1.2, 4.0)),

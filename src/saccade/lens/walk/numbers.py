@@ -1,4 +1,4 @@
-"""Matrices that come from outside: checked entry by entry, so that an error can name the one at fault."""
+"""Checking matrices that a user gives, entry by entry, so that an error can name the wrong entry."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from torch import Tensor
 
 from saccade.errors import OptionError, ShapeError
 
-__all__ = ["Numbers", "boolean_matrix", "matrix", "refuse_other_size", "require_finite", "to_float"]
+__all__ = ["Numbers", "boolean_matrix", "matrix", "require_finite", "require_size", "to_float"]
 
 Numbers = Tensor | Sequence[Sequence[float]]
 
 
 def matrix(name: str, given: Numbers) -> Float[Tensor, "rows columns"]:
-    """The matrix in float64, apart from the caller's graph and device; ragged or not finite is refused."""
+    """Return the matrix in float64 on the CPU, without gradient; raise an error if it is ragged or not finite."""
     numbers = given.detach().to("cpu", torch.float64) if isinstance(given, Tensor) else _from_rows(name, given)
     if numbers.ndim != 2 or numbers.numel() == 0:
-        raise ShapeError(f"{name} is a matrix, at least 1 by 1; it has shape {tuple(numbers.shape)}.")
+        raise ShapeError(f"{name} must be a matrix of at least 1 by 1; it has shape {tuple(numbers.shape)}.")
     require_finite(name, numbers, "all numbers must be finite")
     return numbers
 
 
 def boolean_matrix(name: str, given: Tensor | Sequence[Sequence[bool]]) -> Bool[Tensor, "rows columns"]:
-    """True = may attend. Numbers are refused: 0 and 1 could as well mean what is added to a score."""
+    """Return a mask, True = may attend. Numbers are an error, because 0 and 1 could also be meant as a bias."""
     if isinstance(given, Tensor):
         if given.dtype != torch.bool or given.ndim != 2:
-            raise ShapeError(f"{name} is a boolean matrix; it is {given.dtype} of shape {tuple(given.shape)}.")
+            raise ShapeError(f"{name} must be a boolean matrix; it is {given.dtype} of shape {tuple(given.shape)}.")
         return given.detach().cpu()
     for row, entries in enumerate(given):
         for column, entry in enumerate(entries):
@@ -38,14 +38,17 @@ def boolean_matrix(name: str, given: Tensor | Sequence[Sequence[bool]]) -> Bool[
     return _from_rows(name, given).bool()
 
 
-def refuse_other_size(name: str, size: Sequence[int], expected: tuple[int, int], why: str) -> None:
-    """``why`` says what the expected rows and columns are."""
-    if tuple(size) != expected:
-        raise ShapeError(f"{name} is {size[0]} by {size[1]}; expected {expected[0]} by {expected[1]} ({why}).")
+def require_size(name: str, size: Sequence[int], num_queries: int, num_keys: int) -> None:
+    """Raise an error unless the matrix has a row for each query and a column for each key."""
+    if tuple(size) != (num_queries, num_keys):
+        raise ShapeError(
+            f"{name} is {size[0]} by {size[1]}; expected {num_queries} by {num_keys} "
+            "(a row for each query, a column for each key)."
+        )
 
 
 def require_finite(name: str, numbers: Float[Tensor, "*shape"], reason: str) -> None:
-    """Refuse NaN and infinity by the name of the first such entry."""
+    """Raise an error that names the first entry which is NaN or infinite."""
     wrong = (~numbers.isfinite()).nonzero()
     if len(wrong):
         at = wrong[0].tolist()
@@ -61,8 +64,8 @@ def _from_rows(name: str, given: Sequence[Sequence[float]]) -> Tensor:
             raise ShapeError(f"{name}[{row}] is {entries!r}; expected a row of numbers.")
         if len(entries) != len(given[0]):
             raise ShapeError(
-                f"{name}[{row}] has length {len(entries)}, {name}[0] has length {len(given[0])}; "
-                "all rows of a matrix have one length."
+                f"{name}[{row}] has length {len(entries)}, but {name}[0] has length {len(given[0])}; "
+                "all rows of a matrix must have the same length."
             )
         for column, entry in enumerate(entries):
             if not isinstance(entry, int | float):
@@ -71,7 +74,7 @@ def _from_rows(name: str, given: Sequence[Sequence[float]]) -> Tensor:
 
 
 def to_float(entry: float) -> float:
-    """As a float; a whole number past 1e308 is infinite."""
+    """Convert to a float; a whole number above 1e308 becomes infinite."""
     try:
         return float(entry)
     except OverflowError:

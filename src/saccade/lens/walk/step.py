@@ -1,4 +1,4 @@
-"""One step of the walk, and numbers of it that were changed by hand before the next step uses them."""
+"""One step of the walk, and numbers changed by hand before the next step uses them."""
 
 from __future__ import annotations
 
@@ -15,33 +15,33 @@ from saccade.lens.walk.numbers import to_float
 
 __all__ = ["Changed", "Changes", "Step"]
 
-#: By the step's name: place, counted from 0, to number. A place is (row, column); of the weighted values
+#: For each step by name, the new number at each place (row, column), counted from 0. The weighted values have places
 #: (query, row, column).
 Changed = Mapping[str, Mapping[tuple[int, ...], float]]
 
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """One matrix of the walk, and how it came about."""
+    """One matrix of the walk, and how it was computed."""
 
     name: str  # the variable of its line of code: inputs, W_query, scores, ...
     title: str
     equation: str  # as the lectures write it
-    code: str  # the line of Python that computes it from the steps before; ``given`` holds the arguments
+    code: str  # the line of Python that computes it from earlier steps; ``given`` holds the arguments
     values: Float[Tensor, "rows columns"] | Float[Tensor, "blocks rows columns"]  # -inf where masked
     row_labels: tuple[str, ...]
     column_labels: tuple[str, ...]
-    block_labels: tuple[str, ...] = ()  # of the weighted values only: one block of rows for each query
+    block_labels: tuple[str, ...] = ()  # only for the weighted values: one block of rows for each query
     changed: tuple[tuple[int, ...], ...] = ()  # the places whose number was changed by hand
-    row_notes: Mapping[int, str] = field(default_factory=dict)  # what is to be known of some of the rows
+    row_notes: Mapping[int, str] = field(default_factory=dict)  # remarks on some rows
 
     @property
     def is_given(self) -> bool:
-        """Whether its numbers are an argument of the walk, not computed."""
+        """Whether the numbers are an argument of the walk and not computed."""
         return self.code.startswith(f'{self.name} = torch.tensor(given["{self.name}"]')
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain lists and strings; a masked score, which JSON cannot write as a number, is None."""
+        """Return plain lists and strings; a masked score, which JSON cannot represent, becomes None."""
         return {
             "name": self.name,
             "title": self.title,
@@ -66,7 +66,7 @@ class Changes:
         return name in self.changed
 
     def applied(self, step: Step) -> Step:
-        """The step with its changed numbers, in its line of code too."""
+        """Return the step with its numbers changed, which its line of code then includes."""
         cells = self.changed.get(step.name)
         if not cells:
             return step
@@ -77,12 +77,12 @@ class Changes:
             code.append(f"{step.name}[{', '.join(map(str, place))}] = {float(value)!r}")
         return replace(step, values=values, code="; ".join(code), changed=tuple(cells))
 
-    def refuse_others(self, steps: Sequence[Step]) -> None:
-        """Refuse changes of steps that are given or not there."""
+    def check_steps(self, steps: Sequence[Step]) -> None:
+        """Raise an error for changes to a step that is given or does not exist."""
         computed = [step.name for step in steps if not step.is_given]
         for name in self.changed:
             if any(step.name == name and step.is_given for step in steps):
-                raise OptionError(f"{name} is given, not computed: change its numbers where they are given.")
+                raise OptionError(f"{name} is given, not computed; change its numbers where they are given.")
             if name not in computed:
                 raise UnknownNameError("computed step", name, computed)
 

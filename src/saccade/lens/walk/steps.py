@@ -1,4 +1,4 @@
-"""The steps of the walk in their order: each is computed from the one before, with its changed numbers.
+"""The steps of the walk in order. Each is computed from earlier steps, with the numbers changed by hand.
 
 Shapes: Q queries, K keys, D width of queries and keys, E width of values.
 """
@@ -29,7 +29,7 @@ def projection_steps(
     key_labels: tuple[str, ...],
     changes: Changes,
 ) -> list[Step]:
-    """What is given, in the order of the lectures, then queries, keys and values."""
+    """Return the given matrices in the order of the lectures, then queries, keys and values."""
     steps = []
     titles = {"inputs": ("Inputs", "X"), "source": ("Source", "S")}
     titles |= {"W_query": ("Query matrix", "W_Q"), "W_key": ("Key matrix", "W_K"), "W_value": ("Value matrix", "W_V")}
@@ -51,7 +51,7 @@ def projection_steps(
         if weight in given:
             line = Line(f"{line.equation} W_{symbol}", f"{line.code} @ {weight}")
         elif name in changes:
-            line = Line(line.equation, f"{line.code}.clone()")  # what they are taken from stays as it is
+            line = Line(line.equation, f"{line.code}.clone()")  # so that the origin does not change too
         steps.append(changes.applied(_matrix_step(name, title, line, values, labels)))
     return steps
 
@@ -72,7 +72,7 @@ def _components(width: int) -> tuple[str, ...]:
 def weight_steps(
     call: Call, mask_name: str, query_labels: tuple[str, ...], key_labels: tuple[str, ...], changes: Changes
 ) -> list[Step]:
-    """Scores, scaled, masked, weights: each of them is what ``attend`` would compute with the rules so far."""
+    """Return scores, scaled, biased and masked scores, and weights, as ``attend`` computes them."""
     rows, columns = range(len(query_labels)), range(len(key_labels))
     steps: list[Step] = []
 
@@ -103,7 +103,7 @@ def weight_steps(
 
 
 def _with_sums(weights: Step) -> Step:
-    """What the rows with a changed weight sum to: no longer 1 by rule."""
+    """Note the sums of rows with a changed weight, which may no longer be 1."""
     notes = {}
     for row in sorted({row for row, _ in weights.changed}):
         total = weights.values[row].sum().item()
@@ -112,7 +112,7 @@ def _with_sums(weights: Step) -> Step:
 
 
 def _scaling(score: ScaledDot, width: int) -> tuple[str, Line]:
-    """Title and line of the scaled scores."""
+    """Return the title and the line of the scaled scores."""
     if score.scale is None:
         line = Line(f"E = Q Kᵀ / √D, D = {width}", f"scaled = scores / math.sqrt({width})")
         return f"Score / √{width}", line
@@ -127,7 +127,7 @@ def sum_steps(
     key_labels: tuple[str, ...],
     changes: Changes,
 ) -> list[Step]:
-    """Weight times value, their sum, and the sum times W_O."""
+    """Return the weighted values, their sum, and the sum times W_O."""
     values = weights.unsqueeze(-1) * value  # (Q, K, E)
     line = Line("A_ij v_j", "weighted = weights.unsqueeze(-1) * values")
     components = _components(value.shape[1])
@@ -140,7 +140,7 @@ def sum_steps(
     if W_output is not None:
         if len(W_output) != value.shape[1]:
             raise ShapeError(
-                f"W_output has length {len(W_output)}; expected {value.shape[1]}, a row for each column of the values."
+                f"W_output has {len(W_output)} rows; expected {value.shape[1]}, one for each column of the values."
             )
         steps.append(_given("W_output", "Output matrix", "W_O", W_output, None))
         line = Line("O = Z W_O", "output = sum @ W_output")

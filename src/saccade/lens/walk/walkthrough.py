@@ -1,9 +1,8 @@
 """The lectures' walk through attention, number by number: inputs, Q, K, V, scores, weights, sum.
 
 ``saccade explain`` and the studio's Walk page show the same object. Every number comes from the functions that
-``attend`` itself is made of (``attention.equation``); only the last two steps, weight times value and their sum,
-which ``attend`` does in one matrix product, are taken apart here. Shapes: Q queries, K keys, D width of queries
-and keys, E width of values.
+``attend`` itself uses (``attention.equation``). Only its last matrix product is split here into two steps: weight
+times value, and their sum. Shapes: Q queries, K keys, D width of queries and keys, E width of values.
 """
 
 from __future__ import annotations
@@ -21,19 +20,19 @@ from saccade.attention.equation import Call
 from saccade.attention.scores import resolve_score
 from saccade.attention.weights import resolve_weights
 from saccade.errors import OptionError, ShapeError, TooLargeError, UnknownNameError
-from saccade.lens.walk.numbers import Numbers, boolean_matrix, matrix, refuse_other_size, require_finite
+from saccade.lens.walk.numbers import Numbers, boolean_matrix, matrix, require_finite, require_size
 from saccade.lens.walk.step import Changed, Changes, Step
 from saccade.lens.walk.steps import projection_steps, sum_steps, weight_steps
 
 __all__ = ["Step", "Walkthrough", "walkthrough"]
 
-#: The most numbers of the weighted values (Q · K · E): a walk is for reading.
+#: Maximum number of weighted values (Q · K · E), since people read the walk.
 WEIGHTED_LIMIT = 1 << 22
 
 
 @dataclass(frozen=True, eq=False)
 class Walkthrough:
-    """The steps in order; ``walk["scores"]`` is one of them by name."""
+    """The steps in order; ``walk["scores"]`` returns a step by name."""
 
     steps: tuple[Step, ...]
     query_labels: tuple[str, ...]
@@ -56,11 +55,11 @@ class Walkthrough:
 
     @property
     def output(self) -> Float[Tensor, "Q E"]:
-        """What comes out: the sum, or the sum times W_O."""
+        """The output: the sum, or the sum times W_O."""
         return self.steps[-1].values
 
     def to_dict(self) -> dict[str, Any]:
-        """The documented form of ``saccade explain --json`` (docs/learn/walkthrough.md)."""
+        """Return the format of ``saccade explain --json``, which docs/learn/walkthrough.md describes."""
         return {
             "score": self.score,
             "weights": self.weights,
@@ -93,85 +92,81 @@ def walkthrough(
     scale: bool | None = None,
     changed: Changed | None = None,
 ) -> Walkthrough:
-    """Attention step by step, from ``inputs`` or from ``queries``, ``keys`` and ``values``.
+    """Compute attention step by step, from ``inputs`` or from ``queries``, ``keys`` and ``values``.
 
     Args:
-        inputs: one row a position; with W_query, W_key, W_value, or without all three: then Q = K = V = inputs.
-        source: where keys and values come from, if not from the inputs (cross-attention).
-        W_output: applied to the sum, as multi-head attention does.
-        tokens: names of the inputs or queries; ``source_tokens`` those of the keys, if they are others.
-        value_names: names of the columns of the values, where each stands for something.
-        mask: "none", "causal", "window:R", a boolean matrix (Q, K), True = may attend, or a mask rule.
+        inputs: one row per position. Give W_query, W_key and W_value too, or none of them: then Q = K = V = inputs.
+        source: where keys and values come from in cross-attention.
+        W_output: applied to the sum, as in multi-head attention.
+        tokens: names of the inputs or queries.
+        source_tokens: names of the keys, if they differ from the queries.
+        value_names: names of the columns of the values.
+        mask: "none", "causal", "window:R", a boolean matrix (Q, K) in which True = may attend, or a mask rule.
         bias: a matrix (Q, K) that is added to the scores, such as ALiBi's.
         score: as in ``attend``.
         weights: as in ``attend``; lookup compares queries and keys for equality, whatever the score.
-        scale: True divides a dot product by √D, False does not; None leaves it to the score.
-        changed: numbers that replace computed ones, and that the steps below then use: {"scores": {(0, 1): 6.5}}.
+        scale: True divides a dot product by √D, False does not, None leaves it to the score.
+        changed: numbers that replace computed ones before the next step uses them: {"scores": {(0, 1): 6.5}}.
     """
     rows: dict[str, Numbers | None] = {"inputs": inputs, "source": source, "W_query": W_query, "W_key": W_key}
     rows |= {"W_value": W_value, "queries": queries, "keys": keys, "values": values, "W_output": W_output}
-    rows |= {"bias": bias}
     given = {name: matrix(name, numbers) for name, numbers in rows.items() if numbers is not None}
     query, key, value = _sources(given)
-    if len(key) != len(value):
-        raise ShapeError(f"keys has length {len(key)}, values has length {len(value)}; each key has one value.")
-    if len(query) * value.numel() > WEIGHTED_LIMIT:
-        raise TooLargeError(
-            f"{len(query)} queries × {len(key)} keys × values of width {value.shape[1]} are too many to read; "
-            f"the limit of a walk is {WEIGHTED_LIMIT} weighted values."
-        )
     query_labels, key_labels = _labels(given, len(query), len(key), tokens, source_tokens)
-    if value_names is not None and len(value_names) != value.shape[1]:
-        raise ShapeError(f"value_names has length {len(value_names)}; expected {value.shape[1]}, one for each column.")
     weighting = resolve_weights(weights)
-    compared = _scaled(resolve_score(score) if weighting.score is None else weighting.score, scale).frozen(
-        torch.float64
-    )
+    compared = _scaled(weighting.score or resolve_score(score), scale).frozen(torch.float64)
     compared.check(1, query.shape[1], key.shape[1])
     rule, mask_name = _resolve_mask(mask, len(query), len(key))
-    added = given["bias"][None, None] if "bias" in given else None
-    if added is not None:
-        size = (len(query), len(key))
-        refuse_other_size("bias", added.shape[2:], size, "a row for each query, a column for each key")
+    added = _resolve_bias(bias, len(query), len(key))
     changes = Changes(changed)
     steps = projection_steps(given, query, key, value, query_labels, key_labels, changes)
     query, key, value = (step.values for step in steps[-3:])
     call = Call(query[None, None], key[None, None], compared, weighting, rule, added)
     steps += weight_steps(call, mask_name, query_labels, key_labels, changes)
     steps += sum_steps(steps[-1].values, value, given.get("W_output"), query_labels, key_labels, changes)
-    changes.refuse_others(steps)
+    changes.check_steps(steps)
+    steps = [_named(step, value_names) for step in steps]
     for step in steps:
         if step.name != "masked":
-            require_finite(step.name, step.values, "the numbers given are too large to multiply")
-    if value_names is not None:
-        named = {"values", "weighted", "sum"}
-        steps = [replace(step, column_labels=tuple(value_names)) if step.name in named else step for step in steps]
+            require_finite(step.name, step.values, "the given numbers are too large to multiply")
     return Walkthrough(tuple(steps), query_labels, key_labels, _name(compared), _name(call.weights), mask_name)
 
 
-# --- what is given -----------------------------------------------------------------------------------------
+# --- the arguments -----------------------------------------------------------------------------------------
 
 _PROJECTIONS = ("W_query", "W_key", "W_value")
 _DIRECT = ("queries", "keys", "values")
 
 
 def _sources(given: dict[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
-    """Queries, keys and values: as given, or projected."""
+    """Return queries, keys and values, given or projected from the inputs."""
+    query, key, value = _given_or_projected(given)
+    if len(key) != len(value):
+        raise ShapeError(f"There are {len(key)} keys but {len(value)} values; each key needs one value.")
+    if len(query) * value.numel() > WEIGHTED_LIMIT:
+        raise TooLargeError(
+            f"{len(query)} queries × {len(key)} keys × values of width {value.shape[1]} are too many to read; "
+            f"the limit of a walk is {WEIGHTED_LIMIT} weighted values."
+        )
+    return query, key, value
+
+
+def _given_or_projected(given: dict[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
     direct = [name for name in _DIRECT if name in given]
     projected = [name for name in ("inputs", "source", *_PROJECTIONS) if name in given]
     if direct and projected:
         raise OptionError(
             f"Both {projected[0]} and {direct[0]} are given; "
-            "a walk starts from inputs or from queries, keys and values, not from both."
+            "a walk starts either from inputs or from queries, keys and values."
         )
     if direct:
         _require(_DIRECT, direct, "a walk that starts from queries needs queries, keys and values")
         return given["queries"], given["keys"], given["values"]
     if "inputs" not in given:
-        raise OptionError("Nothing to walk through: give inputs, or queries, keys and values.")
+        raise OptionError("There is nothing to walk through: give inputs, or queries, keys and values.")
     matrices = [name for name in _PROJECTIONS if name in given]
     if matrices:
-        _require(_PROJECTIONS, matrices, "inputs are projected by W_query, W_key and W_value, or by none")
+        _require(_PROJECTIONS, matrices, "inputs need all of W_query, W_key and W_value, or none of them")
     inputs = given["inputs"]
     source = given.get("source", inputs)
     source_name = "source" if "source" in given else "inputs"
@@ -194,7 +189,7 @@ def _project(name: str, vectors: Tensor, matrix_name: str, given: dict[str, Tens
     weight = given[matrix_name]
     if len(weight) != vectors.shape[1]:
         raise ShapeError(
-            f"{matrix_name} has length {len(weight)}; expected {vectors.shape[1]}, a row for each column of {name}."
+            f"{matrix_name} has {len(weight)} rows; expected {vectors.shape[1]}, one for each column of {name}."
         )
     return vectors @ weight
 
@@ -206,15 +201,15 @@ def _labels(
     tokens: Sequence[str] | None,
     source_tokens: Sequence[str] | None,
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Names of the queries and of the keys; one and the same where both come from one source."""
+    """Return the names of the queries and of the keys, which are the same if both come from one sequence."""
     one_source = "inputs" in given and "source" not in given
     shared = one_source or ("queries" in given and num_queries == num_keys and source_tokens is None)
     if one_source and source_tokens is not None:
-        raise OptionError("source_tokens names the rows of another source; here keys and queries are of one: tokens.")
+        raise OptionError("source_tokens names the rows of source, which is not given; use tokens.")
     for name, labels, count in (("tokens", tokens, num_queries), ("source_tokens", source_tokens, num_keys)):
         if labels is not None and len(labels) != count:
             what = "query" if name == "tokens" else "key"
-            raise ShapeError(f"{name} has length {len(labels)}; expected {count}, a name for each {what}.")
+            raise ShapeError(f"{name} has {len(labels)} names; expected {count}, one for each {what}.")
     noun = "input" if "inputs" in given else "token" if shared else "query"
     query_labels = tuple(tokens) if tokens is not None else _numbered(noun, num_queries)
     if shared:
@@ -228,18 +223,37 @@ def _numbered(noun: str, count: int) -> tuple[str, ...]:
 
 
 def _scaled(score: Score, scale: bool | None) -> Score:
-    """The score with its scale switched on or off."""
+    """Return the score with its scale switched on or off."""
     if scale is None or (scale and isinstance(score, ScaledDot)):
         return score
     if isinstance(score, Dot | ScaledDot):
         return ScaledDot() if scale else Dot()
     if scale:
-        raise OptionError(f"Only a dot product is scaled by √D, not the {type(score).__name__} score.")
+        raise OptionError(f"Only a dot product can be scaled by √D, not the {type(score).__name__} score.")
     return score
 
 
+def _named(step: Step, value_names: Sequence[str] | None) -> Step:
+    """Return the step with the names of the values' columns, if it has these columns."""
+    if value_names is None or step.name not in ("values", "weighted", "sum"):
+        return step
+    if len(value_names) != step.values.shape[-1]:
+        raise ShapeError(
+            f"value_names has {len(value_names)} names; expected {step.values.shape[-1]}, one for each column."
+        )
+    return replace(step, column_labels=tuple(value_names))
+
+
+def _resolve_bias(bias: Numbers | None, num_queries: int, num_keys: int) -> Float[Tensor, "1 1 Q K"] | None:
+    if bias is None:
+        return None
+    added = matrix("bias", bias)
+    require_size("bias", added.shape, num_queries, num_keys)
+    return added[None, None]
+
+
 def _resolve_mask(mask: object, num_queries: int, num_keys: int) -> tuple[Mask | None, str]:
-    """The rule, and its name: none, causal, window:R or matrix; rule for any other."""
+    """Return the mask rule and its name: none, causal, window:R, matrix, or rule for any other."""
     if mask is None or mask == "none":
         return None, "none"
     if isinstance(mask, Mask):
@@ -254,13 +268,12 @@ def _resolve_mask(mask: object, num_queries: int, num_keys: int) -> tuple[Mask |
         raise UnknownNameError("mask", mask, ("none", "causal", "window:R"))
     if isinstance(mask, Tensor | Sequence):
         allowed = boolean_matrix("mask", mask)
-        size = (num_queries, num_keys)
-        refuse_other_size("mask", allowed.shape, size, "a row for each query, a column for each key")
+        require_size("mask", allowed.shape, num_queries, num_keys)
         return dense(allowed), "matrix"
-    raise OptionError(f"A mask is a name, a boolean matrix or a rule, not {type(mask).__name__}.")
+    raise OptionError(f"A mask must be a name, a boolean matrix or a rule, not {type(mask).__name__}.")
 
 
 def _name(choice: Score | Weights) -> str:
-    """The name by which ``attend`` knows it; else that of its class."""
+    """Return the name that ``attend`` uses, or else the name of the class."""
     known: dict[type, str] = {type(score): name for name, score in SCORES.items()}
     return known.get(type(choice), type(choice).__name__.lower())

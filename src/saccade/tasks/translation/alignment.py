@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from saccade.attention import Trace
-from saccade.lens.alignment import AlignmentChoice, Lengths, Weights, align, choose_alignment
+from saccade.lens.alignment import Alignable, AlignmentChoice, Lengths, align, choose_alignment
 from saccade.lens.cooccurrence import cooccurrence_links
 from saccade.lens.links import WordLink
 
@@ -44,7 +44,7 @@ def choose_reading(
     return choose_alignment(candidates, lengths, gold)
 
 
-def written_out(seen: Mapping[str, Trace], choice: AlignmentChoice | None) -> Mapping[str, Weights]:
+def written_out(seen: Mapping[str, Trace], choice: AlignmentChoice | None) -> Mapping[str, Alignable]:
     """The weights that the alignment is read from, all at once if they are few: much faster than one by one."""
     if choice is None or math.prod(seen[choice.attention].shape) > WRITTEN_OUT:
         return seen
@@ -52,7 +52,7 @@ def written_out(seen: Mapping[str, Trace], choice: AlignmentChoice | None) -> Ma
 
 
 def read_alignment(
-    seen: Mapping[str, Weights], choice: AlignmentChoice | None, *, rows: int, columns: int, batch: int = 0
+    seen: Mapping[str, Alignable], choice: AlignmentChoice | None, *, rows: int, columns: int, batch: int = 0
 ) -> Float[Tensor, "T S"] | None:
     """How much each target token attends to each source token and END; None if the model cannot tell.
 
@@ -67,5 +67,5 @@ def read_alignment(
     return align(choice, candidates, Lengths(columns - 1, rows), batch=batch, end=True)
 
 
-def _cross(seen: Mapping[str, Weights]) -> dict[str, Weights]:
+def _cross(seen: Mapping[str, Alignable]) -> dict[str, Alignable]:
     return {name: weights for name, weights in seen.items() if name.rpartition(".")[2] == "cross"}

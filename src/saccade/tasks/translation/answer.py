@@ -14,7 +14,7 @@ from torch import Tensor
 
 from saccade.attention import Trace
 from saccade.errors import OptionError
-from saccade.lens.figures.matrix import heatmap
+from saccade.lens.figures.matrix import draw_weights
 from saccade.lens.links import WordLink, hard_links, write_pharaoh
 from saccade.lens.terminal.heatmap import TerminalHeatmap
 from saccade.lens.view import View, view
@@ -136,7 +136,7 @@ class TranslationAnswer(Answer, AlignsWords):
         if self.attention.alignment is None:
             return None
         rows, columns = self.attention.words
-        return heatmap(self.attention.alignment.float(), rows, columns, dark=dark)
+        return draw_weights(self.attention.alignment.float(), rows, columns, dark=dark)
 
 
 def _joined(tokens: list[str], words: list[int]) -> list[str]:

@@ -21,7 +21,7 @@ import saccade
 from saccade.data.lines import read_lines
 from saccade.data.paths import resolve_path
 from saccade.errors import FileError, OptionError
-from saccade.lens.figures.matrix import heatmap
+from saccade.lens.figures.matrix import draw_weights
 from saccade.models import Config
 from saccade.tasks.base.answer import Answer
 from saccade.tasks.base.data import DataReader, Say, Size, Splits, hold_out
@@ -236,7 +236,7 @@ class ExtremesAnswer(Answer):
         return [self.text, self.view.terminal("heatmap", name="pooling")]
 
     def figure(self, dark: bool) -> Any:
-        return heatmap(self.view.matrix("pooling"), ROWS, [str(number) for number in self.numbers], dark=dark)
+        return draw_weights(self.view.matrix("pooling"), ROWS, [str(number) for number in self.numbers], dark=dark)
 
 
 class ExtremesPredictor(Predictor):

@@ -201,7 +201,7 @@ def test_layers_without_weights_are_left_out() -> None:
     assert saccade.view([None, weights]).names == ["layer.1"]  # type: ignore[list-item]
 
 
-NOTHING = r"gave no weights; load the model with attn_implementation=\"eager\" and call it with output_attentions=True"
+NOTHING = r"returned no weights; load it with attn_implementation=\"eager\" and call it with output_attentions=True"
 REFUSED: dict[str, tuple[Any, type[Exception], str]] = {
     "none": (None, OptionError, NOTHING),
     "layers of none": ((None, None), OptionError, NOTHING),
@@ -209,11 +209,11 @@ REFUSED: dict[str, tuple[Any, type[Exception], str]] = {
     "an output without them": ({"logits": torch.zeros(1, 2, 3)}, OptionError, NOTHING),
     "a tensor": (written((1, 2, 3, 3)), OptionError, r"not Tensor of shape \(1, 2, 3, 3\)"),
     "a number": (7, OptionError, "not int"),
-    "steps of generate": ([[written((1, 2, 3, 3))]], OptionError, r"layer.0 is a list again: generate\(\)"),
+    "steps of generate": ([[written((1, 2, 3, 3))]], OptionError, r"layer.0 is itself a list: generate\(\)"),
     "no batch": ([written((2, 3, 3))], ShapeError, r"layer.0 .*\(batch, heads, queries, keys\), not .*\(2, 3, 3\)"),
     "whole numbers": ([torch.ones(1, 2, 3, 3).int()], ShapeError, "int32"),
-    "an array": ([np.ones((1, 2, 3, 3))], OptionError, "layer.0 are a tensor, not ndarray"),
-    "below 0": ({"a": -written((1, 1, 1, 1))}, OptionError, "a are finite numbers of at least 0, not -1"),
+    "an array": ([np.ones((1, 2, 3, 3))], OptionError, "layer.0 must be a tensor, not ndarray"),
+    "below 0": ({"a": -written((1, 1, 1, 1))}, OptionError, "a must be finite and at least 0, not -1"),
     "not numbers": ([written((1, 1, 2, 2)) / 0 * 0], OptionError, "not nan"),
 }
 

@@ -1,0 +1,45 @@
+"""Figures as PNG, SVG and PDF files; the same figure always gives the same bytes."""
+
+from __future__ import annotations
+
+import io
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from saccade.errors import FileError
+from saccade.lens.figures.canvas import DPI
+from saccade.lens.files import write_file
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["encode", "save"]
+
+#: The file formats by suffix, with the metadata to leave out because it differs from run to run.
+_FORMATS: dict[str, dict[str, str | None]] = {
+    ".png": {"Software": None},
+    ".svg": {"Date": None, "Creator": None},
+    ".pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+}
+
+
+def save(figure: Figure, path: str | os.PathLike[str]) -> Path:
+    """Save a figure as PNG, SVG or PDF, depending on the suffix of the file."""
+    path = Path(path)
+    suffix = path.suffix.lower()
+    if suffix not in _FORMATS:
+        raise FileError(
+            f"{path}: a picture can be saved as {', '.join(_FORMATS)}, not as {suffix or 'a name without suffix'}."
+        )
+    return write_file(path, encode(figure, suffix), "picture")
+
+
+def encode(figure: Figure, suffix: str) -> bytes:
+    """Return the content of a picture file with this suffix."""
+    from saccade.lens.figures.artists import fixed_settings, full_text
+
+    content = io.BytesIO()
+    with fixed_settings(), full_text(figure if suffix == ".svg" else None):
+        figure.savefig(content, format=suffix[1:], dpi=DPI, facecolor=figure.get_facecolor(), metadata=_FORMATS[suffix])
+    return content.getvalue()

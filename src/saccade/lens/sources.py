@@ -1,0 +1,158 @@
+"""What a view can be made from: watched traces, or attention weights that a model returned itself.
+
+    saccade.view(seen, tokens)
+    saccade.view(outputs.attentions, tokens)
+
+Models whose attention does not call ``scaled_dot_product_attention`` (DeBERTa, MPNet, GPT-J, BLOOM, ...) cannot be
+watched, but return their weights on request. Each layer of them becomes a trace whose scores are those weights, so
+every view, measure and picture works on them too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from saccade.attention import Dot, Trace, Watch
+from saccade.attention.equation import Call
+from saccade.attention.watching.coverage import Coverage
+from saccade.attention.watching.foreign.steps import Gap
+from saccade.attention.weights import Elementwise
+from saccade.errors import OptionError, ShapeError
+from saccade.lens.axis import is_cross_by_name
+
+__all__ = ["Source", "read_source"]
+
+#: The fields of a Hugging Face output that hold weights, and the names given to their layers.
+_FIELDS = {
+    "attentions": "layer.{}",
+    "encoder_attentions": "encoder.{}.self",
+    "decoder_attentions": "decoder.{}.self",
+    "cross_attentions": "decoder.{}.cross",
+}
+#: The fields that such an output always has, with or without weights.
+_OTHER_FIELDS = ("logits", "last_hidden_state")
+_NO_WEIGHTS = "the model returned no weights for it"
+#: How far the sum of a row may be from 1 because of rounding, in 32 and in 16 bits.
+_ROUNDING, _HALF_ROUNDING = 1e-3, 2e-2
+
+
+@dataclass(frozen=True)
+class Source:
+    """The traces of a view, and what a reader must know about them."""
+
+    traces: dict[str, Trace]
+    notes: dict[str, str] = field(default_factory=dict)  # remarks on single attentions
+    gaps: Mapping[str, Gap] = field(default_factory=dict)  # attentions that cannot be shown
+    coverage: Coverage | None = None  # None if it is unknown what the model has besides these
+
+
+class _Unchanged(Elementwise):
+    """Takes the scores as the weights."""
+
+    is_given = True
+
+    def apply(self, scores: Tensor, statistic: Tensor, first_column: int = 0) -> Tensor:
+        return scores
+
+
+def read_source(seen: object) -> Source:
+    """Read what ``watch`` has seen, or layers of weights (batch, heads, queries, keys), as traces.
+
+    Weights come as a list or tuple, whose layers are named ``layer.0``, ``layer.1``, ...; as a mapping from names to
+    one layer or to several (``{"encoder": ..., "cross": ...}`` gives ``encoder.0``, ``cross.0``, ...); or as a Hugging
+    Face output.
+    """
+    if isinstance(seen, Mapping) and not seen:
+        raise OptionError(_why_empty(seen))
+    if isinstance(seen, Mapping) and any(isinstance(trace, Trace) for trace in seen.values()):
+        traces = {name: trace for name, trace in seen.items() if isinstance(trace, Trace)}
+        return Source(traces, {}, seen.gaps, seen.coverage) if isinstance(seen, Watch) else Source(traces)
+    traces, notes, gaps = {}, {}, {}
+    for name, weights in _layers(seen):
+        if weights is None:
+            gaps[name] = Gap(name, _NO_WEIGHTS, None)
+            continue
+        traces[name] = Trace(name, _as_call(name, weights))
+        if note := _note(name, weights):
+            notes[name] = note
+    if not traces:
+        raise OptionError(
+            'The model returned no weights; load it with attn_implementation="eager" and call it with '
+            "output_attentions=True."
+        )
+    return Source(traces, notes, gaps, Coverage(tuple(traces), {}, dict.fromkeys(gaps, _NO_WEIGHTS)))
+
+
+def _why_empty(seen: object) -> str:
+    if isinstance(seen, Watch) and seen.refused:
+        name, reason = next(iter(seen.refused.items()))
+        return f"There is nothing to view: the attention {name!r} cannot be shown: {reason}."
+    if isinstance(seen, Watch) and not seen.coverage.is_complete:
+        return f"There is nothing to view: {seen.coverage}"
+    return "No attention was seen, so there is nothing to view; run a model that has attention inside watch()."
+
+
+def _layers(given: object) -> Iterator[tuple[str, Any]]:
+    if isinstance(given, Mapping):
+        if not set(given).isdisjoint([*_FIELDS, *_OTHER_FIELDS]):
+            parts = [(name, given[field]) for field, name in _FIELDS.items() if given.get(field) is not None]
+        else:
+            parts = [(str(name), weights) for name, weights in given.items()]
+    elif isinstance(given, Sequence) and not isinstance(given, str):
+        parts = [(_FIELDS["attentions"], given)]
+    elif given is None:
+        parts = []
+    else:
+        shape = f" of shape {tuple(given.shape)}" if isinstance(given, Tensor) else ""
+        raise OptionError(
+            "view() takes what watch() has seen, or weights as a list of layers or a mapping from names to layers, "
+            f"not {type(given).__name__}{shape}."
+        )
+    for name, weights in parts:
+        if isinstance(weights, Sequence):
+            pattern = name if "{}" in name else f"{name}.{{}}"
+            yield from ((pattern.replace("{}", str(number)), layer) for number, layer in enumerate(weights))
+        else:
+            yield name.replace("{}", "0"), weights
+
+
+def _as_call(name: str, weights: object) -> Call:
+    """Check the weights of a layer and return a call whose scores they are."""
+    if isinstance(weights, Sequence) and weights and isinstance(weights[0], Tensor):
+        raise OptionError(
+            f"{name} is itself a list: generate() returns a list of layers for each step. Run the model once over the "
+            "whole text and view those attentions."
+        )
+    if not isinstance(weights, Tensor):
+        raise OptionError(f"The weights of {name} must be a tensor, not {type(weights).__name__}.")
+    if weights.ndim != 4 or not weights.is_floating_point():
+        raise ShapeError(
+            f"The weights of {name} must be floating-point numbers of shape (batch, heads, queries, keys), not "
+            f"{weights.dtype} of shape {tuple(weights.shape)}."
+        )
+    whole = weights.detach()
+    wrong = whole[~(whole.isfinite() & (whole >= 0))]
+    if len(wrong):
+        raise OptionError(f"The weights of {name} must be finite and at least 0, not {float(wrong[0]):g}.")
+    batch, heads, queries, keys = whole.shape
+    exact = torch.float64 if whole.dtype == torch.float64 else torch.float32
+    query, key = (torch.zeros(batch, heads, size, 1, dtype=exact, device=whole.device) for size in (queries, keys))
+    return Call(query, key, Dot(), _Unchanged(), bias=whole)
+
+
+def _note(name: str, weights: Tensor) -> str | None:
+    """Say what a reader must know about these weights: rows that do not sum to 1, or keys that are not the queries."""
+    notes = []
+    totals = weights.detach().sum(-1, dtype=torch.float64)
+    totals = totals[totals > 0]  # a row that may attend to nothing is zero
+    allowed = _HALF_ROUNDING if weights.element_size() < 4 else _ROUNDING
+    if len(totals) and float((totals - 1).abs().max()) > allowed:
+        notes.append(f"rows sum to {float(totals.min()):.3g} to {float(totals.max()):.3g}, not to 1")
+    if weights.shape[2] != weights.shape[3] and not is_cross_by_name(name):
+        notes.append(f"{weights.shape[2]} queries look at {weights.shape[3]} keys")
+    return "; ".join(notes) or None
