@@ -48,6 +48,7 @@ __all__ = ["Axis", "Head", "View", "view"]
 #: The number of a head, or the mean or maximum over all heads of the attention.
 Head = int | Literal["mean", "max"]
 Kind = Literal["self", "causal", "cross", "unknown"]
+Part = slice | range
 _REDUCTIONS = get_args(Reduce)
 _KIND_ROWS = 8  # number of rows inspected to tell whether an attention is causal
 
@@ -131,13 +132,13 @@ class View:
 
     # --- weights -------------------------------------------------------------------------------------------
 
-    def tile(self, name: str, head: Head, rows: slice | range, columns: slice | range) -> Float[Tensor, "Q K"]:
+    def tile(self, name: str, head: Head, rows: Part, columns: Part) -> Float[Tensor, "Q K"]:
         """Return the exact weights of a part, between tokens."""
-        return self._over_heads(name, head, lambda one: one, rows, columns)
+        return self._over_heads(name, head, False, rows, columns)
 
     def matrix(self, name: str, head: Head = "mean", *, words: bool = False) -> Float[Tensor, "Q K"]:
         """Return all weights of one head, or of all heads combined, between tokens or between words."""
-        return self._over_heads(name, head, self._merging(name, words), slice(None), slice(None))
+        return self._over_heads(name, head, words, slice(None), slice(None))
 
     def row(self, name: str, row: int, *, words: bool = False) -> Float[Tensor, "H K"]:
         """Return how much one token or word takes from each key, in each head."""
@@ -322,16 +323,9 @@ class View:
         rows, columns = self.rows[name].words, self.columns[name].words
         return lambda weights: merge(weights.double(), rows, columns).to(weights.dtype)
 
-    def _over_heads(
-        self,
-        name: str,
-        head: Head,
-        merged: Callable[[Tensor], Tensor],
-        rows: slice | range,
-        columns: slice | range,
-    ) -> Tensor:
+    def _over_heads(self, name: str, head: Head, words: bool, rows: Part, columns: Part) -> Tensor:
         """Return one head, or the mean or maximum of all heads after merging tokens into words."""
-        trace = self._trace(name)
+        trace, merged = self._trace(name), self._merging(name, words)
         self._check_head(head)
         num_rows, num_columns = (
             len(part if isinstance(part, range) else range(*part.indices(count)))

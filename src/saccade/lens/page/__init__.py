@@ -72,8 +72,7 @@ def render_page(
     Args:
         names: the attentions on the page; all of them by default.
         heads: the heads on the page; all of them by default.
-        name: the attention that the page opens on; the first by default.
-        head: the head that the page opens on.
+        name: the attention that the page opens on, at this ``head``; the first by default.
         row: the query that the page opens on, by position or as a word; the strongest link by default.
         column: the key that the page opens on, by position or as a word.
         words: merge tokens into words; positions then count words.
