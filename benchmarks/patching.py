@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 import saccade
-from saccade.lens.figures.canvas import save
+from saccade.lens.figures.formats import save
 from saccade.lens.patch import Patching
 from saccade.text import END, START
 
