@@ -7,6 +7,7 @@ with saccade.watch(model) as seen:
 seen["encoder.0.self"].tile(slice(0, 8), slice(0, 8), head=2, batch=0)
 saccade.view(seen, tokens).save("attention.html")
 
+run = saccade.train(files=["a.en", "a.fr"], output="run", minutes=30)
 model = saccade.open("runs/demo")
 model.predict(["The black cat ate the mouse."])[0].attention.alignment
 """
@@ -30,6 +31,7 @@ __all__ = [
     "padding",
     "patch",
     "rule",
+    "train",
     "view",
     "watch",
     "window",
@@ -54,6 +56,7 @@ if TYPE_CHECKING:
     from saccade.lens.patch import logit_difference, patch
     from saccade.lens.view import View, view
     from saccade.tasks.base.model_folder import open_model
+    from saccade.training.session import train
 
     open = open_model
     __version__: str
@@ -65,6 +68,7 @@ else:
         "logit_difference": "saccade.lens.patch:logit_difference",
         "open": "saccade.tasks.base.model_folder:open_model",
         "patch": "saccade.lens.patch:patch",
+        "train": "saccade.training.session:train",
         "view": "saccade.lens.view:view",
     }
 

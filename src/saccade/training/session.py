@@ -1,0 +1,102 @@
+"""``saccade.train``: a training from Python."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from saccade.errors import OptionError
+from saccade.tasks.base.model_folder import open_model
+from saccade.tasks.base.predictor import Predictor
+from saccade.tasks.registry import DEFAULT_TASK, task_named
+from saccade.training.display import Display
+from saccade.training.interrupt import Stopped
+from saccade.training.metrics import read_metrics
+from saccade.training.recipe import Recipe, read_recipe, read_tables
+from saccade.training.recommendation import Request, recipe_for_run
+from saccade.training.run import train as train_run
+from saccade.training.run_folder import RunFolder
+
+__all__ = ["Run", "train"]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished training: its folder, and the result that ``result.json`` has."""
+
+    folder: Path
+    result: dict[str, Any]
+
+    @property
+    def scores(self) -> dict[str, float]:
+        """The final scores: of the test part, or of the validation part if there is no test (``result["part"]``)."""
+        scores: dict[str, float] = self.result["scores"]
+        return scores
+
+    @property
+    def metrics(self) -> list[dict[str, Any]]:
+        """The log of the training, one dictionary for each line: losses, rates and validations by step."""
+        return read_metrics(self.folder / "metrics.jsonl")
+
+    def open(self, device: str = "cpu") -> Predictor:
+        """The trained model, to answer inputs: the same as ``saccade.open(run.folder)``."""
+        return open_model(self.folder, device)
+
+
+def train(
+    recipe: str | Path | Mapping[str, Any] | None = None,
+    *,
+    output: str | Path,
+    files: str | Path | Sequence[str | Path] = (),
+    task: str = DEFAULT_TASK,
+    columns: str | None = None,
+    minutes: float | None = None,
+    size: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    init: str | Path | None = None,
+    device: str = "cpu",
+    quiet: bool = False,
+) -> Run:
+    """Train a model and return the run, as ``saccade train`` does; also available as ``saccade.train``.
+
+    ``recipe`` is the path of a recipe, or its tables as dictionaries. Instead of a recipe, ``files`` names the data, in
+    the order of ``saccade new``, with ``task``, ``columns``, ``minutes`` and ``size`` as on the command line.
+    ``settings`` overrides keys, such as ``{"training.lr": 3e-4}``. ``output`` is the folder of the run: one that was
+    stopped continues, and one that is finished is returned as it is.
+
+    Examples:
+        >>> run = saccade.train(files="reviews.csv", task="classification", columns="text,label", output="run")
+        >>> run.scores["accuracy"], run.open().predict("A gorgeous, witty film.")[0].text
+    """
+    folder, start = Path(output), None if init is None else Path(init)
+    overrides = tuple(f"{key}={json.dumps(value)}" for key, value in (settings or {}).items())
+    with Display(Console(quiet=quiet, highlight=False), 0) as display:
+        if recipe is not None:
+            if files or minutes is not None or size is not None:
+                raise OptionError("A recipe already names its data and sizes; give either a recipe or files.")
+            chosen = _read(recipe, overrides)
+        else:
+            given = [files] if isinstance(files, str | Path) else files
+            table = task_named(task).data.table([Path(file) for file in given], columns)
+            request = Request(task, table, overrides, start, size, minutes, device, where="saccade.train")
+            chosen = recipe_for_run(request, folder, display.say)
+        display.steps = chosen.training.steps
+        run = RunFolder(chosen, folder, start)
+        if run.finished:
+            return Run(folder, run.result())
+        try:
+            return Run(folder, train_run(run, display, device))
+        except Stopped:
+            raise KeyboardInterrupt from None  # everything is saved; the same call continues
+
+
+def _read(recipe: str | Path | Mapping[str, Any], overrides: Sequence[str]) -> Recipe:
+    if isinstance(recipe, str | Path):
+        return read_recipe(Path(recipe), overrides)
+    tables = {name: dict(table) if isinstance(table, Mapping) else table for name, table in recipe.items()}
+    return read_tables(tables, "the recipe", overrides)
