@@ -18,7 +18,7 @@ from saccade.kernels.dropout import dropout
 from saccade.models.config import Config
 from saccade.models.cross_attention import CrossAttention, ScoreName
 from saccade.models.layers import TiedLinear, WordEmbedding, real_positions, without_padding
-from saccade.models.targets import Positions, Targets, answer
+from saccade.models.targets import Seq2Seq
 
 __all__ = ["ConvolutionalConfig", "ConvolutionalEncoder", "ConvolutionalSeq2Seq", "GatedConvolution", "OddKernel"]
 
@@ -118,7 +118,7 @@ class _DecoderLayer(nn.Module):
         return summed
 
 
-class ConvolutionalSeq2Seq(nn.Module):
+class ConvolutionalSeq2Seq(Seq2Seq):
     """An encoder and a decoder of gated convolutions; every decoder layer attends to the source."""
 
     def __init__(self, config: ConvolutionalConfig, source_vocabulary: int, target_vocabulary: int) -> None:
@@ -137,24 +137,11 @@ class ConvolutionalSeq2Seq(nn.Module):
     def features(
         self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"] | None, target: Int[Tensor, "B T"]
     ) -> Float[Tensor, "B T D"]:
-        """A vector for each target token, from which the next token is predicted."""
         state = self.start(source, lengths)
         words = x = self._embed_target(target, 0)
         for layer, kept in zip(self.decoder, state.source, strict=True):
             x = layer(x, words, kept, state.mask, None, 0)
         return self._drop(x)
-
-    def forward(
-        self,
-        source: Int[Tensor, "B S"],
-        lengths: Int[Tensor, " B"] | None,
-        target: Int[Tensor, "B T"],
-        *,
-        targets: Targets | None = None,
-        at: Positions | None = None,
-    ) -> Tensor:
-        """Logits (B, T, V) for the token after each target token; ``at`` and ``targets`` as in ``targets.py``."""
-        return answer(self.output, self.features(source, lengths, target), targets, at)
 
     def start(
         self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"] | None = None, max_length: int | None = None

@@ -23,7 +23,7 @@ from saccade.kernels.dropout import dropout
 from saccade.models.config import Config
 from saccade.models.cross_attention import CrossAttention, ScoreName
 from saccade.models.layers import TiedLinear, WordEmbedding
-from saccade.models.targets import Positions, Targets, answer
+from saccade.models.targets import Positions, Seq2Seq, Targets, answer
 from saccade.recurrent import Recurrent, RecurrentState, reorder
 
 __all__ = ["Memory", "RecurrentConfig", "RecurrentLanguageModel", "RecurrentSeq2Seq"]
@@ -75,7 +75,7 @@ class RecurrentSeq2SeqState:
     position: int = 0
 
 
-class RecurrentSeq2Seq(nn.Module):
+class RecurrentSeq2Seq(Seq2Seq):
     """A recurrent encoder and a recurrent decoder."""
 
     def __init__(self, config: RecurrentConfig, source_vocabulary: int, target_vocabulary: int) -> None:
@@ -96,22 +96,9 @@ class RecurrentSeq2Seq(nn.Module):
     def features(
         self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"] | None, target: Int[Tensor, "B T"]
     ) -> Float[Tensor, "B T D"]:
-        """A vector for each target token, from which the next token is predicted."""
         state = self.start(source, lengths)
         features: Tensor = self.decoder(self._embed(self.target, target), state)
         return features
-
-    def forward(
-        self,
-        source: Int[Tensor, "B S"],
-        lengths: Int[Tensor, " B"] | None,
-        target: Int[Tensor, "B T"],
-        *,
-        targets: Targets | None = None,
-        at: Positions | None = None,
-    ) -> Tensor:
-        """Logits (B, T, V) for the token after each target token; ``at`` and ``targets`` as in ``targets.py``."""
-        return answer(self.output, self.features(source, lengths, target), targets, at)
 
     def start(
         self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"] | None = None, max_length: int | None = None

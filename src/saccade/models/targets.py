@@ -9,14 +9,15 @@ Everything that a task needs thus goes through ``forward``, so hooks, compilatio
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import NamedTuple, Protocol
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
-__all__ = ["LAST", "Positions", "Targets", "answer"]
+__all__ = ["LAST", "Output", "Positions", "Seq2Seq", "Targets", "answer"]
 
 #: A selection of positions (b, t) in a batch: a mask, or an index for both dimensions.
 Positions = Bool[Tensor, "B T"] | tuple[slice, int]
@@ -63,3 +64,27 @@ def answer(output: Output, features: Float[Tensor, "B T D"], targets: Targets | 
     if targets is not None:
         return targets.loss(output, features)
     return output(features if at is None else features[at])
+
+
+class Seq2Seq(nn.Module, ABC):
+    """A network that reads a source and predicts a target, token by token."""
+
+    output: Output
+
+    @abstractmethod
+    def features(
+        self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"] | None, target: Int[Tensor, "B T"]
+    ) -> Float[Tensor, "B T D"]:
+        """A vector for each target token, from which the next token is predicted."""
+
+    def forward(
+        self,
+        source: Int[Tensor, "B S"],
+        lengths: Int[Tensor, " B"] | None,
+        target: Int[Tensor, "B T"],
+        *,
+        targets: Targets | None = None,
+        at: Positions | None = None,
+    ) -> Tensor:
+        """Logits (B, T, V) for the token after each target token; see ``answer`` for ``targets`` and ``at``."""
+        return answer(self.output, self.features(source, lengths, target), targets, at)

@@ -13,7 +13,7 @@ from saccade.attention import causal, padding
 from saccade.errors import OptionError
 from saccade.models.layers import WordEmbedding
 from saccade.models.state import TransformerState
-from saccade.models.targets import Positions, Targets, answer
+from saccade.models.targets import Output, Positions, Seq2Seq, Targets, answer
 from saccade.models.transformer_layers import (
     Block,
     InputLayer,
@@ -106,7 +106,7 @@ class CrossDecoder(nn.Module):
     target: InputLayer
     decoder: nn.ModuleList
     decoder_norm: nn.Module | None
-    output: OutputLayer
+    output: Output
 
     def decode(
         self, target: Int[Tensor, "B T"], memory: Float[Tensor, "B S D"], lengths: Int[Tensor, " B"] | None = None
@@ -132,7 +132,7 @@ class CrossDecoder(nn.Module):
         return state.reorder(index)
 
 
-class EncoderDecoder(CrossDecoder):
+class EncoderDecoder(CrossDecoder, Seq2Seq):
     """The Transformer for translation (Vaswani 2017; Phuong & Hutter 2022, algorithm 8)."""
 
     def __init__(self, config: TransformerConfig, source_vocabulary: int, target_vocabulary: int) -> None:
@@ -162,18 +162,6 @@ class EncoderDecoder(CrossDecoder):
     ) -> Float[Tensor, "B T D"]:
         """A vector for each target token, from which the next token is predicted."""
         return self.decode(target, self.encode(source, lengths), lengths)
-
-    def forward(
-        self,
-        source: Int[Tensor, "B S"],
-        lengths: Int[Tensor, " B"] | None,
-        target: Int[Tensor, "B T"],
-        *,
-        targets: Targets | None = None,
-        at: Positions | None = None,
-    ) -> Tensor:
-        """Logits (B, T, V) for the token after each target token; ``at`` and ``targets`` as in ``targets.py``."""
-        return answer(self.output, self.features(source, lengths, target), targets, at)
 
     def start(
         self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"] | None = None, max_length: int | None = None
