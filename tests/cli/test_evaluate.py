@@ -57,7 +57,7 @@ def test_scores_are_those_of_sacrebleu(capsys: Capture, tiny_run: Path, toy_data
     assert out.count("nrefs:1|case:mixed|") == 2
     assert f"version:{sacrebleu.__version__}" in out
     right = sum(text == reference for text, reference in zip(texts, references, strict=True))
-    assert f"exactly right {100 * right / 30:.2f} % of 30" in out
+    assert f"exact matches: {100 * right / 30:.2f} % of 30" in out
 
 
 def test_lowercase_forgives_capitals(capsys: Capture, tmp_path: Path, tiny_run: Path, toy_data: Path) -> None:
@@ -93,7 +93,7 @@ def test_its_own_links_as_gold_have_no_error(capsys: Capture, tmp_path: Path, ti
     given = ["--source", toy_data / "test.en", "--target", outputs, "--alignments", gold]
     out = succeed(capsys, "evaluate", tiny_run, *given)
     assert "precision 100.00  recall 100.00  error rate 0.00" in out
-    assert "exactly right 100.00 %" in out
+    assert "exact matches: 100.00 %" in out
 
 
 def test_links_are_compared_with_gold(capsys: Capture, tmp_path: Path, tiny_run: Path, tiny_model: Predictor) -> None:
@@ -124,7 +124,7 @@ def test_bad_gold_is_one_sentence(capsys: Capture, tmp_path: Path, tiny_run: Pat
     bad = write_lines(tmp_path / "bad", ["0-0", "0:1", *["0-0"] * 28])
     outside = write_lines(tmp_path / "outside", ["0-0", "99-1", *["0-0"] * 28])
     for gold, parts in (
-        (short, ["1 lines of links for 30 pairs"]),
+        (short, ["1 lines of links, but there are 30 pairs"]),
         (bad, ["Line 2 of", "0:1"]),
         (outside, ["Line 2 of", "99-1", "counted from 0"]),
     ):

@@ -89,7 +89,7 @@ def test_a_classifier_answers_and_shows_the_words_that_decided(
     assert record["label"] == "good"
     assert record["probabilities"]["good"] > 0.5
     shown = succeed(capsys, "look", classifier / "run", "an awful book")
-    assert "decided most: " in shown
+    assert "most important: " in shown
     succeed(capsys, "look", classifier / "run", "an awful book", "--svg", tmp_path / "a.svg")
     assert "awful" in (tmp_path / "a.svg").read_text()
 

@@ -144,7 +144,7 @@ def test_options_that_would_do_nothing_are_refused(capsys: Capture, tiny_run: Pa
     [
         (["--beam", "0"], "beam = 0"),
         (["--beam", "-3"], "beam = -3"),
-        (["--beam", "2", "--n-best", "3"], "n_best = 3 needs a beam of at least as many, not 2"),
+        (["--beam", "2", "--n-best", "3"], "n_best = 3 needs a beam of at least 3, not 2"),
         (["--length-penalty", "-1"], "length_penalty = -1"),
         (["--length-penalty", "1e308"], "length_penalty = 1e+308"),
         (["--length-penalty", "nan"], "length_penalty = nan"),

@@ -12,11 +12,11 @@ import saccade
 from saccade.cli.main import main
 from saccade.errors import FileError, OptionError
 from saccade.storage import write_folder
+from saccade.tasks.base.image_augmentation import ImageSettings
 from saccade.tasks.base.model_folder import bundle_recipe
-from saccade.tasks.base.neighbours import MOST_KEPT, Kept, evenly_spaced
+from saccade.tasks.base.neighbours import MOST_SAVED, NeighbourIndex, evenly_spaced
 from saccade.tasks.image_autoencoder.data import ImageAutoencoderData, ImageAutoencoderFiles
 from saccade.tasks.image_autoencoder.task import ImageAutoencoder, ImageAutoencoderState
-from saccade.tasks.images.augment import ImageSettings
 from saccade.tasks.text_autoencoder.data import TextAutoencoderData, TextAutoencoderFiles
 from saccade.tasks.text_autoencoder.task import NoisyText, TextAutoencoder, TextAutoencoderState
 from saccade.text import END, MASK
@@ -102,7 +102,7 @@ def test_texts_come_back(text_run):
         assert len(answer.neighbours) == 4
         distances = [one.distance for one in answer.neighbours]
         assert distances == sorted(distances)
-        assert answer.neighbours[0].distance == pytest.approx(0, abs=1e-3) or line not in opened.task.state.kept.texts
+        assert answer.neighbours[0].distance == pytest.approx(0, abs=1e-3) or line not in opened.task.state.index.texts
         assert answer.text in shown(answer)
         assert json.loads(json.dumps(answer.record()))["given"] == line
     assert answers[0].view.names == ["encoder.0.self", "decoder.0.self", "pooling"]
@@ -125,7 +125,7 @@ def test_images_come_back(image_run):
     assert answer.view.names == ["encoder.0.self", "decoder.0.self"]
     assert "reconstructed" in shown(answer)
     assert len([axes for axes in answer.figure(dark=True).axes if axes.images]) == 4
-    with pytest.raises(OptionError, match="without probabilities"):
+    with pytest.raises(OptionError, match="have no probabilities"):
         opened.compare(image, without_heads=["encoder.0.self:0"])
 
 
@@ -145,7 +145,7 @@ def test_an_empty_text_is_named(text_run):
 
 @pytest.mark.parametrize("medium", ["texts", "images"])
 def test_answers_come_in_pieces(medium, text_run, image_run, monkeypatch):
-    monkeypatch.setattr(f"saccade.tasks.{medium.removesuffix('s')}_autoencoder.predictor.PIECE", 2)
+    monkeypatch.setattr("saccade.tasks.base.predictor.Predictor.at_once", 2)
     opened = saccade.open((text_run if medium == "texts" else image_run) / "run")
     given = ["the cat", "the dog sees", "the fish"] if medium == "texts" else list(waves(3, seed=7))
     done = []
@@ -234,7 +234,7 @@ def test_files_of_the_command_line(tmp_path):
     assert TextAutoencoderFiles.table([tmp_path / "a.txt"], None) == {"texts": str(tmp_path / "a.txt")}
     assert ImageAutoencoderFiles.table([tmp_path], None) == {"images": str(tmp_path)}
     for reader in (TextAutoencoderFiles, ImageAutoencoderFiles):
-        with pytest.raises(OptionError, match="has no columns"):
+        with pytest.raises(OptionError, match="without --columns"):
             reader.table([tmp_path], "text")
 
 
@@ -242,26 +242,26 @@ def test_files_of_the_command_line(tmp_path):
 
 
 def test_the_nearest_come_first_and_survive_a_folder():
-    kept = Kept(torch.tensor([[0.0, 3.0], [4.0, 0.0], [1.0, 0.0]]), [5, 6, 7], ["a", "é", "c"], None)
-    again = Kept.from_files(*kept.files().values(), "here")
+    kept = NeighbourIndex(torch.tensor([[0.0, 3.0], [4.0, 0.0], [1.0, 0.0]]), [5, 6, 7], ["a", "é", "c"], None)
+    again = NeighbourIndex.from_files(*kept.files().values(), "here")
     near = again.nearest(torch.tensor([0.0, 0.0]), 2)
     assert [(one.distance, one.line, one.text) for one in near] == [(1.0, 7, "c"), (3.0, 5, "a")]
     assert len(again.nearest(torch.tensor([0.0, 0.0]), 99)) == 3
 
 
 def test_damaged_neighbours_are_refused():
-    tensors, about = Kept(torch.zeros(2, 3), [1, 2], ["a", "b"], None).files().values()
+    tensors, about = NeighbourIndex(torch.zeros(2, 3), [1, 2], ["a", "b"], None).files().values()
     with pytest.raises(FileError, match="here: the neighbours cannot be read"):
-        Kept.from_files(tensors, b"{}", "here")
-    with pytest.raises(FileError, match="neighbours: 1, codes: 2"):
-        Kept.from_files(tensors, about.replace(b"[1, 2]", b"[1]"), "here")
+        NeighbourIndex.from_files(tensors, b"{}", "here")
+    with pytest.raises(FileError, match="there are 1 neighbours and 2 codes"):
+        NeighbourIndex.from_files(tensors, about.replace(b"[1, 2]", b"[1]"), "here")
 
 
 def test_a_bounded_number_is_kept():
-    assert list(evenly_spaced(3, MOST_KEPT)) == [0, 1, 2]
-    chosen = list(evenly_spaced(10 * MOST_KEPT, MOST_KEPT))
-    assert (len(chosen), chosen[0], chosen[-1]) == (MOST_KEPT, 0, 10 * MOST_KEPT - 1)
-    assert len(set(chosen)) == MOST_KEPT
+    assert list(evenly_spaced(3, MOST_SAVED)) == [0, 1, 2]
+    chosen = list(evenly_spaced(10 * MOST_SAVED, MOST_SAVED))
+    assert (len(chosen), chosen[0], chosen[-1]) == (MOST_SAVED, 0, 10 * MOST_SAVED - 1)
+    assert len(set(chosen)) == MOST_SAVED
 
 
 @pytest.mark.slow

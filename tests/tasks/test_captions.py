@@ -120,7 +120,7 @@ def test_other_texts_and_their_probabilities(run, model):
 
 
 def test_a_beam_has_as_many_places_as_texts():
-    with pytest.raises(OptionError, match="n_best = 3 needs a beam of at least as many, not 2"):
+    with pytest.raises(OptionError, match="n_best = 3 needs a beam of at least 3, not 2"):
         CaptionOptions.read({"beam": 2, "n_best": 3}, "the options")
 
 

@@ -120,7 +120,9 @@ def test_a_held_out_label_that_training_has_not_is_noted_before_training(tmp_pat
     task = classification(splits.train)
     found = task.evaluate(Fixed([[0.0, 1.0], [1.0, 0.0]]), task.encode(splits.test))
     assert found.scores["accuracy"] == 50.0  # labels are 0 and 1: 1 is right, 2 is none of them
-    with pytest.raises(OptionError, match=r"--columns takes text,label: two names or numbers, not 'text'"):
+    with pytest.raises(
+        OptionError, match=r"--columns takes the names or numbers of two columns, such as text,label, not 'text'"
+    ):
         ClassificationFiles.table(files, "text")
 
 
@@ -169,7 +171,7 @@ def test_the_words_that_decided_are_seen(classifier: ClassificationPredictor) ->
     assert shown[0].startswith("bad  ")
     assert shown[2].split() == list(words)
     strongest = max(answer.deciding, key=lambda pair: pair[1])
-    assert shown[3].startswith(f"decided most: {strongest[0]} {strongest[1]:.2f}")
+    assert shown[3].startswith(f"most important: {strongest[0]} {strongest[1]:.2f}")
     assert answer.figure(dark=True).axes
 
 

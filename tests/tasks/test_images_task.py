@@ -16,9 +16,10 @@ from saccade.cli.main import main
 from saccade.data.images import LabelledImage
 from saccade.errors import FileError, OptionError
 from saccade.models import VisionConfig
-from saccade.tasks.images.augment import ImageSettings, augment
-from saccade.tasks.images.data import ImageData, ImagesFiles, fitting_patch
-from saccade.tasks.images.task import Images, ImagesState, as_tensor, patch_flow, spread
+from saccade.tasks.base.image_augmentation import ImageSettings, augment
+from saccade.tasks.base.image_task import measure_images, suggest_patch
+from saccade.tasks.images.data import ImageData, ImagesFiles
+from saccade.tasks.images.task import Images, ImagesState, patch_flow
 
 CORNERS = ("north-east", "north-west", "south-east", "south-west")
 SETTINGS = {
@@ -167,8 +168,8 @@ def test_a_task_is_what_it_was_when_it_is_loaded():
 
 def test_pixels_become_numbers_about_0():
     image = labelled([[[0], [255], [51]], [[0], [0], [0]]], "2")
-    assert spread([image]) == (0.2, 0.365148)
-    numbers = as_tensor([image.pixels], (0.5, 0.25))
+    assert measure_images([image]) == (image.pixels.shape, (0.2, 0.365148))
+    numbers = ImagesState([], image.pixels.shape, (0.5, 0.25)).normalise([image.pixels])
     torch.testing.assert_close(numbers[0, 0, 0], torch.tensor([-2.0, 2.0, -1.2]))
 
 
@@ -199,7 +200,7 @@ def test_labels_are_named_by_classes(tmp_path):
     np.savez(tmp_path / "set.npz", images=np.zeros((3, 2, 2), dtype=np.uint8), labels=[1, 0, 2])
     data = ImageData(images=str(tmp_path / "set.npz"), classes=["cat", "dog", "cow"])
     assert [image.label for image in ImagesFiles.read_for_scoring(data)] == ["dog", "cat", "cow"]
-    with pytest.raises(FileError, match=r"image 3 has the label '2'; data.classes names only 0 to 1"):
+    with pytest.raises(FileError, match=r"image 3 has the label '2', but data.classes only names 0 to 1"):
         ImagesFiles.read_for_scoring(ImageData(images=str(tmp_path / "set.npz"), classes=["cat", "dog"]))
 
 
@@ -236,7 +237,7 @@ def test_files_of_the_command_line(tmp_path):
     ("size", "patch"), [((28, 28), 4), ((8, 16), 2), ((31, 31), 1), ((224, 224), 32), ((48, 36), 6)]
 )
 def test_a_patch_that_fits(size, patch):
-    assert fitting_patch(*size) == patch
+    assert suggest_patch(*size) == patch
 
 
 # --- changes to training images ---------------------------------------------------------------------------

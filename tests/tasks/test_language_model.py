@@ -62,7 +62,7 @@ def test_a_stream_knows_its_lines_and_characters() -> None:
     assert apart.tokens.tolist() == [END, a, feed, b, END, b, END]
     assert apart.lines.tolist() == [2, 2, 2, 3, 3, 7, 7]
     assert apart.characters == 4
-    with pytest.raises(OptionError, match="A text of 1 token leaves nothing to predict"):
+    with pytest.raises(OptionError, match="The text has 1 token, which leaves nothing to predict"):
         make_stream(tokenizer, [Document("a", 1)], separated=False)
 
 
@@ -175,7 +175,7 @@ def test_unknown_tokens_are_said_to_spoil_bits(tmp_path: Path) -> None:
         found = task.evaluate(Uniform(8), task.encode([Document(text, 1)]))
         assert len(found.lines) == (1 if share is None else 2)
         if share is not None:
-            assert found.lines[1].startswith(f"{share} of the tokens are unknown: bits per character then mean little")
+            assert found.lines[1].startswith(f"{share} of the tokens are unknown, so bits per character mean little")
 
 
 def test_documents_have_ends_and_prompts_begin_after_one(tmp_path: Path) -> None:

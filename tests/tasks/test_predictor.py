@@ -10,7 +10,6 @@ import torch
 import saccade
 from saccade.cli import main
 from saccade.errors import OptionError, SaccadeError, UnknownNameError
-from saccade.tasks.translation.predictor import PIECE
 from saccade.tasks.translation.predictor import TranslationPredictor as Predictor
 
 TEXT = "the black cat eats the fish."
@@ -131,14 +130,16 @@ def test_no_texts_have_no_answers(tiny_model: Predictor) -> None:
 
 def test_progress_counts_up_to_all(tiny_model: Predictor) -> None:
     seen: list[int] = []
-    tiny_model.predict(["the cat"] * (2 * PIECE + 3), beam=1, progress=seen.append)
-    assert seen == [PIECE, 2 * PIECE, 2 * PIECE + 3]
+    at_once = tiny_model.at_once
+    tiny_model.predict(["the cat"] * (2 * at_once + 3), beam=1, progress=seen.append)
+    assert seen == [at_once, 2 * at_once, 2 * at_once + 3]
 
 
 def test_pieces_of_a_long_list_are_drawn_apart(tiny_model: Predictor) -> None:
-    texts = ["the cat sees"] * (2 * PIECE)
+    at_once = tiny_model.at_once
+    texts = ["the cat sees"] * (2 * at_once)
     answers = [answer.text for answer in tiny_model.predict(texts, sample=True, temperature=3.0)]
-    assert answers[:PIECE] != answers[PIECE:]
+    assert answers[:at_once] != answers[at_once:]
     assert answers == [answer.text for answer in tiny_model.predict(texts, sample=True, temperature=3.0)]
 
 

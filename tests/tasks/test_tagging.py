@@ -259,5 +259,5 @@ def test_a_change_is_told_word_by_word() -> None:
     assert change.before.before[2] > change.before.after[2]
     off = tagger.compare(text, without_heads=["encoder.0.self:0"])
     assert off.before.before != off.before.after
-    with pytest.raises(OptionError, match="There are 6 words now, but the answer has 5 labels; replace one word"):
+    with pytest.raises(OptionError, match="The text now has 6 words, but the answer has 5 labels; replace each word"):
         tagger.compare(text, replace=("dofime", "ba do"))

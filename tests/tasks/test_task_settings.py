@@ -10,8 +10,8 @@ import torch
 
 from saccade.data.images import LabelledImage
 from saccade.errors import OptionError
+from saccade.tasks.base.image_augmentation import ImageSettings
 from saccade.tasks.base.settings import ImageTraining, TextTraining, TrainingSettings
-from saccade.tasks.images.augment import ImageSettings
 from saccade.tasks.images.task import Images, ImagesState
 from saccade.tasks.language_model.task import LanguageModelState, LanguageModelText
 from saccade.tasks.registry import TASKS

@@ -9,14 +9,14 @@ import pytest
 
 import saccade
 from saccade.errors import OptionError, WorkerError
-from saccade.tasks.translation import predictor
+from saccade.tasks.base.predictor import Predictor
 
 TEXTS = ["a b c", "", "c a", "b b a c", "a"] * 3
 
 
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(predictor, "PIECE", 4)  # so that both workers have some
+    monkeypatch.setattr(Predictor, "at_once", 4)  # so that both workers have some
 
 
 def test_workers_answer_as_one_process_does(tiny_run: Path) -> None:

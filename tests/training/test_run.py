@@ -147,7 +147,7 @@ def test_the_command_says_where_it_diverged(tmp_path: Path) -> None:
 
 
 def test_guided_alignment_without_links_is_refused_before_training(tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match=r"guided_alignment needs gold links; line \d+ has none"):
+    with pytest.raises(OptionError, match=r"guided_alignment needs gold links, but line \d+ has none"):
         train(tmp_path, Watching(), guided_alignment=0.5)
 
 

@@ -353,7 +353,7 @@ def test_guided_alignment_validates_pairs_without_links() -> None:
 
 def test_guided_alignment_refuses_pairs_without_links() -> None:
     trainer = make_trainer(guided_alignment=1.0)
-    with pytest.raises(OptionError, match=r"training.guided_alignment needs gold links; line \d+ has none"):
+    with pytest.raises(OptionError, match=r"training.guided_alignment needs gold links, but line \d+ has none"):
         run(trainer)
 
 

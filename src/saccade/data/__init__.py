@@ -1,5 +1,5 @@
-"""From files to examples: parallel text, tables, labelled words and texts, images and NETtalk; reports and splits; the
-built-in corpus; public data sets."""
+"""Read examples from files (parallel text, tables, labelled words and texts, images, NETtalk), report on them and split
+them; draw them from the built-in corpus; and download public data sets."""
 
 from saccade.data.catalogue import CATALOGUE, DataFile, DataSet, locate, take
 from saccade.data.fetch import fetch

@@ -6,7 +6,7 @@ import os.path
 from pathlib import Path
 
 from saccade.data.digits import Captioned
-from saccade.data.images import Pixels, describe_shape, read_npz_arrays, read_picture
+from saccade.data.images import describe_shape, read_npz_arrays, read_picture
 from saccade.data.tables import Column, read_columns
 from saccade.errors import FileError
 
@@ -16,21 +16,27 @@ __all__ = ["describe_captions", "read_captions"]
 def read_captions(
     path: Path, image: Column = "image", text: Column = "text", encoding: str | None = None
 ) -> list[Captioned]:
-    """Read image-text pairs from a file; paths in a table are relative to the table's folder."""
+    """Read images and their captions from a file. Paths in a table are relative to the table's folder."""
     if path.suffix.lower() == ".npz":
         pixels, texts = read_npz_arrays(path, "texts")
         found = [
-            Captioned(one, _one_line(said), number, f"{path}, image {number}")
-            for number, (one, said) in enumerate(zip(pixels, texts, strict=True), start=1)
+            Captioned(image, _one_line(caption), number, f"{path}, image {number}")
+            for number, (image, caption) in enumerate(zip(pixels, texts, strict=True), start=1)
         ]
     else:
         _, rows = read_columns(path, (image, text), encoding=encoding)
-        found = [
-            Captioned(_picture(path, line, name.strip(), image, text), _one_line(said), line, f"{path}, line {line}")
-            for line, (name, said) in rows
-        ]
+        found = []
+        for line, (name, caption) in rows:
+            file = path.parent / name.strip()
+            if not os.path.isfile(file):  # unlike Path.is_file, this accepts any text as a name
+                raise FileError(
+                    f"{path}, line {line}: there is no picture {str(file)!r}; expected a table with the columns "
+                    f"{image} (a path relative to the table's folder) and {text}; choose other columns with --columns, "
+                    "or with data.image_column and data.text_column."
+                )
+            found.append(Captioned(read_picture(file), _one_line(caption), line, f"{path}, line {line}"))
     if not found:
-        raise FileError(f"There is no image in {path}.")
+        raise FileError(f"There are no images in {path}.")
     for pair in found:
         if not pair.text:
             raise FileError(f"{pair.where} has an empty text; expected a description of the image.")
@@ -42,25 +48,13 @@ def read_captions(
     return found
 
 
-def _picture(table: Path, line: int, name: str, image: Column, text: Column) -> Pixels:
-    """Read the picture that a row names; if there is none, the row may be a header with other column names."""
-    file = table.parent / name
-    if not os.path.isfile(file):  # unlike Path.is_file, it accepts any text as a name
-        raise FileError(
-            f"{table}, line {line}: there is no picture {str(file)!r}; expected a table with the columns {image} (a "
-            f"path relative to the table's folder) and {text}; choose others with --columns, or data.image_column and "
-            "data.text_column."
-        )
-    return read_picture(file)
-
-
 def describe_captions(pairs: list[Captioned], files: str, what: str) -> list[tuple[str, str]]:
-    """Summarise the pairs as (name, value) rows of a table."""
+    """Summarise captioned images as (name, value) rows of a table."""
     words = [len(pair.text.split()) for pair in pairs]
     return [
         (f"{what} files", files),
         (f"{what} images", f"{len(pairs):,}, {describe_shape(pairs[0].pixels.shape)}"),
-        (f"{what} texts", f"{len({pair.text for pair in pairs}):,} different, of {min(words)} to {max(words)} words"),
+        (f"{what} texts", f"{len({pair.text for pair in pairs}):,} different ones, {min(words)} to {max(words)} words"),
     ]
 
 

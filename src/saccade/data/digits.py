@@ -1,7 +1,7 @@
-"""Built-in real images: the 1,797 handwritten digits that come with scikit-learn, 8×8 pixels in 17 levels of grey.
+"""The built-in images: the 1,797 handwritten digits that come with scikit-learn, 8×8 pixels in 17 levels of grey.
 
-They are the test split of Alpaydin & Kaynak's data set (UCI, 1998). Captioned images are built from them: one or two
-digits on a wider image, with words that describe it.
+They are the test split of Alpaydin & Kaynak's data set (UCI, 1998). Captioned images are made from them: one or two
+digits in a wider image, with words that describe them.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ class Captioned:
 
     @property
     def source(self) -> str:
-        """The key by which examples are split: equal images have equal keys."""
+        """The key by which examples are split. Equal images have equal keys."""
         return LabelledImage(self.pixels, "", self.line, self.where).source
 
 
 def read_digits() -> list[LabelledImage]:
-    """All digits in scikit-learn's order, labelled "0" to "9"."""
+    """Return all digits in scikit-learn's order, with the labels "0" to "9"."""
     with needs_extra("digits", "Reading the built-in digits"):
         from sklearn.datasets import load_digits  # type: ignore[import-untyped, import-not-found, unused-ignore]
     found = load_digits()
@@ -49,9 +49,9 @@ def read_digits() -> list[LabelledImage]:
 
 
 def captioned_digits(digits: Sequence[LabelledImage], count: int, seed: int) -> list[Captioned]:
-    """Make captioned images, half with one digit anywhere in the image, half with two side by side.
+    """Make captioned images: half have one digit anywhere in the image, half have two digits side by side.
 
-    The caption of one digit is like "a seven"; of two, read from left to right, like "a zero and a three".
+    Captions are like "a seven" or, for two digits from left to right, "a zero and a three".
     """
     draw = np.random.default_rng([seed, count])
     found = []
@@ -61,10 +61,7 @@ def captioned_digits(digits: Sequence[LabelledImage], count: int, seed: int) -> 
         first = int(draw.integers(9)) if len(chosen) == 1 else 0
         for place, digit in enumerate(chosen):
             canvas[:, first + 8 * place : first + 8 * place + 8] = digit.pixels
-        text = " and ".join(f"{article(digit.label)} {DIGIT_NAMES[int(digit.label)]}" for digit in chosen)
+        names = [DIGIT_NAMES[int(digit.label)] for digit in chosen]
+        text = " and ".join(f"{'an' if name == 'eight' else 'a'} {name}" for name in names)
         found.append(Captioned(canvas, text, number, f"captioned digits, image {number}"))
     return found
-
-
-def article(label: str) -> str:
-    return "an" if label == "8" else "a"

@@ -1,4 +1,4 @@
-"""Download a data set from the catalogue: over https, with a size limit, and checked before it gets its final name."""
+"""Download the data sets in the catalogue over https, with a size limit, and check them before they are used."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from saccade.errors import FileError, OptionError, StorageError
 
 __all__ = ["Progress", "fetch"]
 
+#: Called with (file name, bytes so far, total bytes or None if the server does not say).
 Progress = Callable[[str, int, int | None], None]
-"""Called with (file name, bytes so far, total bytes or None if the server does not say)."""
 
 _CHUNK = 1 << 16
 _TIMEOUT_SECONDS = 30.0
@@ -29,25 +29,31 @@ def fetch(
     progress: Progress | None = None,
     catalogue: Mapping[str, DataSet] = CATALOGUE,
 ) -> Path:
-    """Download the files of a set into `to_folder`/`name`, except those already there with the right content.
+    """Download the files of a data set into `to_folder`/`name`, except those that are already there.
 
-    `mirror` is another http or https address with the same file names; the checksums make it as safe as the original.
+    `mirror` is another http or https address with the same file names. The checksums make it as safe as the original.
     """
     entry = entry_of(name, catalogue)
     urls = [_url(entry, file, mirror) for file in entry.files]
     folder = Path(to_folder) / name
     for file, url in zip(entry.files, urls, strict=True):
         if (folder / file.name).exists():
-            check(folder / file.name, file, f"{folder / file.name} is in the way: it")
-        else:
-            _download(url, file, folder, progress)
+            check(folder / file.name, file, f"The existing file {folder / file.name}")
+            continue
+        part = folder / f".{file.name}.{os.getpid()}.download"  # hidden until `install` has checked it
+        make_folder(folder)
+        try:
+            _download(url, file, part, progress)
+            install(part, file, folder)
+        finally:
+            part.unlink(missing_ok=True)
     return folder
 
 
 def _url(entry: DataSet, file: DataFile, mirror: str | None) -> str:
     if mirror is not None:
         if not mirror.startswith(("http://", "https://")):
-            raise OptionError(f"The mirror is {mirror!r}; it must start with http:// or https://.")
+            raise OptionError(f"The address of a mirror must start with http:// or https://, unlike {mirror!r}.")
         name = file.name if file.url is None else file.url.rsplit("/", 1)[-1]
         return f"{mirror.rstrip('/')}/{name}"
     if file.url is None:
@@ -58,19 +64,8 @@ def _url(entry: DataSet, file: DataFile, mirror: str | None) -> str:
     return file.url
 
 
-def _download(url: str, file: DataFile, folder: Path, progress: Progress | None) -> None:
-    """Download one file to a hidden file, which `install` then checks, decompresses and renames."""
-    part = folder / f".{file.name}.{os.getpid()}.download"
-    make_folder(folder)
-    try:
-        _receive(url, file, part, progress)
-        install(part, file, folder)
-    finally:
-        part.unlink(missing_ok=True)
-
-
-def _receive(url: str, file: DataFile, part: Path, progress: Progress | None) -> None:
-    most = file.size + file.size // 100 + _CHUNK  # compression makes incompressible data slightly larger
+def _download(url: str, file: DataFile, part: Path, progress: Progress | None) -> None:
+    most = file.size + file.size // 100 + _CHUNK  # compression can make a file slightly larger
     done = 0
     try:
         with urllib.request.urlopen(url, timeout=_TIMEOUT_SECONDS) as response, part.open("wb") as output:
@@ -79,7 +74,7 @@ def _receive(url: str, file: DataFile, part: Path, progress: Progress | None) ->
             while chunk := response.read(_CHUNK):
                 done += len(chunk)
                 if done > most:
-                    raise FileError(f"{url} is larger than the {file.size:,} bytes of {file.name}.")
+                    raise FileError(f"{url} is larger than the {file.size:,} bytes that {file.name} should have.")
                 output.write(chunk)
                 if progress is not None:
                     progress(file.name, done, total)

@@ -1,7 +1,7 @@
-"""Labelled images: idx files (as for MNIST), ``.npz`` files, or one folder of pictures per class.
+"""Read labelled images: idx files (as for MNIST), ``.npz`` files, or one folder of pictures per class.
 
-All images in a set have the same size and number of channels; an error names the file and number of one that differs.
-Sizes are checked before anything is decompressed, so that a small file cannot exhaust memory.
+All images must have the same size and number of channels; the error for an image that differs names it. Sizes are
+checked before anything is decompressed, so that a small file cannot exhaust memory.
 """
 
 from __future__ import annotations
@@ -9,11 +9,12 @@ from __future__ import annotations
 import hashlib
 import struct
 import zipfile
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 import numpy as np
 from jaxtyping import Shaped, UInt8
@@ -21,9 +22,6 @@ from jaxtyping import Shaped, UInt8
 from saccade.data.lines import reading, unreadable
 from saccade.errors import FileError
 from saccade.extras import needs_extra
-
-if TYPE_CHECKING:
-    from PIL import Image
 
 __all__ = [
     "IDX_IMAGES",
@@ -46,14 +44,14 @@ __all__ = [
 
 Pixels = UInt8[np.ndarray, "H W C"]
 
-#: Maximum size of a set in memory, in bytes.
+#: The maximum size of all images in memory, in bytes.
 MOST_BYTES = 4 << 30
-#: Maximum height and width of an image in pixels.
+#: The maximum height and width of an image, in pixels.
 LARGEST_SIDE = 4096
-#: Suffixes of files that are read as pictures.
+#: The suffixes of files that are read as pictures.
 PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".pgm", ".ppm", ".tif", ".tiff")
 
-#: Magic numbers of idx files: bytes in 3 dimensions, and in 1.
+#: The magic numbers of idx files with bytes in three dimensions, and in one.
 IDX_IMAGES, IDX_LABELS = 0x803, 0x801
 
 
@@ -63,12 +61,12 @@ class LabelledImage:
 
     pixels: Pixels
     label: str
-    line: int  # its number in the file, from 1
-    where: str  # for people: "train.idx, image 7"
+    line: int  # its number in the file, counting from 1
+    where: str  # its place in words, such as "train.idx, image 7"
 
     @cached_property
     def source(self) -> str:
-        """The key by which images are split: two equal images never end up in training and in a test."""
+        """The key by which images are split. Two equal images have the same key, and so go to the same part."""
         return hashlib.blake2b(self.pixels.tobytes(), digest_size=16).hexdigest()
 
 
@@ -80,7 +78,7 @@ def read_images(images: Path, labels: Path | None = None) -> list[LabelledImage]
         return read_npz(images)
     if labels is None:
         raise FileError(
-            f"{images} has no labels: give a label file along with an idx image file, an .npz file with the arrays "
+            f"{images} has no labels; give an idx file of images and one of labels, an .npz file with the arrays "
             "images and labels, or a folder with one subfolder of pictures per class."
         )
     return read_idx(images, labels)
@@ -90,17 +88,18 @@ def read_images(images: Path, labels: Path | None = None) -> list[LabelledImage]
 
 
 def read_idx(images: Path, labels: Path) -> list[LabelledImage]:
-    """Read two files in the format of MNIST, images and labels, each gzip-compressed or not."""
+    """Read images and labels from two files in the format of MNIST, which may be compressed with gzip."""
     pixels, numbers = read_idx_array(images, IDX_IMAGES, "images"), read_idx_array(labels, IDX_LABELS, "labels")
     if len(pixels) != len(numbers):
         raise FileError(
-            f"{images} has {len(pixels):,} images and {labels} has {len(numbers):,} labels; they must be equal."
+            f"{images} has {len(pixels):,} images, but {labels} has {len(numbers):,} labels; there must be one label "
+            "for each image."
         )
     return _labelled(pixels[..., None], [str(number) for number in numbers.tolist()], images)
 
 
 def read_idx_array(path: Path, magic: int, what: str) -> UInt8[np.ndarray, "n ..."]:
-    """Read the values of an idx file: after a magic number, which gives the number of dimensions, and their sizes."""
+    """Read the values in an idx file. They come after a magic number and the sizes of the dimensions."""
     with reading(path) as stream:
         return _idx_values(stream, path, magic, what)
 
@@ -110,20 +109,21 @@ def _idx_values(stream: IO[bytes], path: Path, magic: int, what: str) -> UInt8[n
     header = stream.read(4 + 4 * dimensions)
     found = int.from_bytes(header[:4], "big")
     if found != magic or len(header) < 4 + 4 * dimensions:
-        raise FileError(f"{path} begins with the number {found}; an idx file of {what} begins with {magic}.")
+        raise FileError(f"{path} starts with the number {found}; an idx file of {what} starts with {magic}.")
     shape = struct.unpack(f">{dimensions}I", header[4:])
     size = int(np.prod(shape, dtype=object))
     _check_size(path, size, max(shape[1:], default=1))
     values = stream.read(size + 1)
     if len(values) != size:
-        said = "more" if len(values) > size else f"only {len(values):,}"
-        raise FileError(f"{path} should hold {' × '.join(map(str, shape))} = {size:,} bytes of {what}; it has {said}.")
+        found_size = "more" if len(values) > size else f"only {len(values):,}"
+        sizes = " × ".join(map(str, shape))
+        raise FileError(f"{path} should have {sizes} = {size:,} bytes of {what}; it has {found_size}.")
     return np.frombuffer(values, dtype=np.uint8).reshape(shape)
 
 
 def _check_size(where: str | Path, size: int, side: int) -> None:
     if size > MOST_BYTES:
-        raise FileError(f"{where} contains {size:,} bytes of images; the limit is {MOST_BYTES:,}.")
+        raise FileError(f"{where} has {size:,} bytes of images; the limit is {MOST_BYTES:,}.")
     if side > LARGEST_SIDE:
         raise FileError(f"{where} has an image of {side:,} pixels along one side; the limit is {LARGEST_SIDE:,}.")
 
@@ -132,28 +132,27 @@ def _check_size(where: str | Path, size: int, side: int) -> None:
 
 
 def read_npz(path: Path, labels: str = "labels") -> list[LabelledImage]:
-    """Read the arrays ``images``, (n, H, W) or (n, H, W, C), bytes or numbers in 0..1, and ``labels``, (n,)."""
+    """Read the array ``images``, (n, H, W) or (n, H, W, C), of bytes or numbers from 0 to 1, and ``labels``, (n,)."""
     pixels, texts = read_npz_arrays(path, labels)
     return _labelled(pixels, texts, path)
 
 
 def read_npz_arrays(path: Path, labels: str | None) -> tuple[UInt8[np.ndarray, "n H W C"], list[str]]:
-    """Read the images, and the labels or texts stored under this name; without a name, no labels are read."""
+    """Read the images, and the labels or texts in the array named ``labels``, if it is given."""
     try:
         with zipfile.ZipFile(path) as packed:
             _check_size(path, sum(entry.file_size for entry in packed.infolist()), 1)
         with np.load(path, allow_pickle=False) as arrays:
-            wanted = ["images", *([] if labels is None else [labels])]
-            for name in wanted:
+            for name in ["images", *([] if labels is None else [labels])]:
                 if name not in arrays:
                     raise FileError(f"{path} has no array {name!r}; it has: {', '.join(arrays) or 'none'}.")
             images = arrays["images"]
             values = None if labels is None else arrays[labels]
-    except FileError:  # also a ValueError, but ours: its message is already clear
+    except FileError:
         raise
     except OSError as error:
         raise unreadable(path, error) from error
-    except Exception as error:  # NumPy and zipfile raise a dozen classes, for compression, encryption, headers, memory
+    except Exception as error:  # NumPy and zipfile raise many classes of errors
         raise FileError(f"{path} is not an .npz file of plain arrays: {error}.") from None
     pixels = _as_bytes(images, path)
     if values is None:
@@ -176,11 +175,11 @@ def _as_bytes(images: Shaped[np.ndarray, ...], path: Path) -> UInt8[np.ndarray, 
     if images.dtype == np.uint8:
         return np.asarray(images)
     if images.dtype.kind not in "fiu":
-        raise FileError(f"{path}: images has type {images.dtype}; expected bytes, or numbers in 0..1.")
+        raise FileError(f"{path}: images has type {images.dtype}; expected bytes, or numbers from 0 to 1.")
     if images.size and not (np.isfinite(images).all() and images.min() >= 0 and images.max() <= 1):
         raise FileError(
             f"{path}: images has numbers from {images.min()} to {images.max()}; expected bytes (uint8), or numbers "
-            "in 0..1."
+            "from 0 to 1."
         )
     return np.round(images.astype(np.float64) * 255).astype(np.uint8)
 
@@ -189,7 +188,7 @@ def _as_bytes(images: Shaped[np.ndarray, ...], path: Path) -> UInt8[np.ndarray, 
 
 
 def read_image_folder(path: Path) -> list[LabelledImage]:
-    """Read one folder of pictures per class; the folder's name is the label, and all pictures have the same size."""
+    """Read one folder of pictures per class; the name of the folder is the label."""
     classes = sorted(entry for entry in _entries(path) if entry.is_dir() and not entry.name.startswith("."))
     if not classes:
         raise FileError(f"{path} contains no folders; expected one folder of pictures per class.")
@@ -213,7 +212,7 @@ def picture_files(folder: Path) -> list[Path]:
 
 
 def one_shape(images: list[LabelledImage]) -> list[LabelledImage]:
-    """Return the same images; refuse any whose size differs from the first."""
+    """Return the images, or raise an error if the size of one differs from the first."""
     for image in images:
         if image.pixels.shape != images[0].pixels.shape:
             raise FileError(
@@ -224,16 +223,19 @@ def one_shape(images: list[LabelledImage]) -> list[LabelledImage]:
 
 
 def read_picture(path: Path) -> Pixels:
-    """Read a picture file as grey (1 channel) or colour (3); transparent areas become black."""
+    """Read a picture in grey (1 channel) or colour (3 channels). Transparent areas become black."""
     with needs_extra("images", "Reading a picture"):
         from PIL import Image, UnidentifiedImageError
     try:
         with Image.open(path) as picture:
             _check_size(path, 3 * picture.width * picture.height, max(picture.size))
             is_grey = picture.mode in ("1", "L", "LA", "I", "I;16", "F")
-            if is_grey and picture.mode in ("I", "I;16", "F"):
-                return _deep_grey(picture)
-            pixels = np.asarray(picture.convert("L" if is_grey else "RGB"))
+            if picture.mode in ("I", "I;16", "F"):  # scale grey values of more than 8 bits to 8 bits
+                values = np.asarray(picture).astype(np.float64)
+                most = 65535.0 if values.max(initial=0) > 255 else 255.0
+                pixels = np.clip(values * 255 / most, 0, 255).astype(np.uint8)
+            else:
+                pixels = np.asarray(picture.convert("L" if is_grey else "RGB"))
     except (UnidentifiedImageError, Image.DecompressionBombError, SyntaxError, ValueError) as error:
         raise FileError(f"{path} cannot be read as a picture: {error}.") from None
     except OSError as error:
@@ -241,13 +243,6 @@ def read_picture(path: Path) -> Pixels:
             raise FileError(f"{path} cannot be read as a picture: {error}.") from None
         raise unreadable(path, error) from error
     return pixels[..., None] if is_grey else pixels
-
-
-def _deep_grey(picture: Image.Image) -> Pixels:
-    """Scale grey values of more than 8 bits to 8."""
-    values = np.asarray(picture).astype(np.float64)
-    most = 65535.0 if values.max(initial=0) > 255 else 255.0
-    return np.clip(values * 255 / most, 0, 255).astype(np.uint8)[..., None]
 
 
 def _entries(path: Path) -> list[Path]:
@@ -262,7 +257,7 @@ def _entries(path: Path) -> list[Path]:
 
 def _labelled(pixels: UInt8[np.ndarray, "n H W C"], labels: Sequence[str], path: Path) -> list[LabelledImage]:
     if not len(pixels):
-        raise FileError(f"There is no image in {path}.")
+        raise FileError(f"There are no images in {path}.")
     return [
         LabelledImage(image, label, number, f"{path}, image {number}")
         for number, (image, label) in enumerate(zip(pixels, labels, strict=True), start=1)
@@ -295,15 +290,13 @@ def describe_shape(shape: tuple[int, ...]) -> str:
 
 
 def describe_images(images: Sequence[LabelledImage], files: str, what: str) -> list[tuple[str, str]]:
-    """Summarise the images as (name, value) rows of a table."""
-    labels: dict[str, int] = {}
-    for image in images:
-        labels[image.label] = labels.get(image.label, 0) + 1
+    """Summarise images as (name, value) rows of a table."""
+    labels = Counter(image.label for image in images)
     fewest, most = min(labels.values()), max(labels.values())
-    equal = len({image.source for image in images})
+    distinct = len({image.source for image in images})
     return [
         (f"{what} files", files),
         (f"{what} images", f"{len(images):,}, {describe_shape(images[0].pixels.shape)}"),
-        (f"{what} classes", f"{len(labels):,}, of {fewest:,} to {most:,} images each"),
-        (f"{what} duplicates", f"{len(images) - equal:,} kept" if equal < len(images) else "none"),
+        (f"{what} classes", f"{len(labels):,}, with {fewest:,} to {most:,} images each"),
+        (f"{what} duplicates", f"{len(images) - distinct:,} kept" if distinct < len(images) else "none"),
     ]

@@ -1,4 +1,4 @@
-"""Labelled texts: columns of CSV, TSV or JSONL, or lines with a label and a text."""
+"""Read labelled texts: columns of a CSV, TSV or JSONL file, or lines with a label and a text."""
 
 from __future__ import annotations
 
@@ -48,24 +48,19 @@ def read_labelled(
     header: bool | None = None,
     encoding: str | None = None,
 ) -> tuple[list[LabelledText], LabelReport]:
-    """Read the labelled texts of a file: a table, judging by its suffix or its tabs, or lines with a label, a space and
+    """Read the labelled texts in a file: a table, judging by its suffix or its tabs, or lines with a label, a space and
     a text.
 
-    If columns are chosen by name and a table has no header, its first column is the label. Blank lines are skipped; a
-    label without a text is refused, and so is a text without a label.
+    If columns are chosen by name and a table has no header, its first column is the label. Blank lines are skipped. A
+    label without a text, or a text without a label, is an error.
     """
     if table_format(path) in TABLES:
         columns = (label_column, text_column)
         notes, rows = read_columns(path, columns, header=header, encoding=encoding, numbers=(label_column,))
     else:
         name, notes = choose_encoding(path, encoding)
-        rows = _label_and_text(path, name)
+        rows = ((number, list(split_label(line))) for number, line in read_lines(path, name))
     return collect(str(path), _texts(str(path), rows), unit="texts", notes=notes)
-
-
-def _label_and_text(path: str | Path, encoding: str) -> Iterator[tuple[int, list[str]]]:
-    for number, line in read_lines(path, encoding):
-        yield number, list(split_label(line))
 
 
 def split_label(line: str) -> tuple[str, str]:

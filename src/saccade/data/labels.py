@@ -1,4 +1,4 @@
-"""Labelled examples: the report on a file of them, and the check for labels that are not in training."""
+"""Report on files of labelled examples, and check for labels that do not occur in training."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from saccade.errors import FileError
 
 __all__ = ["LabelReport", "Labelled", "collect", "note_unseen"]
 
-#: Everything that is checked, in the order of the report: key -> description.
+#: The faults that are counted, in the order of the report: key -> description.
 FINDINGS = {"long": "too long", "duplicate": "duplicates", "contradiction": "same text, other labels"}
-#: How many labels a report or an error names.
+#: The number of labels that a report or an error names.
 NAMED = 40
 
 
@@ -34,7 +34,7 @@ class Labelled(Protocol):
 
     @property
     def length(self) -> int:
-        """In words."""
+        """The number of words."""
         ...
 
     @property
@@ -54,19 +54,16 @@ class LabelReport:
     """What was read from one file, what was kept, and what was dropped and why."""
 
     file: str
-    unit: str
-    """What the examples are: "sentences" or "texts"."""
+    unit: str  # what the examples are called: "sentences" or "texts"
     read: int
     kept: int
     lengths: Lengths
-    labels: dict[str, int]
-    """How often each label occurs, most frequent first."""
-    findings: tuple[Finding, ...]
-    """One for each key of `FINDINGS`, in that order, including those with a count of 0."""
+    labels: dict[str, int]  # how often each label occurs, most frequent first
+    findings: tuple[Finding, ...]  # one for each key of `FINDINGS`, in that order, including those with a count of 0
     notes: tuple[str, ...]
 
     def rows(self) -> list[tuple[str, str]]:
-        """The report as (name, value) rows of a table."""
+        """Return the report as (name, value) rows of a table."""
         named = [f"{label} {count:,}" for label, count in list(self.labels.items())[:NAMED]]
         more = [f"{len(self.labels) - NAMED} more"] if len(self.labels) > NAMED else []
         return [
@@ -83,8 +80,8 @@ class LabelReport:
 def collect(
     file: str, examples: Iterable[Item], *, unit: str, max_length: int | None = None, notes: Sequence[str] = ()
 ) -> tuple[list[Item], LabelReport]:
-    """Return the examples that are not too long, and a report on all of them; duplicates are reported but kept, since
-    they may reflect how often something is said."""
+    """Return the examples that are not too long, and a report on all of them. Duplicates are reported but kept, because
+    they may show how often something is said."""
     found: dict[str, list[int]] = defaultdict(list)
     seen: dict[str, tuple[str, ...]] = {}
     kept: list[Item] = []
@@ -111,8 +108,8 @@ def collect(
 
 
 def note_unseen(examples: Iterable[Labelled], known: Collection[str]) -> list[str]:
-    """Return a note on labels that are not in training, if there are any: a model cannot predict them, so they count
-    as errors. If most labels are unknown, refuse the file, since it must be about something else."""
+    """Return a note on labels that do not occur in training, if there are any. A model cannot predict them, so they
+    count as errors. If most labels are unknown, the file must be meant for another model, and is refused."""
     lines: dict[str, list[int]] = defaultdict(list)
     total, file = 0, ""
     for example in examples:
@@ -130,5 +127,5 @@ def note_unseen(examples: Iterable[Labelled], known: Collection[str]) -> list[st
             f"others; expected {', '.join(names[:NAMED])}{more}."
         )
     named = [f"{label} {len(found):,} (line {found[0]})" for label, found in lines.items()]
-    said = f"{', '.join(named[:NAMED])}{', ...' if len(named) > NAMED else ''}"
-    return [f"{count:,} of {total:,} labels in {file} are not in training and count as errors: {said}"] if named else []
+    some = f"{', '.join(named[:NAMED])}{', ...' if len(named) > NAMED else ''}"
+    return [f"{count:,} of {total:,} labels in {file} are not in training and count as errors: {some}"] if named else []

@@ -1,4 +1,4 @@
-"""Read text files as numbered lines, in any encoding, compressed by gzip or not; only a line feed ends a line."""
+"""Read text files as numbered lines, in any encoding, compressed with gzip or not. Only a line feed ends a line."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ __all__ = ["LONGEST_LINE", "choose_encoding", "is_tabbed", "is_utf8", "read_line
 
 _BLOCK = 1 << 20
 _GZIP = b"\x1f\x8b"
-#: Maximum characters in a line, or bytes in UTF-8: tokenizing one text of 100 MB would take gigabytes of memory.
+#: The maximum number of characters in a line (of bytes in UTF-8). Tokenizing a text of 100 MB would take gigabytes.
 LONGEST_LINE = 1 << 22
-#: Number of bytes from which the encoding is guessed, starting shortly before the first that is not UTF-8.
+#: The number of bytes from which the encoding is guessed, starting shortly before the first that is not UTF-8.
 _SAMPLE = 1 << 17
-#: The encoding of most files that are not UTF-8, and by how much the language score of another guess must be better.
+#: The encoding of most files that are not UTF-8, and by how much the language score of another must be better.
 _WESTERN, _MARGIN = "cp1252", 0.1
 _MARKS = {
-    codecs.BOM_UTF32_LE: "utf-32",  # before UTF-16, whose mark it begins with
+    codecs.BOM_UTF32_LE: "utf-32",  # checked before UTF-16, because it begins with the mark of UTF-16
     codecs.BOM_UTF32_BE: "utf-32",
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
@@ -34,11 +34,11 @@ _MARKS = {
 
 
 def read_lines(path: str | Path, encoding: str | None = None) -> Iterator[tuple[int, str]]:
-    """Yield (line number from 1, text without its ending) of a text file, one line in memory at a time.
+    """Yield the lines of a text file, without their endings, and their numbers from 1, one line in memory at a time.
 
-    Only a line feed ends a line, with or without a carriage return before it. Python's own text mode would also
-    break at a lone carriage return and `str.splitlines` at U+2028, U+0085 or a vertical tab: these occur inside
-    sentences, and one such break shifts every pair after it. A byte order mark is skipped. Without an encoding,
+    Only a line feed ends a line, with or without a carriage return before it. Python's own text mode would also end a
+    line at a lone carriage return, and `str.splitlines` at U+2028, U+0085 or a vertical tab. But these occur inside
+    sentences, and one line too many would shift every pair after it. A byte order mark is skipped. Without an encoding,
     `choose_encoding` finds one.
     """
     encoding = encoding or choose_encoding(path)[0]
@@ -97,16 +97,18 @@ def _encoded_lines(path: str | Path, encoding: str) -> Iterator[tuple[int, str]]
                 _check_length(path, number, text)
                 yield number, text.removesuffix("\n").removesuffix("\r")
     except UnicodeError as error:
-        raise FileError(f"{path}, after line {number}: not {encoding} ({error}).") from None
+        raise FileError(f"{path}, after line {number}: the text is not {encoding} ({error}).") from None
 
 
 def _check_length(path: str | Path, number: int, line: str | bytes) -> None:
     if len(line) >= LONGEST_LINE:
-        raise FileError(f"{path}, line {number}: longer than {LONGEST_LINE:,} bytes; break it into shorter lines.")
+        raise FileError(
+            f"{path}, line {number}: the line is longer than {LONGEST_LINE:,} bytes; break it into shorter lines."
+        )
 
 
 def unreadable(path: str | Path, error: OSError) -> FileError:
-    """The error for a file that the operating system cannot open or read."""
+    """Return the error for a file that the operating system cannot open or read."""
     if isinstance(error, FileNotFoundError):
         return FileError(f"There is no file {path}.")
     if isinstance(error, IsADirectoryError):
@@ -118,14 +120,20 @@ def unreadable(path: str | Path, error: OSError) -> FileError:
 
 
 def choose_encoding(path: str | Path, given: str | None = None) -> tuple[str, tuple[str, ...]]:
-    """Find the encoding of a file, with notes on how it was found.
+    """Find the encoding of a file, and return it with notes on how it was found.
 
-    It is UTF-8 if the bytes are valid UTF-8, which text in other encodings almost never is by chance; otherwise
-    ``charset_normalizer`` guesses, and a note says what was chosen. UTF-8 with a few invalid bytes is refused: any
-    other encoding would garble the rest.
+    The encoding is UTF-8 if the bytes are valid UTF-8, because text in other encodings almost never is. Otherwise
+    ``charset_normalizer`` guesses the encoding, and a note says which was chosen. UTF-8 with a few invalid bytes is an
+    error, because any other encoding would garble the rest.
     """
     if given is not None:
-        return _checked(given), ()
+        try:
+            "".encode(given)  # unlike codecs.lookup, this only finds encodings of text
+        except LookupError:
+            raise OptionError(
+                f"There is no encoding {given!r}; try utf-8, utf-16, latin-1, cp1252 or gb18030."
+            ) from None
+        return given, ()
     with reading(path) as stream:
         beginning = stream.read(4)
         stream.seek(0)
@@ -137,7 +145,7 @@ def choose_encoding(path: str | Path, given: str | None = None) -> tuple[str, tu
         return "utf-8", ()
     guess = None if b"\0" in sample or _is_broken_utf8(path) else _guess(sample)
     if guess is None:
-        for _ in _utf8_lines(path):  # names the first invalid byte
+        for _ in _utf8_lines(path):  # raises an error that names the first invalid byte
             pass
     assert guess is not None
     return guess, (f"{path} is not UTF-8; it was read as {guess} (if that is wrong, set data.encoding)",)
@@ -149,7 +157,7 @@ def is_utf8(path: Path) -> bool:
 
 
 def _is_broken_utf8(path: str | Path) -> bool:
-    """Whether more of the non-ASCII characters are valid UTF-8 than invalid."""
+    """Return whether more of the non-ASCII characters are valid UTF-8 than invalid."""
     right = wrong = 0
     with reading(path) as raw, io.TextIOWrapper(raw, encoding="utf-8", errors="replace", newline="") as stream:
         for text in iter(lambda: stream.read(_BLOCK), ""):
@@ -160,10 +168,10 @@ def _is_broken_utf8(path: str | Path) -> bool:
 
 
 def _guess(sample: bytes) -> str | None:
-    """Choose the guess that reads most like a language: by unusual characters alone, French would pass for Baltic.
+    """Choose the encoding in which the text looks most like a language; unusual characters alone would mislead.
 
-    A few lines hardly distinguish encodings, so if the western one fits, another must be clearly better; the rare DOS
-    code pages never win.
+    A few lines are hardly enough to tell encodings apart. So if the western encoding fits, another must be clearly
+    better, and the rare DOS code pages are never chosen instead.
     """
     matches = list(charset_normalizer.from_bytes(sample))
     best = max(matches, key=lambda match: match.coherence, default=None)
@@ -175,20 +183,12 @@ def _guess(sample: bytes) -> str | None:
 
 
 def _of_dos(encoding: str) -> bool:
-    """Whether this is cp437 or cp720 to cp869; other three-digit code pages (cp932, cp949) are East Asian."""
+    """Return whether this is cp437 or cp720 to cp869; other three-digit code pages (cp932, cp949) are East Asian."""
     return encoding in ("cp437", "cp1125") or (encoding[:3] in ("cp7", "cp8") and len(encoding) == 5)
 
 
-def _checked(given: str) -> str:
-    try:
-        "".encode(given)  # not codecs.lookup, which also finds codecs that are not for text
-    except LookupError:
-        raise OptionError(f"There is no encoding {given!r}; try utf-8, utf-16, latin-1, cp1252 or gb18030.") from None
-    return given
-
-
 def _not_utf8(blocks: Iterator[bytes]) -> bytes | None:
-    """Return a piece of the file around the first bytes that are not UTF-8; None if the whole file is UTF-8."""
+    """Return a part of the file around the first bytes that are not UTF-8; None if the whole file is UTF-8."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     before = b""
     for block in blocks:
@@ -198,12 +198,8 @@ def _not_utf8(blocks: Iterator[bytes]) -> bytes | None:
             start = max(0, len(before) + error.start - 1024)
             return (before + block)[start : start + _SAMPLE]
         before = block[-1024:]
-    return None if _ends(decoder) else before
-
-
-def _ends(decoder: codecs.IncrementalDecoder) -> bool:
     try:
         decoder.decode(b"", final=True)
-    except UnicodeDecodeError:
-        return False
-    return True
+    except UnicodeDecodeError:  # the file ends within a character
+        return before
+    return None

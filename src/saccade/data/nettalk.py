@@ -1,8 +1,8 @@
-"""NETtalk (Sejnowski & Rosenberg 1987): English words and their sounds, one phoneme symbol per letter.
+"""Read NETtalk (Sejnowski & Rosenberg 1987): English words and their sounds, with one phoneme symbol per letter.
 
-A line is a word, its phonemes, its stress and a class, separated by tabs, such as `aback`, `xb@k-`, `0>1<<`, `0`.
-A letter without a sound has the symbol "-". Since letters and symbols correspond one to one, the true alignment
-is known even after the silent symbols are dropped: attention can be checked against it.
+A line has a word, its phonemes, its stress and a class, separated by tabs, such as `aback`, `xb@k-`, `0>1<<`, `0`. A
+letter without a sound has the symbol "-". Because there is one symbol for each letter, the true alignment is known even
+after the silent symbols are dropped, and attention can be compared with it.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _COLUMNS = ("word", "phonemes", "stress", "class")
 
 
 def read_nettalk(path: str | Path) -> tuple[list[Pair], Report]:
-    """Read the words of a nettalk.data file in order: the source is the letters, the target the sounded symbols.
+    """Read the words in a nettalk.data file in order. The source is the letters, and the target the sounded symbols.
 
-    Lines without a tab before the first word (the published file begins with a description), empty lines and
-    lines that begin with "#" are skipped. `Pair.line` counts the words from 1, without skipped lines;
-    `Pair.alignment` links (letter, sounded symbol). Words with several pronunciations are kept, and so are repeated
-    lines, since dropping them would change what is tested.
+    Empty lines, lines that start with "#", and the description at the start of the published file are skipped.
+    `Pair.line` is the number of a word, counting from 1 without skipped lines. `Pair.alignment` has links (letter,
+    sounded symbol). Words with several pronunciations and repeated lines are kept, because dropping them would change
+    the test set.
     """
     collector = PairCollector(Cleaning(empty=False, duplicates=False), unit="characters", length=len)
     number = 0
@@ -43,14 +43,14 @@ def _pair(path: str | Path, line: int, text: str, number: int) -> Pair:
     cells = text.split("\t")
     if len(cells) != len(_COLUMNS):
         raise FileError(
-            f"{path}, line {line}: {len(cells)} columns; expected {len(_COLUMNS)} ({', '.join(_COLUMNS)}) "
+            f"{path}, line {line}: there are {len(cells)} columns; expected {len(_COLUMNS)} ({', '.join(_COLUMNS)}), "
             "separated by tabs."
         )
     word, phonemes, stress, _ = cells
     if not word or not len(word) == len(phonemes) == len(stress):
         raise FileError(
-            f"{path}, line {line}: {len(word)} letters, {len(phonemes)} phonemes and {len(stress)} stress marks; "
-            "expected the same number of each, and at least one."
+            f"{path}, line {line}: there are {len(word)} letters, {len(phonemes)} phonemes and {len(stress)} stress "
+            "marks; expected the same number of each, and at least one."
         )
     sounded = [letter for letter, symbol in enumerate(phonemes) if symbol != SILENT]
     return Pair(
@@ -62,6 +62,6 @@ def _pair(path: str | Path, line: int, text: str, number: int) -> Pair:
 
 
 def nettalk_splits(pairs: list[Pair]) -> Parts[Pair]:
-    """Test: words whose number is divisible by 10; validation: those with remainder 9; training: the rest, except
-    spellings that occur in test or validation."""
+    """Split the words: those whose number is divisible by 10 are for test, those with remainder 9 for validation, and
+    the rest for training, except for spellings that occur in test or validation."""
     return split_by_line(pairs, every=10, test_remainder=0, validation_remainder=9)

@@ -1,7 +1,7 @@
-"""Read sentence pairs, with a report, from two parallel text files or one TSV, CSV or JSONL table.
+"""Read pairs of texts, with a report, from two parallel text files, or from a TSV, CSV or JSONL table.
 
-Nothing is dropped silently: the report gives the reason and the line number of every pair that was dropped. Nothing is
-guessed either: a file in the wrong format is refused in one sentence that names the file and the line.
+Nothing is dropped silently: the report says why pairs were dropped, and gives their line numbers. Nothing is guessed
+either: the error for a file in the wrong format names the file and the line.
 """
 
 from __future__ import annotations
@@ -29,33 +29,27 @@ class Pair:
 
     source: str
     target: str
-    line: int
-    """Its line number, counted from 1; in CSV, the line where its row begins."""
-    alignment: Alignment | None = None
-    """True links (source index, target index) if the data has them; the reader documents what they index."""
+    line: int  # its line number, counting from 1; in CSV, the line where its row begins
+    alignment: Alignment | None = None  # the true links, if the data has them, between words or characters
 
 
 @dataclass(frozen=True)
 class Cleaning:
-    """Which pairs are dropped. Faults that do not cause a pair to be dropped are still counted in the report.
+    """Which pairs are dropped. Faults of pairs that are not dropped are still counted in the report.
 
-    To score a test set as it is, use `Cleaning(empty=False, duplicates=False)`.
+    To score a test set unchanged, use `Cleaning(empty=False, duplicates=False)`.
     """
 
-    empty: bool = True
-    """Drop pairs without text on one side or both."""
-    duplicates: bool = True
-    """Drop every later copy of a pair; the same source with another target is not a copy."""
-    max_length: int | None = None
-    """Maximum number of words, separated by white space, on either side."""
-    max_ratio: float | None = None
-    """Maximum ratio of the longer side to the shorter one, in words."""
+    empty: bool = True  # drop pairs that have no text on one side or on both
+    duplicates: bool = True  # drop later copies of a pair; the same source with another target is not a copy
+    max_length: int | None = None  # the maximum number of words, separated by white space, on either side
+    max_ratio: float | None = None  # the maximum ratio of the longer side to the shorter one, in words
 
     def __post_init__(self) -> None:
         if self.max_length is not None and self.max_length < 1:
-            raise OptionError(f"max_length is {self.max_length}; it must be at least 1 word.")
+            raise OptionError(f"max_length must be at least 1 word, not {self.max_length}.")
         if self.max_ratio is not None and not 1 <= self.max_ratio < math.inf:
-            raise OptionError(f"max_ratio is {self.max_ratio}; it must be a number that is at least 1.")
+            raise OptionError(f"max_ratio must be a finite number that is at least 1, not {self.max_ratio}.")
 
 
 def count_words(text: str) -> int:
@@ -107,11 +101,11 @@ class PairCollector:
         return self._cleaning.duplicates if fault == "duplicate" else True
 
     def report(self, files: tuple[str | Path, ...], notes: tuple[str, ...] = ()) -> Report:
-        """Return the report on all pairs that were added; it is an error if none is left."""
+        """Return the report on all pairs that were added. Raises an error if no pair is left."""
         names = " and ".join(str(file) for file in files)
         if not self.pairs:
             raise FileError(
-                f"No pair from {names} is left: {self._read:,} were read, and "
+                f"No pairs from {names} are left: {self._read:,} were read, and "
                 f"{', '.join(f'{len(lines):,} dropped ({FINDINGS[kind]})' for kind, lines in self._found.items())}."
                 if self._read
                 else f"There are no pairs in {names}: the file is empty."
@@ -140,10 +134,10 @@ def read_parallel(
     *,
     encoding: str | None = None,
 ) -> tuple[list[Pair], Report]:
-    """Read pairs from two files where line n of one translates line n of the other.
+    """Read pairs from two files, where each line of one is the translation of the same line of the other.
 
-    White space around a line is removed. Files of different lengths are refused, since one lost line in the
-    middle would pair every later sentence with the wrong one.
+    White space around a line is removed. Files of different lengths are an error, because one missing line would pair
+    every later sentence with the wrong one.
     """
     collector = PairCollector(cleaning)
     counts = [0, 0]
@@ -158,8 +152,8 @@ def read_parallel(
     if counts[0] != counts[1]:
         longer = (source_path, target_path)[counts[1] > counts[0]]
         raise FileError(
-            f"{source_path} has {counts[0]:,} lines and {target_path} has {counts[1]:,}; they must be equal, and "
-            f"line {min(counts) + 1} of {longer} is the first without a partner."
+            f"{source_path} has {counts[0]:,} lines, but {target_path} has {counts[1]:,}; both must have the same "
+            f"number of lines (the first without a partner is line {min(counts) + 1} of {longer})."
         )
     return collector.pairs, collector.report((source_path, target_path), source_notes + target_notes)
 
@@ -175,7 +169,7 @@ def read_table(
 ) -> tuple[list[Pair], Report]:
     """Read pairs from two columns of a .tsv, .csv or .jsonl file, given by name or by number from 0.
 
-    `header` says whether the first line of a TSV or CSV names the columns; None detects it (see `read_columns`).
+    `header` says whether the first line of a TSV or CSV file names the columns. None detects it (see `read_columns`).
     White space around a text is removed, and a line break inside it becomes a space.
     """
     collector = PairCollector(cleaning)

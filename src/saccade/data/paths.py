@@ -1,4 +1,4 @@
-"""Paths and columns as people write them in recipes: ``~`` and ``$SACCADE_DATA``; a name or a number."""
+"""Interpret paths and columns as people write them in recipes: ``~`` and ``$SACCADE_DATA``, a name or a number."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ _VALIDATION = re.compile(r"(?i)(?<![a-z])(dev|val|valid|validation)(?![a-z])")
 
 
 def column(name: str) -> str | int:
-    """Parse a column, given by its name or by its number counted from 0."""
+    """Parse a column, which is given by its name or by its number, counting from 0."""
     return int(name) if name.isdecimal() else name
 
 
 def part_prefixes(files: Sequence[Path]) -> tuple[str, ...]:
-    """Assign files to training, validation and test, as prefixes of keys in ``[data]``.
+    """Decide which of up to three files are for training, validation and test, as prefixes of keys in ``[data]``.
 
-    The second of two files is the test, so that validation is split off from training and the test is not seen before
-    the end, unless the file's name says that it is for validation.
+    The second of two files is for test, unless its name says that it is for validation. Validation is then split off
+    from training.
     """
     if len(files) == 2 and not _VALIDATION.search(files[1].name):
         return ("", "test_")
@@ -31,7 +31,7 @@ def part_prefixes(files: Sequence[Path]) -> tuple[str, ...]:
 
 
 def resolve_path(given: str) -> Path:
-    """Expand the environment variables in a path; the error names one that is not set."""
+    """Expand ``~`` and environment variables in a path. The error for a variable that is not set names it."""
 
     def value(match: re.Match[str]) -> str:
         name = match.group(1)

@@ -1,4 +1,4 @@
-"""Pictures that are sent rather than read from a file: PNG or JPEG in base64, or rows of grey values."""
+"""Decode pictures that are sent in a request: PNG or JPEG in base64, or rows of grey values."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from saccade.errors import OptionError, TooLargeError
 
 __all__ = ["MOST_SIDE", "count_pixels", "decode_picture", "fit_picture", "picture_of_rows"]
 
-#: Maximum height and width in pixels of a picture that is sent; it is then resized to the model's image size.
+#: The maximum height and width of a picture in pixels, before it is resized to the size that the model takes.
 MOST_SIDE = 4096
 _UNREADABLE = (UnidentifiedImageError, Image.DecompressionBombError, OSError, SyntaxError, ValueError)
 _NOT_READ = "The picture cannot be read; send a PNG or JPEG file in base64."
 
 
 def count_pixels(encoded: Any) -> int:
-    """The number of pixels according to the picture's header, before any is decoded."""
+    """Return the number of pixels according to the header of a picture, without decoding it."""
     width, height = _opened(encoded).size
     return width * height
 
@@ -36,21 +36,24 @@ def decode_picture(encoded: Any) -> Image.Image:
 
 
 def picture_of_rows(rows: Any) -> Image.Image:
-    """Convert rows of grey values from 0 (black) to 1 (white)."""
+    """Convert rows of grey values, from 0 (black) to 1 (white), to a picture."""
     width = len(rows[0]) if isinstance(rows, list) and rows and isinstance(rows[0], list) else 0
     if (
         not 0 < width <= MOST_SIDE
         or len(rows) > MOST_SIDE
         or any(not isinstance(row, list) or len(row) != width for row in rows)
     ):
-        raise OptionError(f"pixels must be a list of equally long rows, at most {MOST_SIDE}, each a list of numbers.")
+        raise OptionError(
+            f"pixels must be a list of at most {MOST_SIDE} rows, each a list of at most {MOST_SIDE} numbers, all of "
+            "the same length."
+        )
     if any(type(one) not in (int, float) or not 0 <= one <= 1 for row in rows for one in row):
         raise OptionError("pixels must be numbers from 0 (black) to 1 (white).")
     return Image.fromarray(np.round(np.array(rows) * 255).astype(np.uint8))
 
 
 def fit_picture(picture: Image.Image, shape: tuple[int, int, int]) -> Pixels:
-    """Convert a picture to the size and number of channels of the model's images."""
+    """Convert a picture to pixels with the size and number of channels that the model takes."""
     height, width, channels = shape
     picture = picture.convert("L" if channels == 1 else "RGB")
     if picture.size != (width, height):

@@ -1,4 +1,4 @@
-"""The report on a data file, as plain data: the first thing that a training run shows."""
+"""The report on a file of pairs, which is the first thing that a training run shows."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 
 __all__ = ["FINDINGS", "SHOWN", "Finding", "Lengths", "Report"]
 
+#: The faults that are counted, in the order of the report: key -> description.
 FINDINGS = {
     "empty": "empty on both sides",
     "unpaired": "text on one side only",
@@ -16,14 +17,13 @@ FINDINGS = {
     "uneven": "lengths too different",
     "duplicate": "duplicates",
 }
-"""Everything that is checked, in the order of the report: key -> description."""
-
-SHOWN = 10  # how many line numbers a finding names
+#: The number of line numbers that a finding names.
+SHOWN = 10
 
 
 @dataclass(frozen=True)
 class Finding:
-    """The lines that have a particular fault."""
+    """The lines that have one kind of fault."""
 
     kind: str  # a key of FINDINGS
     count: int
@@ -44,7 +44,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Lengths:
-    """How long the texts of one side are."""
+    """The distribution of lengths."""
 
     mean: float
     median: float
@@ -53,7 +53,7 @@ class Lengths:
 
     @classmethod
     def of(cls, counts: Sequence[int]) -> Lengths:
-        """The distribution of these lengths; there must be at least one."""
+        """Summarise these lengths, of which there must be at least one."""
         values = np.asarray(counts)
         median, percentile_95 = np.percentile(values, [50, 95])
         return cls(float(values.mean()), float(median), float(percentile_95), int(values.max()))
@@ -66,32 +66,28 @@ class Lengths:
 
 @dataclass(frozen=True)
 class Report:
-    """What was read from the files of one split, what was kept, and what was dropped and why."""
+    """How many pairs were read from the files, how many were kept, and how many were dropped and why."""
 
     files: tuple[str, ...]
     read: int
     kept: int
-    distinct_sources: int
-    """Number of distinct source texts among the kept pairs."""
-    unit: str
-    """The unit of lengths: "words", separated by white space, or "characters"."""
+    distinct_sources: int  # the number of different source texts among the pairs that were kept
+    unit: str  # the unit of lengths: "words", separated by white space, or "characters"
     source_lengths: Lengths
     target_lengths: Lengths
-    findings: tuple[Finding, ...]
-    """One for each key of `FINDINGS`, in that order, including those with a count of 0."""
-    notes: tuple[str, ...] = ()
-    """Choices made while reading, such as which columns were used."""
+    findings: tuple[Finding, ...]  # one for each key of `FINDINGS`, in that order, including those with a count of 0
+    notes: tuple[str, ...] = ()  # choices that were made while reading, such as which columns were used
 
     @property
     def dropped(self) -> int:
         return self.read - self.kept
 
     def finding(self, kind: str) -> Finding:
-        """The finding with this key of `FINDINGS`."""
+        """Return the finding with this key of `FINDINGS`."""
         return next(finding for finding in self.findings if finding.kind == kind)
 
     def rows(self) -> list[tuple[str, str]]:
-        """The report as (name, value) rows of a table."""
+        """Return the report as (name, value) rows of a table."""
         return [
             ("files", ", ".join(self.files)),
             *(("note", note) for note in self.notes),

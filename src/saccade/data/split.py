@@ -1,7 +1,7 @@
 """Split a corpus into training, validation and test, always by source text.
 
-All pairs with the same source go to the same part, so that a sentence seen in training is never scored. A hash of the
-source alone decides which part: adding lines to a file moves no sentence from one part to another.
+All pairs with the same source go to the same part, so that no sentence is used for both training and scoring. A hash of
+the source alone decides the part, so adding lines to a file does not move other sentences from one part to another.
 """
 
 from __future__ import annotations
@@ -35,36 +35,22 @@ class Parts(Generic[Item]):
     train: list[Item]
     validation: list[Item]
     test: list[Item]
-    removed: list[Item] = field(default_factory=list)
-    """Number of pairs removed from training because their source is in validation or test."""
-
-    def rows(self) -> list[tuple[str, str]]:
-        """The sizes as (name, value) rows of a table."""
-        sizes = [
-            ("training pairs", self.train),
-            ("validation pairs", self.validation),
-            ("test pairs", self.test),
-            ("removed from training", self.removed),
-        ]
-        return [(what, f"{len(pairs):,}") for what, pairs in sizes]
+    removed: list[Item] = field(default_factory=list)  # left out of training: the source is in validation or test
 
 
 @dataclass(frozen=True)
 class Overlap:
-    """How much two given parts overlap."""
+    """How many source texts the training part shares with another part."""
 
-    sources: int
-    """Number of distinct sources that occur in both training and the other part."""
-    train_pairs: int
-    """Number of training pairs with such a source."""
-    other_pairs: int
-    """Number of pairs in the other part with such a source."""
+    sources: int  # the number of different sources that occur in both parts
+    train_pairs: int  # the number of training pairs with such a source
+    other_pairs: int  # the number of pairs in the other part with such a source
     other_total: int
 
     def __str__(self) -> str:
         return (
-            f"{self.sources:,} sources occur in both: {self.train_pairs:,} training pairs, "
-            f"{self.other_pairs:,} of the {self.other_total:,} others"
+            f"{self.sources:,} sources occur in both ({self.train_pairs:,} training pairs, and "
+            f"{self.other_pairs:,} of the {self.other_total:,} other pairs)"
         )
 
 
@@ -75,12 +61,12 @@ def split(
     seed: int = 0,
     labels: Callable[[Item], Iterable[str]] | None = None,
 ) -> Parts[Item]:
-    """Split a corpus. A size is a share of the sources below 1 (a float) or a number of pairs (an int).
+    """Split a corpus. The size of a part is a share of the sources (a float below 1) or a number of pairs (an int).
 
-    A hash of the source and the seed gives each source a place between 0 and 1. Test takes the lowest places and
-    validation the highest, each at least one source; for a number of pairs, as few sources as reach it. With
-    ``labels``, a source stays in training if one of its labels occurs nowhere else, since a label that is not in
-    training cannot be learned.
+    A hash of the source and the seed gives each source a place between 0 and 1. The lowest places are for test and the
+    highest for validation, with at least one source each. If the size is a number of pairs, sources are added until it
+    is reached. With ``labels``, a source stays in training if one of its labels would otherwise be missing there,
+    because a label that is not in training cannot be learned.
     """
     places = {source: _place(source, seed) for source in {pair.source for pair in pairs}}
     ordered = sorted(places, key=lambda source: (places[source], source))
@@ -91,8 +77,8 @@ def split(
     validation_sources = set(ordered[: _prefix(ordered, mirrored, copies, validation, "validation")])
     if len(test_sources) + len(validation_sources) >= len(places) or test_sources & validation_sources:
         raise OptionError(
-            f"Validation {validation} and test {test} leave no training examples out of {len(pairs):,} "
-            f"({len(places):,} different texts); choose smaller sizes or add data."
+            f"With validation = {validation} and test = {test}, none of the {len(pairs):,} examples ({len(places):,} "
+            "different texts) are left for training; choose smaller sizes or add data."
         )
     if labels is not None:
         needed = _only_ones(pairs, test_sources | validation_sources, labels)
@@ -106,7 +92,7 @@ def split(
 
 
 def _only_ones(pairs: Sequence[Item], held_out: set[str], labels: Callable[[Item], Iterable[str]]) -> set[str]:
-    """The held-out sources that training needs to have every label, the first one for each label."""
+    """Return the held-out sources that training needs to cover all labels: the first one for each missing label."""
     trained = {label for pair in pairs if pair.source not in held_out for label in labels(pair)}
     needed = set()
     for pair in pairs:
@@ -117,21 +103,17 @@ def _only_ones(pairs: Sequence[Item], held_out: set[str], labels: Callable[[Item
 
 
 def _place(source: str, seed: int) -> float:
-    """A number in [0, 1) that depends on the text and the seed, and is the same on every machine."""
-    digest = hashlib.blake2b(source.encode(), digest_size=8, salt=_salt(seed)).digest()
-    return (int.from_bytes(digest, "big") >> 11) / 2**53  # 53 bits are exact in a float, so the result is never 1
-
-
-def _salt(seed: int) -> bytes:
+    """Return a number in [0, 1) that depends on the text and the seed, and is the same on every machine."""
     if not 0 <= seed < 2**64:
-        raise OptionError(f"The seed is {seed}; it must be between 0 and 2**64 - 1.")
-    return seed.to_bytes(16, "big")
+        raise OptionError(f"The seed must be from 0 to 2**64 - 1, not {seed}.")
+    digest = hashlib.blake2b(source.encode(), digest_size=8, salt=seed.to_bytes(16, "big")).digest()
+    return (int.from_bytes(digest, "big") >> 11) / 2**53  # a float holds 53 bits exactly, so the result is never 1
 
 
 def _prefix(ordered: list[str], places: dict[str, float], copies: Counter[str], size: float | int, part: str) -> int:
-    """How many sources, in this order, make up a part of this size."""
+    """Return how many sources, taken in this order, make up a part of this size."""
     if isinstance(size, bool) or size < 0 or (isinstance(size, float) and not size < 1):
-        raise OptionError(f"The {part} size is {size}; it must be a share (at least 0, below 1) or a number of pairs.")
+        raise OptionError(f"The {part} size must be a share (at least 0, below 1) or a number of pairs, not {size}.")
     if size == 0:
         return 0
     if isinstance(size, float):
@@ -147,14 +129,15 @@ def _prefix(ordered: list[str], places: dict[str, float], copies: Counter[str], 
 def split_by_line(
     pairs: Iterable[Pair], every: int = 10, test_remainder: int = 0, validation_remainder: int = 9
 ) -> Parts[Pair]:
-    """Split by line number: a line goes to test or validation by its remainder when divided by `every`.
+    """Split by line number: the remainder when it is divided by `every` decides whether a line is for test or
+    validation.
 
-    A training line whose source is also in test or validation (another pronunciation of the same spelling) is removed.
+    Training lines whose source is also in test or validation (another pronunciation of the same spelling) are removed.
     """
     if not (every > 1 and 0 <= test_remainder < every and 0 <= validation_remainder < every):
         raise OptionError(
-            f"Remainders {test_remainder} and {validation_remainder} of every {every} lines; they must be "
-            f"0 to {every - 1}."
+            f"The remainders for every {every} lines must be from 0 to {every - 1}, not {test_remainder} and "
+            f"{validation_remainder}."
         )
     if test_remainder == validation_remainder:
         raise OptionError(f"Test and validation both have remainder {test_remainder}; they must differ.")
@@ -174,12 +157,12 @@ def split_by_line(
 
 
 def without_sources(pairs: Iterable[Item], sources: Collection[str]) -> list[Item]:
-    """The pairs whose source is not in `sources`, preferably a set."""
+    """Return the pairs whose source is not in `sources`, which should be a set."""
     return [pair for pair in pairs if pair.source not in sources]
 
 
 def overlap(train: Iterable[Sourced], other: Iterable[Sourced]) -> Overlap:
-    """Measure how much a training part overlaps with a validation or test part; nothing is removed."""
+    """Count the sources that a training part shares with a validation or test part. Nothing is removed."""
     in_train = Counter(pair.source for pair in train)
     in_other = Counter(pair.source for pair in other)
     shared = in_train.keys() & in_other.keys()

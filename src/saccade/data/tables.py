@@ -1,14 +1,14 @@
 """Read columns of TSV, CSV and JSONL files row by row, with the line where each row begins.
 
-TSV is read literally (no quotes, no escapes), as parallel corpora are published; CSV has quotes and may have
-line breaks inside them; a line of JSONL is an object (columns by name) or an array (columns by number).
+TSV is read literally, without quotes or escapes, because that is how parallel corpora are published. CSV has quotes,
+with possible line breaks inside. A line of JSONL is an object (columns have names) or an array (columns have numbers).
 """
 
 from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Any, Never
@@ -39,49 +39,45 @@ def read_columns(
     encoding: str | None = None,
     numbers: Collection[Column] = (),
 ) -> tuple[tuple[str, ...], Iterator[Row]]:
-    """Return notes on the choices made, and the requested cells of each row.
+    """Read the requested cells of each row. Also return notes on the choices that were made.
 
     `numbers` are the columns in which JSON may also have a whole number or a boolean, such as a label.
 
-    With `header` None, the first line of a TSV or CSV is a header if it contains all the requested names. Without a
-    header, names refer to the first columns in order, and the file must have no other columns.
+    If `header` is None, the first line of a TSV or CSV file is a header if it contains all the requested names. Without
+    a header, names stand for the columns in order, and the file must not have other columns.
     """
     kind = table_format(path)
     name, notes = choose_encoding(path, encoding)
     if kind == ".jsonl":
         if header is not None:
-            raise OptionError(f"{path} is JSONL, which has no header line; omit the header option.")
+            raise OptionError(f"{path} is a JSONL file, which has no header line; leave out the header option.")
         return notes, _json_rows(path, columns, name, numbers)
-    readers: dict[str, Callable[[str | Path, str], Iterator[Row]]] = {".tsv": _tsv_rows, ".csv": _csv_rows}
-    if kind not in readers:
+    if kind not in (".tsv", ".csv"):
         raise FileError(
             f"{path} ends in {kind or 'nothing'!r} and does not have the same number of tabs in each line; expected a "
             ".tsv, .csv or .jsonl file."
         )
-    rows = readers[kind](path, name)
+    lines = read_lines(path, name)
+    rows = _csv_rows(path, lines) if kind == ".csv" else ((line, text.split("\t")) for line, text in lines)
     first = next(rows, None)
     if first is None:
         return notes, iter(())
     indices, headed = _locate(path, first, columns, header)
     note = f"columns {', '.join(map(str, columns))}" + (
-        f" named by line {first[0]}" if headed else f" read as numbers {', '.join(map(str, indices))}; no header"
+        f", named in line {first[0]}" if headed else f", read as numbers {', '.join(map(str, indices))}: no header"
     )
     data = rows if headed else chain([first], rows)
     return (*notes, note), _pick(path, data, indices, len(first[1]))
 
 
-def _tsv_rows(path: str | Path, encoding: str) -> Iterator[Row]:
-    return ((line, text.split("\t")) for line, text in read_lines(path, encoding))
-
-
-def _csv_rows(path: str | Path, encoding: str) -> Iterator[Row]:
-    reader = csv.reader((text + "\n" for _, text in read_lines(path, encoding)), strict=True)
+def _csv_rows(path: str | Path, lines: Iterator[tuple[int, str]]) -> Iterator[Row]:
+    reader = csv.reader((text + "\n" for _, text in lines), strict=True)
     while True:
         line = reader.line_num + 1
         try:
             cells = next(reader, None)
         except csv.Error as error:
-            raise FileError(f"{path}, line {line}: not a CSV row ({error}).") from None
+            raise FileError(f"{path}, line {line}: this is not a CSV row ({error}).") from None
         if cells is None:
             return
         yield line, cells
@@ -116,10 +112,12 @@ def _locate(path: str | Path, first: Row, columns: tuple[Column, ...], header: b
 
 def _pick(path: str | Path, rows: Iterator[Row], indices: list[int], width: int) -> Iterator[Row]:
     for line, cells in rows:
-        if cells in ([], [""]):  # an empty line: the caller reports it
+        if cells in ([], [""]):  # the caller reports an empty line
             yield line, [""] * len(indices)
         elif len(cells) != width:
-            raise FileError(f"{path}, line {line}: {len(cells)} columns; expected {width}, as in the first line.")
+            raise FileError(
+                f"{path}, line {line}: there are {len(cells)} columns; expected {width}, as in the first line."
+            )
         else:
             yield line, [cells[index] for index in indices]
 
@@ -134,7 +132,7 @@ def _json_rows(
         try:
             value = json.loads(text, parse_constant=_refuse_constant)
         except (ValueError, RecursionError) as error:
-            raise FileError(f"{path}, line {line}: not JSON ({error}).") from None
+            raise FileError(f"{path}, line {line}: this is not JSON ({error}).") from None
         yield line, [_json_cell(path, line, value, column, column in numbers) for column in columns]
 
 

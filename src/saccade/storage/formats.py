@@ -1,4 +1,5 @@
-"""Recognise folders and files of other programs by names and first bytes, so that errors can say what they are."""
+"""Recognise folders and files of other programs by their names and first bytes, so that errors can say what they
+are."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from pathlib import Path
 
 __all__ = ["foreign_format"]
 
-#: Formats by a combination of file names that only they have; * matches anything.
+#: Formats, and the combination of file names by which they are recognised; * matches anything.
 _FOLDERS = {
     "a CTranslate2 folder": ("model.bin", "*vocabulary*"),
     "a spaCy folder": ("meta.json", "config.cfg"),
@@ -25,12 +26,12 @@ _FILES = {
 
 
 def foreign_format(path: Path) -> str | None:
-    """What is at this path, if it is a model of another program: "a CTranslate2 folder"; else None."""
+    """Describe what is at this path if it is a model of another program, as in "a CTranslate2 folder"; else None."""
     if not path.is_dir():
         try:
             with path.open("rb") as file:
                 start = file.read(16)
-        except OSError:  # the code that opens it next reports why
+        except OSError:  # whoever opens it next reports the reason
             return None
         if start[8:10] == b'{"':
             return "a file of tensors (safetensors)"

@@ -1,4 +1,4 @@
-"""Locks between processes, which the system releases when their holder ends, even if it is killed."""
+"""Locks between processes. The system releases a lock when the process that holds it ends, even if it is killed."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ PAUSE = 0.02
 
 @contextmanager
 def lock(path: Path, *, seconds: float | None = 0.0, shared: bool = False) -> Iterator[bool]:
-    """Hold the lock of a file or folder; yields whether we got it within ``seconds`` (None: wait as long as needed).
+    """Lock a file or folder, and yield whether that succeeded within ``seconds`` (None waits as long as needed).
 
-    A shared lock excludes only exclusive ones. A file system without locks raises OSError.
+    Several processes can hold a shared lock at once. On a file system without locks, this raises OSError.
     """
     try:
         import fcntl
     except ImportError:  # Windows
-        with _lock_elsewhere(path, seconds) as ours:
-            yield ours
+        with _lock_stand_in(path, seconds) as is_held:
+            yield is_held
         return
     kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
@@ -52,11 +52,11 @@ def lock(path: Path, *, seconds: float | None = 0.0, shared: bool = False) -> It
 
 
 @contextmanager
-def _lock_elsewhere(path: Path, seconds: float | None) -> Iterator[bool]:
-    """The same if folders cannot be locked: uses a file in the temporary folder that represents the path.
+def _lock_stand_in(path: Path, seconds: float | None) -> Iterator[bool]:
+    """Lock a file in the temporary folder instead of the path itself, because Windows cannot lock folders.
 
-    It is not next to the path, because a readable folder may not be writable, and a folder with an open file cannot
-    be renamed.
+    The file is not next to the path, because the folder there may be read-only, and because a folder that contains an
+    open file cannot be renamed.
     """
     from filelock import FileLock, Timeout
 

@@ -1,7 +1,7 @@
-"""The manifest of a folder, and reading one file from disk.
+"""Read and write the manifest of a folder, and read single files.
 
-`manifest.json` lists the size and SHA-256 of every file, and seals the list with a checksum of its own. There is
-only one way to write a given list; a manifest that differs in any byte is damaged.
+`manifest.json` lists the size and SHA-256 of every file, and seals the list with a checksum of its own. A list can be
+written in only one way, so a manifest that differs in any byte is damaged.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ JSON: TypeAlias = "dict[str, JSON] | list[JSON] | str | int | float | bool | Non
 
 MANIFEST = "manifest.json"
 FORMAT = 1
-#: Flags that open the file itself, in binary mode: symbolic links are not followed, and opening a pipe does not block.
-#: Windows has only the third.
+#: Flags to open a file without following symbolic links, without blocking on a pipe, and in binary mode. Windows only
+#: has the third.
 AS_IT_IS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
 
 
 @dataclass(frozen=True)
 class FileEntry:
-    """What the manifest says about one file."""
+    """The entry of one file in the manifest."""
 
     sha256: str
     size: int
@@ -55,25 +55,25 @@ class FileEntry:
 
 
 def is_plain(name: str) -> bool:
-    """Whether a file may have this name: it must not lead out of its folder, or be hidden."""
+    """Return whether a file may have this name, which must not be hidden or lead out of the folder."""
     return PLAIN_NAME.fullmatch(name) is not None and name != MANIFEST
 
 
 def manifest_bytes(files: Mapping[str, FileEntry]) -> bytes:
-    """The list of `files`, sealed by its own checksum."""
+    """Return the content of a manifest for these files, sealed with its own checksum."""
     body = {"files": {name: asdict(entry) for name, entry in files.items()}, "format": FORMAT}
     seal = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
     return (json.dumps({**body, "seal": seal}, indent=2, sort_keys=True) + "\n").encode()
 
 
 def read_manifest(folder: Path) -> dict[str, FileEntry]:
-    """The files that the manifest of `folder` lists; `DamagedError` unless every byte of it is as it was written."""
+    """Return the files that the manifest of `folder` lists. Raises `DamagedError` if any byte of it has changed."""
     path = folder / MANIFEST
     data = read_regular(path)
     content = parse_json(data, path)
     if not isinstance(content, dict) or content.keys() != {"files", "format", "seal"}:
         fields = ", ".join(sorted(content)) if isinstance(content, dict) else "none"
-        raise damaged(path, f"its fields are not files, format and seal, but {fields!r}")
+        raise damaged(path, f"it must have the fields files, format and seal, but has {fields!r}")
     if content["format"] != FORMAT:
         raise damaged(path, f"its format is {content['format']!r}, but this version reads {FORMAT}")
     if not isinstance(content["files"], dict):
@@ -95,7 +95,7 @@ def _parse_entry(name: str, entry: JSON, path: Path) -> FileEntry:
 
 
 def read_regular(path: Path, size: int | None = None) -> bytes:
-    """All bytes of a regular file that is not a symbolic link, and has `size` bytes if given."""
+    """Read a file. Raises an error if it is not a regular file, or does not have `size` bytes, if given."""
     try:
         descriptor = os.open(path, os.O_RDONLY | AS_IT_IS)
         try:
@@ -120,7 +120,7 @@ def read_regular(path: Path, size: int | None = None) -> bytes:
 
 
 def parse_json(data: bytes, path: Path) -> JSON:
-    """The JSON value in `data`, which was read from `path`."""
+    """Parse JSON that was read from `path`."""
     try:
         value: JSON = json.loads(data.decode())
     except (ValueError, RecursionError) as error:
@@ -129,5 +129,5 @@ def parse_json(data: bytes, path: Path) -> JSON:
 
 
 def damaged(path: Path, problem: str) -> DamagedError:
-    """The error that reports damage."""
+    """Return an error that reports what is wrong with a file."""
     return DamagedError(f"Damaged file {path}: {problem}.")

@@ -1,4 +1,4 @@
-"""Reading a folder: every byte is checked against the manifest before it is used."""
+"""Read folders, checking every byte against the manifest before it is used."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ __all__ = ["JSON", "Folder", "open_folder", "read_bytes", "read_json", "read_ten
 
 @dataclass(frozen=True)
 class Folder:
-    """A folder and its manifest, read once, so that files of two versions are never mixed."""
+    """A folder and its manifest, which is read only once, so that files of two versions are never mixed."""
 
     path: Path
     files: Mapping[str, FileEntry]
 
 
 def open_folder(path: Path | str) -> Folder:
-    """Read and check the manifest; a folder that a killed process had set aside is restored first."""
+    """Read and check the manifest of a folder. If a killed process had renamed the folder, it is restored first."""
     path = Path(path)
     if not path.is_dir():
         parent = Path(os.path.realpath(path)).parent
@@ -40,14 +40,14 @@ def open_folder(path: Path | str) -> Folder:
 
 
 def verify_folder(folder: Folder | Path | str) -> None:
-    """Raise `DamagedError`, naming the file, unless every file is bit for bit what was saved."""
+    """Raise `DamagedError`, with the name of the file, unless every file is bit for bit what was saved."""
     folder = _opened(folder)
     for name in folder.files:
         read_bytes(folder, name)
 
 
 def read_bytes(folder: Folder | Path | str, name: str) -> bytes:
-    """The bytes of one file: read once, verified, and exactly these bytes are returned."""
+    """Read one file, verify its checksum, and return its bytes."""
     folder = _opened(folder)
     if name not in folder.files:
         raise UnknownNameError(f"file in {folder.path}", name, folder.files)
@@ -59,7 +59,7 @@ def read_bytes(folder: Folder | Path | str, name: str) -> bytes:
 
 
 def read_tensors(folder: Folder | Path | str, name: str) -> dict[str, Tensor]:
-    """The named tensors of one safetensors file, on the CPU."""
+    """Read the named tensors in a safetensors file, on the CPU."""
     folder = _opened(folder)
     data = read_bytes(folder, name)
     try:
@@ -69,7 +69,7 @@ def read_tensors(folder: Folder | Path | str, name: str) -> dict[str, Tensor]:
 
 
 def read_json(folder: Folder | Path | str, name: str) -> JSON:
-    """The value of one JSON file."""
+    """Read the value in a JSON file."""
     folder = _opened(folder)
     return parse_json(read_bytes(folder, name), folder.path / name)
 

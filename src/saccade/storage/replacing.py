@@ -1,8 +1,8 @@
-"""Replace a folder with another so that a kill at any moment leaves one of the two.
+"""Replace a folder with another so that a process that is killed at any moment leaves one of the two.
 
-The system renames a folder in one step, but only to a name that is free. So the old one is first set aside, and
-`recover` restores it if the process died before the new one was in place. All names that we create next to a target
-start with a dot and the target's name: `.run.saccade-new-…` is being written, `.run.saccade-old` is set aside,
+The system renames a folder in one step, but only to a name that is free. So the old folder is first renamed to set it
+aside, and `recover` restores it if the process died before the new folder was in place. All temporary names start with
+a dot and the name of the target: `.run.saccade-new-…` is being written, `.run.saccade-old` is set aside, and
 `.run.saccade-gone-…` is being deleted.
 """
 
@@ -36,17 +36,17 @@ OURS = re.compile(r"\.(?P<target>.+)\.saccade-(?P<role>old|new-[0-9a-f]{8}|gone-
 
 
 def remove_folder(target: Path | str) -> None:
-    """Delete the folder `target`; a crash never leaves part of it under its own name."""
+    """Delete the folder `target`. A crash never leaves part of it under its own name."""
     target = Path(target)
-    target = Path(os.path.realpath(target.parent)) / target.name  # for a symbolic link, delete the link, not its folder
+    target = Path(os.path.realpath(target.parent)) / target.name  # of a symbolic link, only the link is deleted
     with storage_errors(target), _locked(target.parent):
         _discard(target, target.name)
 
 
 def recover(parent: Path | str) -> None:
-    """Finish or undo what killed processes left in `parent`: restore folders that were set aside, delete leftovers.
+    """Clean up after killed processes in `parent`: restore folders that were set aside, and delete other leftovers.
 
-    Only folders with our names are touched, and unfinished ones only if their writer is gone.
+    Only folders with our temporary names are touched, and unfinished ones only if the process that wrote them is gone.
     """
     parent = Path(os.path.realpath(parent))
     with storage_errors(parent), _locked(parent):
@@ -55,7 +55,7 @@ def recover(parent: Path | str) -> None:
 
 @contextmanager
 def storage_errors(target: Path) -> Iterator[None]:
-    """Turn errors of the system or a writing library into one sentence that names the folder."""
+    """Convert errors of the system or of a library into one sentence that names the folder."""
     try:
         yield
     except StorageError:
@@ -66,7 +66,7 @@ def storage_errors(target: Path) -> Iterator[None]:
 
 
 def check_replaceable(target: Path, names: Iterable[str]) -> None:
-    """Before the long write of `names`, refuse a target that contains files that are not ours."""
+    """Raise an error if `target` contains files that Saccade did not write, before the files `names` are written."""
     if not os.path.lexists(target):
         return
     if not target.is_dir():
@@ -76,13 +76,13 @@ def check_replaceable(target: Path, names: Iterable[str]) -> None:
     if foreign:
         raise StorageError(
             f"Cannot replace {target}: it contains {min(foreign)!r}, which Saccade did not save there; "
-            "choose another folder, or move it away."
+            "choose another folder, or move that file away."
         )
 
 
 @contextmanager
 def new_folder_beside(target: Path) -> Iterator[Path]:
-    """An empty folder on the same file system, locked while it is written, then deleted unless it was renamed."""
+    """Create an empty folder next to `target`, lock it while it is written, and delete it unless it is renamed."""
     new = target.parent / f".{target.name}.saccade-new-{secrets.token_hex(4)}"
     try:
         with ExitStack() as held:
@@ -97,7 +97,7 @@ def new_folder_beside(target: Path) -> Iterator[Path]:
 
 
 def put_in_place(new: Path, target: Path) -> None:
-    """Rename `new` to `target`; the previous folder is deleted only once that is durable."""
+    """Rename `new` to `target`. The previous folder is only deleted after the new name is safely on disk."""
     parent, aside = target.parent, target.parent / f".{target.name}.saccade-old"
     with _locked(parent):
         _recover(parent)
@@ -116,8 +116,8 @@ def put_in_place(new: Path, target: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the names in `folder` durable: flushing a file does not flush its directory entry."""
-    if os.name == "nt":  # folders cannot be opened there; their entries are journalled
+    """Flush the names in `folder` to disk, because flushing a file does not flush its directory entry."""
+    if os.name == "nt":  # Windows cannot open folders, but journals their entries
         return
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -128,7 +128,7 @@ def sync_folder(folder: Path) -> None:
 
 @contextmanager
 def _locked(parent: Path) -> Iterator[None]:
-    """Only one process at a time creates, swaps or cleans up folders in `parent` (all quick)."""
+    """Lock `parent`, so that only one process at a time creates, replaces or cleans up folders in it."""
     with ExitStack() as held:
         with suppress(OSError):  # a file system without locks
             held.enter_context(lock(parent, seconds=None))
@@ -136,7 +136,7 @@ def _locked(parent: Path) -> Iterator[None]:
 
 
 def _recover(parent: Path) -> None:
-    """Like `recover`, for a caller that holds the lock of `parent`."""
+    """Do the work of `recover`; the caller holds the lock on `parent`."""
     for name in sorted(os.listdir(parent)):
         match = OURS.fullmatch(name)
         path = parent / name
@@ -144,7 +144,10 @@ def _recover(parent: Path) -> None:
             continue
         target = parent / match["target"]
         if match["role"] != "old":
-            _remove_if_stale(path)
+            # Delete a leftover if the process that wrote it is gone. Without file locks this is unknown, so it stays.
+            with suppress(OSError), lock(path) as is_free:
+                if is_free:
+                    shutil.rmtree(path, ignore_errors=True)
         elif os.path.lexists(target):
             _clear_aside(path, target)
         else:
@@ -152,15 +155,8 @@ def _recover(parent: Path) -> None:
             sync_folder(parent)
 
 
-def _remove_if_stale(folder: Path) -> None:
-    """Delete a leftover whose writer is gone; without file locks this is unknown, so it stays."""
-    with suppress(OSError), lock(folder) as is_free:
-        if is_free:
-            shutil.rmtree(folder, ignore_errors=True)
-
-
 def _clear_aside(aside: Path, target: Path) -> None:
-    """Delete a folder that `target` has replaced, after moving files that are not ours to `target`."""
+    """Delete a folder that `target` has replaced, after moving files that Saccade did not write to `target`."""
     present = os.listdir(target)
     for name in _unlisted(aside, present).difference(present):
         os.rename(aside / name, target / name)
@@ -169,7 +165,7 @@ def _clear_aside(aside: Path, target: Path) -> None:
 
 
 def _unlisted(folder: Path, names: Iterable[str]) -> set[str]:
-    """Entries that were not saved as part of `folder`; if its manifest is damaged, all except `names`."""
+    """Return the entries of `folder` that its manifest does not list; if it is damaged, all entries except `names`."""
     try:
         listed = set(read_manifest(folder))
     except DamagedError:
@@ -178,7 +174,7 @@ def _unlisted(folder: Path, names: Iterable[str]) -> set[str]:
 
 
 def _discard(folder: Path, name: str) -> None:
-    """Rename `folder` to mark it as deleted, then delete it; the next writer cleans up what remains."""
+    """Rename `folder` to mark it as deleted, and delete it. If that is interrupted, the next writer cleans up."""
     gone = folder.parent / f".{name}.saccade-gone-{secrets.token_hex(4)}"
     os.rename(folder, gone)
     sync_folder(folder.parent)

@@ -1,4 +1,4 @@
-"""Writing a folder: flush every file, then the manifest, then rename once."""
+"""Write folders and files: flush every file to disk, then the manifest, and rename the folder at the end."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ Content: TypeAlias = "bytes | Mapping[str, Tensor] | Callable[[Path], object]"
 def write_folder(target: Path | str, files: Mapping[str, Content]) -> None:
     """Write `files` and their manifest as the folder `target`, replacing what an earlier call wrote there.
 
-    Entries of the old folder that its manifest does not list (a user's notes) move to the new one. A folder that is
-    not empty but has no manifest belongs to someone else, and is refused.
+    Files in the old folder that its manifest does not list, such as a user's notes, move to the new folder. A folder
+    that is not empty but has no manifest is refused, because Saccade did not write it.
     """
-    target = Path(os.path.realpath(target))  # a symbolic link stays: the folder that it points to is replaced
+    target = Path(os.path.realpath(target))  # of a symbolic link, the folder that it points to is replaced
     for name in files:
         if not is_plain(name):
             raise OptionError(
-                f"A file in {target} cannot be named {name!r}: letters, digits, '_', '.' and '-' are allowed, "
-                f"no leading '.' or '-', and {MANIFEST!r} is reserved."
+                f"A file in {target} cannot be named {name!r}: a name consists of letters, digits, '_', '.' and '-', "
+                f"does not start with '.' or '-', and is not {MANIFEST!r}."
             )
     with storage_errors(target):
         _make_folder(target.parent)
@@ -50,7 +50,7 @@ def write_folder(target: Path | str, files: Mapping[str, Content]) -> None:
 
 
 def write_file(path: Path, content: bytes | Iterable[bytes]) -> None:
-    """Write one file completely or not at all; when this returns, the file and its parent folders are durable."""
+    """Write one file completely or not at all. When this returns, the file and its folders are safely on disk."""
     beside = path.with_name(unfinished(path).replace("????????", secrets.token_hex(4)))
     with storage_errors(path):
         _make_folder(path.parent)
@@ -62,22 +62,22 @@ def write_file(path: Path, content: bytes | Iterable[bytes]) -> None:
                 os.fsync(file.fileno())
             beside.replace(path)
         finally:
-            beside.unlink(missing_ok=True)  # a full disk needs the space
+            beside.unlink(missing_ok=True)  # in case of an error, such as a full disk
         sync_folder(path.parent)
 
 
 def unfinished(path: Path | str) -> str:
-    """The glob pattern of what a kill may leave next to a file that was being written."""
+    """Return a glob pattern for the temporary file that a killed process may leave next to a file it was writing."""
     return f".{Path(path).name}.saccade-new-????????"
 
 
 def json_bytes(value: JSON) -> bytes:
-    """`value` as readable JSON; floats are restored bit for bit (Python writes the shortest exact form)."""
+    """Return `value` as readable JSON. Python writes floats in full precision, so they are restored bit for bit."""
     return (json.dumps(value, indent=2) + "\n").encode()
 
 
 def _make_folder(path: Path) -> None:
-    """Create `path` and its parents, each durable in its own parent."""
+    """Create `path` and its parents, and flush the name of each to disk."""
     if not path.is_dir():
         _make_folder(path.parent)
         path.mkdir(exist_ok=True)
@@ -95,11 +95,12 @@ def _write_content(path: Path, content: Content) -> FileEntry:
 
 
 def _settle(path: Path) -> None:
-    """Flush a file that a library wrote, and give it the mode that the umask implies.
+    """Flush a file that a library wrote, and give it the usual permissions.
 
-    Libraries that write through a temporary file leave 0600; our own folder shows the umask.
+    Libraries that write through a temporary file leave it readable by its owner only. The permissions of our new folder
+    show what the umask allows.
     """
-    access = os.O_RDWR if os.name == "nt" else os.O_RDONLY  # Windows flushes only files that are open for writing
+    access = os.O_RDWR if os.name == "nt" else os.O_RDONLY  # Windows only flushes files that are open for writing
     descriptor = os.open(path, access | AS_IT_IS)
     try:
         if os.chmod in os.supports_fd:
@@ -110,7 +111,7 @@ def _settle(path: Path) -> None:
 
 
 def _tensor_bytes(tensors: Mapping[str, Tensor]) -> bytes:
-    """Named tensors as safetensors, which refuses shared memory, so a tied weight is written twice."""
+    """Return named tensors in the safetensors format, which refuses shared memory, so tied weights are copied."""
     separate: dict[str, Tensor] = {}
     memories: set[int] = set()
     for name, tensor in tensors.items():
@@ -122,7 +123,7 @@ def _tensor_bytes(tensors: Mapping[str, Tensor]) -> bytes:
 
 
 def _write_bytes(path: Path, data: bytes) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | AS_IT_IS, 0o666)  # minus the umask
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | AS_IT_IS, 0o666)  # the umask removes some bits
     try:
         rest = memoryview(data)
         while rest:

@@ -1,7 +1,8 @@
-"""Every task, by the name that recipes and commands use: the built-in ones, and those of installed packages.
+"""All tasks by the names that recipes and commands use: the built-in tasks, and those of installed packages.
 
-A package adds a task through an entry point of the group ``saccade.tasks``: its name is that of the task, and its value
-names an ``Entry``, as in ``extremes = "saccade_extremes:TASK"``. The package is only imported when the task is used.
+A package adds a task through an entry point in the group ``saccade.tasks``. The name of the entry point is the name of
+the task, and its value names an ``Entry``, as in ``extremes = "saccade_extremes:TASK"``. The package is only imported
+when the task is used.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ __all__ = ["DEFAULT_TASK", "TASKS", "Entry", "task_named"]
 
 
 class Entry:
-    """A task, how its data is read, and what answers with a model trained for it.
+    """The three classes of a task: the task itself, the reader of its data, and its predictor.
 
-    Each is a class, or ``module:Name``, which is loaded on first use.
+    Each is given as a class, or as ``module:Name``, which is imported on first use.
     """
 
     def __init__(
@@ -34,26 +35,26 @@ class Entry:
 
     @cached_property
     def task(self) -> type[Task]:
-        return _resolved(self._task)  # type: ignore[no-any-return]
+        return _import(self._task)  # type: ignore[no-any-return]
 
     @cached_property
     def data(self) -> type[DataReader[Any]]:
-        return _resolved(self._data)  # type: ignore[no-any-return]
+        return _import(self._data)  # type: ignore[no-any-return]
 
     @cached_property
     def predictor(self) -> type[Predictor]:
-        return _resolved(self._predictor)  # type: ignore[no-any-return]
+        return _import(self._predictor)  # type: ignore[no-any-return]
 
 
-def _resolved(given: Any) -> Any:
-    if not isinstance(given, str):
-        return given
+def _import(name: Any) -> Any:
+    if not isinstance(name, str):
+        return name
     try:
-        return pkgutil.resolve_name(given)
+        return pkgutil.resolve_name(name)
     except (AttributeError, ImportError) as error:
-        if given.startswith("saccade."):
+        if name.startswith("saccade."):
             raise
-        raise OptionError(f"The installed task {given.partition(':')[0]} cannot be loaded: {error}.") from None
+        raise OptionError(f"The installed task {name.partition(':')[0]} cannot be loaded: {error}.") from None
 
 
 def _built_in(package: str, name: str) -> Entry:
@@ -76,13 +77,13 @@ TASKS = {
 }
 for point in entry_points(group="saccade.tasks"):
     TASKS.setdefault(point.name, Entry(*(f"{point.value}.{part}" for part in ("task", "data", "predictor"))))
-#: What a recipe without a task means.
+#: The task of a recipe that does not name one.
 DEFAULT_TASK = "translation"
 
 
 def task_named(name: Any, what: str = "task") -> Entry:
-    """The task of this name; ``what`` says where the name was found."""
-    if name == "autoencoder":  # one task until there were two
+    """Return the task with this name. ``what`` tells error messages what the name is."""
+    if name == "autoencoder":  # the name of the task before it was split in two
         raise OptionError(f"The {what} is 'autoencoder'; use text-autoencoder for texts, image-autoencoder for images.")
     if not isinstance(name, str) or name not in TASKS:
         raise UnknownNameError(what, name, TASKS)

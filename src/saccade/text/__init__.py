@@ -1,17 +1,17 @@
-"""Text -> ids -> padded batches."""
+"""From text to token ids, and from ids to padded batches."""
 
 from saccade.text.batches import pad, plan_batches
 from saccade.text.foreign import ForeignTokenizer, read_foreign
 from saccade.text.kinds import END, KINDS, MASK, PAD, SPECIAL_TOKENS, START, UNKNOWN
-from saccade.text.tokenizer import HOLE, Encoding, Special, Tokenizer
+from saccade.text.tokenizer import MASK_TEXT, Encoding, Special, Tokenizer
 from saccade.text.vocabulary import Vocabulary
 from saccade.text.words import split_words
 
 __all__ = [
     "END",
-    "HOLE",
     "KINDS",
     "MASK",
+    "MASK_TEXT",
     "PAD",
     "SPECIAL_TOKENS",
     "START",

@@ -1,4 +1,4 @@
-"""Examples of different lengths -> batches with little padding."""
+"""Group examples of different lengths into batches with little padding."""
 
 from __future__ import annotations
 
@@ -28,16 +28,17 @@ def plan_batches(
     shuffle: bool = True,
     bucket: int = 1,
 ) -> list[list[int]]:
-    """The batches of one epoch, as indices of examples; each example is in exactly one batch.
+    """Return the batches of one epoch as lists of indices; each example is in exactly one batch.
 
-    `lengths` is (n,), or (n, k) for k sequences per example, such as source and target. The cost of a batch is its
-    longest sequence, over all k, times its number of examples, so it includes padding; it is at most `max_tokens`.
+    `lengths` has shape (n,), or (n, k) for k sequences per example, such as source and target. The cost of a batch is
+    the length of its longest sequence, over all k, times its number of examples, so padding counts too. The cost is at
+    most `max_tokens`.
 
     Examples are sorted by length, in random order within a bucket of `bucket` lengths, and cut into batches, which
-    are then shuffled. Everything depends only on (seed, epoch), so a stopped run continues at the next position of
-    the same list. Without `shuffle` the batches are sorted by length and do not depend on the seed.
+    are then shuffled. Everything depends only on (seed, epoch), so a resumed run continues at the next position of
+    the same list. Without `shuffle`, the batches are sorted by length and do not depend on the seed.
     """
-    sizes = _checked(lengths, max_tokens, max_sentences, bucket)
+    sizes = _check_lengths(lengths, max_tokens, max_sentences, bucket)
     draw = np.random.default_rng([seed, epoch])
     number = len(sizes)
     tie_breaker = draw.permutation(number) if shuffle else np.arange(number)
@@ -48,10 +49,10 @@ def plan_batches(
     return [batches[index] for index in draw.permutation(len(batches))] if shuffle else batches
 
 
-def _checked(
+def _check_lengths(
     lengths: Sequence[int] | npt.NDArray[np.integer], max_tokens: int, max_sentences: int | None, bucket: int
 ) -> npt.NDArray[np.int64]:
-    """The lengths as (n, k)."""
+    """Check the arguments, and return the lengths with shape (n, k)."""
     for name, value in (("max_tokens", max_tokens), ("max_sentences", max_sentences), ("bucket", bucket)):
         if value is not None and value < 1:
             raise OptionError(f"{name} must be 1 or more, not {value}.")
@@ -62,8 +63,8 @@ def _checked(
     too_long = np.flatnonzero(sizes.max(axis=1, initial=0) > max_tokens)
     if len(too_long):
         raise OptionError(
-            f"Example {too_long[0]} has {sizes[too_long[0]].max():,} tokens, more than max_tokens={max_tokens:,} in a "
-            f"batch ({len(too_long):,} such examples); raise max_tokens or drop long examples."
+            f"Example {too_long[0]} has {sizes[too_long[0]].max():,} tokens, more than a batch may have "
+            f"(max_tokens={max_tokens:,}); there are {len(too_long):,} such examples: raise max_tokens or drop them."
         )
     return sizes
 
@@ -71,10 +72,10 @@ def _checked(
 def _cut(
     order: npt.NDArray[np.int64], longest: npt.NDArray[np.int64], max_tokens: int, max_sentences: int
 ) -> list[list[int]]:
-    """Consecutive runs of `order`, each as long as its cost permits; `longest` is in the same order."""
+    """Cut `order` into consecutive runs, each as long as its cost permits; `longest` is in the same order."""
     indices = order.tolist()
-    # Lengths increase except within a bucket. Replaced by the longest so far, they increase everywhere, so the cost of
-    # a run grows with its end, and bisection finds the last end that fits.
+    # Lengths increase, except within a bucket. Replacing each by the longest so far makes them increase everywhere, so
+    # the cost of a run grows with its length, and bisection finds the longest run that fits.
     peaks = np.maximum.accumulate(longest).tolist()
     batches = []
     start = 0
@@ -87,7 +88,7 @@ def _cut(
 
 
 def pad(sequences: Sequence[Sequence[int]], value: int = PAD) -> tuple[Int64[Tensor, "B T"], Int64[Tensor, " B"]]:
-    """The sequences as rows, padded at the end, and their lengths."""
+    """Return the sequences as rows of a tensor, padded at the end, and their lengths."""
     lengths = np.fromiter(map(len, sequences), dtype=np.int64, count=len(sequences))
     rows = np.full((len(sequences), lengths.max(initial=0)), value, dtype=np.int64)
     inside = np.arange(rows.shape[1]) < lengths[:, None]

@@ -16,8 +16,8 @@ import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 
 from saccade.errors import FileError, OptionError
-from saccade.text.kinds import letters_to_bytes
-from saccade.text.tokenizer import HOLE, Encoding, Special, Tokenizer, check_texts, readable
+from saccade.text.subwords import letters_to_bytes
+from saccade.text.tokenizer import MASK_TEXT, Encoding, Special, Tokenizer, check_texts, readable
 
 __all__ = ["ForeignTokenizer", "read_foreign"]
 
@@ -98,12 +98,12 @@ class ForeignTokenizer(Tokenizer):
         mask = self.special.mask
         if mask is None:
             raise OptionError("This model's tokenizer has no mask token, so it cannot fill in words.")
-        ids = self.framed(self.encode_ids([text.replace(HOLE, self._tokens[mask])])[0])
+        ids = self.framed(self.encode_ids([text.replace(MASK_TEXT, self._tokens[mask])])[0])
         return ids, [place for place, id in enumerate(ids) if id == mask]
 
     def fill(self, text: str, ids: Sequence[int], places: Sequence[int], chosen: Sequence[int]) -> str:
         """The text as it was written, also where its tokens are in lower case, with words for its holes."""
-        before, *parts = text.split(HOLE)
+        before, *parts = text.split(MASK_TEXT)
         for id, part in zip(chosen, parts, strict=True):
             piece = self.following([id])
             before = (before + piece[1:] if piece.startswith(" ") else before.rstrip() + piece) + part

@@ -1,6 +1,6 @@
-"""Text <-> ids, by Hugging Face `tokenizers`, in four kinds that can all restore the original text.
+"""Convert text to ids and back, with Hugging Face `tokenizers`. All four kinds can restore the original text.
 
-The tokenizers of pretrained models are in ``foreign.py``; they offer the same methods.
+The tokenizers of pretrained models are in ``foreign.py``, and have the same methods.
 """
 
 from __future__ import annotations
@@ -15,14 +15,15 @@ from typing import Any, NamedTuple
 import tokenizers
 
 from saccade.errors import FileError, OptionError, UnknownNameError
-from saccade.text.kinds import END, KINDS, MASK, PAD, SPECIAL_TOKENS, START, UNKNOWN, bytes_of, learn, shell
+from saccade.text.kinds import END, KINDS, MASK, PAD, SPECIAL_TOKENS, START, UNKNOWN, empty_tokenizer, learn
+from saccade.text.subwords import letters_to_bytes
 
-__all__ = ["HOLE", "Encoding", "Special", "Tokenizer", "check_texts", "readable"]
+__all__ = ["MASK_TEXT", "Encoding", "Special", "Tokenizer", "check_texts", "readable"]
 
-#: How a hidden token is written in a text.
-HOLE = "[MASK]"
-#: Replaces it during tokenization: a symbol that belongs to no script, so that no tokenizer joins it with a word.
-STAND_IN = "\ue000"
+#: How users write a masked word.
+MASK_TEXT = "[MASK]"
+#: Replaces it during tokenization. The symbol belongs to no script, so no tokenizer joins it with a word.
+PLACEHOLDER = "\ue000"
 
 
 class Special(NamedTuple):
@@ -37,20 +38,20 @@ class Special(NamedTuple):
 
 @dataclass(frozen=True)
 class Encoding:
-    """The pieces of a text."""
+    """A text that is split into tokens.
+
+    A span is the position of a token in the original text, without the space in front: its first character, and one
+    past its last. Tokens that are parts of the same character all have its span.
+    """
 
     ids: list[int]
-    tokens: list[str]
-    """Each piece in readable form: "▁" for a space, "<0xE9>" for a byte that is not a whole character."""
+    tokens: list[str]  # in readable form: "▁" for a space, "<0xE9>" for a byte that is not a whole character
     spans: list[tuple[int, int]]
-    """The position of each piece in the original text: first character, and one past the last, without the space in
-    front. Pieces of one character share its span."""
-    words: list[int]
-    """The word of each piece, counting from 0; a punctuation mark counts as a word."""
+    words: list[int]  # the word that each token belongs to, counting from 0; a punctuation mark counts as a word
 
 
 class Tokenizer:
-    """A vocabulary and the rule that splits text into its pieces. Ids 0 to 4 are the special tokens."""
+    """A vocabulary, and the rule that splits text into its entries. Ids 0 to 4 are the special tokens."""
 
     special = Special(PAD, UNKNOWN, START, END, MASK)
     #: Ids that stand for no text.
@@ -61,7 +62,8 @@ class Tokenizer:
         self._inner = inner
         vocabulary = inner.get_vocab(with_added_tokens=False)
         pieces = sorted(vocabulary, key=vocabulary.__getitem__)
-        surfaces = [bytes_of(piece, kind) for piece in pieces[len(SPECIAL_TOKENS) :]]
+        surface = letters_to_bytes if KINDS[kind].of_bytes else str.encode
+        surfaces = [surface(piece) for piece in pieces[len(SPECIAL_TOKENS) :]]
         self._surface = [*([b""] * len(SPECIAL_TOKENS)), *surfaces]  # id -> the bytes that it represents
         self._surface[UNKNOWN] = (" " * self.spaced + SPECIAL_TOKENS[UNKNOWN]).encode()
         self._tokens = [*SPECIAL_TOKENS, *map(readable, surfaces)]
@@ -75,11 +77,11 @@ class Tokenizer:
         lowercase: bool = False,
         min_frequency: int = 1,
     ) -> Tokenizer:
-        """Learn a vocabulary of at most `vocabulary_size` entries, special tokens included.
+        """Learn a vocabulary of at most `vocabulary_size` entries, including the special tokens.
 
-        "bpe": byte-pair encoding (Sennrich et al. 2016) over bytes; it needs room for the 256 bytes.
-        "word" and "character": the most frequent ones, ties in alphabetical order; others become UNKNOWN.
-        "byte": the 256 bytes; nothing is learned. Whatever occurs less than `min_frequency` times is left out.
+        "bpe" is byte-pair encoding (Sennrich et al. 2016), which needs room for the 256 bytes. "word" and "character"
+        keep the most frequent words or characters, and the others become UNKNOWN. "byte" is the 256 bytes, so nothing
+        is learned. Entries that occur less than `min_frequency` times are left out.
         """
         if kind not in KINDS:
             raise UnknownNameError("tokenizer kind", kind, KINDS)
@@ -96,21 +98,21 @@ class Tokenizer:
 
     @property
     def spaced(self) -> bool:
-        """Whether pieces include the space before a word; otherwise they are single characters or bytes."""
+        """Whether tokens include the space before a word; otherwise they are single characters or bytes."""
         return KINDS[self.kind].spaced
 
     def token(self, id: int) -> str:
-        """One entry of the vocabulary, as in `Encoding.tokens`."""
+        """Return one entry of the vocabulary, in the readable form of `Encoding.tokens`."""
         if not 0 <= id < len(self._tokens):
             raise OptionError(f"Token id {id} is not in the vocabulary, which has ids 0 to {len(self._tokens) - 1}.")
         return self._tokens[id]
 
     def encode(self, text: str) -> Encoding:
-        """The pieces of a text, without start or end token."""
+        """Split a text into tokens, without adding a start or end token."""
         return self.encode_batch([text])[0]
 
     def encode_batch(self, texts: Sequence[str]) -> list[Encoding]:
-        """`encode` for many texts, on all cores."""
+        """Split many texts into tokens, using all cores."""
         check_texts(texts)
         encodings = self._inner.encode_batch(list(texts), add_special_tokens=False)
         return [
@@ -118,13 +120,13 @@ class Tokenizer:
                 ids=encoding.ids,
                 tokens=[self._tokens[id] for id in encoding.ids],
                 spans=self._spans(text, encoding),
-                words=[word for word in encoding.word_ids if word is not None],  # None is for added tokens
+                words=[word for word in encoding.word_ids if word is not None],  # only added tokens have None
             )
             for text, encoding in zip(texts, encodings, strict=True)
         ]
 
     def encode_ids(self, texts: Sequence[str]) -> list[list[int]]:
-        """Only the ids, which is all that training needs and much faster."""
+        """Return only the ids, which is all that training needs, and much faster."""
         check_texts(texts)
         return [encoding.ids for encoding in self._inner.encode_batch_fast(list(texts), add_special_tokens=False)]
 
@@ -138,10 +140,10 @@ class Tokenizer:
         Every kind of tokenizer treats the placeholder as a separate word, of one or several pieces, which become one
         mask.
         """
-        cut = text.replace(HOLE, STAND_IN)
+        cut = text.replace(MASK_TEXT, PLACEHOLDER)
         encoding = self.encode(cut)
         spans = zip(encoding.words, encoding.spans, strict=True)
-        holes = {word for word, (start, stop) in spans if STAND_IN in cut[start:stop]}
+        holes = {word for word, (start, stop) in spans if PLACEHOLDER in cut[start:stop]}
         ids: list[int] = []
         places: list[int] = []
         last = -1
@@ -160,7 +162,7 @@ class Tokenizer:
         return self.decode(filled.get(place, id) for place, id in enumerate(ids))
 
     def unknown(self, text: str) -> list[str]:
-        """The parts of a text that are not in the vocabulary, as written; tokenizers of bytes have none."""
+        """Return the parts of a text that are not in the vocabulary; with "bpe" and "byte" there are none."""
         unknown = self.special.unknown
         if unknown not in self.encode_ids([text])[0]:
             return []
@@ -168,13 +170,13 @@ class Tokenizer:
         return [text[start:end] for id, (start, end) in zip(found.ids, found.spans, strict=True) if id == unknown]
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text of these ids. Special tokens are left out, except that an unknown word stays visible as "<unk>";
-        bytes that do not form a character become U+FFFD."""
+        """Return the text of these ids, without special tokens, except that unknown words are shown as "<unk>". Bytes
+        that do not form a character become U+FFFD."""
         text = self.following(ids)
         return text.removeprefix(" ") if self.spaced else text
 
     def following(self, ids: Iterable[int]) -> str:
-        """The text of ids that follow others, with the leading space that `decode` removes."""
+        """Return the text of ids that follow others, with the leading space that `decode` removes."""
         pieces = []
         for id in ids:
             self.token(id)  # raises an error if it is not in the vocabulary
@@ -182,25 +184,25 @@ class Tokenizer:
         return b"".join(pieces).decode("utf-8", errors="replace")
 
     def _spans(self, text: str, encoding: tokenizers.Encoding) -> list[tuple[int, int]]:
-        """The positions of the pieces, without the white space in front of a word."""
+        """Return the positions of the tokens, without the white space in front of words."""
         spans = encoding.offsets
         if not self.spaced:
             return spans
         ids, words = encoding.ids, encoding.word_ids
         for position, (start, end) in enumerate(spans):
             piece = text[start:end]
-            if position == 0 and self._surface[ids[0]] == b" ":  # added by us: not in the text
+            if position == 0 and self._surface[ids[0]] == b" ":  # the space that is added in front of a text
                 spans[0] = (0, 0)
             elif not piece.isspace():
                 spans[position] = (end - len(piece.lstrip()), end)
             elif piece == " " and words[position] in words[position + 1 : position + 2] and not text[end].isspace():
-                # a space separated from the word that it belongs to
+                # a space that is a token of its own, before the word that it belongs to
                 spans[position] = (end, end)
         return spans
 
     def words(self, ids: Iterable[int]) -> list[int]:
-        """The word of each of these ids, counting from 0, even if `encode` would split the text differently."""
-        words, inside = [-1], False  # before the first piece
+        """Return the word of each of these ids, counting from 0, even if `encode` would split the text differently."""
+        words, inside = [-1], False  # before the first token
         for id in ids:
             surface = self._surface[id].decode("utf-8", errors="replace")
             words.append(words[-1] + (not (inside and _is_word(surface[:1]))))
@@ -208,12 +210,12 @@ class Tokenizer:
         return words[1:]
 
     def to_bytes(self) -> bytes:
-        """A tokenizer.json, the format that every Hugging Face tool reads."""
+        """Return the content of a tokenizer.json, the format that every Hugging Face tool reads."""
         return (self._inner.to_str(pretty=True) + "\n").encode()
 
     @classmethod
     def from_bytes(cls, data: bytes, where: str) -> Tokenizer:
-        """Read what `to_bytes` returned; the error for anything else names `where` it was found."""
+        """Restore a tokenizer from what `to_bytes` returned. Errors name `where` the data was found."""
         try:
             text = data.decode("utf-8")
             _check_parts(json.loads(text), where)
@@ -222,7 +224,7 @@ class Tokenizer:
             raise
         except RecursionError:
             raise FileError(f"{where} is not a tokenizer.json: it nests brackets too deeply.") from None
-        except Exception as error:  # the library raises no narrower class
+        except Exception as error:  # the library raises nothing more specific
             raise FileError(f"{where} is not a tokenizer.json: {error}.") from error
         return cls(_kind_of(where, inner), inner)
 
@@ -232,7 +234,7 @@ class Tokenizer:
 
     @classmethod
     def load(cls, path: str | Path) -> Tokenizer:
-        """Read what `save` wrote."""
+        """Read a tokenizer.json that `save` wrote."""
         try:
             data = Path(path).read_bytes()
         except OSError as error:
@@ -241,12 +243,12 @@ class Tokenizer:
 
 
 def _is_word(character: str) -> bool:
-    """A letter, a digit, or a part of a character; not a space or a punctuation mark."""
+    """Return whether this is a letter, a digit, or a part of a character, and not a space or a punctuation mark."""
     return character.isalnum() or character in ("_", "\ufffd") or unicodedata.category(character or " ")[0] == "M"
 
 
 def readable(surface: bytes) -> str:
-    """A piece as text; bytes that are only part of a character are written out."""
+    """Return the bytes of a token as text; bytes that are only part of a character are written in hexadecimal."""
     try:
         return surface.decode().replace(" ", "▁")
     except UnicodeDecodeError:
@@ -265,16 +267,11 @@ def check_texts(texts: Sequence[str]) -> None:
 
 
 def _check_parts(found: Any, where: str) -> None:
-    """Refuse parts that Saccade never saves, and ids out of range, before the library sees them.
+    """Refuse components that Saccade never saves, and ids out of range, before the library sees them.
 
-    Some parts of the library end the process on unexpected data, and an id of 4e9 would allocate a huge table.
+    Some components of the library end the process on unexpected data, and an id of 4e9 would allocate a huge table.
     """
-    known = {
-        name
-        for kind in KINDS
-        for lowercase in (False, True)
-        for name in _types(json.loads(shell(kind, lowercase).to_str()))
-    }
+    known = {name for empty in _empty_tokenizers().values() for name in _types(json.loads(empty.to_str()))}
     model = found.get("model") if isinstance(found, dict) else None
     if not isinstance(model, dict):
         raise FileError(f"{where} is not a tokenizer.json: it does not describe a model.")
@@ -286,7 +283,7 @@ def _check_parts(found: Any, where: str) -> None:
 
 
 def _types(value: Any) -> set[str]:
-    """The types of all parts of a tokenizer.json; the vocabulary has none."""
+    """Return the types of all components of a tokenizer.json; the vocabulary has none."""
     if isinstance(value, list):
         return {name for one in value for name in _types(one)}
     if not isinstance(value, dict):
@@ -296,22 +293,26 @@ def _types(value: Any) -> set[str]:
 
 
 def _kind_of(path: str | Path, inner: tokenizers.Tokenizer) -> str:
-    """The kind that has the settings of this tokenizer; our special tokens must be in their places."""
-    shells = {(kind, lowercase): shell(kind, lowercase) for kind in KINDS for lowercase in (False, True)}
+    """Return the kind that has the settings of this tokenizer, after checking the ids of the special tokens."""
     found = _settings(inner)
-    kind = next((kind for (kind, _), empty in shells.items() if _settings(empty) == found), None)
+    kind = next((kind for (kind, _), empty in _empty_tokenizers().items() if _settings(empty) == found), None)
     if kind is None:
         raise FileError(f"{path} is the tokenizer.json of another program, not one that Saccade saved.")
     vocabulary = inner.get_vocab(with_added_tokens=False)
     if any(vocabulary.get(token) != id for id, token in enumerate(SPECIAL_TOKENS)):
-        raise FileError(f"{path} does not have {', '.join(SPECIAL_TOKENS)} as its first ids, from 0.")
+        raise FileError(f"{path} does not have {', '.join(SPECIAL_TOKENS)} as its first ids, counting from 0.")
     if sorted(vocabulary.values()) != list(range(len(vocabulary))):
         raise FileError(f"{path} skips or repeats an id among its {len(vocabulary)} entries.")
     return kind
 
 
+def _empty_tokenizers() -> dict[tuple[str, bool], tokenizers.Tokenizer]:
+    """Return a tokenizer without a vocabulary for every kind, with and without lower-casing."""
+    return {(kind, lowercase): empty_tokenizer(kind, lowercase) for kind in KINDS for lowercase in (False, True)}
+
+
 def _settings(inner: tokenizers.Tokenizer) -> dict[str, Any]:
-    """Everything in a tokenizer.json except the vocabulary."""
+    """Return everything in a tokenizer.json except the vocabulary."""
     settings: dict[str, Any] = json.loads(inner.to_str())
     settings["model"] = {key: value for key, value in settings["model"].items() if key not in ("vocab", "merges")}
     return settings

@@ -1,4 +1,4 @@
-"""Numbered entries that are never split: words as a corpus separates them, or characters."""
+"""Vocabularies of entries that are never split: words as a corpus separates them, or characters."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Vocabulary"]
 
 
 class Vocabulary:
-    """Entries with one id each; 0 is padding, 1 is any unknown entry."""
+    """Entries with one id each. 0 is padding, and 1 stands for any unknown entry."""
 
     def __init__(self, entries: Sequence[str]) -> None:
         self.entries = list(entries)
@@ -22,13 +22,13 @@ class Vocabulary:
 
     @classmethod
     def train(cls, entries: Iterable[str], size: int, min_frequency: int = 1) -> Vocabulary:
-        """The most frequent entries, at most ``size``; ties in alphabetical order."""
+        """Keep the most frequent entries, at most ``size``; ties are in alphabetical order."""
         counts = Counter(entries)
         ordered = sorted(counts, key=lambda entry: (-counts[entry], entry))
         return cls([entry for entry in ordered[:size] if counts[entry] >= min_frequency])
 
     def __len__(self) -> int:
-        """The number of ids."""
+        """Return the number of ids."""
         return len(self.entries) + 2
 
     def __iter__(self) -> Iterator[str]:
@@ -45,7 +45,7 @@ class Vocabulary:
 
     @classmethod
     def from_bytes(cls, data: bytes, where: str) -> Vocabulary:
-        """Read what `to_bytes` returned; the error for anything else names `where` it was found."""
+        """Restore a vocabulary from what `to_bytes` returned. Errors name `where` the data was found."""
         try:
             entries = json.loads(data)
         except ValueError as error:

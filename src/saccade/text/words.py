@@ -1,7 +1,7 @@
-"""Split text into the words of a corpus, guided by the corpus's own words.
+"""Split a text into words in the same way as the training data does.
 
-Each corpus splits words in its own way: one has "don't" as a word, another "do" and "n't". The words of the training
-data show which, so the rule looks them up.
+Each corpus splits words in its own way: one keeps "don't" as one word, another splits it into "do" and "n't". Looking
+up words in the vocabulary of the training data shows which way to split.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ _APOSTROPHES = "'’"
 
 
 def split_words(text: str, known: Vocabulary) -> list[str]:
-    """The words of a text, given the words of a corpus, most frequent first.
+    """Split a text into words, given the words of a corpus, most frequent first.
 
-    White space separates words. A known word stays as it is ("U.S."), unless two more frequent words meet at its
-    apostrophe: some "it's" stay whole even in a corpus that splits them. From anything else, the punctuation marks
-    around it become words of their own, from the outside in ("(hello)," -> ( hello ) ,), and it is split at an
-    apostrophe, or one letter before it, if what follows is a known word ("don't" -> do n't, "Ann's" -> Ann 's).
-    Text that is already split by that rule, with spaces between all words, is returned unchanged.
+    White space separates words. A known word stays as it is ("U.S."), unless the parts around its apostrophe are known
+    words that are more frequent: even a corpus that splits "it's" often contains a few that were not split.
+
+    If a word is not known, punctuation marks at its start and end become words of their own ("(hello)," -> ( hello )
+    ,). Then it is split at an apostrophe, or one letter before it, if the rest is a known word ("don't" -> do n't,
+    "Ann's" -> Ann 's). A text that is already split in this way, with spaces between all words, does not change.
     """
     return [word for chunk in text.split() for word in _split(chunk, known)]
 
@@ -34,13 +35,14 @@ def _split(chunk: str, known: Vocabulary) -> list[str]:
         return _cut_at_apostrophe(chunk, known)
     if _is_mark(chunk[-1]):
         return [*_split(chunk[:-1], known), chunk[-1]]
-    # An ending such as "'s" may occur alone, so a word that starts with a mark was looked up before it is split.
+    # A word that starts with a mark was looked up above before it is split here, because "'s" may be a word.
     return [chunk[0], *_split(chunk[1:], known)]
 
 
 def _left_whole(word: str, known: Vocabulary) -> bool:
-    """Whether a known word is an error in the corpus: its parts around an apostrophe are known and more frequent."""
-    if _is_mark(word[0]):  # '' is a mark of its own
+    """Return whether a known word should have been split in the corpus: its parts around an apostrophe are known words
+    that are more frequent."""
+    if _is_mark(word[0]):  # two apostrophes can be a quotation mark
         return False
     places = [place for place, character in enumerate(word) if character in _APOSTROPHES]
     starts = [start for place in places for start in (place - 1, place) if start > 0]
@@ -60,5 +62,5 @@ def _cut_at_apostrophe(word: str, known: Vocabulary) -> list[str]:
 
 
 def _is_mark(character: str) -> bool:
-    """A punctuation mark or a symbol, except those that represent or start words: # and @."""
+    """Return whether this is a punctuation mark or a symbol, except # and @, which can start words."""
     return unicodedata.category(character)[0] in "PS" and character not in "#@"

@@ -1,1 +1,1 @@
-"""What every task shares: the task itself, its data, its predictor and its answers."""
+"""The base classes of tasks: the task itself, its data, its predictor and its answers."""

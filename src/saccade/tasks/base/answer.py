@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from rich.console import RenderableType
@@ -21,43 +22,47 @@ __all__ = ["Answer"]
 class Answer(ABC):
     """An answer. Its attention is computed on demand, using the model as it was when it answered.
 
-    An answer need not consist of tokens or words: all it must have is a text to print and a record of plain values.
+    An answer need not consist of tokens or words: it only needs a text to print and a record of plain values.
     """
 
     text: str  # as it is printed
-    score: float | None  # the model's confidence, or the task's own measure; None if unknown
+    score: float | None  # the model's confidence, or another measure that the task defines; None if unknown
     alternatives: Sequence[Answer] = ()  # other answers to the same input, best first
+    look: Callable[[], Any] | None = None  # computes the attention behind the answer; None if the model has none
 
     @property
     def scored_tokens(self) -> list[str]:
-        """The items that ``Predictor.token_scores`` gives a probability to: words, tags or a label.
+        """The parts of the answer to which ``Predictor.token_scores`` assigns probabilities: words, tags or a label.
 
-        Empty if the answer consists of something else, such as numbers.
+        The list is empty if the answer consists of something else, such as numbers.
         """
         return []
 
     @abstractmethod
     def record(self) -> dict[str, Any]:
-        """The answer as plain values, for JSON."""
+        """Return the answer as a dictionary that can be written as JSON."""
 
     def extras(self) -> dict[str, Any]:
-        """What the page shows besides the text and the attention, as plain values."""
+        """Return whatever else the web page shows, besides the text and the attention, as JSON values."""
         return {}
 
-    @property
+    @cached_property
     def view(self) -> View:
-        """Every attention of the model, with its tokens; an error if the model has none."""
-        raise OptionError("This model has no attention, so there is nothing to view.")
+        """Every attention of the model, with its tokens. Raises an error if the model has no attention."""
+        if self.look is None:
+            raise OptionError("This model has no attention, so there is nothing to view.")
+        seen: View = self.look()
+        return seen
 
     @property
     def layer(self) -> str:
-        """The attention shown by default: the last one, closest to the answer."""
+        """The attention shown by default: the last one, which is closest to the answer."""
         return self.view.names[-1]
 
     def terminal(self) -> Iterable[RenderableType]:
-        """The answer and what the model looked at, as ``saccade look`` prints them."""
+        """Return what ``saccade look`` prints: the answer, and what the model looked at."""
         return [Text(self.text)]
 
     def figure(self, dark: bool) -> Figure | None:
-        """The same as a picture; None if there is nothing to draw."""
+        """Draw the answer and what the model looked at; None if there is nothing to draw."""
         return None

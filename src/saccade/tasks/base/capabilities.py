@@ -1,4 +1,4 @@
-"""What only some models can do. Callers test for these classes instead of the name of a task."""
+"""Capabilities that only some models have. Callers test for these classes instead of the name of a task."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ __all__ = ["AlignsWords", "Continuation", "ContinuesText", "Piece", "TranslatesT
 
 
 class TranslatesText(ABC):
-    """A predictor that turns a text in one language into a text in another."""
+    """A predictor that translates a text from one language into another."""
 
     @property
     @abstractmethod
     def languages(self) -> tuple[str, str] | None:
-        """The source and the target language; None if the recipe does not name them."""
+        """The source and target languages; None if the recipe does not name them."""
 
     @property
     @abstractmethod
     def tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
-        """The tokenizers of the source and of the target."""
+        """The tokenizers for source and target texts."""
 
     @abstractmethod
     def metrics(self, *, lowercase: bool = False) -> dict[str, Metric]:
-        """The metrics that compare translations."""
+        """Return the metrics that compare translations with references."""
 
     @abstractmethod
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[float]:
-        """The log-probability of each target given its source."""
+        """Return the log-probability of each target given its source."""
 
     @abstractmethod
     def given_answer(self, source: str, target: str) -> Answer:
-        """An answer made from a given target, as if the model had produced it."""
+        """Return an answer with the target that the user gives, as if the model had produced it."""
 
 
 class AlignsWords(ABC):
@@ -56,7 +56,7 @@ class Continuation(Protocol):
     text: str
     tokens: list[str]
     log_probabilities: list[float]
-    finished: bool  # ended by the model or by a stop string; False: cut off
+    finished: bool  # True if the model or a stop string ended the text, False if it was cut off
 
     @property
     def ends(self) -> bool:
@@ -64,11 +64,13 @@ class Continuation(Protocol):
 
 
 class Piece(NamedTuple):
-    """What a token adds to the text being written; empty while its bytes do not complete a character."""
+    """The text that one more token adds; empty while the token's bytes do not complete a character."""
 
     text: str
-    written: int  # tokens so far
-    finished: bool | None = None  # set on the last piece: True if the text ended by itself, False if it was cut off
+    written: int  # the number of tokens so far
+    finished: bool | None = (
+        None  # only set on the last piece: True if the text ended by itself, False if it was cut off
+    )
 
 
 class ContinuesText(ABC):
@@ -76,8 +78,8 @@ class ContinuesText(ABC):
 
     @abstractmethod
     def pieces(self, given: str, **options: Any) -> Iterator[Piece]:
-        """The answer that ``predict`` gives with the same options, token by token."""
+        """Yield, token by token, the answer that ``predict`` gives with the same options."""
 
     @abstractmethod
     def likeliest(self, answer: Any, number: int) -> list[list[tuple[str, float]]]:
-        """For each token of an answer: the likeliest tokens at its position, with their log-probabilities."""
+        """Return the likeliest tokens at each position of an answer, with their log-probabilities."""

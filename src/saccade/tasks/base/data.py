@@ -1,4 +1,4 @@
-"""From files to examples: everything about a task's data before anything is learned from it."""
+"""Reading a task's examples from files, and splitting them into training, validation and test."""
 
 from __future__ import annotations
 
@@ -8,11 +8,24 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Literal, Self, TypeVar, cast
 
+from pydantic import model_validator
+
 from saccade.data.split import split
 from saccade.errors import OptionError
 from saccade.models import Config
 
-__all__ = ["SIZES", "DataReader", "Say", "Size", "Splits", "hold_out", "write_lines"]
+__all__ = [
+    "SIZES",
+    "BuiltinOrFile",
+    "DataReader",
+    "Say",
+    "Size",
+    "Splits",
+    "column_keys",
+    "draw_splits",
+    "hold_out",
+    "write_lines",
+]
 
 PARTS = ("validation", "test")
 Raw = TypeVar("Raw")  # an example as it was read from a file
@@ -29,16 +42,14 @@ class Splits(Generic[Raw]):
     train: list[Raw]
     validation: list[Raw]
     test: list[Raw]
-    rows: list[tuple[str, str]] = field(default_factory=list)  # the report on the files, as (label, value)
+    rows: list[tuple[str, str]] = field(default_factory=list)  # the report on the files, as (name, value)
     notes: list[str] = field(default_factory=list)
 
     def require_some(self) -> Self:
-        """Neither training nor validation may be empty."""
+        """Raise an error if there are no training or no validation examples."""
         for part, examples in (("training", self.train), ("validation", self.validation)):
             if not examples:
-                raise OptionError(
-                    f"There are no {part} examples; give more data, or change the share in data.validation."
-                )
+                raise OptionError(f"There are no {part} examples; add data, or change the share in data.validation.")
         return self
 
 
@@ -55,25 +66,56 @@ def hold_out(
     seed: int,
     labels: Callable[[Raw], Iterable[str]] | None = None,
 ) -> tuple[list[Raw], list[Raw], list[Raw]]:
-    """Split into training, validation and test; parts that have their own files use those instead of a share.
+    """Split examples into training, validation and test. ``held_out`` has the examples of parts with their own files.
 
-    With ``labels``, a label that only one example has stays in training.
+    With ``labels``, an example with a label that no other example has stays in training.
     """
     for_validation, for_test = (0 if part in held_out else getattr(settings, part) or 0 for part in PARTS)
     parts: Any = split(cast(Any, examples), for_validation, for_test, seed, cast(Any, labels))
     return parts.train, held_out.get("validation", parts.validation), held_out.get("test", parts.test)
 
 
+def draw_splits(count: int, held_out: int, seed: int, draw: Callable[[int, int, str], list[Raw]]) -> Splits[Raw]:
+    """Draw ``count`` training examples from the built-in corpus, and ``held_out`` each for validation and test."""
+    counts = {"train": count, "validation": held_out, "test": held_out}
+    train, validation, test = (draw(n, seed + i, part) for i, (part, n) in enumerate(counts.items()))
+    return Splits(train, validation, test, notes=["built-in synthetic corpus (docs/reference/corpus.md)"])
+
+
+def column_keys(columns: str | None, *names: str) -> dict[str, str]:
+    """Return the ``[data]`` keys for the two columns that ``--columns`` gives, if it is given."""
+    if columns is None:
+        return {}
+    given = [column.strip() for column in columns.split(",")]
+    if len(given) != 2 or not all(given):
+        raise OptionError(
+            f"--columns takes the names or numbers of two columns, such as {','.join(names)}, not {columns!r}."
+        )
+    return {f"{name}_column": column for name, column in zip(names, given, strict=True)}
+
+
+class BuiltinOrFile(Config):
+    """The ``[data]`` table of a task whose examples are either built in or in a file of the user's."""
+
+    file_key: ClassVar[str]  # the key that names the file
+
+    @model_validator(mode="after")
+    def _check_origin(self) -> Self:
+        if (getattr(self, "builtin", None) is None) == (getattr(self, self.file_key) is None):
+            raise ValueError(f"give either builtin or {self.file_key}")
+        return self
+
+
 class DataReader(ABC, Generic[Raw]):
-    """How a task reads its examples. It has no state: every method is a class method."""
+    """Reads the examples of a task. It has no state: every method is a class method."""
 
     settings: ClassVar[type[Config]]  # the ``[data]`` table of a recipe
-    read_as: ClassVar[tuple[str, ...]] = ()  # the keys of it that say how to read any file
+    read_as: ClassVar[tuple[str, ...]] = ()  # the keys in that table that apply to every file, such as its encoding
 
     @classmethod
     @abstractmethod
     def table(cls, files: Sequence[Path], columns: str | None) -> dict[str, Any]:
-        """The ``[data]`` table for files given on the command line."""
+        """Return the ``[data]`` table of a recipe for files given on the command line."""
 
     @classmethod
     @abstractmethod
@@ -83,26 +125,30 @@ class DataReader(ABC, Generic[Raw]):
     @classmethod
     @abstractmethod
     def read_for_scoring(cls, settings: Any, say: Say = lambda note: None) -> list[Raw]:
-        """The examples of the first file, unchanged and complete; ``say`` is told how the file was read."""
+        """Return all examples of the first file, without dropping any. ``say`` is called with notes on how it was
+        read."""
 
     @classmethod
     def write(cls, settings: Any, examples: Sequence[Raw], path: Path) -> list[str]:
-        """Write examples to files called ``path`` with some suffix, and return the options of ``saccade evaluate`` that
-        read them again, whatever the files of ``settings`` look like."""
+        """Write examples to files whose names are ``path`` and a suffix, and return the options with which
+        ``saccade evaluate`` reads them again, whatever format the files in ``settings`` have."""
         raise OptionError("This task cannot write its examples to a file.")
 
     @classmethod
     def suitable(cls, splits: Splits[Raw]) -> Size:
-        """The largest size that pays off with this much data."""
+        """Return the largest size that is worth training on this much data."""
         return "small"
 
     @classmethod
     @abstractmethod
     def recommend(cls, splits: Splits[Raw], size: Size) -> dict[str, Any]:
-        """The other tables of a recipe that usually works for examples like these: ``training.steps`` is the number of
-        updates that a network of this size usually needs, which also sets its warm-up and validations."""
+        """Return the other tables of the recipe, with settings that usually work for examples like these.
+
+        ``training.steps`` is the number of updates that a network of this size usually needs. It also determines the
+        warm-up and how often to validate.
+        """
 
     @classmethod
     @abstractmethod
     def identity(cls, example: Raw) -> bytes:
-        """Everything that training sees of an example: a run can only be continued on identical examples."""
+        """Return everything that training uses of an example, as bytes: a run can only be resumed on identical ones."""

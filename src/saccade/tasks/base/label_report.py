@@ -1,4 +1,4 @@
-"""Label scores for people: a line for each label, the most frequent confusions, and pictures of both."""
+"""Reports on predicted labels: the scores of each label, the most frequent confusions, and figures."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 __all__ = ["confusion_figure", "confusion_lines", "label_lines", "reliability_figure"]
 
-#: How many labels a picture shows, most frequent first, and how many confusions a list shows.
+#: The number of labels that a figure shows, most frequent first, and the number of confusions that a list shows.
 MOST_LABELS, MOST_CONFUSIONS = 60, 5
-#: Up to this many labels, the shares are written into the cells.
+#: A figure with at most this many labels has the shares written in its cells.
 FEW_LABELS = 20
 
 
 def label_lines(scores: Sequence[LabelScore]) -> list[str]:
-    """Precision, recall and F1 of each label in percent, most frequent first."""
+    """Return a table of the precision, recall and F1 of each label in percent, most frequent labels first."""
     there = sorted((score for score in scores if score.total), key=lambda score: -score.total)
     width = max([len("label"), *(len(score.label) for score in there)])
     lines = [f"{'label':<{width}}  precision  recall     F1    count"]
@@ -37,7 +37,7 @@ def label_lines(scores: Sequence[LabelScore]) -> list[str]:
 
 
 def confusion_lines(table: Int[np.ndarray, "L L"], labels: Sequence[str]) -> list[str]:
-    """The most frequent confusions."""
+    """Return a line that lists the most frequent confusions, if there are any."""
     wrong = table - np.diag(table.diagonal())
     order = np.argsort(-wrong, axis=None, kind="stable")[:MOST_CONFUSIONS]
     pairs = [(int(place) // len(labels), int(place) % len(labels)) for place in order]
@@ -46,7 +46,7 @@ def confusion_lines(table: Int[np.ndarray, "L L"], labels: Sequence[str]) -> lis
 
 
 def confusion_figure(table: Int[np.ndarray, "L L"], labels: Sequence[str], dark: bool) -> Figure:
-    """A confusion matrix: rows are true labels, columns are predicted ones, cells are shares of the row."""
+    """Draw a confusion matrix: rows are true labels, columns are predicted labels, cells are shares of the row."""
     frequent = np.sort(np.argsort(-table.sum(axis=1), kind="stable")[:MOST_LABELS])
     shares = table / np.maximum(table.sum(axis=1, keepdims=True), 1)
     names = places([label(labels[number]) for number in frequent])
@@ -62,7 +62,7 @@ def confusion_figure(table: Int[np.ndarray, "L L"], labels: Sequence[str], dark:
 
 
 def reliability_figure(parts: Sequence[Bin], dark: bool) -> Figure:
-    """How often the model was right, next to how confident it was."""
+    """Draw how often the model was right (bars) and how confident it was (lines)."""
     shown = [(number, part) for number, part in enumerate(parts) if part.total]
     return bars(
         [f"{number / BINS:.1f} to {(number + 1) / BINS:.1f} ({part.total:,})" for number, part in shown],

@@ -1,6 +1,6 @@
-"""How good labels are: accuracy, F1 of each label, spans, and calibration.
+"""Scores for predicted labels: accuracy, the F1 of each label and of spans, and calibration.
 
-Everything is computed from counts that can be checked by hand; percentages come last.
+Everything is computed from counts that can be checked by hand. Scores are shares from 0 to 1, not percentages.
 """
 
 from __future__ import annotations
@@ -32,42 +32,42 @@ __all__ = [
 
 #: The id of a label that does not occur in training; losses ignore it.
 UNSEEN = -100
-#: The number of equal bins that confidence is divided into.
+#: The number of bins of equal width that confidence is divided into.
 BINS = 10
 _SPAN_LABEL = re.compile(r"O|[BIES]-.+")
 
 
 class LabelScore(NamedTuple):
-    """The scores of one label, from 0 to 1; a division by zero gives 0."""
+    """The scores of one label, from 0 to 1. A score that would be a division by zero is 0."""
 
     label: str
     precision: float
     recall: float
     f1: float
-    total: int  # how often it is the true label
+    total: int  # the number of times that it is the true label
 
 
 def confusion(truth: Sequence[int], found: Sequence[int], labels: int) -> Int[np.ndarray, "L L"]:
-    """How often each true label (row) was predicted as each label (column)."""
+    """Count how often each true label (row) was predicted as each label (column)."""
     table = np.zeros((labels, labels), dtype=np.int64)
     np.add.at(table, (np.asarray(truth, dtype=np.int64), np.asarray(found, dtype=np.int64)), 1)
     return table
 
 
 def numbered(gold: Sequence[str], labels: Sequence[str]) -> tuple[list[int], list[str]]:
-    """Gold labels as numbers, and their names: those the model knows, then those it cannot predict."""
+    """Return the gold labels as numbers, and the names of all labels: known ones first, then those never predicted."""
     names = [*labels, *sorted(set(gold) - set(labels))]
     numbers = {name: number for number, name in enumerate(names)}
     return [numbers[label] for label in gold], names
 
 
 def accuracy(table: Int[np.ndarray, "L L"]) -> float:
-    """The share of correct predictions."""
+    """Return the share of correct predictions."""
     return _share(int(table.trace()), int(table.sum()))
 
 
 def label_scores(table: Int[np.ndarray, "L L"], labels: Sequence[str]) -> list[LabelScore]:
-    """Precision, recall and their harmonic mean, for each label."""
+    """Return the precision, recall and F1 (their harmonic mean) of each label."""
     scores = []
     for number, label in enumerate(labels):
         right, taken, true = (int(n) for n in (table[number, number], table[:, number].sum(), table[number].sum()))
@@ -78,7 +78,7 @@ def label_scores(table: Int[np.ndarray, "L L"], labels: Sequence[str]) -> list[L
 
 
 def macro_f1(scores: Iterable[LabelScore]) -> float:
-    """The mean F1 of the labels that occur: each counts the same, however rare."""
+    """Return the mean F1 of the labels that occur. Each label counts the same, however rare it is."""
     there = [score.f1 for score in scores if score.total]
     return sum(there) / max(len(there), 1)
 
@@ -87,24 +87,25 @@ def macro_f1(scores: Iterable[LabelScore]) -> float:
 
 
 class Span(NamedTuple):
-    """The words that make up one unit, such as a name."""
+    """Consecutive words that make up one unit, such as a name."""
 
     kind: str
     start: int
-    stop: int  # one past the last
+    stop: int  # one past the last word
 
 
 def are_spans(labels: Iterable[str]) -> bool:
-    """Whether labels mark spans: O, B-X and I-X, and also E-X and S-X in schemes that mark ends."""
+    """Return whether the labels mark spans: O, B-X and I-X, and E-X and S-X in schemes that mark where spans end."""
     known = set(labels)
     return bool(known - {"O"}) and all(_SPAN_LABEL.fullmatch(label) for label in known)
 
 
 def spans(labels: Sequence[str]) -> list[Span]:
-    """The spans of a sentence, as the CoNLL shared tasks count them (Tjong Kim Sang 2000).
+    """Return the spans of a sentence, as the CoNLL shared tasks count them (Tjong Kim Sang 2000).
 
     A span begins at B and S, after E and S, and at any label that does not continue the previous span: an I of
-    another kind or after O. So every word that is not O is in exactly one span, in IOB1, IOB2 and BIOES alike.
+    another kind, or an I after O. So every word whose label is not O is in exactly one span, whichever scheme is used
+    (IOB1, IOB2 or BIOES).
     """
     found: list[Span] = []
     before, before_kind = "O", ""
@@ -121,7 +122,7 @@ def spans(labels: Sequence[str]) -> list[Span]:
 
 
 def span_f1(truth: Iterable[Sequence[str]], found: Iterable[Sequence[str]]) -> float:
-    """F1 of spans: a span is correct if its kind, start and end are."""
+    """Return the F1 of spans. A span is correct if its kind, start and end are all correct."""
     right = taken = true = 0
     for one, other in zip(truth, found, strict=True):
         expected, given = set(spans(one)), set(spans(other))
@@ -135,13 +136,13 @@ def span_f1(truth: Iterable[Sequence[str]], found: Iterable[Sequence[str]]) -> f
 class Bin(NamedTuple):
     """Answers with similar confidence."""
 
-    confidence: float  # their mean
+    confidence: float  # the mean confidence
     accuracy: float
     total: int
 
 
 def reliability(confidence: Sequence[float], right: Sequence[bool], bins: int = BINS) -> list[Bin]:
-    """The answers in bins of equal width by confidence: (0, 0.1], (0.1, 0.2], ... (Guo 2017)."""
+    """Group the answers by confidence into bins of equal width: (0, 0.1], (0.1, 0.2], ... (Guo 2017)."""
     sure, correct = np.asarray(confidence, dtype=np.float64), np.asarray(right, dtype=bool)
     place = np.clip(np.ceil(sure * bins).astype(np.int64) - 1, 0, bins - 1)
     found = []
@@ -155,7 +156,7 @@ def reliability(confidence: Sequence[float], right: Sequence[bool], bins: int = 
 
 
 def calibration_error(bins: Sequence[Bin]) -> float:
-    """``Σ n_b / n · |accuracy_b − confidence_b|``: how far confidence is from accuracy (Guo 2017, eq. 5)."""
+    """Return ``Σ n_b / n · |accuracy_b − confidence_b|``, how far confidence is from accuracy (Guo 2017, eq. 5)."""
     total = sum(part.total for part in bins)
     return sum(part.total * abs(part.accuracy - part.confidence) for part in bins) / max(total, 1)
 

@@ -1,4 +1,4 @@
-"""What the tasks that predict labels share: tagging, classification and images score a model the same way."""
+"""The base class of tasks that predict labels (tagging, classification and images): how a model is scored."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -23,16 +23,16 @@ from saccade.text import plan_batches
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Judged", "LabelTask", "label_fact"]
+__all__ = ["LabelPredictions", "LabelTask", "label_fact"]
 
 
 @dataclass(frozen=True)
-class Judged:
-    """The labels that a model predicted, next to the true ones."""
+class LabelPredictions:
+    """The labels that a model predicted, and the true labels."""
 
     found: Float[Tensor, "n L"]  # log-probabilities
-    truth: Int[Tensor, " n"]  # indices into names
-    names: Sequence[str]  # the labels that the model knows, then those it cannot predict
+    truth: Int[Tensor, " n"]  # the true labels, as indices into names
+    names: Sequence[str]  # the labels that the model knows, then those that it cannot predict
 
     @cached_property
     def best(self) -> Int[Tensor, " n"]:
@@ -56,7 +56,7 @@ class Judged:
 
     @property
     def loss(self) -> float:
-        """The mean loss over the labels that the model knows."""
+        """The mean loss, leaving out labels that the model cannot predict."""
         ids = self.truth.masked_fill(self.truth >= self.found.shape[1], UNSEEN)
         return float(F.nll_loss(self.found, ids, ignore_index=UNSEEN))
 
@@ -64,9 +64,7 @@ class Judged:
 class LabelTask(Task):
     """A task that predicts a label for each item: a word, a text or an image."""
 
-    #: The padded size of a batch of predictions if the training settings do not give one.
-    at_once: ClassVar[int]
-    #: The weight of each label in training; None if all weigh the same.
+    #: The weight of each label in the training loss; None if all labels have the same weight.
     class_weights: Float[Tensor, " L"] | None = None
 
     def __init__(self, state: Any, settings: Mapping[str, Any] | None = None, metric: str | None = None) -> None:
@@ -76,23 +74,23 @@ class LabelTask(Task):
 
     @abstractmethod
     def logits(self, model: nn.Module, batch: Any) -> Float[Tensor, "n L"]:
-        """The scores of all labels, for every item of a batch in order."""
+        """Return the logits of all labels for each item in a batch, in order."""
 
     def targets(self, batch: Any) -> Int[Tensor, " n"]:
-        """The true labels of a batch, in the same order."""
+        """Return the true labels of the items in a batch, in the same order as the logits."""
         found: Tensor = batch.labels
         return found
 
     @abstractmethod
     def gold(self, example: Any) -> Sequence[str]:
-        """The true labels of one example, including labels that do not occur in training."""
+        """Return the true labels of one example, including labels that do not occur in training."""
 
     def notes(self, examples: Sequence[Any]) -> list[str]:
-        """Remarks on the examples of an evaluation."""
+        """Return notes on the examples of an evaluation, for people to read."""
         return []
 
     def count_items(self, example: Any) -> int:
-        """How many labels an example needs."""
+        """Return the number of labels that an example has."""
         return 1
 
     @torch.inference_mode()
@@ -103,11 +101,11 @@ class LabelTask(Task):
         batch_size: int | None = None,
         check_cancelled: CheckCancelled = lambda: None,
     ) -> list[Float[Tensor, "k L"]]:
-        """The log-probabilities of the labels, for every item of each example; NaN if it is empty."""
+        """Return the log-probabilities of all labels for the items of each example; NaN if an example is empty."""
         found = [torch.full((self.count_items(one), len(self.labels)), math.nan) for one in examples]
         lengths = self.lengths(examples)
         there = [i for i, length in enumerate(lengths) if length.any()]
-        most = max(batch_size or self.at_once, int(lengths.max(initial=1)))
+        most = max(batch_size or self.evaluation_size, int(lengths.max(initial=1)))
         for part in plan_batches(lengths[there], max_tokens=most, shuffle=False):
             check_cancelled()
             some = [examples[there[i]] for i in part]
@@ -117,28 +115,28 @@ class LabelTask(Task):
                 found[there[i]] = one
         return found
 
-    def judge(
+    def predict_labels(
         self, model: nn.Module, examples: Sequence[Any], batch_size: int, check_cancelled: CheckCancelled
-    ) -> Judged:
-        """The model's predictions for these examples."""
+    ) -> LabelPredictions:
+        """Predict the labels of these examples."""
         found = torch.cat(self.probabilities(model, examples, batch_size, check_cancelled))
         truth, names = numbered([label for one in examples for label in self.gold(one)], self.labels)
-        return Judged(found, torch.tensor(truth), names)
+        return LabelPredictions(found, torch.tensor(truth), names)
 
-    def scores(self, judged: Judged, examples: Sequence[Any]) -> dict[str, float]:
-        """The scores of a validation, in percent."""
-        return {"accuracy": judged.accuracy, "macro_f1": judged.macro_f1}
+    def percentages(self, predictions: LabelPredictions, examples: Sequence[Any]) -> dict[str, float]:
+        """Return the scores that a validation reports, in percent."""
+        return {"accuracy": predictions.accuracy, "macro_f1": predictions.macro_f1}
 
-    def more_scores(self, judged: Judged, examples: Sequence[Any]) -> dict[str, float]:
-        """Further scores that only an evaluation reports."""
+    def more_scores(self, predictions: LabelPredictions, examples: Sequence[Any]) -> dict[str, float]:
+        """Return scores that only an evaluation reports."""
         return {}
 
-    def more_figures(self, judged: Judged) -> dict[str, Callable[[bool], Figure]]:
-        """Figures besides the confusion matrix."""
+    def more_figures(self, predictions: LabelPredictions) -> dict[str, Callable[[bool], Figure]]:
+        """Return figures to draw besides the confusion matrix, by name."""
         return {}
 
     def loss(self, model: nn.Module, batch: Any) -> Loss:
-        """Cross-entropy of the labels."""
+        """Return the cross-entropy of the labels."""
         logits, targets = self.logits(model, batch), self.targets(batch)
         weights = self.class_weights if model.training else None
         total = F.cross_entropy(
@@ -153,10 +151,10 @@ class LabelTask(Task):
     def validate(
         self, model: nn.Module, examples: Sequence[Any], check_cancelled: CheckCancelled = lambda: None
     ) -> dict[str, float]:
-        judged = self.judge(model, examples, self.training.batch_size, check_cancelled)
-        if not math.isfinite(judged.loss):  # a network of NaNs predicts nothing
+        predictions = self.predict_labels(model, examples, self.training.batch_size, check_cancelled)
+        if not math.isfinite(predictions.loss):  # a network of NaNs predicts nothing
             return dict.fromkeys(("loss", self.metric), math.nan)
-        return {"loss": judged.loss, **self.scores(judged, examples)}
+        return {"loss": predictions.loss, **self.percentages(predictions, examples)}
 
     def evaluate(
         self,
@@ -165,15 +163,22 @@ class LabelTask(Task):
         options: Any = None,
         check_cancelled: CheckCancelled = lambda: None,
     ) -> Evaluation:
-        judged = self.judge(model, examples, self.at_once, check_cancelled)
+        predictions = self.predict_labels(model, examples, self.evaluation_size, check_cancelled)
         return Evaluation(
-            self.scores(judged, examples) | self.more_scores(judged, examples),
+            self.percentages(predictions, examples) | self.more_scores(predictions, examples),
             {},
-            [*self.notes(examples), *label_lines(judged.each), *confusion_lines(judged.table, judged.names)],
-            {"confusion": partial(confusion_figure, judged.table, judged.names), **self.more_figures(judged)},
+            [
+                *self.notes(examples),
+                *label_lines(predictions.each),
+                *confusion_lines(predictions.table, predictions.names),
+            ],
+            {
+                "confusion": partial(confusion_figure, predictions.table, predictions.names),
+                **self.more_figures(predictions),
+            },
         )
 
 
 def label_fact(labels: Sequence[str]) -> str:
-    """A list item for the README of a model folder."""
+    """Describe the labels in one line, for the README of a model folder."""
     return f"{len(labels)} labels: {', '.join(labels[:50])}{', ...' if len(labels) > 50 else ''}"

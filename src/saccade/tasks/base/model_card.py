@@ -1,4 +1,4 @@
-"""The README of a model folder: what the model is, how good it is, its data, and how to use it."""
+"""The README of a model folder: what the model does, how good it is, what it was trained on, and how to use it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["model_readme"]
 
 
 def model_readme(bundle: Bundle, recipe: dict[str, Any], result: dict[str, Any]) -> str:
-    """Plain facts in the usual order of a model card; everything comes from the run itself."""
+    """Write the README from the facts of the run, in the usual order of a model card."""
     origins = [value for value in recipe["data"].values() if isinstance(value, str) and ("/" in value or "." in value)]
     origin = recipe["data"].get("builtin") or ", ".join(origins)
     parameters = sum(parameter.numel() for parameter in bundle.model.parameters())
@@ -24,11 +24,11 @@ def model_readme(bundle: Bundle, recipe: dict[str, Any], result: dict[str, Any])
         "",
         f"- data: {origin}",
         *(f"- {fact}" for fact in bundle.task.facts()),
-        "- command: `saccade train recipe.toml` with the `recipe.toml` beside this file",
+        "- command: `saccade train recipe.toml`, with the `recipe.toml` in this folder",
         "",
         f"## Scores on the {result['part']} part",
         "",
-        f"On {sample} examples.",
+        f"Computed on {sample} examples.",
         "",
         "| score | value |",
         "|---|---|",

@@ -1,7 +1,7 @@
-"""A model folder: the complete model in the usual layout, without any executable code.
+"""Read and write model folders: the complete model in the usual layout, without any executable code.
 
-``config.json``, ``model.safetensors``, ``tokenizer.json`` (two where source and target differ), ``recipe.toml``,
-``README.md``, and ``manifest.json`` with the SHA-256 of each.
+A folder contains ``config.json``, ``model.safetensors``, ``tokenizer.json`` (or one tokenizer each for source and
+target), ``recipe.toml``, ``README.md``, and ``manifest.json`` with the SHA-256 of every file.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from saccade.storage import (
 from saccade.tasks.base.adopting import adopt
 from saccade.tasks.base.networks import read_network
 from saccade.tasks.base.predictor import Predictor
-from saccade.tasks.base.task import Bundle, State, Task
+from saccade.tasks.base.task import Bundle
 from saccade.tasks.base.workers import Workers
 from saccade.tasks.registry import TASKS
 
@@ -50,12 +50,12 @@ __all__ = [
 ]
 
 FORMAT = 1
-#: The keys that ``config.json`` has for every task, besides its format and the task's own description.
+#: The keys that ``config.json`` has for every task, besides its format and the state of the task.
 KEYS = {"task": str, "metric": str, "model": dict, "decoding": dict}
 
 
 def write_bundle(folder: Path, bundle: Bundle, *, recipe: str, readme: str) -> None:
-    """Write a model folder, completely or not at all."""
+    """Write a model folder. It is written completely or not at all."""
     description = {
         "format": FORMAT,
         "task": bundle.task.name,
@@ -77,26 +77,26 @@ def write_bundle(folder: Path, bundle: Bundle, *, recipe: str, readme: str) -> N
 
 
 def read_bundle(path: Path) -> Bundle:
-    """Open a model folder, the ``model`` folder of a run, or the folder of a pretrained model.
+    """Read a model folder, the ``model`` folder of a run, or the folder of a pretrained model.
 
-    Every file of ours is verified by its checksum first; the files of others have none.
+    In our own folders, the checksum of every file is verified first. The folders of other libraries have no checksums.
     """
     if _is_foreign(path):
         return adopt(path)
     folder = open_folder(_model_folder(path))
-    verify_folder(folder)  # even files that are not read here: a damaged README means a damaged folder
+    verify_folder(folder)  # including files that are not used here: a damaged README means a damaged folder
     if "config.json" not in folder.files:
         raise FileError(f"{folder.path} is not a model folder: its manifest does not list config.json.")
     found = read_json(folder, "config.json")
     config_path = folder.path / "config.json"
-    given = found.get("format") if isinstance(found, dict) else None
-    if isinstance(given, int) and given > FORMAT:  # docs/reference/model-folder.md states the policy
+    version = found.get("format") if isinstance(found, dict) else None
+    if isinstance(version, int) and version > FORMAT:  # docs/reference/model-folder.md states the policy
         raise FileError(
-            f"{config_path} has format {given}, and this version of Saccade reads formats up to {FORMAT}; "
+            f"{config_path} has format {version}, and this version of Saccade reads formats up to {FORMAT}; "
             "upgrade it with: pip install --upgrade saccade"
         )
-    if given != FORMAT:
-        raise FileError(f"{config_path} is not a model that this version reads (format {FORMAT}).")
+    if version != FORMAT:
+        raise FileError(f"{config_path} does not describe a model that this version can read (format {FORMAT}).")
     description = cast(dict[str, Any], found)
     for key, expected in KEYS.items():
         if not isinstance(description.get(key), expected):
@@ -108,10 +108,16 @@ def read_bundle(path: Path) -> Bundle:
             "that provides it."
         )
     entry = TASKS[name]
-    task = entry.task(_state(entry.task, folder, description), metric=description["metric"])
+    try:
+        state = entry.task.state_class.load(description, lambda file: read_bytes(folder, file), str(config_path))
+    except SaccadeError:
+        raise
+    except (AttributeError, KeyError, TypeError, ValueError) as error:  # a missing key, or one with a wrong value
+        raise FileError(f"{config_path} has no valid {error}, which this version needs.") from None
+    task = entry.task(state, metric=description["metric"])
     kind, config = read_network(description["model"], entry.task, str(config_path))
     tensors, where = read_tensors(folder, "model.safetensors"), str(folder.path / "model.safetensors")
-    with torch.device("meta"):  # shapes alone: whatever config.json says, no memory is taken before the weights agree
+    with torch.device("meta"):  # compare shapes first: no memory is allocated for a network that does not fit
         shapes = task.build(kind, config)
         tensors = {**_older_positions(shapes, tensors), **tensors}
         _check_weights(shapes, tensors, where)
@@ -128,21 +134,11 @@ def _task_name(description: dict[str, Any]) -> str:
     return name
 
 
-def _state(task: type[Task], folder: Folder, description: dict[str, Any]) -> State:
-    where = str(folder.path / "config.json")
-    try:
-        return task.state_class.load(description, lambda name: read_bytes(folder, name), where)
-    except SaccadeError:
-        raise
-    except (AttributeError, KeyError, TypeError, ValueError) as error:  # a missing key, or one with a wrong value
-        raise FileError(f"{where} has no valid {error}, which this version needs.") from None
-
-
 def open_model(path: str | Path, device: str = "cpu", precision: str = "fp32", workers: int = 1) -> Predictor:
-    """Open a model folder, or the folder of a run, to get answers from it; also available as ``saccade.open``.
+    """Open a model folder, or the folder of a run, for prediction. Also available as ``saccade.open``.
 
-    ``precision`` is that of matrix products: fp32, bf16 or int8. ``workers`` is the number of processes that share
-    the texts of ``predict`` on the CPU; ``close()`` ends them.
+    ``precision`` is the precision of matrix products: fp32, bf16 or int8. ``workers`` is the number of processes that
+    share the inputs of ``predict`` on the CPU; ``close()`` ends them.
     """
     bundle = read_bundle(Path(path))
     predictor = TASKS[bundle.task.name].predictor
@@ -152,13 +148,14 @@ def open_model(path: str | Path, device: str = "cpu", precision: str = "fp32", w
         raise OptionError(f"workers = {workers} only works on the CPU; on {device}, leave workers out.")
     if not predictor.takes_workers:
         raise OptionError(
-            f"{bundle.task.name.capitalize()} models answer in one process; leave workers = {workers} out."
+            f"{bundle.task.name.capitalize()} models can only use one process; leave workers = {workers} out."
         )
     return predictor(bundle, device, precision, Workers(Path(path), workers, precision, read_bundle))
 
 
 def bundle_recipe(path: Path) -> dict[str, Any]:
-    """The tables of the recipe that a model was trained with; of a model that another library trained, the task."""
+    """Return the tables of the recipe that a model was trained with. If another library trained the model, they only
+    name the task."""
     if _is_foreign(path):
         return {"task": read_bundle(path).task.name, "data": {}}
     folder = open_folder(_model_folder(path))
@@ -179,7 +176,7 @@ def _recipe(folder: Folder) -> dict[str, Any]:
 
 
 def bundle_identity(path: Path) -> str:
-    """A checksum that identifies a model: that of its weights."""
+    """Return the checksum of a model's weights, which identifies the model."""
     if _is_foreign(path):
         return weights_checksum(path)
     folder = open_folder(_model_folder(path))
@@ -198,7 +195,7 @@ def _older_positions(model: nn.Module, tensors: Mapping[str, Tensor]) -> dict[st
 
 
 def _check_weights(model: nn.Module, tensors: Mapping[str, Tensor], where: str) -> None:
-    """Refuse weights that do not fit the model: names, shapes and types must all be the same."""
+    """Raise an error unless the names, shapes and types of all weights are those of the model."""
     needed = unshared(model)
     for name in tensors:
         if name not in needed:
@@ -206,22 +203,22 @@ def _check_weights(model: nn.Module, tensors: Mapping[str, Tensor], where: str) 
     for name, tensor in needed.items():
         given = tensors.get(name)
         if given is None or given.shape != tensor.shape or given.dtype != tensor.dtype:
-            found = "is missing" if given is None else f"is {_described(given)}"
-            raise DamagedError(f"{where}: {name} {found}; the model in config.json needs {_described(tensor)}.")
+            found = "is missing" if given is None else f"is {_describe(given)}"
+            raise DamagedError(f"{where}: {name} {found}; the model in config.json needs {_describe(tensor)}.")
 
 
-def _described(tensor: Tensor) -> str:
+def _describe(tensor: Tensor) -> str:
     return f"{str(tensor.dtype).removeprefix('torch.')} of shape {tuple(tensor.shape)}"
 
 
 def load_weights(model: nn.Module, tensors: Mapping[str, Tensor], where: str) -> None:
-    """Copy weights by name; each must be present and have the right shape."""
+    """Copy weights into a model by name. Each weight must be present, have the right shape and be finite."""
     for name, parameter in unshared(model).items():
         given = tensors.get(name)
         if given is None or given.shape != parameter.shape:
             found = "is missing" if given is None else f"has shape {tuple(given.shape)}"
             raise DamagedError(f"{where}: {name} {found}; the model needs {tuple(parameter.shape)}.")
-        if given.numel() and not all(math.isfinite(float(end)) for end in given.detach().aminmax()):  # makes no copy
+        if given.numel() and not all(math.isfinite(float(end)) for end in given.detach().aminmax()):  # without a copy
             raise DamagedError(f"{where}: {name} contains NaN or infinity; weights must be finite.")
         with torch.no_grad():
             parameter.copy_(given)
@@ -237,10 +234,10 @@ def _is_foreign(path: Path) -> bool:
 
 
 def _model_folder(path: Path) -> Path:
-    """The folder itself, or the model folder inside a run; the error says what anything else is."""
+    """Return the folder itself, or the model folder of a run. The error for any other folder says what it contains."""
     if not _is_ours(path) and (other := foreign_format(path)) is not None:
         raise FileError(
-            f"{path} is {other}, which Saccade does not open. To look at such a model, load it with its own library "
+            f"{path} is {other}, which Saccade cannot open. To look inside such a model, load it with its own library "
             "and use saccade.watch."
         )
     if not path.is_dir() or any((path / name).exists() for name in (MANIFEST, "config.json")):
@@ -249,7 +246,7 @@ def _model_folder(path: Path) -> Path:
     if not model.is_dir():
         if not (path / "recipe.toml").exists():
             raise FileError(f"{path} is not a model folder: it contains neither a manifest.json nor a run.")
-        recover(path)  # a killed process may have left it renamed
+        recover(path)  # a process that was killed may have left the folder under a temporary name
         if not model.is_dir():
             raise FileError(f"The run in {path} has no model yet; the first validation writes one.")
     return model

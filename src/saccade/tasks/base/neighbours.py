@@ -1,11 +1,11 @@
-"""Training examples saved with a model, each with its code vector, so that new inputs can be compared with them."""
+"""The nearest neighbours of an autoencoder: training examples that are saved with the model, each with its code vector,
+so that new inputs can be compared with them."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -24,43 +24,49 @@ from saccade.tasks.base.answer import Answer
 if TYPE_CHECKING:
     from saccade.lens.view import View
 
-__all__ = ["AT_ONCE", "MOST_BYTES", "MOST_KEPT", "CodeAnswer", "Kept", "Neighbour", "NeighbourOptions", "evenly_spaced"]
+__all__ = [
+    "AT_ONCE",
+    "MOST_BYTES",
+    "MOST_SAVED",
+    "CodeAnswer",
+    "Neighbour",
+    "NeighbourIndex",
+    "NeighbourOptions",
+    "evenly_spaced",
+]
 
-#: How many examples are encoded at once.
+#: The number of examples that are encoded at once.
 AT_ONCE = 128
-
-#: The most examples that are saved,
-MOST_KEPT = 1000
-#: and the most bytes that their images may take.
-MOST_BYTES = 16 << 20
+#: The maximum number of examples that are saved, and of the bytes that their images take up.
+MOST_SAVED, MOST_BYTES = 1000, 16 << 20
 
 
 class NeighbourOptions(Config):
-    """What an autoencoder shows besides its answer."""
+    """The prediction options of an autoencoder."""
 
-    neighbours: int = Field(5, ge=0, le=100, description="Nearest training examples shown")
+    neighbours: int = Field(5, ge=0, le=100, description="Number of nearest training examples to show")
 
 
 class Neighbour(NamedTuple):
-    """A training example close to a code."""
+    """A training example whose code is close to that of an input."""
 
     distance: float  # between the two codes
-    line: int  # in the training file
-    text: str  # empty for an image
-    pixels: Pixels | None  # None for a text
+    line: int  # line number in the training file
+    text: str  # empty if the example is an image
+    pixels: Pixels | None  # None if the example is a text
 
 
 @dataclass(frozen=True)
-class Kept:
-    """Codes, and the texts or images that they encode."""
+class NeighbourIndex:
+    """The codes of some training examples, and the texts or images themselves; empty before training."""
 
-    codes: Float[Tensor, "n E"]
-    lines: list[int]
-    texts: list[str]  # empty if they are images
-    images: UInt8[Tensor, "n H W C"] | None
+    codes: Float[Tensor, "n E"] = field(default_factory=lambda: torch.zeros(0, 1))
+    lines: list[int] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)  # empty if the examples are images
+    images: UInt8[Tensor, "n H W C"] | None = None
 
     def nearest(self, code: Float[Tensor, " E"], count: int) -> list[Neighbour]:
-        """The examples with the nearest codes, nearest first."""
+        """Return the examples whose codes are nearest to this one, nearest first."""
         away = (self.codes - code.to(self.codes)).norm(dim=1)
         best = away.topk(min(count, len(away)), largest=False)
         return [
@@ -74,7 +80,9 @@ class Kept:
         ]
 
     def files(self) -> dict[str, bytes]:
-        """The files that store them in the model folder."""
+        """Return the files that store the index in the model folder: none if it is empty."""
+        if not self.lines:
+            return {}
         tensors = {"codes": self.codes.contiguous()}
         if self.images is not None:
             tensors["images"] = self.images.contiguous()
@@ -85,27 +93,30 @@ class Kept:
         }
 
     @classmethod
-    def load(cls, description: Mapping[str, Any], read: Callable[[str], bytes], where: str) -> Kept | None:
-        """Load them from a model folder; None if it has none."""
+    def load(cls, description: Mapping[str, Any], read: Callable[[str], bytes], where: str) -> NeighbourIndex:
+        """Load the index from a model folder."""
         if not description["neighbours"]:
-            return None
+            return cls()
         return cls.from_files(read("neighbours.safetensors"), read("neighbours.json"), where)
 
     @classmethod
-    def from_files(cls, tensors: bytes, about: bytes, where: str) -> Kept:
+    def from_files(cls, tensors: bytes, about: bytes, where: str) -> NeighbourIndex:
         try:
             found, described = safetensors.torch.load(tensors), json.loads(about)
             codes, lines, texts = found["codes"], list(described["lines"]), list(described["texts"])
         except (KeyError, TypeError, ValueError, safetensors.SafetensorError) as error:
             raise FileError(f"{where}: the neighbours cannot be read ({error}).") from None
         if not bool(torch.isfinite(codes).all()) or not len(codes) == len(lines):
-            raise FileError(f"{where}: neighbours: {len(lines)}, codes: {len(codes)}; the numbers must be equal.")
+            raise FileError(
+                f"{where}: there are {len(lines)} neighbours and {len(codes)} codes; there must be one finite code for "
+                "each neighbour."
+            )
         return cls(codes, lines, texts, found.get("images"))
 
 
 @dataclass(frozen=True)
 class CodeAnswer(Answer):
-    """The reconstruction, the code vector that it was decoded from, and the nearest training examples."""
+    """A reconstruction, the code vector that it was decoded from, and the nearest training examples."""
 
     text: str
     score: float
@@ -113,14 +124,11 @@ class CodeAnswer(Answer):
     neighbours: list[Neighbour] = field(repr=False)
     look: Callable[[], View] = field(repr=False)
 
-    @cached_property
-    def view(self) -> View:
-        return self.look()
-
-    def numbers(self) -> Text:
+    def code_line(self) -> Text:
+        """Return the code as a line for the terminal."""
         return Text("code  " + " ".join(f"{number:+.2f}" for number in self.code))
 
 
 def evenly_spaced(count: int, most: int) -> Sequence[int]:
-    """At most ``most`` numbers below ``count``, evenly_spaced spaced."""
+    """Return at most ``most`` evenly spaced numbers from 0 to ``count`` - 1."""
     return range(count) if count <= most else [int(place) for place in np.linspace(0, count - 1, most)]

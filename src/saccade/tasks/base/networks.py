@@ -1,4 +1,4 @@
-"""Networks by the ``kind`` of a recipe's ``[model]`` table: the shared registry."""
+"""Choose a network by the ``kind`` in the ``[model]`` table of a recipe, and the networks that several tasks share."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["SEQ2SEQ", "Seq2Seq", "read_network"]
 
 
 class Seq2Seq(Protocol):
-    """What every sequence-to-sequence network offers."""
+    """The methods of every sequence-to-sequence network that decoding needs."""
 
     def start(self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"] | None, max_length: int) -> Any: ...
 
@@ -34,16 +34,16 @@ class Seq2Seq(Protocol):
 
 
 def read_network(values: Mapping[str, Any], task: type[Task], where: str) -> tuple[str, Config]:
-    """The kind and the configuration that a ``[model]`` table gives."""
+    """Read a ``[model]`` table, and return the kind of network and its configuration."""
     fields = dict(values)
     kind = fields.pop("kind", next(iter(task.networks)))
     if not isinstance(kind, str) or kind not in task.networks:
         raise UnknownNameError(f"kind of model in {where}", kind, task.networks)
     for key in fields:
-        having = [other for other, network in task.networks.items() if key in network.config.model_fields]
-        if having and kind not in having:
+        kinds = [other for other, network in task.networks.items() if key in network.config.model_fields]
+        if kinds and kind not in kinds:
             raise OptionError(
-                f"{where}: {key} does not apply to networks of kind {kind}, only to {' and '.join(having)}."
+                f"{where}: {key} does not apply to networks of kind {kind}, only to {' and '.join(kinds)}."
             )
     return kind, task.networks[kind].config.read({**task.model_defaults.get(kind, {}), **fields}, where)
 
@@ -55,7 +55,7 @@ def _seq2seq(network: type[nn.Module]) -> Callable[[Any, Any], nn.Module]:
     return build
 
 
-#: Sequence-to-sequence networks; the state has a tokenizer for each side, ``source`` and ``target``.
+#: Sequence-to-sequence networks, for tasks whose state has the tokenizers ``source`` and ``target``.
 SEQ2SEQ = {
     "transformer": Network(TransformerConfig, _seq2seq(EncoderDecoder)),
     "recurrent": Network(RecurrentConfig, _seq2seq(RecurrentSeq2Seq)),

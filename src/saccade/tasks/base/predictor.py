@@ -1,11 +1,10 @@
-"""An opened model folder that answers, whatever its task: ``saccade.open("run/").predict([...])``."""
+"""The base class of all predictors: opened models that answer, as in ``saccade.open("run/").predict([...])``."""
 
 from __future__ import annotations
 
 import json
 import re
 import shutil
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,6 +20,7 @@ from saccade.lens.causal import Change, Scored, describe_changes, find_places
 from saccade.lens.view import View
 from saccade.models import Config, TransformerConfig, lower_precision
 from saccade.tasks.base.answer import Answer
+from saccade.tasks.base.snapshot import Snapshot
 from saccade.tasks.base.task import Bundle, Evaluation
 from saccade.tasks.base.workers import Workers
 from saccade.tasks.registry import task_named
@@ -30,17 +30,18 @@ __all__ = ["NoOptions", "Predictor"]
 
 
 class NoOptions(Config):
-    """No options."""
+    """The options of a predictor that has none."""
 
 
-class Predictor(ABC):
+class Predictor:
     """An opened model. Each task has its own subclass."""
 
-    options: ClassVar[type[Config]] = NoOptions  # what ``predict`` takes besides the inputs
+    options: ClassVar[type[Config]] = NoOptions  # the options of ``predict``
+    scoring: ClassVar[type[Config]] = NoOptions  # further options of ``evaluate``
     takes_workers: ClassVar[bool] = False  # whether several processes can share the inputs
     streams: ClassVar[bool] = False  # whether an answer can be shown while it is generated
     reads: ClassVar[bool] = False  # whether ``view_input`` takes a text of any length
-    scoring: ClassVar[type[Config]] = NoOptions  # what ``evaluate`` takes besides ``options``
+    at_once: ClassVar[int] = 250  # the number of inputs that are answered between two progress reports
 
     def __init__(
         self, bundle: Bundle, device: str = "cpu", precision: str = "fp32", workers: Workers | None = None
@@ -53,7 +54,7 @@ class Predictor(ABC):
 
     @property
     def plural(self) -> str:
-        """What such models are called in a sentence."""
+        """What models of this kind are called in a sentence, such as "image classifiers"."""
         return f"{self.task.name} models"
 
     def __enter__(self) -> Self:
@@ -68,7 +69,7 @@ class Predictor(ABC):
             self._workers.close()
 
     def describe(self) -> dict[str, str]:
-        """What the model is, for a person: its family or task, what it does, its sizes, its vocabularies."""
+        """Describe the model for a person: its family or task, what it does, its sizes and its vocabularies."""
         bundle = self.bundle
         count = sum(parameter.numel() for parameter in self.model.parameters())
         sizes = [f"{count:,} parameters"]
@@ -90,61 +91,62 @@ class Predictor(ABC):
             described["not used"] = ", ".join(bundle.unused)
         return described
 
-    # --- inputs: any JSON value, unless the task reads texts or images ---
+    # --- inputs: any JSON value, unless the task takes texts or images ---
 
     def from_json(self, value: Any) -> Any:
-        """An input of ``predict`` from a JSON value, as the server and the page send it; an error if it is invalid."""
+        """Convert a JSON value, as the server and the web page send it, to an input of ``predict``. Raises an error if
+        the value is invalid."""
         return value
 
     def input_schema(self) -> dict[str, Any]:
-        """The JSON schema of what ``from_json`` takes."""
+        """Return the JSON schema of the values that ``from_json`` accepts."""
         return {}
 
     def describe_input(self) -> dict[str, Any]:
-        """The kind of input field that the page shows: ``kind`` is text, image or json."""
+        """Describe the input field that the web page shows: ``kind`` is text, image or json."""
         return {"kind": "json", "schema": self.input_schema()}
 
     def examples(self, probe: Sequence[str] = ()) -> list[Any]:
-        """A few inputs as ``from_json`` takes them, so that the page is never empty.
+        """Return a few example inputs for the web page, as JSON values.
 
         ``probe`` is the example that training recorded at each validation, as tokens.
         """
         return []
 
-    def check_request(self, values: Sequence[Any]) -> None:  # noqa: B027 - most inputs cost nothing to decode
-        """Refuse values that would be too costly to decode together, before ``from_json`` decodes any."""
+    def check_request(self, values: Sequence[Any]) -> None:
+        """Refuse values that would be too costly to decode together. This is called before ``from_json``."""
 
     def count_tokens(self, given: Any) -> int:
-        """How many tokens the model reads for an input."""
+        """Return the number of tokens that the model reads for an input."""
         return 1
 
     def parse(self, argument: str) -> Any:
-        """The input that a command-line argument stands for."""
-        return self._parsed(argument, "The input")
+        """Convert a command-line argument to an input."""
+        return self._parse_json(argument, "The input")
 
     def read_file(self, path: Path) -> tuple[list[Any], str]:
-        """The inputs in a file, read like training files, and a phrase that says how it was read."""
+        """Read the inputs in a file, in the format of the training files. Also return a phrase that says how."""
         lines = ((number, line) for number, line in read_lines(path) if line.strip())
-        return [self._parsed(line, f"{path}, line {number}") for number, line in lines], "one JSON value per line"
+        return [self._parse_json(line, f"{path}, line {number}") for number, line in lines], "one JSON value per line"
 
     def read_stream(self, stream: BinaryIO) -> tuple[list[Any], str]:
-        """The inputs in a stream, read like a file with the same content."""
+        """Read the inputs in a stream, in the same way as a file with the same content."""
         with TemporaryDirectory() as folder:
-            kept = Path(folder) / "input"
-            with kept.open("wb") as file:
+            copy = Path(folder) / "input"
+            with copy.open("wb") as file:
                 shutil.copyfileobj(stream, file)
-            named = re.compile(re.escape(str(kept)) + r"(\.\w+)?")
+            named = re.compile(re.escape(str(copy)) + r"(\.\w+)?")
             try:
-                found, said = self.read_unnamed(kept)
+                found, how = self.read_unnamed(copy)
             except FileError as error:
                 raise FileError(named.sub("Standard input", str(error))) from None
-            return found, named.sub("it", said)
+            return found, named.sub("it", how)
 
     def read_unnamed(self, path: Path) -> tuple[list[Any], str]:
-        """The inputs in a file whose name does not reveal its format."""
+        """Read the inputs in a file whose name does not reveal its format."""
         return self.read_file(path)
 
-    def _parsed(self, text: str, where: str) -> Any:
+    def _parse_json(self, text: str, where: str) -> Any:
         try:
             return self.from_json(json.loads(text))
         except json.JSONDecodeError as error:
@@ -152,71 +154,92 @@ class Predictor(ABC):
 
     @property
     def read_as(self) -> dict[str, Any]:
-        """How training files were read: their columns, encoding and the like."""
+        """How the training files were read: their columns, encoding and so on."""
         reader = task_named(self.task.name).data
         fields = reader.settings.model_fields
         return {key: self.bundle.data.get(key, fields[key].default) for key in reader.read_as}
 
     def replaced(self, given: Any, old: str, new: str) -> Any:
-        """The input with a word replaced."""
+        """Return the input with one word replaced by another."""
         raise OptionError("Only words of a text can be replaced; switch off heads or forbid links instead.")
 
     def unknown(self, given: Any) -> list[str]:
-        """The words or symbols of an input that the model does not know, so that its answer may be wrong or empty."""
+        """Return the words or symbols in an input that the model does not know; they can make its answer wrong."""
         return []
 
     # --- answers ---
 
     def chosen(self, options: dict[str, Any]) -> Any:
-        """The options to use: the given ones, and the model's own settings for the rest."""
+        """Complete the given options with the model's own settings."""
         return self.options.read(self.bundle.decoding.model_dump() | options, "the options")
 
     def is_drawn(self, options: dict[str, Any]) -> bool:
-        """Whether the answer is random: it then depends on which inputs are answered together."""
+        """Return whether answers are random; they then depend on which inputs are answered together."""
         return bool(self.chosen(options).model_dump().get("sample", False))
 
     def predict(
         self, inputs: Any, *, progress: Callable[[int], None] | None = None, **options: Any
     ) -> Sequence[Answer]:
-        """The answers to the inputs, in order: always a list, with one answer if a single text or path was given.
+        """Answer the inputs, and return the answers in order: always a list, even for a single text or path.
 
         ``progress`` is called with the number of answers so far; ``options`` are fields of the ``options`` class.
         """
         return self._predict([inputs] if isinstance(inputs, str | Path) else inputs, progress=progress, **options)
 
-    @abstractmethod
     def _predict(
         self, inputs: Sequence[Any], *, progress: Callable[[int], None] | None = None, **options: Any
     ) -> Sequence[Answer]:
-        """The answer to each of several inputs."""
+        """Answer some inputs at a time, so that progress is visible and memory stays bounded."""
+        chosen, now = self.chosen(options), Snapshot(self)
+        prepared = [self.prepare(given, number) for number, given in enumerate(inputs, start=1)]
+        answers: list[Answer] = []
+        for start in range(0, len(prepared), self.at_once):
+            answers += self.answer(prepared[start : start + self.at_once], chosen, now)
+            if progress is not None:
+                progress(len(answers))
+        return answers
+
+    def prepare(self, given: Any, number: int = 1) -> Any:
+        """Convert an input to the form that ``answer`` takes. Raises an error if the input is invalid.
+
+        This is done for all inputs before the first is answered; ``number`` counts them from 1.
+        """
+        return given
+
+    def answer(self, inputs: Sequence[Any], options: Any, now: Snapshot) -> Sequence[Answer]:
+        """Answer some prepared inputs together, in order. ``now`` makes functions that compute attention later.
+
+        A predictor defines either this method or ``_predict``.
+        """
+        raise NotImplementedError
 
     def stream(self, given: Any, **options: Any) -> Iterator[str]:
-        """The text of one answer as it is generated; in one piece if the model does not stream."""
+        """Yield the text of one answer as it is generated, or in one piece if the model cannot stream."""
         yield self.predict([given], **options)[0].text
 
     def view_input(self, given: Any, progress: Rows | None = None) -> View:
-        """What the model looks at when it reads an input of any length; no answer is generated.
+        """Return what the model looks at when it reads an input of any length, without generating an answer.
 
         ``progress`` is called with the name of an attention and the share of its rows that is done.
         """
-        raise OptionError(f"{self.plural.capitalize()} do not read without answering; leave out --file.")
+        raise OptionError(f"{self.plural.capitalize()} cannot read an input without answering it; leave out --file.")
 
     @torch.inference_mode()
     def evaluate(
         self, examples: Sequence[Any], *, progress: Callable[[int], None] | None = None, **options: Any
     ) -> Evaluation:
-        """The scores of the model on examples from ``DataReader.read_for_scoring``."""
+        """Score the model on examples from ``DataReader.read_for_scoring``."""
         evaluation: Evaluation = self.task.evaluate(self.model, self.task.encode(examples), self.chosen(options))
         return evaluation
 
-    # --- before and after a change ---
+    # --- comparing answers before and after a change ---
 
     def token_scores(self, given: Any, answer: Answer) -> list[float]:
-        """The log-probability of each of ``answer.scored_tokens`` for this input, by the model as it is now."""
+        """Return the log-probability that the model now gives to each of ``answer.scored_tokens`` for this input."""
         return []
 
     def best_answer(self, given: Any, **options: Any) -> Answer:
-        """The best answer to one input, without sampling, computed in this process so that edits apply."""
+        """Return the best answer to one input, without sampling. It is computed in this process, so edits apply."""
         return self.predict([given], **options)[0]
 
     def compare(
@@ -228,7 +251,7 @@ class Predictor(ABC):
         replace: tuple[str, str] | None = None,
         **options: Any,
     ) -> Change:
-        """The answer to an input before and after a change: heads switched off, links forbidden, a word replaced.
+        """Answer an input before and after a change: heads switched off, links forbidden, or a word replaced.
 
         Heads and links are named as in ``saccade.edit``; a row or column may also be a word that occurs only once. The
         rows of a decoder are the tokens that it reads: the start token, and the answer so far.
@@ -237,12 +260,12 @@ class Predictor(ABC):
             raise OptionError("There is nothing to change; give without_heads, without_links or replace.")
         changed = given if replace is None else self.replaced(given, *replace)
         before = self.best_answer(given, **options)
-        links = self._resolved(changed, before, without_links)
-        with edit(self.model, without_heads=without_heads, without_links=links) as made:
+        links = self._find_links(changed, before, without_links)
+        with edit(self.model, without_heads=without_heads, without_links=links) as edited:
             after = self.best_answer(changed, **options)
             scores_after = [self.token_scores(changed, one) for one in (before, after)]
-            if made.unmet:
-                raise OptionError(f"The link {made.unmet[0]} does not exist: the text or the answer is shorter.")
+            if edited.unmet:
+                raise OptionError(f"The link {edited.unmet[0]} does not exist: the text or the answer is shorter.")
         scores_before = [self.token_scores(given, one) for one in (before, after)]
         scored = [
             Scored(one.text, one.scored_tokens, *scores)
@@ -251,20 +274,20 @@ class Predictor(ABC):
         return Change(describe_changes(without_heads, links, replace), *scored)
 
     def view_of(self, given: Any, answer: Answer) -> View:
-        """What the model looks at in this input while it generates this answer."""
+        """Return what the model looks at in this input while it generates this answer."""
         return answer.view
 
-    def _resolved(
+    def _find_links(
         self, given: Any, answer: Answer, links: Sequence[tuple[str, int | str, int | str]]
     ) -> list[tuple[str, int, int]]:
-        """Links between positions; a link between words links all of their tokens."""
+        """Convert links between words to links between positions; a link between words links all of their tokens."""
         if all(isinstance(place, int) for _, *places in links for place in places):
             return [(name, int(row), int(column)) for name, row, column in links]
         seen = self.view_of(given, answer)
-        resolved = []
+        found = []
         for name, row, column in links:
             attention = name.partition(":")[0]
             seen.heads(attention)  # raises an error for an unknown head
             rows, columns = find_places(seen.rows[attention], row), find_places(seen.columns[attention], column)
-            resolved += [(name, one, other) for one in rows for other in columns]
-        return resolved
+            found += [(name, one, other) for one in rows for other in columns]
+        return found

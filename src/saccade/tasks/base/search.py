@@ -1,4 +1,4 @@
-"""Find the best outputs for many sources at once: batched by length, returned in the order given."""
+"""Generate outputs for many sources at once, by beam search or sampling, in batches of similar length."""
 
 from __future__ import annotations
 
@@ -14,37 +14,34 @@ from torch import nn
 from saccade.decoding import Hypothesis, beam_search, sample
 from saccade.models import Config
 from saccade.tasks.base.networks import Seq2Seq
-from saccade.tasks.base.task import CheckCancelled
+from saccade.tasks.base.task import CheckCancelled, device_of
 from saccade.text import END, START, pad, plan_batches
 
 __all__ = ["SearchOptions", "longest_output", "search"]
 
 
 class SearchOptions(Config):
-    """How outputs are generated.
+    """How outputs are generated: the ``[decoding]`` table of a recipe, and the options of ``saccade predict``."""
 
-    The ``[decoding]`` table of a recipe, and the options of ``saccade predict``.
-    """
-
-    beam: int = Field(5, ge=1, le=1000, description="Hypotheses kept at each step; 1 is greedy")
-    n_best: int = Field(1, ge=1, le=1000, description="Outputs returned, at most the beam")
+    beam: int = Field(5, ge=1, le=1000, description="Hypotheses kept at each step; 1 is greedy search")
+    n_best: int = Field(1, ge=1, le=1000, description="Number of outputs to return; at most the beam")
     length_penalty: float = Field(
         1.0, ge=0, le=10, description="Score = log-probability / length^penalty; 0 favours short outputs"
     )
     max_ratio: float = Field(2.0, gt=0, le=100, description="Longest output: max_ratio · source length + 20 tokens")
-    sample: bool = Field(False, description="Draw at random instead of searching")
-    tries: int = Field(1, ge=1, le=1000, description="Outputs drawn for each source")
+    sample: bool = Field(False, description="Sample at random instead of searching")
+    tries: int = Field(1, ge=1, le=1000, description="Number of outputs to sample for each source")
     temperature: float = Field(1.0, ge=0, le=1000, description="Below 1: more predictable; above 1: more varied")
-    top_k: int | None = Field(None, ge=1, description="Draw only from the k most likely tokens")
+    top_k: int | None = Field(None, ge=1, description="Sample only from the k most likely tokens")
     top_p: float | None = Field(
-        None, gt=0, le=1, description="Draw only from the most likely tokens that make up this share"
+        None, gt=0, le=1, description="Sample only from the most likely tokens that together have this probability"
     )
     seed: int = Field(1, ge=0, lt=2**32, description="Random seed for sampling")
 
     @model_validator(mode="after")
-    def _consistent(self) -> SearchOptions:
+    def _check_beam(self) -> SearchOptions:
         if self.n_best > self.beam and not self.sample:
-            raise ValueError(f"n_best = {self.n_best} needs a beam of at least as many, not {self.beam}")
+            raise ValueError(f"n_best = {self.n_best} needs a beam of at least {self.n_best}, not {self.beam}")
         return self
 
 
@@ -55,57 +52,56 @@ def search(
     batch_tokens: int,
     check_cancelled: CheckCancelled,
 ) -> list[list[Hypothesis]]:
-    """The outputs for each source, best first; sources of similar length share a batch."""
+    """Return the outputs for each source, best first. Sources of similar length share a batch."""
     found: list[list[Hypothesis]] = [[] for _ in sources]
     lengths = np.array([[len(source)] for source in sources])
-    draws = torch.Generator(device=_device(model)).manual_seed(options.seed)
+    generator = torch.Generator(device=device_of(model)).manual_seed(options.seed)
     rows = options.tries if options.sample else options.beam
     most = max(batch_tokens // rows, int(lengths.max(initial=1)))  # a long source gets a batch of its own
     for part in plan_batches(lengths, max_tokens=most, seed=0, epoch=0, shuffle=False):
-        # A sampled output is limited by its own source, so only sources of equal length are sampled together.
+        # The length of the source limits a sampled output, so only sources of equal length are sampled together.
         for _, equal in groupby(part, key=lambda i: len(sources[i]) if options.sample else 0):
             check_cancelled()
             chosen = list(equal)
             batch = [sources[i] for i in chosen]
-            results = _drawn(model, batch, options, draws) if options.sample else _searched(model, batch, options)
+            results = _sample(model, batch, options, generator) if options.sample else _search(model, batch, options)
             for index, hypotheses in zip(chosen, results, strict=True):
                 found[index] = hypotheses
     return found
 
 
 def longest_output(model: nn.Module, source_length: int, options: SearchOptions) -> int:
-    """How many tokens an output may have; learned positions set a further limit."""
+    """Return the maximum number of tokens in an output. Learned positions limit it further."""
     wanted = int(options.max_ratio * source_length) + 20
     config = cast(Any, model).config
     learned = getattr(config, "position", "learned") == "learned" and hasattr(config, "max_length")
-    return min(wanted, config.max_length - 1) if learned else wanted  # START has a position too
+    return min(wanted, config.max_length - 1) if learned else wanted  # START takes a position too
 
 
-def _searched(model: nn.Module, sources: list[list[int]], options: SearchOptions) -> list[list[Hypothesis]]:
+def _search(model: nn.Module, sources: list[list[int]], options: SearchOptions) -> list[list[Hypothesis]]:
     limits = torch.tensor([longest_output(model, len(source), options) for source in sources])
-    state = _started(model, sources, int(limits.max()))
     return beam_search(
         cast(Seq2Seq, model),
-        state,
+        _start(model, sources, int(limits.max())),
         batch_size=len(sources),
         start_token=START,
         end_token=END,
         beam=options.beam,
         n_best=options.n_best,
-        max_length=limits.to(_device(model)),
+        max_length=limits.to(device_of(model)),
         length_penalty=options.length_penalty,
-        device=_device(model),
+        device=device_of(model),
     )
 
 
-def _drawn(
-    model: nn.Module, sources: list[list[int]], options: SearchOptions, draws: torch.Generator
+def _sample(
+    model: nn.Module, sources: list[list[int]], options: SearchOptions, generator: torch.Generator
 ) -> list[list[Hypothesis]]:
     repeated = [source for source in sources for _ in range(options.tries)]
     longest = longest_output(model, len(sources[0]), options)
     flat = sample(
         cast(Seq2Seq, model),
-        _started(model, repeated, longest),
+        _start(model, repeated, longest),
         batch_size=len(repeated),
         start_token=START,
         end_token=END,
@@ -113,17 +109,13 @@ def _drawn(
         temperature=options.temperature,
         top_k=options.top_k,
         top_p=options.top_p,
-        generator=draws,
-        device=_device(model),
+        generator=generator,
+        device=device_of(model),
     )
     groups = [flat[start : start + options.tries] for start in range(0, len(flat), options.tries)]
-    return [sorted(group, key=lambda draw: draw.score, reverse=True) for group in groups]
+    return [sorted(group, key=lambda output: output.score, reverse=True) for group in groups]
 
 
-def _started(model: nn.Module, sources: list[list[int]], max_length: int) -> Any:
+def _start(model: nn.Module, sources: list[list[int]], max_length: int) -> Any:
     padded, lengths = pad(sources)
-    return cast(Seq2Seq, model).start(padded.to(_device(model)), lengths.to(_device(model)), max_length)
-
-
-def _device(model: nn.Module) -> str:
-    return str(next(model.parameters()).device)
+    return cast(Seq2Seq, model).start(padded.to(device_of(model)), lengths.to(device_of(model)), max_length)

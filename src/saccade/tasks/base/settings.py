@@ -1,7 +1,7 @@
-"""How a model is trained: what the ``[training]`` tables of all tasks share.
+"""The settings that the ``[training]`` tables of all tasks share.
 
-Each task has its own table, a subclass of ``TrainingSettings``, with the settings of its loss, the unit that limits its
-batches, and how many examples a validation decodes, if it decodes any.
+Each task has its own table, a subclass of ``TrainingSettings``, which adds the settings of its loss, the unit in which
+its batches are measured, and the number of examples that a validation decodes, if it decodes any.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from saccade.models import Config
 
 __all__ = ["ImageTraining", "SearchTraining", "TextTraining", "TrainingSettings"]
 
-#: Keys of earlier versions, and their names now.
+#: Keys that earlier versions used, and their current names.
 RENAMED = {"validation_sentences": "validation_sample"}
-#: Keys that only some tasks have, and the key to use instead in other tasks.
+#: Keys that only some tasks have, and the key that other tasks use instead.
 REPLACEMENTS = {
     **RENAMED,
     "validation_sample": None,
@@ -32,52 +32,54 @@ REPLACEMENTS = {
 class TrainingSettings(Config):
     """How the model is trained."""
 
-    #: The key that limits the size of a batch, in the task's unit of length.
+    #: The key that sets the size of a batch.
     batch_key: ClassVar[str]
 
-    steps: int = Field(2000, ge=1, description="Updates; a fixed number, independent of the clock")
+    steps: int = Field(2000, ge=1, description="Number of updates")
     minutes: float | None = Field(
         None, gt=0, description="Stop after this many minutes, even if updates are left, and keep the best model"
     )
-    accumulate: int = Field(1, ge=1, description="Batches that share one update")
+    accumulate: int = Field(1, ge=1, description="Number of batches whose gradients are added up for one update")
     lr: float = Field(1e-3, gt=0, description="Highest learning rate")
     schedule: Literal["inverse_sqrt", "cosine", "constant"] = Field(
         "cosine", description="How the learning rate falls after the warm-up: inverse_sqrt, cosine or constant"
     )
-    lr_end: float = Field(0.0, ge=0, le=1, description="Share of lr that the schedule falls to")
-    warmup: int = Field(200, ge=0, description="Updates until lr is reached")
+    lr_end: float = Field(0.0, ge=0, le=1, description="Final learning rate, as a share of lr")
+    warmup: int = Field(200, ge=0, description="Number of updates over which the learning rate rises to lr")
     weight_decay: float = Field(0.0, ge=0, description="Weight decay of matrices; biases and norms are never decayed")
-    beta1: float = Field(0.9, ge=0, lt=1, description="AdamW: how slowly the mean gradient changes")
-    beta2: float = Field(0.98, ge=0, lt=1, description="AdamW: how slowly the mean squared gradient changes")
-    clip: float = Field(1.0, ge=0, description="Largest norm of the gradient; 0 does not clip")
+    beta1: float = Field(0.9, ge=0, lt=1, description="AdamW: decay of the mean gradient")
+    beta2: float = Field(0.98, ge=0, lt=1, description="AdamW: decay of the mean squared gradient")
+    clip: float = Field(1.0, ge=0, description="Largest norm of the gradient, above which it is clipped; 0 never clips")
     precision: Literal["fp32", "bf16"] = Field(
         "fp32", description="Precision of matrix products: fp32 or bf16; weights are always fp32"
     )
     validate_every: int = Field(500, ge=1, description="Updates between validations; each also saves a checkpoint")
     patience: int = Field(
-        0, ge=0, description="Validations without a better score before stopping early; 0 never stops early"
+        0, ge=0, description="Stop after this many validations without a better score; 0 never stops early"
     )
     final: Literal["last", "best", "average", "ema"] = Field(
-        "best", description="Which weights become the model: last, best, average or ema"
+        "best", description="Which weights become the model: last, best, average or ema (moving average)"
     )
-    average: int = Field(5, ge=1, description='Last validations whose weights are averaged, with final = "average"')
+    average: int = Field(
+        5, ge=1, description='With final = "average": the number of last validations whose weights are averaged'
+    )
     ema: float = Field(
-        0.999, gt=0, lt=1, description='Share of the old weights in the moving average, with final = "ema"'
+        0.999, gt=0, lt=1, description='With final = "ema": the share of the old weights in the moving average'
     )
-    keep: int = Field(3, ge=1, description="Checkpoints kept")
-    log_every: int = Field(50, ge=1, description="Updates between lines of metrics.jsonl")
-    tensorboard: bool = Field(False, description="Also write event files for TensorBoard, which needs an extra package")
+    keep: int = Field(3, ge=1, description="Number of checkpoints to keep")
+    log_every: int = Field(50, ge=1, description="Updates between lines in metrics.jsonl")
+    tensorboard: bool = Field(False, description="Also write event files for TensorBoard; needs an extra package")
     seed: int = Field(1, ge=0, lt=2**32, description="Random seed for weights, order and dropout")
 
     @model_validator(mode="after")
-    def _consistent(self) -> TrainingSettings:
+    def _check_warmup(self) -> TrainingSettings:
         if self.warmup >= self.steps:
             raise ValueError(f"warmup = {self.warmup} must be less than steps = {self.steps}")
         return self
 
     @classmethod
     def read(cls, values: dict[str, Any], where: str) -> Self:
-        """Read a table; for a key of another task, the error says what to use instead."""
+        """Read a table. The error for a key that only other tasks have says what to use instead."""
         for key in values:
             if key in REPLACEMENTS and key not in cls.model_fields:
                 instead = REPLACEMENTS[key] if REPLACEMENTS[key] in cls.model_fields else None
@@ -89,34 +91,36 @@ class TrainingSettings(Config):
 
     @property
     def batch_size(self) -> int:
-        """The largest padded size of a batch, in the task's unit."""
+        """The maximum size of a batch, padding included, in tokens, images or whatever else the task counts."""
         size: int = getattr(self, self.batch_key)
         return size
 
 
 class TextTraining(TrainingSettings):
-    """How the model is trained; a batch is counted in tokens."""
+    """How the model is trained; the size of a batch is in tokens."""
 
     batch_key = "batch_tokens"
 
-    batch_tokens: int = Field(4096, ge=1, description="Tokens in a batch, padding included, on the longer side")
+    batch_tokens: int = Field(
+        4096, ge=1, description="Tokens in a batch, padding included; of source and target, the longer side counts"
+    )
     label_smoothing: float = Field(
         0.0, ge=0, lt=1, description="Share of the target probability spread over all other tokens or labels"
     )
 
 
 class SearchTraining(TextTraining):
-    """How the model is trained; a validation writes texts, which is slow, so it takes a sample."""
+    """How the model is trained; generating texts is slow, so a validation only uses a sample."""
 
     label_smoothing: float = Field(
         0.1, ge=0, lt=1, description="Share of the target probability spread over all other tokens"
     )
-    validation_sample: int = Field(500, ge=1, description="Examples that each validation scores, drawn once")
+    validation_sample: int = Field(500, ge=1, description="Number of examples that validations score, always the same")
 
 
 class ImageTraining(TrainingSettings):
-    """How the model is trained; a batch is counted in images."""
+    """How the model is trained; the size of a batch is in images."""
 
     batch_key = "batch_images"
 
-    batch_images: int = Field(64, ge=1, description="Images in a batch")
+    batch_images: int = Field(64, ge=1, description="Number of images in a batch")

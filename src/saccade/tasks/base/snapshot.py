@@ -1,4 +1,4 @@
-"""Compute something later with the model that answered: with the same edits and weights, or not at all."""
+"""Compute attention later exactly as it was when the model answered: with the same edits and weights, or not at all."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class _Holder(Protocol):
 
 
 class Snapshot:
-    """The state of a predictor's model when it answers: the edits in force, and which weights it has."""
+    """The state of a predictor's model at the moment it answers: the active edits, and a fingerprint of its weights."""
 
     def __init__(self, predictor: _Holder) -> None:
         self._predictor = predictor
@@ -31,7 +31,8 @@ class Snapshot:
     def later(
         self, compute: Callable[Given, Result], *arguments: Given.args, **named: Given.kwargs
     ) -> Callable[[], Result]:
-        """A computation that can run at any later time, under these edits only; an error once the weights change."""
+        """Return a function that runs ``compute`` under the edits of this snapshot, and raises an error if the weights
+        have changed since."""
 
         def computed() -> Result:
             if _fingerprint(self._predictor.model) != self._weights:
@@ -46,9 +47,9 @@ class Snapshot:
 
 
 def _fingerprint(model: nn.Module) -> list[Any]:
-    """A value that differs once a weight has been changed, replaced or moved.
+    """Return a value that changes whenever a weight is changed, replaced or moved.
 
-    The version of a tensor counts in-place changes; changes through ``.data`` are not counted, but change the sum.
+    A tensor's version counts in-place changes. It does not count changes through ``.data``, but they change the sum.
     """
     found: list[Any] = [model.training]
     for name, tensor in (*model.named_parameters(), *model.named_buffers()):

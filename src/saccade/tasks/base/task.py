@@ -1,9 +1,9 @@
-"""A task as the trainer sees it: its prepared state, and its objective.
+"""A task as the trainer sees it: its state and its objective.
 
-A ``State`` is what is learned from the training data before there is a network: tokenizers, labels, the mean of the
-pixels. It is made once, saved and loaded with the model, and never changes. A ``Task`` is the objective: with a state
-and the settings of a recipe it turns examples into batches, computes the loss of a batch, and scores a model.
-Reading examples is the job of ``data.py``, and answering that of ``predictor.py``.
+A ``State`` holds what is learned from the training data before there is a network: tokenizers, labels, the mean of the
+pixels. It is made once, saved and loaded with the model, and never changes. A ``Task`` is the objective: using a state
+and the settings of a recipe, it turns examples into batches, computes the loss of a batch, and scores a model.
+``data.py`` reads the examples, and ``predictor.py`` answers with a trained model.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, cast
 
 import numpy as np
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
@@ -42,26 +43,26 @@ __all__ = [
     "read_tokenizer",
 ]
 
-#: Called regularly during long work; it may raise an exception to stop the work.
+#: Called regularly during long work. It may raise an exception to stop the work.
 CheckCancelled = Callable[[], None]
 #: Reads a file of a model folder by name and verifies its checksum.
 ReadFile = Callable[[str], bytes]
 
 
 class Batch(ABC):
-    """Some examples as tensors; each task defines a dataclass."""
+    """Some examples as tensors. Each task defines a dataclass of its own."""
 
-    lines: Sequence[int]  # their lines in the user's file, for error messages
-    #: What stays on the CPU because its values are read there: lengths, and ids that decide how much is computed.
+    lines: Sequence[int]  # the line numbers of the examples in the user's file, for error messages
+    #: The tensors that stay on the CPU, because Python code reads their values.
     on_cpu: ClassVar[tuple[str, ...]] = ("lengths", "source_lengths")
 
     @property
     @abstractmethod
     def count(self) -> int:
-        """The number of predictions in the batch, which ``Loss.count`` will equal."""
+        """The number of predictions in the batch, which is also the ``count`` of its loss."""
 
     def to(self, device: str) -> Self:
-        """The same batch on another device, except for what stays on the CPU."""
+        """Move the tensors to a device, except for those that stay on the CPU."""
         tensors = {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
         moved = {name: value.to(device) for name, value in tensors.items() if name not in self.on_cpu}
         return replace(cast(Any, self), **moved)  # type: ignore[no-any-return]
@@ -69,42 +70,42 @@ class Batch(ABC):
 
 @dataclass(frozen=True)
 class Loss:
-    """The sum over all predictions and their number, so that batches can be combined exactly."""
+    """The loss summed over all predictions, and their number, so that batches can be combined exactly."""
 
     total: Float[Tensor, ""]
     count: int
 
 
 class Probe(NamedTuple):
-    """One example as the model sees it now, recorded at each validation to show how it learns."""
+    """What the model currently predicts for one example, recorded at each validation to show how it learns."""
 
     inputs: list[str]
     outputs: list[str]
     text: str
-    weights: list[list[float]]  # (outputs, inputs), or empty if there is no attention between them
+    weights: list[list[float]]  # (outputs, inputs), or empty if there is no attention between the two
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """How good a trained model is."""
+    """The scores of a trained model, and a report on them."""
 
     scores: dict[str, float]
     kinds: dict[str, tuple[int, int]] = field(default_factory=dict)  # kind of example -> (correct, total)
-    lines: list[str] = field(default_factory=list)  # further lines to print: a score for each label, unknown words, ...
-    figures: dict[str, Callable[[bool], Figure]] = field(default_factory=dict)  # name -> drawing, dark or not
+    lines: list[str] = field(default_factory=list)  # lines to print as well, such as the scores of each label
+    figures: dict[str, Callable[[bool], Figure]] = field(default_factory=dict)  # name -> function that draws it
     signatures: dict[str, str] = field(default_factory=dict)  # score -> how exactly it was computed
 
 
 class Network(NamedTuple):
-    """A network that can do a task: its configuration, and how to build it for the task's state."""
+    """A kind of network that can do a task: its configuration, and a function that builds it."""
 
     config: type[Config]
-    build: Callable[[Any, Any], nn.Module]  # (configuration, state) -> fresh weights
+    build: Callable[[Any, Any], nn.Module]  # (configuration, state) -> a network with fresh weights
 
 
 @dataclass(frozen=True)
 class Bundle:
-    """A trained model: a task, its network, and the default settings of its predictions."""
+    """A trained model: its task, its network, and its default options for prediction."""
 
     task: Any  # an instance of a class in ``registry.TASKS``
     kind: str  # the kind of network
@@ -117,7 +118,7 @@ class Bundle:
 
 
 class State(ABC):
-    """What a task learned from its training data before there was a network; each task defines a frozen dataclass."""
+    """What a task learned from its training data before there was a network. Each task defines a frozen dataclass."""
 
     takes_tokenizer: ClassVar[bool] = False  # whether ``prepare`` can use the tokenizer of another task's model
 
@@ -129,7 +130,7 @@ class State(ABC):
     @classmethod
     @abstractmethod
     def prepare(cls, settings: Mapping[str, Any], train: Sequence[Any], tokenizer: Tokenizer | None = None) -> Self:
-        """Learn from these examples; ``tokenizer`` is that of the model that training starts from, if any."""
+        """Learn the state from these examples. ``tokenizer`` belongs to the model that training starts from, if any."""
 
     @classmethod
     def adopt(cls, model: Pretrained, tokenizer: ForeignTokenizer) -> Self:
@@ -137,7 +138,7 @@ class State(ABC):
         raise OptionError(f"{model.family.name} models cannot be used for this task.")
 
     def continued(self, settings: Mapping[str, Any]) -> Self:
-        """The state of a run that starts from this model's weights, with a recipe of its own."""
+        """Return the state for a new run, with its own recipe, that starts from the weights of this model."""
         return self
 
     @classmethod
@@ -147,20 +148,20 @@ class State(ABC):
 
     @abstractmethod
     def description(self) -> dict[str, Any]:
-        """The plain values that ``config.json`` must contain so that ``load`` can restore the state."""
+        """Return the JSON values that ``config.json`` must contain so that ``load`` can restore the state."""
 
     def files(self) -> Mapping[str, bytes]:
-        """Additional files of the model folder, such as tokenizers."""
+        """Return the content of additional files in the model folder, such as tokenizers, by name."""
         return {}
 
     def vocabularies(self) -> Mapping[str, Tokenizer | Vocabulary]:
-        """The vocabularies of the words that the network embeds: ``source`` and ``target`` if it reads and writes,
-        ``words`` and ``pieces`` of words, or one ``tokenizer`` for everything."""
+        """Return the vocabularies of the network's embeddings by name: ``source`` and ``target`` of a network that
+        reads and writes, ``words`` and ``pieces`` of words, or ``tokenizer`` if there is only one."""
         return {}
 
 
 class TokenizerState(State):
-    """A state with one tokenizer for all text."""
+    """A state that has one tokenizer for all text."""
 
     tokenizer: Tokenizer
 
@@ -176,21 +177,22 @@ class Task(ABC):
 
     name: ClassVar[str]
     about: ClassVar[str]  # what the model does, in a few words
-    metrics: ClassVar[tuple[str, ...]]  # the scores that can select the best model, the default first
+    metrics: ClassVar[tuple[str, ...]]  # the scores that can select the best model; the first is the default
     losses: ClassVar[tuple[str, ...]] = ("loss",)  # the metrics for which lower is better
     state_class: ClassVar[type[State]]
     tables: ClassVar[Mapping[str, type[Config]]]  # recipe tables besides data and model; "training" is one of them
     networks: ClassVar[Mapping[str, Network]]  # kind in the [model] table -> network; the first is the default
-    counted: ClassVar[str] = "tokens"  # what the predictions of a batch are for
-    model_defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {}  # kind -> the task's own defaults
-    init_defaults: ClassVar[Mapping[str, Any]] = {}  # defaults of [model] if a run starts from another task's model
+    counted: ClassVar[str] = "tokens"  # what the model predicts, in the plural, such as tokens, words or images
+    model_defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {}  # kind -> defaults that this task changes
+    init_defaults: ClassVar[Mapping[str, Any]] = {}  # [model] defaults if a run starts from another task's model
+    evaluation_size: ClassVar[int] = 4096  # the size of the batches in which ``evaluate`` scores a model
 
     state: Any
     training: Any
     metric: str  # the score that selects the best model
 
     def __init__(self, state: Any, settings: Mapping[str, Any] | None = None, metric: str | None = None) -> None:
-        """``settings`` are the tables of a recipe by name; a missing table has its default values."""
+        """``settings`` are the tables of a recipe by name. A missing table has its default values."""
         self.state = state
         self.settings: dict[str, Any] = {
             name: (settings or {}).get(name) or table() for name, table in self.tables.items()
@@ -201,7 +203,8 @@ class Task(ABC):
 
     @classmethod
     def prepare(cls, settings: Mapping[str, Any], train: Sequence[Any], initial: Task | None = None) -> State:
-        """The state for these training examples; ``initial`` is the task of the model that the run starts from."""
+        """Prepare the state for these training examples. ``initial`` is the task of the model that the run starts from,
+        if any."""
         if initial is None:
             return cls.state_class.prepare(settings, train)
         state: State = initial.state
@@ -222,11 +225,11 @@ class Task(ABC):
         return self.metric in self.losses
 
     def build(self, kind: str, config: Config) -> nn.Module:
-        """A network of this kind with fresh weights."""
+        """Return a network of this kind with fresh weights."""
         if getattr(config, "weights", None) == "lookup":
             raise OptionError(
                 'model.weights = "lookup" passes no gradient to queries and keys, and learned ones are never equal; '
-                "use another value (saccade explain shows it)."
+                "use another value (saccade explain shows how lookup works)."
             )
         if isinstance(config, TransformerConfig) and config.weights == "hard":
             raise OptionError(
@@ -249,7 +252,7 @@ class Task(ABC):
 
     @abstractmethod
     def lengths(self, examples: Sequence[Any]) -> Int[np.ndarray, "n k"]:
-        """The size of each example in a batch, on each of its sides: its number of tokens, or 1."""
+        """Return the size that each example adds to a batch: its number of tokens on each side, or 1."""
 
     def plan(self, lengths: Int[np.ndarray, "n k"], epoch: int) -> list[list[int]]:
         """The batches of one epoch of training, as indices of examples; the same for the same seed and epoch."""
@@ -258,16 +261,15 @@ class Task(ABC):
 
     @abstractmethod
     def batch(self, examples: Sequence[Any]) -> Batch:
-        """A padded batch to train on; random choices use torch's generator, so that a continued run makes the same
-        ones."""
+        """Return a padded batch to train on. Random choices use torch's generator, so a resumed run repeats them."""
 
     def plain_batch(self, examples: Sequence[Any]) -> Batch:
-        """A batch to score: nothing is masked or drawn at random."""
+        """Return a batch to score, in which nothing is changed at random."""
         return self.batch(examples)
 
     @abstractmethod
     def loss(self, model: nn.Module, batch: Any) -> Loss:
-        """What training minimises; in eval mode without training aids such as label smoothing."""
+        """Return the loss that training minimises. In eval mode it has no training aids, such as label smoothing."""
 
     def carried(self) -> dict[str, Tensor]:
         """What training carries from batch to batch besides the weights; a checkpoint saves it."""
@@ -278,16 +280,17 @@ class Task(ABC):
         assert not tensors, "a task that carries something takes it back"
 
     def smoothing(self, model: nn.Module) -> float:
-        """The label smoothing of the loss, which is 0 outside training."""
+        """Return the label smoothing of the loss, which is 0 in eval mode."""
         return self.training.label_smoothing if model.training else 0.0
 
-    @abstractmethod
+    @torch.inference_mode()
     def validate(
         self, model: nn.Module, examples: Sequence[Any], check_cancelled: CheckCancelled = lambda: None
     ) -> dict[str, float]:
-        """The scores of a model on held-out examples, ``metric`` among them."""
+        """Score a model on held-out examples. ``metric`` is one of the scores."""
+        return self.scores(model, examples, self.training.batch_size, check_cancelled)
 
-    @abstractmethod
+    @torch.inference_mode()
     def evaluate(
         self,
         model: nn.Module,
@@ -295,11 +298,19 @@ class Task(ABC):
         options: Any = None,
         check_cancelled: CheckCancelled = lambda: None,
     ) -> Evaluation:
-        """The scores of a trained model on all of these examples; ``options`` is the ``decoding`` table, if any."""
+        """Score a trained model on all of these examples. ``options`` is the ``decoding`` table, if there is one."""
+        batch_size = max(self.evaluation_size, int(self.lengths(examples).max(initial=1)))
+        return Evaluation(self.scores(model, examples, batch_size, check_cancelled))
+
+    def scores(
+        self, model: nn.Module, examples: Sequence[Any], batch_size: int, check_cancelled: CheckCancelled
+    ) -> dict[str, float]:
+        """Return the scores of a model. A task defines either this method, or both ``validate`` and ``evaluate``."""
+        raise NotImplementedError
 
     @abstractmethod
     def probe(self, model: nn.Module, example: Any) -> Probe:
-        """One example as the model sees it now."""
+        """Return what the model currently predicts for one example."""
 
     def source_and_truth(self, example: Any) -> tuple[str, str]:
         """An example's input and true answer as texts, to show beside what the model answers; empty if they are not
@@ -307,17 +318,17 @@ class Task(ABC):
         return "", ""
 
     def finish(self, model: nn.Module, examples: Sequence[Any]) -> State:
-        """The state to save with a trained model, completed with what only a trained model can provide."""
+        """Return the state to save with a trained model, including what only a trained model can add to it."""
         return cast(State, self.state)
 
     def facts(self) -> list[str]:
-        """List items for the README of the model folder: vocabularies, labels, what the scores mean."""
+        """Return list items for the README of the model folder: vocabularies, labels, what the scores mean."""
         return []
 
     def mean_loss(
         self, model: nn.Module, examples: Sequence[Any], batch_size: int, check_cancelled: CheckCancelled
     ) -> float:
-        """The mean loss per prediction, over all of these examples."""
+        """Return the mean loss per prediction over all of these examples."""
         total, count = 0.0, 0
         for part in plan_batches(self.lengths(examples), max_tokens=batch_size, shuffle=False):
             check_cancelled()
@@ -331,5 +342,5 @@ def device_of(model: nn.Module) -> str:
 
 
 def read_tokenizer(read: ReadFile, where: str, name: str = "tokenizer.json") -> Tokenizer:
-    """A tokenizer from a model folder."""
+    """Read a tokenizer from a model folder."""
     return Tokenizer.from_bytes(read(name), f"{where}: {name}")

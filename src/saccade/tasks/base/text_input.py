@@ -1,4 +1,4 @@
-"""Texts as input: one per line of a file, or a JSON string."""
+"""Text inputs for predictors: lines or columns of a file, and JSON strings."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ class TextInputPredictor(Predictor):
         return {"kind": "text"}
 
     def examples(self, probe: Sequence[str] = ()) -> list[Any]:
-        """Sentences of the built-in corpus, or the example that training recorded at each validation."""
+        """Return sentences of the built-in corpus, or the example that training recorded at each validation."""
         if self.bundle.data.get("builtin") == "grammar":
             return [sentence.source_text for sentence in showcase()]
-        kept = [token for token in probe if token not in ("</s>", "<s>")]
-        joined = "".join(kept) if any("▁" in token for token in kept) else " ".join(kept)
+        tokens = [token for token in probe if token not in ("</s>", "<s>")]
+        joined = "".join(tokens) if any("▁" in token for token in tokens) else " ".join(tokens)
         text = joined.replace("▁", " ").replace("  ", " ").strip()
         return [text] if text else []
 
     def count_tokens(self, given: Any) -> int:
-        """The number of tokens if the model has a tokenizer for texts, else of words."""
+        """Return the number of tokens, or of words if the model has no tokenizer for texts."""
         if self._tokenizer is not None:
             return len(self._tokenizer.encode_ids([given])[0])
         return len(given.split() if isinstance(given, str) else given)
@@ -51,9 +51,9 @@ class TextInputPredictor(Predictor):
 
     @property
     def _tokenizer(self) -> Tokenizer | None:
-        """The tokenizer of the texts that the model reads, if it has one."""
-        known = self.task.state.vocabularies()
-        found = known.get("source") or known.get("tokenizer")
+        """The tokenizer for the texts that the model reads, if it has one."""
+        vocabularies = self.task.state.vocabularies()
+        found = vocabularies.get("source") or vocabularies.get("tokenizer")
         return found if isinstance(found, Tokenizer) else None
 
     def parse(self, argument: str) -> Any:
@@ -63,7 +63,7 @@ class TextInputPredictor(Predictor):
         return read_texts(path, encoding=self.read_as.get("encoding"))
 
     def read_unnamed(self, path: Path) -> tuple[list[Any], str]:
-        """Read a table, JSON lines or plain lines, whichever the first lines look like."""
+        """Read a table, JSON lines or plain lines, depending on what the first lines look like."""
         trained = suffix(str(self.bundle.data.get("file") or self.bundle.data.get("table") or ""))
         columns = [value for key, value in self.read_as.items() if key.endswith("column") and value is not None]
         return self.read_file(path.rename(path.with_suffix(suffix_of(path, trained, columns))))

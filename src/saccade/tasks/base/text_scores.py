@@ -1,4 +1,4 @@
-"""How good written texts are: BLEU and chrF, as sacrebleu computes them, and exact matches."""
+"""Scores for generated texts: BLEU and chrF, as sacrebleu computes them, and the share of exact matches."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from sacrebleu.metrics.chrf import CHRF
 
 __all__ = ["METRIC_CLASSES", "exact_share", "text_scores"]
 
-#: sacrebleu's metrics by their usual names.
+#: The metrics of sacrebleu by their usual names.
 METRIC_CLASSES: dict[str, Callable[..., Metric]] = {"BLEU": BLEU, "chrF": CHRF}
 
 
 def text_scores(texts: Sequence[str], references: Sequence[str]) -> dict[str, float]:
-    """BLEU and chrF as sacrebleu computes them on raw text, and the share of exact matches."""
-    metrics = {"bleu": BLEU(force=True), "chrf": CHRF()}  # force: no warning about texts that end in " ."
+    """Return BLEU and chrF as sacrebleu computes them on raw text, and the percentage of exact matches."""
+    metrics = {"bleu": BLEU(force=True), "chrf": CHRF()}  # force: do not warn about texts that end in " ."
     scores = {name: metric.corpus_score(list(texts), [list(references)]).score for name, metric in metrics.items()}
     return scores | {"exact": 100.0 * exact_share(texts, references)}
 
 
 def exact_share(texts: Sequence[str], references: Sequence[str], lowercase: bool = False) -> float:
-    """The share of texts that equal their reference exactly."""
+    """Return the share of texts that are identical to their references."""
     pairs = zip(texts, references, strict=True)
     same = sum(one.lower() == other.lower() if lowercase else one == other for one, other in pairs)
     return same / max(len(texts), 1)

@@ -1,4 +1,4 @@
-"""How text becomes tokens: what the ``[text]`` tables of most tasks share."""
+"""The settings that the ``[text]`` tables of most tasks share: how text is split into tokens."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ TokenKind = Literal["bpe", "word", "character", "byte"]
 
 
 class TokenSettings(Config):
-    """How text becomes tokens."""
+    """How text is split into tokens."""
 
     kind: TokenKind = Field("bpe", description="What a token is: bpe (a piece of a word), word, character or byte")
-    vocabulary: int = Field(8000, description="Largest number of tokens")
+    vocabulary: int = Field(8000, description="Maximum size of the vocabulary")
     lowercase: bool = Field(False, description="Lower-case all text")
-    min_frequency: int = Field(1, description="A rarer character, word or pair of pieces gets no token of its own")
+    min_frequency: int = Field(1, description="Leave out characters, words or pairs of pieces that occur less often")
 
     def train(self, texts: Sequence[str]) -> Tokenizer:
-        """A tokenizer trained on these texts."""
+        """Train a tokenizer on these texts."""
         return Tokenizer.train(
             texts,
             self.kind,

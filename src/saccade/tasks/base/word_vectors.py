@@ -1,8 +1,8 @@
-"""The words of a model as vectors (lecture 004): how similar two are, which are nearest, and a map of them.
+"""The word vectors of a model (lecture 004): how similar two words are, the nearest words, and a map of words.
 
     cosine(a, b) = a·b / (|a| |b|),   correlation(a, b) = cosine(a - mean a, b - mean b)
 
-One-hot words (method 1 of the lecture) are all equally dissimilar: cosine 0. Learned vectors (method 2) are not.
+One-hot vectors (method 1 of the lecture) all have cosine 0 with each other. Learned vectors (method 2) do not.
 """
 
 from __future__ import annotations
@@ -31,29 +31,29 @@ if TYPE_CHECKING:
 __all__ = ["Neighbour", "WordMap", "WordVectors", "all_word_vectors", "word_vectors"]
 
 SPACE = "▁"
-#: How many words a map shows if none are named: the most frequent ones.
+#: The number of words on a map if none are named: the most frequent ones.
 MAP_WORDS = 100
-#: How many neighbours of each named word a map shows.
+#: The number of neighbours that a map shows for each named word.
 MAP_NEIGHBOURS = 8
 _MAP_SIZE = 8.0  # inches
 
 
 class Neighbour(NamedTuple):
-    """A word close to another one."""
+    """A word that is close to another one."""
 
     word: str
     cosine: float
 
 
 class WordMap(NamedTuple):
-    """Words as points: their two principal components, and the share of the variance that these explain."""
+    """A map of words: their first two principal components, and the share of the variance that these explain."""
 
     words: list[str]
     points: Float[Tensor, "n 2"]
     share: float
 
     def figure(self, *, named: Sequence[str] = (), dark: bool = False) -> Figure:
-        """The words at their points; those in ``named`` are bold."""
+        """Draw the words at their points, with those in ``named`` in bold."""
         title = f"{len(self.words)} words, {100 * self.share:.0f}% of their variance"
         low, high = self.points.amin(dim=0), self.points.amax(dim=0)
         places = ((self.points - low) / (high - low).clamp(min=1e-12)).tolist()
@@ -68,7 +68,7 @@ class WordMap(NamedTuple):
 
 @dataclass(frozen=True)
 class WordVectors:
-    """One embedding of a model, with its vocabulary."""
+    """One embedding of a model, and its vocabulary."""
 
     name: str
     vocabulary: Tokenizer | Vocabulary
@@ -78,7 +78,7 @@ class WordVectors:
 
     @cached_property
     def tokens(self) -> list[str]:
-        """Every entry as displayed, without the marker of a preceding space."""
+        """Every entry as it is displayed, without the mark for a preceding space."""
         if isinstance(self.vocabulary, Vocabulary):
             return [*SPECIAL_TOKENS[: UNKNOWN + 1], *self.vocabulary.entries]
         every = [self.vocabulary.token(id) for id in range(self.vocabulary.vocabulary_size)]
@@ -86,7 +86,7 @@ class WordVectors:
 
     @cached_property
     def candidates(self) -> list[int]:
-        """The entries that are words: no special tokens, and only pieces that start a word."""
+        """The ids of entries that are words or start one; special tokens are left out."""
         if isinstance(self.vocabulary, Vocabulary):
             return list(range(UNKNOWN + 1, len(self.vectors)))
         hidden = set(self.vocabulary.hidden_ids)
@@ -97,7 +97,7 @@ class WordVectors:
         return [id for id in begin if self.vocabulary.token(id) != SPACE]
 
     def ids(self, word: str) -> list[int]:
-        """The entries that make up a word: one, or several pieces."""
+        """Return the ids of a word: one, or those of its pieces."""
         if isinstance(self.vocabulary, Vocabulary):
             found = [self.vocabulary.id(word.lower() if self.lowercase else word)]
         else:
@@ -110,19 +110,19 @@ class WordVectors:
         return found
 
     def vector(self, word: str) -> Float[Tensor, " D"]:
-        """The vector of a word; if it consists of several pieces, the mean of theirs."""
+        """Return the vector of a word. If it consists of several pieces, this is the mean of their vectors."""
         return self.vectors[self.ids(word)].mean(dim=0)
 
     def cosine(self, one: str, other: str) -> float:
         return float(F.cosine_similarity(self.vector(one), self.vector(other), dim=0))
 
     def correlation(self, one: str, other: str) -> float:
-        """Pearson's correlation of the components of two vectors."""
+        """Return Pearson's correlation between the components of two vectors."""
         first, second = (vector - vector.mean() for vector in (self.vector(one), self.vector(other)))
         return float(F.cosine_similarity(first, second, dim=0))
 
     def neighbours(self, word: str, count: int = 10) -> list[Neighbour]:
-        """The words whose vectors point in the most similar directions."""
+        """Return the words whose vectors point in the most similar directions."""
         if count < 1:
             raise OptionError(f"The number of neighbours must be at least 1, not {count}.")
         return [Neighbour(self.tokens[id], cosine) for id, cosine in self._nearest(word, count)]
@@ -136,9 +136,9 @@ class WordVectors:
         return [(ids[place], float(cosines[place])) for place in places]
 
     def map(self, words: Sequence[str] = (), others: int = 0) -> WordMap:
-        """Principal components of these words, their neighbours, and the ``others`` most frequent words.
+        """Map these words, their neighbours, and the ``others`` most frequent words, by their principal components.
 
-        Without any word or number: of the 100 most frequent words.
+        Without words or a number, map the 100 most frequent words.
         """
         placed = {word: self.vector(word) for word in words}
         near = [id for word in words for id, _ in self._nearest(word, MAP_NEIGHBOURS)]
@@ -153,12 +153,12 @@ class WordVectors:
         left, sizes, _ = torch.linalg.svd(centred, full_matrices=False)
         points = left[:, :2] * sizes[:2]
         largest = points.gather(0, points.abs().argmax(dim=0, keepdim=True))
-        points = points * torch.where(largest < 0, -1.0, 1.0)  # the sign of a component is arbitrary: fix it
+        points = points * torch.where(largest < 0, -1.0, 1.0)  # the sign of a component is arbitrary, so fix it
         return WordMap(chosen, points.float(), float((sizes[:2] ** 2).sum() / (sizes**2).sum()))
 
 
 def word_vectors(bundle: Bundle, name: str | None = None) -> WordVectors:
-    """The embedding of this name, or the first one: source, target, input, words or pieces."""
+    """Return the embedding with this name (source, target, input, words or pieces), or the first one."""
     found = all_word_vectors(bundle.model, bundle.task)
     if not found:
         raise OptionError(f"{bundle.task.name.capitalize()} models have no word embeddings.")
@@ -168,7 +168,7 @@ def word_vectors(bundle: Bundle, name: str | None = None) -> WordVectors:
 
 
 def all_word_vectors(model: nn.Module, task: Task) -> dict[str, WordVectors]:
-    """Every embedding of a model by name; empty if the model reads no words."""
+    """Return every embedding of a model by name; empty if the model does not read words."""
     known = task.state.vocabularies()
     found: dict[str, WordVectors] = {}
     for path, module in model.named_modules():
@@ -179,12 +179,12 @@ def all_word_vectors(model: nn.Module, task: Task) -> dict[str, WordVectors]:
             vocabulary = known.get(name)
             if vocabulary is None or (isinstance(module, WordEmbedding) and len(module.weight) != _size(vocabulary)):
                 continue
-            shown = last if last in ("words", "pieces") and last in known else first
+            embedding = last if last in ("words", "pieces") and last in known else first
             one_hot = isinstance(module, OneHot)
             vectors = (
                 torch.eye(_size(vocabulary)) if isinstance(module, OneHot) else module.weight.detach().float().cpu()
             )
-            found[shown] = WordVectors(shown, vocabulary, vectors, one_hot, task.state.lowercases_words)
+            found[embedding] = WordVectors(embedding, vocabulary, vectors, one_hot, task.state.lowercases_words)
             break
     return found
 

@@ -1,7 +1,7 @@
-"""Several processes that search at once: small matrix products leave cores idle, so texts are shared out instead.
+"""Search in several processes at once, each with its share of the texts: small matrix products leave cores idle.
 
-Each worker opens the model folder itself and uses its share of the threads. Workers are spawned, so a script that uses
-them must do so under ``if __name__ == "__main__":``, as Python requires.
+Each worker opens the model folder itself and uses its share of the threads. Workers are spawned, so Python requires
+that a script starts them under ``if __name__ == "__main__":``.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from saccade.tasks.base.task import Bundle
 
 __all__ = ["BATCH_TOKENS", "Workers"]
 
-#: How many padded source tokens one search takes.
+#: The number of source tokens in one search, padding included.
 BATCH_TOKENS = 4096
 #: The model in a worker process.
 _model: nn.Module
 
 
 class Workers:
-    """Processes with one model each; they start with the first search and end with ``close``."""
+    """Processes that each have a copy of the model. They start at the first search and end with ``close``."""
 
     def __init__(self, path: Path, count: int, precision: str, read: Callable[[Path], Bundle]) -> None:
         if not 1 <= count <= 256:
@@ -44,7 +44,7 @@ class Workers:
         )
 
     def search(self, pieces: Iterable[tuple[list[list[int]], SearchOptions]]) -> Iterator[list[list[Hypothesis]]]:
-        """The outputs for each piece, in order."""
+        """Yield the outputs for each piece of work, in order."""
         try:
             yield from self._pool.map(_search, *zip(*pieces, strict=True))
         except BrokenProcessPool:

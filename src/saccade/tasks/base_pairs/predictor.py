@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -33,6 +33,7 @@ class BasePairsPredictor(Predictor):
     """An opened model."""
 
     options = FoldingOptions
+    at_once = 1
     task: BasePairs
 
     @property
@@ -108,22 +109,21 @@ class BasePairsPredictor(Predictor):
         said = f"column {columns[0]}" if suffix in TABLES else f"{suffix[1:]} records"
         return [self._checked(one, f"{path}, line {one.line}") for one in found], said
 
-    def _parsed(self, text: str, where: str) -> Molecule:
-        """A plain sequence, or JSON."""
+    def _parse_json(self, text: str, where: str) -> Molecule:
+        """Parse JSON, or a plain sequence."""
         if text.lstrip().startswith(("{", '"')):
-            return super()._parsed(text, where)  # type: ignore[no-any-return]
+            return super()._parse_json(text, where)  # type: ignore[no-any-return]
         return self._molecule(text, None, where, where)
 
-    def _predict(
-        self, inputs: Sequence[Any], *, progress: Callable[[int], None] | None = None, **options: Any
-    ) -> list[BasePairsAnswer]:
-        """The structure of each sequence; inputs are sequences, or molecules from ``read_file``."""
-        chosen, now = self.chosen(options), Snapshot(self)
+    def prepare(self, given: Any, number: int = 1) -> Molecule:
+        """Accept a sequence, or a molecule from ``read_file``."""
+        return given if isinstance(given, Molecule) else self.from_json(given)
+
+    def answer(self, inputs: Sequence[Molecule], options: FoldingOptions, now: Snapshot) -> list[BasePairsAnswer]:
         answers = []
-        for given in inputs:
-            molecule = given if isinstance(given, Molecule) else self.from_json(given)
+        for molecule in inputs:
             paired, unpaired = self.task.probabilities(self.model, [molecule.sequence])[0]
-            partners = best_structure(paired, unpaired, crossing=chosen.crossing)
+            partners = best_structure(paired, unpaired, crossing=options.crossing)
             score = sum(
                 unpaired[i] if partner == UNPAIRED else paired[i, partner] for i, partner in enumerate(partners)
             )
@@ -137,8 +137,6 @@ class BasePairsPredictor(Predictor):
                     now.later(self._watch, molecule),
                 )
             )
-            if progress is not None:
-                progress(len(answers))
         return answers
 
     @torch.inference_mode()

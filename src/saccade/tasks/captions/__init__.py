@@ -1,1 +1,1 @@
-"""A text that describes a picture."""
+"""The captions task: describe an image in words."""

@@ -1,10 +1,9 @@
-"""A caption, and the patches that each of its tokens looked at."""
+"""A caption, and the patches that the model looked at for each of its tokens."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from rich.console import RenderableType
@@ -16,7 +15,7 @@ from saccade.lens.terminal.images import TerminalImages
 from saccade.lens.view import View
 from saccade.models.captioner import CaptionerConfig
 from saccade.tasks.base.answer import Answer
-from saccade.tasks.base.image_input import GivenImage, describe_image, drawable_pixels
+from saccade.tasks.base.image_input import InputImage, describe_image, drawable_pixels
 from saccade.text import END, SPECIAL_TOKENS
 
 if TYPE_CHECKING:
@@ -29,22 +28,18 @@ SPACE = "▁"  # marks the space before a word in tokens
 
 @dataclass(frozen=True)
 class CaptionsAnswer(Answer):
-    """A text for an image, and what each of its tokens looked at."""
+    """A caption for an image, and what the model looked at for each of its tokens."""
 
-    image: GivenImage = field(repr=False)
+    image: InputImage = field(repr=False)
     text: str
     score: float  # log-probability / length^penalty
     log_probability: float
     tokens: list[str]
-    finished: bool  # False if it was cut off at the maximum length
+    finished: bool  # False if the text was cut off at the maximum length
     ids: list[int] = field(repr=False)
     config: CaptionerConfig = field(repr=False)
     look: Callable[[], View] = field(repr=False)
     alternatives: list[CaptionsAnswer] = field(default_factory=list)
-
-    @cached_property
-    def view(self) -> View:
-        return self.look()
 
     @property
     def scored_tokens(self) -> list[str]:
@@ -64,11 +59,10 @@ class CaptionsAnswer(Answer):
         return {"image": describe_image(self.image.pixels, self.config)}
 
     def looked_at(self, layer: str | None = None) -> list[Overlay]:
-        """For each token, the weights of the patches when it was generated: the mean over the heads of a layer."""
+        """Return the attention to each patch when each token was generated: the mean over the heads of a layer."""
         first = int(self.config.pooling == "class")
-        weights = self.view.matrix(
-            layer or self.layer
-        )  # row t belongs to the token that was read when token t was generated
+        # Row t belongs to the token that was read when token t was generated.
+        weights = self.view.matrix(layer or self.layer)
         return [
             (token.removeprefix(SPACE) or token, row[first:].view(self.config.grid).numpy())
             for token, row in zip(self.tokens, weights, strict=False)

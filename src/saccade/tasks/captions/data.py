@@ -1,4 +1,4 @@
-"""Where images and their texts come from: the ``[data]`` table of a recipe."""
+"""Read images and their captions, as the ``[data]`` table of a recipe describes them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from saccade.data.captions import describe_captions, read_captions
 from saccade.data.digits import Captioned, captioned_digits, read_digits
@@ -16,50 +16,45 @@ from saccade.data.lines import choose_encoding
 from saccade.data.paths import column, part_prefixes, resolve_path
 from saccade.data.split import overlap, split
 from saccade.errors import FileError, OptionError
-from saccade.models import Config
-from saccade.tasks.base.data import DataReader, Say, Size, Splits, hold_out
-from saccade.tasks.images.data import fitting_patch
+from saccade.tasks.base.data import BuiltinOrFile, DataReader, Say, Size, Splits, column_keys, hold_out
+from saccade.tasks.base.image_task import suggest_patch
 
 __all__ = ["CaptionData", "CaptionsFiles"]
 
-#: How many captioned images are made of held-out digits, for validation and for test.
+#: The number of captioned images that are made of held-out digits, for validation and for test.
 BUILTIN_HELD_OUT = (300, 1000)
 #: The default share of digits held out for the test images.
 BUILTIN_TEST = 0.2
 
 
-class CaptionData(Config):
-    """Images with texts, your own or built in; paths may use ~ and $SACCADE_DATA."""
+class CaptionData(BuiltinOrFile):
+    """Images with captions, your own or built in; paths may use ~ and $SACCADE_DATA."""
+
+    file_key = "table"
 
     builtin: Literal["digits"] | None = Field(
-        None, description="One or two of scikit-learn's digits per image; needs an extra package"
+        None, description="digits: images of one or two of scikit-learn's digits; needs an extra package"
     )
-    count: int = Field(12000, ge=100, description="Training images made of digits")
+    count: int = Field(12000, ge=100, description="Number of training images to make from digits")
     table: str | None = Field(
-        None, description="A .tsv, .csv or .jsonl file of paths and texts, or an .npz with images and texts"
+        None, description="A .tsv, .csv or .jsonl file of paths and texts, or an .npz file with images and texts"
     )
     image_column: str = Field(
-        "image", description="Image column: its name, or its number counted from 0; paths start at the table's folder"
+        "image",
+        description="Image column: its name, or its number counted from 0; paths are relative to the table's folder",
     )
     text_column: str = Field("text", description="Text column: its name, or its number counted from 0")
     encoding: str | None = Field(None, description="Encoding of the files, such as latin-1; detected if not given")
     validation_table: str | None = Field(
-        None,
-        description="Decides which model is best; without it, a share of the training images does (see validation)",
+        None, description="Table that selects the best model; if not given, a share of the training images does"
     )
-    test_table: str | None = Field(None, description="Scored once, at the end")
+    test_table: str | None = Field(None, description="Table that is scored once, at the end")
     validation: float = Field(
-        0.1, ge=0, lt=1, description="Share held out for validation, by image (of digits: by digit)"
+        0.1, ge=0, lt=1, description="Share of the images (or of the digits) held out for validation"
     )
     test: float | None = Field(
-        None, ge=0, lt=1, description="Share held out for the final test; if not given, 0, or 0.2 of the digits"
+        None, ge=0, lt=1, description="Share held out for the final test; by default 0, or 0.2 of the digits"
     )
-
-    @model_validator(mode="after")
-    def _one_origin(self) -> CaptionData:
-        if (self.builtin is None) == (self.table is None):
-            raise ValueError("give one of builtin and table")
-        return self
 
 
 #: Width and layers.
@@ -68,7 +63,7 @@ BATCH_TOKENS = 512
 
 
 class CaptionsFiles(DataReader[Captioned]):
-    """Images with texts, from tables, arrays, or made of digits."""
+    """Reads images with captions from tables or .npz files, or makes them from digits."""
 
     settings = CaptionData
     read_as = ("image_column", "text_column", "encoding")
@@ -78,16 +73,11 @@ class CaptionsFiles(DataReader[Captioned]):
         if not 1 <= len(files) <= 3:
             raise OptionError(f"Give one to three tables of images and texts, or .npz files, not {len(files)}.")
         table = {f"{part}table": str(file) for part, file in zip(part_prefixes(files), files, strict=True)}
-        if columns is None:
-            return table
-        names = [name.strip() for name in columns.split(",")]
-        if len(names) != 2 or not all(names):
-            raise OptionError(f"--columns takes the columns of images and texts, such as image,text, not {columns!r}.")
-        return {**table, "image_column": names[0], "text_column": names[1]}
+        return table | column_keys(columns, "image", "text")
 
     @classmethod
     def read(cls, settings: CaptionData, seed: int) -> Splits[Captioned]:
-        """Digits in test images never occur in training images."""
+        """Read and split the images. Digits in test images never occur in training images."""
         if settings.builtin is not None:
             return _digits(settings, seed)
         train = _read(settings, settings.table)
@@ -106,12 +96,12 @@ class CaptionsFiles(DataReader[Captioned]):
                 raise FileError(f"{table} has images of {shapes[0]}; they must be {shapes[1]}, as in {settings.table}.")
             shared = overlap(train, held_out[part])
             if shared.sources:
-                notes.append(f"training and {part}: {shared.sources:,} images are in both")
+                notes.append(f"{shared.sources:,} images occur in both training and {part}")
         return Splits(*hold_out(train, held_out, settings, seed), rows, notes)
 
     @classmethod
     def read_for_scoring(cls, settings: CaptionData, say: Say = lambda note: None) -> list[Captioned]:
-        """The examples of the table; with the built-in digits, the test images."""
+        """Return all examples of the table, or the test images made from the built-in digits."""
         if settings.table is None:
             return _digits(settings, seed=1).test
         for note in _encoding_notes(settings, settings.table):
@@ -146,7 +136,7 @@ class CaptionsFiles(DataReader[Captioned]):
                 "kind": "transformer",
                 "image_size": [height, across],
                 "channels": channels,
-                "patch": fitting_patch(height, across),
+                "patch": suggest_patch(height, across),
                 "width": width,
                 "num_heads": 4,
                 "encoder_layers": layers,
@@ -177,7 +167,7 @@ def _digits(data: CaptionData, seed: int) -> Splits[Captioned]:
         for number, (digits, count) in enumerate(zip((parts.train, parts.validation, parts.test), counts, strict=True))
     ]
     rows = describe_captions(made[0], "scikit-learn's digits, one or two per image", "training")
-    notes = [f"test images are made of {len(parts.test)} digits that occur in no training image"] if parts.test else []
+    notes = [f"test images use {len(parts.test)} digits that do not occur in training images"] if parts.test else []
     return Splits(made[0], made[1], made[2], rows, notes)
 
 

@@ -1,1 +1,1 @@
-"""One label for a text (type 2 of lecture 004)."""
+"""The classification task: assign one label to a text (type 2 of lecture 004)."""

@@ -1,4 +1,4 @@
-"""The label of a text, and the words that mattered most."""
+"""The predicted label of a text, and the words that mattered most."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ if TYPE_CHECKING:
 
 __all__ = ["POOLING", "ClassificationAnswer"]
 
-#: The attention of a classifier with attention pooling: one row over all tokens.
+#: The name of the attention in attention pooling: one row over all tokens.
 POOLING = "pooling"
 
-LEFT_OUT = "log-odds that the label loses without the word"
+LEFT_OUT = "how much the log-odds of the label fall without the word"
 
-#: How many of the words that mattered most are listed, and how many are drawn.
+#: The number of words that are listed as most important, and the number that are drawn.
 NAMED, DRAWN = 3, 40
 
 
 @dataclass(frozen=True)
 class ClassificationAnswer(Answer):
-    """A label for a text; ``score`` is its probability. An empty text gets no label."""
+    """The label of a text; ``score`` is its probability. An empty text gets no label."""
 
     source: str
     text: str  # the label
     score: float
-    probabilities: dict[str, float]  # of each label, likeliest first
+    probabilities: dict[str, float]  # the probability of each label, likeliest first
     look: Callable[[], View] = field(repr=False)
     leave_out: Callable[[], list[tuple[str, float]]] = field(repr=False)
 
@@ -51,16 +51,12 @@ class ClassificationAnswer(Answer):
         return {"source": self.source, "label": self.text, "probabilities": probabilities}
 
     def extras(self) -> dict[str, Any]:
-        """Words with their weights, or their effects if no attention pools them; or the reason why there are none."""
+        """Return each word with its weight (or its effect, if no attention pools the words), or why there are none."""
         measure = "weight" if self.pools else "effect"
         try:
             return {"deciding": [{"word": word, measure: value} for word, value in self.deciding]}
         except OptionError as error:
             return {"deciding": [], "undecided": str(error)}
-
-    @cached_property
-    def view(self) -> View:
-        return self.look()
 
     @property
     def layer(self) -> str:
@@ -69,7 +65,7 @@ class ClassificationAnswer(Answer):
 
     @cached_property
     def pools(self) -> bool:
-        """Whether attention pools the words, so that its weights are their shares in the decision."""
+        """Whether attention pools the words, so that its weights are the words' shares in the decision."""
         try:
             return POOLING in self.view.names
         except OptionError:
@@ -79,7 +75,7 @@ class ClassificationAnswer(Answer):
     def deciding(self) -> list[tuple[str, float]]:
         """Each word in order, with its share in the decision.
 
-        If no attention pools the text: with how much the log-odds of the label fall if the word is left out.
+        If no attention pools the words, the number is how much the log-odds of the label fall without the word.
         """
         if not self.pools:
             return self.leave_out()
@@ -97,25 +93,25 @@ class ClassificationAnswer(Answer):
         except OptionError as error:
             yield Text(str(error))
             return
-        yield _marked(words)
+        yield _shade(words)
         strongest = sorted(words, key=lambda pair: -pair[1])[:NAMED]
         named = ", ".join(f"{visible(word)} {weight:.2f}" for word, weight in strongest)
-        yield Text(f"decided most: {named}" + ("" if self.pools else f" ({LEFT_OUT})"))
+        yield Text(f"most important: {named}" + ("" if self.pools else f" ({LEFT_OUT})"))
 
     def figure(self, dark: bool) -> Figure:
-        """The words that mattered most as bars, in order; for a long text only the strongest."""
+        """Draw the words as bars, in order. Only the most important words of a long text are drawn."""
         words = self.deciding
         least = sorted((weight for _, weight in words), reverse=True)[:DRAWN][-1]
         shown = [(word, weight) for word, weight in words if weight >= least][:DRAWN]
-        title = f"{self.text}, {100 * self.score:.1f}%: what decided"
+        title = f"{self.text}, {100 * self.score:.1f}%: the words that decided"
         most = 1.0 if self.pools else max(1e-9, *(weight for _, weight in shown), 0.0)
         values = [max(0.0, weight) / most for _, weight in shown]
         caption = None if self.pools else f"1 is {most:.2f}: {LEFT_OUT}"
         return bars([word for word, _ in shown], values, title=title, caption=caption, dark=dark)
 
 
-def _marked(words: Sequence[tuple[str, float]]) -> Text:
-    """The text, each word shaded by its weight, with the strongest underlined."""
+def _shade(words: Sequence[tuple[str, float]]) -> Text:
+    """Shade each word by its weight, and underline the strongest one."""
     highest = max(weight for _, weight in words)
     text = Text()
     for word, weight in words:

@@ -1,4 +1,4 @@
-"""Where the texts of a classifier come from: the ``[data]`` table of a recipe."""
+"""Read texts with one label each, as the ``[data]`` table of a recipe describes them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["ClassificationData", "ClassificationFiles"]
 
 
 class ClassificationData(LabelledData):
-    """Labelled texts: a table, or lines of a label and a text; paths may use ~ and $SACCADE_DATA."""
+    """Labelled texts: a table, or lines with a label and a text; paths may use ~ and $SACCADE_DATA."""
 
     text_column: str = Field("text", description="Text column: its name, or its number counted from 0")
     label_column: str = Field("label", description="Label column: its name, or its number counted from 0")
@@ -36,7 +36,7 @@ WIDTHS: dict[Size, int] = {"tiny": 64, "small": 128, "medium": 256}
 
 
 class ClassificationFiles(LabelledFiles[LabelledText]):
-    """Texts with one label each."""
+    """Reads texts with one label each."""
 
     settings = ClassificationData
     read_as = ("text_column", "label_column", "encoding")
@@ -51,7 +51,7 @@ class ClassificationFiles(LabelledFiles[LabelledText]):
 
     @classmethod
     def from_grammar(cls, count: int, seed: int, part: str) -> list[LabelledText]:
-        """Its reviews, positive or negative."""
+        """Return reviews, which are positive or negative."""
         return [
             LabelledText(example.source_text, example.sentiment, number, "the built-in corpus")
             for number, example in enumerate(generate(count, seed, part, kind="review"), start=1)
@@ -70,7 +70,7 @@ class ClassificationFiles(LabelledFiles[LabelledText]):
 
     @classmethod
     def recommend(cls, splits: Splits[LabelledText], size: Size) -> dict[str, Any]:
-        """Attention over words in their context: it learns from few texts, and shows which words mattered."""
+        """Recommend a recurrent network with attention: it learns from few texts, and shows which words mattered."""
         words = sum(text.length for text in splits.train)
         width = WIDTHS[size]
         return {

@@ -1,15 +1,15 @@
-"""A classifier that answers: ``saccade.open("run/").predict(["The story was sad, but the film was excellent."])``."""
+"""Classify texts with a trained model: ``saccade.open("run/").predict(["The story was sad, but well told."])``."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from saccade.attention import Trace, watch
+from saccade.attention import watch
 from saccade.attention.watching.watch import Rows
 from saccade.data.inputs import read_texts
 from saccade.data.labelled import LabelledText
@@ -26,18 +26,17 @@ from saccade.tasks.translation.predictor import as_written
 
 __all__ = ["ClassificationPredictor"]
 
-#: Example inputs for models trained on the built-in corpus, whose labels are those of reviews.
+#: Example inputs for models that were trained on the built-in reviews.
 REVIEWS = ("The story was sad, but the film was excellent.", "The film was not good.")
-#: How many texts are answered between two progress reports.
-PIECE = 500
-#: The most words of a text that are left out one by one.
+#: The maximum number of words in a text whose words are left out one by one.
 LONGEST_LEFT_OUT = 200
 
 
 class ClassificationPredictor(TextInputPredictor):
-    """An opened model that labels texts."""
+    """An opened model that assigns labels to texts."""
 
     reads = True
+    at_once = 500
     task: Classification
 
     def examples(self, probe: Sequence[str] = ()) -> list[Any]:
@@ -50,38 +49,29 @@ class ClassificationPredictor(TextInputPredictor):
         return read_texts(path, columns, 1, labels=self.task.labels, encoding=how["encoding"])
 
     def unknown(self, given: str) -> list[str]:
-        """Only if at least half of the words are unknown: training has unknown words too, the rare ones."""
+        """Return unknown words only if they are at least half of the text; training has rare unknown words too."""
         found = super().unknown(given)
         return found if 2 * len(found) >= self.count_tokens(given) else []
 
-    def _predict(
-        self, inputs: Sequence[str], *, progress: Callable[[int], None] | None = None, **options: Any
-    ) -> list[ClassificationAnswer]:
-        self.chosen(options)
-        now = Snapshot(self)
-        answers: list[ClassificationAnswer] = []
-        for start in range(0, len(inputs), PIECE):
-            some = self._encoded(inputs[start : start + PIECE])
-            found = torch.cat(self.task.probabilities(self.model, some)).tolist()
-            answers += [self._answer(one, scores, now) for one, scores in zip(some, found, strict=True)]
-            if progress is not None:
-                progress(len(answers))
-        return answers
+    def answer(self, inputs: Sequence[str], options: Any, now: Snapshot) -> list[ClassificationAnswer]:
+        texts = self._encode(inputs)
+        found = torch.cat(self.task.probabilities(self.model, texts)).tolist()
+        return [self._answer(text, scores, now) for text, scores in zip(texts, found, strict=True)]
 
     def token_scores(self, given: str, answer: Answer) -> list[float]:
-        (found,) = self.task.probabilities(self.model, self._encoded([given]))
+        (found,) = self.task.probabilities(self.model, self._encode([given]))
         return [float(found[0, self.task.labels.index(name)]) for name in answer.scored_tokens]
 
     def view_of(self, given: str, answer: Answer) -> View:
-        return self._look(self._encoded([given])[0])
+        return self._look(self._encode([given])[0])
 
     def view_input(self, given: str, progress: Rows | None = None) -> View:
-        return self._look(self._encoded([given])[0], progress)
+        return self._look(self._encode([given])[0], progress)
 
-    def _encoded(self, texts: Sequence[str]) -> list[EncodedText]:
+    def _encode(self, texts: Sequence[str]) -> list[EncodedText]:
         unlabelled = [LabelledText(text, "", number, "the texts") for number, text in enumerate(texts, start=1)]
-        found = self.task.encoded(unlabelled, [-1] * len(unlabelled))
-        # A label for an empty text would be made up.
+        found = self.task.encode_texts(unlabelled, [-1] * len(unlabelled))
+        # An empty text has no tokens, and so gets no label: the model would make one up.
         return [one if one.text.text.strip() else one._replace(tokens=[]) for one in found]
 
     def _answer(self, encoded: EncodedText, scores: Sequence[float], now: Snapshot) -> ClassificationAnswer:
@@ -95,19 +85,19 @@ class ClassificationPredictor(TextInputPredictor):
         return ClassificationAnswer(encoded.text.text, best, ordered[best], ordered, look, leave_out)
 
     def _leave_out(self, text: str, label: str) -> list[tuple[str, float]]:
-        """Each word with how much the log-odds of the label fall if it is left out."""
+        """Return each word with how much the log-odds of the label fall when the word is left out."""
         words = text.split()
         if len(words) > LONGEST_LEFT_OUT:
             raise OptionError(
-                f"The text has {len(words):,} words; to find which mattered, each is left out in turn, for at "
-                f"most {LONGEST_LEFT_OUT:,} words."
+                f"The text has {len(words):,} words; which words mattered is found by leaving out each in turn, which "
+                f"is only done for up to {LONGEST_LEFT_OUT:,} words."
             )
         texts = [text, *(" ".join(words[:place] + words[place + 1 :]) for place in range(len(words)))]
-        found = torch.cat(self.task.probabilities(self.model, self._encoded(texts))).double()
+        found = torch.cat(self.task.probabilities(self.model, self._encode(texts))).double()
         found = found.nan_to_num(nan=-math.log(found.shape[1]))  # without words, every label is equally likely
-        every = self.task.labels.index(label)
-        others = torch.arange(found.shape[1]) != every
-        odds = found[:, every] - found[:, others].logsumexp(dim=1)
+        chosen = self.task.labels.index(label)
+        others = torch.arange(found.shape[1]) != chosen
+        odds = found[:, chosen] - found[:, others].logsumexp(dim=1)
         return list(zip(words, (odds[0] - odds[1:]).tolist(), strict=True))
 
     @torch.inference_mode()
@@ -118,22 +108,18 @@ class ClassificationPredictor(TextInputPredictor):
             self.task.logits(self.model, self.task.plain_batch([encoded]).to(self.device))
         if not seen:
             raise OptionError(
-                f'A {self.bundle.kind} network only has attention with model.pooling = "attention"; this one has none.'
+                f'A {self.bundle.kind} network only has attention with model.pooling = "attention"; this model does '
+                "not use it."
             )
         text, tokenizer = encoded.text.text, self.task.state.tokenizer
         tokens = as_written(text, tokenizer.encode(text))[: len(encoded.tokens)]
         words = tokenizer.words(encoded.tokens) if tokenizer.spaced else None
-        return _view(dict(seen), tokens, words)
-
-
-def _view(seen: dict[str, Trace], tokens: list[str], words: list[int] | None) -> View:
-    """The single row of attention pooling is not a token: it is the whole text."""
-    pooling = {name: trace for name, trace in seen.items() if name == POOLING}
-    others = {name: trace for name, trace in seen.items() if name != POOLING}
-    axis = Axis.of(tokens, words)
-    shown = view(others, tokens, words=words) if others else View({}, {}, {})
-    return View(
-        {**shown.traces, **pooling},
-        {**shown.rows, **{name: Axis.of(["the text"]) for name in pooling}},
-        {**shown.columns, **dict.fromkeys(pooling, axis)},
-    )
+        # The single row of attention pooling stands for the whole text, not for a token.
+        pooling = {name: trace for name, trace in seen.items() if name == POOLING}
+        others = {name: trace for name, trace in seen.items() if name != POOLING}
+        found = view(others, tokens, words=words) if others else View({}, {}, {})
+        return View(
+            {**found.traces, **pooling},
+            {**found.rows, **{name: Axis.of(["the text"]) for name in pooling}},
+            {**found.columns, **dict.fromkeys(pooling, Axis.of(tokens, words))},
+        )

@@ -1,4 +1,4 @@
-"""Classification: one label for a text (type 2 of lecture 004)."""
+"""Classification: assign one label to a text (type 2 of lecture 004)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from saccade.models import Config
 from saccade.models.classifier import CLASSIFIERS, Classifier
 from saccade.tasks.base.label_report import reliability_figure
 from saccade.tasks.base.label_scores import UNSEEN, Bin, calibration_error, reliability
-from saccade.tasks.base.label_task import Judged, LabelTask, label_fact
+from saccade.tasks.base.label_task import LabelPredictions, LabelTask, label_fact
 from saccade.tasks.base.settings import TextTraining
 from saccade.tasks.base.task import Batch, Network, Probe, ReadFile, TokenizerState, read_tokenizer
 from saccade.tasks.base.text_settings import TokenKind, TokenSettings
@@ -41,14 +41,14 @@ __all__ = [
 
 
 class ClassificationText(TokenSettings):
-    """How text becomes tokens."""
+    """How text is split into tokens."""
 
     kind: TokenKind = Field("word", description="What a token is: bpe (a piece of a word), word, character or byte")
-    vocabulary: int = Field(20000, description="Largest number of tokens")
+    vocabulary: int = Field(20000, description="Maximum size of the vocabulary")
     lowercase: bool = Field(True, description="Lower-case all text")
-    min_frequency: int = Field(2, description="A rarer word gets no token of its own")
-    longest: int = Field(512, ge=1, description="Longest text in tokens; the rest of a longer one is not read")
-    word_dropout: float = Field(0.0, ge=0, lt=1, description="Share of tokens hidden during training")
+    min_frequency: int = Field(2, description="Leave out words that occur less often")
+    longest: int = Field(512, ge=1, description="Number of tokens to read; the rest of a longer text is ignored")
+    word_dropout: float = Field(0.0, ge=0, lt=1, description="Share of tokens that are hidden during training")
 
 
 class EncodedText(NamedTuple):
@@ -77,24 +77,24 @@ class ClassificationTraining(TextTraining):
     """How the model is trained."""
 
     class_weights: Literal["none", "balanced"] = Field(
-        "none", description="balanced: rare labels weigh as much as frequent ones"
+        "none", description="none, or balanced: weight the loss so that rare labels count as much as frequent ones"
     )
 
 
 @dataclass(frozen=True)
 class ClassificationState(TokenizerState):
-    """The labels, the tokenizer, and how much of a text is read."""
+    """The labels, the tokenizer, and the number of tokens that are read."""
 
     takes_tokenizer = True
 
-    counts: dict[str, int]  # how often each label occurs in the training texts
+    counts: dict[str, int]  # the number of training texts with each label
     tokenizer: Tokenizer
     longest: int
 
     def __post_init__(self) -> None:
         if len(self.counts) < 2:
             raise OptionError(
-                f"All texts have the label {next(iter(self.counts), None)!r}; a classifier needs two or more."
+                f"All texts have the label {next(iter(self.counts), None)!r}; a classifier needs at least two labels."
             )
 
     @classmethod
@@ -126,7 +126,7 @@ def _build(config: Config, state: ClassificationState) -> nn.Module:
 
 
 class Classification(LabelTask):
-    """One label for a text."""
+    """Assigns one label to a text."""
 
     name = "classification"
     about = "assigns one label to a text"
@@ -134,7 +134,7 @@ class Classification(LabelTask):
     state_class = ClassificationState
     tables: ClassVar[Mapping[str, type[Config]]] = {"text": ClassificationText, "training": ClassificationTraining}
     networks: ClassVar[Mapping[str, Network]] = {kind: Network(config, _build) for kind, config in CLASSIFIERS.items()}
-    at_once = 8192
+    evaluation_size = 8192
     counted = "texts"
 
     state: ClassificationState
@@ -146,13 +146,13 @@ class Classification(LabelTask):
         super().__init__(state, settings, metric)
         if self.training.class_weights == "balanced":
             counts = torch.tensor([float(count) for count in state.counts.values()])
-            self.class_weights = counts.sum() / (len(counts) * counts)  # 1 on average over the texts
+            self.class_weights = counts.sum() / (len(counts) * counts)  # on average, the weight of a text is 1
 
     def encode(self, examples: Sequence[LabelledText]) -> list[EncodedText]:
         note_unseen(examples, self.label_ids)  # raises an error if most labels are unknown
-        return self.encoded(examples, [self.label_ids.get(one.label, UNSEEN) for one in examples])
+        return self.encode_texts(examples, [self.label_ids.get(one.label, UNSEEN) for one in examples])
 
-    def encoded(self, examples: Sequence[LabelledText], labels: Sequence[int]) -> list[EncodedText]:
+    def encode_texts(self, examples: Sequence[LabelledText], labels: Sequence[int]) -> list[EncodedText]:
         ids = self.state.tokenizer.encode_ids([one.text for one in examples])
         return [
             EncodedText(tokens[: self.state.longest], label, one)
@@ -163,13 +163,13 @@ class Classification(LabelTask):
         return np.array([(len(one.tokens),) for one in examples])
 
     def batch(self, examples: Sequence[EncodedText]) -> ClassificationBatch:
-        """Texts to train on, with some words hidden so that the model does not depend on single words."""
+        """Return a batch to train on, with some words hidden so that the model does not depend on single words."""
         batch = self.plain_batch(examples)
         text: ClassificationText = self.settings["text"]
         if not text.word_dropout:
             return batch
         hidden = torch.rand(batch.tokens.shape) < text.word_dropout
-        # This trains the unknown token or, if no token is ever unknown, the mask of a masked language model.
+        # Hidden words become the unknown token or, if the tokenizer knows everything, the mask token.
         instead = MASK if KINDS[self.state.tokenizer.kind].of_bytes else UNKNOWN
         return replace(batch, tokens=batch.tokens.masked_fill(hidden & (batch.tokens != PAD), instead))
 
@@ -188,16 +188,16 @@ class Classification(LabelTask):
     def notes(self, examples: Sequence[EncodedText]) -> list[str]:
         return note_unseen([one.text for one in examples], self.labels)
 
-    def _bins(self, judged: Judged) -> list[Bin]:
-        """The calibration of the model."""
-        confidence = judged.found.exp().amax(dim=-1)
-        return reliability(confidence.tolist(), (judged.truth == judged.best).tolist())
+    def _bins(self, predictions: LabelPredictions) -> list[Bin]:
+        """Group the predictions by confidence, to compare it with their accuracy."""
+        confidence = predictions.found.exp().amax(dim=-1)
+        return reliability(confidence.tolist(), (predictions.truth == predictions.best).tolist())
 
-    def more_scores(self, judged: Judged, examples: Sequence[EncodedText]) -> dict[str, float]:
-        return {"calibration_error": 100 * calibration_error(self._bins(judged))}
+    def more_scores(self, predictions: LabelPredictions, examples: Sequence[EncodedText]) -> dict[str, float]:
+        return {"calibration_error": 100 * calibration_error(self._bins(predictions))}
 
-    def more_figures(self, judged: Judged) -> dict[str, Callable[[bool], Figure]]:
-        return {"reliability": partial(reliability_figure, self._bins(judged))}
+    def more_figures(self, predictions: LabelPredictions) -> dict[str, Callable[[bool], Figure]]:
+        return {"reliability": partial(reliability_figure, self._bins(predictions))}
 
     def probe(self, model: nn.Module, example: EncodedText) -> Probe:
         (found,) = self.probabilities(model, [example])
@@ -213,5 +213,5 @@ class Classification(LabelTask):
         return [
             label_fact(self.labels),
             f"{tokenizer.vocabulary_size:,} tokens ({tokenizer.kind}), at most {self.state.longest:,} per text",
-            "scores are in percent; `calibration_error` is how far confidence is from accuracy",
+            "scores are in percent; `calibration_error` is the mean difference between confidence and accuracy",
         ]

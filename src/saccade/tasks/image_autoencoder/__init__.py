@@ -1,1 +1,1 @@
-"""Compress images into one small vector, and reconstruct them."""
+"""The image autoencoder task: compress an image into one small vector, and reconstruct it."""

@@ -11,7 +11,7 @@ from rich.text import Text
 from saccade.lens.figures.overlays import images_side_by_side
 from saccade.lens.terminal.images import TerminalImages
 from saccade.models import VisionConfig
-from saccade.tasks.base.image_input import GivenImage, describe_image, drawable_pixels
+from saccade.tasks.base.image_input import InputImage, describe_image, drawable_pixels
 from saccade.tasks.base.neighbours import CodeAnswer
 
 if TYPE_CHECKING:
@@ -22,30 +22,33 @@ __all__ = ["ImageAutoencoderAnswer"]
 
 @dataclass(frozen=True)
 class ImageAutoencoderAnswer(CodeAnswer):
-    """A reconstructed image; the score is minus its mean squared error (pixels from 0 to 1), so higher is better."""
+    """A reconstructed image. The score is the negative mean squared error of the pixels, so higher is better."""
 
-    given: GivenImage = field(repr=False)
+    given: InputImage = field(repr=False)
     pixels: Any = field(repr=False)  # bytes (H, W, C)
-    patches: VisionConfig | None = field(repr=False)  # how the image is cut into patches; None if it is not
+    patches: VisionConfig | None = field(repr=False)  # how the image is divided into patches; None if it is not
 
     def extras(self) -> dict[str, Any]:
         return {"image": describe_image(self.given.pixels, self.patches)}
 
     def record(self) -> dict[str, Any]:
-        near = [{"line": one.line, "distance": one.distance} for one in self.neighbours]
-        again = drawable_pixels(self.pixels).tolist()
-        shown = {"image": self.given.where, "score": self.score, "code": self.code, "neighbours": near}
-        return shown | {"pixels": again}
+        return {
+            "image": self.given.where,
+            "score": self.score,
+            "code": self.code,
+            "neighbours": [{"line": one.line, "distance": one.distance} for one in self.neighbours],
+            "pixels": drawable_pixels(self.pixels).tolist(),
+        }
 
     def terminal(self) -> list[RenderableType]:
-        return [Text(self.text), self.numbers(), TerminalImages(self._images())]
+        return [Text(self.text), self.code_line(), TerminalImages(self._images())]
 
     def figure(self, dark: bool) -> Figure:
         return images_side_by_side(self._images(), title=self.text, dark=dark)
 
     def _images(self) -> list[tuple[str, Any]]:
-        shown = [("input", drawable_pixels(self.given.pixels)), ("reconstructed", drawable_pixels(self.pixels))]
+        images = [("input", drawable_pixels(self.given.pixels)), ("reconstructed", drawable_pixels(self.pixels))]
         for one in self.neighbours:
             assert one.pixels is not None
-            shown.append((f"{one.line}: {one.distance:.2f}", drawable_pixels(one.pixels)))
-        return shown
+            images.append((f"{one.line}: {one.distance:.2f}", drawable_pixels(one.pixels)))
+        return images

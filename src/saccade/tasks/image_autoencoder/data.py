@@ -1,4 +1,4 @@
-"""Where the images of an autoencoder come from: the ``[data]`` table of a recipe."""
+"""Read images without labels, as the ``[data]`` table of a recipe describes them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from saccade.data.digits import read_digits
 from saccade.data.images import (
@@ -23,39 +23,34 @@ from saccade.data.images import (
 )
 from saccade.data.paths import resolve_path
 from saccade.errors import FileError, OptionError
-from saccade.models import Config
-from saccade.tasks.base.data import DataReader, Say, Size, Splits, hold_out
-from saccade.tasks.images.data import fitting_patch
+from saccade.tasks.base.data import BuiltinOrFile, DataReader, Say, Size, Splits, hold_out
+from saccade.tasks.base.image_task import suggest_patch
 
 __all__ = ["ImageAutoencoderData", "ImageAutoencoderFiles"]
 
 
-class ImageAutoencoderData(Config):
+class ImageAutoencoderData(BuiltinOrFile):
     """Images, your own or built in; paths may use ~ and $SACCADE_DATA."""
 
+    file_key = "images"
+
     builtin: Literal["digits"] | None = Field(
-        None, description="Scikit-learn's handwritten digits, which need an extra package"
+        None, description="digits: scikit-learn's handwritten digits, which need an extra package"
     )
     images: str | None = Field(None, description="An .npz file, an idx file, or a folder of pictures")
     validation: float = Field(0.1, ge=0, lt=1, description="Share held out for validation; equal images stay together")
     test: float = Field(0.0, ge=0, lt=1, description="Share held out for the final test")
 
-    @model_validator(mode="after")
-    def _one_origin(self) -> ImageAutoencoderData:
-        if (self.builtin is None) == (self.images is None):
-            raise ValueError("give one of builtin and images")
-        return self
-
 
 class ImageAutoencoderFiles(DataReader[LabelledImage]):
-    """Images without labels."""
+    """Reads images without labels."""
 
     settings = ImageAutoencoderData
 
     @classmethod
     def table(cls, files: Sequence[Path], columns: str | None) -> dict[str, Any]:
         if columns is not None or len(files) != 1:
-            raise OptionError("Give one folder of pictures, .npz file or idx file; it has no columns.")
+            raise OptionError("Give one folder of pictures, one .npz file or one idx file, without --columns.")
         return {"images": str(files[0])}
 
     @classmethod
@@ -102,7 +97,7 @@ class ImageAutoencoderFiles(DataReader[LabelledImage]):
                 "kind": "patches",
                 "image_size": [height, width],
                 "channels": channels,
-                "patch": fitting_patch(height, width),
+                "patch": suggest_patch(height, width),
                 "width": model_width,
                 "num_heads": 4,
                 "feedforward_width": 2 * model_width,

@@ -1,10 +1,10 @@
-"""Image autoencoder: an image is compressed into one small vector and reconstructed (lecture 004)."""
+"""Image autoencoder: compress an image into one small vector, and reconstruct it (lecture 004)."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
@@ -19,29 +19,18 @@ from saccade.models.autoencoder import (
     PatchAutoencoder,
     PatchAutoencoderConfig,
 )
-from saccade.tasks.base.neighbours import AT_ONCE, MOST_BYTES, MOST_KEPT, Kept, evenly_spaced
+from saccade.tasks.base.image_augmentation import ImageSettings, augment
+from saccade.tasks.base.image_task import ImageState, check_shape, measure_images
+from saccade.tasks.base.neighbours import AT_ONCE, MOST_BYTES, MOST_SAVED, NeighbourIndex, evenly_spaced
 from saccade.tasks.base.settings import ImageTraining
-from saccade.tasks.base.task import (
-    Batch,
-    CheckCancelled,
-    Evaluation,
-    Loss,
-    Network,
-    Probe,
-    ReadFile,
-    State,
-    Task,
-    device_of,
-)
-from saccade.tasks.images.augment import ImageSettings, augment
-from saccade.tasks.images.task import as_tensor, check_image_size, check_shape, spread
+from saccade.tasks.base.task import Batch, CheckCancelled, Loss, Network, Probe, ReadFile, Task, device_of
 
 __all__ = ["ImageAutoencoder", "ImageAutoencoderState"]
 
 
 @dataclass(frozen=True)
 class ImageAutoencoderBatch(Batch):
-    """The input images, perhaps with noise, and the images to reconstruct."""
+    """The input images, which may have noise, and the images to reconstruct."""
 
     read: Float[Tensor, "B C H W"]
     target: Float[Tensor, "B C H W"]
@@ -53,43 +42,35 @@ class ImageAutoencoderBatch(Batch):
 
 
 @dataclass(frozen=True)
-class ImageAutoencoderState(State):
-    """The images' shape, mean and standard deviation, and those saved with a trained model as neighbours."""
+class ImageAutoencoderState(ImageState):
+    """The shape, mean and standard deviation of the training images, and the neighbours of a trained model."""
 
-    shape: tuple[int, int, int]  # height, width, channels
-    pixels: tuple[float, float]  # mean and standard deviation of numbers in 0..1
-    kept: Kept | None = None
+    shape: tuple[int, int, int]
+    pixels: tuple[float, float]
+    index: NeighbourIndex = field(default_factory=NeighbourIndex)
 
     @classmethod
     def prepare(cls, settings: Mapping[str, Any], train: Sequence[LabelledImage], tokenizer: Any = None) -> Self:
-        return cls(cast(tuple[int, int, int], train[0].pixels.shape), spread(train))
+        return cls(*measure_images(train))
 
     @classmethod
     def load(cls, description: Mapping[str, Any], read: ReadFile, where: str) -> Self:
-        height, width, channels = description["shape"]
-        mean, deviation = description["pixels"]
-        return cls((height, width, channels), (mean, deviation), Kept.load(description, read, where))
+        return cls(*cls.load_images(description), NeighbourIndex.load(description, read, where))
 
     def description(self) -> dict[str, Any]:
-        kept = 0 if self.kept is None else len(self.kept.lines)
-        return {"neighbours": kept, "shape": list(self.shape), "pixels": list(self.pixels)}
+        return {"neighbours": len(self.index.lines), **super().description()}
 
     def files(self) -> dict[str, bytes]:
-        return {} if self.kept is None else self.kept.files()
+        return self.index.files()
 
 
-def _dense(config: DenseAutoencoderConfig, state: ImageAutoencoderState) -> nn.Module:
-    check_image_size(cast(Any, config), state.shape)
-    return DenseAutoencoder(config)
-
-
-def _patches(config: PatchAutoencoderConfig, state: ImageAutoencoderState) -> nn.Module:
-    check_image_size(config, state.shape)
-    return PatchAutoencoder(config)
+def _build(config: DenseAutoencoderConfig | PatchAutoencoderConfig, state: ImageAutoencoderState) -> nn.Module:
+    state.check_size(config)
+    return PatchAutoencoder(config) if isinstance(config, PatchAutoencoderConfig) else DenseAutoencoder(config)
 
 
 class ImageAutoencoder(Task):
-    """The mean squared error of the pixels, as a share of their variance."""
+    """Trains with the mean squared error of the pixels, as a share of their variance."""
 
     name = "image-autoencoder"
     about = "compresses an image into one small vector and reconstructs it"
@@ -97,9 +78,10 @@ class ImageAutoencoder(Task):
     state_class = ImageAutoencoderState
     tables: ClassVar = {"images": ImageSettings, "training": ImageTraining}
     networks: ClassVar = {
-        "dense": Network(DenseAutoencoderConfig, _dense),
-        "patches": Network(PatchAutoencoderConfig, _patches),
+        "dense": Network(DenseAutoencoderConfig, _build),
+        "patches": Network(PatchAutoencoderConfig, _build),
     }
+    evaluation_size = AT_ONCE
 
     state: ImageAutoencoderState
     training: ImageTraining
@@ -113,7 +95,7 @@ class ImageAutoencoder(Task):
         return np.ones((len(examples), 1), dtype=np.int64)
 
     def batch(self, examples: Sequence[LabelledImage]) -> ImageAutoencoderBatch:
-        """Images to train on. The model must reproduce changes that move the image, but not those that hide parts."""
+        """Return a batch to train on. The model must remove noise and fill in erased parts, but keep other changes."""
         plain = self.plain_batch(examples)
         changes: ImageSettings = self.settings["images"]
         mean, deviation = self.state.pixels
@@ -122,46 +104,35 @@ class ImageAutoencoder(Task):
         return replace(plain, read=(hidden - mean) / deviation, target=(moved - mean) / deviation)
 
     def plain_batch(self, examples: Sequence[LabelledImage]) -> ImageAutoencoderBatch:
-        plain = as_tensor([image.pixels for image in examples], self.state.pixels)
+        plain = self.state.normalise([image.pixels for image in examples])
         return ImageAutoencoderBatch(plain, plain, [image.line for image in examples])
 
     def loss(self, model: nn.Module, batch: ImageAutoencoderBatch) -> Loss:
         error = model(batch.read).float() - batch.target
         return Loss(error.square().sum(), batch.count)
 
-    @torch.inference_mode()
-    def validate(
-        self, model: nn.Module, examples: Sequence[LabelledImage], check_cancelled: CheckCancelled = lambda: None
+    def scores(
+        self, model: nn.Module, examples: Sequence[LabelledImage], batch_size: int, check_cancelled: CheckCancelled
     ) -> dict[str, float]:
-        return {"loss": self.mean_loss(model, examples, self.training.batch_images, check_cancelled)}
+        return {"loss": self.mean_loss(model, examples, batch_size, check_cancelled)}
 
-    @torch.inference_mode()
-    def evaluate(
-        self,
-        model: nn.Module,
-        examples: Sequence[LabelledImage],
-        options: Any = None,
-        check_cancelled: CheckCancelled = lambda: None,
-    ) -> Evaluation:
-        return Evaluation({"loss": self.mean_loss(model, examples, AT_ONCE, check_cancelled)})
-
-    def rebuilt(self, model: nn.Module, images: Sequence[Pixels]) -> list[Pixels]:
-        """The reconstruction of each image."""
+    def reconstruct(self, model: nn.Module, images: Sequence[Pixels]) -> list[Pixels]:
+        """Reconstruct each image."""
         mean, deviation = self.state.pixels
         found: list[Pixels] = []
-        for start in range(0, len(images), AT_ONCE):
-            read = as_tensor(images[start : start + AT_ONCE], self.state.pixels).to(device_of(model))
+        for read in self._batches(model, images):
             numbers = (model(read).float().cpu() * deviation + mean).clamp(0, 1).permute(0, 2, 3, 1)
             found += list((numbers * 255).round().to(torch.uint8).numpy())
         return found
 
     def codes(self, model: nn.Module, images: Sequence[Pixels]) -> Float[Tensor, "n E"]:
+        """Return the code vector of each image."""
         network = cast(DenseAutoencoder | PatchAutoencoder, model)
-        found = []
+        return torch.cat([network.code(read).cpu() for read in self._batches(model, images)])
+
+    def _batches(self, model: nn.Module, images: Sequence[Pixels]) -> Iterator[Float[Tensor, "B C H W"]]:
         for start in range(0, len(images), AT_ONCE):
-            part = as_tensor(images[start : start + AT_ONCE], self.state.pixels)
-            found.append(network.code(part.to(device_of(model))).cpu())
-        return torch.cat(found)
+            yield self.state.normalise(images[start : start + AT_ONCE]).to(device_of(model))
 
     @torch.inference_mode()
     def probe(self, model: nn.Module, example: LabelledImage) -> Probe:
@@ -170,18 +141,17 @@ class ImageAutoencoder(Task):
 
     @torch.inference_mode()
     def finish(self, model: nn.Module, examples: Sequence[LabelledImage]) -> ImageAutoencoderState:
-        """Save some training images with their codes, to show as neighbours of later inputs."""
-        most = max(1, min(MOST_KEPT, MOST_BYTES // math.prod(self.state.shape)))
+        """Save some training images with their codes, to show the neighbours of later inputs."""
+        most = max(1, min(MOST_SAVED, MOST_BYTES // math.prod(self.state.shape)))
         chosen = [examples[i] for i in evenly_spaced(len(examples), most)]
         pixels = [image.pixels for image in chosen]
         images = torch.from_numpy(np.stack(pixels))
-        kept = Kept(self.codes(model, pixels), [image.line for image in chosen], [], images)
-        return replace(self.state, kept=kept)
+        index = NeighbourIndex(self.codes(model, pixels), [image.line for image in chosen], [], images)
+        return replace(self.state, index=index)
 
     def facts(self) -> list[str]:
-        kept = self.state.kept
         return [
             f"images: {describe_shape(self.state.shape)}",
             "score: `loss` is the share of variance that is lost",
-            f"{0 if kept is None else len(kept.lines):,} training images are saved with their codes (neighbours.*)",
+            f"{len(self.state.index.lines):,} training images are saved with their codes (neighbours.*)",
         ]

@@ -1,1 +1,1 @@
-"""One class for an image."""
+"""The image classification task: assign a class to an image."""

@@ -1,10 +1,9 @@
-"""The class of an image, and the patches behind it."""
+"""The predicted class of an image, and the patches that the model looked at."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from rich.console import RenderableType
@@ -15,7 +14,7 @@ from saccade.lens.terminal.images import TerminalImages
 from saccade.lens.view import View
 from saccade.models import VisionConfig
 from saccade.tasks.base.answer import Answer
-from saccade.tasks.base.image_input import GivenImage, describe_image, drawable_pixels
+from saccade.tasks.base.image_input import InputImage, describe_image, drawable_pixels
 from saccade.tasks.images.task import patch_flow
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ImagesAnswer"]
 
-#: How many classes are printed with their probabilities.
+#: The number of classes that are printed with their probabilities.
 SHOWN = 5
 
 
@@ -31,7 +30,7 @@ SHOWN = 5
 class ImagesAnswer(Answer):
     """A class, the probabilities of all classes, and what the model looked at."""
 
-    image: GivenImage = field(repr=False)
+    image: InputImage = field(repr=False)
     text: str
     score: float  # the probability of the class
     probabilities: dict[str, float]  # of all classes, likeliest first
@@ -41,10 +40,6 @@ class ImagesAnswer(Answer):
     @property
     def scored_tokens(self) -> list[str]:
         return [self.text]
-
-    @cached_property
-    def view(self) -> View:
-        return self.look()
 
     def record(self) -> dict[str, Any]:
         return {"image": self.image.where, "label": self.text, "probabilities": self.probabilities}
@@ -60,7 +55,7 @@ class ImagesAnswer(Answer):
         return [Text(lines), TerminalImages([("image", pixels)], [("looked at", flow)])]
 
     def figure(self, dark: bool) -> Figure:
-        """The image, how much each patch contributed to the answer, and each layer's attention to the patches."""
+        """Draw the image, the contribution of each patch to the answer, and the attention of each layer."""
         first = int(self.config.pooling == "class")
         shown = [("all layers (rollout)", patch_flow(self.view, self.config).numpy())]
         for name in self.view.names:

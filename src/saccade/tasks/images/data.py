@@ -1,8 +1,7 @@
-"""Where the images of a classifier come from: the ``[data]`` table of a recipe."""
+"""Read labelled images, as the ``[data]`` table of a recipe describes them."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,34 +15,32 @@ from saccade.data.images import LabelledImage, describe_images, describe_shape, 
 from saccade.data.paths import part_prefixes, resolve_path
 from saccade.data.split import overlap
 from saccade.errors import FileError, OptionError
-from saccade.models import Config
-from saccade.tasks.base.data import DataReader, Say, Size, Splits, hold_out
+from saccade.tasks.base.data import BuiltinOrFile, DataReader, Say, Size, Splits, hold_out
+from saccade.tasks.base.image_task import suggest_patch
 
-__all__ = ["ImageData", "ImagesFiles", "fitting_patch"]
-
-#: A good number of patches: enough to look at, few enough to be fast.
-USUAL_PATCHES = 36
+__all__ = ["ImageData", "ImagesFiles"]
 
 
-class ImageData(Config):
+class ImageData(BuiltinOrFile):
     """Labelled images, your own or built in; paths may use ~ and $SACCADE_DATA."""
 
+    file_key = "images"
+
     builtin: Literal["digits"] | None = Field(
-        None, description="Scikit-learn's handwritten digits, which need an extra package"
+        None, description="digits: scikit-learn's handwritten digits, which need an extra package"
     )
     images: str | None = Field(
-        None, description="An .npz file, an idx file (see labels), or a folder with one folder per class"
+        None, description="An .npz file, an idx file (which also needs labels), or a folder with one folder per class"
     )
-    labels: str | None = Field(None, description="The idx file of labels")
+    labels: str | None = Field(None, description="The idx file with the labels")
     classes: list[str] = Field(
-        default_factory=list, description="Names of the labels 0, 1, ... in this order; the numbers themselves if empty"
+        default_factory=list, description="Names of the labels 0, 1, ... in order; if empty, the numbers are the names"
     )
     validation_images: str | None = Field(
-        None,
-        description="Decides which model is best; without it, a share of the training images does (see validation)",
+        None, description="Images that select the best model; if not given, a share of the training images does"
     )
     validation_labels: str | None = Field(None, description="Labels of validation_images")
-    test_images: str | None = Field(None, description="Scored once, at the end")
+    test_images: str | None = Field(None, description="Images that are scored once, at the end")
     test_labels: str | None = Field(None, description="Labels of test_images")
     validation: float = Field(
         0.1, ge=0, lt=1, description="Share held out for validation if no file is given; equal images stay together"
@@ -51,9 +48,7 @@ class ImageData(Config):
     test: float = Field(0.0, ge=0, lt=1, description="Share held out for the final test if no file is given")
 
     @model_validator(mode="after")
-    def _one_origin(self) -> ImageData:
-        if (self.builtin is None) == (self.images is None):
-            raise ValueError("give one of builtin and images")
+    def _check_labels(self) -> ImageData:
         for part in ("", "validation_", "test_"):
             if getattr(self, f"{part}labels") is not None and getattr(self, f"{part}images") is None:
                 raise ValueError(f"{part}labels needs {part}images")
@@ -68,32 +63,31 @@ BATCH = 64
 
 
 class ImagesFiles(DataReader[LabelledImage]):
-    """Labelled images from folders, arrays or idx files."""
+    """Reads labelled images from folders, .npz files or idx files."""
 
     settings = ImageData
     read_as = ("classes",)
 
     @classmethod
     def table(cls, files: Sequence[Path], columns: str | None) -> dict[str, Any]:
-        """Folders or .npz files, or idx files of images each followed by one of labels."""
+        """Accept folders, .npz files, or idx files of images, each followed by the idx file of its labels."""
         if columns is not None:
             raise OptionError("--columns only applies to tables; images have no columns.")
         have_labels = bool(files) and (files[0].is_dir() or files[0].suffix.lower() == ".npz")
-        whats = ("images",) if have_labels else ("images", "labels")
-        if not files or len(files) % len(whats) or len(files) > 3 * len(whats):
+        kinds = ("images",) if have_labels else ("images", "labels")
+        if not files or len(files) % len(kinds) or len(files) > 3 * len(kinds):
             for file in files:
                 if not file.exists():
                     raise FileError(f"There is no file or folder {file}.")
             raise OptionError(
-                "Give folders, .npz files, or idx images each followed by its labels, for training, validation and "
-                f"test, not these {len(files)} files."
+                "Give folders, .npz files, or idx files of images, each followed by its labels, for training, "
+                f"validation and test, not these {len(files)} files."
             )
-        keys = [f"{part}{what}" for part in part_prefixes(files[:: len(whats)]) for what in whats]
+        keys = [f"{part}{kind}" for part in part_prefixes(files[:: len(kinds)]) for kind in kinds]
         return dict(zip(keys, map(str, files), strict=True))
 
     @classmethod
     def read(cls, settings: ImageData, seed: int) -> Splits[LabelledImage]:
-        """Equal images stay together."""
         train = _read(settings, "")
         rows = describe_images(train, _files(settings, ""), "training")
         held_out: dict[str, list[LabelledImage]] = {}
@@ -105,7 +99,7 @@ class ImagesFiles(DataReader[LabelledImage]):
                 rows += describe_images(held_out[part], _files(settings, f"{part}_"), part)
                 shared = overlap(train, held_out[part])
                 if shared.sources:
-                    notes.append(f"training and {part}: {shared.sources:,} images are in both")
+                    notes.append(f"{shared.sources:,} images occur in both training and {part}")
         train, validation, test = hold_out(train, held_out, settings, seed, lambda image: (image.label,))
         known = {image.label for image in train}
         return Splits(train, validation, test, rows, [*notes, *unseen_classes((*validation, *test), known)])
@@ -141,7 +135,7 @@ class ImagesFiles(DataReader[LabelledImage]):
                 "kind": "transformer",
                 "image_size": [height, width],
                 "channels": channels,
-                "patch": fitting_patch(height, width),
+                "patch": suggest_patch(height, width),
                 "width": model_width,
                 "num_heads": 4,
                 "encoder_layers": layers,
@@ -163,22 +157,19 @@ class ImagesFiles(DataReader[LabelledImage]):
 
 
 def _read(data: ImageData, part: str) -> list[LabelledImage]:
+    """Read the images of one part, and replace the numbers of their labels by the names of the classes, if given."""
     if data.builtin is not None and not part:
-        return _named(read_digits(), data.classes)
-    images, labels = getattr(data, f"{part}images"), getattr(data, f"{part}labels")
-    found = read_images(resolve_path(images), None if labels is None else resolve_path(labels))
-    return _named(found, data.classes)
-
-
-def _named(images: list[LabelledImage], classes: Sequence[str]) -> list[LabelledImage]:
-    """The images with class names instead of numbers."""
-    if not classes:
+        images = read_digits()
+    else:
+        file, labels = getattr(data, f"{part}images"), getattr(data, f"{part}labels")
+        images = read_images(resolve_path(file), None if labels is None else resolve_path(labels))
+    if not data.classes:
         return images
-    names = {str(number): name for number, name in enumerate(classes)}
+    names = {str(number): name for number, name in enumerate(data.classes)}
     for image in images:
         if image.label not in names:
             raise FileError(
-                f"{image.where} has the label {image.label!r}; data.classes names only 0 to {len(classes) - 1}."
+                f"{image.where} has the label {image.label!r}, but data.classes only names 0 to {len(names) - 1}."
             )
     return [replace(image, label=names[image.label]) for image in images]
 
@@ -188,10 +179,3 @@ def _files(data: ImageData, part: str) -> str:
         return "scikit-learn's digits"
     names = (getattr(data, f"{part}{what}") for what in ("images", "labels"))
     return ", ".join(name for name in names if name is not None)
-
-
-def fitting_patch(height: int, width: int) -> int:
-    """The patch size that divides the image into about USUAL_PATCHES patches."""
-    common = math.gcd(height, width)
-    sides = [side for side in range(1, common + 1) if common % side == 0]
-    return min(sides, key=lambda side: abs(math.log(height * width / side**2 / USUAL_PATCHES)))

@@ -1,1 +1,1 @@
-"""Predict the next word from those before it."""
+"""The language model task: predict each token from those before it, and so continue a text."""

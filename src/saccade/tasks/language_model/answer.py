@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from rich.console import RenderableType
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LanguageModelAnswer"]
 
-#: How many rows the picture in the terminal has: the last tokens that were generated.
+#: The number of rows in the terminal's heatmap, which shows the last tokens that were generated.
 SHOWN_ROWS = 30
 
 
@@ -31,10 +30,10 @@ class LanguageModelAnswer(Answer):
 
     prompt: str
     text: str  # without the prompt
-    score: float  # the mean of the log-probabilities
+    score: float  # the mean log-probability of a token
     tokens: list[str]
     log_probabilities: list[float]
-    finished: bool  # whether the model or a stop string ended it; False if it was cut off
+    finished: bool  # True if the model or a stop string ended the text, False if it was cut off
     ids: list[int] = field(repr=False)
     look: Callable[[], View] = field(repr=False)
     ends: bool = False  # whether the last token is the end token, which is not part of the text
@@ -59,15 +58,10 @@ class LanguageModelAnswer(Answer):
             "finished": self.finished,
         }
 
-    @cached_property
-    def view(self) -> View:
-        """One forced pass over prompt and text. Each row is a token that is read before the next one is chosen."""
-        return self.look()
-
     def terminal(self) -> Iterator[RenderableType]:
         yield Text.assemble((self.prompt, "bold"), self.text)
         mean = math.exp(-self.score) if self.tokens else math.nan
-        yield Text(f"perplexity of its own {len(self.tokens)} tokens {mean:.2f}")
+        yield Text(f"perplexity of the {len(self.tokens)} generated tokens: {mean:.2f}")
         try:
             seen, name = self.view, self.layer
         except OptionError as error:
@@ -76,8 +70,8 @@ class LanguageModelAnswer(Answer):
         rows, columns = (axis.labels(False) for axis in seen.axes(name))
         first = max(0, len(rows) - SHOWN_ROWS)
         tile = seen.tile(name, "mean", range(first, len(rows)), range(len(columns)))
-        said = f"{name}, mean of {seen.heads(name)} heads" + (f", the last {SHOWN_ROWS} tokens" if first else "")
-        yield TerminalHeatmap(tile.cpu(), rows[first:], columns, said)
+        title = f"{name}, mean of {seen.heads(name)} heads" + (f", the last {SHOWN_ROWS} tokens" if first else "")
+        yield TerminalHeatmap(tile.cpu(), rows[first:], columns, title)
 
     def figure(self, dark: bool) -> Figure:
         drawn: Figure = self.view.figure("heatmap", name=self.layer, theme="dark" if dark else "light")

@@ -1,4 +1,4 @@
-"""Where the text of a language model comes from: the ``[data]`` table of a recipe."""
+"""Read the text of a language model, as the ``[data]`` table of a recipe describes it."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from saccade.tasks.base.data import DataReader, Say, Size, Splits, write_lines
 
 __all__ = ["LanguageModelFiles", "TextData"]
 
-#: How a report describes a document.
-UNITS: dict[Unit, str] = {"file": "the whole file", "line": "a line", "paragraph": "the lines up to a blank one"}
+#: What a document is, in the words of the report.
+UNITS: dict[Unit, str] = {"file": "the whole file", "line": "a line", "paragraph": "the lines up to a blank line"}
 
 
 class TextData(Config):
@@ -30,30 +30,30 @@ class TextData(Config):
     documents: Unit = Field(
         "file", description="What a document is: file, line or paragraph (separated by blank lines)"
     )
-    labelled: bool = Field(False, description="Each line starts with a label, which is left out")
-    table: str | None = Field(None, description="A .tsv, .csv or .jsonl file instead")
+    labelled: bool = Field(False, description="Whether each line starts with a label, which is then left out")
+    table: str | None = Field(None, description="A .tsv, .csv or .jsonl file, instead of text")
     column: str = Field("text", description="Text column: its name, or its number counted from 0")
     validation_text: str | None = Field(
-        None, description="Decides which model is best; without it, the end of the training text does (see validation)"
+        None, description="Text that selects the best model; if not given, the end of the training text does"
     )
-    validation_table: str | None = Field(None, description="A table instead of validation_text")
-    test_text: str | None = Field(None, description="Scored once, at the end")
-    test_table: str | None = Field(None, description="A table instead of test_text")
+    validation_table: str | None = Field(None, description="A table, instead of validation_text")
+    test_text: str | None = Field(None, description="Text that is scored once, at the end")
+    test_table: str | None = Field(None, description="A table, instead of test_text")
     validation: float = Field(
-        0.1, ge=0, lt=1, description="Share of the text, from its end, held out for validation if no file is given"
+        0.1, ge=0, lt=1, description="Share at the end of the text held out for validation if no file is given"
     )
     test: float = Field(
-        0.0, ge=0, lt=1, description="Share held out for the final test if no file is given, after that for validation"
+        0.0, ge=0, lt=1, description="Share held out for the final test if no file is given; it follows validation"
     )
     encoding: str | None = Field(None, description="Encoding of the files, such as latin-1; detected if not given")
 
     @model_validator(mode="after")
-    def _one_origin(self) -> TextData:
+    def _check(self) -> TextData:
         if (self.text is None) == (self.table is None):
-            raise ValueError("give text or table")
+            raise ValueError("give either text or table")
         for part in ("validation", "test"):
             if getattr(self, f"{part}_text") is not None and getattr(self, f"{part}_table") is not None:
-                raise ValueError(f"give {part}_text or {part}_table, not both")
+                raise ValueError(f"give either {part}_text or {part}_table, not both")
         if self.labelled and self.documents != "line":
             raise ValueError('labelled needs documents = "line"')
         if self.validation + self.test >= 1:
@@ -72,7 +72,7 @@ LETTER_BY_LETTER = 5_000_000
 
 
 class LanguageModelFiles(DataReader[Document]):
-    """Plain texts, or a column of a table; the held-out part is the end of the text, or separate files."""
+    """Reads plain texts, or a column of a table. The held-out part is the end of the text, or separate files."""
 
     settings = TextData
     read_as = ("documents", "labelled", "column", "encoding")

@@ -1,4 +1,4 @@
-"""Generate text from a prompt by sampling or search, with stop strings and whole characters only."""
+"""Generate text from a prompt by sampling or search, with stop strings, and only in whole characters."""
 
 from __future__ import annotations
 
@@ -30,68 +30,65 @@ __all__ = [
     "write",
 ]
 
-#: The most bytes of a character: the most tokens to wait for until it is complete.
+#: The maximum number of bytes in a character, and so of tokens to wait for until a character is complete.
 CHARACTER_BYTES = 4
-#: How many windows are read at once if a text is longer than the positions of the model.
+#: The number of windows that are read at once if a text is longer than the model's positions.
 WINDOWS = 64
 
 
 class GenerationOptions(Config):
-    """How text is generated.
+    """How text is generated: the ``[decoding]`` table of a recipe, and the options of ``saccade predict``."""
 
-    The ``[decoding]`` table of a recipe, and the options of ``saccade predict``.
-    """
-
-    max_tokens: int = Field(200, ge=1, le=100_000, description="Longest text to add, in tokens")
-    sample: bool = Field(True, description="Draw at random; false: search for the most likely text")
-    tries: int = Field(1, ge=1, le=1000, description="Texts drawn for each prompt")
+    max_tokens: int = Field(200, ge=1, le=100_000, description="Maximum number of tokens to generate")
+    sample: bool = Field(True, description="Sample at random; if false, search for the most likely text")
+    tries: int = Field(1, ge=1, le=1000, description="Number of texts to sample for each prompt")
     temperature: float = Field(1.0, ge=0, le=1000, description="Below 1: more predictable; above 1: more varied")
-    top_k: int | None = Field(None, ge=1, description="Draw only from the k most likely tokens")
+    top_k: int | None = Field(None, ge=1, description="Sample only from the k most likely tokens")
     top_p: float | None = Field(
-        None, gt=0, le=1, description="Draw only from the most likely tokens that make up this share"
+        None, gt=0, le=1, description="Sample only from the most likely tokens that together have this probability"
     )
     seed: int = Field(1, ge=0, lt=2**32, description="Random seed for sampling")
     stop: list[str] = Field(default_factory=list, description="Texts that end the answer; they are not part of it")
-    beam: int = Field(1, ge=1, le=1000, description="When searching: texts kept at each step; 1 is greedy")
-    n_best: int = Field(1, ge=1, description="When searching: texts returned, at most the beam")
+    beam: int = Field(1, ge=1, le=1000, description="When searching: texts kept at each step; 1 is greedy search")
+    n_best: int = Field(1, ge=1, description="When searching: number of texts to return; at most the beam")
 
     @model_validator(mode="after")
-    def _consistent(self) -> GenerationOptions:
+    def _check(self) -> GenerationOptions:
         if self.n_best > self.beam and not self.sample:
-            raise ValueError(f"n_best = {self.n_best} needs a beam of at least as many, not {self.beam}")
+            raise ValueError(f"n_best = {self.n_best} needs a beam of at least {self.n_best}, not {self.beam}")
         if "" in self.stop:
             raise ValueError("a stop string must have at least one character")
         return self
 
 
 class Prompt(NamedTuple):
-    """The prompt that a text continues."""
+    """A prompt as the model reads it."""
 
     ids: list[int]  # at least one
     can_end: bool  # whether the model has learned where texts end
-    is_start: bool = False  # whether there is no text before the answer: the ids are just a separator
+    is_start: bool = False  # whether the prompt has no text, so that its ids are just a separator
 
 
 def known_positions(model: nn.Module) -> int | None:
-    """The number of positions of a model, if each is learned; None if it can go beyond those of training."""
+    """Return the number of positions that a model has learned; None if its positions have no limit."""
     config = cast(Any, model).config
     return config.max_length if getattr(config, "position", None) == "learned" else None
 
 
 @dataclass
 class Written:
-    """A text while it is written: tokens are shown once they form whole characters, and a stop string ends it."""
+    """A text while it is generated. Tokens are shown once they form whole characters, and a stop string ends it."""
 
     tokenizer: Tokenizer
     stop: Sequence[str] = ()
-    is_start: bool = False  # there is no text before it
-    can_end: bool = True  # whether the end token ends it; otherwise that is a token without text
+    is_start: bool = False  # whether there is no text before it
+    can_end: bool = True  # whether the end token ends the text; otherwise it is a token without text
     text: str = ""
     ids: list[int] = field(default_factory=list)
     log_probabilities: list[float] = field(default_factory=list)
-    finished: bool = False  # ended by the model or by a stop string; False: cut off
+    finished: bool = False  # True if the model or a stop string ended the text, False if it was cut off
     _pending: list[int] = field(default_factory=list)  # tokens that do not form whole characters yet
-    _shown: int = 0
+    _shown: int = 0  # the number of characters that ``fresh`` has returned
 
     def add(self, token: int, log_probability: float) -> None:
         self.ids.append(token)
@@ -112,13 +109,13 @@ class Written:
         return self.can_end and self.ids[-1:] == [self.tokenizer.special.end]
 
     def close(self) -> None:
-        """No more tokens follow: show incomplete characters as they are."""
+        """Show incomplete characters as they are, because no more tokens follow."""
         if self._pending and not self.finished:
             self._append(self.tokenizer.following(self._pending))
         self._pending.clear()
 
     def fresh(self, *, last: bool = False) -> str:
-        """The text since the last call, without what may be the start of a stop string."""
+        """Return the text since the last call, except for an end that may be the start of a stop string."""
         end = len(self.text)
         if not last and not self.finished:
             waiting = [size for stop in self.stop for size in range(1, len(stop)) if self.text.endswith(stop[:size])]
@@ -129,7 +126,7 @@ class Written:
 
     def _append(self, piece: str) -> None:
         if self.is_start and not self.text and self.tokenizer.spaced:
-            piece = piece.removeprefix(" ")  # the space that belongs to a first word
+            piece = piece.removeprefix(" ")  # the tokenizer adds a space in front of the first word
         first = max(0, len(self.text) - max(map(len, self.stop), default=0))
         self.text += piece
         found = [place for place in (self.text.find(stop, first) for stop in self.stop) if place >= 0]
@@ -142,10 +139,10 @@ class Written:
 def write(
     model: nn.Module, tokenizer: Tokenizer, prompt: Prompt, options: GenerationOptions
 ) -> Iterator[list[Written]]:
-    """The growing texts of all tries, after each sampled token."""
+    """Sample texts, and yield all of them as they grow, after each token."""
     device = device_of(model)
     rows = torch.tensor([prompt.ids] * options.tries, device=device)
-    network, state = _started(model, rows, options.max_tokens)
+    network, state = _start(model, rows, options.max_tokens)
     tries = [Written(tokenizer, options.stop, prompt.is_start, prompt.can_end) for _ in range(options.tries)]
     drawn = draws(
         network,
@@ -159,7 +156,7 @@ def write(
         top_p=options.top_p,
         generator=torch.Generator(device).manual_seed(options.seed),
         ends=(lambda row, _: tries[row].finished) if options.stop else None,
-        barred=_barred(tokenizer, prompt),
+        barred=_forbidden(tokenizer, prompt),
     )
     for one in drawn:
         for row, token, term in zip(*(part.tolist() for part in one), strict=True):
@@ -171,11 +168,11 @@ def write(
 
 
 def generate(model: nn.Module, tokenizer: Tokenizer, prompt: Prompt, options: GenerationOptions) -> list[Written]:
-    """The texts after a prompt, ordered by mean log-probability per token, best first."""
+    """Generate texts that continue a prompt, ordered by mean log-probability per token, best first."""
     if options.sample or options.beam == 1:
         found = [*write(model, tokenizer, prompt, options)][-1]
     else:
-        found = _searched(model, tokenizer, prompt, options)
+        found = _search(model, tokenizer, prompt, options)
     return sorted(found, key=mean_log_probability, reverse=True)
 
 
@@ -184,14 +181,14 @@ def mean_log_probability(written: Written) -> float:
 
 
 @torch.inference_mode()
-def _searched(model: nn.Module, tokenizer: Tokenizer, prompt: Prompt, options: GenerationOptions) -> list[Written]:
+def _search(model: nn.Module, tokenizer: Tokenizer, prompt: Prompt, options: GenerationOptions) -> list[Written]:
     rows = torch.tensor([prompt.ids], device=device_of(model))
-    network, state = _started(model, rows, options.max_tokens)
+    network, state = _start(model, rows, options.max_tokens)
     end = tokenizer.special.end
     if end is None:
-        raise OptionError("This model has no end token, so a beam search cannot compare its texts; use a beam of 1.")
+        raise OptionError("This model has no end token, so beam search cannot compare its texts; use a beam of 1.")
     (found,) = beam_search(
-        _Barring(network, _barred(tokenizer, prompt)),
+        _Forbidding(network, _forbidden(tokenizer, prompt)),
         state,
         batch_size=1,
         start_token=rows[:, -1],
@@ -214,33 +211,33 @@ def _searched(model: nn.Module, tokenizer: Tokenizer, prompt: Prompt, options: G
     return texts
 
 
-def _barred(tokenizer: Tokenizer, prompt: Prompt) -> list[int]:
-    """The tokens that are never written: special tokens, which have no text; END only if texts have no end.
+def _forbidden(tokenizer: Tokenizer, prompt: Prompt) -> list[int]:
+    """Return the tokens that are never generated: special tokens, which have no text, except END if texts can end.
 
-    If a tokenizer knows nothing else, because every word was too rare, UNKNOWN is allowed.
+    If the tokenizer has no other tokens, because every word was too rare, UNKNOWN is allowed.
     """
-    kept = {tokenizer.special.end} if prompt.can_end else set()
+    allowed = {tokenizer.special.end} if prompt.can_end else set()
     if tokenizer.vocabulary_size == len(tokenizer.hidden_ids):
-        kept.add(tokenizer.special.unknown)
-    return [id for id in tokenizer.hidden_ids if id not in kept]
+        allowed.add(tokenizer.special.unknown)
+    return [id for id in tokenizer.hidden_ids if id not in allowed]
 
 
-class _Barring:
+class _Forbidding:
     """A stepper that gives some tokens probability 0."""
 
-    def __init__(self, stepper: Any, barred: Sequence[int]) -> None:
+    def __init__(self, stepper: Any, forbidden: Sequence[int]) -> None:
         self.stepper = stepper
-        self.barred = barred
+        self.forbidden = forbidden
         self.reorder = stepper.reorder
 
     def step(self, tokens: Int[Tensor, " B"], state: Any) -> tuple[Float[Tensor, "B V"], Any]:
         logits, state = self.stepper.step(tokens, state)
-        return logits.index_fill(1, torch.tensor(self.barred, device=logits.device), -torch.inf), state
+        return logits.index_fill(1, torch.tensor(self.forbidden, device=logits.device), -torch.inf), state
 
 
 @torch.inference_mode()
 def log_probabilities(model: nn.Module, tokens: Sequence[int], count: int) -> list[float]:
-    """The log-probability of each of the last ``count`` tokens given those before it, by forced passes."""
+    """Return the log-probability of each of the last ``count`` tokens, given the tokens before it."""
     found = [-model(read, targets=Targets(words, at, summed=False)) for read, at, words in _forced(model, tokens)]
     terms: list[float] = torch.cat(found)[len(tokens) - 1 - count :].tolist()
     return terms
@@ -248,7 +245,7 @@ def log_probabilities(model: nn.Module, tokens: Sequence[int], count: int) -> li
 
 @torch.inference_mode()
 def likeliest(model: nn.Module, tokens: Sequence[int], count: int, number: int) -> list[list[tuple[int, float]]]:
-    """For each of the last ``count`` tokens: the likeliest ones at its position, with log-probabilities."""
+    """Return the likeliest tokens, with their log-probabilities, at the positions of the last ``count`` tokens."""
     places: list[list[tuple[int, float]]] = []
     for read, at, _ in _forced(model, tokens):
         best = model(read, at=at).flatten(0, -2).float().log_softmax(dim=-1).topk(number)
@@ -260,19 +257,19 @@ def likeliest(model: nn.Module, tokens: Sequence[int], count: int, number: int) 
 def _forced(
     model: nn.Module, tokens: Sequence[int]
 ) -> Iterator[tuple[Int[Tensor, "B T"], Positions | None, Int[Tensor, " N"]]]:
-    """The tokens to read, the positions to predict from (None: all), and the tokens that follow them."""
+    """Yield the tokens to read, the positions to predict from (None means all), and the tokens to predict."""
     rows = torch.tensor([list(tokens)], device=device_of(model))
     read, predicted = rows[:, :-1], rows[:, 1:]
     limit = known_positions(model) or read.shape[1]
     yield read[:, :limit], None, predicted[0, :limit]
-    if limit < read.shape[1]:  # each further token sees only the last ``limit`` before it
+    if limit < read.shape[1]:  # each further token only sees the last ``limit`` tokens before it
         windows, targets = read[0].unfold(0, limit, 1)[1:], predicted[0, limit:]
         for some, wanted in zip(torch.split(windows, WINDOWS), torch.split(targets, WINDOWS), strict=True):
             yield some, LAST, wanted
 
 
-def _started(model: nn.Module, rows: Int[Tensor, "B T"], max_tokens: int) -> tuple[Any, Any]:
-    """A stepper that has read the prompt except for its last token."""
+def _start(model: nn.Module, rows: Int[Tensor, "B T"], max_tokens: int) -> tuple[Any, Any]:
+    """Return a stepper and its state after reading the prompt, except for its last token."""
     limit = known_positions(model)
     stepper: Any = model if limit is None else Sliding(cast(Any, model), limit)
     return stepper, stepper.start(rows[:, :-1], rows.shape[1] + max_tokens)

@@ -1,8 +1,8 @@
-"""An opened language model: prompts in, texts out, with the attention behind them."""
+"""Continue prompts with a trained language model: ``saccade.open("run/").predict(["Once upon a time"])``."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,13 +38,14 @@ __all__ = ["LanguageModelPredictor"]
 class LanguageModelPredictor(TextInputPredictor, ContinuesText):
     """An opened language model.
 
-    If positions are learned one by one, there are only ``max_length`` of them: beyond that, each token sees the last
-    ``max_length`` tokens before it. Rotary, ALiBi and sinusoidal positions have no such limit.
+    If each position has a learned vector, there are only ``max_length`` positions, and beyond that, each token sees the
+    last ``max_length`` tokens before it. Rotary, ALiBi and sinusoidal positions have no such limit.
     """
 
     options = GenerationOptions
     reads = True
     streams = True
+    at_once = 1
     task: LanguageModel
 
     @property
@@ -54,24 +55,24 @@ class LanguageModelPredictor(TextInputPredictor, ContinuesText):
     def read_file(self, path: Path) -> tuple[list[str], str]:
         return read_texts(path, [column(self.read_as["column"])], encoding=self.read_as["encoding"])
 
-    def _predict(
-        self, inputs: Sequence[str], *, progress: Callable[[int], None] | None = None, **options: Any
+    def prepare(self, given: str, number: int = 1) -> tuple[str, int]:
+        return given, number
+
+    def answer(
+        self, inputs: Sequence[tuple[str, int]], options: GenerationOptions, now: Snapshot
     ) -> list[LanguageModelAnswer]:
-        """A text for each prompt; further tries are its ``alternatives``, likeliest first."""
-        chosen, now = self.chosen(options), Snapshot(self)
+        """Return the best text for each prompt; the other texts are its ``alternatives``, likeliest first."""
         answers = []
-        for number, prompt in enumerate(inputs):
-            draws = chosen.model_copy(update={"seed": (chosen.seed + number) % 2**32})
-            found = generate(self.model, self.task.state.tokenizer, self.task.prompt(prompt), draws)
-            first, *others = (self._answer(prompt, written, now) for written in found)
-            first.alternatives.extend(others)
-            answers.append(first)
-            if progress is not None:
-                progress(len(answers))
+        for prompt, number in inputs:
+            own = options.model_copy(update={"seed": (options.seed + number - 1) % 2**32})
+            found = generate(self.model, self.task.state.tokenizer, self.task.prompt(prompt), own)
+            best, *others = (self._answer(prompt, written, now) for written in found)
+            best.alternatives.extend(others)
+            answers.append(best)
         return answers
 
     def stream(self, given: str, **options: Any) -> Iterator[str]:
-        """The text of the answer that ``predict`` gives with the same options, in pieces of whole characters."""
+        """Yield the answer that ``predict`` gives with the same options, in pieces of whole characters."""
         chosen = self.chosen(options)
         if chosen.tries > 1 or (chosen.beam > 1 and not chosen.sample):
             yield self.predict([given], **options)[0].text
@@ -86,17 +87,18 @@ class LanguageModelPredictor(TextInputPredictor, ContinuesText):
         yield Piece(last[0].fresh(last=True), len(last[0].ids), last[0].finished)
 
     def best_answer(self, given: str, **options: Any) -> LanguageModelAnswer:
-        return self._predict([given], **(options | {"sample": False}))[0]
+        answer = self.predict([given], **(options | {"sample": False}))[0]
+        assert isinstance(answer, LanguageModelAnswer)
+        return answer
 
     def token_scores(self, given: str, answer: Answer) -> list[float]:
         assert isinstance(answer, LanguageModelAnswer)
         return log_probabilities(self.model, [*self.task.prompt(given).ids, *answer.ids], len(answer.ids))
 
     def likeliest(self, answer: LanguageModelAnswer, number: int) -> list[list[tuple[str, float]]]:
-        """For each token of an answer: the likeliest tokens at its position, with their log-probabilities."""
-        every = [*self.task.prompt(answer.prompt).ids, *answer.ids]
+        ids = [*self.task.prompt(answer.prompt).ids, *answer.ids]
         token = self.task.state.tokenizer.token
-        found = likeliest(self.model, every, len(answer.ids), number)
+        found = likeliest(self.model, ids, len(answer.ids), number)
         return [[(token(id), value) for id, value in place] for place in found]
 
     def view_of(self, given: str, answer: Answer) -> View:
@@ -121,7 +123,8 @@ class LanguageModelPredictor(TextInputPredictor, ContinuesText):
 
     @torch.inference_mode()
     def _look(self, prompt: str, written: list[int], progress: Rows | None = None) -> View:
-        """A model with learned positions reads only the last tokens that it has positions for."""
+        """View the attention in one pass over prompt and text. Each row is a token that the model reads before it
+        chooses the next one. A model with learned positions only reads the last tokens that it has positions for."""
         tokenizer = self.task.state.tokenizer
         ids = [*self.task.prompt(prompt).ids, *written]
         ids = ids[-(known_positions(self.model) or len(ids)) :]

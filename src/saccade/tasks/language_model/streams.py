@@ -1,4 +1,4 @@
-"""Documents as one stream of tokens, and its windows."""
+"""Join documents into one stream of tokens, and cut it into windows."""
 
 from __future__ import annotations
 
@@ -21,27 +21,28 @@ __all__ = ["LanguageModelBatch", "Stream", "Window", "make_stream"]
 
 @dataclass(frozen=True)
 class Stream:
-    """All tokens in order; separated documents have END before the first, between them and after the last."""
+    """All tokens in order. Separated documents have END before the first, between them and after the last."""
 
     tokens: Int[Tensor, " N"]
     lines: Int[np.ndarray, " N"]  # the line of the file where each token starts
-    characters: int  # of all tokens except the first, which is never predicted
+    characters: int  # the number of characters in all tokens except the first, which is never predicted
 
     def __len__(self) -> int:
         return len(self.tokens)
 
     def windows(self, context: int) -> list[Window]:
-        """Consecutive windows: every token except the first is predicted once; the last window may be shorter."""
+        """Cut the stream into consecutive windows, so that every token except the first is predicted once. The last
+        window may be shorter."""
         return [Window(self, start, min(context, len(self) - 1 - start)) for start in range(0, len(self) - 1, context)]
 
     def cut(self, starts: Int[Tensor, " B"], length: int) -> LanguageModelBatch:
-        """The windows of this length that start at these positions."""
+        """Return a batch of the windows of this length that start at these positions."""
         rows = self.tokens[starts.unsqueeze(1) + torch.arange(length + 1)]
         return LanguageModelBatch(rows[:, :-1], rows[:, 1:], starts, self.lines[starts.numpy()].tolist())
 
 
 class Window(NamedTuple):
-    """A part of a stream: ``length`` tokens are read, and the one after each of them is predicted."""
+    """A part of a stream: ``length`` tokens are read, and the token after each of them is predicted."""
 
     stream: Stream
     start: int
@@ -50,12 +51,12 @@ class Window(NamedTuple):
 
 @dataclass(frozen=True)
 class LanguageModelBatch(Batch):
-    """Windows of one length."""
+    """Windows that all have the same length."""
 
     on_cpu = ("starts",)
 
     read: Int[Tensor, "B T"]
-    predicted: Int[Tensor, "B T"]  # the token after each one read
+    predicted: Int[Tensor, "B T"]  # the token after each token that is read
     starts: Int[Tensor, " B"]  # where each window starts in its stream
     lines: Sequence[int]
 
@@ -65,7 +66,7 @@ class LanguageModelBatch(Batch):
 
 
 def make_stream(tokenizer: Tokenizer, documents: Sequence[Document], *, separated: bool) -> Stream:
-    """The documents as tokens; ``separated`` ones have END before, between and after them."""
+    """Join documents into a stream; ``separated`` documents have END before, between and after them."""
     encoded, end = tokenizer.encode_ids([document.text for document in documents]), tokenizer.special.end
     breaks = np.array([tokenizer.decode([id]).count("\n") for id in range(tokenizer.vocabulary_size)])
     tokens, lines = [], []
@@ -79,7 +80,7 @@ def make_stream(tokenizer: Tokenizer, documents: Sequence[Document], *, separate
     joined = np.concatenate(tokens)
     if len(joined) < 2:
         raise OptionError(
-            f"A text of {len(joined)} token leaves nothing to predict; a language model needs at least 2."
+            f"The text has {len(joined)} token, which leaves nothing to predict; a language model needs at least 2."
         )
     characters = sum(len(document.text) for document in documents)
     first = 0 if separated else max(1, len(tokenizer.decode([int(joined[0])])))

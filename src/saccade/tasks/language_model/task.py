@@ -50,19 +50,17 @@ from saccade.text import END, Tokenizer
 
 __all__ = ["LanguageModel", "LanguageModelState", "LanguageModelText", "LanguageModelTraining"]
 
-#: Tokens of a probe: how many are read, and how many are generated.
+#: The number of tokens in a probe that are read, and that are generated.
 PROBE_READ, PROBE_WRITTEN = 32, 48
-#: How many padded tokens an evaluation scores at once.
-EVALUATION_TOKENS = 8192
 
 
 class LanguageModelText(TokenSettings):
-    """How text becomes tokens and windows."""
+    """How text is split into tokens and windows."""
 
     kind: TokenKind = Field(
         "character", description="What a token is: bpe (a piece of a word), word, character or byte"
     )
-    context: int = Field(256, ge=1, description="Tokens in a window; training sees nothing before it")
+    context: int = Field(256, ge=1, description="Tokens in a window; training sees no further back than its window")
 
 
 class LanguageModelTraining(TextTraining):
@@ -75,7 +73,7 @@ class LanguageModelTraining(TextTraining):
         description="Recurrent networks: read the text in order, carry the state from window to window, and "
         "back-propagate through at most this many steps; if not given, each window starts from an empty state",
     )
-    beta2: float = Field(0.99, ge=0, lt=1, description="AdamW: how slowly the mean squared gradient changes")
+    beta2: float = Field(0.99, ge=0, lt=1, description="AdamW: decay of the mean squared gradient")
 
 
 @dataclass(frozen=True)
@@ -84,9 +82,9 @@ class LanguageModelState(TokenizerState):
 
     tokenizer: Tokenizer
     context: int
-    separated: bool  # whether documents end, so that the model learns to end them
-    framed: bool = False  # whether a text begins as the tokenizer frames it, instead of after END
-    carries: bool = False  # whether the model reads each window in the state that the one before left
+    separated: bool  # whether documents have end tokens, so that the model learns where they end
+    framed: bool = False  # whether texts start with the tokens that the tokenizer adds, instead of after END
+    carries: bool = False  # whether the model starts each window in the state that the window before left
 
     @classmethod
     def prepare(
@@ -98,7 +96,7 @@ class LanguageModelState(TokenizerState):
         state = cls(
             text.train([document.text for document in train]), text.context, separated, carries=_carries(settings)
         )
-        if sum(len(document.text) for document in train) < 100 * text.context:  # else there are enough tokens
+        if sum(len(document.text) for document in train) < 100 * text.context:  # otherwise there are enough tokens
             found = len(make_stream(state.tokenizer, train, separated=separated))
             if found <= text.context:
                 raise FileError(
@@ -143,11 +141,11 @@ def _recurrent(config: RecurrentConfig, state: LanguageModelState) -> nn.Module:
 
 
 class LanguageModel(Task):
-    """The likelihood of each next token.
+    """Trains with the cross-entropy of each next token.
 
-    A recurrent network starts each window empty, like a Transformer, or reads the text in order and carries its state
-    from window to window (``training.truncate``; Williams & Peng 1990): then a batch holds several places of the text,
-    and the next batch continues each of them.
+    A recurrent network starts each window with an empty state, like a Transformer, or reads the text in order and
+    carries its state from window to window (``training.truncate``; Williams & Peng 1990). In the second case a batch
+    reads the text at several places, and the next batch continues at each of them.
     """
 
     name = "language-model"
@@ -161,6 +159,7 @@ class LanguageModel(Task):
         "recurrent": Network(RecurrentConfig, _recurrent),
     }
     model_defaults: ClassVar = {"transformer": {"decoder_layers": 4}}
+    evaluation_size = 8192
 
     state: LanguageModelState
     training: LanguageModelTraining
@@ -178,7 +177,8 @@ class LanguageModel(Task):
         return np.array([[window.length] for window in examples])
 
     def batch(self, examples: Sequence[Window]) -> LanguageModelBatch:
-        """The same number of windows, each shifted at random, so that every epoch splits the text differently."""
+        """Return a batch to train on. Each window is shifted at random, so that every epoch splits the text
+        differently."""
         stream = examples[0].stream
         if self.state.carries:
             return stream.cut(torch.tensor([window.start for window in examples]), examples[0].length)
@@ -218,19 +218,13 @@ class LanguageModel(Task):
             state = (tuple(tensors[f"{n}.{m}"] for n, m in group) for _, group in groupby(places, lambda at: at[0]))
             self._memory.keep(tuple(state), tensors["ends"])
 
-    def validate(
-        self, model: nn.Module, examples: Sequence[Window], check_cancelled: CheckCancelled = lambda: None
+    def scores(
+        self, model: nn.Module, examples: Sequence[Window], batch_size: int, check_cancelled: CheckCancelled
     ) -> dict[str, float]:
-        return self._scores(model, examples, self.training.batch_tokens, check_cancelled)
-
-    @torch.inference_mode()
-    def _scores(
-        self, model: nn.Module, examples: Sequence[Window], batch_tokens: int, check_cancelled: CheckCancelled
-    ) -> dict[str, float]:
-        """The scores of the whole text in consecutive windows, not of a sample; one by one if the state is carried."""
+        """Score the whole text in consecutive windows, without shifting them; one by one if the state is carried."""
         total, count, memory = 0.0, 0, Memory()
         for length, equal in groupby(examples, key=lambda window: window.length):
-            windows, size = list(equal), 1 if self.state.carries else max(1, batch_tokens // length)
+            windows, size = list(equal), 1 if self.state.carries else max(1, batch_size // length)
             for first in range(0, len(windows), size):
                 check_cancelled()
                 starts = torch.tensor([window.start for window in windows[first : first + size]])
@@ -250,22 +244,22 @@ class LanguageModel(Task):
         options: Any = None,
         check_cancelled: CheckCancelled = lambda: None,
     ) -> Evaluation:
-        scores = self._scores(model, examples, EVALUATION_TOKENS, check_cancelled)
+        found = super().evaluate(model, examples, options, check_cancelled)
         predicted = sum(window.length for window in examples)
-        lines = [f"{predicted:,} tokens predicted, in consecutive windows of {self.state.context}"]
+        found.lines.append(f"{predicted:,} tokens predicted, in consecutive windows of {self.state.context}")
         unknown_id, predicted_ids = self.state.tokenizer.special.unknown, examples[0].stream.tokens[1:]
         unknown = 0.0 if unknown_id is None else float(torch.eq(predicted_ids, unknown_id).float().mean())
-        if unknown > 0:  # one guess covers any characters, so more unknowns mean fewer bits
-            lines.append(
-                f"{100 * unknown:.2g}% of the tokens are unknown: bits per character then mean little, and cannot be "
-                "compared with other models"
+        if unknown > 0:  # one prediction can stand for any unknown word, so the more unknown tokens, the fewer bits
+            found.lines.append(
+                f"{100 * unknown:.2g}% of the tokens are unknown, so bits per character mean little and cannot be "
+                "compared with those of other models"
             )
-        return Evaluation(scores, lines=lines)
+        return found
 
     @torch.inference_mode()
     def probe(self, model: nn.Module, example: Window) -> Probe:
-        """The beginning of a held-out window, and how the model continues it now within its context, always with the
-        same random numbers."""
+        """Return how the model currently continues the beginning of a held-out window, always with the same random
+        numbers."""
         count = max(1, min(PROBE_READ, self.state.context // 2, example.length))
         read = example.stream.tokens[example.start : example.start + count].tolist()
         options = GenerationOptions(max_tokens=max(1, min(PROBE_WRITTEN, self.state.context - count)), temperature=0.8)
@@ -284,13 +278,15 @@ class LanguageModel(Task):
     def facts(self) -> list[str]:
         tokenizer = self.state.tokenizer
         return [
-            f"{tokenizer.vocabulary_size:,} tokens (kind: {tokenizer.kind}), windows of {self.state.context}.",
-            "loss: nats per token over consecutive windows; perplexity: its exponential; bits: bits per character.",
+            f"vocabulary of {tokenizer.vocabulary_size:,} tokens (kind: {tokenizer.kind}), windows of "
+            f"{self.state.context} tokens",
+            "`loss` is in nats per token, over consecutive windows; `perplexity` is its exponential; `bits` are bits "
+            "per character",
         ]
 
     def prompt(self, text: str) -> Prompt:
-        """A prompt as the model reads it. A new text starts after END; if the model was trained on one long text, which
-        has no starts, it starts after the end of a line."""
+        """Encode a prompt. If it is empty, the answer starts after END, or after the end of a line if the model was
+        trained on one long text without END."""
         tokenizer = self.state.tokenizer
         ids = tokenizer.encode_ids([text])[0]
         if self.state.framed:

@@ -1,1 +1,1 @@
-"""Predict hidden words from all others."""
+"""The masked language model task: predict hidden words from the words around them."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -23,7 +22,7 @@ __all__ = ["Candidate", "MaskedLanguageModelAnswer"]
 
 
 class Candidate(NamedTuple):
-    """A token for a mask."""
+    """A token that may fill in a mask."""
 
     id: int
     token: str
@@ -32,14 +31,14 @@ class Candidate(NamedTuple):
 
 @dataclass(frozen=True)
 class MaskedLanguageModelAnswer(Answer):
-    """A text with its masks filled in, each independently by its likeliest token."""
+    """A text with its masks filled in, each with its likeliest token, independently of the others."""
 
     given: str
     text: str
-    score: float  # the mean of the log-probabilities of the chosen tokens
+    score: float  # the mean log-probability of the chosen tokens
     tokens: list[str]  # the chosen tokens, one for each mask
     ids: list[int] = field(repr=False)
-    candidates: list[list[Candidate]]  # for each mask, likeliest first
+    candidates: list[list[Candidate]]  # the candidates for each mask, likeliest first
     look: Callable[[], View] = field(repr=False)
     places: list[int]  # the positions of the masks among the tokens
     alternatives: list[MaskedLanguageModelAnswer] = field(default_factory=list)
@@ -57,10 +56,6 @@ class MaskedLanguageModelAnswer(Answer):
                 [{"token": one.token, "probability": one.probability} for one in some] for some in self.candidates
             ],
         }
-
-    @cached_property
-    def view(self) -> View:
-        return self.look()
 
     def terminal(self) -> Iterator[RenderableType]:
         yield Text(self.text, style="bold")

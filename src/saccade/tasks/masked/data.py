@@ -1,4 +1,4 @@
-"""Where the text of a masked language model comes from: the ``[data]`` table of a recipe."""
+"""Read the text of a masked language model, as the ``[data]`` table of a recipe describes it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NETWORKS: dict[Size, tuple[int, int, int]] = {
 
 
 class MaskedLanguageModelFiles(LanguageModelFiles):
-    """The same files as for a language model; a text with blank lines, such as a book, is read in paragraphs."""
+    """Reads the same files as for a language model. A text with blank lines, such as a book, is read in paragraphs."""
 
     settings = MaskedLanguageModelData
 

@@ -1,9 +1,9 @@
-"""An opened masked language model: a text with ``[MASK]`` in, the likeliest words for it out."""
+"""Fill in masked words with a trained model: ``saccade.open("run/").predict(["The cat ate the [MASK]."])``."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,22 +24,23 @@ from saccade.tasks.base.snapshot import Snapshot
 from saccade.tasks.base.text_input import TextInputPredictor
 from saccade.tasks.masked.answer import Candidate, MaskedLanguageModelAnswer
 from saccade.tasks.masked.task import MaskedLanguageModel
-from saccade.text import HOLE, MASK, SPECIAL_TOKENS
+from saccade.text import MASK, MASK_TEXT, SPECIAL_TOKENS
 
 __all__ = ["FillOptions", "MaskedLanguageModelPredictor"]
 
 
 class FillOptions(Config):
-    """What a masked language model returns."""
+    """The prediction options of a masked language model."""
 
-    n_best: int = Field(5, ge=1, le=1000, description="Candidates for each mask")
+    n_best: int = Field(5, ge=1, le=1000, description="Number of candidates for each mask")
 
 
 class MaskedLanguageModelPredictor(TextInputPredictor):
-    """An opened masked language model. A mask is one token; if tokens are pieces of words, one piece."""
+    """An opened masked language model. A mask stands for one token, which may be only a piece of a word."""
 
     options = FillOptions
     reads = True
+    at_once = 1
     task: MaskedLanguageModel
 
     @property
@@ -47,48 +48,41 @@ class MaskedLanguageModelPredictor(TextInputPredictor):
         return "masked language models"
 
     def examples(self, probe: Sequence[str] = ()) -> list[Any]:
-        """The usual examples, with one word hidden in each."""
-        found = super().examples([f" {HOLE}" if token == SPECIAL_TOKENS[MASK] else token for token in probe])
-        return [text if HOLE in text else text.replace("cat", HOLE, 1) for text in found]
+        """Return the usual examples, with one word masked in each."""
+        found = super().examples([f" {MASK_TEXT}" if token == SPECIAL_TOKENS[MASK] else token for token in probe])
+        return [text if MASK_TEXT in text else text.replace("cat", MASK_TEXT, 1) for text in found]
 
     def read_file(self, path: Path) -> tuple[list[str], str]:
         return read_texts(path, [column(self.read_as["column"])], encoding=self.read_as["encoding"])
 
     def unknown(self, given: str) -> list[str]:
-        return super().unknown(given.replace(HOLE, " "))
+        return super().unknown(given.replace(MASK_TEXT, " "))
 
-    def _predict(
-        self, inputs: Sequence[str], *, progress: Callable[[int], None] | None = None, **options: Any
+    def answer(
+        self, inputs: Sequence[tuple[str, list[int], list[int]]], options: FillOptions, now: Snapshot
     ) -> list[MaskedLanguageModelAnswer]:
-        """Each text with its masks filled in. If it has one mask, the other candidates are its ``alternatives``."""
-        chosen, now = self.chosen(options), Snapshot(self)
-        masked = [self._masked(given, number) for number, given in enumerate(inputs, start=1)]
-        answers = []
-        for given, (ids, places) in zip(inputs, masked, strict=True):
-            answers.append(self._fill(given, ids, places, chosen.n_best, now))
-            if progress is not None:
-                progress(len(answers))
-        return answers
+        """Fill in the masks of each text. If a text has one mask, its ``alternatives`` have the other candidates."""
+        return [self._fill(*masked, options.n_best, now) for masked in inputs]
 
     def token_scores(self, given: str, answer: Answer) -> list[float]:
         assert isinstance(answer, MaskedLanguageModelAnswer)
-        ids, places = self._masked(given)
+        _, ids, places = self.prepare(given)
         found = self.task.log_probabilities(self.model, ids)
         return [float(found[place, id]) for place, id in zip(places, answer.ids, strict=True)]
 
     def view_of(self, given: str, answer: Answer) -> View:
-        return self._look(self._masked(given)[0])
+        return self._look(self.prepare(given)[1])
 
     def view_input(self, given: str, progress: Rows | None = None) -> View:
         return self._look(self.task.state.tokenizer.encode_masked(given)[0], progress)
 
-    def _masked(self, given: str, number: int = 1) -> tuple[list[int], list[int]]:
+    def prepare(self, given: str, number: int = 1) -> tuple[str, list[int], list[int]]:
         ids, places = self.task.state.tokenizer.encode_masked(given)
         if not places:
             raise OptionError(
-                f"There is no {HOLE} in {given[:80]!r} (text {number}); write one in place of each word to fill in."
+                f"There is no {MASK_TEXT} in {given[:80]!r} (text {number}); write it in place of each word to fill in."
             )
-        return ids, places
+        return given, ids, places
 
     def _fill(
         self, given: str, ids: list[int], places: list[int], n_best: int, now: Snapshot
@@ -97,7 +91,7 @@ class MaskedLanguageModelPredictor(TextInputPredictor):
         candidates = [self._candidates(row, n_best) for row in found]
         look = now.later(self._look, ids)
 
-        def filled(chosen: Sequence[Candidate], **more: Any) -> MaskedLanguageModelAnswer:
+        def fill(chosen: Sequence[Candidate], **more: Any) -> MaskedLanguageModelAnswer:
             return MaskedLanguageModelAnswer(
                 given,
                 self.task.state.tokenizer.fill(given, ids, places, [one.id for one in chosen]),
@@ -110,11 +104,11 @@ class MaskedLanguageModelPredictor(TextInputPredictor):
                 **more,
             )
 
-        others = [filled([one]) for one in candidates[0][1:]] if len(places) == 1 else []
-        return filled([some[0] for some in candidates], alternatives=others)
+        others = [fill([one]) for one in candidates[0][1:]] if len(places) == 1 else []
+        return fill([some[0] for some in candidates], alternatives=others)
 
     def _candidates(self, scores: Float[Tensor, " V"], count: int) -> list[Candidate]:
-        """The likeliest tokens, without special ones, which have no text."""
+        """Return the likeliest tokens, leaving out special tokens, which have no text."""
         tokenizer = self.task.state.tokenizer
         real = scores.index_fill(0, torch.tensor(tokenizer.hidden_ids), -math.inf)
         best = real.topk(min(count, len(real) - len(tokenizer.hidden_ids)))

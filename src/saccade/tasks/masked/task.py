@@ -1,8 +1,8 @@
-"""Masked language model: predict hidden tokens from those on both sides (BERT, Devlin 2019, §3.1; Phuong & Hutter
+"""Masked language model: predict hidden tokens from the tokens on both sides (BERT, Devlin 2019, §3.1; Phuong & Hutter
 2022, algorithm 12).
 
-A share of the tokens is chosen. Of these, 8 in 10 become MASK, 1 in 10 a random token, and 1 in 10 stays unchanged;
-the model predicts the original of each.
+A share of the tokens is chosen at random. Of these, 8 in 10 become MASK, 1 in 10 become a random token, and 1 in 10
+stay unchanged; the model predicts the original token at each.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from saccade.tasks.base.settings import TextTraining
 from saccade.tasks.base.task import (
     Batch,
     CheckCancelled,
-    Evaluation,
     Loss,
     Network,
     Probe,
@@ -49,20 +48,18 @@ __all__ = [
     "hide",
 ]
 
-#: The shares of the chosen tokens that become MASK and that become another token.
+#: The share of the chosen tokens that become MASK, and the share that become a random token.
 MASKED, SWAPPED = 0.8, 0.1
-#: Random seed of the masks at validation, which are always the same.
+#: The random seed for the masks of a validation, which are always the same.
 VALIDATION_SEED = 0
-#: The longest pieces of a text that a pretrained model is scored on.
+#: The maximum number of tokens in the pieces of a text on which a pretrained model is scored.
 LONGEST_PIECE = 512
-#: How many padded tokens an evaluation reads at once.
-EVALUATION_TOKENS = 8192
 
 
 class MaskedText(TokenSettings):
-    """How text becomes tokens, and how many are hidden."""
+    """How text is split into tokens, and how many of them are hidden."""
 
-    context: int = Field(128, ge=2, description="Tokens in a piece; longer documents are cut into several")
+    context: int = Field(128, ge=2, description="Maximum number of tokens in a piece; longer documents are cut")
     share: float = Field(0.15, gt=0, lt=1, description="Share of tokens that the model must predict")
 
 
@@ -70,17 +67,17 @@ class Piece(NamedTuple):
     """Consecutive tokens of a document."""
 
     tokens: list[int]
-    line: int  # where the document starts
+    line: int  # the line where the document starts
 
 
 @dataclass(frozen=True)
 class MaskedBatch(Batch):
     """Pieces padded to one length."""
 
-    tokens: Int[Tensor, "B N"]  # some of them hidden
+    tokens: Int[Tensor, "B N"]  # the tokens, some of them hidden
     lengths: Int[Tensor, " B"]
     chosen: Bool[Tensor, "B N"]  # the positions where the model must predict the true token
-    truth: Int[Tensor, " M"]  # the true tokens there, row by row
+    truth: Int[Tensor, " M"]  # the true tokens at these positions, row by row
     lines: Sequence[int]
 
     @property
@@ -95,7 +92,7 @@ def hide(
     tokenizer: Tokenizer,
     generator: torch.Generator | None = None,
 ) -> tuple[Int[Tensor, "B N"], Bool[Tensor, "B N"]]:
-    """The tokens with some hidden, and which were chosen: at least one, and never an unknown or other special token."""
+    """Hide some tokens, and return which were chosen: at least one, and no special or unknown token if possible."""
     words = torch.ones(tokenizer.vocabulary_size, dtype=torch.bool)
     words[list(tokenizer.hidden_ids)] = False
     known = real & words[tokens]
@@ -118,7 +115,7 @@ class MaskedLanguageModelTraining(TextTraining):
 
 @dataclass(frozen=True)
 class MaskedLanguageModelState(TokenizerState):
-    """The tokenizer, how text is split into pieces, and the share to predict."""
+    """The tokenizer, the length of pieces, and the share of tokens to predict."""
 
     tokenizer: Tokenizer
     context: int
@@ -157,7 +154,8 @@ def _build(config: TransformerConfig, state: MaskedLanguageModelState) -> nn.Mod
 
 
 class MaskedLanguageModel(Task):
-    """The likelihood of hidden tokens. Taggers and classifiers of the same shape can start from it (``--init``)."""
+    """Trains with the cross-entropy of hidden tokens. Taggers and classifiers with the same sizes can start from such a
+    model (``--init``)."""
 
     name = "masked-language-model"
     about = "fills in hidden words of a text"
@@ -166,6 +164,7 @@ class MaskedLanguageModel(Task):
     tables: ClassVar[Mapping[str, type[Config]]] = {"text": MaskedText, "training": MaskedLanguageModelTraining}
     networks: ClassVar[Mapping[str, Network]] = {"transformer": Network(TransformerConfig, _build)}
     model_defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {"transformer": {"encoder_layers": 4}}
+    evaluation_size = 8192
 
     state: MaskedLanguageModelState
     training: MaskedLanguageModelTraining
@@ -181,14 +180,14 @@ class MaskedLanguageModel(Task):
         return np.array([[len(piece.tokens)] for piece in examples])
 
     def batch(self, examples: Sequence[Piece]) -> MaskedBatch:
-        """A batch with tokens hidden at random, differently each time."""
+        """Return a batch to train on, in which other tokens are hidden each time."""
         tokens, lengths = pad([piece.tokens for piece in examples])
         real = torch.arange(tokens.shape[1]) < lengths[:, None]
         hidden, chosen = hide(tokens, real, self.state.share, self.state.tokenizer)
         return MaskedBatch(hidden, lengths, chosen, tokens[chosen], [piece.line for piece in examples])
 
     def with_fixed_masks(self, examples: Sequence[Piece]) -> list[tuple[list[int], list[bool]]]:
-        """Each piece with hidden tokens that depend only on its index, not on its batch."""
+        """Return each piece with some tokens hidden, and which ones; the choice does not depend on batches."""
         generator = torch.Generator().manual_seed(VALIDATION_SEED)
         joined = torch.tensor([[token for piece in examples for token in piece.tokens]])
         real = torch.ones_like(joined, dtype=torch.bool)
@@ -201,18 +200,12 @@ class MaskedLanguageModel(Task):
         targets = Targets(batch.truth, batch.chosen, self.smoothing(model))
         return Loss(model(batch.tokens, batch.lengths, targets=targets), batch.count)
 
-    def validate(
-        self, model: nn.Module, examples: Sequence[Piece], check_cancelled: CheckCancelled = lambda: None
-    ) -> dict[str, float]:
-        return self._scores(model, examples, self.training.batch_tokens, check_cancelled)
-
-    @torch.inference_mode()
-    def _scores(
-        self, model: nn.Module, examples: Sequence[Piece], batch_tokens: int, check_cancelled: CheckCancelled
+    def scores(
+        self, model: nn.Module, examples: Sequence[Piece], batch_size: int, check_cancelled: CheckCancelled
     ) -> dict[str, float]:
         masked = self.with_fixed_masks(examples)
         total, right, count = 0.0, 0, 0
-        for part in plan_batches(self.lengths(examples), max_tokens=batch_tokens, shuffle=False):
+        for part in plan_batches(self.lengths(examples), max_tokens=batch_size, shuffle=False):
             check_cancelled()
             tokens, lengths = pad([masked[i][0] for i in part])
             truth, _ = pad([examples[i].tokens for i in part])
@@ -232,18 +225,9 @@ class MaskedLanguageModel(Task):
             "accuracy": 100 * right / count,
         }
 
-    def evaluate(
-        self,
-        model: nn.Module,
-        examples: Sequence[Piece],
-        options: Any = None,
-        check_cancelled: CheckCancelled = lambda: None,
-    ) -> Evaluation:
-        return Evaluation(self._scores(model, examples, max(EVALUATION_TOKENS, self.state.context), check_cancelled))
-
     @torch.inference_mode()
     def probe(self, model: nn.Module, example: Piece) -> Probe:
-        """A piece with its fixed masks, and what the model fills in now."""
+        """Return what the model currently fills in for the masks of one piece, which are always the same."""
         ((hidden, chosen),) = self.with_fixed_masks([example])
         places = [place for place, flag in enumerate(chosen) if flag]
         best = self.log_probabilities(model, hidden)[places].argmax(dim=-1).tolist()
@@ -260,14 +244,14 @@ class MaskedLanguageModel(Task):
 
     @torch.inference_mode()
     def log_probabilities(self, model: nn.Module, tokens: Sequence[int]) -> Float[Tensor, "N V"]:
-        """The log-probabilities of all tokens at every position of one text."""
+        """Return the log-probabilities of all tokens in the vocabulary at every position of one text."""
         logits: Tensor = model(torch.tensor([list(tokens)], device=device_of(model)))
         return logits[0].float().log_softmax(dim=-1).cpu()
 
     def facts(self) -> list[str]:
         tokenizer = self.state.tokenizer
         return [
-            f"{tokenizer.vocabulary_size:,} tokens (kind: {tokenizer.kind}); [MASK] hides one of them.",
-            f"loss (nats) and accuracy (%) of the {100 * self.state.share:g}% of tokens that the model must predict; "
-            "always the same ones at validation.",
+            f"vocabulary of {tokenizer.vocabulary_size:,} tokens (kind: {tokenizer.kind}); each [MASK] hides one token",
+            f"`loss` (nats) and `accuracy` (%) are computed on {100 * self.state.share:g}% of the tokens, which are "
+            "always the same ones at validation",
         ]

@@ -1,1 +1,1 @@
-"""A label for each word (type 1 of lecture 004)."""
+"""The tagging task: assign a label to each word (type 1 of lecture 004)."""

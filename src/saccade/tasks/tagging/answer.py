@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from jaxtyping import Float
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TaggingAnswer"]
 
-#: A label whose probability is below this for every word is left out of the picture.
+#: A label whose probability is below this for every word is left out of the figure.
 LEAST_SHOWN = 0.01
 
 _COLOURS = ("cyan", "green", "magenta", "yellow", "blue", "red", "bright_cyan", "bright_green", "bright_magenta")
@@ -36,11 +35,11 @@ class TaggingAnswer(Answer):
     """The words of a text with one label each; ``score`` is the log-probability of all labels together."""
 
     words: list[str]
-    tokens: list[str]  # the labels
-    probabilities: list[float]  # of each label
+    tokens: list[str]  # the label of each word
+    probabilities: list[float]  # the probability of each of these labels
     score: float
     inventory: list[str] = field(repr=False)  # all labels that the model knows
-    every: Float[Tensor, "N L"] = field(repr=False)  # the probability of each label, for each word
+    every: Float[Tensor, "N L"] = field(repr=False)  # the probabilities of all labels for each word
     look: Callable[[], View] = field(repr=False)
 
     @property
@@ -65,17 +64,13 @@ class TaggingAnswer(Answer):
             "score": self.score,
         }
 
-    @cached_property
-    def view(self) -> View:
-        return self.look()
-
     def terminal(self) -> Iterator[RenderableType]:
-        shown = Text()
+        line = Text()
         for word, tag, probability in zip(self.words, self.tokens, self.probabilities, strict=True):
             style = _COLOURS[self.inventory.index(tag) % len(_COLOURS)]
-            shown.append(visible(word)).append(f"/{tag}", style=style)
-            shown.append(" " if probability >= 0.9 else f"({100 * probability:.0f}%) ")
-        yield shown
+            line.append(visible(word)).append(f"/{tag}", style=style)
+            line.append(" " if probability >= 0.9 else f"({100 * probability:.0f}%) ")
+        yield line
         if not self.words:
             return
         try:
@@ -86,7 +81,7 @@ class TaggingAnswer(Answer):
             yield view_terminal.heatmap(self.view, names[-1], words=True)
 
     def figure(self, dark: bool) -> Figure:
-        """The probability of each label for each word."""
+        """Draw the probability of each label for each word."""
         if not self.words:
             raise OptionError("There are no words, so there is nothing to draw.")
         likely = (self.every >= LEAST_SHOWN).any(dim=0).nonzero().flatten().tolist()

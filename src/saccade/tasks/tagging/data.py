@@ -1,4 +1,4 @@
-"""Where the sentences of a tagger come from: the ``[data]`` table of a recipe."""
+"""Read sentences with one label per word, as the ``[data]`` table of a recipe describes them."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ __all__ = ["TaggingData", "TaggingFiles"]
 
 
 class TaggingData(LabelledData):
-    """Words with labels: CoNLL-U, or a word per line in columns; paths may use ~ and $SACCADE_DATA."""
+    """Words with labels: CoNLL-U, or one word per line in columns; paths may use ~ and $SACCADE_DATA."""
 
     word_column: str | None = Field(
-        None, description="Word column: name or number from 0; if not given, form in CoNLL-U, otherwise the first"
+        None, description="Word column: name, or number from 0; by default form in CoNLL-U, otherwise the first column"
     )
     label_column: str | None = Field(
-        None, description="Label column: name or number from 0; if not given, upos in CoNLL-U, otherwise the last"
+        None, description="Label column: name, or number from 0; by default upos in CoNLL-U, otherwise the last column"
     )
     separator: str | None = Field(
-        None, description="Separator of columns; if not given, tabs or spaces, whichever the first line has"
+        None, description="Separator between columns; by default tabs or spaces, whichever the first line has"
     )
     max_length: int = Field(250, ge=1, description="Longest sentence in words; longer training sentences are dropped")
 
@@ -38,7 +38,7 @@ NETWORKS: dict[Size, tuple[int, int]] = {"tiny": (128, 1), "small": (200, 2), "m
 
 
 class TaggingFiles(LabelledFiles[TaggedSentence]):
-    """Sentences whose words have labels."""
+    """Reads sentences whose words have labels."""
 
     settings = TaggingData
     read_as = ("word_column", "label_column", "separator", "encoding")
@@ -57,7 +57,7 @@ class TaggingFiles(LabelledFiles[TaggedSentence]):
 
     @classmethod
     def from_grammar(cls, count: int, seed: int, part: str) -> list[TaggedSentence]:
-        """The words as written: the first one is capitalised."""
+        """Return sentences with their words as they are written, so that the first word is capitalised."""
         return [
             TaggedSentence(
                 tuple(example.source_text[start:stop] for start, stop in example.source_spans),
@@ -70,7 +70,7 @@ class TaggingFiles(LabelledFiles[TaggedSentence]):
 
     @classmethod
     def write(cls, settings: TaggingData, examples: Sequence[TaggedSentence], path: Path) -> list[str]:
-        """A word and its label per line, separated like the training files."""
+        """Write one word and its label per line, with the separator of the training files."""
         separator = settings.separator or "\t"
         lines = (
             line
@@ -86,8 +86,8 @@ class TaggingFiles(LabelledFiles[TaggedSentence]):
 
     @classmethod
     def recommend(cls, splits: Splits[TaggedSentence], size: Size) -> dict[str, Any]:
-        """A bidirectional recurrent network: the safest choice from a few hundred sentences on. Labels that mark spans,
-        such as names, are scored by spans."""
+        """Recommend a bidirectional recurrent network: the safest choice, given at least a few hundred sentences. If
+        labels mark spans, such as names, the score is that of spans."""
         words = sum(len(sentence.words) for sentence in splits.train)
         width, layers = NETWORKS[size]
         has_spans = are_spans({label for sentence in splits.train for label in sentence.labels})

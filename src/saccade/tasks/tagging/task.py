@@ -1,4 +1,4 @@
-"""Tagging: a label for each word (type 1 of lecture 004)."""
+"""Tagging: assign a label to each word (type 1 of lecture 004)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from saccade.errors import OptionError
 from saccade.models import Config
 from saccade.models.tagger import TAGGERS, Tagger
 from saccade.tasks.base.label_scores import UNSEEN, are_spans, span_f1
-from saccade.tasks.base.label_task import Judged, LabelTask, label_fact
+from saccade.tasks.base.label_task import LabelPredictions, LabelTask, label_fact
 from saccade.tasks.base.settings import TextTraining
 from saccade.tasks.base.task import Batch, Network, Probe, ReadFile, State
 from saccade.tasks.tagging.word_ids import TaggingText, WordIds, Words
@@ -27,7 +27,7 @@ __all__ = ["EncodedSentence", "Tagging", "TaggingBatch", "TaggingState"]
 
 
 class EncodedSentence(NamedTuple):
-    """A sentence as ids; without labels if they are unknown."""
+    """A sentence as ids; ``labels`` is empty if they are unknown."""
 
     words: list[WordIds]
     labels: list[int]
@@ -36,7 +36,7 @@ class EncodedSentence(NamedTuple):
 
 @dataclass(frozen=True)
 class TaggingBatch(Batch):
-    """Sentences padded to one length, words to one number of pieces and of characters; 0 is padding."""
+    """Sentences padded to the same number of words, and words to the same number of pieces and characters, with 0."""
 
     on_cpu = ("lengths", "pieces", "characters")
     words: Int[Tensor, "B N"]
@@ -54,7 +54,7 @@ class TaggingBatch(Batch):
 
 @dataclass(frozen=True)
 class TaggingState(State):
-    """The labels, and the vocabularies of words."""
+    """The labels, and the vocabularies of words, pieces and characters."""
 
     takes_tokenizer = True
 
@@ -65,7 +65,7 @@ class TaggingState(State):
     def prepare(
         cls, settings: Mapping[str, Any], train: Sequence[TaggedSentence], tokenizer: Tokenizer | None = None
     ) -> Self:
-        """Words are split into the pieces of ``tokenizer``, if there is one."""
+        """Learn the labels and vocabularies. A given ``tokenizer`` splits words into pieces."""
         labels = sorted({label for sentence in train for label in sentence.labels})
         return cls(labels, Words.train([word for one in train for word in one.words], settings["text"], tokenizer))
 
@@ -98,7 +98,7 @@ def _build(config: Config, state: TaggingState) -> nn.Module:
 
 
 class Tagging(LabelTask):
-    """A label for each word; if labels mark spans, such as names, these are scored too."""
+    """Assigns a label to each word. If the labels mark spans, such as names, the spans are scored too."""
 
     name = "tagging"
     about = "assigns a label to each word"
@@ -106,8 +106,8 @@ class Tagging(LabelTask):
     state_class = TaggingState
     tables: ClassVar[Mapping[str, type[Config]]] = {"text": TaggingText, "training": TextTraining}
     networks: ClassVar[Mapping[str, Network]] = {kind: Network(config, _build) for kind, config in TAGGERS.items()}
-    init_defaults: ClassVar[Mapping[str, Any]] = {"unit": "pieces"}  # the unit of a masked language model
-    at_once = 4096
+    init_defaults: ClassVar[Mapping[str, Any]] = {"unit": "pieces"}  # because a masked language model reads pieces
+    evaluation_size = 4096
     counted = "words"
 
     state: TaggingState
@@ -162,17 +162,17 @@ class Tagging(LabelTask):
     def count_items(self, example: EncodedSentence) -> int:
         return len(example.words)
 
-    def scores(self, judged: Judged, examples: Sequence[EncodedSentence]) -> dict[str, float]:
-        scores = super().scores(judged, examples)
+    def percentages(self, predictions: LabelPredictions, examples: Sequence[EncodedSentence]) -> dict[str, float]:
+        scores = super().percentages(predictions, examples)
         if self.has_spans:
-            given = [self.tags(one) for one in torch.split(judged.found, [len(one.words) for one in examples])]
+            given = [self.tags(one) for one in torch.split(predictions.found, [len(one.words) for one in examples])]
             scores["span_f1"] = 100 * span_f1([one.sentence.labels for one in examples], given)
         return scores
 
-    def more_scores(self, judged: Judged, examples: Sequence[EncodedSentence]) -> dict[str, float]:
-        """The accuracy of known and of unknown words."""
+    def more_scores(self, predictions: LabelPredictions, examples: Sequence[EncodedSentence]) -> dict[str, float]:
+        """Return the accuracy on known words and on unknown words."""
         scores: dict[str, float] = {}
-        right = (judged.truth == judged.best).numpy()
+        right = (predictions.truth == predictions.best).numpy()
         known = np.array([word in self.state.words.known for one in examples for word in one.sentence.words])
         for name, which in (("known", known), ("unknown", ~known)):
             if which.any():
@@ -180,7 +180,7 @@ class Tagging(LabelTask):
         return scores
 
     def tags(self, probabilities: Float[Tensor, "N L"]) -> list[str]:
-        """The likeliest label of each word."""
+        """Return the likeliest label of each word."""
         return [self.labels[i] for i in probabilities.argmax(dim=-1).tolist()]
 
     def probe(self, model: nn.Module, example: EncodedSentence) -> Probe:
@@ -207,7 +207,7 @@ def _tagged(words: Sequence[str], tags: Sequence[str]) -> str:
 
 
 def _by_word(real: Bool[Tensor, "B N"], parts: Sequence[Sequence[int]]) -> Int[Tensor, "B N P"]:
-    """The parts of all words in order, each placed at its word."""
+    """Arrange the parts of all words, given in order, by sentence and word."""
     rows, _ = pad(parts)
     placed = torch.zeros(*real.shape, max(1, rows.shape[1]), dtype=torch.long)
     placed[real] = rows if rows.shape[1] else rows.new_zeros(len(rows), 1)

@@ -1,4 +1,4 @@
-"""The ids of a word: its own, those of its pieces and of its characters. New words have the last two."""
+"""The ids of a word: one for the word itself, and those of its pieces and characters, which new words have too."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ __all__ = ["TaggingText", "WordIds", "Words"]
 class TaggingText(Config):
     """How words are recognised."""
 
-    words: int = Field(50_000, ge=1, description="Largest number of words with an id of their own")
+    words: int = Field(50_000, ge=1, description="Maximum number of words with an id of their own")
     min_frequency: int = Field(
-        2, ge=1, description="A rarer word has no id of its own and is known by its pieces and characters"
+        2, ge=1, description="Rarer words have no id of their own, only those of their pieces and characters"
     )
     lowercase: bool = Field(True, description="Lower-case words; pieces and characters keep their capitals")
-    pieces: int = Field(2000, ge=300, description="Largest number of word pieces")
+    pieces: int = Field(2000, ge=300, description="Maximum number of word pieces")
     longest_word: int = Field(
-        32, ge=2, description="Characters and pieces read of a word; the middle of a longer word is left out"
+        32, ge=2, description="Characters or pieces that are read of a word; the middle of a longer word is left out"
     )
 
 
@@ -53,14 +53,14 @@ class Words:
         self.words = words
         self.pieces = pieces
         self.characters = characters
-        self.known = known  # as they were written
+        self.known = known  # every training word, as it was written
         self.lowercase = lowercase
         self.longest_word = longest_word
         self.ids = cache(self._ids)
 
     @classmethod
     def train(cls, written: Sequence[str], text: TaggingText, pieces: Tokenizer | None = None) -> Words:
-        """Vocabularies of these words; the pieces may come from another model."""
+        """Learn the vocabularies from these words. The pieces may come from another model."""
         known = Vocabulary.train(written, size=len(written))
         words = (word.lower() for word in written) if text.lowercase else iter(written)
         return cls(
@@ -99,7 +99,7 @@ class Words:
         return WordIds(self.words.id(word.lower() if self.lowercase else word), list(self._ends(pieces)), characters)
 
     def _ends(self, sequence: Sequence[Any]) -> Sequence[Any]:
-        """The start and the end of a long word, such as an address: they tell what it is."""
+        """Return the start and the end of a long word, such as an address: they show what kind of word it is."""
         if len(sequence) <= self.longest_word:
             return sequence
         half = self.longest_word // 2

@@ -1,1 +1,1 @@
-"""Compress texts into one small vector, and reconstruct them."""
+"""The text autoencoder task: compress a text into one small vector, and reconstruct it."""

@@ -20,7 +20,7 @@ __all__ = ["TextAutoencoderAnswer"]
 
 @dataclass(frozen=True)
 class TextAutoencoderAnswer(CodeAnswer):
-    """A reconstructed text; the score is the mean log-probability of its tokens."""
+    """A reconstructed text. The score is the mean log-probability of its tokens."""
 
     given: str
     tokens: list[str]
@@ -36,12 +36,12 @@ class TextAutoencoderAnswer(CodeAnswer):
 
     def terminal(self) -> list[RenderableType]:
         near = "\n".join(f"{one.distance:8.2f}  {one.text}" for one in self.neighbours)
-        return [Text(self.text), self.numbers(), Text(near)]
+        return [Text(self.text), self.code_line(), Text(near)]
 
     def figure(self, dark: bool) -> Figure:
-        """How close the neighbours are: 1 means the same code, 0.5 the distance of the farthest one shown."""
+        """Draw how close the neighbours are: 1 means the same code, 0.5 the distance of the farthest one shown."""
         if not self.neighbours:
-            raise OptionError("There are no neighbours to draw; request some with neighbours = 5.")
+            raise OptionError("There are no neighbours to draw; ask for some with neighbours = 5.")
         farthest = max(one.distance for one in self.neighbours) or 1.0
         near = [1 / (1 + one.distance / farthest) for one in self.neighbours]
         return bars([one.text for one in self.neighbours], near, title=self.text, caption="nearness", dark=dark)

@@ -1,4 +1,4 @@
-"""Where the texts of an autoencoder come from: the ``[data]`` table of a recipe."""
+"""Read texts without labels, as the ``[data]`` table of a recipe describes them."""
 
 from __future__ import annotations
 
@@ -7,19 +7,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from saccade.data.grammar import generate
 from saccade.data.lines import choose_encoding, read_lines
 from saccade.data.paths import resolve_path
 from saccade.data.report import Lengths
 from saccade.errors import FileError, OptionError
-from saccade.models import Config
-from saccade.tasks.base.data import DataReader, Say, Size, Splits, hold_out, write_lines
+from saccade.tasks.base.data import BuiltinOrFile, DataReader, Say, Size, Splits, draw_splits, hold_out, write_lines
 
 __all__ = ["Line", "TextAutoencoderData", "TextAutoencoderFiles"]
 
-#: Sentences of the built-in grammar held out for validation, and as many for test.
+#: The number of built-in sentences held out for validation, and as many again for test.
 BUILTIN_HELD_OUT = 500
 
 
@@ -31,25 +30,21 @@ class Line:
     line: int
 
 
-class TextAutoencoderData(Config):
+class TextAutoencoderData(BuiltinOrFile):
     """Texts, your own or built in; paths may use ~ and $SACCADE_DATA."""
 
+    file_key = "texts"
+
     builtin: Literal["grammar"] | None = Field(None, description="grammar: the built-in English sentences")
-    sentences: int = Field(10000, ge=100, description="Training sentences drawn from the grammar")
+    sentences: int = Field(10000, ge=100, description="Training sentences drawn from the built-in corpus")
     texts: str | None = Field(None, description="A file with one text per line")
     validation: float = Field(0.1, ge=0, lt=1, description="Share held out for validation; equal texts stay together")
     test: float = Field(0.0, ge=0, lt=1, description="Share held out for the final test")
     encoding: str | None = Field(None, description="Encoding of the file, such as latin-1; detected if not given")
 
-    @model_validator(mode="after")
-    def _one_origin(self) -> TextAutoencoderData:
-        if (self.builtin is None) == (self.texts is None):
-            raise ValueError("give one of builtin and texts")
-        return self
-
 
 class TextAutoencoderFiles(DataReader[Line]):
-    """Texts, one per line, or built in."""
+    """Reads texts, one per line, or draws them from the built-in corpus."""
 
     settings = TextAutoencoderData
     read_as = ("encoding",)
@@ -57,15 +52,13 @@ class TextAutoencoderFiles(DataReader[Line]):
     @classmethod
     def table(cls, files: Sequence[Path], columns: str | None) -> dict[str, Any]:
         if columns is not None or len(files) != 1:
-            raise OptionError("Give one file with one text per line; it has no columns.")
+            raise OptionError("Give one file with one text per line, without --columns.")
         return {"texts": str(files[0])}
 
     @classmethod
     def read(cls, settings: TextAutoencoderData, seed: int) -> Splits[Line]:
         if settings.builtin is not None:
-            counts = {"train": settings.sentences, "validation": BUILTIN_HELD_OUT, "test": BUILTIN_HELD_OUT}
-            parts = [_sentences(count, seed + i, name) for i, (name, count) in enumerate(counts.items())]
-            return Splits(parts[0], parts[1], parts[2], notes=["built-in synthetic corpus (docs/reference/corpus.md)"])
+            return draw_splits(settings.sentences, BUILTIN_HELD_OUT, seed, _sentences)
         notes: list[str] = []
         found = cls.read_for_scoring(settings, notes.append)
         lengths = Lengths.of([len(one.source.split()) for one in found])

@@ -1,9 +1,8 @@
-"""An autoencoder that answers: a reconstructed text, its code vector, and its nearest neighbours."""
+"""Reconstruct texts with a trained autoencoder, and find their nearest neighbours."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import torch
 
@@ -22,10 +21,8 @@ from saccade.text import END, SPECIAL_TOKENS, START
 
 __all__ = ["TextAutoencoderPredictor"]
 
-#: The attention that computes the code from all tokens.
+#: The name of the attention that computes the code from all tokens.
 POOLING = "pooling"
-#: How many texts are reconstructed between two progress reports.
-PIECE = 250
 
 
 class TextAutoencoderPredictor(TextInputPredictor):
@@ -38,51 +35,44 @@ class TextAutoencoderPredictor(TextInputPredictor):
     def plural(self) -> str:
         return "text autoencoders"
 
+    def prepare(self, given: str, number: int = 1) -> Line:
+        if not given.strip():
+            raise OptionError(f"Text {number} is empty, so there is nothing to reconstruct.")
+        return Line(given, number)
+
     @torch.inference_mode()
-    def _predict(
-        self, inputs: Sequence[str], *, progress: Callable[[int], None] | None = None, **options: Any
-    ) -> list[TextAutoencoderAnswer]:
-        """The reconstruction of each text; ``neighbours`` says how many training texts are shown with it."""
-        count, now = self.chosen(options).neighbours, Snapshot(self)
-        for number, text in enumerate(inputs, start=1):
-            if not text.strip():
-                raise OptionError(f"Text {number} is empty, so there is nothing to reconstruct.")
-        kept, tokenizer = self.task.state.kept, self.task.state.tokenizer
-        answers: list[TextAutoencoderAnswer] = []
-        for start in range(0, len(inputs), PIECE):
-            some = [Line(text, number) for number, text in enumerate(inputs[start : start + PIECE], start=1)]
-            lines = self.task.encode(some)
-            written, codes = self.task.written(self.model, lines), self.task.codes(self.model, lines)
-            for line, ids, code in zip(lines, written, codes, strict=True):
-                scores = self._scores(line, ids)
-                answers.append(
-                    TextAutoencoderAnswer(
-                        tokenizer.decode(ids),
-                        sum(scores) / len(scores),
-                        code.tolist(),
-                        [] if kept is None or not count else kept.nearest(code, count),
-                        now.later(self._look, line, ids),
-                        line.text,
-                        [tokenizer.token(i) for i in ids],
-                        ids,
-                    )
+    def answer(self, inputs: Sequence[Line], options: NeighbourOptions, now: Snapshot) -> list[TextAutoencoderAnswer]:
+        tokenizer, lines = self.task.state.tokenizer, self.task.encode(inputs)
+        reconstructions, codes = self.task.reconstruct(self.model, lines), self.task.codes(self.model, lines)
+        answers = []
+        for line, ids, code in zip(lines, reconstructions, codes, strict=True):
+            scores = self._log_probabilities(line, ids)
+            answers.append(
+                TextAutoencoderAnswer(
+                    tokenizer.decode(ids),
+                    sum(scores) / len(scores),
+                    code.tolist(),
+                    self.task.state.index.nearest(code, options.neighbours),
+                    now.later(self._look, line, ids),
+                    line.text,
+                    [tokenizer.token(i) for i in ids],
+                    ids,
                 )
-            if progress is not None:
-                progress(len(answers))
+            )
         return answers
 
-    def _scores(self, line: EncodedLine, ids: list[int]) -> list[float]:
-        """The log-probability of each token of a reconstructed text, and of its end."""
+    def _log_probabilities(self, line: EncodedLine, ids: list[int]) -> list[float]:
+        """Return the log-probability of each token of a reconstructed text, and of the end token."""
         given = self.task.plain_batch([line]).to(self.device)
         wanted = self.task.plain_batch([EncodedLine(ids, "", 1)]).to(self.device)
         targets = Targets(wanted.predicted[0], summed=False)
-        scores: list[float] = (-self.model(given.source, given.lengths, wanted.read, targets=targets)).tolist()
-        return scores
+        found: list[float] = (-self.model(given.source, given.lengths, wanted.read, targets=targets)).tolist()
+        return found
 
     @torch.inference_mode()
     def token_scores(self, given: str, answer: Answer) -> list[float]:
         assert isinstance(answer, TextAutoencoderAnswer)
-        return self._scores(self.task.encode([Line(given, 1)])[0], answer.ids)[:-1]
+        return self._log_probabilities(self.task.encode([Line(given, 1)])[0], answer.ids)[:-1]
 
     def view_of(self, given: str, answer: Answer) -> View:
         assert isinstance(answer, TextAutoencoderAnswer)
@@ -97,7 +87,7 @@ class TextAutoencoderPredictor(TextInputPredictor):
         token = self.task.state.tokenizer.token
         source = [*(token(i) for i in line.ids), SPECIAL_TOKENS[END]]
         target = [SPECIAL_TOKENS[START], *(token(i) for i in ids)]
-        # Attention to the code alone has nothing to choose from.
+        # Leave out attention to the code alone, which has only one column.
         tokens = {name: trace for name, trace in seen.items() if trace.shape[2] > 1 and not name.endswith("cross")}
         if not tokens:
             raise OptionError("This model has no attention, so there is nothing to view.")

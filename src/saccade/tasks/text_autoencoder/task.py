@@ -1,10 +1,10 @@
-"""Text autoencoder: a text is compressed into one small vector and reconstructed (lecture 004)."""
+"""Text autoencoder: compress a text into one small vector, and reconstruct it (lecture 004)."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
@@ -20,13 +20,12 @@ from saccade.models.autoencoder import (
     TransformerAutoencoder,
     TransformerAutoencoderConfig,
 )
-from saccade.tasks.base.neighbours import AT_ONCE, MOST_KEPT, Kept, evenly_spaced
+from saccade.tasks.base.neighbours import AT_ONCE, MOST_SAVED, NeighbourIndex, evenly_spaced
 from saccade.tasks.base.search import SearchOptions, search
 from saccade.tasks.base.settings import SearchTraining
 from saccade.tasks.base.task import (
     Batch,
     CheckCancelled,
-    Evaluation,
     Loss,
     Network,
     Probe,
@@ -48,15 +47,15 @@ GREEDY = SearchOptions(beam=1, max_ratio=1.5)
 
 
 class NoisyText(TokenSettings):
-    """How text becomes tokens, and what is hidden from the encoder during training."""
+    """How text is split into tokens, and what is hidden from the encoder during training."""
 
-    drop: float = Field(0.0, ge=0, lt=1, description="Share of tokens left out of the input")
-    mask: float = Field(0.0, ge=0, lt=1, description="Share of tokens replaced by [MASK] in the input")
+    drop: float = Field(0.0, ge=0, lt=1, description="Share of tokens that are left out of the input")
+    mask: float = Field(0.0, ge=0, lt=1, description="Share of tokens that are replaced by [MASK] in the input")
 
 
 @dataclass(frozen=True)
 class EncodedLine:
-    """A text as ids, without START and END."""
+    """A text as token ids, without START and END."""
 
     ids: list[int]
     text: str
@@ -65,7 +64,7 @@ class EncodedLine:
 
 @dataclass(frozen=True)
 class TextAutoencoderBatch(Batch):
-    """The encoder's input, perhaps with noise; and what the decoder reads and predicts, always without noise."""
+    """The input of the encoder, which may have noise, and the tokens that the decoder reads and predicts."""
 
     source: Int[Tensor, "B S"]
     lengths: Int[Tensor, " B"]
@@ -81,10 +80,10 @@ class TextAutoencoderBatch(Batch):
 
 @dataclass(frozen=True)
 class TextAutoencoderState(State):
-    """The tokenizer, and the training texts saved with a trained model as neighbours."""
+    """The tokenizer, and the neighbours of a trained model."""
 
     tokenizer: Tokenizer
-    kept: Kept | None = None
+    index: NeighbourIndex = field(default_factory=NeighbourIndex)
 
     @classmethod
     def prepare(cls, settings: Mapping[str, Any], train: Sequence[Line], tokenizer: Tokenizer | None = None) -> Self:
@@ -92,20 +91,20 @@ class TextAutoencoderState(State):
 
     @classmethod
     def load(cls, description: Mapping[str, Any], read: ReadFile, where: str) -> Self:
-        return cls(read_tokenizer(read, where), Kept.load(description, read, where))
+        return cls(read_tokenizer(read, where), NeighbourIndex.load(description, read, where))
 
     def description(self) -> dict[str, Any]:
-        return {"neighbours": 0 if self.kept is None else len(self.kept.lines)}
+        return {"neighbours": len(self.index.lines)}
 
     def files(self) -> dict[str, bytes]:
-        return {"tokenizer.json": self.tokenizer.to_bytes(), **(self.kept.files() if self.kept else {})}
+        return {"tokenizer.json": self.tokenizer.to_bytes(), **self.index.files()}
 
     def vocabularies(self) -> Mapping[str, Tokenizer]:
         return {"source": self.tokenizer, "target": self.tokenizer}
 
 
 class TextAutoencoder(Task):
-    """Cross-entropy of each token of the text itself; scores compare the reconstruction with the text."""
+    """Trains with the cross-entropy of each token of the text, and scores how well texts are reconstructed."""
 
     name = "text-autoencoder"
     about = "compresses a text into one small vector and reconstructs it"
@@ -132,7 +131,7 @@ class TextAutoencoder(Task):
         return np.array([[len(one.ids) + 1] for one in examples])
 
     def batch(self, examples: Sequence[EncodedLine]) -> TextAutoencoderBatch:
-        """Texts to train on, with noise in the input."""
+        """Return a batch to train on, with noise in the input of the encoder."""
         batch = self.plain_batch(examples)
         noise: NoisyText = self.settings["text"]
         if not noise.drop and not noise.mask:
@@ -156,40 +155,24 @@ class TextAutoencoder(Task):
         targets = Targets(words, batch.real, self.smoothing(model))
         return Loss(model(batch.source, batch.lengths, batch.read, targets=targets), len(words))
 
-    @torch.inference_mode()
-    def validate(
-        self, model: nn.Module, examples: Sequence[EncodedLine], check_cancelled: CheckCancelled = lambda: None
+    def scores(
+        self, model: nn.Module, examples: Sequence[EncodedLine], batch_size: int, check_cancelled: CheckCancelled
     ) -> dict[str, float]:
-        return self._scores(model, examples, self.training.batch_tokens, check_cancelled)
-
-    @torch.inference_mode()
-    def evaluate(
-        self,
-        model: nn.Module,
-        examples: Sequence[EncodedLine],
-        options: Any = None,
-        check_cancelled: CheckCancelled = lambda: None,
-    ) -> Evaluation:
-        most = max(4096, int(self.lengths(examples).max(initial=1)))
-        return Evaluation(self._scores(model, examples, most, check_cancelled))
-
-    def _scores(
-        self, model: nn.Module, examples: Sequence[EncodedLine], batch_tokens: int, check_cancelled: CheckCancelled
-    ) -> dict[str, float]:
-        loss = self.mean_loss(model, examples, batch_tokens, check_cancelled)
-        if not math.isfinite(loss):  # a network of NaNs generates nothing
+        loss = self.mean_loss(model, examples, batch_size, check_cancelled)
+        if not math.isfinite(loss):  # a network with NaN weights cannot generate text
             return dict.fromkeys(self.metrics, math.nan)
-        texts = [self.state.tokenizer.decode(ids) for ids in self.written(model, examples, check_cancelled)]
+        texts = [self.state.tokenizer.decode(ids) for ids in self.reconstruct(model, examples, check_cancelled)]
         return {"loss": loss, **text_scores(texts, [one.text for one in examples])}
 
-    def written(
+    def reconstruct(
         self, model: nn.Module, examples: Sequence[EncodedLine], check_cancelled: CheckCancelled = lambda: None
     ) -> list[list[int]]:
-        """The ids of each reconstructed text, decoded greedily."""
+        """Reconstruct each text by greedy search, and return its token ids."""
         found = search(model, [[*one.ids, END] for one in examples], GREEDY, SEARCH_TOKENS, check_cancelled)
         return [best[0].tokens for best in found]
 
     def codes(self, model: nn.Module, examples: Sequence[EncodedLine]) -> Float[Tensor, "n E"]:
+        """Return the code vector of each text."""
         network = cast(TransformerAutoencoder | RecurrentAutoencoder, model)
         found = []
         for start in range(0, len(examples), AT_ONCE):
@@ -200,7 +183,7 @@ class TextAutoencoder(Task):
     @torch.inference_mode()
     def probe(self, model: nn.Module, example: EncodedLine) -> Probe:
         tokenizer = self.state.tokenizer
-        (ids,) = self.written(model, [example])
+        (ids,) = self.reconstruct(model, [example])
         tokens = [[tokenizer.token(i) for i in some] for some in (example.ids, ids)]
         return Probe(tokens[0], tokens[1], tokenizer.decode(ids), [])
 
@@ -209,15 +192,15 @@ class TextAutoencoder(Task):
 
     @torch.inference_mode()
     def finish(self, model: nn.Module, examples: Sequence[EncodedLine]) -> TextAutoencoderState:
-        """Save some training texts with their codes, to show as neighbours of later inputs."""
-        chosen = [examples[i] for i in evenly_spaced(len(examples), MOST_KEPT)]
+        """Save some training texts with their codes, to show the neighbours of later inputs."""
+        chosen = [examples[i] for i in evenly_spaced(len(examples), MOST_SAVED)]
         lines, texts = [one.line for one in chosen], [one.text for one in chosen]
-        return replace(self.state, kept=Kept(self.codes(model, chosen), lines, texts, images=None))
+        return replace(self.state, index=NeighbourIndex(self.codes(model, chosen), lines, texts, images=None))
 
     def facts(self) -> list[str]:
-        tokenizer, kept = self.state.tokenizer, self.state.kept
+        tokenizer = self.state.tokenizer
         return [
             f"text: {tokenizer.kind} tokens, vocabulary of {tokenizer.vocabulary_size:,}",
             "scores: `exact` is the percentage of exact reconstructions; BLEU and chrF by sacrebleu",
-            f"{0 if kept is None else len(kept.lines):,} training texts are saved with their codes (neighbours.*)",
+            f"{len(self.state.index.lines):,} training texts are saved with their codes (neighbours.*)",
         ]

@@ -1,4 +1,4 @@
-"""Read a model's alignment from its attention; where to read it is chosen on training data, and saved."""
+"""Word alignments from a model's attention. Training data decides which heads they are read from."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from saccade.lens.alignment import Alignable, AlignmentChoice, Lengths, align, c
 from saccade.lens.cooccurrence import cooccurrence_links
 from saccade.lens.links import WordLink
 
-__all__ = ["choose_reading", "read_alignment", "written_out"]
+__all__ = ["choose_alignment_heads", "compute_weights", "read_alignment"]
 
-#: The most weights that are computed at once (64 MB).
-WRITTEN_OUT = 1 << 24
+#: The maximum number of weights that are computed at once (64 MB).
+MOST_WEIGHTS = 1 << 24
 
 
 class _Ids(Protocol):
@@ -28,11 +28,12 @@ class _Ids(Protocol):
     def target(self) -> list[int]: ...
 
 
-def choose_reading(
+def choose_alignment_heads(
     seen: Mapping[str, Trace], pairs: Sequence[_Ids], links: Sequence[frozenset[WordLink] | None]
 ) -> AlignmentChoice | None:
-    """The attention, heads and row that best match known links, or else with co-occurrence; None if there is none."""
-    candidates = _cross(seen)
+    """Return the attention, heads and row whose alignment best matches the known links, or the co-occurrence of words
+    if links are unknown. Return None if the model has no cross-attention or no links are found."""
+    candidates = _cross_attention(seen)
     if not candidates:
         return None
     lengths = [Lengths(len(pair.source) - 1, len(pair.target)) for pair in pairs]
@@ -44,9 +45,9 @@ def choose_reading(
     return choose_alignment(candidates, lengths, gold)
 
 
-def written_out(seen: Mapping[str, Trace], choice: AlignmentChoice | None) -> Mapping[str, Alignable]:
-    """The weights that the alignment is read from, all at once if they are few: much faster than one by one."""
-    if choice is None or math.prod(seen[choice.attention].shape) > WRITTEN_OUT:
+def compute_weights(seen: Mapping[str, Trace], choice: AlignmentChoice | None) -> Mapping[str, Alignable]:
+    """Compute the weights that the alignment is read from all at once, if they are few enough, which is much faster."""
+    if choice is None or math.prod(seen[choice.attention].shape) > MOST_WEIGHTS:
         return seen
     return {choice.attention: seen[choice.attention].weights()}
 
@@ -54,11 +55,12 @@ def written_out(seen: Mapping[str, Trace], choice: AlignmentChoice | None) -> Ma
 def read_alignment(
     seen: Mapping[str, Alignable], choice: AlignmentChoice | None, *, rows: int, columns: int, batch: int = 0
 ) -> Float[Tensor, "T S"] | None:
-    """How much each target token attends to each source token and END; None if the model cannot tell.
+    """Return how much each target token attends to each source token and END; None without cross-attention.
 
-    Before a choice has been made: the mean of the last layer's heads, in the row that predicts the token.
+    If no heads have been chosen, the alignment is the mean of the last layer's heads, in the row that predicts the
+    token.
     """
-    candidates = _cross(seen)
+    candidates = _cross_attention(seen)
     if not candidates:
         return None
     if choice is None:
@@ -67,5 +69,5 @@ def read_alignment(
     return align(choice, candidates, Lengths(columns - 1, rows), batch=batch, end=True)
 
 
-def _cross(seen: Mapping[str, Alignable]) -> dict[str, Alignable]:
+def _cross_attention(seen: Mapping[str, Alignable]) -> dict[str, Alignable]:
     return {name: weights for name, weights in seen.items() if name.rpartition(".")[2] == "cross"}

@@ -31,22 +31,22 @@ __all__ = ["TranslationAnswer", "TranslationAttention"]
 
 @dataclass(frozen=True)
 class TranslationAttention:
-    """What a model looked at while it read a source and generated a target: one forced pass over both."""
+    """What a model looked at while it read a source and generated a target, from one pass over both."""
 
     source_tokens: list[str]  # with END
     target_tokens: list[str]
     source_words: list[int]  # the word that each token belongs to
     target_words: list[int]
-    source_spaced: list[int]  # the same for words separated by spaces, without END
+    source_spaced: list[int]  # the same, but for words separated by spaces, and without END
     target_spaced: list[int]
     traces: Mapping[str, Trace]  # every attention of the model, by name
     pieces: Float[Tensor, "T S"] | None  # the alignment of tokens; None if the model does not attend to its source
-    layer: str | None  # where the alignment is read
+    layer: str | None  # the attention that the alignment is read from
 
     @property
     def words(self) -> tuple[list[str], list[str]]:
-        """The words of the target and of the source, as in ``alignment``: with pieces joined."""
-        return _joined(self.target_tokens, self.target_words), _joined(self.source_tokens, self.source_words)
+        """The words of the target and of the source, with pieces joined: the rows and columns of ``alignment``."""
+        return _join(self.target_tokens, self.target_words), _join(self.source_tokens, self.source_words)
 
     @cached_property
     def alignment(self) -> Float[Tensor, "T S"] | None:
@@ -55,7 +55,7 @@ class TranslationAttention:
 
     @property
     def links(self) -> frozenset[WordLink]:
-        """Each target word with its strongest source word, numbered as in alignment files: separated by spaces."""
+        """Each target word and its strongest source word, numbered as in alignment files (words split at spaces)."""
         if self.pieces is None:
             return frozenset()
         return hard_links(merge(self.pieces[:, :-1], self.target_spaced, self.source_spaced))
@@ -76,14 +76,14 @@ class TranslationAttention:
 
 @dataclass(frozen=True)
 class TranslationAnswer(Answer, AlignsWords):
-    """An output, with its score and its tokens."""
+    """A translation, with its score and its tokens."""
 
     source: str
     text: str
     score: float
     log_probability: float
     tokens: list[str]
-    finished: bool  # False if it was cut off at the maximum length
+    finished: bool  # False if the text was cut off at the maximum length
     ids: list[int] = field(repr=False)
     look: Callable[[], TranslationAttention] = field(repr=False)
     alternatives: list[TranslationAnswer] = field(default_factory=list)
@@ -92,7 +92,7 @@ class TranslationAnswer(Answer, AlignsWords):
     def attention(self) -> TranslationAttention:
         return self.look()
 
-    @property
+    @cached_property
     def view(self) -> View:
         return self.attention.view
 
@@ -102,7 +102,7 @@ class TranslationAnswer(Answer, AlignsWords):
 
     @property
     def links(self) -> str:
-        """The alignment as links between words separated by spaces, in Pharaoh format."""
+        """The alignment as links between words, which are separated by spaces, in Pharaoh format."""
         return write_pharaoh(self.attention.links)
 
     @property
@@ -126,11 +126,10 @@ class TranslationAnswer(Answer, AlignsWords):
         return {"alignment": {"rows": rows, "columns": columns, "values": self.attention.alignment.float().tolist()}}
 
     def terminal(self) -> list[RenderableType]:
-        shown: list[RenderableType] = [Text(self.text)]
         if self.attention.alignment is None:
-            return [*shown, "This model does not attend to its source: all it knows of it is one vector."]
+            return [Text(self.text), "This model does not attend to its source, which it sees only as one vector."]
         rows, columns = self.attention.words
-        return [*shown, TerminalHeatmap(self.attention.alignment.float(), rows, columns)]
+        return [Text(self.text), TerminalHeatmap(self.attention.alignment.float(), rows, columns)]
 
     def figure(self, dark: bool) -> Figure | None:
         if self.attention.alignment is None:
@@ -139,7 +138,7 @@ class TranslationAnswer(Answer, AlignsWords):
         return draw_weights(self.attention.alignment.float(), rows, columns, dark=dark)
 
 
-def _joined(tokens: list[str], words: list[int]) -> list[str]:
+def _join(tokens: list[str], words: list[int]) -> list[str]:
     joined = [""] * (max(words, default=-1) + 1)
     for token, word in zip(tokens, words, strict=True):
         joined[word] += token

@@ -1,8 +1,9 @@
-"""Where the pairs of a translation come from: the ``[data]`` table of a recipe."""
+"""Read pairs of texts, as the ``[data]`` table of a recipe describes them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,15 +26,15 @@ from saccade.data.tables import TABLES, table_format
 from saccade.errors import FileError, OptionError
 from saccade.lens.links import GoldLinks, read_pharaoh
 from saccade.models import Config
-from saccade.tasks.base.data import DataReader, Say, Size, Splits, hold_out, write_lines
+from saccade.tasks.base.data import DataReader, Say, Size, Splits, column_keys, draw_splits, hold_out, write_lines
 from saccade.tasks.base.text_settings import TokenKind
 from saccade.tasks.translation.gold import GoldPair, from_characters, from_grammar, from_pair
 
 __all__ = ["TranslationData", "TranslationFiles", "read_links"]
 
-#: Sentences of the built-in grammar held out for validation, and as many for test.
+#: The number of built-in sentences held out for validation, and as many again for test.
 BUILTIN_HELD_OUT = 1000
-AS_IT_IS = Cleaning(empty=False, duplicates=False)
+UNCHANGED = Cleaning(empty=False, duplicates=False)
 
 
 class TranslationData(Config):
@@ -42,36 +43,36 @@ class TranslationData(Config):
     builtin: Literal["grammar"] | None = Field(None, description="grammar: the built-in English-French corpus")
     sentences: int = Field(20000, ge=100, description="Training sentences drawn from the built-in corpus")
     source: str | None = Field(None, description="A file with one text per line")
-    target: str | None = Field(None, description="Its translation, line by line")
-    table: str | None = Field(None, description="One file instead of two: .tsv, .csv or .jsonl")
+    target: str | None = Field(None, description="The translation of source, line by line")
+    table: str | None = Field(None, description="One .tsv, .csv or .jsonl file, instead of source and target")
     source_column: str = Field("source", description="Source column: its name, or its number counted from 0")
     target_column: str = Field("target", description="Target column: its name, or its number counted from 0")
-    nettalk: str | None = Field(None, description="The file nettalk.data instead: spelling to sounds")
+    nettalk: str | None = Field(None, description="The file nettalk.data, to learn sounds from spelling")
     alignments: str | None = Field(
-        None, description="Gold alignments of the training pairs in Pharaoh format; no pair is then dropped"
+        None, description="Gold alignments of the training pairs in Pharaoh format; then no pair is dropped"
     )
     validation_source: str | None = Field(
-        None, description="Decides which model is best; without it, a share of the training pairs does (see validation)"
+        None, description="Texts that select the best model; if not given, a share of the training pairs does"
     )
     validation_target: str | None = Field(None, description="The translation of validation_source")
-    validation_table: str | None = Field(None, description="One file instead of two")
-    test_source: str | None = Field(None, description="Scored once, at the end")
+    validation_table: str | None = Field(None, description="One file, instead of validation_source and _target")
+    test_source: str | None = Field(None, description="Texts that are scored once, at the end")
     test_target: str | None = Field(None, description="The translation of test_source")
-    test_table: str | None = Field(None, description="One file instead of two")
+    test_table: str | None = Field(None, description="One file, instead of test_source and _target")
     validation: float = Field(
         0.05, ge=0, lt=1, description="Share held out for validation if no file is given; equal sources stay together"
     )
     test: float = Field(0.0, ge=0, lt=1, description="Share held out for the final test if no file is given")
     max_length: int = Field(200, ge=1, description="Longest text in words; longer training pairs are dropped")
     max_ratio: float = Field(
-        9.0, ge=1, description="Largest ratio of the two lengths; more uneven training pairs are dropped"
+        9.0, ge=1, description="Training pairs are dropped if one side is more than this many times as long"
     )
     encoding: str | None = Field(None, description="Encoding of the files, such as latin-1; detected if not given")
     source_language: str = Field("source", description='Language code shown to people, such as "en"')
     target_language: str = Field("target", description='Language code shown to people, such as "fr"')
 
     @model_validator(mode="after")
-    def _one_origin(self) -> TranslationData:
+    def _check_files(self) -> TranslationData:
         origins = [self.builtin, self.source, self.table, self.nettalk]
         if sum(origin is not None for origin in origins) != 1:
             raise ValueError("give one of builtin, source (with target), table, nettalk")
@@ -100,63 +101,52 @@ LOOKED_AT, MOST_SYMBOLS, SYMBOL_LENGTH = 2_000, 300, 2.5
 
 
 class TranslationFiles(DataReader[GoldPair]):
-    """Pairs from two parallel files, from a table, or built in."""
+    """Reads pairs of texts from two parallel files or a table, or draws them from the built-in corpus."""
 
     settings = TranslationData
     read_as = ("source_column", "target_column", "encoding")
 
     @classmethod
     def table(cls, files: Sequence[Path], columns: str | None) -> dict[str, str]:
-        """Parallel files in pairs, or tables, for training and perhaps validation and test."""
+        """Accept parallel files in pairs, or tables, for training and optionally for validation and test."""
         tables = len(files) == 1 or all(table_format(file) in TABLES for file in files)
         if not files or (len(files) > 3 if tables else len(files) not in (2, 4, 6)):
             raise OptionError(f"Give two, four or six parallel files, or one to three tables, not {len(files)} files.")
         if not tables:
             if columns is not None:
-                raise OptionError("--columns only applies to --data, a table with both sides.")
+                raise OptionError("--columns only applies to a table with both sides.")
             parts = part_prefixes(files[::2])
             keys = [f"{part}{side}" for part in parts for side in ("source", "target")]
             return dict(zip(keys, map(str, files), strict=True))
         table = {f"{part}table": str(file) for part, file in zip(part_prefixes(files), files, strict=True)}
-        if columns is not None:
-            names = [name.strip() for name in columns.split(",")]
-            if len(names) != 2 or not all(names):
-                raise OptionError(
-                    f"--columns takes two names or numbers separated by a comma, such as en,fr, not {columns!r}."
-                )
-            table |= {"source_column": names[0], "target_column": names[1]}
-        return table
+        return table | column_keys(columns, "source", "target")
 
     @classmethod
     def read(cls, settings: TranslationData, seed: int) -> Splits[GoldPair]:
         if settings.builtin is not None:
-            count = (settings.sentences, BUILTIN_HELD_OUT, BUILTIN_HELD_OUT)
-            parts = [
-                from_grammar(generate(n, seed + i, name))
-                for i, (n, name) in enumerate(zip(count, ("train", "validation", "test"), strict=True))
-            ]
-            return Splits(parts[0], parts[1], parts[2], notes=["built-in synthetic corpus (docs/reference/corpus.md)"])
+            return draw_splits(
+                settings.sentences, BUILTIN_HELD_OUT, seed, lambda *drawn: from_grammar(generate(*drawn))
+            )
         if settings.nettalk is not None:
             pairs, report = read_nettalk(resolve_path(settings.nettalk))
-            split_pairs = nettalk_splits(pairs)
+            parts = nettalk_splits(pairs)
             train, validation, test = (
-                [from_characters(pair) for pair in part]
-                for part in (split_pairs.train, split_pairs.validation, split_pairs.test)
+                [from_characters(pair) for pair in part] for part in (parts.train, parts.validation, parts.test)
             )
-            note = f"{len(split_pairs.removed)} spellings of held-out words were removed from training"
+            note = f"{len(parts.removed)} words with held-out spellings were removed from training"
             return Splits(train, validation, test, report.rows(), [note])
-        return _own_files(settings, seed)
+        return _read_files(settings, seed)
 
     @classmethod
     def read_for_scoring(cls, settings: TranslationData, say: Say = lambda note: None) -> list[GoldPair]:
-        pairs, report = _read(settings, "", AS_IT_IS)
+        pairs, report = _read(settings, "", UNCHANGED)
         for note in report.notes:
             say(note)
         return [from_pair(pair) for pair in pairs]
 
     @classmethod
     def write(cls, settings: TranslationData, examples: Sequence[GoldPair], path: Path) -> list[str]:
-        """Two files of parallel lines."""
+        """Write two files of parallel lines."""
         files = [
             write_lines(path.with_suffix(f".{side}"), [getattr(pair, side) for pair in examples])
             for side in ("source", "target")
@@ -203,15 +193,13 @@ class TranslationFiles(DataReader[GoldPair]):
 
     @classmethod
     def identity(cls, example: GoldPair) -> bytes:
-        links = (
-            "" if example.links is None else sorted(example.links)
-        )  # they matter for training too, if alignment is guided
+        links = "" if example.links is None else sorted(example.links)  # guided alignment trains on the links too
         return f"{example.source}\t{example.target}\t{links}\n".encode()
 
 
 def _token_kind(texts: Sequence[str]) -> TokenKind:
-    """What a token of these texts is: a letter if they are single words in a small alphabet, a word if they are few
-    short symbols with spaces between them, and else a piece of a word."""
+    """Choose what a token is: a letter if the texts are single words in a small alphabet, a word if they are short
+    symbols of few kinds with spaces between them, and otherwise a piece of a word."""
     symbols = [text.split() for text in texts]
     spaced = sum(len(one) > 1 for one in symbols) / len(texts)
     if spaced < 0.05 and len(set().union(*texts)) <= MOST_SYMBOLS:
@@ -222,7 +210,7 @@ def _token_kind(texts: Sequence[str]) -> TokenKind:
 
 
 def _quick_learner(words: int) -> dict[str, Any]:
-    """A recurrent network with attention: from the same text it learns in a quarter of the time of a Transformer."""
+    """Recommend a recurrent network with attention, which learns in a quarter of the time of a Transformer."""
     return {
         "text": {"vocabulary": 8_000},
         "model": {
@@ -243,6 +231,7 @@ def _quick_learner(words: int) -> dict[str, Any]:
 
 
 def _speller(pairs: Sequence[GoldPair], kinds: Sequence[TokenKind], size: Size) -> dict[str, Any]:
+    """Recommend a recurrent network with attention for short texts of letters or symbols, such as spelling."""
     width, layers = SPELLERS[size]
     source, target = kinds
     lengths = (
@@ -270,22 +259,25 @@ def _speller(pairs: Sequence[GoldPair], kinds: Sequence[TokenKind], size: Size) 
     }
 
 
-def _own_files(data: TranslationData, seed: int) -> Splits[GoldPair]:
-    cleaning = Cleaning(max_length=data.max_length, max_ratio=data.max_ratio)
-    if data.alignments is not None:
-        cleaning = Cleaning(empty=False, duplicates=False)  # links belong to lines, so no line is dropped
-    pairs, report = _read(data, "", cleaning)
-    linked = pairs if data.alignments is None else _linked(pairs, resolve_path(data.alignments))
+def _read_files(data: TranslationData, seed: int) -> Splits[GoldPair]:
+    if data.alignments is None:
+        pairs, report = _read(data, "", Cleaning(max_length=data.max_length, max_ratio=data.max_ratio))
+    else:
+        pairs, report = _read(data, "", UNCHANGED)  # links belong to lines, so no line is dropped
+        gold = read_links(pairs, resolve_path(data.alignments))
+        pairs = [
+            replace(pair, alignment=tuple(sorted(links.possible))) for pair, links in zip(pairs, gold, strict=True)
+        ]
     held_out: dict[str, list[Pair]] = {}
     reports, notes = [report], []
     for part in ("validation", "test"):
         if getattr(data, f"{part}_source") is not None or getattr(data, f"{part}_table") is not None:
-            held_out[part], found = _read(data, f"{part}_", AS_IT_IS)
+            held_out[part], found = _read(data, f"{part}_", UNCHANGED)
             reports.append(found)
-            shared = overlap(linked, held_out[part])
+            shared = overlap(pairs, held_out[part])
             if shared.sources:
                 notes.append(f"training and {part}: {shared}")
-    train, validation, test = ([from_pair(pair) for pair in part] for part in hold_out(linked, held_out, data, seed))
+    train, validation, test = ([from_pair(pair) for pair in part] for part in hold_out(pairs, held_out, data, seed))
     return Splits(train, validation, test, [row for report in reports for row in report.rows()], notes)
 
 
@@ -298,19 +290,13 @@ def _read(data: TranslationData, part: str, cleaning: Cleaning) -> tuple[list[Pa
     return read_parallel(source, target, cleaning, encoding=data.encoding)
 
 
-def _linked(pairs: Sequence[Pair], path: Path) -> list[Pair]:
-    return [
-        Pair(pair.source, pair.target, pair.line, tuple(sorted(gold.possible)))
-        for pair, gold in zip(pairs, read_links(pairs, path), strict=True)
-    ]
-
-
 def read_links(pairs: Sequence[Pair | GoldPair], path: Path) -> list[GoldLinks]:
-    """The gold links of these pairs, one line each; an error names any link to a word that does not exist."""
+    """Read the gold links of these pairs, one line for each pair. Links to words that do not exist are refused."""
     lines = list(read_lines(path))
     if len(lines) != len(pairs):
         raise FileError(
-            f"{path} has {len(lines):,} lines of links for {len(pairs):,} pairs; the numbers must be equal."
+            f"{path} has {len(lines):,} lines of links, but there are {len(pairs):,} pairs; there must be one line for "
+            "each pair."
         )
     found = []
     for pair, (number, text) in zip(pairs, lines, strict=True):
@@ -319,8 +305,9 @@ def read_links(pairs: Sequence[Pair | GoldPair], path: Path) -> list[GoldLinks]:
         for source, target in sorted(gold.possible):
             if source >= words[0] or target >= words[1]:
                 raise FileError(
-                    f"Line {number} of {path}: {source}-{target} cannot link {words[0]} source and {words[1]} target "
-                    "words; words are separated by spaces and counted from 0."
+                    f"Line {number} of {path}: the link {source}-{target} does not exist, because the pair has "
+                    f"{words[0]} source words and {words[1]} target words; words are separated by spaces and counted "
+                    "from 0."
                 )
         found.append(gold)
     return found

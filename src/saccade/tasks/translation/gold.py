@@ -1,4 +1,4 @@
-"""Pairs of texts with their known alignment, and what it says about their tokens."""
+"""Pairs of texts with gold alignments between their words, and the links between tokens that follow from them."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from saccade.text import Tokenizer
 
 __all__ = ["GoldPair", "from_characters", "from_grammar", "from_pair", "spaced_words", "token_links", "word_agreement"]
 
-Span = tuple[int, int]  # first character, one past the last
+Span = tuple[int, int]  # the first character, and one past the last
 
 
 @dataclass(frozen=True)
 class GoldPair:
-    """A source and a target text; if links are known, also the words that they link, as spans of the texts."""
+    """A source and a target text and, if links between their words are known, the words as spans of the texts."""
 
     source: str
     target: str
     line: int  # in the user's file, counting from 1
     source_words: tuple[Span, ...] = ()
     target_words: tuple[Span, ...] = ()
-    links: frozenset[WordLink] | None = None  # between words: (source, target)
+    links: frozenset[WordLink] | None = None  # links between words: (source, target)
     content: frozenset[int] = frozenset()  # the target words that count when the alignment is scored
-    kind: str = ""  # kind of sentence in the built-in corpus
+    kind: str = ""  # the kind of sentence in the built-in corpus
 
 
 def from_grammar(examples: Sequence[Example]) -> list[GoldPair]:
-    """The built-in corpus: every link is known."""
+    """Convert sentences of the built-in corpus, whose links are all known."""
     return [
         GoldPair(
             example.source_text,
@@ -50,22 +50,23 @@ def from_grammar(examples: Sequence[Example]) -> list[GoldPair]:
 
 
 def from_pair(pair: Pair) -> GoldPair:
-    """A pair of the user's own; its links, if given, are between words separated by spaces."""
-    words = _spaced(pair.source), _spaced(pair.target)
-    links = None if pair.alignment is None else frozenset(pair.alignment)
-    return GoldPair(pair.source, pair.target, pair.line, *words, links, frozenset(range(len(words[1]))))
+    """Convert a pair from the user's files. Its links, if given, are between words separated by spaces."""
+    return _with_words(pair, _word_spans(pair.source), _word_spans(pair.target))
 
 
 def from_characters(pair: Pair) -> GoldPair:
-    """A pair whose links are between characters (letters and sounds)."""
-    source = tuple((i, i + 1) for i in range(len(pair.source)))
-    target = tuple((i, i + 1) for i in range(len(pair.target)))
+    """Convert a pair whose links are between characters (letters and sounds)."""
+    source, target = (tuple((i, i + 1) for i in range(len(text))) for text in (pair.source, pair.target))
+    return _with_words(pair, source, target)
+
+
+def _with_words(pair: Pair, source: tuple[Span, ...], target: tuple[Span, ...]) -> GoldPair:
     links = None if pair.alignment is None else frozenset(pair.alignment)
     return GoldPair(pair.source, pair.target, pair.line, source, target, links, frozenset(range(len(target))))
 
 
 def token_links(pair: GoldPair, source: Tokenizer, target: Tokenizer) -> frozenset[WordLink] | None:
-    """The links of a pair between the tokens of its words; None if no links are known."""
+    """Return the links between the tokens of a pair that follow from those between its words; None if unknown."""
     if pair.links is None:
         return None
     sources = _tokens_of_words(source.encode(pair.source).spans, pair.source_words)
@@ -76,8 +77,11 @@ def token_links(pair: GoldPair, source: Tokenizer, target: Tokenizer) -> frozens
 def word_agreement(
     pair: GoldPair, matrix: Float[Tensor, "T S"], source: Tokenizer, target: Tokenizer
 ) -> tuple[int, int]:
-    """How many content words with a link have their strongest source word among their linked ones, and how many there
-    are. ``matrix`` is between tokens, without END; the weight of a word is the sum over its tokens."""
+    """Count the content words that have a link, and how many of them attend most to a source word they are linked to.
+
+    Returns (correct, total). ``matrix`` has the weights between tokens, without END; the weight of a word is the sum
+    over its tokens.
+    """
     assert pair.links is not None
     sources = _tokens_of_words(source.encode(pair.source).spans, pair.source_words)
     targets = _tokens_of_words(target.encode(pair.target).spans, pair.target_words)
@@ -94,7 +98,7 @@ def word_agreement(
 
 
 def _tokens_of_words(tokens: Sequence[Span], words: Sequence[Span]) -> list[list[int]]:
-    """For each word, the tokens that share a character with it."""
+    """Return, for each word, the tokens that share a character with it."""
     return [
         [number for number, (start, stop) in enumerate(tokens) if start < last and first < stop]
         for first, last in words
@@ -102,13 +106,13 @@ def _tokens_of_words(tokens: Sequence[Span], words: Sequence[Span]) -> list[list
 
 
 def spaced_words(text: str, tokens: Sequence[Span]) -> list[int]:
-    """For each token, its word (separated by spaces); a token of spaces belongs to the next word."""
-    words = _spaced(text)
+    """Return, for each token, the number of its word; words are separated by spaces, which belong to the next word."""
+    words = _word_spans(text)
     last_word = max(len(words) - 1, 0)  # a text of only spaces is one word
     return [min(sum(last <= start for _, last in words), last_word) for start, _ in tokens]
 
 
-def _spaced(text: str) -> tuple[Span, ...]:
+def _word_spans(text: str) -> tuple[Span, ...]:
     spans, start = [], 0
     for word in text.split():
         start = text.index(word, start)

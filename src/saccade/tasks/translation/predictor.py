@@ -1,4 +1,4 @@
-"""A translation model that answers: ``saccade.open("run/").predict(["The black cat ate the mouse."])``."""
+"""Translate with a trained model: ``saccade.open("run/").predict(["The black cat ate the mouse."])``."""
 
 from __future__ import annotations
 
@@ -38,17 +38,15 @@ from saccade.text import END, SPECIAL_TOKENS, UNKNOWN, Encoding, Tokenizer
 
 __all__ = ["TranslationPredictor", "as_written"]
 
-#: How many texts are answered between two progress reports.
-PIECE = 250
-#: The mark after a word that the model does not know.
+#: The mark that is shown after a word that the model does not know.
 UNKNOWN_MARK = "(?)"
 
 
 class TranslationScoring(Config):
     """How translations are compared with references."""
 
-    lowercase: bool = Field(False, description="Compare lower-cased texts")
-    alignments: Path | None = Field(None, description="Gold links to score the alignment with, one line per pair")
+    lowercase: bool = Field(False, description="Compare texts in lower case")
+    alignments: Path | None = Field(None, description="File of gold links to score the alignment, one line per pair")
 
 
 class TranslationPredictor(TextInputPredictor, TranslatesText):
@@ -68,55 +66,37 @@ class TranslationPredictor(TextInputPredictor, TranslatesText):
     def _predict(
         self, inputs: Sequence[str], *, progress: Callable[[int], None] | None = None, **options: Any
     ) -> list[TranslationAnswer]:
-        """The best answer to each text, in order; ``alternatives`` has the others.
+        """Return the best translation of each text, in order; ``alternatives`` has the others.
 
-        Options are those of ``saccade predict`` (beam, n_best, length_penalty, sample, tries, temperature, top_k,
-        top_p, seed); the defaults are those that the model was trained with.
+        Texts are translated in pieces, which workers can share, so that progress is visible and memory stays bounded.
+        Empty texts are left out of the search, because a model would make up translations for them.
         """
         chosen, now = self.chosen(options), Snapshot(self)
         encoded = self.task.state.source.encode_batch(list(inputs))
-        sources = [[*encoding.ids, END] for encoding in encoded]
+        pieces, work = [], []
+        for start in range(0, len(inputs), self.at_once):
+            texts = inputs[start : start + self.at_once]
+            pairs = zip(texts, encoded[start:], strict=False)
+            sources = [[*encoding.ids, END] for text, encoding in pairs if text.strip()]
+            pieces.append(texts)
+            work.append((sources, chosen.model_copy(update={"seed": chosen.seed + start})))  # own random numbers
         answers: list[TranslationAnswer] = []
-        pieces = list(self._pieces(inputs, sources, chosen))
-        for piece, found in zip(pieces, self._search(pieces), strict=True):
-            answers += self._answers(piece, found, now)
+        for texts, found in zip(pieces, self._search(work), strict=True):
+            outputs = iter(found)
+            for text in texts:
+                answers.append(self._answer(text, next(outputs), now) if text.strip() else self.given_answer(text, ""))
             if progress is not None:
                 progress(len(answers))
         return answers
 
-    def _pieces(
-        self, texts: Sequence[str], sources: list[list[int]], options: SearchOptions
-    ) -> Iterator[tuple[Sequence[str], list[list[int]], SearchOptions]]:
-        """Answer in pieces, so that progress is visible and memory stays bounded, however long the file is.
-
-        An empty text is skipped: a model would make up a translation for it.
-        """
-        for start in range(0, len(texts), PIECE):
-            piece = texts[start : start + PIECE]
-            searched = [source for text, source in zip(piece, sources[start:], strict=False) if text.strip()]
-            draws = options.model_copy(update={"seed": options.seed + start})  # each piece has its own random numbers
-            yield piece, searched, draws
-
-    def _search(
-        self, pieces: Sequence[tuple[Sequence[str], list[list[int]], SearchOptions]]
-    ) -> Iterator[list[list[Hypothesis]]]:
-        work = [(sources, options) for _, sources, options in pieces]
+    def _search(self, work: Sequence[tuple[list[list[int]], SearchOptions]]) -> Iterator[list[list[Hypothesis]]]:
         if self._workers is not None and work and not active_edits():  # other processes do not have the edits
             yield from self._workers.search(work)
             return
         for sources, options in work:
             with torch.inference_mode():
                 found = search(self.model, sources, options, BATCH_TOKENS, lambda: None)
-            yield found  # outside inference mode, so that the caller's progress report is not in it
-
-    def _answers(
-        self, piece: tuple[Sequence[str], list[list[int]], SearchOptions], found: list[list[Hypothesis]], now: Snapshot
-    ) -> list[TranslationAnswer]:
-        texts, _, _ = piece
-        hypotheses = iter(found)
-        return [
-            self._answer(text, next(hypotheses), now) if text.strip() else self.given_answer(text, "") for text in texts
-        ]
+            yield found  # not in inference mode, so that the caller's progress report is not either
 
     @property
     def languages(self) -> tuple[str, str] | None:
@@ -133,8 +113,8 @@ class TranslationPredictor(TextInputPredictor, TranslatesText):
     def evaluate(
         self, examples: Sequence[GoldPair], *, progress: Callable[[int], None] | None = None, **options: Any
     ) -> Evaluation:
-        """BLEU and chrF by sacrebleu with their signatures, the share of exact matches, and, with gold links, how
-        well the references are aligned."""
+        """Return BLEU and chrF by sacrebleu, with their signatures, and the share of exact matches. If gold links are
+        given, also score how well the model aligns the references."""
         given = {name: options.pop(name) for name in self.scoring.model_fields if name in options}
         how = TranslationScoring.read(given, "the options")
         gold = None if how.alignments is None else read_links(examples, how.alignments)
@@ -145,7 +125,7 @@ class TranslationPredictor(TextInputPredictor, TranslatesText):
         metrics = self.metrics(lowercase=how.lowercase)
         scores = {name: metric.corpus_score(texts, [references]).score for name, metric in metrics.items()}
         exact = 100 * exact_share(texts, references, how.lowercase)
-        lines = [f"exactly right {exact:.2f} % of {len(examples):,}"]
+        lines = [f"exact matches: {exact:.2f} % of {len(examples):,}"]
         if gold is not None:
             links = []
             for pair in examples:
@@ -161,7 +141,7 @@ class TranslationPredictor(TextInputPredictor, TranslatesText):
         return Evaluation(scores, lines=lines, signatures=signatures)
 
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[float]:
-        """The log-probability of each target given its source."""
+        """Return the log-probability of each target given its source."""
         pairs = self.task.encode([GoldPair(s, t, i) for i, (s, t) in enumerate(zip(sources, targets, strict=True), 1)])
         scores = []
         for start in range(0, len(pairs), 32):
@@ -174,14 +154,14 @@ class TranslationPredictor(TextInputPredictor, TranslatesText):
         return scores
 
     def attention(self, source: str, target: str) -> TranslationAttention:
-        """What the model looks at when it reads this source and generates this target."""
+        """Return what the model looks at when it reads this source and generates this target."""
         encoding = self.task.state.target.encode(target)
         tokens = as_written(target, encoding)
         return self._look(source, encoding.ids, tokens, spaced_words(target, encoding.spans))
 
     @torch.inference_mode()
     def view_input(self, given: str, progress: Rows | None = None) -> View:
-        """What the encoder looks at when it reads this source, of any length; no answer is generated.
+        """Return what the encoder looks at when it reads this source, of any length, without generating an answer.
 
         ``progress`` is called with the name of an attention and the share of its rows that is done.
         """
@@ -192,7 +172,7 @@ class TranslationPredictor(TextInputPredictor, TranslatesText):
             if encode is not None:
                 encode(ids)
         if not seen:
-            raise OptionError("The encoder of this model has no attention; only answers can be viewed.")
+            raise OptionError("The encoder of this model has no attention, so only answers can be viewed.")
         words = _words(self.task.state.source, encoding.ids)
         tokens = [*as_written(given, encoding), SPECIAL_TOKENS[END]]
         return view(seen, tokens, words=[*words, None])
@@ -221,7 +201,7 @@ class TranslationPredictor(TextInputPredictor, TranslatesText):
         return self._look_at_output(given, answer.ids).view
 
     def given_answer(self, source: str, target: str) -> TranslationAnswer:
-        """A given target as if it were the model's answer, with its log-probability."""
+        """Return the target that the user gives as if it were the model's answer, with its log-probability."""
         look = Snapshot(self).later(self.attention, source, target)
         (log_probability,) = self.score([source], [target])
         encoding = self.task.state.target.encode(target)
@@ -247,11 +227,16 @@ class TranslationPredictor(TextInputPredictor, TranslatesText):
         return answers[0]
 
     def _look_at_output(self, source: str, ids: list[int]) -> TranslationAttention:
-        """The tokens of an output may differ from those that its text would be split into, so their positions come from
-        decoding ever longer prefixes. A piece of a character adds nothing until the character is complete."""
+        """View the attention for an output, given as ids.
+
+        The tokens of an output may differ from those that its text would be split into, so the position of each token
+        in the text is found by decoding ever longer prefixes. A piece of a character adds nothing to a prefix until the
+        character is complete.
+        """
         text = self.task.state.target.decode(ids)
         decoded = (self.task.state.target.decode(ids[:count]) for count in range(len(ids) + 1))
-        starts = [_common_prefix(prefix, text) for prefix in decoded]
+        same = (takewhile(lambda pair: pair[0] == pair[1], zip(prefix, text, strict=False)) for prefix in decoded)
+        starts = [sum(1 for _ in characters) for characters in same]
         tokens = [self.task.state.target.token(i) for i in ids]
         return self._look(source, ids, tokens, spaced_words(text, list(pairwise(starts))))
 
@@ -279,7 +264,7 @@ class TranslationPredictor(TextInputPredictor, TranslatesText):
 
 
 def as_written(text: str, encoding: Encoding) -> list[str]:
-    """The tokens of a text; one that is not in the vocabulary is shown as written, with a mark."""
+    """Return the tokens of a text. Words that are not in the vocabulary are shown as written, with a mark."""
     return [
         f"{text[start:stop]}{UNKNOWN_MARK}" if id == UNKNOWN else token
         for id, token, (start, stop) in zip(encoding.ids, encoding.tokens, encoding.spans, strict=True)
@@ -287,10 +272,5 @@ def as_written(text: str, encoding: Encoding) -> list[str]:
 
 
 def _words(tokenizer: Tokenizer, ids: list[int]) -> list[int]:
-    """The word that each token belongs to; if tokens are single characters, each is its own word."""
+    """Return the word that each token belongs to. If tokens are single characters, each is its own word."""
     return tokenizer.words(ids) if tokenizer.spaced else list(range(len(ids)))
-
-
-def _common_prefix(one: str, other: str) -> int:
-    """The length of the common prefix of two texts."""
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))

@@ -1,6 +1,6 @@
-"""Translation: one text becomes another, and the model decides its length (type 3 of lecture 004).
+"""Translation: turn one text into another, whose length the model decides (type 3 of lecture 004).
 
-Also for any other task that turns one sequence into another: spelling to sounds, numbers to words.
+It also serves any other task that turns one sequence into another, such as spelling into sounds or numbers into words.
 """
 
 from __future__ import annotations
@@ -38,28 +38,26 @@ from saccade.tasks.base.task import (
 )
 from saccade.tasks.base.text_scores import text_scores
 from saccade.tasks.base.text_settings import TokenKind, TokenSettings
-from saccade.tasks.translation.alignment import choose_reading, read_alignment, written_out
+from saccade.tasks.translation.alignment import choose_alignment_heads, compute_weights, read_alignment
 from saccade.tasks.translation.gold import GoldPair, token_links, word_agreement
 from saccade.tasks.translation.guided import guided_loss
 from saccade.text import END, START, Tokenizer, pad
 
 __all__ = ["EncodedPair", "TextSettings", "Translation", "TranslationBatch", "TranslationState", "TranslationTraining"]
 
-#: Tokenizers in the model folder: one for both sides, or one for each.
+#: The files of tokenizers in the model folder: one for both sides, or one for each.
 SHARED, SOURCE, TARGET = "tokenizer.json", "source.tokenizer.json", "target.tokenizer.json"
-#: How many training pairs are used to choose the layer, heads and row of the alignment.
+#: The number of training pairs that are used to choose the layer, heads and row of the alignment.
 ALIGNMENT_PAIRS = 300
-#: The most weights of one head that are used for this choice.
+#: The maximum number of weights of one head that are used for this choice.
 ALIGNMENT_WEIGHTS = 1 << 20
-#: How many padded source tokens one search takes.
-SEARCH_TOKENS = 4096
 
 
 class TextSettings(TokenSettings):
-    """How the text of both sides becomes tokens."""
+    """How the text of both sides is split into tokens."""
 
     shared: bool = Field(
-        True, description="One vocabulary for both sides; otherwise each side has its own, of this size"
+        True, description="Use one vocabulary for both sides; otherwise each side has its own, of this size"
     )
     target_kind: TokenKind | None = Field(
         None, description="What a target token is, if not the same as a source token; needs shared = false"
@@ -74,7 +72,7 @@ class TextSettings(TokenSettings):
 
 @dataclass(frozen=True)
 class EncodedPair:
-    """A pair as token ids, both without START, the source with END."""
+    """A pair of texts as token ids: the source with END, the target without START and END."""
 
     source: list[int]
     target: list[int]
@@ -105,13 +103,13 @@ class TranslationTraining(SearchTraining):
         None, ge=1, description="Recurrent networks: back-propagate through at most this many steps; the state goes on"
     )
     guided_alignment: float = Field(
-        0.0, ge=0, description="Weight of a loss that draws attention towards gold alignments"
+        0.0, ge=0, description="Weight of an additional loss that pulls attention towards gold alignments"
     )
 
 
 @dataclass(frozen=True)
 class TranslationState(State):
-    """The two tokenizers, which may be the same, and where the alignment of the trained model is read."""
+    """The two tokenizers, which may be the same, and the heads from which a trained model's alignment is read."""
 
     source: Tokenizer
     target: Tokenizer
@@ -153,7 +151,7 @@ class TranslationState(State):
 
 
 class Translation(Task):
-    """Cross-entropy of each target token; scores compare the outputs of a search."""
+    """Trains with the cross-entropy of each target token, and scores the translations that beam search finds."""
 
     name = "translation"
     about = "turns one text into another"
@@ -178,14 +176,13 @@ class Translation(Task):
         return np.array([(len(pair.source), len(pair.target) + 1) for pair in examples])
 
     def batch(self, examples: Sequence[EncodedPair]) -> TranslationBatch:
-        """Pairs to train on; with their gold links if alignment is guided."""
+        """Return a batch to train on, with gold links if alignment is guided."""
         batch = self.plain_batch(examples)
         if not self.training.guided_alignment:
             return batch
         return replace(batch, links=self._links(examples, batch.source.shape[1], batch.read.shape[1]))
 
     def plain_batch(self, examples: Sequence[EncodedPair]) -> TranslationBatch:
-        """Pairs for a forced pass: the decoder reads the given target."""
         source, source_lengths = pad([pair.source for pair in examples])
         read, lengths = pad([[START, *pair.target] for pair in examples])
         predicted, _ = pad([[*pair.target, END] for pair in examples])
@@ -194,21 +191,21 @@ class Translation(Task):
         return TranslationBatch(source, source_lengths, read, predicted, real, None, lines)
 
     def loss(self, model: nn.Module, batch: TranslationBatch) -> Loss:
-        """Cross-entropy of each target token, and of the links if alignment is guided."""
+        """Return the cross-entropy of the target tokens, and also of the links if alignment is guided."""
         arguments = (batch.source, batch.source_lengths, batch.read)
         words = batch.predicted[batch.real]
         drawing = hard_attention(model) if model.training else None
         targets = Targets(words, batch.real, self.smoothing(model), summed=drawing is None)
-        apart: Tensor | None = None
+        alignment_loss: Tensor | None = None
         if model.training and batch.links is not None:
-            total, apart = guided_loss(model, arguments, targets, batch.links)
+            total, alignment_loss = guided_loss(model, arguments, targets, batch.links)
         else:
             total = model(*arguments, targets=targets)
         if drawing is not None:  # hard attention learns by reinforcement from the loss of each token
             each = torch.zeros(batch.real.shape, device=total.device).masked_scatter(batch.real, total)
             total = ReinforcedLoss()(each, drawing.log_probability, batch.real) * len(words)
-        if apart is not None:
-            total = total + self.training.guided_alignment * apart
+        if alignment_loss is not None:
+            total = total + self.training.guided_alignment * alignment_loss
         return Loss(total, len(words))
 
     @torch.inference_mode()
@@ -216,7 +213,7 @@ class Translation(Task):
         self, model: nn.Module, examples: Sequence[EncodedPair], check_cancelled: CheckCancelled = lambda: None
     ) -> dict[str, float]:
         loss = self.mean_loss(model, examples, self.training.batch_tokens, check_cancelled)
-        if not math.isfinite(loss):  # a network of NaNs generates nothing
+        if not math.isfinite(loss):  # a network with NaN weights cannot generate text
             return dict.fromkeys(("loss", "perplexity", *self.metrics), math.nan)
         texts = self._texts(model, examples, SearchOptions(beam=1), self.training.batch_tokens, check_cancelled)
         scores = {"loss": loss, "perplexity": math.exp(min(loss, 50.0))}
@@ -230,8 +227,8 @@ class Translation(Task):
         options: SearchOptions | None = None,
         check_cancelled: CheckCancelled = lambda: None,
     ) -> Evaluation:
-        """The scores of a trained model on these pairs, decoded by search, and of its alignment if links are known."""
-        texts = self._texts(model, examples, options or SearchOptions(), SEARCH_TOKENS, check_cancelled)
+        """Score the translations of these pairs by beam search, and the alignment of the model if links are known."""
+        texts = self._texts(model, examples, options or SearchOptions(), self.evaluation_size, check_cancelled)
         scores = text_scores(texts, [pair.gold.target for pair in examples])
         if self.state.alignment is not None and all(pair.gold.links is not None for pair in examples):
             right, total = self.content_agreement(model, examples, check_cancelled)
@@ -253,8 +250,8 @@ class Translation(Task):
     def content_agreement(
         self, model: nn.Module, examples: Sequence[EncodedPair], check_cancelled: CheckCancelled
     ) -> tuple[int, int]:
-        """How many content words with a gold link are aligned correctly in a forced pass over the reference, and how
-        many there are."""
+        """Count the content words with gold links, and how many are aligned correctly when the model is given the
+        references. Returns (correct, total)."""
         right = total = 0
         for start in range(0, len(examples), 64):
             check_cancelled()
@@ -262,7 +259,7 @@ class Translation(Task):
             batch = self.plain_batch(part).to(device_of(model))
             with watch(model) as traces:
                 model(batch.source, batch.source_lengths, batch.read, at=LAST)
-            seen = written_out(traces, self.state.alignment)
+            seen = compute_weights(traces, self.state.alignment)
             for number, pair in enumerate(part):
                 matrix = read_alignment(
                     seen, self.state.alignment, rows=len(pair.target), columns=len(pair.source), batch=number
@@ -292,16 +289,16 @@ class Translation(Task):
 
     @torch.inference_mode()
     def finish(self, model: nn.Module, examples: Sequence[EncodedPair]) -> TranslationState:
-        """Choose where to read the alignment (layer, heads and row) on training pairs."""
+        """Use training pairs to choose the layer, heads and row that the alignment is read from."""
         chosen = sorted(examples, key=lambda pair: len(pair.source) * len(pair.target))
-        chosen = chosen[len(chosen) // 2 :]  # of medium length: long ones are slow, short ones tell little
+        chosen = chosen[len(chosen) // 2 :]  # pairs of medium length: long ones are slow, short ones tell little
         largest = max(len(pair.source) * (len(pair.target) + 1) for pair in chosen[:ALIGNMENT_PAIRS])
         chosen = chosen[: min(ALIGNMENT_PAIRS, max(1, ALIGNMENT_WEIGHTS // largest))]
         batch = self.plain_batch(chosen).to(device_of(model))
         with watch(model) as seen:
             model(batch.source, batch.source_lengths, batch.read, at=LAST)
         links = [token_links(pair.gold, self.state.source, self.state.target) for pair in chosen]
-        return replace(self.state, alignment=choose_reading(seen, chosen, links))
+        return replace(self.state, alignment=choose_alignment_heads(seen, chosen, links))
 
     def facts(self) -> list[str]:
         return [
@@ -311,14 +308,14 @@ class Translation(Task):
         ]
 
     def _links(self, examples: Sequence[EncodedPair], sources: int, targets: int) -> Float[Tensor, "B T S"]:
-        """Gold links as weights: each linked target token shares 1 among its source tokens."""
+        """Return the gold links as weights: those of each linked target token add up to 1."""
         weights = torch.zeros(len(examples), targets, sources)
         for number, pair in enumerate(examples):
             links = token_links(pair.gold, self.state.source, self.state.target)
             if links is None:
                 raise OptionError(
-                    f"training.guided_alignment needs gold links; line {pair.gold.line} has none "
-                    "(give data.alignments, or set it to 0)."
+                    f"training.guided_alignment needs gold links, but line {pair.gold.line} has none; give "
+                    "data.alignments, or set training.guided_alignment to 0."
                 )
             for source, target in links:
                 weights[number, target, source] = 1.0
@@ -326,7 +323,7 @@ class Translation(Task):
 
 
 def _by_kind(texts: Sequence[str], pairs: Sequence[GoldPair]) -> dict[str, tuple[int, int]]:
-    """Exact matches and totals by kind of sentence, if the corpus gives kinds."""
+    """Count exact matches and totals for each kind of sentence, if the corpus has kinds."""
     right: Counter[str] = Counter()
     total: Counter[str] = Counter()
     for text, pair in zip(texts, pairs, strict=True):

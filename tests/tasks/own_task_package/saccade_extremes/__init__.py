@@ -28,7 +28,7 @@ from saccade.tasks.base.data import DataReader, Say, Size, Splits, hold_out
 from saccade.tasks.base.predictor import Predictor
 from saccade.tasks.base.settings import TrainingSettings
 from saccade.tasks.base.snapshot import Snapshot
-from saccade.tasks.base.task import Batch, CheckCancelled, Evaluation, Loss, Network, Probe, ReadFile, State, Task
+from saccade.tasks.base.task import Batch, CheckCancelled, Loss, Network, Probe, ReadFile, State, Task
 from saccade.tasks.registry import Entry
 
 __all__ = ["TASK"]
@@ -186,21 +186,11 @@ class Extremes(Task):
     def loss(self, model: nn.Module, batch: ExtremesBatch) -> Loss:
         return Loss((model(batch.numbers) - batch.extremes).square().sum(), batch.count)
 
-    @torch.inference_mode()
-    def validate(
-        self, model: nn.Module, examples: Sequence[Example], check_cancelled: CheckCancelled = lambda: None
+    def scores(
+        self, model: nn.Module, examples: Sequence[Example], batch_size: int, check_cancelled: CheckCancelled
     ) -> dict[str, float]:
-        mean = self.mean_loss(model, examples, self.training.batch_size, check_cancelled)
+        mean = self.mean_loss(model, examples, batch_size, check_cancelled)
         return {"error": math.sqrt(mean) * self.state.deviation}
-
-    def evaluate(
-        self,
-        model: nn.Module,
-        examples: Sequence[Example],
-        options: Any = None,
-        check_cancelled: CheckCancelled = lambda: None,
-    ) -> Evaluation:
-        return Evaluation(self.validate(model, examples, check_cancelled))
 
     @torch.inference_mode()
     def found(self, model: nn.Module, numbers: Sequence[float]) -> list[float]:
@@ -227,10 +217,6 @@ class ExtremesAnswer(Answer):
 
     def record(self) -> dict[str, Any]:
         return {"numbers": self.numbers, "extremes": self.extremes}
-
-    @property
-    def view(self) -> saccade.View:
-        return self.look()
 
     def terminal(self) -> list[Any]:
         return [self.text, self.view.terminal("heatmap", name="pooling")]
@@ -259,13 +245,9 @@ class ExtremesPredictor(Predictor):
     def count_tokens(self, given: list[float]) -> int:
         return len(given)
 
-    def _predict(
-        self, inputs: Sequence[Any], *, progress: Callable[[int], None] | None = None, **options: Any
-    ) -> list[ExtremesAnswer]:
-        self.chosen(options)
-        state = Snapshot(self)
+    def answer(self, inputs: Sequence[Any], options: Any, now: Snapshot) -> list[ExtremesAnswer]:
         return [
-            ExtremesAnswer(numbers, self.task.found(self.model, numbers), state.later(self._look, numbers))
+            ExtremesAnswer(numbers, self.task.found(self.model, numbers), now.later(self._look, numbers))
             for numbers in inputs
         ]
 

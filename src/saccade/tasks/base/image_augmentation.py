@@ -1,6 +1,6 @@
-"""Vary training images a little each time, so that a model learns what does not matter.
+"""Augment training images with small random changes, so that a model learns to ignore such changes.
 
-All random numbers come from torch's generator, so a continued run sees the same images.
+All random numbers come from torch's generator, so a resumed run sees the same images.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ Images = Float[Tensor, "B C H W"]
 
 
 class ImageSettings(Config):
-    """How training images are varied; pixels are numbers from 0 to 1."""
+    """How training images are changed at random; pixels are numbers from 0 to 1."""
 
     shift: int = Field(
-        0, ge=0, description="Move by up to this many pixels in each direction; what is left behind is black"
+        0, ge=0, description="Shift by up to this many pixels in each direction; the uncovered edge is black"
     )
     flip: bool = Field(False, description="Mirror half of the images, left to right")
-    rotate: float = Field(0.0, ge=0, le=180, description="Turn by up to this many degrees either way")
+    rotate: float = Field(0.0, ge=0, le=180, description="Rotate by up to this many degrees in either direction")
     zoom: float = Field(0.0, ge=0, lt=1, description="Enlarge or shrink by up to this share")
     contrast: float = Field(0.0, ge=0, lt=1, description="Brighten or darken by up to this share")
     erase: float = Field(0.0, ge=0, lt=1, description="Blacken a rectangle of up to this share of each side")
@@ -35,15 +35,15 @@ class ImageSettings(Config):
 
 
 def augment(images: Images, settings: ImageSettings) -> Images:
-    """The images, each varied independently."""
+    """Change each image at random, independently of the others."""
     if settings.rotate or settings.zoom:
-        images = _turn(images, settings.rotate, settings.zoom)
+        images = _rotate(images, settings.rotate, settings.zoom)
     if settings.shift:
         images = _shift(images, settings.shift)
     if settings.flip:
-        images = torch.where(_each(images) < 0.5, images.flip(3), images)
+        images = torch.where(_random(images) < 0.5, images.flip(3), images)
     if settings.contrast:
-        images = images * (1 + settings.contrast * (2 * _each(images) - 1))
+        images = images * (1 + settings.contrast * (2 * _random(images) - 1))
     if settings.erase:
         images = _erase(images, settings.erase)
     if settings.noise:
@@ -51,18 +51,18 @@ def augment(images: Images, settings: ImageSettings) -> Images:
     return images
 
 
-def _each(images: Images) -> Float[Tensor, "B 1 1 1"]:
-    """A random number in 0..1 for each image."""
+def _random(images: Images) -> Float[Tensor, "B 1 1 1"]:
+    """Return a random number from 0 to 1 for each image."""
     return torch.rand(len(images), 1, 1, 1, device=images.device)
 
 
-def _turn(images: Images, degrees: float, zoom: float) -> Images:
-    """Each image rotated about its centre and scaled; what lies outside is black."""
-    angle = (2 * _each(images) - 1).flatten() * math.radians(degrees)
-    scale = 1 / (1 + zoom * (2 * _each(images) - 1).flatten())
+def _rotate(images: Images, degrees: float, zoom: float) -> Images:
+    """Rotate each image about its centre and scale it; areas outside the original image are black."""
+    angle = (2 * _random(images) - 1).flatten() * math.radians(degrees)
+    scale = 1 / (1 + zoom * (2 * _random(images) - 1).flatten())
     height, width = images.shape[2:]
     cos, sin, zero = scale * angle.cos(), scale * angle.sin(), torch.zeros_like(angle)
-    # Both axes of affine_grid run from -1 to 1, so angles in a non-square image need its aspect ratio.
+    # affine_grid scales both axes to the range from -1 to 1, so rotating a non-square image needs its aspect ratio.
     rows = torch.stack([cos, -sin * height / width, zero, sin * width / height, cos, zero], dim=1)
     grid = F.affine_grid(rows.view(-1, 2, 3), list(images.shape), align_corners=False)
     return F.grid_sample(images, grid, align_corners=False)
@@ -75,15 +75,15 @@ def _shift(images: Images, most: int) -> Images:
     rows = first[0] + torch.arange(height, device=images.device)
     columns = first[1] + torch.arange(width, device=images.device)
     image = torch.arange(count, device=images.device)[:, None, None]
-    # Indices on both sides of a slice put the channels last.
+    # Because index tensors are on both sides of the slice, the channels come last.
     return padded[image, :, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2).contiguous()
 
 
 def _erase(images: Images, share: float) -> Images:
     inside = torch.ones(len(images), 1, 1, 1, dtype=torch.bool, device=images.device)
     for axis, length in ((2, images.shape[2]), (3, images.shape[3])):
-        size = _each(images) * share * length
-        first = _each(images) * (length - size)
+        size = _random(images) * share * length
+        first = _random(images) * (length - size)
         places = torch.arange(length, device=images.device).view(-1, *([1] * (3 - axis)))
         inside = inside & (places >= first) & (places < first + size)
     return images.masked_fill(inside, 0.0)
