@@ -130,7 +130,7 @@ def test_bad_files_are_refused_in_one_sentence(capsys: Capture, tagger: Path, tm
     bad = tmp_path / "bad.txt"
     bad.write_text("the DET\ncat\n")
     for arguments, parts in (
-        (["--data", bad], (f"{bad}, line 2: 1 columns; expected 2",)),
+        (["--data", bad], (f"{bad}, line 2: there are 1 columns; expected 2",)),
         (["--data", tagger / "test.txt", "--columns", "0,5"], ("line 1: there is no column number 5",)),
     ):
         assert_refused(run(capsys, "evaluate", tagger / "run", *arguments), *parts)
@@ -186,7 +186,7 @@ def test_evaluate_says_how_it_read_the_file(capsys: Capture, classifier: Path, t
 
     table = classifier / "all.csv"
     assert said(classifier / "run", "--data", table) == (
-        f"Read 48 examples from {table}: columns verdict, words named by line 1.\n"
+        f"Read 48 examples from {table}: columns verdict, words, named in line 1.\n"
     )
     table.with_name("latin.csv").write_bytes("verdict,words\ngood,a café à côté\n".encode("latin-1"))
     latin = said(classifier / "run", "--data", table.with_name("latin.csv"))

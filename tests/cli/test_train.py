@@ -96,7 +96,7 @@ def test_a_folder_of_another_run_is_left_alone(
         ("short", b"le chat\n", ["has 40 lines", "has 1", "line 2"]),
         ("empty", b"", ["has 40 lines", "has 0"]),
         ("binary", b"\x89PNG\r\n\x1a\n\x00\xff" * 50, ["line 1", "UTF-8"]),
-        ("blank", b"\n" * 40, ["No pair from", "40 dropped (text on one side only)"]),
+        ("blank", b"\n" * 40, ["No pairs from", "40 dropped (text on one side only)"]),
     ],
 )
 def test_a_bad_file_is_named_with_its_line(

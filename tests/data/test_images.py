@@ -94,14 +94,14 @@ def test_equal_images_have_one_source(tmp_path):
 @pytest.mark.parametrize(
     ("images", "labels", "said"),
     [
-        (idx_labels(), idx_labels(), "i begins with the number 2049; an idx file of images begins with 2051"),
-        (idx_images(), b"ab", "l begins with the number 24930; an idx file of labels begins with 2049"),
-        (idx_images()[:-1], idx_labels(), "should hold 4 × 3 × 5 = 60 bytes of images; it has only 59"),
+        (idx_labels(), idx_labels(), "i starts with the number 2049; an idx file of images starts with 2051"),
+        (idx_images(), b"ab", "l starts with the number 24930; an idx file of labels starts with 2049"),
+        (idx_images()[:-1], idx_labels(), "should have 4 × 3 × 5 = 60 bytes of images; it has only 59"),
         (idx_images() + b"x", idx_labels(), "60 bytes of images; it has more"),
-        (idx_images(), idx(2049, (3,), [0, 0, 0]), "has 4 images and .* has 3 labels; they must be equal"),
+        (idx_images(), idx(2049, (3,), [0, 0, 0]), "has 4 images, but .* has 3 labels; there must be one label"),
         (gzip.compress(idx_images(), mtime=0)[:-12], idx_labels(), "i cannot be decompressed"),
         (idx(2051, (1 << 31, 99, 99), b""), idx_labels(), "the limit is 4,294,967,296"),
-        (idx(2051, (0, 3, 5), b""), idx(2049, (0,), []), "There is no image in"),
+        (idx(2051, (0, 3, 5), b""), idx(2049, (0,), []), "There are no images in"),
     ],
 )
 def test_idx_files_that_are_not_right(tmp_path, images, labels, said):
@@ -165,7 +165,7 @@ def test_a_broken_picture_is_named(tmp_path):
 
 
 def test_idx_images_need_labels(tmp_path):
-    with pytest.raises(FileError, match="has no labels: give a label file"):
+    with pytest.raises(FileError, match="has no labels; give an idx file"):
         read_images(written(tmp_path, "i", idx_images()))
 
 

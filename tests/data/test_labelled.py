@@ -84,7 +84,7 @@ def test_a_text_with_two_labels_is_reported(tmp_path: Path) -> None:
         ("a.txt", "1 good\n0\n", "{file}, line 2: the label '0' has no text; expected a label and a text."),
         ("a.csv", "label,text\n1,\n", "{file}, line 2: the label '1' has no text; expected a label and a text."),
         ("a.csv", "label,text\n,good\n", "{file}, line 2: the text has no label; expected a label and a text."),
-        ("a.csv", "label,text\n1\n", "{file}, line 2: 1 columns; expected 2, as in the first line."),
+        ("a.csv", "label,text\n1\n", "{file}, line 2: there are 1 columns; expected 2, as in the first line."),
         ("a.csv", "y,a,b\n1,x,z\n", "{file}, line 1: there is no column named 'label'; the line has: 'y', 'a', 'b'."),
         ("a.jsonl", '{"text": "x"}\n', "{file}, line 1: there is no column 'label'; the line has: 'text'."),
     ],

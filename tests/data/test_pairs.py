@@ -70,10 +70,10 @@ def test_unequal_files_name_both_counts_and_the_first_line_without_partner(tmp_p
     with pytest.raises(FileError) as caught:
         read_parallel(source, target)
     assert str(caught.value) == (
-        f"{source} has 3 lines and {target} has 2; they must be equal, and line 3 of {source} is the first without "
-        "a partner."
+        f"{source} has 3 lines, but {target} has 2; both must have the same number of lines (the first without a "
+        f"partner is line 3 of {source})."
     )
-    with pytest.raises(FileError, match=rf"line 3 of {source} is the first"):
+    with pytest.raises(FileError, match=rf"the first without a partner is line 3 of {source}"):
         read_parallel(target, source)
 
 
@@ -168,15 +168,15 @@ def test_empty_rows_are_reported_not_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "data", "sentence"),
     [
-        ("a.tsv", "source\ttarget\na\tb\tc\n", "line 2: 3 columns; expected 2, as in the first line."),
-        ("a.csv", "source,target\na\n", "line 2: 1 columns; expected 2, as in the first line."),
-        ("a.csv", 'source,target\na,b\n"open,\nc,d\n', "line 3: not a CSV row"),
+        ("a.tsv", "source\ttarget\na\tb\tc\n", "line 2: there are 3 columns; expected 2, as in the first line."),
+        ("a.csv", "source,target\na\n", "line 2: there are 1 columns; expected 2, as in the first line."),
+        ("a.csv", 'source,target\na,b\n"open,\nc,d\n', "line 3: this is not a CSV row"),
         ("a.tsv", "en\tfr\tde\n", "line 1: there is no column named 'source'; the line has: 'en', 'fr', 'de'."),
         ("a.tsv", "source\tsource\ttarget\n", "line 1: 2 columns are named 'source'; expected one."),
         ("a.jsonl", '{"source": "a"}\n', "line 1: there is no column 'target'; the line has: 'source'."),
         ("a.jsonl", '{"source": "a", "target": 3}\n', "line 1: column 'target' is 3; expected text."),
-        ("a.jsonl", '{"source": "a", "target": NaN}\n', "line 1: not JSON (NaN is not a JSON value)."),
-        ("a.jsonl", '{"source": "a", "target": "b"}\n{"so', "line 2: not JSON"),
+        ("a.jsonl", '{"source": "a", "target": NaN}\n', "line 1: this is not JSON (NaN is not a JSON value)."),
+        ("a.jsonl", '{"source": "a", "target": "b"}\n{"so', "line 2: this is not JSON"),
         ("a.jsonl", '"text"\n', "line 1: expected an object or an array"),
         ("a.jsonl", '{"source": "\\ud800", "target": "b"}\n', "line 1: column 'source' contains half of a surrogate"),
     ],

@@ -109,7 +109,7 @@ def test_another_encoding_is_found_and_said_or_given(tmp_path: Path) -> None:
         assert "read as" not in report.notes[0]
     with pytest.raises(OptionError, match=r"There is no encoding 'latin-99'; try utf-8,"):
         read_tagged(file, encoding="latin-99")
-    with pytest.raises(FileError, match=r"cp1252\.txt, after line 0: not utf-16 \("):
+    with pytest.raises(FileError, match=r"cp1252\.txt, after line 0: the text is not utf-16 \("):
         read_tagged(write(tmp_path / "cp1252.txt", b"a N\n\n"), encoding="utf-16")
 
 
@@ -127,10 +127,10 @@ LINE = "{file}, line "
             "a.txt",
             "a X\nb\n",
             {},
-            LINE + "2: 1 columns; expected 2, as in line 1, or a blank line between sentences.",
+            LINE + "2: there are 1 columns; expected 2, as in line 1, or a blank line between sentences.",
         ),
-        ("a.txt", "\na\nb\n", {}, LINE + "2: only one column (separator: white space); expected a word and a label."),
-        ("a.tsv", "a\tX\nb\t\n", {}, LINE + "2: no label; expected a word and its label."),
+        ("a.txt", "\na\nb\n", {}, LINE + "2: there is only one column (separator: white space); expected a word and a label."),
+        ("a.tsv", "a\tX\nb\t\n", {}, LINE + "2: there is no label; expected a word and its label."),
         (
             "a.txt",
             "a X\n",
@@ -143,12 +143,12 @@ LINE = "{file}, line "
             {"word_column": "word", "label_column": "tag"},
             LINE + "1: there is no column named 'tag'; the line has: 'word', 'pos'.",
         ),
-        ("a.conllu", "1\tGo\n", {}, LINE + "1: 2 columns; expected 10 separated by tabs, as CoNLL-U has."),
+        ("a.conllu", "1\tGo\n", {}, LINE + "1: there are 2 columns; CoNLL-U has 10, separated by tabs."),
         (
             "a.conllu",
             "# x\nGo VERB\n",
             {},
-            LINE + "2: not a line of CoNLL-U (Invalid line format, line must contain either tabs or two spaces.).",
+            LINE + "2: this is not a line of CoNLL-U (Invalid line format, line must contain either tabs or two spaces.).",
         ),
     ],
 )

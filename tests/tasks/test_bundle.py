@@ -92,7 +92,7 @@ def test_a_description_that_does_not_fit_is_named(
 
 def test_a_description_that_is_no_table_is_refused(tiny_run: Path, tmp_path: Path) -> None:
     write_folder(tmp_path / "model", {"config.json": b"[]"})
-    with pytest.raises(FileError, match=r"config\.json is not a model"):
+    with pytest.raises(FileError, match=r"config\.json does not describe a model"):
         read_bundle(tmp_path / "model")
 
 

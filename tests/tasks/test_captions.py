@@ -142,7 +142,7 @@ def test_a_beam_has_as_many_places_as_texts():
         ("picture\tcaption\none.png\ta cat\n", r"line 1: there is no picture .*picture'; .* --columns, or data\.image"),
         ("image\ttext\n\n", r"line 2: there is no picture"),
         (f"image\ttext\n{'x' * 5000}\ta cat\n", r"line 2: there is no picture"),
-        ("", "There is no image in"),
+        ("", "There are no images in"),
     ],
 )
 def test_tables_that_are_not_right(tmp_path, rows, said):

@@ -102,11 +102,11 @@ def test_the_same_task_comes_back_from_its_description_and_files(classifier: Cla
     state = ClassificationState.load(task.state.description(), lambda name: files[name], "there")
     assert (state.labels, state.counts, state.longest) == (task.labels, task.state.counts, task.state.longest)
     again = Classification(state)
-    assert again.encoded(texts(("", TEXT)), [-1]) == task.encoded(texts(("", TEXT)), [-1])
+    assert again.encode_texts(texts(("", TEXT)), [-1]) == task.encode_texts(texts(("", TEXT)), [-1])
 
 
 def test_texts_of_one_label_only_are_refused() -> None:
-    with pytest.raises(OptionError, match=r"All texts have the label 'x'; a classifier needs two or more\."):
+    with pytest.raises(OptionError, match=r"All texts have the label 'x'; a classifier needs at least two labels\."):
         classification(texts(("x", "a"), ("x", "b")))
 
 

@@ -108,11 +108,11 @@ def test_a_text_that_is_shorter_than_a_window_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("table", "said"),
     [
-        ({}, "give text or table"),
-        ({"text": "a", "table": "b"}, "give text or table"),
+        ({}, "give either text or table"),
+        ({"text": "a", "table": "b"}, "give either text or table"),
         ({"text": "a", "labelled": True}, 'labelled needs documents = "line"'),
         ({"text": "a", "validation": 0.6, "test": 0.5}, "leave nothing to train on"),
-        ({"text": "a", "test_text": "b", "test_table": "c"}, "give test_text or test_table, not both"),
+        ({"text": "a", "test_text": "b", "test_table": "c"}, "give either test_text or test_table, not both"),
     ],
 )
 def test_a_data_table_that_cannot_be_meant(table: dict[str, Any], said: str) -> None:

@@ -196,7 +196,7 @@ def test_a_book_of_the_command_line_is_read_in_paragraphs(tmp_path: Path) -> Non
     splits = MaskedLanguageModelFiles.read(MaskedLanguageModelData.read(table, "here"), seed=1)
     assert [document.text for document in splits.train[:2]] == ["It was\ndark.", "A dog"]
     assert (len(splits.train), len(splits.validation)) == (18, 2)
-    assert ("a document is", "the lines up to a blank one") in splits.rows
+    assert ("a document is", "the lines up to a blank line") in splits.rows
 
 
 def test_a_task_is_the_same_after_it_was_kept(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ __all__ = ["POOLING", "ClassificationAnswer"]
 #: The name of the attention in attention pooling: one row over all tokens.
 POOLING = "pooling"
 
-LEFT_OUT = "how much the log-odds of the label fall without the word"
+LEFT_OUT = "drop in log-odds without the word"
 
 #: The number of words that are listed as most important, and the number that are drawn.
 NAMED, DRAWN = 3, 40
