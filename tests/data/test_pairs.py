@@ -151,7 +151,7 @@ def test_a_header_is_found_and_can_be_denied_or_demanded(tmp_path: Path) -> None
     bare = write(tmp_path / "b.tsv", "a\tx\nb\ty\n")
     pairs, report = read_table(bare)
     assert [pair.source for pair in pairs] == ["a", "b"]
-    assert report.notes == ("columns source, target read as numbers 0, 1; no header",)
+    assert report.notes == ("columns source, target, read as numbers 0, 1: no header",)
 
 
 def test_rows_after_a_quoted_line_break_keep_their_line_numbers(tmp_path: Path) -> None:
