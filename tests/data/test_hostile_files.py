@@ -111,7 +111,8 @@ def test_a_very_long_line_is_refused_before_it_is_in_memory(tmp_path: Path) -> N
     path = tmp_path / "text.txt"
     path.write_bytes(b"one\n" + b"two " * (LONGEST_LINE // 4) + b"\nthree")
     for unit in ("line", "file", "paragraph"):
-        assert f"{path}, line 2: the line is longer than 4,194,304 bytes" in refused(lambda unit=unit: read_documents(path, unit))  # type: ignore[misc]
+        sentence = refused(lambda unit=unit: read_documents(path, unit))  # type: ignore[misc]
+        assert f"{path}, line 2: the line is longer than 4,194,304 bytes" in sentence
     with path.open("wb") as file:  # no line feed in a gigabyte, of which hardly any is read
         file.truncate(1 << 30)
     assert "line 1: longer" in refused(lambda: list(read_lines(path, "utf-8")))

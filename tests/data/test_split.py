@@ -64,19 +64,23 @@ def test_a_share_of_few_sentences_is_at_least_one() -> None:
         (True, 0.1, "or a number of pairs, not True."),
         (float("nan"), 0.1, "or a number of pairs, not nan."),
         (0.1, 2_000, "The test size is 2,000 pairs, but there are only 1,009."),
-        (0.5, 0.6, "With validation = 0.5 and test = 0.6, none of the 1,009 examples (701 different texts) are left for training"),
+        (
+            0.5,
+            0.6,
+            "none of the 1,009 examples (701 different texts) are left for training",
+        ),
     ],
 )
 def test_impossible_sizes_are_refused(validation: float, test: float, sentence: str) -> None:
     with pytest.raises(OptionError) as caught:
         split(MANY, validation, test)
-    assert str(caught.value).startswith(sentence)
+    assert sentence in str(caught.value)
 
 
 def test_two_sources_are_too_few_for_three_parts() -> None:
     with pytest.raises(OptionError, match=r"none of the 3 examples \(2 different texts\) are left for training"):
         split(numbered("a", "b", "b"), 1, 1)
-    with pytest.raises(OptionError, match="2\*\*64 - 1, not -1"):
+    with pytest.raises(OptionError, match=r"2\*\*64 - 1, not -1"):
         split(MANY, seed=-1)
 
 

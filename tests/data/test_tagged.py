@@ -129,7 +129,12 @@ LINE = "{file}, line "
             {},
             LINE + "2: there are 1 columns; expected 2, as in line 1, or a blank line between sentences.",
         ),
-        ("a.txt", "\na\nb\n", {}, LINE + "2: there is only one column (separator: white space); expected a word and a label."),
+        (
+            "a.txt",
+            "\na\nb\n",
+            {},
+            LINE + "2: there is only one column (separator: white space); expected a word and a label.",
+        ),
         ("a.tsv", "a\tX\nb\t\n", {}, LINE + "2: there is no label; expected a word and its label."),
         (
             "a.txt",
@@ -148,7 +153,8 @@ LINE = "{file}, line "
             "a.conllu",
             "# x\nGo VERB\n",
             {},
-            LINE + "2: this is not a line of CoNLL-U (Invalid line format, line must contain either tabs or two spaces.).",
+            LINE
+            + "2: this is not a line of CoNLL-U (Invalid line format, line must contain either tabs or two spaces.).",
         ),
     ],
 )
