@@ -139,7 +139,10 @@ def test_a_beam_has_as_many_places_as_texts():
             "image\ttext\none.png\ta cat\nthree.png\ta cat\n",
             r"table\.tsv, line 3: there is no picture .*three\.png'; expected .* the columns image .* and text",
         ),
-        ("picture\tcaption\none.png\ta cat\n", r"line 1: there is no picture .*picture'; .* --columns, or with data\.image"),
+        (
+            "picture\tcaption\none.png\ta cat\n",
+            r"line 1: there is no picture .*picture'; .* --columns, or with data\.image",
+        ),
         ("image\ttext\n\n", r"line 2: there is no picture"),
         (f"image\ttext\n{'x' * 5000}\ta cat\n", r"line 2: there is no picture"),
         ("", "There are no images in"),

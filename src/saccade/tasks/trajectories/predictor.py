@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ class TrajectoriesPredictor(Predictor):
     """An opened model."""
 
     options = SamplingOptions
+    at_once = 1
     task: Trajectories
 
     @property
@@ -70,9 +71,9 @@ class TrajectoriesPredictor(Predictor):
 
     def parse(self, argument: str) -> Window:
         if argument.lstrip().startswith("["):
-            found: Window = self._parsed(argument, "The input")
+            found: Window = self._parse_json(argument, "The input")
             return found
-        return self._window(argument)
+        return self.prepare(argument)
 
     def read_file(self, path: Path) -> tuple[list[Any], str]:
         """One scene: the last observed moments of a file of tracks."""
@@ -80,25 +81,21 @@ class TrajectoriesPredictor(Predictor):
         said = f"the last {window.past} moments from frame {window.frame} on, {len(window.agents)} agents"
         return [window], said
 
-    def _predict(
-        self, inputs: Sequence[Any], *, progress: Callable[[int], None] | None = None, **options: Any
-    ) -> list[TrajectoriesAnswer]:
-        """The futures of each scene; inputs are windows from ``read_file``, rows as in JSON, or paths of files."""
-        chosen, now = self.chosen(options), Snapshot(self)
-        answers = []
-        for given in inputs:
-            window = given if isinstance(given, Window) else self._window(given)
-            likely, drawn = self.task.predicted(self.model, window, chosen)
-            answers.append(TrajectoriesAnswer(window, likely, drawn, now.later(self._look, window)))
-            if progress is not None:
-                progress(len(answers))
-        return answers
-
-    def _window(self, given: Any) -> Window:
+    def prepare(self, given: Any, number: int = 1) -> Window:
+        """Accept a window from ``read_file``, rows as in JSON, or the path of a file."""
+        if isinstance(given, Window):
+            return given
         if not isinstance(given, str | Path):
             return self.from_json(given)
         found: Window = self.read_file(Path(given))[0][0]
         return found
+
+    def answer(self, inputs: Sequence[Window], options: SamplingOptions, now: Snapshot) -> list[TrajectoriesAnswer]:
+        answers = []
+        for window in inputs:
+            likely, drawn = self.task.predicted(self.model, window, options)
+            answers.append(TrajectoriesAnswer(window, likely, drawn, now.later(self._look, window)))
+        return answers
 
     @torch.inference_mode()
     def _look(self, window: Window) -> View:
