@@ -141,13 +141,6 @@ def test_what_is_no_npz(tmp_path):
         read_images(tmp_path / "none.npz")
 
 
-def test_an_image_of_another_size_is_named(tmp_path):
-    picture(tmp_path, "a/1.png", PIXELS[0])
-    picture(tmp_path, "b/2.png", PIXELS[0][:2])
-    with pytest.raises(FileError, match=r"2.png is 2×5 pixels, grey; expected 3×5 pixels, grey, like .*1.png"):
-        read_images(tmp_path)
-
-
 def test_empty_folders_are_named(tmp_path):
     with pytest.raises(FileError, match="contains no folders; expected one folder of pictures per class"):
         read_images(tmp_path)
@@ -196,3 +189,34 @@ def test_captions_say_what_is_there_from_left_to_right():
                 assert any((digit.pixels == half).all() for digit in digits if digit.label == names[name])
     assert captioned_digits(digits, 200, seed=3)[7].source == shown[7].source
     assert captioned_digits(digits, 200, seed=4)[7].source != shown[7].source
+
+
+# --- pictures of any size and mode ------------------------------------------------------------------------
+
+
+def test_pictures_of_different_sizes_are_fitted_to_the_median(tmp_path):
+    for number, (height, width) in enumerate([(20, 30), (22, 50), (600, 30)]):
+        picture(tmp_path, f"cat/{number}.png", np.full((height, width), 7, dtype=np.uint8))
+    said = []
+    found = read_images(tmp_path, say=said.append)
+    assert {image.pixels.shape for image in found} == {(24, 32, 1)}  # of 22×30, in multiples of 8
+    assert {int(value) for image in found for value in np.unique(image.pixels)} == {7}
+    assert said == [f"3 of 3 pictures in {tmp_path} were fitted to 24×32 pixels, grey"]
+
+
+def test_large_pictures_become_small_and_one_in_colour_makes_all_coloured(tmp_path):
+    picture(tmp_path, "cat/1.png", np.full((400, 800), 9, dtype=np.uint8))
+    picture(tmp_path, "dog/2.png", np.full((401, 800, 3), (1, 2, 3), dtype=np.uint8))
+    found = read_images(tmp_path)
+    assert [image.pixels.shape for image in found] == [(48, 96, 3)] * 2
+    assert [image.pixels[5, 7].tolist() for image in found] == [[9, 9, 9], [1, 2, 3]]
+
+
+def test_pictures_are_fitted_to_a_given_shape(tmp_path):
+    picture(tmp_path, "cat/1.png", np.array([[0, 100], [200, 40]], dtype=np.uint8))
+    said = []
+    (found,) = read_images(tmp_path, shape=(1, 1, 3), say=said.append)
+    assert found.pixels.tolist() == [[[85, 85, 85]]]  # their mean
+    assert len(said) == 1
+    assert read_images(tmp_path, shape=(2, 2, 1), say=said.append)[0].pixels[..., 0].tolist() == [[0, 100], [200, 40]]
+    assert len(said) == 1

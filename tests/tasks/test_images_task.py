@@ -4,6 +4,7 @@ import io
 import json
 import math
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -112,6 +113,39 @@ def test_all_images_of_a_file_and_a_folder(run, model, tmp_path):
     for number in range(3):
         Image.fromarray(spots(3, seed=1)[0][number]).save(tmp_path / f"{number}.png")
     assert [given.where for given in model.read_file(tmp_path)[0]] == [str(tmp_path / f"{n}.png") for n in range(3)]
+
+
+def test_a_picture_of_another_size_is_fitted_and_it_says_so(model, tmp_path):
+    pixels = spots(1, seed=1)[0][0]
+    Image.fromarray(pixels).resize((120, 80), Image.Resampling.NEAREST).convert("RGB").save(tmp_path / "large.png")
+    (given,), said = model.read_file(tmp_path / "large.png")
+    assert np.array_equal(given.pixels[..., 0], pixels)
+    assert said == "pictures, 1 fitted to 8×12 pixels, grey"
+    assert model.predict([tmp_path / "large.png"])[0].text == model.predict([pixels])[0].text
+
+
+def test_a_folder_of_idx_files_is_told_apart_by_names(tmp_path):
+    for part in ("train", "t10k"):
+        for name in ("images-idx3", "labels-idx1"):
+            (tmp_path / f"{part}-{name}-ubyte.gz").touch()
+    found = ImagesFiles.table([tmp_path], None)
+    assert {key: Path(path).name.partition("-")[0] for key, path in found.items()} == {
+        "images": "train", "labels": "train", "test_images": "t10k", "test_labels": "t10k"
+    }  # fmt: skip
+    for path in tmp_path.glob("train*"):
+        path.unlink()
+    assert list(ImagesFiles.table([tmp_path], None)) == ["images", "labels"]  # the only part, to evaluate
+    (tmp_path / "t10k-labels-idx1-ubyte.gz").unlink()
+    with pytest.raises(FileError, match=r"t10k-labels-idx1-ubyte\.gz, which should have the labels"):
+        ImagesFiles.table([tmp_path], None)
+
+
+def test_evaluated_pictures_are_fitted_to_the_model(tmp_path):
+    (tmp_path / "set" / "cat").mkdir(parents=True)
+    Image.fromarray(np.full((40, 50), 3, dtype=np.uint8)).save(tmp_path / "set" / "cat" / "1.png")
+    recipe = {"data": {"classes": []}, "model": {"image_size": [8, 12], "channels": 3}}
+    data = ImageData.read(ImagesFiles.as_trained(recipe) | ImagesFiles.table([tmp_path / "set"], None), "the test")
+    assert ImagesFiles.read_for_scoring(data)[0].pixels.shape == (8, 12, 3)
 
 
 def test_without_its_only_heads_it_knows_less(model):

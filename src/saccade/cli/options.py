@@ -118,7 +118,7 @@ def examples_of(
 
     recipe = bundle_recipe(Path(model))
     reader = task_named(recipe["task"]).data
-    as_trained = {key: value for key, value in recipe["data"].items() if key in reader.read_as}
+    as_trained = reader.as_trained(recipe)
     sources, targets = ([] if file is None else [file] for file in (source, target))
     given = data_table(reader, sources, targets, data or (), columns)
     table = given | as_trained if columns is None else as_trained | given

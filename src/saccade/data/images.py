@@ -1,7 +1,8 @@
 """Read labelled images: idx files (as for MNIST), ``.npz`` files, or one folder of pictures per class.
 
-All images must have the same size and number of channels; the error for an image that differs names it. Sizes are
-checked before anything is decompressed, so that a small file cannot exhaust memory.
+All images in a set have the same size and number of channels: pictures are resized, and for others an error names the
+file and number of one that differs.
+Sizes are checked before anything is decompressed, so that a small file cannot exhaust memory.
 """
 
 from __future__ import annotations
@@ -10,11 +11,12 @@ import hashlib
 import struct
 import zipfile
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Shaped, UInt8
@@ -23,15 +25,20 @@ from saccade.data.lines import reading, unreadable
 from saccade.errors import FileError
 from saccade.extras import needs_extra
 
+if TYPE_CHECKING:
+    from PIL import Image
+
 __all__ = [
     "IDX_IMAGES",
     "PICTURES",
     "LabelledImage",
     "Pixels",
+    "Shape",
     "describe_images",
     "describe_shape",
     "one_shape",
     "picture_files",
+    "picture_shape",
     "read_idx",
     "read_idx_array",
     "read_image_folder",
@@ -43,12 +50,17 @@ __all__ = [
 ]
 
 Pixels = UInt8[np.ndarray, "H W C"]
+Shape = tuple[int, int, int]  # height, width, channels
 
 #: The maximum size of all images in memory, in bytes.
 MOST_BYTES = 4 << 30
 #: The maximum height and width of an image, in pixels.
 LARGEST_SIDE = 4096
-#: The suffixes of files that are read as pictures.
+#: The longer side of pictures that are resized because their sizes differ, in pixels.
+LARGEST_FITTED = 96
+#: Pillow's modes of pictures without colour.
+GREY_MODES = ("1", "L", "LA", "I", "I;16", "F")
+#: Suffixes of files that are read as pictures.
 PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".pgm", ".ppm", ".tif", ".tiff")
 
 #: The magic numbers of idx files with bytes in three dimensions, and in one.
@@ -70,10 +82,16 @@ class LabelledImage:
         return hashlib.blake2b(self.pixels.tobytes(), digest_size=16).hexdigest()
 
 
-def read_images(images: Path, labels: Path | None = None) -> list[LabelledImage]:
-    """Read a folder with one subfolder per class, an ``.npz`` file, or a pair of idx files."""
+def read_images(
+    images: Path,
+    labels: Path | None = None,
+    shape: Shape | None = None,
+    say: Callable[[str], None] = lambda note: None,
+) -> list[LabelledImage]:
+    """Read a folder with one subfolder per class, an ``.npz`` file, or a pair of idx files; only the pictures of a
+    folder are fitted to ``shape``."""
     if images.is_dir():
-        return read_image_folder(images)
+        return read_image_folder(images, shape, say)
     if images.suffix.lower() == ".npz":
         return read_npz(images)
     if labels is None:
@@ -187,20 +205,38 @@ def _as_bytes(images: Shaped[np.ndarray, ...], path: Path) -> UInt8[np.ndarray, 
 # --- pictures ----------------------------------------------------------------------------------------------
 
 
-def read_image_folder(path: Path) -> list[LabelledImage]:
-    """Read one folder of pictures per class; the name of the folder is the label."""
+def read_image_folder(
+    path: Path, shape: Shape | None = None, say: Callable[[str], None] = lambda note: None
+) -> list[LabelledImage]:
+    """Read one folder of pictures per class; the folder's name is the label.
+
+    Pictures of another shape are resized to ``shape`` or, if none is given and they differ, to their median size; they
+    are in colour if one of them is. ``say`` is told so.
+    """
     classes = sorted(entry for entry in _entries(path) if entry.is_dir() and not entry.name.startswith("."))
     if not classes:
         raise FileError(f"{path} contains no folders; expected one folder of pictures per class.")
-    found: list[LabelledImage] = []
-    total = 0
-    for folder in classes:
-        for picture in picture_files(folder):
-            pixels = read_picture(picture)
-            total += pixels.nbytes
-            _check_size(path, total, 1)
-            found.append(LabelledImage(pixels, folder.name, len(found) + 1, str(picture)))
-    return one_shape(found)
+    files = [(picture, folder.name) for folder in classes for picture in picture_files(folder)]
+    shapes = [picture_shape(picture) for picture, _ in files]
+    shape = shape or _common_shape(shapes)
+    _check_size(path, len(files) * int(np.prod(shape)), 1)
+    others = sum(one != shape for one in shapes)
+    if others:
+        say(f"{others:,} of {len(files):,} pictures in {path} were fitted to {describe_shape(shape)}")
+    return [
+        LabelledImage(read_picture(picture, shape), label, number, str(picture))
+        for number, (picture, label) in enumerate(files, start=1)
+    ]
+
+
+def _common_shape(shapes: Sequence[Shape]) -> Shape:
+    """The shape that all have or, if they differ, one of about their median size that is easy to cut into patches."""
+    if len(set(shapes)) == 1:
+        return shapes[0]
+    height, width = (float(np.median([shape[axis] for shape in shapes])) for axis in (0, 1))
+    scale = min(1.0, LARGEST_FITTED / max(height, width))
+    height, width = (max(8, 8 * round(side * scale / 8)) for side in (height, width))
+    return int(height), int(width), max(channels for _, _, channels in shapes)
 
 
 def picture_files(folder: Path) -> list[Path]:
@@ -222,27 +258,50 @@ def one_shape(images: list[LabelledImage]) -> list[LabelledImage]:
     return images
 
 
-def read_picture(path: Path) -> Pixels:
-    """Read a picture in grey (1 channel) or colour (3 channels). Transparent areas become black."""
+def picture_shape(path: Path) -> Shape:
+    """The height, width and channels of a picture file: 1 channel if it is grey, else 3."""
+    with _picture(path) as picture:
+        return picture.height, picture.width, 1 if picture.mode in GREY_MODES else 3
+
+
+def read_picture(path: Path, shape: Shape | None = None) -> Pixels:
+    """Read a picture file as grey (1 channel) or colour (3); transparent areas become black. With ``shape`` it is
+    resized, and made grey or coloured, to have that shape."""
+    with _picture(path) as picture:
+        is_grey = picture.mode in GREY_MODES
+        if picture.mode in ("I", "I;16", "F"):  # scale grey values of more than 8 bits to 8 bits
+            values = np.asarray(picture).astype(np.float64)
+            most = 65535.0 if values.max(initial=0) > 255 else 255.0
+            pixels = np.clip(values * 255 / most, 0, 255).astype(np.uint8)
+        else:
+            pixels = np.asarray(picture.convert("L" if is_grey else "RGB"))
+    pixels = pixels[..., None] if is_grey else pixels
+    if shape is None or pixels.shape == shape:
+        return pixels
+    from PIL import Image
+
+    from saccade.data.pictures import fit_picture
+
+    return fit_picture(Image.fromarray(pixels[..., 0] if is_grey else pixels), shape)
+
+
+@contextmanager
+def _picture(path: Path) -> Iterator[Image.Image]:
+    """An opened picture file that is not too large; whatever goes wrong while it is read is a ``FileError``."""
     with needs_extra("images", "Reading a picture"):
         from PIL import Image, UnidentifiedImageError
     try:
         with Image.open(path) as picture:
             _check_size(path, 3 * picture.width * picture.height, max(picture.size))
-            is_grey = picture.mode in ("1", "L", "LA", "I", "I;16", "F")
-            if picture.mode in ("I", "I;16", "F"):  # scale grey values of more than 8 bits to 8 bits
-                values = np.asarray(picture).astype(np.float64)
-                most = 65535.0 if values.max(initial=0) > 255 else 255.0
-                pixels = np.clip(values * 255 / most, 0, 255).astype(np.uint8)
-            else:
-                pixels = np.asarray(picture.convert("L" if is_grey else "RGB"))
+            yield picture
+    except FileError:
+        raise
     except (UnidentifiedImageError, Image.DecompressionBombError, SyntaxError, ValueError) as error:
         raise FileError(f"{path} cannot be read as a picture: {error}.") from None
     except OSError as error:
         if error.errno is None:  # raised by Pillow for a truncated file
             raise FileError(f"{path} cannot be read as a picture: {error}.") from None
         raise unreadable(path, error) from error
-    return pixels[..., None] if is_grey else pixels
 
 
 def _entries(path: Path) -> list[Path]:

@@ -129,6 +129,11 @@ class DataReader(ABC, Generic[Raw]):
         read."""
 
     @classmethod
+    def as_trained(cls, recipe: Mapping[str, Any]) -> dict[str, Any]:
+        """The part of a model's ``[data]`` table that says how to read any other file for it."""
+        return {key: value for key, value in recipe["data"].items() if key in cls.read_as}
+
+    @classmethod
     def write(cls, settings: Any, examples: Sequence[Raw], path: Path) -> list[str]:
         """Write examples to files whose names are ``path`` and a suffix, and return the options with which
         ``saccade evaluate`` reads them again, whatever format the files in ``settings`` have."""

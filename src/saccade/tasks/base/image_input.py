@@ -16,7 +16,9 @@ from saccade.data.images import (
     IDX_IMAGES,
     PICTURES,
     Pixels,
+    describe_shape,
     picture_files,
+    picture_shape,
     read_idx_array,
     read_npz_arrays,
     read_picture,
@@ -64,7 +66,7 @@ class ImageInputPredictor(Predictor):
         numbered = _NUMBERED.fullmatch(given)
         path = resolve_path(given)
         if path.suffix.lower() in PICTURES and (numbered is None or path.exists()):
-            return self._check_shape(InputImage(read_picture(path), given))
+            return InputImage(read_picture(path, self.shape), given)
         if numbered is None:
             raise FileError(
                 f"{given} is not a picture ({', '.join(PICTURES)}); to choose one image from a larger file, add its "
@@ -77,14 +79,14 @@ class ImageInputPredictor(Predictor):
         return self._check_shape(InputImage(every[number - 1], given))
 
     def read_file(self, path: Path) -> tuple[list[Any], str]:
-        """Read one picture, all pictures in a folder, or all images in an idx or .npz file."""
-        if path.is_dir():
-            found = [InputImage(read_picture(one), str(one)) for one in picture_files(path)]
-        elif path.suffix.lower() in PICTURES:
-            found = [self.parse(str(path))]
-        else:
+        """A picture, all pictures of a folder, or all images of an idx or .npz file."""
+        if not path.is_dir() and path.suffix.lower() not in PICTURES:
             found = [InputImage(image, f"{path}:{number}") for number, image in enumerate(self._read_all(str(path)), 1)]
-        return [self._check_shape(one) for one in found], "images"
+            return [self._check_shape(one) for one in found], "images"
+        files = picture_files(path) if path.is_dir() else [path]
+        others = sum(picture_shape(file) != self.shape for file in files)
+        said = f"{others:,} fitted to {describe_shape(self.shape)}" if others else "as they are"
+        return [self.parse(str(file)) for file in files], f"pictures, {said}"
 
     def read_unnamed(self, path: Path) -> tuple[list[Any], str]:
         return [self.parse(name) for name in read_texts(path)[0]], "one image name per line"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -11,7 +12,15 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from saccade.data.digits import read_digits
-from saccade.data.images import LabelledImage, describe_images, describe_shape, one_shape, read_images, unseen_classes
+from saccade.data.images import (
+    LabelledImage,
+    Shape,
+    describe_images,
+    describe_shape,
+    one_shape,
+    read_images,
+    unseen_classes,
+)
 from saccade.data.paths import part_prefixes, resolve_path
 from saccade.data.split import overlap
 from saccade.errors import FileError, OptionError
@@ -35,6 +44,11 @@ class ImageData(BuiltinOrFile):
     labels: str | None = Field(None, description="The idx file with the labels")
     classes: list[str] = Field(
         default_factory=list, description="Names of the labels 0, 1, ... in order; if empty, the numbers are the names"
+    )
+    shape: tuple[int, int, int] | None = Field(
+        None,
+        description="Height, width and channels (1 grey, 3 colour) of pictures; if not given, they are resized only if "
+        "they differ",
     )
     validation_images: str | None = Field(
         None, description="Images that select the best model; if not given, a share of the training images does"
@@ -66,13 +80,15 @@ class ImagesFiles(DataReader[LabelledImage]):
     """Reads labelled images from folders, .npz files or idx files."""
 
     settings = ImageData
-    read_as = ("classes",)
+    read_as = ("classes", "shape")
 
     @classmethod
     def table(cls, files: Sequence[Path], columns: str | None) -> dict[str, Any]:
         """Accept folders, .npz files, or idx files of images, each followed by the idx file of its labels."""
         if columns is not None:
             raise OptionError("--columns only applies to tables; images have no columns.")
+        if len(files) == 1 and files[0].is_dir() and (found := _idx_files(files[0])):
+            return found
         have_labels = bool(files) and (files[0].is_dir() or files[0].suffix.lower() == ".npz")
         kinds = ("images",) if have_labels else ("images", "labels")
         if not files or len(files) % len(kinds) or len(files) > 3 * len(kinds):
@@ -88,13 +104,14 @@ class ImagesFiles(DataReader[LabelledImage]):
 
     @classmethod
     def read(cls, settings: ImageData, seed: int) -> Splits[LabelledImage]:
-        train = _read(settings, "")
+        """Equal images stay together."""
+        notes: list[str] = []
+        train = _read(settings, "", settings.shape, notes.append)
         rows = describe_images(train, _files(settings, ""), "training")
         held_out: dict[str, list[LabelledImage]] = {}
-        notes = []
         for part in ("validation", "test"):
             if getattr(settings, f"{part}_images") is not None:
-                held_out[part] = _read(settings, f"{part}_")
+                held_out[part] = _read(settings, f"{part}_", train[0].pixels.shape, notes.append)
                 one_shape([train[0], *held_out[part]])
                 rows += describe_images(held_out[part], _files(settings, f"{part}_"), part)
                 shared = overlap(train, held_out[part])
@@ -106,9 +123,16 @@ class ImagesFiles(DataReader[LabelledImage]):
 
     @classmethod
     def read_for_scoring(cls, settings: ImageData, say: Say = lambda note: None) -> list[LabelledImage]:
-        found = _read(settings, "")
-        say(describe_shape(found[0].pixels.shape))
+        found = _read(settings, "", settings.shape, say)
+        say(f"{_files(settings, '')}, {describe_shape(found[0].pixels.shape)}")
         return found
+
+    @classmethod
+    def as_trained(cls, recipe: Mapping[str, Any]) -> dict[str, Any]:
+        """Pictures are fitted to the size of the model's images."""
+        model = recipe.get("model", {})
+        shape = {"shape": [*model["image_size"], model["channels"]]} if "image_size" in model else {}
+        return super().as_trained(recipe) | shape
 
     @classmethod
     def write(cls, settings: ImageData, examples: Sequence[LabelledImage], path: Path) -> list[str]:
@@ -156,13 +180,27 @@ class ImagesFiles(DataReader[LabelledImage]):
         return f"{example.source}\t{example.label}\n".encode()
 
 
-def _read(data: ImageData, part: str) -> list[LabelledImage]:
+def _idx_files(folder: Path) -> dict[str, str]:
+    """The ``[data]`` table for a folder of idx files, which are told apart by their names; empty if there are none."""
+    found: dict[str, str] = {}
+    for images in sorted(folder.glob("*images*idx*")):
+        labels = folder / images.name.replace("images", "labels").replace("idx3", "idx1")
+        if not labels.exists():
+            raise FileError(f"There is no file {labels}, which should have the labels of {images.name}.")
+        part = "test_" if re.match("(?i)t10k|test", images.name) else "validation_" if "val" in images.name else ""
+        found |= {f"{part}images": str(images), f"{part}labels": str(labels)}
+    if found and "images" not in found:  # only one part: it is what is asked for
+        return {key.partition("_")[2]: path for key, path in list(found.items())[:2]}
+    return found
+
+
+def _read(data: ImageData, part: str, shape: Shape | None, say: Say) -> list[LabelledImage]:
     """Read the images of one part, and replace the numbers of their labels by the names of the classes, if given."""
     if data.builtin is not None and not part:
         images = read_digits()
     else:
         file, labels = getattr(data, f"{part}images"), getattr(data, f"{part}labels")
-        images = read_images(resolve_path(file), None if labels is None else resolve_path(labels))
+        images = read_images(resolve_path(file), None if labels is None else resolve_path(labels), shape, say)
     if not data.classes:
         return images
     names = {str(number): name for number, name in enumerate(data.classes)}
