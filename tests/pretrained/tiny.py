@@ -39,12 +39,104 @@ def _encoder(**changed: Any) -> dict[str, Any]:
 
 
 def bert(**changed: Any) -> Any:
-    return random_weights(hf.BertForMaskedLM(hf.BertConfig(**_encoder(type_vocab_size=2, **changed))))
+    model = random_weights(hf.BertForMaskedLM(hf.BertConfig(**_encoder(type_vocab_size=2, **changed))))
+    model.cls.predictions.decoder.bias.data.copy_(model.cls.predictions.bias.data)  # stored twice where nothing is tied
+    return model
 
 
-#: Models that fill in hidden words.
-FILLING: dict[str, Callable[..., Any]] = {"bert": bert}
-MODELS: dict[str, Callable[..., Any]] = {**FILLING}
+def distilbert(**changed: Any) -> Any:
+    sizes = {"dim": 15, "n_layers": 2, "n_heads": 3, "hidden_dim": HIDDEN, "attn_implementation": "eager"}
+    config = hf.DistilBertConfig(vocab_size=VOCABULARY, max_position_embeddings=LENGTH, **sizes | changed)
+    return random_weights(hf.DistilBertForMaskedLM(config))
+
+
+def roberta(**changed: Any) -> Any:
+    return random_weights(hf.RobertaForMaskedLM(hf.RobertaConfig(**_encoder(type_vocab_size=1, **changed))))
+
+
+def albert(**changed: Any) -> Any:
+    return random_weights(hf.AlbertForMaskedLM(hf.AlbertConfig(**_encoder(embedding_size=7, **changed))))
+
+
+def gpt2(**changed: Any) -> Any:
+    sizes = {"n_positions": LENGTH, "n_embd": 15, "n_layer": 2, "n_head": 3, "n_inner": HIDDEN}
+    ids = {"bos_token_id": 1, "eos_token_id": 0, "pad_token_id": 0, "attn_implementation": "eager"}
+    return random_weights(hf.GPT2LMHeadModel(hf.GPT2Config(vocab_size=VOCABULARY, **sizes | ids | changed)))
+
+
+def _rotary(**changed: Any) -> dict[str, Any]:
+    """Grouped heads wider than width / heads."""
+    sizes = {"hidden_size": 30, "num_attention_heads": 6, "num_key_value_heads": 2, "head_dim": 4, "rms_norm_eps": 1e-6}
+    rope = {"rope_type": "default", "rope_theta": 500.0}
+    return _encoder(**sizes | {"rope_parameters": rope, "bos_token_id": 1, "eos_token_id": 0} | changed)
+
+
+# Their angles are float32, so with larger weights rounding alone exceeds 1e-5.
+ROTARY_STRENGTH = 0.2
+
+
+def llama(**changed: Any) -> Any:
+    return random_weights(hf.LlamaForCausalLM(hf.LlamaConfig(**_rotary(**changed))), ROTARY_STRENGTH)
+
+
+def mistral(**changed: Any) -> Any:
+    config = hf.MistralConfig(**_rotary(sliding_window=5, **changed))
+    return random_weights(hf.MistralForCausalLM(config), ROTARY_STRENGTH)
+
+
+def qwen2(**changed: Any) -> Any:
+    config = hf.Qwen2Config(**_rotary(tie_word_embeddings=True, hidden_size=24, **changed))
+    return random_weights(hf.Qwen2ForCausalLM(config), ROTARY_STRENGTH)
+
+
+def gpt_neox(**changed: Any) -> Any:
+    rope = {"rope_type": "default", "rope_theta": 700.0, "partial_rotary_factor": 0.5}
+    config = hf.GPTNeoXConfig(**_encoder(hidden_size=24, rope_parameters=rope, **changed))
+    return random_weights(hf.GPTNeoXForCausalLM(config), ROTARY_STRENGTH)
+
+
+def _stacks(**changed: Any) -> dict[str, Any]:
+    sizes: dict[str, Any] = {"vocab_size": VOCABULARY, "d_model": 14, "max_position_embeddings": LENGTH}
+    for stack, layers in (("encoder", 2), ("decoder", 3)):
+        sizes |= {f"{stack}_layers": layers, f"{stack}_attention_heads": 7, f"{stack}_ffn_dim": HIDDEN}
+    ids = {"pad_token_id": 30, "decoder_start_token_id": 30, "eos_token_id": 0, "forced_eos_token_id": None}
+    return sizes | ids | {"attn_implementation": "eager"} | changed
+
+
+def _with_bias(model: Any) -> Any:
+    model.final_logits_bias.normal_()
+    return model
+
+
+def marian(**changed: Any) -> Any:
+    config = hf.MarianConfig(**_stacks(activation_function="swish", scale_embedding=True, **changed))
+    return _with_bias(random_weights(hf.MarianMTModel(config)))
+
+
+def bart(**changed: Any) -> Any:
+    return _with_bias(random_weights(hf.BartForConditionalGeneration(hf.BartConfig(**_stacks(**changed)))))
+
+
+#: Models that fill in hidden words, that continue a text, and that write one text from another.
+FILLING: dict[str, Callable[..., Any]] = {
+    "bert": bert,
+    "bert untied": lambda: bert(tie_word_embeddings=False),
+    "distilbert": distilbert,
+    "roberta": roberta,
+    "albert": albert,
+}
+CONTINUING: dict[str, Callable[..., Any]] = {
+    "gpt2": gpt2,
+    "gpt2 untied": lambda: gpt2(tie_word_embeddings=False),
+    "llama": llama,
+    "llama tied": lambda: llama(tie_word_embeddings=True),
+    "mistral": mistral,
+    "qwen2": qwen2,
+    "gpt_neox": gpt_neox,
+    "gpt_neox in series": lambda: gpt_neox(use_parallel_residual=False),
+}
+REWRITING: dict[str, Callable[..., Any]] = {"marian": marian, "bart": bart}
+MODELS = {**FILLING, **CONTINUING, **REWRITING}
 
 
 def save(model: Any, folder: Path, **options: Any) -> Path:

@@ -109,18 +109,20 @@ class Sinusoidal(PositionTable):
 class Learned(PositionTable):
     """A learned vector for each position, up to a fixed number of positions (Gehring 2017)."""
 
-    def __init__(self, width: int, max_length: int, how: How = "add") -> None:
+    def __init__(self, width: int, max_length: int, how: How = "add", skipped: int = 0) -> None:
+        """``skipped`` rows of the table come before that of the first position, as in some published models."""
         super().__init__(width, how)
-        self.weight = nn.Parameter(torch.empty(max_length, width))
+        self.skipped = skipped
+        self.weight = nn.Parameter(torch.empty(skipped + max_length, width))
         nn.init.normal_(self.weight, std=0.02)
 
     def table(self, first: int, length: int) -> Tensor:
-        if first + length > len(self.weight):
+        if first + length > len(self.weight) - self.skipped:
             raise PositionError(
-                f"This model has {len(self.weight)} learned positions; the input needs {first + length}. "
-                "Shorten it, or train with sinusoidal, rotary or alibi positions."
+                f"This model has {len(self.weight) - self.skipped} learned positions; the input needs "
+                f"{first + length}. Shorten it, or train with sinusoidal, rotary or alibi positions."
             )
-        return self.weight[first : first + length]
+        return self.weight[self.skipped + first : self.skipped + first + length]
 
 
 class Rotary(nn.Module):

@@ -28,6 +28,7 @@ class TransformerState:
     source_mask: Mask | None
     sequences: int
     width: int = 1  # rows per sequence
+    mask: Mask = causal  # which earlier positions of its text a row may attend to
     ancestry: Bool[Tensor, "S W K"] | None = None  # the keys that belong to a row's own history; None for all
 
     @classmethod
@@ -36,13 +37,14 @@ class TransformerState:
         layers: int,
         sequences: int,
         max_length: int | None,
+        mask: Mask = causal,
         sources: Sequence[KeyValue] = (),
         source_lengths: Int[Tensor, " B"] | None = None,
     ) -> Self:
         """The state before any target token has been read."""
-        mask = None if source_lengths is None else padding(source_lengths)
+        source_mask = None if source_lengths is None else padding(source_lengths)
         caches: list[Cache] = [GrowingCache() if max_length is None else StaticCache(max_length) for _ in range(layers)]
-        return cls(caches, list(sources), source_lengths, mask, sequences)
+        return cls(caches, list(sources), source_lengths, source_mask, sequences, mask=mask)
 
     @property
     def length(self) -> int:
@@ -52,12 +54,17 @@ class TransformerState:
     def advance(self) -> Mask:
         """Prepare for one more key per row, and return the mask that then applies."""
         if self.ancestry is None:
-            return causal
+            return self.mask
         own = torch.eye(self.width, dtype=torch.bool, device=self.ancestry.device)
         self.ancestry = torch.cat([self.ancestry, own.expand(len(self.ancestry), -1, -1)], dim=2)
+        kept = self.ancestry
+        if self.mask is not causal:  # a window counts positions in the text, not keys
+            column = torch.tensor([*self.caches[0].positions, *[self.length] * self.width], device=kept.device)
+            zero = torch.zeros_like(column)
+            kept = kept & self.mask(zero, zero, zero + self.length, column)
         # If each row has a cache to itself, the position of its query is the number of keys.
         alone = self.width == 1 and len(self.caches[0].positions) == self.length
-        return dense(self.ancestry.unsqueeze(1), self.length if alone else 0)
+        return dense(kept.unsqueeze(1), self.length if alone else 0)
 
     def reorder(self, index: Int[Tensor, " S"] | Int[Tensor, "S W"]) -> Self:
         """Make row (s, w) continue row index[s, w]; all rows of a sequence must come from one sequence."""

@@ -6,21 +6,24 @@ consist of the same blocks, which ``transformer_layers`` defines.
 
 from __future__ import annotations
 
+from typing import Any
+
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from saccade.attention import causal, padding
+from saccade.attention import padding
 from saccade.errors import OptionError
 from saccade.models.layers import WordEmbedding
 from saccade.models.state import TransformerState
 from saccade.models.targets import Output, Positions, Seq2Seq, Targets, answer
 from saccade.models.transformer_layers import (
-    Block,
     InputLayer,
     OutputLayer,
     TransformerConfig,
     continue_blocks,
     decoder_blocks,
+    decoder_mask,
+    encoder_blocks,
     final_norm,
     run_blocks,
 )
@@ -35,7 +38,7 @@ class EncoderOnly(nn.Module):
         super().__init__()
         self.config = config
         self.input = InputLayer(config, vocabulary)
-        self.encoder = nn.ModuleList(Block(config) for _ in range(config.encoder_layers))
+        self.encoder = encoder_blocks(config)
         self.encoder_norm = final_norm(config)
         self.output = OutputLayer(config, vocabulary, self.input.words)
 
@@ -75,7 +78,7 @@ class DecoderOnly(nn.Module):
 
     def features(self, tokens: Int[Tensor, "B N"]) -> Float[Tensor, "B N D"]:
         """A vector for each token that depends on it and the tokens before it."""
-        return run_blocks(self.decoder, self.decoder_norm, self.input(tokens), causal)
+        return run_blocks(self.decoder, self.decoder_norm, self.input(tokens), decoder_mask(self.config))
 
     def forward(
         self, tokens: Int[Tensor, "B N"], *, targets: Targets | None = None, at: Positions | None = None
@@ -85,7 +88,7 @@ class DecoderOnly(nn.Module):
 
     def start(self, prompt: Int[Tensor, "B N"], max_length: int | None = None) -> TransformerState:
         """The state after reading the prompt, which may be empty. If ``max_length`` is given, steps copy less."""
-        state = TransformerState.fresh(len(self.decoder), len(prompt), max_length)
+        state = TransformerState.fresh(len(self.decoder), len(prompt), max_length, decoder_mask(self.config))
         if prompt.shape[1]:
             continue_blocks(self.decoder, self.decoder_norm, self.input(prompt), state)
         return state
@@ -103,6 +106,7 @@ class DecoderOnly(nn.Module):
 class CrossDecoder(nn.Module):
     """A Transformer decoder that attends to the vectors of an encoder; the encoder is up to the subclass."""
 
+    config: Any  # a TransformerConfig
     target: InputLayer
     decoder: nn.ModuleList
     decoder_norm: nn.Module | None
@@ -113,14 +117,15 @@ class CrossDecoder(nn.Module):
     ) -> Float[Tensor, "B T D"]:
         """A vector for each target token, from which the next token is predicted; ``memory`` is the encoder's."""
         mask = None if lengths is None else padding(lengths)
-        return run_blocks(self.decoder, self.decoder_norm, self.target(target), causal, memory, mask)
+        return run_blocks(self.decoder, self.decoder_norm, self.target(target), decoder_mask(self.config), memory, mask)
 
     def begin(
         self, memory: Float[Tensor, "B S D"], max_length: int | None, lengths: Int[Tensor, " B"] | None = None
     ) -> TransformerState:
         """The state before the first target token: each layer projects the encoder's vectors once for all steps."""
         sources = [block.cross.project(memory) for block in self.decoder]  # type: ignore[union-attr, operator]
-        return TransformerState.fresh(len(self.decoder), len(memory), max_length, sources, lengths)
+        mask = decoder_mask(self.config)
+        return TransformerState.fresh(len(self.decoder), len(memory), max_length, mask, sources, lengths)
 
     def step(self, tokens: Int[Tensor, " B"], state: TransformerState) -> tuple[Float[Tensor, "B V"], TransformerState]:
         """Read one more token per row; return the logits of the next one and the new state."""
@@ -146,7 +151,7 @@ class EncoderDecoder(CrossDecoder, Seq2Seq):
         self.source = InputLayer(config, source_vocabulary)
         shared = self.source.words if config.tied_embeddings and isinstance(self.source.words, WordEmbedding) else None
         self.target = InputLayer(config, target_vocabulary, shared)
-        self.encoder = nn.ModuleList(Block(config) for _ in range(config.encoder_layers))
+        self.encoder = encoder_blocks(config)
         self.encoder_norm = final_norm(config)
         self.decoder = decoder_blocks(config, cross=True)
         self.decoder_norm = final_norm(config)

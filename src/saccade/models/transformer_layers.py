@@ -24,6 +24,8 @@ from saccade.attention import (
     PositionTable,
     Rotary,
     Sinusoidal,
+    causal,
+    window,
 )
 from saccade.errors import OptionError
 from saccade.kernels.dropout import dropout
@@ -48,6 +50,8 @@ __all__ = [
     "TransformerConfig",
     "continue_blocks",
     "decoder_blocks",
+    "decoder_mask",
+    "encoder_blocks",
     "final_norm",
     "position_table",
     "run_blocks",
@@ -75,6 +79,18 @@ class TransformerConfig(Config):
     )
     gated: bool = Field(False, description="Multiply the activation by a gate")
     bias: bool = Field(True, description="Give projections, feed-forward layers and layer norms a bias")
+    projection_bias: bool | None = Field(
+        None, description="Give queries, keys and values a bias; by default only if bias is true"
+    )
+    parallel: bool = Field(
+        False, description="Run attention and the feed-forward layer side by side (as GPT-NeoX does)"
+    )
+    shared_layers: bool = Field(False, description="Use the same weights in every block (as ALBERT does)")
+    attention_window: int | None = Field(
+        None,
+        ge=1,
+        description="How many of the last tokens each token of a decoder sees, itself included; by default all",
+    )
     norm: NormKind = Field("layer", description="Kind of normalisation: layer or rms")
     norm_first: bool = Field(
         True,
@@ -103,13 +119,24 @@ class TransformerConfig(Config):
     position_offset: float = Field(0.0, description="For linear positions: b in the same formula")
     sines_first: bool = Field(False, description="In sinusoidal positions, put all sines before all cosines")
     max_length: int = Field(512, ge=1, description="Number of learned positions: the longest text, in tokens")
+    skipped_positions: int = Field(
+        0,
+        ge=0,
+        description="Unused rows at the start of the table of learned positions (2 in RoBERTa and BART)",
+    )
     rotary_base: float = Field(
         10000.0, gt=0, description="Base of the rotary angles: the slowest one is about 1 / rotary_base per position"
+    )
+    rotary_width: int | None = Field(
+        None, ge=2, description="How many numbers of each head's vectors are rotated; all if not given"
     )
     rotary_interleaved: bool = Field(
         False, description="Rotate pairs of adjacent numbers instead of pairing the two halves of a vector"
     )
     one_hot: bool = Field(False, description="Use one-hot vectors for words instead of learning an embedding")
+    embedding_width: int | None = Field(
+        None, ge=1, description="Width of the embeddings, if they are projected to the width (as ALBERT does)"
+    )
     scaled_embedding: bool = Field(False, description="Multiply embeddings by √width")
     embedding_norm: bool = Field(False, description="Normalise the embeddings")
     token_types: int = Field(
@@ -130,6 +157,10 @@ class TransformerConfig(Config):
             )
         if self.position == "linear" and self.position_slope == 0:
             raise ValueError("position_slope = 0 gives every position the same vector")
+        if self.parallel and not self.norm_first:
+            raise ValueError("parallel needs norm_first = true")
+        if self.embedding_width is not None and (self.position_width or self.one_hot or self.decoder_layers):
+            raise ValueError("embedding_width is for encoders that learn an embedding and add positions to it")
         if self.position_width and (self.tied_output or self.position_width >= self.width):
             raise ValueError("position_width must be below width and needs tied_output = false")
         if self.one_hot and (self.tied_output or self.tied_embeddings):
@@ -165,6 +196,12 @@ class Block(nn.Module):
         cache: Cache | None = None,
         first_row: int = 0,
     ) -> Float[Tensor, "B N D"]:
+        if self.config.parallel:
+            return (
+                x
+                + self._drop(self.self(self.self_norm(x), mask=mask, cache=cache, first_row=first_row))
+                + self._drop(self.feedforward(self.feedforward_norm(x), self.config.feedforward_dropout))
+            )
         x = self._add(x, self.self_norm, lambda y: self.self(y, mask=mask, cache=cache, first_row=first_row))
         cross = self.cross
         if cross is not None and self.cross_norm is not None:
@@ -174,8 +211,11 @@ class Block(nn.Module):
     def _add(self, x: Tensor, norm: nn.Module, layer: Callable[[Tensor], Tensor]) -> Tensor:
         """``x + layer(x)``, normalised before the layer (pre-norm) or after the sum (post-norm)."""
         y = layer(norm(x) if self.config.norm_first else x)
-        x = x + dropout(y, self.config.dropout, self.training)
+        x = x + self._drop(y)
         return x if self.config.norm_first else norm(x)
+
+    def _drop(self, x: Tensor) -> Tensor:
+        return dropout(x, self.config.dropout, self.training)
 
 
 class InputLayer(nn.Module):
@@ -184,14 +224,15 @@ class InputLayer(nn.Module):
     def __init__(self, config: TransformerConfig, vocabulary: int, shared: WordEmbedding | None = None) -> None:
         super().__init__()
         self.dropout = config.dropout
-        width = config.width - config.position_width
+        width = _embedding_width(config) - config.position_width
         if config.one_hot:
             self.words: WordEmbedding | OneHot = OneHot(vocabulary, width)
         else:
             self.words = shared or WordEmbedding(vocabulary, width, scaled=config.scaled_embedding)
         self.positions = position_table(config)
-        self.types = WordEmbedding(config.token_types, config.width) if config.token_types else None
-        self.norm = _norm(config) if config.embedding_norm else None
+        self.types = WordEmbedding(config.token_types, _embedding_width(config)) if config.token_types else None
+        self.norm = _norm(config, _embedding_width(config)) if config.embedding_norm else None
+        self.widen = None if config.embedding_width is None else nn.Linear(config.embedding_width, config.width)
 
     def forward(
         self, tokens: Int[Tensor, "B N"], types: Int[Tensor, "B N"] | None = None, first: int = 0
@@ -207,7 +248,8 @@ class InputLayer(nn.Module):
             x = x + self.types(torch.zeros_like(tokens) if types is None else types)
         if self.norm is not None:
             x = self.norm(x)
-        return dropout(x, self.dropout, self.training)
+        x = dropout(x, self.dropout, self.training)
+        return x if self.widen is None else self.widen(x)
 
 
 class OutputLayer(nn.Module):
@@ -215,11 +257,13 @@ class OutputLayer(nn.Module):
 
     def __init__(self, config: TransformerConfig, vocabulary: int, words: WordEmbedding | OneHot) -> None:
         super().__init__()
-        self.transform = nn.Linear(config.width, config.width) if config.output_transform else None
-        self.transform_norm = _norm(config) if config.output_transform else None
+        width = _embedding_width(config)
+        wanted = config.output_transform or config.embedding_width is not None
+        self.transform = nn.Linear(config.width, width) if wanted else None
+        self.transform_norm = _norm(config, width) if wanted else None
         self.activation = ACTIVATIONS[config.activation]
         tied = words.weight if config.tied_output and isinstance(words, WordEmbedding) else None
-        self.words = TiedLinear(config.width, vocabulary, bias=config.output_bias, tied=tied)
+        self.words = TiedLinear(width, vocabulary, bias=config.output_bias, tied=tied)
 
     def forward(self, x: Float[Tensor, "*B D"]) -> Float[Tensor, "*B V"]:
         logits: Tensor = self.words(self._transformed(x))
@@ -262,11 +306,30 @@ def continue_blocks(
     return x if norm is None else norm(x)
 
 
+def encoder_blocks(config: TransformerConfig) -> nn.ModuleList:
+    """The blocks of an encoder."""
+    return _blocks(config, config.encoder_layers)
+
+
 def decoder_blocks(config: TransformerConfig, *, cross: bool = False) -> nn.ModuleList:
     """The blocks of a decoder, which must have at least one: the caches count the tokens that have been read."""
     if not config.decoder_layers:
         raise OptionError("A decoder must have at least 1 layer, not decoder_layers = 0.")
-    return nn.ModuleList(Block(config, cross=cross) for _ in range(config.decoder_layers))
+    return _blocks(config, config.decoder_layers, cross=cross)
+
+
+def _blocks(config: TransformerConfig, number: int, *, cross: bool = False) -> nn.ModuleList:
+    """Blocks with weights of their own; or shared ones, which remain several modules, so that each can be watched."""
+    blocks = [Block(config, cross=cross) for _ in range(number)]
+    for block in blocks[1:] if config.shared_layers else []:
+        for path, module in block.named_modules():
+            module._parameters = dict(blocks[0].get_submodule(path)._parameters)
+    return nn.ModuleList(blocks)
+
+
+def decoder_mask(config: TransformerConfig) -> Mask:
+    """What each token of a decoder may attend to: those before it, or the last of them."""
+    return causal if config.attention_window is None else causal & window(config.attention_window - 1)
 
 
 def final_norm(config: TransformerConfig) -> nn.Module | None:
@@ -277,14 +340,14 @@ def final_norm(config: TransformerConfig) -> nn.Module | None:
 
 def position_table(config: TransformerConfig) -> PositionTable | None:
     """The position vectors that are added to the input or concatenated with it; None if positions enter elsewhere."""
-    width = config.position_width or config.width
+    width = config.position_width or _embedding_width(config)
     how: Literal["add", "concatenate"] = "concatenate" if config.position_width else "add"
     if config.position == "linear":
         return LinearPositions(width, how, config.position_slope, config.position_offset)
     if config.position == "sinusoidal":
         return Sinusoidal(width, how, interleaved=not config.sines_first)
     if config.position == "learned":
-        return Learned(width, config.max_length, how)
+        return Learned(width, config.max_length, how, config.skipped_positions)
     return None
 
 
@@ -292,7 +355,7 @@ def _attention(config: TransformerConfig, *, cross: bool) -> MultiHead:
     width = config.head_width or config.width // config.num_heads
     rotary = None
     if config.position == "rotary" and not cross:  # positions in source and target cannot be compared
-        rotary = Rotary(width, config.rotary_base, config.rotary_interleaved)
+        rotary = Rotary(width, config.rotary_base, config.rotary_interleaved, config.rotary_width)
     return MultiHead(
         config.width,
         config.num_heads,
@@ -303,9 +366,14 @@ def _attention(config: TransformerConfig, *, cross: bool) -> MultiHead:
         dropout=config.attention_dropout,
         rotary=rotary,
         alibi=config.position == "alibi" and not cross,
-        bias=config.bias,
+        bias=config.bias if config.projection_bias is None else config.projection_bias,
+        output_bias=config.bias,
     )
 
 
-def _norm(config: TransformerConfig) -> nn.Module:
-    return NORMS[config.norm](config.width, config.norm_epsilon, config.bias)
+def _norm(config: TransformerConfig, width: int | None = None) -> nn.Module:
+    return NORMS[config.norm](width or config.width, config.norm_epsilon, config.bias)
+
+
+def _embedding_width(config: TransformerConfig) -> int:
+    return config.embedding_width or config.width

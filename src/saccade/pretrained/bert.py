@@ -1,67 +1,198 @@
-"""BERT (Devlin 2019), and the sentence encoders that have its shape, such as MiniLM."""
+"""BERT (Devlin 2019) and the models of its shape: RoBERTa (Liu 2019), DistilBERT (Sanh 2019), ALBERT (Lan 2020), and
+sentence encoders such as MiniLM."""
 
 from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
 
 from saccade.models import TransformerConfig
 from saccade.pretrained.family import Family, Row, Use
 from saccade.pretrained.fields import Fields
 
-__all__ = ["BERT"]
+__all__ = ["ALBERT", "BERT", "DISTILBERT", "ROBERTA"]
 
 
-def _configure(fields: Fields, use: Use) -> TransformerConfig:
-    fields.expect("position_embedding_type", "absolute")
-    fields.expect("is_decoder", False)
-    fields.expect("add_cross_attention", False)
+def _encoder(use: Use, tied: bool, **fields: Any) -> TransformerConfig:
     return TransformerConfig(
-        width=fields.whole("hidden_size"),
-        num_heads=fields.whole("num_attention_heads"),
-        encoder_layers=fields.whole("num_hidden_layers"),
-        feedforward_width=fields.whole("intermediate_size"),
-        activation=fields.activation("hidden_act"),
         norm_first=False,
-        norm_epsilon=fields.number("layer_norm_eps", 1e-12),
-        dropout=fields.number("hidden_dropout_prob", 0.1),
-        attention_dropout=fields.number("attention_probs_dropout_prob", 0.1),
         position="learned",
-        max_length=fields.whole("max_position_embeddings"),
         embedding_norm=True,
-        token_types=fields.whole("type_vocab_size"),
-        tied_output=fields.flag("tie_word_embeddings", True) or use != "fill",
+        tied_output=tied or use != "fill",
         output_bias=use == "fill",
         output_transform=use == "fill",
+        **fields,
     )
 
 
-_LAYER = "bert.encoder.layer.{n}"
+def _bert(fields: Fields, use: Use, names: Collection[str], **more: Any) -> TransformerConfig:
+    fields.expect("position_embedding_type", "absolute")
+    fields.expect("is_decoder", False)
+    fields.expect("add_cross_attention", False)
+    sizes: dict[str, Any] = {
+        "width": fields.whole("hidden_size"),
+        "num_heads": fields.whole("num_attention_heads"),
+        "encoder_layers": fields.whole("num_hidden_layers"),
+        "feedforward_width": fields.whole("intermediate_size"),
+        "activation": fields.activation("hidden_act"),
+        "norm_epsilon": fields.number("layer_norm_eps", 1e-12),
+        "dropout": fields.number("hidden_dropout_prob", 0.1),
+        "attention_dropout": fields.number("attention_probs_dropout_prob", 0.1),
+        "max_length": fields.whole("max_position_embeddings"),
+        "token_types": fields.whole("type_vocab_size"),
+    }
+    return _encoder(use, fields.flag("tie_word_embeddings", True), **sizes | more)
+
+
+def _roberta(fields: Fields, use: Use, names: Collection[str]) -> TransformerConfig:
+    skipped = fields.whole("pad_token_id", 1) + 1
+    return _bert(
+        fields, use, names, skipped_positions=skipped, max_length=fields.whole("max_position_embeddings") - skipped
+    )
+
+
+def _distilbert(fields: Fields, use: Use, names: Collection[str]) -> TransformerConfig:
+    fields.flag("sinusoidal_pos_embds", False)  # how they began: they are stored and learned like others
+    return _encoder(
+        use,
+        fields.flag("tie_word_embeddings", True),
+        width=fields.whole("dim"),
+        num_heads=fields.whole("n_heads"),
+        encoder_layers=fields.whole("n_layers"),
+        feedforward_width=fields.whole("hidden_dim"),
+        activation=fields.activation("activation"),
+        norm_epsilon=1e-12,
+        dropout=fields.number("dropout", 0.1),
+        attention_dropout=fields.number("attention_dropout", 0.1),
+        max_length=fields.whole("max_position_embeddings"),
+    )
+
+
+def _albert(fields: Fields, use: Use, names: Collection[str]) -> TransformerConfig:
+    fields.expect("num_hidden_groups", 1)
+    fields.expect("inner_group_num", 1)
+    for name, value in (("down_scale_factor", 1), ("gap_size", 0), ("net_structure_type", 0), ("num_memory_blocks", 0)):
+        fields.expect(name, value)
+    return _bert(fields, use, names, embedding_width=fields.whole("embedding_size"), shared_layers=True)
+
+
+def _rows(prefix: str, layer: str, parts: dict[str, str | tuple[str, ...]]) -> tuple[Row, ...]:
+    """The rows that all of these models have; ``parts`` names those of a layer."""
+    named = {
+        ours: tuple(f"{layer}.{part}" for part in ([theirs] if isinstance(theirs, str) else theirs))
+        for ours, theirs in parts.items()
+    }
+    return (
+        Row("input.words.weight", f"{prefix}.embeddings.word_embeddings.weight"),
+        Row("input.positions.weight", f"{prefix}.embeddings.position_embeddings.weight"),
+        Row("input.types.weight", f"{prefix}.embeddings.token_type_embeddings.weight"),
+        Row("input.norm", f"{prefix}.embeddings.LayerNorm"),
+        *(Row("encoder.{n}." + ours, theirs) for ours, theirs in named.items()),
+    )
+
+
+_BERT_LAYER: dict[str, str | tuple[str, ...]] = {
+    "self.query": "attention.self.query",
+    "self.key_value": ("attention.self.key", "attention.self.value"),
+    "self.output": "attention.output.dense",
+    "self_norm": "attention.output.LayerNorm",
+    "feedforward.inner": "intermediate.dense",
+    "feedforward.outer": "output.dense",
+    "feedforward_norm": "output.LayerNorm",
+}
+
 BERT = Family(
     name="BERT",
     model_type="bert",
     architectures={"BertForMaskedLM": "fill", "BertForPreTraining": "fill", "BertModel": "encode"},
-    configure=_configure,
+    configure=_bert,
     prefix="bert.",
     rows=(
-        Row("input.words.weight", "bert.embeddings.word_embeddings.weight"),
-        Row("input.positions.weight", "bert.embeddings.position_embeddings.weight"),
-        Row("input.types.weight", "bert.embeddings.token_type_embeddings.weight"),
-        Row("input.norm", "bert.embeddings.LayerNorm"),
-        Row("encoder.{n}.self.query", f"{_LAYER}.attention.self.query"),
-        Row("encoder.{n}.self.key_value", (f"{_LAYER}.attention.self.key", f"{_LAYER}.attention.self.value")),
-        Row("encoder.{n}.self.output", f"{_LAYER}.attention.output.dense"),
-        Row("encoder.{n}.self_norm", f"{_LAYER}.attention.output.LayerNorm"),
-        Row("encoder.{n}.feedforward.inner", f"{_LAYER}.intermediate.dense"),
-        Row("encoder.{n}.feedforward.outer", f"{_LAYER}.output.dense"),
-        Row("encoder.{n}.feedforward_norm", f"{_LAYER}.output.LayerNorm"),
+        *_rows("bert", "bert.encoder.layer.{n}", _BERT_LAYER),
         Row("output.transform", "cls.predictions.transform.dense"),
         Row("output.transform_norm", "cls.predictions.transform.LayerNorm"),
         Row("output.words.weight", "cls.predictions.decoder.weight"),
         Row("output.words.bias", "cls.predictions.bias"),
     ),
     tied="cls.predictions.decoder.weight",
-    unused=(
-        r"bert\.embeddings\.position_ids",
-        r"bert\.pooler\..*",
-        r"cls\.seq_relationship\..*",
-        r"cls\.predictions\.decoder\.bias",  # the same as cls.predictions.bias
+    copies={"cls.predictions.decoder.bias": "cls.predictions.bias"},
+    unused=(r"bert\.embeddings\.position_ids", r"bert\.pooler\..*", r"cls\.seq_relationship\..*"),
+)
+
+ROBERTA = Family(
+    name="RoBERTa",
+    model_type="roberta",
+    architectures={"RobertaForMaskedLM": "fill", "RobertaModel": "encode"},
+    configure=_roberta,
+    prefix="roberta.",
+    rows=(
+        *_rows("roberta", "roberta.encoder.layer.{n}", _BERT_LAYER),
+        Row("output.transform", "lm_head.dense"),
+        Row("output.transform_norm", "lm_head.layer_norm"),
+        Row("output.words.weight", "lm_head.decoder.weight"),
+        Row("output.words.bias", "lm_head.bias"),
     ),
+    tied="lm_head.decoder.weight",
+    copies={"lm_head.decoder.bias": "lm_head.bias"},
+    unused=(r"roberta\.embeddings\.position_ids", r"roberta\.pooler\..*"),
+)
+
+DISTILBERT = Family(
+    name="DistilBERT",
+    model_type="distilbert",
+    architectures={"DistilBertForMaskedLM": "fill", "DistilBertModel": "encode"},
+    configure=_distilbert,
+    prefix="distilbert.",
+    rows=(
+        *_rows(
+            "distilbert",
+            "distilbert.transformer.layer.{n}",
+            {
+                "self.query": "attention.q_lin",
+                "self.key_value": ("attention.k_lin", "attention.v_lin"),
+                "self.output": "attention.out_lin",
+                "self_norm": "sa_layer_norm",
+                "feedforward.inner": "ffn.lin1",
+                "feedforward.outer": "ffn.lin2",
+                "feedforward_norm": "output_layer_norm",
+            },
+        ),
+        Row("output.transform", "vocab_transform"),
+        Row("output.transform_norm", "vocab_layer_norm"),
+        Row("output.words.weight", "vocab_projector.weight"),
+        Row("output.words.bias", "vocab_projector.bias"),
+    ),
+    tied="vocab_projector.weight",
+    unused=(r"distilbert\.embeddings\.position_ids",),
+)
+
+ALBERT = Family(
+    name="ALBERT",
+    model_type="albert",
+    architectures={"AlbertForMaskedLM": "fill", "AlbertForPreTraining": "fill", "AlbertModel": "encode"},
+    configure=_albert,
+    prefix="albert.",
+    rows=(
+        *_rows(
+            "albert",
+            "albert.encoder.albert_layer_groups.0.albert_layers.0",
+            {
+                "self.query": "attention.query",
+                "self.key_value": ("attention.key", "attention.value"),
+                "self.output": "attention.dense",
+                "self_norm": "attention.LayerNorm",
+                "feedforward.inner": "ffn",
+                "feedforward.outer": "ffn_output",
+                "feedforward_norm": "full_layer_layer_norm",
+            },
+        ),
+        Row("input.widen", "albert.encoder.embedding_hidden_mapping_in"),
+        Row("output.transform", "predictions.dense"),
+        Row("output.transform_norm", "predictions.LayerNorm"),
+        Row("output.words.weight", "predictions.decoder.weight"),
+        Row("output.words.bias", "predictions.bias"),
+    ),
+    tied="predictions.decoder.weight",
+    copies={"predictions.decoder.bias": "predictions.bias"},
+    unused=(r"albert\.embeddings\.position_ids", r"albert\.pooler\..*", r"sop_classifier\..*"),
 )

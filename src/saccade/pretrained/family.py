@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 import torch
@@ -30,6 +30,7 @@ class Row(NamedTuple):
     theirs: str | tuple[str, ...]
     transposed: bool = False  # their matrices have inputs first
     leading: int = 0  # their tensor has this many axes of size 1 in front
+    by_head: bool = False  # theirs has the rows of query, key and value of one head after another
 
 
 class Pair(NamedTuple):
@@ -38,16 +39,21 @@ class Pair(NamedTuple):
     ours: tuple[str, ...]
     theirs: tuple[str, ...]
     row: Row
+    heads: int  # of the layer
 
     def to_ours(self, theirs: Sequence[Tensor], shapes: Sequence[torch.Size]) -> list[Tensor]:
         """Our tensors, of these shapes, from theirs."""
         plain = [one.reshape(one.shape[self.row.leading :]) for one in theirs]
         joined = torch.cat([one.T if self.row.transposed and one.ndim > 1 else one for one in plain])
+        if self.row.by_head:
+            joined = joined.view(self.heads, 3, -1, *joined.shape[1:]).transpose(0, 1).flatten(0, 2)
         return [part.contiguous() for part in torch.split(joined, [shape[0] for shape in shapes])]
 
     def to_theirs(self, ours: Sequence[Tensor]) -> list[Tensor]:
         """Their tensors from ours; they are of equal sizes where there are several."""
         joined = torch.cat(list(ours))
+        if self.row.by_head:
+            joined = joined.view(3, self.heads, -1, *joined.shape[1:]).transpose(0, 1).flatten(0, 2)
         parts = joined.chunk(len(self.theirs))
         turned = [part.T if self.row.transposed and part.ndim > 1 else part for part in parts]
         return [part.reshape((1,) * self.row.leading + part.shape).contiguous() for part in turned]
@@ -65,11 +71,12 @@ class Family:
     name: str
     model_type: str  # in config.json
     architectures: Mapping[str, Use]  # the classes of its home library that are understood, and what they are for
-    configure: Callable[[Fields, Use], TransformerConfig]
+    configure: Callable[[Fields, Use, Collection[str]], TransformerConfig]  # with the names of the tensors
     rows: tuple[Row, ...]
     prefix: str = ""  # of the tensors of the bare model, which a folder of that model leaves out
     unused: tuple[str, ...] = ()  # patterns of tensors that change no answer of ours
     tied: str | None = None  # the tensor of the output layer, left out or repeated where it is the embedding
+    copies: Mapping[str, str] = field(default_factory=dict)  # tensors that may be stored again, and of which
 
     def pairs(self, network: nn.Module) -> Iterator[Pair]:
         """Every tensor of a network of ours, each once, with theirs."""
@@ -78,10 +85,11 @@ class Family:
             own, other = (names if isinstance(names, tuple) else (names,) for names in (row.ours, row.theirs))
             stack = own[0].split(".")[0]
             for number in range(len(getattr(network, stack))) if "{n}" in own[0] else (0,):
-                for end in ("",) if own[0].endswith((".weight", ".bias", "_token")) else (".weight", ".bias"):
+                for end in ("",) if own[0].rpartition(".")[2] in ("weight", "bias") else (".weight", ".bias"):
                     names = tuple(name.format(n=number) + end for name in own)
                     if names[0] in ours:
-                        yield Pair(names, tuple(name.format(n=number) + end for name in other), row)
+                        theirs = tuple(name.format(n=number) + end for name in other)
+                        yield Pair(names, theirs, row, network.config.num_heads)  # type: ignore[union-attr, arg-type]
 
     def is_unused(self, name: str) -> bool:
         return any(re.fullmatch(pattern, name) for pattern in self.unused)

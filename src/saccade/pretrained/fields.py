@@ -36,11 +36,11 @@ _WITHOUT_EFFECT = frozenset(
     encoder_stride eos_token_id eos_token_ids exponential_decay_length_penalty finetuning_task forced_bos_token_id
     forced_eos_token_id gradient_checkpointing id2label init_std initializer_factor initializer_range
     is_encoder_decoder label2id layerdrop length_penalty max_length min_length model_type n_ctx no_repeat_ngram_size
-    normalize_before num_beam_groups num_beams num_labels num_return_sequences output_attentions
+    num_beam_groups num_beams num_labels num_return_sequences output_attentions
     output_hidden_states output_past output_scores pad_token_id pooler_act pooler_fc_size pooler_num_attention_heads
     pooler_num_fc_layers pooler_output_size pooler_size_per_head pooler_type prefix pretraining_tp problem_type
-    pruned_heads qa_dropout remove_invalid_values repetition_penalty return_dict return_dict_in_generate
-    scale_attn_weights sep_token_id seq_classif_dropout static_position_embeddings summary_activation
+    qa_dropout remove_invalid_values repetition_penalty return_dict return_dict_in_generate
+    sep_token_id seq_classif_dropout summary_activation
     summary_first_dropout summary_proj_to_labels summary_type summary_use_proj suppress_tokens task_specific_params
     temperature tf_legacy_loss tokenizer_class top_k top_p torch_dtype torchscript transformers_version typical_p
     use_bfloat16 use_cache

@@ -17,14 +17,19 @@ from torch import Tensor, nn
 from saccade.errors import FileError, SaccadeError
 from saccade.models import DecoderOnly, EncoderDecoder, EncoderOnly, TransformerConfig
 from saccade.models.weights import assign, unshared
-from saccade.pretrained.bert import BERT
+from saccade.pretrained.bart import BART, MARIAN
+from saccade.pretrained.bert import ALBERT, BERT, DISTILBERT, ROBERTA
 from saccade.pretrained.family import Family, Use
 from saccade.pretrained.fields import Fields, read_fields
+from saccade.pretrained.gpt2 import GPT2
+from saccade.pretrained.gpt_neox import GPT_NEOX
+from saccade.pretrained.llama import LLAMA, MISTRAL, QWEN2
 from saccade.pretrained.tensors import WHOLE, TensorFiles, find_tensors
 
 __all__ = ["FAMILIES", "Pretrained", "is_pretrained", "read_pretrained", "weights_checksum", "write_pretrained"]
 
-FAMILIES: Mapping[str, Family] = {family.model_type: family for family in (BERT,)}
+_EVERY = (BERT, DISTILBERT, ROBERTA, ALBERT, GPT2, LLAMA, MISTRAL, QWEN2, GPT_NEOX, MARIAN, BART)
+FAMILIES: Mapping[str, Family] = {family.model_type: family for family in _EVERY}
 
 
 @dataclass(frozen=True)
@@ -39,9 +44,16 @@ class Pretrained:
     vocabulary: int
     unused: tuple[str, ...]  # tensors of its files that our network does not have
 
+    @property
+    def trained_length(self) -> int | None:
+        """The longest texts that it was trained on, where its positions have no limit."""
+        length = self.fields.get("max_position_embeddings")
+        return length if type(length) is int and length > 0 else None
+
     def id(self, *names: str) -> int | None:
         """The id that a field of these names holds, such as eos_token_id; the first that is there."""
-        found = [self.fields.get(name) for name in names]
+        given = [self.fields.get(name) for name in names]
+        found = [value[0] if isinstance(value, list) and value else value for value in given]  # several ends: the first
         return next((id for id in found if type(id) is int and 0 <= id < self.vocabulary), None)
 
     def tensors(self) -> dict[str, Tensor]:
@@ -50,6 +62,10 @@ class Pretrained:
         found: dict[str, Tensor] = {}
         for pair in self.family.pairs(self.network):
             found |= dict(zip(pair.theirs, pair.to_theirs([ours[name] for name in pair.ours]), strict=True))
+        for name in self.unused:  # what was stored twice is stored twice again
+            original = _embedding(self.family) if name == self.family.tied else self.family.copies.get(name)
+            if original is not None:
+                found[name] = found[original].clone()
         return found
 
 
@@ -69,21 +85,22 @@ def read_pretrained(path: Path) -> Pretrained:
     files = find_tensors(path)
     names = {_full(name, family, files): name for name in files}
     try:
-        config = family.configure(fields, use)
+        config = family.configure(fields, use, names)
     except ValidationError as error:
         first = error.errors()[0]
         said = f"{'.'.join(map(str, first['loc']))}: {first['msg'].removeprefix('Value error, ')}"
         raise FileError(f"{fields.where} describes a network that cannot be built ({said}).") from None
     vocabulary = fields.whole("vocab_size")
+    fields.expect("pruned_heads", {}, [])
     fields.refuse_unknown(family.name)
-    if family.tied in names and config.tied_output and not _same(files, names, family):
-        config = config.model_copy(update={"tied_output": False})
+    if family.tied in names and config.tied_output and not _same(files, names, _embedding(family), family.tied):
+        config = config.model_copy(update={"tied_output": False})  # as the home library does
     try:
         with torch.device("meta"):  # shapes alone: whatever config.json says, no memory is taken before the files agree
             network = _build(config, use, vocabulary)
     except SaccadeError as error:
         raise FileError(f"{fields.where} describes a network that cannot be built: {error}") from None
-    unused = _check(network, family, config, files, names, path)
+    unused = _check(network, family, files, names, path)
     ours = unshared(network)
     tensors: dict[str, Tensor] = {}
     for pair in family.pairs(network):
@@ -137,18 +154,20 @@ def _full(name: str, family: Family, files: TensorFiles) -> str:
     return family.prefix + name if bare else name
 
 
-def _same(files: TensorFiles, names: Mapping[str, str], family: Family) -> bool:
-    """Whether the stored output layer is the embedding, as the configuration says."""
-    embedding = next(row.theirs for row in family.rows if row.ours in ("input.words.weight", "source.words.weight"))
-    assert isinstance(embedding, str)
-    assert family.tied is not None
-    return embedding in names and torch.equal(files.read(names[embedding]), files.read(names[family.tied]))
+def _embedding(family: Family) -> str:
+    name = next(row.theirs for row in family.rows if row.ours in ("input.words.weight", "source.words.weight"))
+    assert isinstance(name, str)
+    return name
+
+
+def _same(files: TensorFiles, names: Mapping[str, str], one: str, other: str) -> bool:
+    """Whether two tensors are stored with the same values."""
+    return one in names and other in names and torch.equal(files.read(names[one]), files.read(names[other]))
 
 
 def _check(
     network: nn.Module,
     family: Family,
-    config: TransformerConfig,
     files: TensorFiles,
     names: Mapping[str, str],
     path: Path,
@@ -166,6 +185,8 @@ def _check(
             needed.add(name)
     unused = sorted(set(names) - needed)
     for name in unused:
-        if not family.is_unused(name) and not (name == family.tied and config.tied_output):
+        if name in family.copies and not _same(files, names, name, family.copies[name]):
+            raise FileError(f"{path}: the tensor {name} is not the same as {family.copies[name]}, as it should be.")
+        if name not in family.copies and not family.is_unused(name) and name != family.tied:
             raise FileError(f"{path} has the tensor {names[name]}, which Saccade does not know for {family.name}.")
     return tuple(unused)

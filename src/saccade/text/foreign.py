@@ -60,6 +60,8 @@ class ForeignTokenizer(Tokenizer):
 
     def _frame(self) -> tuple[list[int], list[int]]:
         """The special tokens that belong before and after a text."""
+        if self._inner.post_processor is None:
+            return [], []
         ids = self._inner.encode("a", add_special_tokens=True).ids
         bare = self._inner.encode("a", add_special_tokens=False).ids
         for first in range(len(ids) - len(bare) + 1):
@@ -79,13 +81,21 @@ class ForeignTokenizer(Tokenizer):
                 spans=self._spans(text, encoding),
                 words=self.words(encoding.ids),
             )
-            for text, encoding in zip(
-                texts, self._inner.encode_batch(list(texts), add_special_tokens=False), strict=True
-            )
+            for text, encoding in zip(texts, self._split(texts), strict=True)
         ]
 
     def encode_ids(self, texts: Sequence[str]) -> list[list[int]]:
-        return [self._known(ids) for ids in super().encode_ids(texts)]
+        check_texts(texts)
+        return [self._known(encoding.ids) for encoding in self._split(texts)]
+
+    def _split(self, texts: Sequence[str]) -> list[tokenizers.Encoding]:
+        try:
+            return self._inner.encode_batch(list(texts), add_special_tokens=False)
+        except Exception as error:  # the library raises no narrower class: a vocabulary without an unknown token
+            words = (word for text in texts for word in text.split())
+            found = next((word for word in words if self._inner.token_to_id(word) is None), "")
+            said = f"it does not have {found[:40]!r}" if found and self.kind == "WordLevel" else str(error)
+            raise OptionError(f"The vocabulary of this model has no token for unknown words, and {said}.") from None
 
     def _known(self, ids: list[int]) -> list[int]:
         if ids and max(ids) >= len(self._tokens):

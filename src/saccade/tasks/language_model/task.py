@@ -29,6 +29,7 @@ from saccade.models import (
     Targets,
     TransformerConfig,
 )
+from saccade.pretrained import Pretrained
 from saccade.tasks.base.settings import TextTraining
 from saccade.tasks.base.task import (
     CheckCancelled,
@@ -46,12 +47,14 @@ from saccade.tasks.base.text_settings import TokenKind, TokenSettings
 from saccade.tasks.language_model.data import TextData
 from saccade.tasks.language_model.generation import GenerationOptions, Prompt, generate
 from saccade.tasks.language_model.streams import LanguageModelBatch, Window, make_stream
-from saccade.text import END, Tokenizer
+from saccade.text import END, ForeignTokenizer, Tokenizer
 
 __all__ = ["LanguageModel", "LanguageModelState", "LanguageModelText", "LanguageModelTraining"]
 
 #: The number of tokens in a probe that are read, and that are generated.
 PROBE_READ, PROBE_WRITTEN = 32, 48
+#: The longest windows that a pretrained model is scored on.
+LONGEST_WINDOW = 1024
 
 
 class LanguageModelText(TokenSettings):
@@ -104,6 +107,12 @@ class LanguageModelState(TokenizerState):
                     f"{text.context + 1:,}, one more than text.context."
                 )
         return state
+
+    @classmethod
+    def adopt(cls, model: Pretrained, tokenizer: ForeignTokenizer) -> Self:
+        trained = model.config.max_length if model.config.position == "learned" else model.trained_length
+        context = min(trained or LONGEST_WINDOW, LONGEST_WINDOW)
+        return cls(tokenizer, context, separated=tokenizer.special.end is not None, framed=True)
 
     def continued(self, settings: Mapping[str, Any]) -> Self:
         return replace(self, context=settings["text"].context, carries=_carries(settings))

@@ -1,0 +1,97 @@
+"""Llama (Touvron 2023) and the models of its shape: Mistral (Jiang 2023) and Qwen2 (Yang 2024)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from saccade.errors import FileError
+from saccade.models import TransformerConfig
+from saccade.pretrained.family import Family, Row, Use
+from saccade.pretrained.fields import Fields
+
+__all__ = ["LLAMA", "MISTRAL", "QWEN2", "rotary_fields"]
+
+
+def rotary_fields(fields: Fields) -> dict[str, Any]:
+    """The base and the share of rotary positions, in today's table of fields or in the older single ones."""
+    table = fields.take("rope_parameters", dict, {"rope_type": "default"})
+    scaling = fields.take("rope_scaling", dict, {"rope_type": "default"})
+    for name, found in (("rope_parameters", table), ("rope_scaling", scaling)):
+        kind = found.get("rope_type", found.get("type", "default"))
+        known = {"rope_type", "type", "rope_theta", "partial_rotary_factor"}
+        if kind != "default" or not set(found) <= known:
+            said = ", ".join(f"{key} = {value}" for key, value in found.items())
+            raise FileError(f"{fields.where}: {name} has {said[:200]}; Saccade only has rope_type = default.")
+    base = table.get("rope_theta", fields.number("rope_theta", fields.number("rotary_emb_base", 10000.0)))
+    share = table.get("partial_rotary_factor", fields.number("rotary_pct", 1.0))
+    if not isinstance(base, int | float) or not isinstance(share, int | float):
+        raise FileError(f"{fields.where}: rope_parameters must give numbers.")
+    return {"base": float(base), "share": float(share)}
+
+
+def _configure(fields: Fields, use: Use, names: Collection[str]) -> TransformerConfig:
+    width, heads = fields.whole("hidden_size"), fields.whole("num_attention_heads")
+    bias = fields.flag("attention_bias", False)
+    fields.expect("mlp_bias", False)
+    if bias:  # ours has a bias in the output projection only together with all others
+        raise FileError(f"{fields.where}: attention_bias is true; Saccade can only express false.")
+    is_qwen = fields.values["model_type"] == "qwen2"
+    window: int | None = fields.whole("sliding_window", 0) or None
+    if is_qwen:
+        fields.whole("max_window_layers", 0)
+        kinds = fields.take("layer_types", list, ["full_attention"])
+        if not fields.flag("use_sliding_window", False):
+            window = None
+        if window is not None or set(kinds) != {"full_attention"}:
+            raise FileError(f"{fields.where}: Saccade does not express layers with and without a window in one model.")
+    rotary = rotary_fields(fields)
+    fields.whole("max_position_embeddings", 0)  # rotary positions have no limit
+    return TransformerConfig(
+        width=width,
+        num_heads=heads,
+        num_key_heads=fields.whole("num_key_value_heads", heads),
+        head_width=fields.whole("head_dim", width // max(heads, 1)),
+        decoder_layers=fields.whole("num_hidden_layers"),
+        feedforward_width=fields.whole("intermediate_size"),
+        activation=fields.activation("hidden_act"),
+        gated=True,
+        bias=False,
+        projection_bias=is_qwen,
+        attention_window=window,
+        norm="rms",
+        norm_epsilon=fields.number("rms_norm_eps", 1e-6),
+        attention_dropout=fields.number("attention_dropout", 0.0),
+        position="rotary",
+        rotary_base=rotary["base"],
+        tied_output=fields.flag("tie_word_embeddings", False),
+    )
+
+
+def _family(name: str, model_type: str, start: str) -> Family:
+    layer = "model.layers.{n}"
+    return Family(
+        name=name,
+        model_type=model_type,
+        architectures={f"{start}ForCausalLM": "continue"},
+        configure=_configure,
+        rows=(
+            Row("input.words.weight", "model.embed_tokens.weight"),
+            Row("decoder.{n}.self_norm", f"{layer}.input_layernorm"),
+            Row("decoder.{n}.self.query", f"{layer}.self_attn.q_proj"),
+            Row("decoder.{n}.self.key_value", (f"{layer}.self_attn.k_proj", f"{layer}.self_attn.v_proj")),
+            Row("decoder.{n}.self.output", f"{layer}.self_attn.o_proj"),
+            Row("decoder.{n}.feedforward_norm", f"{layer}.post_attention_layernorm"),
+            Row("decoder.{n}.feedforward.inner", (f"{layer}.mlp.gate_proj", f"{layer}.mlp.up_proj")),
+            Row("decoder.{n}.feedforward.outer", f"{layer}.mlp.down_proj"),
+            Row("decoder_norm", "model.norm"),
+            Row("output.words.weight", "lm_head.weight"),
+        ),
+        tied="lm_head.weight",
+        unused=(r"model\.layers\.\d+\.self_attn\.rotary_emb\.inv_freq",),
+    )
+
+
+LLAMA = _family("Llama", "llama", "Llama")
+MISTRAL = _family("Mistral", "mistral", "Mistral")
+QWEN2 = _family("Qwen2", "qwen2", "Qwen2")
