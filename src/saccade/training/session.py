@@ -1,4 +1,4 @@
-"""``saccade.train``: a training from Python."""
+"""``saccade.train``: train a model from Python."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ __all__ = ["Run", "train"]
 
 @dataclass(frozen=True)
 class Run:
-    """A finished training: its folder, and the result that ``result.json`` has."""
+    """A finished run: its folder, and the contents of its ``result.json``."""
 
     folder: Path
     result: dict[str, Any]
 
     @property
     def scores(self) -> dict[str, float]:
-        """The final scores: of the test part, or of the validation part if there is no test (``result["part"]``)."""
+        """The final scores on the test examples, or on the validation examples if there are none (``result["part"]``)."""
         scores: dict[str, float] = self.result["scores"]
         return scores
 
     @property
     def metrics(self) -> list[dict[str, Any]]:
-        """The log of the training, one dictionary for each line: losses, rates and validations by step."""
+        """The log of the run, one dictionary per line: losses, learning rates and validation scores by step."""
         return read_metrics(self.folder / "metrics.jsonl")
 
     def open(self, device: str = "cpu") -> Predictor:
-        """The trained model, to answer inputs: the same as ``saccade.open(run.folder)``."""
+        """Open the trained model, as ``saccade.open(run.folder)`` does."""
         return open_model(self.folder, device)
 
 
@@ -66,8 +66,8 @@ def train(
 
     ``recipe`` is the path of a recipe, or its tables as dictionaries. Instead of a recipe, ``files`` names the data, in
     the order of ``saccade new``, with ``task``, ``columns``, ``minutes`` and ``size`` as on the command line.
-    ``settings`` overrides keys, such as ``{"training.lr": 3e-4}``. ``output`` is the folder of the run: one that was
-    stopped continues, and one that is finished is returned as it is.
+    ``settings`` overrides keys, such as ``{"training.lr": 3e-4}``. ``output`` is the folder for the run. If it already
+    contains this run, a stopped run continues, and a finished one is returned as it is.
 
     Examples:
         >>> run = saccade.train(files="reviews.csv", task="classification", columns="text,label", output="run")
