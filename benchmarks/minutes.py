@@ -1,10 +1,10 @@
-"""What ``--minutes 10`` reaches on six data sets: one command each, one after the other; run it on a quiet machine.
+"""Measures what ``--minutes 10`` achieves on six data sets, one after another; run it on an idle machine.
 
 SACCADE_DATA=... python benchmarks/minutes.py                     all six, about an hour
 SACCADE_DATA=... python benchmarks/minutes.py --only sst2 ewt --minutes 2 --output /tmp/minutes
 
-The score is that of the test part, or of the validation part where the data has no test, as each run's ``result.json``
-has it. A run must also end within 1.2 times its minutes, everything included.
+The score is the one in each run's ``result.json``: on the test data, or on the validation data if there is no test. A
+run must also end within 1.2 times its minutes, everything included.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ class Run:
 
     @property
     def scores(self) -> dict[str, float]:
-        """The final scores on the test examples, or on the validation examples if there are none (``result["part"]``)."""
+        """The final scores on the test data, or on the validation data if there is no test (``result["part"]``)."""
         scores: dict[str, float] = self.result["scores"]
         return scores
 
