@@ -101,7 +101,7 @@ def test_before_and_after(capsys: Capture, tiny_run: Path, tiny_model: Predictor
         capsys, "look", tiny_run, TEXT, "--without-link", "encoder.0.self:cat:black", "--replace", "eats=sees"
     )
     assert "without link encoder.0.self:2:1" in out
-    assert "with 'sees' for 'eats'" in out
+    assert "with 'sees' instead of 'eats'" in out
     one_head = succeed(capsys, "look", tiny_run, TEXT, "--without-link", "encoder.0.self:1:2:1")
     assert "without link encoder.0.self:1:2:1" in one_head
 
@@ -119,7 +119,7 @@ def test_what_does_not_go_is_refused_with_what_does(capsys: Capture, tmp_path: P
     assert_refused(run(capsys, *look, "--without-head", "decoder.0.cross:9"), "no head '9'", "heads 0 to 1")
     assert_refused(run(capsys, *look, "--without-link", "encoder.0.self:2"), "ATTENTION:ROW:COLUMN")
     assert_refused(run(capsys, *look, "--replace", "fish"), "WORD=OTHER")
-    assert_refused(run(capsys, *look, "--replace", "dog=cat"), "'dog'", "not in the text")
+    assert_refused(run(capsys, *look, "--replace", "dog=cat"), "'dog'", "does not occur in")
     assert_refused(
         run(capsys, *look, "--without-head", "a:0", "--png", tmp_path / "a.png"), "cannot be combined with a picture"
     )
