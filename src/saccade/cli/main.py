@@ -21,6 +21,7 @@ from saccade.cli.open import open_folder
 from saccade.cli.predict import predict
 from saccade.cli.serve import serve_models
 from saccade.cli.train import new, train
+from saccade.cli.tune import tune
 from saccade.cli.words import words
 from saccade.errors import SaccadeError
 
@@ -45,7 +46,7 @@ saccade --help lists the commands, saccade COMMAND --help their options.
 """
 
 app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
-for command in (demo, new, train, predict, look, words, evaluate, score, compare, explain, data):
+for command in (demo, new, train, tune, predict, look, words, evaluate, score, compare, explain, data):
     app.command()(command)
 app.command("serve")(serve_models)
 app.command("open")(open_folder)

@@ -17,7 +17,7 @@ from saccade.tasks.registry import task_named
 from saccade.training.recipe import Recipe, read_recipe, read_tables
 from saccade.training.trainer import Trainer
 
-__all__ = ["Request", "duration", "recipe_for_run", "recommended_recipe"]
+__all__ = ["Request", "duration", "recipe_for_run", "recommended_recipe", "seconds_per_update"]
 
 #: The largest size to choose if the user gives neither a size nor a time: it takes about half an hour on 2 cores.
 DEFAULT_SIZE: Size = "small"
@@ -150,6 +150,11 @@ def _fit_to_time(
     return candidate(size, steps)
 
 
+def seconds_per_update(recipe: Recipe, splits: Splits[Any], device: str) -> float:
+    """Measure how long an update of this recipe takes on this machine."""
+    return _timed(recipe, splits, device)[0]
+
+
 def _timed(recipe: Recipe, splits: Splits[Any], device: str) -> tuple[float, float]:
     """Measure the seconds per update on this machine, and the seconds of preparation.
 
@@ -179,5 +184,5 @@ def _seconds(trainer: Trainer, group: list[list[int]]) -> float:
 
 def duration(recipe: Recipe, splits: Splits[Any], device: str) -> str:
     """How long training will take on this machine, estimated from a few updates."""
-    total = _timed(recipe, splits, device)[0] * recipe.training.steps / FOR_UPDATES
+    total = seconds_per_update(recipe, splits, device) * recipe.training.steps / FOR_UPDATES
     return f"{total / 60:.0f} minutes" if total < 5400 else f"{total / 3600:.1f} hours"

@@ -1,0 +1,50 @@
+"""``saccade tune``: find better settings for a recipe."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from saccade.cli.options import Device, console, resolve_device
+
+__all__ = ["tune"]
+
+
+def tune(
+    recipe: Annotated[Path, typer.Argument(metavar="RECIPE", help="A recipe (TOML file).")],
+    minutes: Annotated[float, typer.Option(help="How long to search, over all sessions.", min=0.1)] = 60.0,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Folder of the search; runs/tune-RECIPE if not given.", show_default=False),
+    ] = None,
+    override: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="Override a recipe key, such as training.lr=3e-4. Repeatable.", show_default=False),
+    ] = None,
+    device: Device = "auto",
+) -> None:
+    """Find better settings for a recipe: learning rate, warm-up, weight decay, dropout and label smoothing.
+
+    Trials with bad scores end early, so that the better ones get the time. The same command continues a search.
+
+    \b
+    Example:
+      saccade tune recipe.toml --minutes 60 -o search
+    """
+    from saccade.training.recipe import read_recipe
+    from saccade.training.tuning import tune as search
+
+    folder = output or Path("runs") / f"tune-{recipe.stem}"
+    shown = console()
+    search(
+        read_recipe(recipe, override or ()),
+        folder,
+        minutes,
+        resolve_device(device),
+        lambda text: shown.print(text, markup=False),
+    )
+    shown.print(f"Wrote {folder / 'best.toml'}, trials.tsv and trials.png.", markup=False)
+    shown.print(f"Next: saccade train {shlex.quote(str(folder / 'best.toml'))} -o run", markup=False)

@@ -1,0 +1,67 @@
+"""``saccade tune`` on a tiny recipe with a bad learning rate."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend
+from tiny_runs import write_recipe
+
+from saccade.errors import OptionError
+from saccade.training.recipe import read_recipe
+from saccade.training.tuning import tune
+
+
+@pytest.fixture(scope="module")
+def search(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a search of some seconds, with its recipe."""
+    folder = tmp_path_factory.mktemp("search")
+    recipe = read_recipe(write_recipe(folder, steps=45, lr=1e-5, warmup=9), ["metric=loss"])
+    tune(recipe, folder / "found", 0.25, "cpu", lambda text: None)
+    return folder
+
+
+def rows(search: Path) -> list[dict[str, str]]:
+    with (search / "found" / "trials.tsv").open() as file:
+        return list(csv.DictReader(file, delimiter="\t"))
+
+
+def test_the_first_trial_is_the_recipe_and_another_is_better(search: Path) -> None:
+    first, *others = rows(search)
+    assert (first["state"], first["step"]) == ("complete", "45")
+    settings = ("training.lr", "training.warmup", "model.dropout", "training.label_smoothing")
+    assert [float(first[key]) for key in settings] == [1e-5, 0.2, 0.2, 0.1]
+    assert min(float(row["score"]) for row in others if row["state"] == "complete") < float(first["score"])
+
+
+def test_a_trial_ends_early_only_after_a_ninth_or_a_third(search: Path) -> None:
+    ended = [int(row["step"]) for row in rows(search)[:-1] if row["state"] == "pruned"]  # the last: the time was up
+    assert set(ended) <= {5, 15}
+
+
+def test_the_best_settings_are_a_recipe_of_the_full_length(search: Path) -> None:
+    best = min((row for row in rows(search) if row["state"] == "complete"), key=lambda row: float(row["score"]))
+    training = read_recipe(search / "found" / "best.toml").training
+    assert (training.steps, training.lr) == (45, pytest.approx(float(best["training.lr"]), rel=1e-4))
+    assert training.warmup == int(45 * float(best["training.warmup"]))
+    assert (search / "found" / "trials.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_search_whose_time_is_spent_tries_nothing_more(search: Path) -> None:
+    before = rows(search)
+    recipe = read_recipe(search / "found" / "recipe.toml")
+    found = tune(recipe, search / "found", 0.25, "cpu", lambda text: None)
+    assert rows(search) == before
+    assert found.tables() == read_recipe(search / "found" / "best.toml").tables()
+    other = read_recipe(search / "found" / "recipe.toml", ["training.steps=46"])
+    with pytest.raises(OptionError, match=r"another recipe \(training\.steps"):
+        tune(other, search / "found", 0.25, "cpu", lambda text: None)
+
+
+def test_the_journal_is_readable_by_optuna(search: Path) -> None:
+    storage = JournalStorage(JournalFileBackend(str(search / "found" / "journal.log")))
+    (study,) = storage.get_all_studies()
+    assert len(storage.get_all_trials(study._study_id)) == len(rows(search))
