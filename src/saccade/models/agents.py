@@ -1,8 +1,8 @@
-"""Paths of several agents: AgentFormer's attention, which knows who is who (Yuan 2021, arXiv 2103.14023).
+"""Predicts the paths of several agents with AgentFormer's attention, which tells agents apart (Yuan 2021).
 
-A scene of N agents is one sequence: all agents of the first moment, then all of the second, and so on. Attention in it
-tells an agent's own tokens from those of others, and the sequence does not depend on the order of the agents. A latent
-vector for each agent says which of several futures it takes. Shapes: B scenes, N agents, P past and F future moments.
+A scene of N agents is one sequence: all agents at the first moment, then all at the second, and so on. Attention treats
+an agent's own tokens differently from those of others, and the order of the agents does not matter. A latent vector for
+each agent selects one of several futures. Shapes: B scenes, N agents, P past and F future moments.
 """
 
 from __future__ import annotations
@@ -30,10 +30,12 @@ Interaction = Literal["agent_aware", "plain", "alone"]
 
 
 class PathConfig(Config):
-    """What all networks that predict paths share."""
+    """The settings of every network that predicts paths."""
 
-    width: int = Field(64, ge=2, description="Width of a token")
-    latent: int = Field(16, ge=0, description="Width of the latent vector of each agent; 0 predicts a single future")
+    width: int = Field(64, ge=2, description="Width of the vector of a token")
+    latent: int = Field(
+        16, ge=0, description="Width of each agent's latent vector; with 0, a single future is predicted"
+    )
     dropout: float = Field(0.1, ge=0, lt=1, description="Share of values dropped in training")
 
 
@@ -41,9 +43,9 @@ class AgentConfig(PathConfig):
     """A Transformer over all agents and moments of a scene."""
 
     num_heads: int = Field(4, ge=1, description="Attention heads")
-    encoder_layers: int = Field(2, ge=1, description="Blocks that read the past")
-    decoder_layers: int = Field(2, ge=1, description="Blocks that predict the future")
-    feedforward_width: int = Field(128, ge=1, description="Width inside the feed-forward layers")
+    encoder_layers: int = Field(2, ge=1, description="Number of blocks that read the past")
+    decoder_layers: int = Field(2, ge=1, description="Number of blocks that predict the future")
+    feedforward_width: int = Field(128, ge=1, description="Hidden width of the feed-forward layers")
     interaction: Interaction = Field(
         "agent_aware",
         description="What agents see of each other: agent_aware, plain (all tokens alike) or alone",
@@ -57,7 +59,7 @@ class AgentConfig(PathConfig):
 
 
 class AgentMLPConfig(PathConfig):
-    """A network for each agent alone, without attention: what looking at others is measured against."""
+    """A network that sees each agent alone, without attention: the baseline for attention between agents."""
 
     hidden_width: int = Field(256, ge=1, description="Width of the hidden layers")
 
@@ -251,7 +253,7 @@ class AgentTransformer(PathNetwork):
 
 
 class AgentMLP(PathNetwork):
-    """Each agent's own past, and nothing else."""
+    """Predicts each agent's path from its own past and nothing else."""
 
     config: AgentMLPConfig
 
@@ -299,7 +301,7 @@ def _straight(past: Float[Tensor, "B P N 2"], moments: int) -> Float[Tensor, "B 
 
 
 def _repeated(x: Tensor, times: int) -> Tensor:
-    """The batch ``times`` times over, one after the other."""
+    """Repeat the whole batch ``times`` times."""
     return x.repeat(times, *(1 for _ in x.shape[1:]))
 
 

@@ -89,7 +89,7 @@ class TransformerConfig(Config):
     attention_window: int | None = Field(
         None,
         ge=1,
-        description="How many of the last tokens each token of a decoder sees, itself included; by default all",
+        description="Number of tokens that each decoder token sees, counting back from itself; by default all",
     )
     norm: NormKind = Field("layer", description="Kind of normalisation: layer or rms")
     norm_first: bool = Field(
@@ -128,7 +128,7 @@ class TransformerConfig(Config):
         10000.0, gt=0, description="Base of the rotary angles: the slowest one is about 1 / rotary_base per position"
     )
     rotary_width: int | None = Field(
-        None, ge=2, description="How many numbers of each head's vectors are rotated; all if not given"
+        None, ge=2, description="How many numbers of each head's vectors are rotated; by default all"
     )
     rotary_interleaved: bool = Field(
         False, description="Rotate pairs of adjacent numbers instead of pairing the two halves of a vector"
@@ -160,7 +160,7 @@ class TransformerConfig(Config):
         if self.parallel and not self.norm_first:
             raise ValueError("parallel needs norm_first = true")
         if self.embedding_width is not None and (self.position_width or self.one_hot or self.decoder_layers):
-            raise ValueError("embedding_width is for encoders that learn an embedding and add positions to it")
+            raise ValueError("embedding_width needs an encoder that learns an embedding and adds positions to it")
         if self.position_width and (self.tied_output or self.position_width >= self.width):
             raise ValueError("position_width must be below width and needs tied_output = false")
         if self.one_hot and (self.tied_output or self.tied_embeddings):
@@ -319,7 +319,7 @@ def decoder_blocks(config: TransformerConfig, *, cross: bool = False) -> nn.Modu
 
 
 def _blocks(config: TransformerConfig, number: int, *, cross: bool = False) -> nn.ModuleList:
-    """Blocks with weights of their own; or shared ones, which remain several modules, so that each can be watched."""
+    """Blocks with separate or shared weights; shared ones are still separate modules, so that each can be watched."""
     blocks = [Block(config, cross=cross) for _ in range(number)]
     for block in blocks[1:] if config.shared_layers else []:
         for path, module in block.named_modules():
@@ -328,7 +328,7 @@ def _blocks(config: TransformerConfig, number: int, *, cross: bool = False) -> n
 
 
 def decoder_mask(config: TransformerConfig) -> Mask:
-    """What each token of a decoder may attend to: those before it, or the last of them."""
+    """The tokens that each token of a decoder may attend to: itself and all before it, or only the last few."""
     return causal if config.attention_window is None else causal & window(config.attention_window - 1)
 
 
