@@ -42,13 +42,13 @@ class PathConfig(Config):
 class AgentConfig(PathConfig):
     """A Transformer over all agents and moments of a scene."""
 
-    num_heads: int = Field(4, ge=1, description="Attention heads")
+    num_heads: int = Field(4, ge=1, description="Number of attention heads")
     encoder_layers: int = Field(2, ge=1, description="Number of blocks that read the past")
     decoder_layers: int = Field(2, ge=1, description="Number of blocks that predict the future")
     feedforward_width: int = Field(128, ge=1, description="Hidden width of the feed-forward layers")
     interaction: Interaction = Field(
         "agent_aware",
-        description="What agents see of each other: agent_aware, plain (all tokens alike) or alone",
+        description="How agents attend to each other: agent_aware, plain (all tokens alike) or alone (not at all)",
     )
 
     @model_validator(mode="after")
