@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ipaddress
+import socket
+import ssl
 import subprocess
 import sys
 import webbrowser
@@ -15,7 +17,9 @@ from saccade.cli.options import Device, console, resolve_device
 from saccade.errors import OptionError
 
 if TYPE_CHECKING:
-    from saccade.serving import Models
+    from collections.abc import Callable
+
+    from saccade.serving import Models, Settings
 
 __all__ = ["serve_models"]
 
@@ -48,6 +52,11 @@ NoApiKey = Annotated[bool, typer.Option("--no-api-key", help="Answer everyone wh
 Runs = Annotated[Path, typer.Option(help="Folder with the runs to show.")]
 Queue = Annotated[int, typer.Option(help="Number of requests that may wait for a model.", min=1)]
 Seconds = Annotated[float, typer.Option(help="Time limit for a request, in seconds.", min=0.1)]
+Processes = Annotated[int, typer.Option(help="Processes that answer, each with its own copy of the models.", min=1)]
+Certificate = Annotated[
+    Path | None, typer.Option("--tls-certificate", help="Certificate chain in PEM form, to serve HTTPS.")
+]
+CertificateKey = Annotated[Path | None, typer.Option("--tls-key", help="Private key of the certificate.")]
 Browser = Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")]
 
 
@@ -63,6 +72,9 @@ def serve_models(
     runs: Runs = Path("runs"),
     queue: Queue = 64,
     seconds: Seconds = 60.0,
+    processes: Processes = 1,
+    tls_certificate: Certificate = None,
+    tls_key: CertificateKey = None,
     browser: Browser = True,
     device: Device = "auto",
 ) -> None:
@@ -76,7 +88,7 @@ def serve_models(
       saccade serve
       saccade serve en-fr=runs/multi30k-en-fr runs/demo --port 9000 --no-browser
     """
-    from saccade.serving import Limits, Models, create_app, listen, serve  # slow to import
+    from saccade.serving import Limits, Settings, listen, supervise  # slow to import
 
     if api_key_file is not None:
         if api_key is not None:
@@ -84,27 +96,71 @@ def serve_models(
         api_key = _read_key(api_key_file)
     _check_key(host, api_key, no_api_key)
     _check_proxies(trusted_proxy or [])
-    served = Models(Limits(queue=queue, seconds=seconds), resolve_device(device))
-    for given in models or []:
-        name, equals, folder = given.partition("=")
-        if equals and not folder:
-            raise OptionError(f"{given} has no folder after the name; give NAME=FOLDER.")
-        served.add(Path(folder if equals else given), name if equals else None)
+    tls = _tls(tls_certificate, tls_key)
+    settings = Settings(
+        models=[_name_and_folder(given) for given in models or ([] if processes == 1 else [str(DEMO)])],
+        limits=Limits(queue=queue, seconds=seconds),
+        processes=processes,
+        device=resolve_device(device),
+        runs=str(runs),
+        api_key=api_key,
+        hosts=(host, *(allow_host or [])),
+        trusted_proxies=tuple(trusted_proxy or []),
+    )
+
+    def started(listening: socket.socket) -> None:
+        shown = f"[{host}]" if ":" in host else host
+        address = f"{'http' if tls is None else 'https'}://{shown}:{listening.getsockname()[1]}/"
+        console().print(f"Saccade runs at {address}  (press Ctrl-C to stop)", markup=False)
+        if browser:
+            webbrowser.open(address)
+
+    if processes == 1:
+        _serve_here(settings, host, port, tls, started)
+        return
+    if not models and not (DEMO / "result.json").exists():
+        raise OptionError("With --processes, give a model folder, or run `saccade demo` first.")
+    supervise(settings, listen(host, port), tls, started)
+    console().print("Stopped.")
+
+
+def _serve_here(
+    settings: Settings, host: str, port: int, tls: ssl.SSLContext | None, started: Callable[[socket.socket], None]
+) -> None:
+    """Serve with this process alone, which may also train the model of `saccade demo` first."""
+    from saccade.serving import Models, create_app, listen, serve
+
+    models = Models(settings.limits, settings.device)
+    for name, folder in settings.models:
+        models.add(Path(folder), name)
     listening = listen(host, port)
-    if not models:
-        _add_demo(served, device)
-    shown = f"[{host}]" if ":" in host else host
-    address = f"http://{shown}:{listening.getsockname()[1]}/"
-    console().print(f"Saccade runs at {address}  (press Ctrl-C to stop)", markup=False)
-    if served.pending:
+    if not settings.models:
+        _add_demo(models)
+    started(listening)  # the socket is already open, so the page waits for the server
+    if models.pending:
         console().print(
             "Training the model of `saccade demo` first, which takes a few minutes; the page shows the progress."
         )
-    if browser:  # the socket is already open, so the page waits for the server to start
-        webbrowser.open(address)
-    app = create_app(served, runs=runs, api_key=api_key, hosts=(host, *(allow_host or [])))
-    serve(app, listening, trusted_proxy or [])
+    app = create_app(models, runs=Path(settings.runs or ""), api_key=settings.api_key, hosts=settings.hosts)
+    serve(app, listening, settings.trusted_proxies, tls)
     console().print(f"Stopped after answering {app.state.metrics.accepted:,} requests.", markup=False)
+
+
+def _name_and_folder(given: str) -> tuple[str | None, str]:
+    name, equals, folder = given.partition("=")
+    if equals and not folder:
+        raise OptionError(f"{given} has no folder after the name; give NAME=FOLDER.")
+    return (name, folder) if equals else (None, given)
+
+
+def _tls(certificate: Path | None, key: Path | None) -> ssl.SSLContext | None:
+    from saccade.serving import tls_context
+
+    if certificate is None and key is None:
+        return None
+    if certificate is None or key is None:
+        raise OptionError("HTTPS needs both --tls-certificate and --tls-key.")
+    return tls_context(certificate, key)
 
 
 def _check_key(host: str, api_key: str | None, no_api_key: bool) -> None:
@@ -139,11 +195,11 @@ def _check_proxies(addresses: list[str]) -> None:
             ) from None
 
 
-def _add_demo(models: Models, device: str) -> None:
+def _add_demo(models: Models) -> None:
     """Serve the demo's model; if it does not exist yet, train it in another process while the page shows progress."""
     if (DEMO / "result.json").exists():
         models.add(DEMO)
         return
-    command = [sys.executable, "-m", "saccade.cli", "demo", "--output", str(DEMO), "--device", device]
+    command = [sys.executable, "-m", "saccade.cli", "demo", "--output", str(DEMO), "--device", models.device]
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     models.expect(DEMO.name, DEMO, process)

@@ -9,8 +9,10 @@ from saccade.extras import needs_extra
 with needs_extra("serving", "The server"):
     from saccade.serving.http.app import create_app
     from saccade.serving.http.guard import is_loopback
-    from saccade.serving.http.server import listen, serve
+    from saccade.serving.http.server import listen, serve, tls_context
     from saccade.serving.limits import Limits
     from saccade.serving.models import Models
+    from saccade.serving.processes.supervisor import supervise
+    from saccade.serving.processes.worker import Settings
 
-__all__ = ["Limits", "Models", "create_app", "is_loopback", "listen", "serve"]
+__all__ = ["Limits", "Models", "Settings", "create_app", "is_loopback", "listen", "serve", "supervise", "tls_context"]

@@ -136,7 +136,12 @@ class _Lane:
         self._speed = FIRST_SPEED
         self._current: list[Job] = []  # the jobs of the current turn,
         self._deadline = float("inf")  # and when they must be done
-        self._thread = threading.Thread(target=self._work, name=f"model-{name}", daemon=True)
+        self._thread: threading.Thread
+        self._start()
+
+    def _start(self) -> None:
+        self._has_ended = False
+        self._thread = threading.Thread(target=self._work, name=f"model-{self.name}", daemon=True)
         self._thread.start()
 
     # --- in the thread of the request ---
@@ -149,6 +154,8 @@ class _Lane:
     def put(self, job: Job) -> None:
         with self._changed:
             lost = self._queue.put(job, len(self._current))
+            if self._has_ended:  # the model was replaced while this request was being read: it still gets its answer
+                self._start()
             self._changed.notify()
         if lost is not None:
             error = _busy(f"{self.limits.queue} requests are already waiting for this model", self._patience())
@@ -202,6 +209,7 @@ class _Lane:
             while True:
                 self._changed.wait_for(lambda: len(self._queue) > 0 or self._closing)
                 if not len(self._queue):
+                    self._has_ended = True
                     return []
                 self._drop_late()
                 turn = self._joined(self._queue.in_turn())

@@ -118,8 +118,9 @@ class Look:
 class Looks:
     """The looks in memory, limited in number and in bytes."""
 
-    def __init__(self, limits: Limits, pool: Pool | None = None) -> None:
+    def __init__(self, limits: Limits, pool: Pool | None = None, prefix: str = "") -> None:
         self.limits = limits
+        self._prefix = prefix  # what the ids start with
         self.pool = pool or Pool(limits.queue)
         self._kept: OrderedDict[str, Look] = OrderedDict()
         self._sizes: dict[str, int] = {}
@@ -134,6 +135,7 @@ class Looks:
             return sum(self._sizes.values())
 
     def add(self, look: Look) -> Look:
+        look.id = self._prefix + look.id
         with self._lock:
             self._kept[look.id] = look
             self._trim(look)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import logging
+import os
 import re
 import subprocess
 import threading
@@ -11,12 +14,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import safetensors.torch
+from torch import nn
+
 from saccade.attention import editable
 from saccade.errors import OptionError, SaccadeError
 from saccade.serving.batching import Worker
 from saccade.serving.http.refusals import Refused
 from saccade.serving.limits import Limits, described_options
 from saccade.serving.runs import Run
+from saccade.storage import MANIFEST, write_file
 from saccade.tasks.base.capabilities import ContinuesText, TranslatesText
 from saccade.tasks.base.model_folder import open_model
 from saccade.tasks.base.predictor import Predictor
@@ -26,6 +33,11 @@ __all__ = ["Models", "Served", "name_of_folder"]
 
 #: Long texts that may wait for one model.
 READINGS = 4
+#: Seconds between two checks whether a model folder was replaced.
+RELOAD_SECONDS = 1.0
+#: The files of a model folder: name, inode, size and time of each. Empty if there is no such folder.
+Version = tuple[tuple[str, int, int, int], ...]
+_log = logging.getLogger(__name__)
 _NAME = re.compile(r"[\w][\w.+-]{0,99}")
 
 
@@ -37,11 +49,7 @@ class Served:
     folder: Path
     predictor: Predictor
     worker: Worker
-
-    @classmethod
-    def open(cls, name: str, folder: Path, device: str, limits: Limits) -> Served:
-        predictor = open_model(folder, device)
-        return cls(name, folder, predictor, Worker(predictor, limits))
+    version: Version  # of its files when it was opened
 
     @cached_property
     def reader(self) -> Worker:
@@ -131,12 +139,15 @@ class Pending:
 class Models(Mapping[str, Served]):
     """The models by name; clients can use only these."""
 
-    def __init__(self, limits: Limits | None = None, device: str = "cpu") -> None:
+    def __init__(self, limits: Limits | None = None, device: str = "cpu", shared: Path | None = None) -> None:
         self.limits = limits or Limits()
         self.device = device
+        self.shared = shared  # the folder for weights that several processes map
+        self.not_reloaded: dict[str, Version] = {}  # replaced folders that could not be opened
         self.pending: dict[str, Pending] = {}
         self._served: dict[str, Served] = {}
         self._changed = threading.Lock()
+        self._closing = threading.Event()
 
     def add(self, folder: Path, name: str | None = None) -> Served:
         """Open a model folder or a run folder."""
@@ -145,13 +156,52 @@ class Models(Mapping[str, Served]):
             raise OptionError(f"A model name consists of letters, digits and . _ + -, unlike {chosen!r}.")
         if chosen in self._served:
             raise OptionError(f"Two models are named {chosen!r}; give one of them another name: NAME={folder}.")
-        served = Served.open(chosen, folder, self.device, self.limits)
+        served = self._open(chosen, folder)
         with self._changed:
             self._served = {**self._served, chosen: served}
             self.pending.pop(chosen, None)
         # The page asks for examples and word vectors first; compute them before anyone waits for them.
         threading.Thread(target=served.describe, daemon=True).start()
         return served
+
+    def _open(self, name: str, folder: Path) -> Served:
+        version = version_of(folder)  # before reading: a later change is noticed
+        predictor = open_model(folder, self.device)
+        if self.shared is not None and self.device == "cpu":
+            share_weights(predictor.model, self.shared, name)
+        return Served(name, folder, predictor, Worker(predictor, self.limits), version)
+
+    def watch(self) -> None:
+        """Reload models whose folders are replaced, in the background."""
+        threading.Thread(target=self._watch, name="reload", daemon=True).start()
+
+    def _watch(self) -> None:
+        seen: dict[str, Version] = {}
+        while not self._closing.wait(RELOAD_SECONDS):
+            for name, served in list(self._served.items()):
+                version = version_of(served.folder)
+                has_settled = seen.get(name) == version  # since the last check: nobody is still copying files
+                seen[name] = version
+                if version == served.version:
+                    self.not_reloaded.pop(name, None)
+                elif has_settled and version != self.not_reloaded.get(name):
+                    self.reload(name)
+
+    def reload(self, name: str) -> None:
+        """Open a replaced model folder next to the old model and swap them; a damaged one leaves the old in place."""
+        old = self._served[name]
+        version = version_of(old.folder)
+        try:
+            new = self._open(name, old.folder)
+            new.describe()  # what the page asks for first
+        except Exception as error:
+            _log.error("The model %s was not reloaded: %s", name, error)
+            self.not_reloaded[name] = version
+            return
+        with self._changed:
+            self._served = {**self._served, name: new}
+            self.not_reloaded.pop(name, None)
+        old.close()
 
     def expect(self, name: str, folder: Path, process: subprocess.Popen[bytes]) -> None:
         """Announce a model that will be in this folder once the process that trains it has finished."""
@@ -204,6 +254,7 @@ class Models(Mapping[str, Served]):
 
     def close(self) -> None:
         """Stop once all waiting requests are answered; a training process is stopped too, and saves its state."""
+        self._closing.set()
         for pending in self.pending.values():
             pending.process.terminate()
             pending.process.wait()
@@ -215,3 +266,33 @@ def name_of_folder(folder: Path) -> str:
     """The name of the folder; for the ``model`` folder of a run, the name of the run."""
     path = folder.resolve()
     return path.parent.name if path.name == "model" else path.name
+
+
+def version_of(folder: Path) -> Version:
+    """What distinguishes the current files of a model folder, or of the model folder of a run, from others."""
+    for path in (folder / "model", folder):
+        try:
+            files = [(one.name, one.stat(follow_symlinks=False)) for one in os.scandir(path) if one.is_file()]
+        except OSError:
+            continue
+        if any(name == MANIFEST for name, _ in files):
+            return tuple(sorted((name, found.st_ino, found.st_size, found.st_mtime_ns) for name, found in files))
+    return ()
+
+
+def share_weights(model: nn.Module, folder: Path, name: str) -> None:
+    """Map a model's weights from a file that all processes share, so that they take memory only once.
+
+    The file is a private copy: nobody who writes to the model folder can change the weights of a running server.
+    """
+    weights = {key: parameter.detach() for key, parameter in model.named_parameters()}
+    content = safetensors.torch.save(weights)
+    path = folder / f"{name}-{hashlib.sha256(content).hexdigest()}.safetensors"
+    if not path.exists():
+        write_file(path, content)
+    mapped = safetensors.torch.load_file(path)
+    for key, parameter in model.named_parameters():
+        parameter.data = mapped[key]
+    for other in folder.glob(f"{name}-*.safetensors"):
+        if other != path and re.fullmatch(rf"{re.escape(name)}-[0-9a-f]{{64}}", other.stem):
+            other.unlink(missing_ok=True)  # whoever has mapped it keeps it

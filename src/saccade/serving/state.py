@@ -14,6 +14,7 @@ from saccade.serving.http.metrics import Metrics
 from saccade.serving.limits import Limits
 from saccade.serving.looks import Looks
 from saccade.serving.models import Models
+from saccade.serving.processes.neighbours import Neighbours
 
 __all__ = ["State", "state_of"]
 
@@ -25,6 +26,7 @@ class State:
     models: Models
     runs: Path | None = None  # the Runs page shows the runs in this folder besides those of the models
     api_key: str | None = None
+    neighbours: Neighbours | None = None  # the other processes of this server
     looks: Looks = field(init=False)
     pool: Pool = field(init=False)
     metrics: Metrics = field(default_factory=Metrics)
@@ -33,7 +35,7 @@ class State:
 
     def __post_init__(self) -> None:
         self.pool = Pool(self.limits.queue)
-        self.looks = Looks(self.limits, self.pool)
+        self.looks = Looks(self.limits, self.pool, "" if self.neighbours is None else f"{self.neighbours.number}-")
 
     @property
     def limits(self) -> Limits:
@@ -43,7 +45,7 @@ class State:
     def detector(self) -> Detector:
         """The language detector for the current models."""
         pairs = self.models.translators()
-        if self._detector is None or self._detector.pairs != set(pairs):
+        if self._detector is None or self._detector.translators != pairs:
             self._detector = Detector(pairs)
         return self._detector
 

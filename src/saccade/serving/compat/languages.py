@@ -80,7 +80,7 @@ class Detector:
     """Detects the languages of the served models."""
 
     def __init__(self, translators: Mapping[tuple[str, str], Served]) -> None:
-        self.pairs = set(translators)
+        self.translators = dict(translators)
         self._letters: dict[str, _Letters] = {}
         for (source, target), served in translators.items():
             tokenizers = cast(TranslatesText, served.predictor).tokenizers

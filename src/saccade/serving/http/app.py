@@ -16,6 +16,7 @@ from saccade.serving.http.docs import openapi_document
 from saccade.serving.http.guard import Guard
 from saccade.serving.http.refusals import Refused, answer_error, answer_http_error, answer_invalid
 from saccade.serving.models import Models
+from saccade.serving.processes.neighbours import Neighbours
 from saccade.serving.routes import looks, models, page, runs, walk, words
 from saccade.serving.state import State
 
@@ -26,11 +27,17 @@ ROUTERS = (models, looks, walk, runs, words, translate, completions, page)
 
 
 def create_app(
-    models: Models, *, runs: Path | None = None, api_key: str | None = None, hosts: Collection[str] = ()
+    models: Models,
+    *,
+    runs: Path | None = None,
+    api_key: str | None = None,
+    hosts: Collection[str] = (),
+    neighbours: Neighbours | None = None,
 ) -> Guard:
     """The application for these models; ``hosts`` are additional host names of the server."""
-    state = State(models, runs, api_key)
-    return Guard(inner_app(state), state, (*HOSTS, *hosts))
+    state = State(models, runs, api_key, neighbours)
+    inner = inner_app(state)
+    return Guard(inner if neighbours is None else neighbours.passing_on(inner), state, (*HOSTS, *hosts))
 
 
 def inner_app(state: State) -> FastAPI:

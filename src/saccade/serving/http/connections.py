@@ -12,7 +12,7 @@ from collections import Counter
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-__all__ = ["KEPT_OPEN", "Connection", "most_connections"]
+__all__ = ["KEPT_OPEN", "Connection", "RelayedConnection", "most_connections"]
 
 #: Seconds that an idle connection stays open. Clients keep theirs for less (5 to 60 seconds): if both sides closed
 #: at the same moment, a request could be lost on a connection that is just being closed.
@@ -128,3 +128,20 @@ class Connection(H11Protocol):
         """Close immediately and discard what has not been sent."""
         self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.transport.abort()
+
+
+class RelayedConnection(Connection):
+    """A connection that the supervisor of several processes relays; its first line tells the client's address."""
+
+    _introduction: bytes | None = b""  # the part of that line received so far; None when it is complete
+
+    def data_received(self, data: bytes) -> None:
+        if self._introduction is not None:
+            line, end, data = (self._introduction + data).partition(b"\r\n")
+            self._introduction = None if end else line
+            if not end:
+                return
+            address, port, scheme = line.decode("ascii").split(" ")
+            self.client, self.scheme = (address, int(port)), "https" if scheme == "https" else "http"
+        if data:
+            super().data_received(data)

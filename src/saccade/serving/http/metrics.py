@@ -9,7 +9,7 @@ import threading
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 
-__all__ = ["Histogram", "Metrics", "Sample", "counter", "gauge", "histogram", "render"]
+__all__ = ["Histogram", "Metrics", "Sample", "counter", "gauge", "histogram", "merge", "render"]
 
 #: Upper bounds of the histogram buckets, in seconds.
 BUCKETS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
@@ -80,13 +80,24 @@ def histogram(name: str, about: str, values: Iterable[tuple[dict[str, str], Hist
     return name, "histogram", about, [line for labels, one in values for line in one.values(labels)]
 
 
-def render(samples: Iterable[Sample]) -> str:
-    """The metrics as text."""
+def render(samples: Iterable[Sample], every: dict[str, str] | None = None) -> str:
+    """The metrics as text; every line gets these labels too."""
     lines = []
     for name, kind, about, values in samples:
         lines += [f"# HELP {name} {about}", f"# TYPE {name} {kind}"]
         for suffix, labels, value in values:
             # JSON escapes quotes, backslashes and line breaks as this format does.
-            shown = ",".join(f"{key}={json.dumps(text, ensure_ascii=False)}" for key, text in labels.items())
+            pairs = (labels | (every or {})).items()
+            shown = ",".join(f"{key}={json.dumps(text, ensure_ascii=False)}" for key, text in pairs)
             lines.append(f"{name}{suffix}{{{shown}}} {value:.15g}" if shown else f"{name}{suffix} {value:.15g}")
     return "\n".join(lines) + "\n"
+
+
+def merge(texts: Iterable[str]) -> str:
+    """The metrics of several processes in one text, where each metric may be introduced only once."""
+    lines: dict[str, list[str]] = {}
+    for text in texts:
+        for part in text.split("# HELP ")[1:]:
+            about, kind, *values = part.splitlines()
+            lines.setdefault(f"# HELP {about}\n{kind}", []).extend(values)
+    return "".join(f"{head}\n" + "".join(f"{value}\n" for value in values) for head, values in lines.items())

@@ -6,18 +6,20 @@ import asyncio
 import contextlib
 import signal
 import socket
+import ssl
 import sys
 import threading
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import cast
 
 import uvicorn
 
-from saccade.errors import StorageError
-from saccade.serving.http.connections import KEPT_OPEN, Connection, most_connections
+from saccade.errors import OptionError, StorageError
+from saccade.serving.http.connections import KEPT_OPEN, Connection, RelayedConnection, most_connections
 from saccade.serving.http.guard import Guard
 
-__all__ = ["listen", "make_server", "serve"]
+__all__ = ["listen", "make_server", "serve", "tls_context"]
 
 #: Seconds to wait for requests that are already on their way when the server stops.
 GRACE = 0.3
@@ -60,7 +62,7 @@ class _Server(uvicorn.Server):
             one.close()
         loop = asyncio.get_running_loop()
         for connection in waiting:
-            await loop.connect_accepted_socket(self._connection, connection)
+            await loop.connect_accepted_socket(self._connection, connection, ssl=self.config.ssl)
         await asyncio.sleep(GRACE)  # requests may have been sent but not read yet
         for open_one in list(self.server_state.connections):
             if isinstance(open_one, Connection):
@@ -96,17 +98,30 @@ def listen(host: str, port: int) -> socket.socket:
     return listening
 
 
-def make_server(app: Guard, trusted_proxies: Sequence[str] = ()) -> uvicorn.Server:
+def tls_context(certificate: Path, key: Path) -> ssl.SSLContext:
+    """The settings for TLS with this certificate (and those that sign it) and its private key, both in PEM form."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    for path in (certificate, key):
+        if not path.is_file():
+            raise OptionError(f"There is no file {path}.")
+    try:
+        context.load_cert_chain(certificate, key, password=lambda: b"")  # never asks at the terminal
+    except (OSError, ValueError) as error:
+        raise OptionError(f"{certificate} and {key} are not a certificate and its key in PEM form ({error}).") from None
+    return context
+
+
+def make_server(
+    app: Guard, trusted_proxies: Sequence[str] = (), tls: ssl.SSLContext | None = None, *, is_relayed: bool = False
+) -> uvicorn.Server:
     """A server for the application; setting ``should_exit`` stops it.
 
     X-Forwarded-For is believed only if it comes from a trusted proxy.
     """
     limits = app.state.limits
     connections, at_once = most_connections(limits.connections)
-
-    class _Connection(Connection):
-        seconds = limits.client_seconds
-        most = connections
+    kind: type[Connection] = RelayedConnection if is_relayed else Connection
+    protocol = type("LimitedConnection", (kind,), {"seconds": limits.client_seconds, "most": connections})
 
     config = uvicorn.Config(
         app,
@@ -114,7 +129,7 @@ def make_server(app: Guard, trusted_proxies: Sequence[str] = ()) -> uvicorn.Serv
         lifespan="off",
         ws="none",
         loop="asyncio",  # the same behaviour whatever else is installed
-        http=_Connection,
+        http=protocol,
         timeout_keep_alive=KEPT_OPEN,
         timeout_graceful_shutdown=int(limits.seconds + limits.map_seconds),  # longer than any answer takes
         server_header=False,
@@ -123,13 +138,19 @@ def make_server(app: Guard, trusted_proxies: Sequence[str] = ()) -> uvicorn.Serv
         forwarded_allow_ips=list(trusted_proxies),
         h11_max_incomplete_event_size=LONGEST_HEAD,
     )
+    config.load()
+    config.ssl = tls
     return _Server(config, app)
 
 
-def serve(app: Guard, listening: socket.socket, trusted_proxies: Sequence[str] = ()) -> None:
+def serve(
+    app: Guard, listening: socket.socket, trusted_proxies: Sequence[str] = (), tls: ssl.SSLContext | None = None
+) -> None:
     """Answer requests until SIGINT or SIGTERM."""
     # Threads that compute give up the interpreter ten times as often as by default (5 ms): a short answer takes
     # hundreds of operations and could otherwise wait that long before each of them.
     sys.setswitchinterval(0.0005)
-    make_server(app, trusted_proxies).run(sockets=[listening])
+    is_relayed = listening.family not in (socket.AF_INET, socket.AF_INET6)
+    app.state.models.watch()
+    make_server(app, trusted_proxies, tls, is_relayed=is_relayed).run(sockets=[listening])
     app.state.models.close()

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import FileResponse, HTMLResponse, JSONResponse, PlainTextResponse, Response
 
 from saccade.serving.http.docs import docs_page
-from saccade.serving.http.metrics import Sample, counter, gauge, histogram, render
+from saccade.serving.http.metrics import Sample, counter, gauge, histogram, merge, render
 from saccade.serving.http.refusals import Refused
 from saccade.serving.state import State, state_of
 
@@ -36,17 +36,28 @@ async def health() -> dict[str, str]:
 
 @router.get("/ready", tags=["server"], responses={503: {"description": "Not ready yet, or shutting down."}})
 async def ready(request: Request) -> JSONResponse:
-    """Whether the server can answer: it has a model and is not shutting down."""
+    """Whether the server can answer: it has a model and is not shutting down.
+
+    ``not_reloaded`` names the models whose folders were replaced but cannot be opened; the earlier ones still answer.
+    """
     state = state_of(request)
     is_ready = bool(state.models) and not state.draining
-    return JSONResponse({"ready": is_ready}, 200 if is_ready else 503)
+    damaged = [name for name in state.models if name in state.models.not_reloaded]
+    about = {"not_reloaded": damaged} if damaged else {}
+    return JSONResponse({"ready": is_ready, **about}, 200 if is_ready else 503)
 
 
 @router.get("/metrics", tags=["server"], response_class=PlainTextResponse)
-async def metrics(request: Request) -> PlainTextResponse:
-    """Metrics for Prometheus."""
+async def metrics(request: Request, own: bool = False) -> PlainTextResponse:
+    """Metrics for Prometheus; with several processes, those of all of them, or with ``own`` of one."""
     state = state_of(request)
-    text = render([*state.metrics.samples(), *_model_samples(state)])
+    samples = [*state.metrics.samples(), *_model_samples(state)]
+    if state.neighbours is None:
+        text = render(samples)
+    else:
+        text = render(samples, {"process": str(state.neighbours.number)})
+        if not own:
+            text = merge([text, *await state.neighbours.metrics(request.headers.raw)])
     return PlainTextResponse(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
 

@@ -1,0 +1,249 @@
+"""Relaying connections to worker processes, so that clients get an answer even if a worker dies.
+
+The relay passes bytes through and looks only at where each answer ends. So it knows, when a worker dies, whether a
+client waits for an answer (it gets 503), has received half of one (the connection is closed), or neither (its next
+request goes to another worker).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import json
+import re
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+__all__ = ["Relay", "Upstream"]
+
+#: Seconds until we know whether a worker that closed a connection has died.
+DEATH_SECONDS = 0.5
+#: How often, and how many times, a client without a request looks for a worker while there is none.
+CHECK_SECONDS, IDLE_CHECKS = 0.1, 100
+_LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)")
+_SENTENCE = json.dumps({"error": "The process that computed this answer has stopped; try again in a moment."}).encode()
+REFUSAL = (
+    b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\ncache-control: no-store\r\n"
+    b"retry-after: 1\r\nconnection: close\r\ncontent-length: %d\r\n\r\n%b" % (len(_SENTENCE), _SENTENCE)
+)
+
+
+@dataclass(eq=False)
+class Upstream:
+    """A worker process as the relay sees it."""
+
+    path: Path  # its socket
+    is_ready: bool = False
+    died: asyncio.Event = field(default_factory=asyncio.Event)
+    clients: set[_FromClient] = field(default_factory=set)  # connected or connecting
+
+
+class _Answer:
+    """Follows the bytes of one answer to its end."""
+
+    def __init__(self, *, has_body: bool, is_certain: bool = True) -> None:
+        self.has_begun = False
+        self.is_certain = is_certain  # False: the client may just have sent the rest of a refused request
+        self._has_body = has_body
+        self._head = b""
+        self._left: int | None = None  # bytes of the body; None before the head is complete
+        self._last = b"\r\n"  # the end of a chunked body, which is followed instead of counted
+        self._is_chunked = False
+
+    def ends_with(self, data: bytes) -> bool:
+        """Take the next bytes; True if they complete the answer."""
+        self.has_begun = True
+        if self._left is None:
+            head, end, data = (self._head + data).partition(b"\r\n\r\n")
+            if not end:
+                self._head = head
+                return False
+            if head.startswith(b"HTTP/1.1 100"):  # "go on sending", before the answer itself
+                self.has_begun, self._head = False, b""
+                return self.ends_with(data) if data else False
+            length = _LENGTH.search(head.lower())
+            self._is_chunked = self._has_body and length is None and head[9:12] not in (b"204", b"304")
+            self._left = int(length[1]) if length is not None and self._has_body else 0
+        if self._is_chunked:
+            self._last = (self._last + data)[-7:]
+            return self._last == b"\r\n0\r\n\r\n"
+        self._left -= len(data)
+        return self._left <= 0
+
+
+class _ToWorker(asyncio.Protocol):
+    """The connection to a worker that belongs to one client."""
+
+    def __init__(self, client: _FromClient, upstream: Upstream) -> None:
+        self.client, self.upstream = client, upstream
+        self.transport: asyncio.Transport
+        self.is_dropped = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self.client.answered(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.upstream.clients.discard(self.client)
+        if not self.is_dropped:
+            self.client.worker_lost(self)
+
+    def pause_writing(self) -> None:
+        self.client.transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        self.client.transport.resume_reading()
+
+    def drop(self) -> None:
+        self.is_dropped = True
+        self.upstream.clients.discard(self.client)
+        self.transport.abort()
+
+
+class _FromClient(asyncio.Protocol):
+    """The connection of a client. It always has a connection to a worker, whose time limits then apply to it."""
+
+    def __init__(self, relay: Relay) -> None:
+        self.relay = relay
+        self.transport: asyncio.Transport
+        self.worker: _ToWorker | None = None
+        self._answer: _Answer | None = None  # the answer that the client waits for
+        self._has_next = False  # whether bytes came after the answer had begun
+        self._unsent = b""
+        self._connecting: asyncio.Task[None] | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+        if len(self.relay.clients) >= self.relay.most:
+            transport.abort()
+            return
+        self.relay.clients.add(self)
+        self._connect()
+
+    def data_received(self, data: bytes) -> None:
+        if self._answer is None:
+            self._answer = _Answer(has_body=not data.startswith(b"HEAD "))
+            if self.worker is not None and self.relay.is_crowded(self.worker.upstream):
+                self.worker.drop()
+                self.worker = None
+                self._connect()
+        elif self._answer.has_begun:
+            self._has_next = True  # the next request, or the rest of one that was refused early
+        if self.worker is None:
+            self._unsent += data
+        else:
+            self.worker.transport.write(data)
+
+    def answered(self, data: bytes) -> None:
+        if self._answer is not None and self._answer.ends_with(data):
+            self._answer = _Answer(has_body=True, is_certain=False) if self._has_next else None
+            self._has_next = False
+        self.transport.write(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.relay.clients.discard(self)
+        if self._connecting is not None:
+            self._connecting.cancel()
+        if self.worker is not None:
+            self.worker.drop()
+
+    def pause_writing(self) -> None:
+        if self.worker is not None:
+            self.worker.transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        if self.worker is not None:
+            self.worker.transport.resume_reading()
+
+    def worker_lost(self, worker: _ToWorker) -> None:
+        """The worker has closed its connection: on purpose, or because it died."""
+        self.worker = None
+        if self.transport.is_closing():
+            return
+        if self._answer is not None:
+            if self._answer.has_begun or not self._answer.is_certain:
+                self.transport.close()
+            else:
+                self.refuse()
+            return
+        if self.relay.is_stopping:
+            self.transport.close()
+            return
+        self.transport.pause_reading()
+        self._connecting = asyncio.create_task(self._reconnect(worker.upstream))
+
+    async def _reconnect(self, upstream: Upstream) -> None:
+        """Only a connection whose worker died gets another; otherwise the worker wanted it closed."""
+        try:
+            async with asyncio.timeout(DEATH_SECONDS):
+                await upstream.died.wait()
+        except TimeoutError:
+            self.transport.close()
+        else:
+            self._connect()
+
+    def refuse(self) -> None:
+        self.transport.write(REFUSAL)
+        self.transport.close()
+
+    def _connect(self) -> None:
+        self.transport.pause_reading()
+        self._connecting = asyncio.create_task(self._connect_to_worker())
+
+    async def _connect_to_worker(self) -> None:
+        loop = asyncio.get_running_loop()
+        address = self.transport.get_extra_info("peername") or ("", 0)
+        scheme = "https" if self.transport.get_extra_info("sslcontext") else "http"
+        worker: _ToWorker | None = None
+        for _ in range(IDLE_CHECKS):
+            upstream = self.relay.choose()
+            if upstream is None:  # none has started yet, or none is left
+                if self._answer is not None or self.relay.is_stopping:
+                    break
+                self.transport.resume_reading()
+                await asyncio.sleep(CHECK_SECONDS)
+                continue
+            upstream.clients.add(self)
+            connection = functools.partial(_ToWorker, self, upstream)
+            try:
+                _, worker = await loop.create_unix_connection(connection, str(upstream.path))
+            except OSError:
+                upstream.is_ready = False  # it is stopping
+                continue
+            finally:
+                if worker is None:
+                    upstream.clients.discard(self)
+            worker.transport.write(f"{address[0]} {address[1]} {scheme}\r\n".encode() + self._unsent)
+            self.worker, self._unsent = worker, b""
+            self.transport.resume_reading()
+            return
+        self.refuse() if self._answer is not None else self.transport.close()
+
+
+class Relay:
+    """Accepts connections and gives each to the worker that has fewest."""
+
+    def __init__(self, upstreams: Callable[[], list[Upstream]], most: int, tls: ssl.SSLContext | None) -> None:
+        self.most = most
+        self.tls = tls
+        self.is_stopping = False
+        self.clients: set[_FromClient] = set()
+        self._upstreams = upstreams
+
+    def connection(self) -> asyncio.Protocol:
+        return _FromClient(self)
+
+    def choose(self) -> Upstream | None:
+        ready = [one for one in self._upstreams() if one.is_ready and not one.died.is_set()]
+        return min(ready, key=lambda one: len(one.clients), default=None)
+
+    def is_crowded(self, upstream: Upstream) -> bool:
+        """Whether another worker, perhaps one just restarted, has at least two connections fewer."""
+        best = self.choose()
+        return best is not None and len(best.clients) + 1 < len(upstream.clients)

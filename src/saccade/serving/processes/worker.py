@@ -1,0 +1,69 @@
+"""One worker process: opens the models and answers the connections that the supervisor passes on."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+import threading
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from saccade.errors import SaccadeError
+from saccade.serving.http.app import create_app
+from saccade.serving.http.server import BACKLOG, serve
+from saccade.serving.limits import Limits
+from saccade.serving.models import Models
+from saccade.serving.processes.neighbours import Neighbours, socket_path
+
+__all__ = ["Settings", "socket_path"]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a worker needs to know; sent through a pipe, because any user can read a command line."""
+
+    models: list[tuple[str | None, str]]  # names and folders
+    limits: Limits
+    processes: int
+    device: str = "cpu"
+    runs: str | None = None
+    api_key: str | None = None
+    hosts: tuple[str, ...] = ()
+    trusted_proxies: tuple[str, ...] = ()
+
+    def to_json(self, number: int, folder: Path) -> str:
+        return json.dumps({"number": number, "folder": str(folder), "settings": asdict(self)})
+
+
+def work() -> None:
+    """Answer until SIGTERM, or until the supervisor is gone."""
+    given = json.loads(sys.stdin.readline())
+    settings = Settings(**given["settings"] | {"limits": Limits(**given["settings"]["limits"])})
+    number, folder = given["number"], Path(given["folder"])
+
+    def stop_with_supervisor() -> None:
+        sys.stdin.read()
+        os._exit(1)
+
+    threading.Thread(target=stop_with_supervisor, daemon=True).start()
+    models = Models(settings.limits, settings.device, shared=folder)
+    try:
+        for name, path in settings.models:
+            models.add(Path(path), name)
+    except SaccadeError as error:
+        print(json.dumps({"failure": str(error)}), flush=True)
+        sys.exit(1)
+    app = create_app(
+        models,
+        runs=None if settings.runs is None else Path(settings.runs),
+        api_key=settings.api_key,
+        hosts=settings.hosts,
+        neighbours=Neighbours(folder, number, settings.processes),
+    )
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listening.bind(str(socket_path(folder, number)))
+    listening.listen(BACKLOG)
+    print(json.dumps({"failure": None}), flush=True)
+    serve(app, listening, settings.trusted_proxies)

@@ -1,0 +1,201 @@
+"""Several processes behind one port: they answer as one, and one that dies takes nobody with it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import ssl
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx
+import pytest
+from servers import post
+from test_load import SENTENCES
+
+from saccade.tasks.base.model_folder import open_model
+
+COMMAND = [sys.executable, "-m", "saccade.cli", "serve", "--port", "0", "--no-browser"]
+
+
+@contextlib.contextmanager
+def serving(*options: object) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """A server with two processes."""
+    command = [*COMMAND, "--processes", "2", *map(str, options)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            yield process.stdout.readline().split()[3], process
+        finally:
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(60) == 0
+
+
+def workers(process: subprocess.Popen[str]) -> list[int]:
+    """The ids of the worker processes that there are now."""
+    found = subprocess.run(
+        ["ps", "-o", "pid=", "--ppid", str(process.pid)], capture_output=True, text=True, check=False
+    )
+    return [int(line) for line in found.stdout.split()]
+
+
+def connect(url: str, **options: object) -> httpx.Client:
+    return httpx.Client(base_url=url, timeout=60, trust_env=False, **options)  # type: ignore[arg-type]
+
+
+def test_two_processes_answer_as_one(folders: dict[str, Path]) -> None:
+    expected = [answer.text for answer in open_model(folders["tiny"]).predict(SENTENCES[:8])]
+    with serving(folders["tiny"]) as (url, process), contextlib.ExitStack() as opened:
+        clients = [opened.enter_context(connect(url)) for _ in range(4)]
+        for number, client in enumerate(clients):  # each connection goes to the process that has fewest
+            answers = post(client, "/api/models/tiny/predict", inputs=SENTENCES[:8])["answers"]
+            assert [answer["text"] for answer in answers] == expected
+            look = post(client, "/api/models/tiny/looks", input=SENTENCES[number])
+            assert look["id"].startswith(f"{number % 2}-")
+            for other in clients:  # whichever process gets the request
+                query = {"name": look["layer"], "head": "0"}
+                drawn = other.get(f"/api/looks/{look['id']}/matrix", params=query)
+                assert (drawn.status_code, drawn.headers["x-rows"] == "0") == (200, False)
+                walk = post(other, f"/api/looks/{look['id']}/walk", name="encoder.0.self", head=1)
+                assert walk["queries"]
+            assert client.get(f"/api/looks/{1 - number % 2}-none/progress").status_code == 404
+        text = clients[0].get("/metrics").text
+        counts = re.findall(r'saccade_inputs_total\{model="tiny",process="(\d)"\} (\d+)', text)
+        assert {number for number, _ in counts} == {"0", "1"}
+        assert sum(int(count) for _, count in counts) == 32
+        assert text.count("# TYPE saccade_inputs_total") == 1
+        maps = [Path(f"/proc/{pid}/maps").read_text() for pid in workers(process)]
+        shared = [set(re.findall(r"\S+/tiny-[0-9a-f]{64}\.safetensors", text)) for text in maps]
+        assert len(shared) == 2
+        assert shared[0] == shared[1]
+        assert len(shared[0]) == 1
+
+
+def test_who_waits_for_a_process_that_dies_is_told_to_come_again(folders: dict[str, Path]) -> None:
+    with serving(folders["writer"]) as (url, process), connect(url) as idle, ThreadPoolExecutor(1) as pool:
+        assert idle.get("/health").status_code == 200
+        before = workers(process)
+        body = {"inputs": ["the"] * 64, "options": {"max_tokens": 2048, "sample": True}}
+
+        def ask() -> httpx.Response:
+            with connect(url) as client:
+                return client.post("/api/models/writer/predict", json=body)
+
+        waiting = pool.submit(ask)
+        while not re.search(r"saccade_batches_total\{.*\} [1-9]", idle.get("/metrics").text):
+            assert not waiting.done()
+        for pid in before:
+            os.kill(pid, signal.SIGKILL)
+        answer = waiting.result()
+        assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+        assert "try again" in answer.json()["error"]
+        statuses = Counter[int]()
+        while statuses[200] == 0:  # the connection from before may be used as if nothing had happened
+            with contextlib.suppress(httpx.RemoteProtocolError), connect(url) as client:
+                statuses[client.get("/health").status_code] += 1
+            time.sleep(0.05)
+        assert set(statuses) <= {200, 503}
+        assert not set(before) & set(workers(process))
+
+
+def test_a_folder_that_cannot_be_opened_ends_the_start(tmp_path: Path) -> None:
+    found = subprocess.run(
+        [*COMMAND, "--processes", "2", str(tmp_path / "none")], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert found.returncode == 2
+    assert found.stderr.count("There is no folder") == 1
+    assert "Traceback" not in found.stderr
+    assert not found.stdout
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    folder = tmp_path_factory.mktemp("tls")
+    files = folder / "certificate.pem", folder / "key.pem"
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
+    names = ["-addext", "subjectAltName=IP:127.0.0.1,DNS:localhost", "-out", str(files[0]), "-keyout", str(files[1])]
+    subprocess.run([*command, *names], check=True, capture_output=True)
+    return files
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_https(processes: int, folders: dict[str, Path], certificate: tuple[Path, Path]) -> None:
+    expected = open_model(folders["tiny"]).predict(SENTENCES[:1])[0].text
+    tls = ("--tls-certificate", certificate[0], "--tls-key", certificate[1])
+    with serving(folders["tiny"], "--processes", processes, *tls) as (url, _):
+        assert url.startswith("https://127.0.0.1:")
+        with connect(url, verify=ssl.create_default_context(cafile=str(certificate[0]))) as client:
+            answer = post(client, "/api/models/tiny/predict", inputs=SENTENCES[:1])
+            assert answer["answers"][0]["text"] == expected
+            assert client.get("/ask", headers={"origin": url.rstrip("/")}).status_code == 200
+        with connect(url.replace("https", "http")) as client, pytest.raises(httpx.TransportError):
+            client.get("/health")
+
+
+def test_certificates_that_cannot_be_used_are_refused(certificate: tuple[Path, Path], folders: dict[str, Path]) -> None:
+    for options, said in (
+        (("--tls-certificate", certificate[0]), "needs both --tls-certificate and --tls-key"),
+        (("--tls-certificate", certificate[0], "--tls-key", "none.pem"), "There is no file none.pem"),
+        (("--tls-certificate", certificate[0], "--tls-key", certificate[0]), "are not a certificate and its key"),
+    ):
+        command = [*COMMAND, str(folders["tiny"]), *map(str, options)]
+        found = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        assert (found.returncode, "Traceback" in found.stderr) == (2, False)
+        assert said in " ".join(found.stderr.split())
+
+
+@pytest.mark.slow
+def test_reloads_and_deaths_under_load(folders: dict[str, Path], tmp_path: Path) -> None:
+    """20 of each: every answer is that of one of the two models, or a 503; none is lost."""
+    folder, versions = tmp_path / "model", [folders["tiny"], folders["back"]]
+    shutil.copytree(versions[0], folder)
+    right = [{answer.text for answer in open_model(one).predict(SENTENCES)} for one in versions]
+    assert not right[0] & right[1]
+    seen, done = Counter[str](), threading.Event()
+
+    def ask(url: str, number: int) -> None:
+        with connect(url) as client:
+            while not done.is_set():
+                try:
+                    answer = client.post("/api/models/model/predict", json={"inputs": [SENTENCES[number % 40]]})
+                except httpx.TransportError as error:
+                    seen[repr(error)] += 1
+                    continue
+                if answer.status_code == 200:
+                    text = answer.json()["answers"][0]["text"]
+                    seen["old" if text in right[0] else "new" if text in right[1] else f"wrong: {text}"] += 1
+                else:
+                    seen[str(answer.status_code)] += 1
+                    assert answer.headers["retry-after"] == "1"
+
+    with serving(f"model={folder}") as (url, process), ThreadPoolExecutor(16) as pool, connect(url) as own:
+        asking = [pool.submit(ask, url, number) for number in range(16)]
+        try:
+            for turn in range(20):
+                new = tmp_path / f"new-{turn}"
+                shutil.copytree(versions[(turn + 1) % 2], new)
+                folder.rename(tmp_path / f"old-{turn}")
+                new.rename(folder)
+                kind = "old" if turn % 2 else "new"
+                count = seen[kind]
+                while seen[kind] < count + 20:  # the new one has answered
+                    assert not asking[0].done()
+                    threading.Event().wait(0.05)
+                os.kill(workers(process)[0], signal.SIGKILL)
+                while len(re.findall("saccade_requests_in_flight{", own.get("/metrics").text)) < 2:  # both are there
+                    threading.Event().wait(0.05)
+        finally:
+            done.set()
+        for one in asking:
+            one.result(timeout=120)  # none hangs
+    print(dict(seen))
+    assert set(seen) <= {"old", "new", "503"}, seen

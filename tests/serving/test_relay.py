@@ -1,0 +1,37 @@
+"""Where an answer ends, which is all that the relay before several processes reads of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from saccade.serving.processes.relay import _Answer
+
+HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\n"
+ANSWERS = {
+    "counted": HEAD + b"Content-Length: 5\r\n\r\nhello",
+    "empty": HEAD + b"content-length: 0\r\n\r\n",
+    "chunked": HEAD + b"transfer-encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\n0\n\r\n0\r\n\r\n",
+    "no chunk": HEAD + b"transfer-encoding: chunked\r\n\r\n0\r\n\r\n",
+    "nothing": b"HTTP/1.1 204 No Content\r\n\r\n",
+    "after 100": b"HTTP/1.1 100 Continue\r\n\r\n" + HEAD + b"content-length: 2\r\n\r\nok",
+}
+
+
+@pytest.mark.parametrize("kind", ANSWERS)
+@pytest.mark.parametrize("size", [1, 2, 7, 1000])
+def test_the_end_of_an_answer_is_found_however_it_is_cut(kind: str, size: int) -> None:
+    text, answer = ANSWERS[kind], _Answer(has_body=True)
+    pieces = [text[start : start + size] for start in range(0, len(text), size)]
+    assert [answer.ends_with(piece) for piece in pieces] == [False] * (len(pieces) - 1) + [True]
+
+
+def test_an_answer_to_head_has_no_body() -> None:
+    assert _Answer(has_body=False).ends_with(HEAD + b"content-length: 500\r\n\r\n")
+
+
+def test_being_told_to_go_on_is_no_answer_yet() -> None:
+    answer = _Answer(has_body=True)
+    assert not answer.ends_with(b"HTTP/1.1 100 Continue\r\n\r\n")
+    assert not answer.has_begun
+    assert not answer.ends_with(b"HTTP/1.1 2")
+    assert answer.has_begun
