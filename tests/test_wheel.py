@@ -196,6 +196,7 @@ def test_the_base_predicts_looks_and_trains(base: Path, tiny_run: Path, toy_data
         (["train", "--task", "images", "--data", "pictures", "-o", "run"], "images"),
         (["train", "digits.toml"], "digits"),
         (["train", "board.toml"], "tensorboard"),
+        (["tune", "board.toml"], "tune"),
     ],
     ids=lambda value: value if isinstance(value, str) else None,
 )

@@ -163,7 +163,8 @@ def tune(recipe: Recipe, folder: Path, minutes: float, device: str, say: Say) ->
     Returns the recipe with the best settings, and its own number of updates.
     """
     search = _Search(recipe, folder, minutes, device, say)
-    say(f"Trials of {search.steps:,} updates, scored by {recipe.metric} on {len(search.validation):,} examples.")
+    scored = min(getattr(recipe.training, "validation_sample", len(search.validation)), len(search.validation))
+    say(f"Trials of {search.steps:,} updates, scored by {recipe.metric} on {scored:,} validation examples.")
     search.run()
     study, sign = search.study, search.sign
     finished = [one for one in study.trials if one.value is not None and one.state.name == "COMPLETE"]
