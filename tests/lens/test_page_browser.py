@@ -270,7 +270,7 @@ def test_what_was_not_seen_of_the_model_is_told(open_page: Callable[..., Page], 
     partly = replace(translated, coverage=Coverage(tuple(translated.names), {"x": "it looks at windows"}, unseen))
     page = open_page(render_page(partly))
     assert page.inner_text("#coverage-summary") == (
-        f"Not everything: of this model {len(translated.names)} attentions could be seen, 3 could not."
+        f"This is not everything: {len(translated.names)} attentions of this model could be seen, 3 could not."
     )
     assert page.locator("#coverage li").all_inner_texts() == [
         "x (cannot be shown): it looks at windows.",

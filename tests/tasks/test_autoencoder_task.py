@@ -133,7 +133,7 @@ def test_a_link_is_found_in_the_text_that_was_changed(text_run):
     opened = saccade.open(text_run / "run")
     text, link = "the black cat sees the old dog", ("encoder.0.self", "fish", "black")
     change = opened.compare(text, replace=("cat", "fish"), without_links=[link])
-    assert change.changed == ["without link encoder.0.self:2:1", "with 'fish' for 'cat'"]
+    assert change.changed == ["without link encoder.0.self:2:1", "with 'fish' instead of 'cat'"]
     with pytest.raises(OptionError, match="'cat'"):
         opened.compare(text, replace=("cat", "fish"), without_links=[("encoder.0.self", "cat", "black")])
 

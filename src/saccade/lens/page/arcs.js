@@ -1,12 +1,12 @@
-// Arcs: a line from each word to the words that it looks at, a colour a head. All are faint until one word is pointed at
-// or chosen; then its own are bright.
+// Arcs: a line from each word to the words that it looks at, with one colour per head. All are faint until the user points
+// at a word or chooses it; then its own arcs are bright.
 
 const linesCanvas = document.getElementById("lines");
 const fromList = document.getElementById("from");
 const toList = document.getElementById("to");
 const legend = document.getElementById("legend");
 
-// Told apart by every common colour blindness as far as eight colours can be; the number of the head says the rest.
+// As distinct for people with a colour blindness as eight colours can be; each head also has its number.
 const HEAD_COLOURS = {
   light: ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8a7a12", "#7b8494"],
   dark: ["#4da8f0", "#ff8243", "#2fc596", "#f0a0cb", "#ffc04a", "#9adcff", "#d4c355", "#b6bfca"],
@@ -57,13 +57,13 @@ function showLegend(attention) {
   legend.replaceChildren(chip("all heads", "mean", null), ...each);
 }
 
-/** The strongest link to a column, of the chosen row; where none is chosen, of all that are listed. */
+/** The strongest link to a column, from the chosen row or from all listed rows if none is chosen. */
 function strongestOver(column, rows) {
   const from = state.isChosen ? [state.row] : rows;
   return Math.max(...arcRows.flatMap(({ matrix }) => from.map((row) => matrix.values[row * matrix.columns + column])));
 }
 
-/** The words around the chosen one, and those that it looks at; of few words all. */
+/** All words if there are few; otherwise those around the chosen word, and those that it looks at. */
 function listWords() {
   const labels = currentLabels();
   const every = (count) => Array.from({ length: count }, (_, place) => place);
@@ -84,9 +84,9 @@ function listWords() {
   fromList.replaceChildren(...rows.map((row) => fromItem(row, labels.rows[row])));
   toList.replaceChildren(...arcColumns.map((column) => toItem(labels.columns[column], isCut ? column : null)));
   document.getElementById("arcs-note").textContent =
-    `Point at a word to see its links: those of ${SMALLEST_LINK} and more; faint ones are of ${SMALLEST_FAINT_LINK} and more.` +
-    (hasSquares ? " Squares beside a word are the weights of its link, one for each head." : "") +
-    (isCut ? ` Of ${labels.columns.length}, the ${arcColumns.length} that get most are listed, with their positions.` : "");
+    `Point at a word to see its links with a weight of at least ${SMALLEST_LINK}; faint lines have at least ${SMALLEST_FAINT_LINK}.` +
+    (hasSquares ? " The squares beside a word show the weights of its link, one per head." : "") +
+    (isCut ? ` The list shows the ${arcColumns.length} words of ${labels.columns.length} with the largest weights, and their positions.` : "");
   if (hadFocus) fromList.querySelector('[aria-pressed="true"]').focus();
   drawArcs();
 }
@@ -119,7 +119,7 @@ function toItem(label, position) {
   return item;
 }
 
-/** The middle of the inner edge of each item of a list: a button or a word. */
+/** The middle of the inner edge of each item of a list, which is a button or a word. */
 function ends(list, frame, edge) {
   return [...list.children].map((item) => {
     const box = (item.querySelector("button") ?? item).getBoundingClientRect();
@@ -156,7 +156,7 @@ function drawArcs() {
   if (frame.width >= WIDE) drawSquares(context, stops, toList.getBoundingClientRect().right - frame.left + 8);
 }
 
-/** Which links are bright: those of the word that is pointed at, else of the chosen one; null if there is neither. */
+/** The row whose links are bright: the one under the pointer, or else the chosen one; null if there is neither. */
 function brightLinks() {
   if (pointedAt?.side === "to") return (row, to) => to === pointedAt.place;
   const row = pointedAt?.place ?? (state.isChosen ? state.row : null);
@@ -171,7 +171,7 @@ function drawLink(context, start, end) {
   context.stroke();
 }
 
-/** The weights of the row that is pointed at, or of the chosen one, beside each word. */
+/** Shows the weights of the row under the pointer, or of the chosen row, beside each word. */
 function drawSquares(context, stops, left) {
   const row = pointedAt?.side === "from" ? pointedAt.place : state.row;
   arcRows.forEach(({ number, matrix }, order) => {
@@ -192,7 +192,7 @@ function drawSquare(context, x, y, weight) {
   context.strokeRect(x + 0.5, y - SQUARE / 2 + 0.5, SQUARE - 1, SQUARE - 1);
 }
 
-/** Brightens what is pointed at; null goes back to what was chosen. */
+/** Brightens the links under the pointer; null returns to the chosen word. */
 async function pointAt(next) {
   if (next?.side === pointedAt?.side && next?.place === pointedAt?.place) return;
   pointedAt = next;

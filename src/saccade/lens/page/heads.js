@@ -1,13 +1,13 @@
-// Every head at a glance: small maps, and a table of what was measured of each.
+// Every head at a glance: small maps, and a table of measures.
 
 const grid = document.getElementById("grid");
 const gridNote = document.getElementById("grid-note");
 const measures = document.getElementById("measures");
-const SMALL_MAP = 64; // cells at most; a larger matrix is pooled, and the note says so
+const SMALL_MAP = 64; // maximum number of cells per side; a larger matrix is pooled, and the note says so
 
 let sorting = { key: "attention", down: false };
 
-/** A matrix in at most SMALL_MAP cells a side, each the maximum of its weights. */
+/** Pools a matrix into at most SMALL_MAP cells per side, each the maximum of its weights. */
 function pooled(matrix) {
   const side = Math.ceil(Math.max(matrix.rows, matrix.columns) / SMALL_MAP);
   const [rows, columns] = [Math.ceil(matrix.rows / side), Math.ceil(matrix.columns / side)];
@@ -52,14 +52,14 @@ function smallMap(attention, place, number) {
   return button;
 }
 
-/** A name that may break after its dots. */
+/** A name that may wrap after its dots. */
 function breakable(name) {
   return name.split(/(?<=\.)/).flatMap((part) => [part, document.createElement("wbr")]);
 }
 
 let drawing = 0;
 
-/** Draws the small maps one after the other; a later call takes over. */
+/** Draws the small maps one after the other; a later call cancels an earlier one. */
 async function drawGrid() {
   drawing += 1;
   const mine = drawing;
@@ -75,8 +75,8 @@ async function drawGrid() {
     gridNote.textContent = `${done + 1} of ${buttons.length} drawn`;
     if (done % 4 === 3) await new Promise((resume) => setTimeout(resume));
   }
-  const cells = side > 1 ? `each dot the max of ${side}×${side} weights` : "each dot a weight";
-  const colours = state.stretch ? " Its strongest weight has the ink." : "";
+  const cells = side > 1 ? `each dot is the maximum of ${side}×${side} weights` : "each dot is a weight";
+  const colours = state.stretch ? " The strongest weight of each map has the full colour." : "";
   gridNote.textContent = `Rows look at columns; ${cells}.${colours} Choose one to open it.`;
   grid.dataset.ready = "yes";
 }
@@ -98,7 +98,7 @@ function measured() {
   );
   const keys = { attention: "place", head: "number", entropy: "entropy", distance: "distance" };
   const key = keys[sorting.key];
-  const value = (line) => line[key] ?? Infinity; // an attention between two sequences has no distance: last
+  const value = (line) => line[key] ?? Infinity; // cross-attention has no distance and comes last
   lines.sort((one, other) => value(one) - value(other) || one.place - other.place || one.number - other.number);
   return sorting.down ? lines.reverse() : lines;
 }

@@ -1,4 +1,4 @@
-// The heat map: only what is in sight is drawn, and the tokens stay in sight while the cells scroll.
+// The heat map: only the visible part is drawn, and the tokens stay visible while the cells scroll.
 
 const viewport = document.getElementById("viewport");
 const extent = document.getElementById("extent");
@@ -33,7 +33,7 @@ function rampBytes() {
   return Uint8Array.from({ length: 768 }, (_, place) => parseInt(digits.slice(2 * place, 2 * place + 2), 16));
 }
 
-/** The weight that has the colour of the ink. */
+/** The weight that has the full colour. */
 function inkOf(matrix) {
   return state.stretch ? matrix.values.reduce((most, weight) => Math.max(most, weight), 0) || 1 : 1;
 }
@@ -55,7 +55,7 @@ function pixelsOf(matrix) {
   return canvas;
 }
 
-/** A label that fits into a width, with … in the place of its middle. */
+/** Shortens a label to a width, replacing its middle by …. */
 function fitted(context, label, width) {
   if (context.measureText(label).width <= width) return label;
   const letters = [...new Intl.Segmenter().segment(label)].map((part) => part.segment);
@@ -66,7 +66,7 @@ function fitted(context, label, width) {
   return cut();
 }
 
-/** Where everything goes, in pixels of the page. */
+/** The position of everything, in pixels. */
 function measure() {
   const context = cellsCanvas.getContext("2d");
   context.font = fontOf(LABEL_FONT);
@@ -107,7 +107,7 @@ function layOut() {
   cellsCanvas.style.height = `${height}px`;
 }
 
-/** The rows or columns that are at least partly in sight. */
+/** The rows or columns that are at least partly visible. */
 function inSight(scroll, room, count) {
   const first = limit(Math.floor(scroll / layout.cell), count);
   return [first, Math.min(count, Math.ceil((scroll + room) / layout.cell) + 1)];
@@ -171,7 +171,7 @@ function drawNumbers(context, rows, columns) {
   }
 }
 
-/** The gold links, and the cell that is read out. */
+/** Outlines the gold links and the current cell. */
 function drawMarks(context) {
   const { cell } = layout;
   const inset = Math.min(2, cell / 8);
@@ -197,7 +197,7 @@ function drawMarks(context) {
   context.strokeRect(middle(state.column) + 0.5, middle(state.row) + 0.5, size, size);
 }
 
-/** The tokens that have room, and always the two of the cell that is read out. */
+/** Writes the tokens for which there is room, and always those of the current cell. */
 function drawLabels(context, rows, columns, width, height) {
   const { cell, left, top } = layout;
   const { every } = layout;
@@ -243,7 +243,7 @@ function styleLabel(context, isChosen) {
   context.fillStyle = colourOf(isChosen ? "accent" : "text");
 }
 
-/** The cell under the pointer, or null beside the map. */
+/** The cell under the pointer, or null outside the map. */
 function cellAt(event) {
   const frame = cellsCanvas.getBoundingClientRect();
   const { cell, left, top } = layout;
@@ -254,7 +254,7 @@ function cellAt(event) {
   return row < shownMatrix.rows && column < shownMatrix.columns ? { row, column } : null;
 }
 
-/** Scrolls as little as brings the cell that is read out into sight. */
+/** Scrolls just enough to make the current cell visible. */
 function bringIntoSight() {
   const { cell, left, top } = layout;
   const shift = (scroll, room, place) => Math.min(place * cell, Math.max(scroll, (place + 1) * cell - room));
@@ -301,7 +301,7 @@ document.getElementById("smaller").addEventListener("click", () => zoomBy(1 / 1.
 document.getElementById("larger").addEventListener("click", () => zoomBy(1.5));
 document.getElementById("fit").addEventListener("click", () => change({ zoom: state.zoom === "fit" ? "auto" : "fit" }));
 
-/** The place of the strongest link, of all or of one row. */
+/** The position of the strongest link of the matrix or of one row. */
 function strongest({ values, columns }, row) {
   const [first, end] = row === null ? [0, values.length] : [row * columns, (row + 1) * columns];
   let best = first;
@@ -309,7 +309,7 @@ function strongest({ values, columns }, row) {
   return { row: Math.floor(best / columns), column: best % columns };
 }
 
-/** Shows another matrix, or the same in other colours. */
+/** Shows another matrix, or the same matrix in other colours. */
 function showMap(matrix) {
   shownMatrix = matrix;
   picture = pixelsOf(matrix);

@@ -1,4 +1,4 @@
-// The page itself: the choices, what is read out in words, and who is told of a change.
+// The page itself: the controls, the line that reads out a weight, and updates after a change.
 
 const byId = (id) => document.getElementById(id);
 const TOP_LINKS = 8;
@@ -21,7 +21,7 @@ function buildChoices() {
   byId("gold-choice").hidden = content.gold === null;
 }
 
-/** What the model has besides: attentions that cannot be shown, or that looked like one and were not seen. */
+/** Lists the attentions of the model that cannot be shown, or that were not seen. */
 function showCoverage(counted) {
   const { coverage } = content;
   const lost = coverage?.leftOut.reduce((count, { names }) => count + names.length, 0) ?? 0;
@@ -29,7 +29,7 @@ function showCoverage(counted) {
   byId("coverage").hidden = false;
   byId("coverage").open = true;
   byId("coverage-summary").textContent =
-    `Not everything: of this model ${counted(coverage.seen, "attention")} could be seen` + (lost ? `, ${lost} could not` : "") + ".";
+    `This is not everything: ${counted(coverage.seen, "attention")} of this model could be seen` + (lost ? `, ${lost} could not` : "") + ".";
   const item = (parts) => {
     const made = document.createElement("li");
     made.append(...parts);
@@ -70,7 +70,7 @@ function showTheme() {
   byId("ramp").getContext("2d").putImageData(image, 0, 0);
 }
 
-/** A token as text of its own direction. */
+/** A token as text with its own writing direction. */
 function word(label) {
   const made = document.createElement("bdi");
   made.textContent = label;
@@ -83,7 +83,7 @@ function small(text) {
   return made;
 }
 
-/** One weight in words: of the map the cell that was pointed at, of the arcs the strongest link. */
+/** Reads out one weight: the cell under the pointer on the map, or the strongest link of the arcs. */
 function readOut(matrix, row = state.row) {
   const labels = currentLabels();
   const column = state.view === "arcs" ? strongestColumns(matrix, row)[0] : state.column;
@@ -123,9 +123,9 @@ function showRow(matrix) {
 function showTolerance() {
   const { note } = currentAttention();
   byId("note").hidden = note === null;
-  byId("note").textContent = `Of ${currentAttention().name}: ${note}.`;
+  byId("note").textContent = `${currentAttention().name}: ${note}.`;
   const bound = tolerance(currentAttention(), state.head, state.words);
-  const exact = content.step === null ? "The weights are kept in float32 as the model gave them; they are shown" : "Weights are shown";
+  const exact = content.step === null ? "The page holds the model's weights in float32; they are shown" : "Weights are shown";
   byId("tolerance").textContent = `${exact} to within ${plain(bound)}.`;
 }
 
@@ -154,7 +154,7 @@ async function show(changed) {
   if (changed.has("theme") || changed.has("stretch")) drawGrid();
 }
 
-/** One further or back in a list, around its ends. */
+/** Returns the next or previous item of a list, which wraps around. */
 function turned(list, current, step) {
   const place = list.indexOf(current);
   return list[(place + step + list.length) % list.length];

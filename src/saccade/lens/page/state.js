@@ -1,4 +1,4 @@
-// What is looked at: one record, kept in the address so that a reload and a link show the same.
+// What the page shows: one record, kept in the address, so that a reload or a link shows the same thing.
 
 const HEADS_TOGETHER = ["mean", "max", "rollout"];
 
@@ -11,7 +11,7 @@ const state = {
   isChosen: content.opens.row !== null, // whether someone chose the row
   words: content.opens.words,
   gold: true,
-  stretch: false, // whether the strongest weight of a matrix has the ink, not weight 1
+  stretch: false, // whether the strongest weight of a matrix gets the full colour, instead of weight 1
   zoom: "auto", // "auto", "fit", or the width of a cell in pixels
   theme: matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light",
 };
@@ -22,7 +22,7 @@ function currentAttention() {
   return content.attentions[state.attention];
 }
 
-/** The labels of the rows and of the columns, as words or as pieces. */
+/** The labels of rows and columns, as words or as pieces. */
 function currentLabels() {
   const { rows, columns } = currentAttention();
   const unit = state.words ? "words" : "tokens";
@@ -37,7 +37,7 @@ function limit(value, count) {
   return Math.max(0, Math.min(count - 1, value));
 }
 
-/** Changes some of the state, puts right what no longer fits together, and tells everyone. */
+/** Changes parts of the state, corrects what no longer fits together, and informs the listeners. */
 function change(parts) {
   const before = { ...state };
   Object.assign(state, { isChosen: state.isChosen || "row" in parts, ...parts });
@@ -69,11 +69,11 @@ function writeAddress() {
   try {
     history.replaceState(null, "", `#${parts}`);
   } catch {
-    // A frame in a notebook has no address of its own.
+    // A frame in a notebook has no address.
   }
 }
 
-/** What the address says; what it says wrongly is left as it is. */
+/** Reads the state from the address, ignoring values that are not valid. */
 function readAddress() {
   const parts = new URLSearchParams(location.hash.slice(1));
   const found = {};
@@ -94,7 +94,7 @@ function readAddress() {
   return found;
 }
 
-/** The true links, between words or between their pieces; only an attention to another sequence has them. */
+/** The gold links, between words or between their pieces; only cross-attention has them. */
 function goldLinks() {
   const attention = currentAttention();
   if (!content.gold || !state.gold || !attention.crosses || state.head === "rollout") return [];

@@ -1,4 +1,4 @@
-// The weights: read from the page's own text, one matrix when it is asked for. See pack.py for how they are kept.
+// Reads the weights from the page's own text, one matrix at a time when it is needed. pack.py describes the format.
 
 const content = JSON.parse(document.getElementById("content").textContent);
 const packed = document.getElementById("weights").textContent;
@@ -10,11 +10,11 @@ const LN_2 = 0.6931471805599453;
 const TERMS = 11;
 const MOST_KEPT = 64; // matrices that stay in memory
 
-/** The powers 2^1, 2^0, 2^-1, ... by halving, which is exact; Math.pow need not be. */
+/** The powers 2^1, 2^0, 2^-1, ..., computed by halving, which is exact; Math.pow may not be. */
 const POWERS = [2];
 for (let power = 0; power >= LOWEST_POWER; power -= 1) POWERS.push(POWERS.at(-1) / 2);
 
-/** exp(x), bit by bit what pack.py computes: only sums, products and floor. */
+/** Computes exp(x) from sums, products and floor only, with the same bits as pack.py. */
 function exponential(x) {
   const power = Math.floor(x * LOG2_E + 0.5);
   if (power < LOWEST_POWER) return 0;
@@ -32,7 +32,7 @@ async function inflate(text) {
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
-/** Numbers of four bytes, of which all first bytes come first, then all second ones, ... */
+/** Reads four-byte numbers, of which all first bytes come first, then all second bytes, and so on. */
 function fromPlanes(bytes) {
   const count = bytes.length / 4;
   const joined = new Uint8Array(bytes.length);
@@ -42,7 +42,7 @@ function fromPlanes(bytes) {
   return joined.buffer;
 }
 
-/** Whole numbers of any sign: a byte each, and the large ones after them. */
+/** Reads signed whole numbers: one byte each, followed by the large ones. */
 function wholeNumbers(bytes, count) {
   const large = new Uint32Array(fromPlanes(bytes.slice(count)));
   const numbers = new Int32Array(count);
@@ -54,7 +54,7 @@ function wholeNumbers(bytes, count) {
   return numbers;
 }
 
-/** Adds to the numbers of steps what is foretold of them from the two factors of the scores. */
+/** Adds the prediction from the two factors of the scores to the stored residuals. */
 function addForetold(codes, offsets, allowed, factors, stored, rows, columns, perStep) {
   const { rank, grain } = stored;
   const right = factors.subarray(rank * rows);
@@ -96,7 +96,7 @@ async function readMatrix(number, rows, columns) {
   return Float32Array.from(codes, (code) => code / perStep);
 }
 
-/** Between words: what a word receives is the sum over its pieces, what it gives the mean over them. */
+/** Merges pieces into words: the weight a word receives is summed over its pieces, the weight it gives averaged. */
 function mergeWords(matrix, rowAxis, columnAxis) {
   const rows = rowAxis.words.length;
   const columns = columnAxis.words.length;
@@ -125,7 +125,7 @@ function reduceMatrices(matrices, how) {
 
 const kept = new Map();
 
-/** What make() gives for this key, kept until many others have been asked for. */
+/** Returns make()'s result for this key from a cache of limited size. */
 function remembered(key, make) {
   const known = kept.get(key) ?? make();
   kept.delete(key);
@@ -138,7 +138,7 @@ function rolloutOf(attention) {
   return content.rollouts.find((rollout) => rollout.layers.includes(attention.name));
 }
 
-/** The matrix {rows, columns, values} of one head, of "mean" or "max" over heads, or of the "rollout" of the stack. */
+/** The matrix {rows, columns, values} of one head, of the "mean" or "max" of all heads, or of the stack's "rollout". */
 function weightsOf(attention, head, words) {
   const rowAxis = content.axes[attention.rows];
   const columnAxis = content.axes[attention.columns];
@@ -161,7 +161,7 @@ function shown(weight) {
   return weight.toFixed(DECIMALS);
 }
 
-/** How far a shown number may be from the exact one: half a step for each piece of a word, and its own rounding. */
+/** The largest error of a shown number: half a step for each piece of a word, plus the rounding of the number itself. */
 function tolerance(attention, head, words) {
   const rounding = 0.5 * 10 ** -DECIMALS;
   if (content.step === null) return rounding;
