@@ -54,7 +54,7 @@ def test_everything_seen_needs_no_word() -> None:
     assert whole.coverage == Coverage(("layer.0", "layer.1"), {}, {})
     assert whole.left_out == []
     assert repr(whole) == "View(layer.0: (2, 3, 3), layer.1: (2, 3, 3))"
-    assert "Of this model" not in printed(whole.terminal())
+    assert "In this model" not in printed(whole.terminal())
     assert coverage_of(whole.html()) == {"seen": 2, "onPage": 2, "leftOut": [], "notes": []}
 
 
