@@ -12,6 +12,8 @@ from saccade.models import (
     RecurrentConfig,
     RecurrentLanguageModel,
     RecurrentSeq2Seq,
+    RWKVConfig,
+    RWKVLanguageModel,
     TransformerConfig,
 )
 from saccade.recurrent import CELLS
@@ -51,8 +53,13 @@ LOOKS = {
         for weights in ("relu", "sparsemax", "hard")
         for how in ("state", "output")
     },
+    **{
+        f"words_{how}": {"attention_values": "words", "first_state": "zeros", "attention": how, "cell": "gru"}
+        for how in ("state", "output")
+    },
     "deep_one_way": {"encoder_layers": 2, "decoder_layers": 3, "bidirectional": False, "tied_output": True},
 }
+RWKV = {"tied": {}, "untied": {"tied_output": False}}
 CONVOLUTIONAL = {
     "kernel_1": {"kernel": 1},
     "kernel_3": {"kernel": 3},
@@ -85,6 +92,9 @@ def language_model(kind, variant):
         return _spread(
             DecoderOnly(TransformerConfig(**TRANSFORMER | {"decoder_layers": 2} | VARIANTS[variant]), VOCABULARY)
         )
+    if kind == "rwkv":
+        sizes = {"width": 12, "feedforward_width": 19, "decoder_layers": 2}
+        return _spread(RWKVLanguageModel(RWKVConfig(**sizes | RWKV[variant]), VOCABULARY))
     return _spread(RecurrentLanguageModel(RecurrentConfig(**RECURRENT | {"cell": variant}), VOCABULARY))
 
 
@@ -96,6 +106,7 @@ SEQ2SEQ = [
 LANGUAGE_MODELS = [
     *(("transformer", variant) for variant in VARIANTS),
     *(("recurrent", cell) for cell in CELLS),
+    *(("rwkv", variant) for variant in RWKV),
 ]
 
 

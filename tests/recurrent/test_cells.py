@@ -79,6 +79,49 @@ def test_lstm() -> None:
     assert one_step(cell) == pytest.approx([o * tanh(c), c], abs=1e-7)
 
 
+#: What each gate of a variant is before its σ: (input weight, state weight, bias).
+GATES = {"i": (0.1, -0.5, 0.9), "f": (0.2, 0.6, 1.0), "o": (0.4, -0.8, 1.2), "g": (0.3, 0.7, -1.1)}
+
+
+@pytest.mark.parametrize(
+    ("name", "gates"),
+    [
+        ("lstm_coupled", "fo"),
+        ("lstm_peephole", "ifo"),
+        ("lstm_no_input", "fo"),
+        ("lstm_no_forget", "io"),
+        ("lstm_no_output", "if"),
+    ],
+)
+def test_lstm_variants(name: str, gates: str) -> None:
+    peepholes = {"i": 0.25, "f": -0.35, "o": 0.45} if name == "lstm_peephole" else {}
+    columns = zip(*(GATES[gate] for gate in f"{gates}g"), strict=True)
+    weights = dict(zip(("input_weight", "state_weight", "bias"), map(list, columns), strict=True))
+    cell = fill(CELLS[name](1, 1), **weights, **({"peephole": list(peepholes.values())} if peepholes else {}))
+
+    def before(gate: str, c: float) -> float:
+        of_x, of_h, b = GATES[gate]
+        return of_x * X + of_h * H + b + peepholes.get(gate, 0) * c
+
+    f = sigmoid(before("f", C)) if "f" in gates else 1
+    i = 1 - f if name == "lstm_coupled" else sigmoid(before("i", C)) if "i" in gates else 1
+    c = f * C + i * tanh(before("g", C))
+    o = sigmoid(before("o", c)) if "o" in gates else 1
+    assert one_step(cell) == pytest.approx([o * tanh(c), c], abs=1e-7)
+
+
+def test_a_variant_with_everything_is_the_lstm() -> None:
+    """Peepholes start at 0, so the cell starts as the plain one; its rows are i, f, o, g instead of i, f, g, o."""
+    torch.manual_seed(1)
+    plain, variant = LSTM(3, 2), CELLS["lstm_peephole"](3, 2)
+    order = [0, 1, 2, 3, 6, 7, 4, 5]
+    with torch.no_grad():
+        for name in ("input_weight", "state_weight", "bias"):
+            variant.get_parameter(name).copy_(plain.get_parameter(name)[order])
+    x, state = torch.randn(5, 3), (torch.randn(5, 2), torch.randn(5, 2))
+    torch.testing.assert_close(variant(x, state), plain(x, state))
+
+
 def test_gru_resets_before_the_product() -> None:
     cell = fill(
         GRU(1, 1),
@@ -223,6 +266,6 @@ def test_widths_are_positive() -> None:
 
 
 def test_an_unknown_cell_is_refused_with_the_allowed_names() -> None:
-    with pytest.raises(UnknownNameError, match="no cell 'gru2'; allowed: gru, gru_torch, lstm, mut1") as error:
+    with pytest.raises(UnknownNameError, match="no cell 'gru2'; allowed: gru, gru_torch, lstm, lstm_coupled") as error:
         Recurrent("gru2", 5, 7)
     assert "Did you mean 'gru'?" in str(error.value)

@@ -52,7 +52,7 @@ def test_norms_are_those_of_the_whole_computation(name: str) -> None:
         assert flow.state[t].item() == pytest.approx(torch.linalg.matrix_norm(jacobian, ord=2).item())
 
 
-@pytest.mark.parametrize("name", CELLS)
+@pytest.mark.parametrize("name", [name for name in CELLS if not name.startswith("lstm_no_")])  # c lasts longer there
 def test_below_radius_1_every_cell_vanishes(name: str) -> None:
     flow = gradient_flow(name, T, spectral_radius=0.5)
     assert flow.state[0] < 1e-3

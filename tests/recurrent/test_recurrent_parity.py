@@ -78,7 +78,7 @@ def close(actual: Tensor, expected: Tensor) -> None:
     torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", CELLS)
+@pytest.mark.parametrize("name", [name for name in CELLS if not name.startswith("lstm_")])  # they have no fused kernel
 def test_fused_is_equation_with_everything_on(name: str) -> None:
     """Layers, directions, lengths (one empty), truncation and a given state, in double precision."""
     torch.manual_seed(2)

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from saccade.errors import KernelError, OptionError, ShapeError, UnknownNameError
+from saccade.kernels.gated_cells import GATED
 from saccade.recurrent import (
     CELLS,
     KERNELS,
@@ -23,7 +24,8 @@ from saccade.recurrent import (
 
 B, T, D = 4, 7, 5
 LENGTHS = torch.tensor([3, 7, 1, 6])
-EVERY_PATH = [(name, kernel) for name in CELLS for kernel in ("equation", "fused")]
+FUSED = [name for name, cell in CELLS.items() if cell.fused_kernel is not None or cell in GATED]
+EVERY_PATH = [*((name, "equation") for name in CELLS), *((name, "fused") for name in FUSED)]
 every_path = pytest.mark.parametrize(("name", "kernel"), EVERY_PATH)
 
 
@@ -92,8 +94,7 @@ def test_an_empty_sequence_keeps_its_state() -> None:
             assert part[0].equal(before[0])
 
 
-@pytest.mark.parametrize("kernel", ["equation", "fused"])
-@pytest.mark.parametrize("name", CELLS)
+@every_path
 def test_gradients_of_the_whole_loop(name: str, kernel: Kernel) -> None:
     """Finite differences in double precision, over the inputs, the first state and every parameter."""
     torch.manual_seed(6)

@@ -6,6 +6,7 @@ from saccade.models.convolutional import ConvolutionalConfig, ConvolutionalEncod
 from saccade.models.inference import Precision, lower_precision
 from saccade.models.recurrent import Memory, RecurrentConfig, RecurrentLanguageModel, RecurrentSeq2Seq
 from saccade.models.reinforce import ReinforcedLoss, hard_attention
+from saccade.models.rwkv import RWKVConfig, RWKVLanguageModel
 from saccade.models.tagger import TAGGERS, Tagger
 from saccade.models.targets import LAST, Targets
 from saccade.models.transformer import DecoderOnly, EncoderDecoder, EncoderOnly
@@ -28,6 +29,8 @@ __all__ = [
     "EncoderOnly",
     "Memory",
     "Precision",
+    "RWKVConfig",
+    "RWKVLanguageModel",
     "RecurrentConfig",
     "RecurrentLanguageModel",
     "RecurrentSeq2Seq",

@@ -43,7 +43,11 @@ __all__ = [
 class RecurrentAutoencoderConfig(Config):
     """A recurrent network that reads a text, and another that writes it out again."""
 
-    cell: str = Field("lstm", description="Recurrent cell: rnn, lstm, gru (Cho's), gru_torch, mut1, mut2 or mut3")
+    cell: str = Field(
+        "lstm",
+        description="Recurrent cell: rnn, lstm, gru (Cho's), gru_torch, mut1, mut2, mut3, or an LSTM with one thing "
+        "changed: lstm_coupled, lstm_peephole, lstm_no_input, lstm_no_forget or lstm_no_output",
+    )
     width: int = Field(256, ge=1, description="Width of the decoder's state and of each direction of the encoder")
     embedding_width: int = Field(128, ge=1, description="Width of a word's embedding")
     encoder_layers: int = Field(1, ge=1, description="Number of layers that read the text")
@@ -77,7 +81,8 @@ class RecurrentAutoencoder(RecurrentSeq2Seq):
         self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"] | None = None, max_length: int | None = None
     ) -> RecurrentSeq2SeqState:
         context = self.unfold(self.code(source, lengths))
-        return self.decoder.begin(context.unsqueeze(1), context, None)
+        only = context.unsqueeze(1)
+        return self.decoder.begin(only, only, context, None)
 
 
 class TransformerAutoencoderConfig(TransformerConfig):

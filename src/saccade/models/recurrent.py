@@ -35,7 +35,11 @@ ADDS_INPUT = ("mut1", "mut2")
 class RecurrentConfig(Config):
     """The settings of a recurrent encoder and decoder."""
 
-    cell: str = Field("lstm", description="Recurrent cell: rnn, lstm, gru (Cho's), gru_torch, mut1, mut2 or mut3")
+    cell: str = Field(
+        "lstm",
+        description="Recurrent cell: rnn, lstm, gru (Cho's), gru_torch, mut1, mut2, mut3, or an LSTM with one thing "
+        "changed: lstm_coupled, lstm_peephole, lstm_no_input, lstm_no_forget or lstm_no_output",
+    )
     width: int = Field(256, ge=1, description="Width of the decoder's state and of each direction of the encoder")
     embedding_width: int = Field(256, ge=1, description="Width of a word's embedding")
     encoder_layers: int = Field(1, ge=1, description="Number of layers that read the source")
@@ -45,6 +49,16 @@ class RecurrentConfig(Config):
         "output", description="When the decoder attends: none (never), state (before each step) or output (after it)"
     )
     attention_width: int = Field(256, ge=1, description="Width of the projected queries and keys")
+    attention_values: Literal["states", "words"] = Field(
+        "states",
+        description="What attention fetches: the encoder's states, which also know their neighbours, or the embedded "
+        "words themselves",
+    )
+    first_state: Literal["encoder", "zeros"] = Field(
+        "encoder",
+        description="Where the decoder starts: from the encoder's last state, or from zeros, so that attention is the "
+        "only way from source to target",
+    )
     score: ScoreName = Field(
         "additive", description="How queries and keys are compared: dot, scaled_dot, cosine, bilinear, additive or mlp"
     )
@@ -60,6 +74,8 @@ class RecurrentConfig(Config):
             raise ValueError(
                 f"{self.cell} needs inputs of its own width, so a second layer cannot read both directions"
             )
+        if self.attention == "none" and (self.attention_values, self.first_state) != ("states", "encoder"):
+            raise ValueError("attention_values and first_state need attention, the only other way to the source")
         return self
 
 
@@ -104,9 +120,10 @@ class RecurrentSeq2Seq(Seq2Seq):
         self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"] | None = None, max_length: int | None = None
     ) -> RecurrentSeq2SeqState:
         """The state after reading the source; ``max_length`` makes no difference to a recurrent network."""
-        states, final = self.encoder(self.fit(self._embed(self.source, source)), lengths)
+        words = self._embed(self.source, source)
+        states, final = self.encoder(self.fit(words), lengths)
         last = torch.cat([part[0] for part in final[-self.encoder.directions :]], dim=-1)
-        return self.decoder.begin(states, last, lengths)
+        return self.decoder.begin(words, states, last, lengths)
 
     def step(
         self, tokens: Int[Tensor, " B"], state: RecurrentSeq2SeqState
@@ -139,21 +156,31 @@ class _Decoder(nn.Module):
         super().__init__()
         self.config = config
         width, words = config.width, config.embedding_width
-        input_width = words + (0 if config.attention == "output" else source_width)
+        context_width = words if config.attention_values == "words" else source_width
+        input_width = words + (0 if config.attention == "output" else context_width)
         self.fit, fitted = _fit(config.cell, input_width, width)
         self.recurrent = Recurrent(config.cell, fitted, width, config.decoder_layers, dropout=config.dropout)
         self.parts = sum(len(state) for state in self.recurrent.initial(1))
-        self.first = nn.Linear(source_width, self.parts * width)
+        self.first = nn.Linear(source_width, self.parts * width) if config.first_state == "encoder" else None
         self.cross = None
         if config.attention != "none":
             self.cross = CrossAttention(width, source_width, config.attention_width, config.score, config.weights)
-        self.readout = nn.Linear(width + (source_width if self.cross is not None else 0), words)
+        self.readout = nn.Linear(width + (context_width if self.cross is not None else 0), words)
 
-    def begin(self, states: Tensor, last: Tensor, lengths: Tensor | None) -> RecurrentSeq2SeqState:
+    def begin(
+        self,
+        words: Float[Tensor, "B S D"],
+        states: Float[Tensor, "B S E"],
+        last: Float[Tensor, "B E"],
+        lengths: Int[Tensor, " B"] | None,
+    ) -> RecurrentSeq2SeqState:
         """The first state: s_0 and the context come from the encoder's last state, the keys from all its states."""
-        parts = iter(torch.tanh(self.first(last)).chunk(self.parts, dim=-1))
-        recurrent = tuple(tuple(next(parts) for _ in state) for state in self.recurrent.initial(1))
-        source = KeyValue(states, states) if self.cross is None else self.cross.project(states)
+        recurrent = self.recurrent.initial(len(last))
+        if self.first is not None:
+            parts = iter(torch.tanh(self.first(last)).chunk(self.parts, dim=-1))
+            recurrent = tuple(tuple(next(parts) for _ in state) for state in recurrent)
+        fetched = words if self.config.attention_values == "words" else states
+        source = KeyValue(states, states) if self.cross is None else self.cross.project(states, fetched)
         mask = None if lengths is None else padding(lengths)
         return RecurrentSeq2SeqState(recurrent, source, lengths, mask, context=last)
 

@@ -9,11 +9,18 @@ from saccade.recurrent.cells import (
     MUT3,
     RNN,
     Cell,
+    CoupledLSTM,
+    LSTMVariant,
+    LSTMWithoutForget,
+    LSTMWithoutInput,
+    LSTMWithoutOutput,
     OutputRNN,
+    PeepholeLSTM,
     State,
     TorchGRU,
 )
 from saccade.recurrent.gradient_flow import GradientFlow, gradient_flow
+from saccade.recurrent.rwkv import ChannelMixing, TimeMixing, WKVState, wkv, wkv_step
 from saccade.recurrent.unroll import KERNELS, Kernel, Recurrent, RecurrentState, reorder, unroll
 
 __all__ = [
@@ -26,14 +33,25 @@ __all__ = [
     "MUT3",
     "RNN",
     "Cell",
+    "ChannelMixing",
+    "CoupledLSTM",
     "GradientFlow",
     "Kernel",
+    "LSTMVariant",
+    "LSTMWithoutForget",
+    "LSTMWithoutInput",
+    "LSTMWithoutOutput",
     "OutputRNN",
+    "PeepholeLSTM",
     "Recurrent",
     "RecurrentState",
     "State",
+    "TimeMixing",
     "TorchGRU",
+    "WKVState",
     "gradient_flow",
     "reorder",
     "unroll",
+    "wkv",
+    "wkv_step",
 ]

@@ -31,7 +31,13 @@ __all__ = [
     "MUT3",
     "RNN",
     "Cell",
+    "CoupledLSTM",
+    "LSTMVariant",
+    "LSTMWithoutForget",
+    "LSTMWithoutInput",
+    "LSTMWithoutOutput",
     "OutputRNN",
+    "PeepholeLSTM",
     "State",
     "TorchGRU",
     "cell_named",
@@ -173,6 +179,96 @@ class LSTM(Cell):
         i, f, g, o = self.gates(projected, h)
         c = f * c + i * g
         return o * torch.tanh(c), c
+
+
+class LSTMVariant(Cell):
+    """The LSTM with one thing changed (Greff et al. 2015, "LSTM: a search space odyssey")::
+
+        i = σ(W_i [h; x] + b_i)      or 1 without an input gate, or 1 - f where the gates are coupled
+        f = σ(W_f [h; x] + b_f)      or 1 without a forget gate
+        g = tanh(W_g [h; x] + b_g)
+        c' = f ⊙ c + i ⊙ g
+        o = σ(W_o [h; x] + b_o)      or 1 without an output gate
+        h' = o ⊙ tanh c'
+
+    Peepholes let the gates see the cell: p_i ⊙ c and p_f ⊙ c are added inside i and f, p_o ⊙ c' inside o. The rows of
+    the weights are those of `gates`, in this order, then g's.
+    """
+
+    recurrent_weights = ("state_weight",)
+    state_parts = 2
+    gates: ClassVar[str] = "ifo"  # the gates that have weights; the others are 1, or 1 - f
+    coupled: ClassVar[bool] = False
+    peepholes: ClassVar[bool] = False
+
+    def __init__(self, input_width: int, width: int) -> None:
+        super().__init__(input_width, width)
+        rows = (len(self.gates) + 1) * width
+        self.input_weight = _parameter(rows, input_width)
+        self.state_weight = _parameter(rows, width)
+        self.bias = _parameter(rows)
+        self.peephole = _parameter(3 * width) if self.peepholes else None  # p_i, p_f, p_o
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        super().reset_parameters()
+        if "f" in self.gates:
+            nn.init.ones_(self.bias.view(-1, self.width)[self.gates.index("f")])
+
+    def project(self, x: Float[Tensor, "*steps I"]) -> Float[Tensor, "*steps G"]:
+        return F.linear(x, self.input_weight, self.bias)
+
+    def step(self, projected: Float[Tensor, "B G"], state: State) -> State:
+        h, c = state
+        parts = _plus_product(projected, h, self.state_weight).chunk(len(self.gates) + 1, dim=-1)
+        before = dict(zip(f"{self.gates}g", parts, strict=True))
+        if self.peephole is not None:
+            p_i, p_f, p_o = self.peephole.chunk(3)
+            before |= {"i": before["i"] + p_i * c, "f": before["f"] + p_f * c}
+        one = torch.ones_like(c)
+        f = torch.sigmoid(before["f"]) if "f" in before else one
+        i = 1 - f if self.coupled else torch.sigmoid(before["i"]) if "i" in before else one
+        c = f * c + i * torch.tanh(before["g"])
+        if self.peephole is not None:
+            before["o"] = before["o"] + p_o * c
+        o = torch.sigmoid(before["o"]) if "o" in before else one
+        return o * torch.tanh(c), c
+
+
+class CoupledLSTM(LSTMVariant):
+    """The LSTM that forgets exactly as much as it takes in: i = 1 - f."""
+
+    name = "lstm_coupled"
+    gates = "fo"
+    coupled = True
+
+
+class PeepholeLSTM(LSTMVariant):
+    """The LSTM whose gates also see the cell (Gers & Schmidhuber 2000)."""
+
+    name = "lstm_peephole"
+    peepholes = True
+
+
+class LSTMWithoutInput(LSTMVariant):
+    """The LSTM without an input gate: i = 1."""
+
+    name = "lstm_no_input"
+    gates = "fo"
+
+
+class LSTMWithoutForget(LSTMVariant):
+    """The LSTM without a forget gate: f = 1, as it was in 1997."""
+
+    name = "lstm_no_forget"
+    gates = "io"
+
+
+class LSTMWithoutOutput(LSTMVariant):
+    """The LSTM without an output gate: o = 1."""
+
+    name = "lstm_no_output"
+    gates = "if"
 
 
 class GRU(Cell):
@@ -344,6 +440,11 @@ class MUT3(Cell):
 CELLS: dict[str, type[Cell]] = {
     "rnn": RNN,
     "lstm": LSTM,
+    "lstm_coupled": CoupledLSTM,
+    "lstm_peephole": PeepholeLSTM,
+    "lstm_no_input": LSTMWithoutInput,
+    "lstm_no_forget": LSTMWithoutForget,
+    "lstm_no_output": LSTMWithoutOutput,
     "gru": GRU,
     "gru_torch": TorchGRU,
     "mut1": MUT1,

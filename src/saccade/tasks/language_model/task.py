@@ -26,6 +26,8 @@ from saccade.models import (
     Memory,
     RecurrentConfig,
     RecurrentLanguageModel,
+    RWKVConfig,
+    RWKVLanguageModel,
     Targets,
     TransformerConfig,
 )
@@ -149,6 +151,10 @@ def _recurrent(config: RecurrentConfig, state: LanguageModelState) -> nn.Module:
     return RecurrentLanguageModel(config, state.tokenizer.vocabulary_size)
 
 
+def _rwkv(config: RWKVConfig, state: LanguageModelState) -> nn.Module:
+    return RWKVLanguageModel(config, state.tokenizer.vocabulary_size)
+
+
 class LanguageModel(Task):
     """Trains with the cross-entropy of each next token.
 
@@ -166,6 +172,7 @@ class LanguageModel(Task):
     networks: ClassVar = {
         "transformer": Network(TransformerConfig, _transformer),
         "recurrent": Network(RecurrentConfig, _recurrent),
+        "rwkv": Network(RWKVConfig, _rwkv),
     }
     model_defaults: ClassVar = {"transformer": {"decoder_layers": 4}}
     evaluation_size = 8192

@@ -1,0 +1,93 @@
+"""A language model of RWKV blocks (Peng et al. 2023; lecture 002: "Transformer-level performance but with RNN")."""
+
+from __future__ import annotations
+
+from jaxtyping import Float, Int
+from pydantic import Field
+from torch import Tensor, nn
+
+from saccade.kernels.dropout import dropout
+from saccade.models.config import Config
+from saccade.models.layers import TiedLinear, WordEmbedding
+from saccade.models.targets import Positions, Targets, answer
+from saccade.recurrent import ChannelMixing, RecurrentState, State, TimeMixing, WKVState, reorder
+
+__all__ = ["RWKVConfig", "RWKVLanguageModel"]
+
+
+class RWKVConfig(Config):
+    """RWKV blocks: a recurrent network that trains in parallel."""
+
+    width: int = Field(256, ge=1, description="Width of the vector at each position")
+    decoder_layers: int = Field(4, ge=1, description="Number of blocks")
+    feedforward_width: int = Field(1024, ge=1, description="Width inside channel mixing")
+    dropout: float = Field(0.0, ge=0, lt=1, description="Dropout of embeddings and of what each layer adds")
+    tied_output: bool = Field(True, description="Use the embedding as the output layer")
+
+
+class _Block(nn.Module):
+    """Time and channel mixing, each with residual and pre-norm; state: x, x, numerator, denominator, exponent."""
+
+    def __init__(self, config: RWKVConfig) -> None:
+        super().__init__()
+        self.dropout = config.dropout
+        self.time_norm, self.channel_norm = nn.LayerNorm(config.width), nn.LayerNorm(config.width)
+        self.time = TimeMixing(config.width)
+        self.channel = ChannelMixing(config.width, config.feedforward_width)
+
+    def forward(self, x: Float[Tensor, "B T D"], state: State) -> tuple[Float[Tensor, "B T D"], State]:
+        y, time_last, sums = self.time(self.time_norm(x), state[0], WKVState(*state[2:]))
+        x = x + dropout(y, self.dropout, self.training)
+        y, channel_last = self.channel(self.channel_norm(x), state[1])
+        return x + dropout(y, self.dropout, self.training), (time_last, channel_last, *sums)
+
+
+class RWKVLanguageModel(nn.Module):
+    """RWKV blocks that predict the next token: parallel over the text in training, step by step in generation."""
+
+    def __init__(self, config: RWKVConfig, vocabulary: int) -> None:
+        super().__init__()
+        self.config = config
+        self.input = WordEmbedding(vocabulary, config.width)
+        self.input_norm = nn.LayerNorm(config.width)
+        self.decoder = nn.ModuleList(_Block(config) for _ in range(config.decoder_layers))
+        self.decoder_norm = nn.LayerNorm(config.width)
+        tied = self.input.weight if config.tied_output else None
+        self.output = TiedLinear(config.width, vocabulary, bias=False, tied=tied)
+
+    def features(self, tokens: Int[Tensor, "B N"]) -> Float[Tensor, "B N D"]:
+        """A vector for each token that depends on it and the tokens before it."""
+        return self._read(tokens, self._initial(len(tokens)))[0]
+
+    def forward(
+        self, tokens: Int[Tensor, "B N"], *, targets: Targets | None = None, at: Positions | None = None
+    ) -> Tensor:
+        """Logits (B, N, V) for the token after each; ``at`` and ``targets`` as in ``saccade.models.targets``."""
+        return answer(self.output, self.features(tokens), targets, at)
+
+    def start(self, prompt: Int[Tensor, "B N"], max_length: int | None = None) -> RecurrentState:
+        """A state that has read the prompt, of any length, also 0."""
+        state = self._initial(len(prompt))
+        return self._read(prompt, state)[1] if prompt.shape[1] else state
+
+    def step(self, tokens: Int[Tensor, " B"], state: RecurrentState) -> tuple[Float[Tensor, "B V"], RecurrentState]:
+        """The scores of the token that follows, and the state after it was read."""
+        features, state = self._read(tokens.unsqueeze(1), state)
+        logits: Tensor = self.output(features[:, 0])
+        return logits, state
+
+    def reorder(self, state: RecurrentState, index: Int[Tensor, "*N"]) -> RecurrentState:
+        return reorder(state, index.flatten())
+
+    def _initial(self, batch: int) -> RecurrentState:
+        zeros = self.input.weight.new_zeros(batch, self.config.width)
+        return tuple((zeros, zeros, *WKVState.empty(zeros)) for _ in self.decoder)
+
+    def _read(self, tokens: Tensor, state: RecurrentState) -> tuple[Float[Tensor, "B N D"], RecurrentState]:
+        x = self.input_norm(dropout(self.input(tokens), self.config.dropout, self.training))
+        new = []
+        for block, old in zip(self.decoder, state, strict=True):
+            x, after = block(x, old)
+            new.append(after)
+        features: Tensor = self.decoder_norm(x)
+        return features, tuple(new)
