@@ -16,6 +16,7 @@ from saccade.cli.data import data
 from saccade.cli.demo import demo
 from saccade.cli.evaluate import compare, evaluate, score
 from saccade.cli.explain import explain
+from saccade.cli.lab import lab
 from saccade.cli.look import look
 from saccade.cli.open import open_folder
 from saccade.cli.predict import predict
@@ -50,6 +51,7 @@ for command in (demo, new, train, tune, predict, look, words, evaluate, score, c
     app.command()(command)
 app.command("serve")(serve_models)
 app.command("open")(open_folder)
+app.add_typer(lab, name="lab")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -1,0 +1,29 @@
+"""The experiments, in the order of the lectures; each is imported when it is used."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from saccade.errors import UnknownNameError
+from saccade.lab.experiment import Experiment
+
+__all__ = ["EXPERIMENTS", "experiment_named"]
+
+#: Names, each that of a module in this package with "-" for "_".
+EXPERIMENTS = (
+    "vanishing-gradients",
+    "scaled-scores",
+    "no-positions-no-order",
+    "several-heads",
+    "leaking-mask",
+    "sparse-weights",
+    "cost",
+    "residuals-and-norms",
+)
+
+
+def experiment_named(name: str) -> Experiment:
+    if name not in EXPERIMENTS:
+        raise UnknownNameError("experiment", name, EXPERIMENTS)
+    found: Experiment = import_module(f"saccade.lab.{name.replace('-', '_')}").EXPERIMENT
+    return found

@@ -1,0 +1,81 @@
+"""Deep stacks learn with residual connections and norms, and not without them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from saccade.attention import MultiHead
+from saccade.attention.positions import Sinusoidal
+from saccade.lab.experiment import Experiment, Trial
+from saccade.lab.learning import Examples, accuracy, train
+from saccade.models.layers import FeedForward
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from saccade.lab.results import Interval
+
+__all__ = ["EXPERIMENT"]
+
+WORDS, LENGTH, WIDTH, DEPTH = 16, 10, 32, 12
+KINDS = {"residual and norm": (True, True), "residual": (True, False), "norm": (False, True), "neither": (False, False)}
+
+
+class Stack(nn.Module):
+    """Blocks of attention and a feed-forward layer, with or without residual connections and norms."""
+
+    def __init__(self, depth: int, *, residual: bool, norm: bool) -> None:
+        super().__init__()
+        self.residual = residual
+        self.words, self.positions = nn.Embedding(WORDS, WIDTH), Sinusoidal(WIDTH)
+        self.layers = nn.ModuleList()
+        for _ in range(depth):
+            self.layers += [MultiHead(WIDTH, 4), FeedForward(WIDTH, 2 * WIDTH, "relu")]
+        self.norms = nn.ModuleList(nn.LayerNorm(WIDTH) if norm else nn.Identity() for _ in self.layers)
+        self.output = nn.Linear(WIDTH, WORDS)
+
+    def forward(self, words: Tensor) -> Tensor:
+        x = self.positions(self.words(words))
+        for norm, layer in zip(self.norms, self.layers, strict=True):
+            x = x + layer(norm(x)) if self.residual else layer(norm(x))
+        logits: Tensor = self.output(x)
+        return logits
+
+
+def draw_reversals(count: int) -> Examples:
+    """Words, and the same words from the last to the first."""
+    words = torch.randint(WORDS, (count, LENGTH))
+    return Examples(words, words.flip(1))
+
+
+def measure(trial: Trial) -> Mapping[str, float]:
+    found = {}
+    for name, (residual, norm) in KINDS.items():
+        model = Stack(DEPTH, residual=residual, norm=norm)
+        train(model, draw_reversals, steps=trial.choose(500, 120), lr=1e-3, batch=32)
+        found[name] = accuracy(model, draw_reversals(300))
+    return found | {"accuracy, both less neither": found["residual and norm"] - found["neither"]}
+
+
+def draw(axes: Axes, found: Mapping[str, Interval]) -> None:
+    axes.bar(list(KINDS), [found[name].mean for name in KINDS])
+    axes.axhline(100 / WORDS, color="black", linewidth=0.6)
+    axes.set_ylabel("right words in percent (line: chance)")
+
+
+EXPERIMENT = Experiment(
+    name="residuals-and-norms",
+    lecture="003",
+    claim="A stack of 12 blocks learns with residual connections and norms, and does not without them.",
+    method=f"{DEPTH} blocks of attention and feed-forward layers learn to reverse {LENGTH} words, trained alike with "
+    "both, one or neither.",
+    measure=measure,
+    decisive="accuracy, both less neither",
+    direction="at least",
+    bound=50.0,
+    draw=draw,
+)

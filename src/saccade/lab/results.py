@@ -1,0 +1,149 @@
+"""Run an experiment for several seeds, keep what was measured, and decide.
+
+Every seed is saved as soon as it is measured, so that a stopped experiment continues where it was.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import torch
+
+from saccade.errors import FileError
+from saccade.extras import needs_extra
+from saccade.lab.experiment import Experiment, Trial
+from saccade.storage import write_file
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["Interval", "Results", "Verdict", "run_experiment"]
+
+Verdict = Literal["holds", "refuted", "undecided"]
+#: Quantiles of Student's t for a 95% interval, by degrees of freedom; beyond them, the normal distribution's.
+_STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
+_NORMAL = 1.96
+
+
+class Interval(NamedTuple):
+    """The mean over seeds, and the 95% interval of the mean."""
+
+    mean: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Interval:
+        mean, count = fmean(values), len(values)
+        if count < 2:
+            return cls(mean, -math.inf, math.inf)
+        quantile = _STUDENT[count - 2] if count - 2 < len(_STUDENT) else _NORMAL
+        half = quantile * stdev(values) / math.sqrt(count)
+        return cls(mean, mean - half, mean + half)
+
+    def __str__(self) -> str:
+        return f"{self.mean:.4g} (95% interval {self.low:.4g} to {self.high:.4g})"
+
+
+@dataclass(frozen=True)
+class Results:
+    """What was measured, by seed."""
+
+    experiment: Experiment
+    quick: bool
+    trials: Mapping[int, Mapping[str, float]]
+
+    @property
+    def intervals(self) -> dict[str, Interval]:
+        names = next(iter(self.trials.values()))
+        return {name: Interval.of([numbers[name] for numbers in self.trials.values()]) for name in names}
+
+    @property
+    def decisive(self) -> Interval:
+        return self.intervals[self.experiment.decisive]
+
+    @property
+    def verdict(self) -> Verdict:
+        """The claim holds if the whole interval is on its side of the bound, and is refuted if none of it is."""
+        found, bound = self.decisive, self.experiment.bound
+        if self.experiment.direction == "at most":
+            found, bound = Interval(-found.mean, -found.high, -found.low), -bound
+        return "holds" if found.low >= bound else "refuted" if found.high < bound else "undecided"
+
+    def sentence(self) -> str:
+        """The verdict, with the number that it rests on."""
+        one = self.experiment
+        return (
+            f"{self.verdict}: {one.decisive} is {self.decisive} over {len(self.trials)} seeds; the claim needs "
+            f"{one.direction} {one.bound:g}"
+        )
+
+    def record(self) -> dict[str, Any]:
+        one = self.experiment
+        return {
+            "name": one.name,
+            "lecture": one.lecture,
+            "claim": one.claim,
+            "method": one.method,
+            "refuted_if": one.refuted_if,
+            "quick": self.quick,
+            "verdict": self.verdict,
+            "decisive": {one.decisive: list(self.decisive)},
+            "trials": {str(seed): dict(numbers) for seed, numbers in self.trials.items()},
+        }
+
+    def figure(self) -> Figure:
+        with needs_extra("plots", "Drawing a picture"):
+            from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(6.4, 4), layout="constrained")
+        axes = figure.subplots()
+        self.experiment.draw(axes, self.intervals)
+        axes.set_title(f"{self.experiment.claim}\n{self.verdict}", fontsize=9, loc="left", wrap=True)
+        return figure
+
+
+def run_experiment(
+    experiment: Experiment,
+    folder: Path,
+    *,
+    seeds: int = 3,
+    quick: bool = False,
+    progress: Callable[[], object] = lambda: None,
+) -> Results:
+    """Measure the seeds that the folder does not have yet, and write ``NAME.json`` and ``NAME.png`` into it.
+
+    ``progress`` is called after each seed.
+    """
+    path = folder / f"{experiment.name}{'-quick' if quick else ''}.json"
+    trials = _read(path, experiment, quick)
+    results = Results(experiment, quick, trials)
+    for number in range(1, seeds + 1):
+        if number not in trials:
+            torch.manual_seed(number)
+            trials[number] = dict(experiment.measure(Trial(number, quick)))
+            write_file(path, json.dumps(results.record(), indent=1).encode())
+        progress()
+    results.figure().savefig(path.with_suffix(".png"), dpi=150, metadata={"Software": None})
+    return results
+
+
+def _read(path: Path, experiment: Experiment, quick: bool) -> dict[int, dict[str, float]]:
+    """The seeds that were measured before, if they were measured by the same experiment."""
+    if not path.exists():
+        return {}
+    try:
+        kept = json.loads(path.read_text(encoding="utf-8"))
+        trials = {int(seed): {str(name): float(value) for name, value in numbers.items()}
+                  for seed, numbers in kept["trials"].items()}  # fmt: skip
+    except (ValueError, KeyError, TypeError, AttributeError, OSError):
+        raise FileError(f"{path} is not a result of this experiment; delete it to measure again.") from None
+    if kept.get("method") != experiment.method or kept.get("quick") != quick:
+        raise FileError(f"{path} was measured by another version of the experiment; delete it to measure again.")
+    return trials

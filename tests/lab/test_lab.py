@@ -1,0 +1,102 @@
+"""The lab: intervals and verdicts by hand, experiments that can fail, and results that survive a stop."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from saccade.cli.main import app
+from saccade.errors import FileError
+from saccade.lab import EXPERIMENTS, Experiment, Results, Trial, experiment_named, leaking_mask, run_experiment
+from saccade.lab import scaled_scores as scaled
+from saccade.lab.results import Interval
+
+
+def test_an_interval_by_hand() -> None:
+    """Mean 2, standard deviation 1, three values: 4.303 · 1 / √3 on both sides."""
+    mean, low, high = Interval.of([1.0, 2.0, 3.0])
+    assert (mean, low, high) == (2.0, pytest.approx(2 - 2.4843, abs=1e-3), pytest.approx(2 + 2.4843, abs=1e-3))
+    assert Interval.of([5.0])[1:] == (-float("inf"), float("inf"))
+
+
+def made(direction: str = "at least", values: tuple[float, ...] = (1.0, 1.1, 0.9), bound: float = 0.5) -> Results:
+    experiment = Experiment("toy", "000", "A claim.", "A method.", lambda trial: {"x": values[trial.seed - 1]}, "x",
+                            direction, bound, lambda axes, found: None)  # type: ignore[arg-type]  # fmt: skip
+    return Results(experiment, False, {seed: {"x": value} for seed, value in enumerate(values, start=1)})
+
+
+@pytest.mark.parametrize(
+    ("direction", "bound", "verdict"),
+    [("at least", 0.5, "holds"), ("at least", 1.0, "undecided"), ("at least", 2.0, "refuted"),
+     ("at most", 0.5, "refuted"), ("at most", 1.0, "undecided"), ("at most", 2.0, "holds")],
+)  # fmt: skip
+def test_verdicts(direction: str, bound: float, verdict: str) -> None:
+    assert made(direction, bound=bound).verdict == verdict
+
+
+def test_one_seed_decides_nothing() -> None:
+    assert made(values=(1.0,)).verdict == "undecided"
+
+
+def test_every_experiment_states_its_claim_and_what_would_refute_it() -> None:
+    for name in EXPERIMENTS:
+        one = experiment_named(name)
+        assert one.name == name
+        assert one.claim.endswith(".")
+        assert str(f"{one.bound:g}") in one.refuted_if
+    listed = CliRunner().invoke(app, ["lab", "list"]).stdout
+    assert all(name in listed for name in EXPERIMENTS)
+
+
+@pytest.mark.parametrize("name", ["vanishing-gradients", "scaled-scores", "no-positions-no-order", "cost"])
+def test_experiments_without_training_hold(name: str, tmp_path: Path) -> None:
+    assert run_experiment(experiment_named(name), tmp_path, quick=True).verdict == "holds"
+    assert (tmp_path / f"{name}-quick.png").exists()
+
+
+def test_an_unscaled_softmax_refutes_the_claim_about_scaling(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = scaled.largest_weight
+    monkeypatch.setattr(scaled, "largest_weight", lambda width, *, scaled: honest(width, scaled=False))
+    assert run_experiment(scaled.EXPERIMENT, tmp_path).verdict == "refuted"
+
+
+def test_a_mask_that_does_not_leak_refutes_the_claim_about_leaks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leaking_mask, "EncoderOnly", leaking_mask.DecoderOnly)
+    found = run_experiment(leaking_mask.EXPERIMENT, tmp_path, quick=True)
+    assert found.verdict == "refuted", found.sentence()
+
+
+def test_a_stopped_experiment_continues(tmp_path: Path) -> None:
+    measured: list[int] = []
+
+    def measure(trial: Trial) -> Mapping[str, float]:
+        if trial.seed == 3 and not measured.count(3):
+            measured.append(3)
+            raise KeyboardInterrupt
+        measured.append(trial.seed)
+        return {"x": 1.0 + trial.seed / 100}
+
+    experiment = replace(made().experiment, measure=measure)
+    with pytest.raises(KeyboardInterrupt):
+        run_experiment(experiment, tmp_path)
+    assert run_experiment(experiment, tmp_path).verdict == "holds"
+    assert measured == [1, 2, 3, 3]
+    kept = json.loads((tmp_path / "toy.json").read_text())
+    assert kept["verdict"] == "holds"
+    assert list(kept["trials"]) == ["1", "2", "3"]
+    with pytest.raises(FileError, match="measured by another version of the experiment; delete it"):
+        run_experiment(replace(experiment, method="Another."), tmp_path)
+    (tmp_path / "toy.json").write_text("[]")
+    with pytest.raises(FileError, match=r"toy\.json is not a result of this experiment; delete it"):
+        run_experiment(experiment, tmp_path)
+
+
+def test_an_unknown_name_is_refused() -> None:
+    assert "scaled-scores" in str(CliRunner().invoke(app, ["lab", "run", "scaled-score"]).exception)
