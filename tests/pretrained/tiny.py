@@ -117,6 +117,11 @@ def bart(**changed: Any) -> Any:
     return _with_bias(random_weights(hf.BartForConditionalGeneration(hf.BartConfig(**_stacks(**changed)))))
 
 
+def bare(model: Any) -> Any:
+    """The same without its output layer."""
+    return model.base_model
+
+
 #: Models that fill in hidden words, that continue a text, and that write one text from another.
 FILLING: dict[str, Callable[..., Any]] = {
     "bert": bert,
@@ -136,7 +141,13 @@ CONTINUING: dict[str, Callable[..., Any]] = {
     "gpt_neox in series": lambda: gpt_neox(use_parallel_residual=False),
 }
 REWRITING: dict[str, Callable[..., Any]] = {"marian": marian, "bart": bart}
-MODELS = {**FILLING, **CONTINUING, **REWRITING}
+ENCODING: dict[str, Callable[..., Any]] = {
+    "bert bare": lambda: bare(bert()),
+    "roberta bare": lambda: bare(roberta()),
+    "distilbert bare": lambda: bare(distilbert()),
+    "albert bare": lambda: bare(albert()),
+}
+MODELS = {**ENCODING, **FILLING, **CONTINUING, **REWRITING}
 
 
 def save(model: Any, folder: Path, **options: Any) -> Path:

@@ -114,10 +114,10 @@ def examples_of(
 ) -> list[Any]:
     """Read the examples that these options name, in the same way as the training data but without dropping any."""
     from saccade.tasks.base.model_folder import bundle_recipe
-    from saccade.tasks.registry import task_named
+    from saccade.tasks.registry import task_of_model
 
     recipe = bundle_recipe(Path(model))
-    reader = task_named(recipe["task"]).data
+    reader = task_of_model(recipe["task"]).data
     as_trained = reader.as_trained(recipe)
     sources, targets = ([] if file is None else [file] for file in (source, target))
     given = data_table(reader, sources, targets, data or (), columns)

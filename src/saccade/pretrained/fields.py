@@ -10,7 +10,7 @@ from typing import Any
 from saccade.errors import FileError
 from saccade.models.layers import Activation
 
-__all__ = ["ACTIVATIONS", "Fields", "read_fields"]
+__all__ = ["ACTIVATIONS", "Fields", "read_fields", "read_table"]
 
 _LARGEST = 16 << 20  # bytes of a config.json
 
@@ -106,6 +106,11 @@ class Fields:
 
 def read_fields(path: Path) -> Fields:
     """The fields of a ``config.json``."""
+    return Fields(read_table(path, dict), str(path))
+
+
+def read_table(path: Path, kind: type) -> Any:
+    """The table or list of a JSON file."""
     try:
         if path.stat().st_size > _LARGEST:
             raise FileError(f"{path} has {path.stat().st_size:,} bytes; a config.json has at most {_LARGEST:,}.")
@@ -114,6 +119,6 @@ def read_fields(path: Path) -> Fields:
         raise FileError(f"{path} cannot be read: {error.strerror or error}.") from None
     except (ValueError, RecursionError) as error:
         raise FileError(f"{path} is not JSON ({error}).") from None
-    if not isinstance(found, dict):
-        raise FileError(f"{path} is not a table of fields.")
-    return Fields(found, str(path))
+    if not isinstance(found, kind):
+        raise FileError(f"{path} is not a {'table of fields' if kind is dict else 'list'}.")
+    return found

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from saccade.errors import FileError, SaccadeError
 from saccade.models import DecoderOnly, EncoderDecoder, EncoderOnly, TransformerConfig
+from saccade.models.sentence_encoder import SentenceConfig, SentenceEncoder
 from saccade.models.weights import assign, unshared
 from saccade.pretrained.bart import BART, MARIAN
 from saccade.pretrained.bert import ALBERT, BERT, DISTILBERT, ROBERTA
@@ -24,6 +25,7 @@ from saccade.pretrained.fields import Fields, read_fields
 from saccade.pretrained.gpt2 import GPT2
 from saccade.pretrained.gpt_neox import GPT_NEOX
 from saccade.pretrained.llama import LLAMA, MISTRAL, QWEN2
+from saccade.pretrained.sentences import sentence_fields
 from saccade.pretrained.tensors import WHOLE, TensorFiles, find_tensors
 
 __all__ = ["FAMILIES", "Pretrained", "is_pretrained", "read_pretrained", "weights_checksum", "write_pretrained"]
@@ -43,6 +45,7 @@ class Pretrained:
     fields: Mapping[str, Any]  # its config.json
     vocabulary: int
     unused: tuple[str, ...]  # tensors of its files that our network does not have
+    is_bare: bool  # whether its tensors lack the prefix of the family
 
     @property
     def trained_length(self) -> int | None:
@@ -66,7 +69,8 @@ class Pretrained:
             original = _embedding(self.family) if name == self.family.tied else self.family.copies.get(name)
             if original is not None:
                 found[name] = found[original].clone()
-        return found
+        prefix = self.family.prefix if self.is_bare else ""
+        return {name.removeprefix(prefix): tensor for name, tensor in found.items()}
 
 
 def is_pretrained(path: Path) -> bool:
@@ -83,17 +87,25 @@ def read_pretrained(path: Path) -> Pretrained:
     fields = read_fields(path / "config.json")
     family, use = _family(fields)
     files = find_tensors(path)
-    names = {_full(name, family, files): name for name in files}
+    is_bare = bool(family.prefix) and not any(name.startswith(family.prefix) for name in files)
+    names = {f"{family.prefix}{name}" if is_bare else name: name for name in files}
     try:
         config = family.configure(fields, use, names)
     except ValidationError as error:
         first = error.errors()[0]
         said = f"{'.'.join(map(str, first['loc']))}: {first['msg'].removeprefix('Value error, ')}"
         raise FileError(f"{fields.where} describes a network that cannot be built ({said}).") from None
+    if use == "encode":
+        config = SentenceConfig(**config.model_dump(), **sentence_fields(path))
     vocabulary = fields.whole("vocab_size")
     fields.expect("pruned_heads", {}, [])
     fields.refuse_unknown(family.name)
-    if family.tied in names and config.tied_output and not _same(files, names, _embedding(family), family.tied):
+    if (
+        family.tied is not None
+        and family.tied in names
+        and config.tied_output
+        and not _same(files, names, _embedding(family), family.tied)
+    ):
         config = config.model_copy(update={"tied_output": False})  # as the home library does
     try:
         with torch.device("meta"):  # shapes alone: whatever config.json says, no memory is taken before the files agree
@@ -107,7 +119,7 @@ def read_pretrained(path: Path) -> Pretrained:
         theirs = [files.read(names[name]) for name in pair.theirs]
         tensors |= dict(zip(pair.ours, pair.to_ours(theirs, [ours[name].shape for name in pair.ours]), strict=True))
     assign(network, tensors)
-    return Pretrained(family, use, config, network.eval(), fields.values, vocabulary, unused)
+    return Pretrained(family, use, config, network.eval(), fields.values, vocabulary, unused, is_bare)
 
 
 def write_pretrained(model: Pretrained, folder: Path) -> None:
@@ -141,17 +153,13 @@ def _family(fields: Fields) -> tuple[Family, Use]:
 
 
 def _build(config: TransformerConfig, use: Use, vocabulary: int) -> nn.Module:
-    if use in ("fill", "encode"):
+    if isinstance(config, SentenceConfig):
+        return SentenceEncoder(config, vocabulary)
+    if use == "fill":
         return EncoderOnly(config, vocabulary)
     if use == "continue":
         return DecoderOnly(config, vocabulary)
     return EncoderDecoder(config, vocabulary, vocabulary)
-
-
-def _full(name: str, family: Family, files: TensorFiles) -> str:
-    """The name that a tensor has in a model with a head, where the bare model was saved alone."""
-    bare = not any(other.startswith(family.prefix) for other in files)
-    return family.prefix + name if bare else name
 
 
 def _embedding(family: Family) -> str:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from saccade.tasks.base.predictor import Predictor
     from saccade.tasks.base.task import Task
 
-__all__ = ["DEFAULT_TASK", "TASKS", "Entry", "task_named"]
+__all__ = ["DEFAULT_TASK", "PRETRAINED_TASKS", "TASKS", "Entry", "task_named", "task_of_model"]
 
 
 class Entry:
@@ -75,6 +75,8 @@ TASKS = {
     "trajectories": _built_in("trajectories", "Trajectories"),
     "base-pairs": _built_in("base_pairs", "BasePairs"),
 }
+#: Tasks whose models Saccade opens but does not train: they come from other libraries.
+PRETRAINED_TASKS = {"sentence-similarity": _built_in("similarity", "Similarity")}
 for point in entry_points(group="saccade.tasks"):
     TASKS.setdefault(point.name, Entry(*(f"{point.value}.{part}" for part in ("task", "data", "predictor"))))
 #: The task of a recipe that does not name one.
@@ -88,3 +90,8 @@ def task_named(name: Any, what: str = "task") -> Entry:
     if not isinstance(name, str) or name not in TASKS:
         raise UnknownNameError(what, name, TASKS)
     return TASKS[name]
+
+
+def task_of_model(name: str) -> Entry:
+    """Return the task of an opened model, which may be one that Saccade does not train."""
+    return PRETRAINED_TASKS.get(name) or task_named(name)

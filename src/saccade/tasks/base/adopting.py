@@ -9,25 +9,27 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from saccade.errors import FileError
 from saccade.pretrained import read_pretrained
 from saccade.pretrained.family import Use
 from saccade.tasks.base.task import Bundle
-from saccade.tasks.registry import TASKS
+from saccade.tasks.registry import task_of_model
 from saccade.text import read_foreign
 
 __all__ = ["adopt"]
 
 #: The task that each use of a pretrained model is.
-TASK_OF: Mapping[Use, str] = {"fill": "masked-language-model", "continue": "language-model", "rewrite": "translation"}
+TASK_OF: Mapping[Use, str] = {
+    "fill": "masked-language-model",
+    "continue": "language-model",
+    "rewrite": "translation",
+    "encode": "sentence-similarity",
+}
 
 
 def adopt(path: Path) -> Bundle:
     """Open the folder of another library."""
     model = read_pretrained(path)
-    if model.use not in TASK_OF:
-        raise FileError(f"{path} is a {model.family.name} model without an output layer, which answers nothing yet.")
-    entry = TASKS[TASK_OF[model.use]]
+    entry = task_of_model(TASK_OF[model.use])
     ids = {
         "pad": model.id("pad_token_id"),
         "start": model.id("decoder_start_token_id", "bos_token_id"),

@@ -37,7 +37,7 @@ from saccade.tasks.base.networks import read_network
 from saccade.tasks.base.predictor import Predictor
 from saccade.tasks.base.task import Bundle
 from saccade.tasks.base.workers import Workers
-from saccade.tasks.registry import TASKS
+from saccade.tasks.registry import TASKS, task_of_model
 
 __all__ = [
     "bundle_identity",
@@ -141,7 +141,7 @@ def open_model(path: str | Path, device: str = "cpu", precision: str = "fp32", w
     share the inputs of ``predict`` on the CPU; ``close()`` ends them.
     """
     bundle = read_bundle(Path(path))
-    predictor = TASKS[bundle.task.name].predictor
+    predictor = task_of_model(bundle.task.name).predictor
     if workers == 1:
         return predictor(bundle, device, precision)
     if device != "cpu":

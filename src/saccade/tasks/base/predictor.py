@@ -23,7 +23,7 @@ from saccade.tasks.base.answer import Answer
 from saccade.tasks.base.snapshot import Snapshot
 from saccade.tasks.base.task import Bundle, Evaluation
 from saccade.tasks.base.workers import Workers
-from saccade.tasks.registry import task_named
+from saccade.tasks.registry import task_of_model
 from saccade.text import Tokenizer
 
 __all__ = ["NoOptions", "Predictor"]
@@ -155,7 +155,7 @@ class Predictor:
     @property
     def read_as(self) -> dict[str, Any]:
         """How the training files were read: their columns, encoding and so on."""
-        reader = task_named(self.task.name).data
+        reader = task_of_model(self.task.name).data
         fields = reader.settings.model_fields
         return {key: self.bundle.data.get(key, fields[key].default) for key in reader.read_as}
 

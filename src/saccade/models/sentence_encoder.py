@@ -1,0 +1,52 @@
+"""A Transformer that gives a text one vector, so that texts can be compared (Reimers & Gurevych 2019)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from pydantic import Field
+from torch import Tensor, nn
+
+from saccade.attention import padding
+from saccade.models.transformer_layers import InputLayer, TransformerConfig, encoder_blocks, final_norm, run_blocks
+
+__all__ = ["SentenceConfig", "SentenceEncoder"]
+
+
+class SentenceConfig(TransformerConfig):
+    """A Transformer that gives a text one vector."""
+
+    pooling: Literal["mean", "max", "first"] = Field(
+        "mean", description="How the vectors of the tokens become one: their mean, their maximum, or the first of them"
+    )
+    normalised: bool = Field(False, description="Divide the vector by its length")
+    longest_text: int | None = Field(None, ge=1, description="Tokens that a text may have, if fewer than positions")
+
+
+class SentenceEncoder(nn.Module):
+    """Encodes the tokens and pools their vectors."""
+
+    def __init__(self, config: SentenceConfig, vocabulary: int) -> None:
+        super().__init__()
+        self.config = config
+        self.input = InputLayer(config, vocabulary)
+        self.encoder = encoder_blocks(config)
+        self.encoder_norm = final_norm(config)
+
+    def features(self, tokens: Int[Tensor, "B N"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B N D"]:
+        """A vector for each token that depends on all tokens of its text."""
+        return run_blocks(self.encoder, self.encoder_norm, self.input(tokens), padding(lengths))
+
+    def forward(self, tokens: Int[Tensor, "B N"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B D"]:
+        x = self.features(tokens, lengths)
+        real = (torch.arange(x.shape[1], device=x.device) < lengths.to(x.device)[:, None]).unsqueeze(-1)
+        if self.config.pooling == "mean":
+            x = x.masked_fill(~real, 0.0).sum(dim=1) / real.sum(dim=1)
+        elif self.config.pooling == "max":
+            x = x.masked_fill(~real, -torch.inf).amax(dim=1)
+        else:
+            x = x[:, 0]
+        return F.normalize(x, dim=-1) if self.config.normalised else x

@@ -1,0 +1,1 @@
+"""Compare texts by their vectors; the models come from other libraries."""

@@ -1,0 +1,103 @@
+"""An opened sentence encoder: one text in, its vector out; two texts in, how similar they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import torch
+import torch.nn.functional as F
+
+from saccade.attention import watch
+from saccade.attention.watching.watch import Rows
+from saccade.errors import OptionError
+from saccade.lens.view import View, view
+from saccade.models.sentence_encoder import SentenceConfig
+from saccade.tasks.base.answer import Answer
+from saccade.tasks.base.snapshot import Snapshot
+from saccade.tasks.base.text_input import TextInputPredictor
+from saccade.tasks.similarity.answer import SimilarityAnswer
+from saccade.tasks.similarity.task import Similarity
+from saccade.text import pad
+
+__all__ = ["SimilarityPredictor"]
+
+#: What separates two texts on one line.
+SEPARATORS = ("\t", "|||")
+
+
+class SimilarityPredictor(TextInputPredictor):
+    """An opened sentence encoder. Two texts are a list, or one text with a tab or ``|||`` between them."""
+
+    reads = True
+    task: Similarity
+
+    @property
+    def plural(self) -> str:
+        return "sentence encoders"
+
+    def from_json(self, value: Any) -> Any:
+        if isinstance(value, list) and len(value) == 2 and all(isinstance(text, str) for text in value):
+            return "\t".join(text.replace("\t", " ") for text in value)
+        return super().from_json(value)
+
+    def input_schema(self) -> dict[str, Any]:
+        text = {"type": "string"}
+        return {"anyOf": [text, {"type": "array", "items": text, "minItems": 2, "maxItems": 2}]}
+
+    def examples(self, probe: Sequence[str] = ()) -> list[Any]:
+        return ["A cat sleeps on the sofa. ||| A kitten naps on the couch.", "The animal was too tired. ||| It rained."]
+
+    def unknown(self, given: Any) -> list[str]:
+        return [word for text in _texts(given) for word in super(SimilarityPredictor, self).unknown(text)]
+
+    def prepare(self, given: Any, number: int = 1) -> tuple[tuple[str, ...], list[list[int]]]:
+        texts = _texts(given)
+        if len(texts) > 2:
+            raise OptionError(f"Text {number} has {len(texts)} parts; give one text, or two with a tab between them.")
+        ids = self.task.framed(texts)
+        for text, one in zip(texts, ids, strict=True):
+            self._check_length(text, one)
+        return texts, ids
+
+    def answer(
+        self, inputs: Sequence[tuple[tuple[str, ...], list[list[int]]]], options: Any, now: Snapshot
+    ) -> list[SimilarityAnswer]:
+        vectors = iter(self.task.vectors(self.model, [ids for _, both in inputs for ids in both]))
+        answers = []
+        for texts, ids in inputs:
+            found = [next(vectors) for _ in texts]
+            score = float(F.cosine_similarity(found[0], found[1], dim=0)) if len(found) == 2 else None
+            look = now.later(self._look, ids[0])
+            answers.append(SimilarityAnswer(texts, tuple(one.tolist() for one in found), score, look))
+        return answers
+
+    def view_of(self, given: Any, answer: Answer) -> View:
+        return self._look(self.prepare(given)[1][0])
+
+    def view_input(self, given: str, progress: Rows | None = None) -> View:
+        return self._look(self.prepare(given)[1][0], progress)
+
+    def _check_length(self, text: str, ids: list[int]) -> None:
+        config = cast(SentenceConfig, self.model.config)
+        most = min(config.longest_text or config.max_length, config.max_length)
+        if config.position == "learned" and len(ids) > most:
+            raise OptionError(f"{text[:40]!r} has {len(ids):,} tokens; this model reads at most {most:,}.")
+        if not ids:
+            raise OptionError("The text is empty, so it has no vector.")
+
+    @torch.inference_mode()
+    def _look(self, ids: list[int], progress: Rows | None = None) -> View:
+        tokenizer = self.task.state.tokenizer
+        tokens, lengths = pad([ids])
+        with watch(self.model, progress=progress) as seen:
+            self.model(tokens.to(self.device), lengths.to(self.device))
+        return view(seen, [tokenizer.token(id) for id in ids], words=tokenizer.words(ids))
+
+
+def _texts(given: Any) -> tuple[str, ...]:
+    """The one or two texts of an input."""
+    parts = given if isinstance(given, list | tuple) else [given]
+    for separator in SEPARATORS:
+        parts = [piece for part in parts for piece in part.split(separator)]
+    return tuple(part.strip() for part in parts)
