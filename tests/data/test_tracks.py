@@ -42,7 +42,7 @@ def test_windows_have_the_agents_that_are_there_throughout(tmp_path: Path) -> No
 def test_a_gap_breaks_a_window(tmp_path: Path) -> None:
     tracks = read_tracks(written(tmp_path, [row for row in ROWS if row[:2] != (20, 1)]))
     assert [one.agents for one in windows(tracks, 2, 1)] == [("2",), ("2",)]
-    with pytest.raises(FileError, match=r"no agent is there in each of the last 9 moments \(frames -50 to 30"):
+    with pytest.raises(FileError, match=r"no agent is present at all of the last 9 moments \(frames -50 to 30"):
         last_window(tracks, 9)
 
 

@@ -125,17 +125,17 @@ def test_it_answers_in_python(folder: Path) -> None:
         assert answer.csv == again.csv
         assert answer.figure(dark=True) is not None
         if 'kind = "mlp"' in (folder / "recipe.toml").read_text():
-            with pytest.raises(OptionError, match="looks at each agent alone and has no attention"):
+            with pytest.raises(OptionError, match="reads each agent alone, without attention"):
                 _ = answer.view
         else:
             seen = answer.looked_at("2")
             assert set(seen) == {"1", "2", "3", "4"}
             assert sum(sum(weights) for weights in seen.values()) == pytest.approx(1, abs=1e-5)
             assert answer.view.rows[answer.layer].tokens[:2] == ["1@1", "2@1"]
-            with pytest.raises(OptionError, match="There is no agent '9'; there are: 1, 2, 3, 4"):
+            with pytest.raises(OptionError, match="There is no agent '9'; the agents are 1, 2, 3, 4"):
                 answer.looked_at("9")
         torch.manual_seed(0)
-        with pytest.raises(OptionError, match="no agent is there in each of the last 8 moments"):
+        with pytest.raises(OptionError, match="no agent is present at all of the last 8 moments"):
             model.predict([[[0, 1, 2.0, 3.0]]])
         with pytest.raises(OptionError, match="a list of at most 20,000 rows"):
             model.predict([{"x": 1}])

@@ -230,7 +230,8 @@ def read_image_folder(
 
 
 def _common_shape(shapes: Sequence[Shape]) -> Shape:
-    """The shape that all have or, if they differ, one of about their median size that is easy to cut into patches."""
+    """Return the shape that all images have or, if they differ, a shape close to their median size that divides well
+    into patches."""
     if len(set(shapes)) == 1:
         return shapes[0]
     height, width = (float(np.median([shape[axis] for shape in shapes])) for axis in (0, 1))
@@ -259,7 +260,7 @@ def one_shape(images: list[LabelledImage]) -> list[LabelledImage]:
 
 
 def picture_shape(path: Path) -> Shape:
-    """The height, width and channels of a picture file: 1 channel if it is grey, else 3."""
+    """Return the height, width and number of channels of a picture file: 1 channel if it is grey, otherwise 3."""
     with _picture(path) as picture:
         return picture.height, picture.width, 1 if picture.mode in GREY_MODES else 3
 

@@ -46,7 +46,7 @@ def read_lines(path: str | Path, encoding: str | None = None) -> Iterator[tuple[
 
 
 def suffix(path: str | Path) -> str:
-    """The suffix of a file in lower case; that of compression does not count: ``.tsv`` for pairs.TSV.gz."""
+    """Return the suffix of a file in lower case, without that of compression: ``.tsv`` for pairs.TSV.gz."""
     name = Path(path)
     return Path(name.stem if name.suffix.lower() == ".gz" else name.name).suffix.lower()
 
@@ -66,7 +66,7 @@ def reading(path: str | Path) -> Iterator[IO[bytes]]:
 
 
 def is_tabbed(path: str | Path) -> bool:
-    """Whether the first lines of a file all have the same number of tabs, so that it is a table."""
+    """Return whether the first lines of a file all have the same number of tabs, so that it is a table."""
     with reading(path) as stream:
         lines = stream.read(_SAMPLE).split(b"\n")
     counts = {line.count(b"\t") for line in lines[: max(1, len(lines) - 1)] if line.strip()}

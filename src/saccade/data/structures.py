@@ -57,12 +57,12 @@ class Molecule:
 
 
 def pairs_of(partners: Sequence[int]) -> list[tuple[int, int]]:
-    """The pairs (i, j) with i < j."""
+    """Return the pairs (i, j) with i < j."""
     return [(i, j) for i, j in enumerate(partners) if j > i]
 
 
 def partners_of(pairs: Iterable[tuple[int, int]], length: int) -> tuple[int, ...]:
-    """The partner of each base; the inverse of ``pairs_of``."""
+    """Return the partner of each base; the inverse of ``pairs_of``."""
     partners = [UNPAIRED] * length
     for i, j in pairs:
         partners[i], partners[j] = j, i
@@ -70,7 +70,7 @@ def partners_of(pairs: Iterable[tuple[int, int]], length: int) -> tuple[int, ...
 
 
 def check_sequence(text: str, where: str) -> str:
-    """The sequence in capital letters, with U for T; an error names the first letter that is not a base."""
+    """Return the sequence in capital letters, with U for T. The error names the first letter that is not a base."""
     sequence = "".join(text.split()).upper().replace("T", "U")
     if not sequence:
         raise FileError(f"{where}: the sequence is empty.")
@@ -87,7 +87,7 @@ def check_sequence(text: str, where: str) -> str:
 
 
 def from_dot_bracket(text: str, length: int, where: str) -> tuple[int, ...]:
-    """The partners in a structure such as ``((..[[))..]]``."""
+    """Return the partners in a structure such as ``((..[[))..]]``."""
     structure = text.strip()
     if len(structure) != length:
         raise FileError(f"{where}: the structure has {len(structure)} symbols, but the sequence has {length} bases.")
@@ -115,7 +115,7 @@ def from_dot_bracket(text: str, length: int, where: str) -> tuple[int, ...]:
 
 
 def to_dot_bracket(partners: Sequence[int]) -> str:
-    """A structure in dot-bracket notation; pairs that cross others use further kinds of brackets."""
+    """Return a structure in dot-bracket notation. Pairs that cross other pairs use other kinds of brackets."""
     text = ["."] * len(partners)
     drawn: list[list[tuple[int, int]]] = [[] for _ in BRACKETS]
     for i, j in pairs_of(partners):
@@ -130,7 +130,8 @@ def to_dot_bracket(partners: Sequence[int]) -> str:
 
 
 def to_connectivity_table(molecule: Molecule) -> str:
-    """A molecule in CT format: number, base, previous, next, partner and number again, counted from 1."""
+    """Return a molecule in CT format: the number of each base (from 1), its letter, the previous and the next base, its
+    partner, and its number again."""
     assert molecule.partners is not None
     lines = [f"{molecule.length}\t{molecule.name}"]
     for place, (base, partner) in enumerate(zip(molecule.sequence, molecule.partners, strict=True), start=1):
@@ -150,11 +151,11 @@ def read_molecules(
     encoding: str | None = None,
     structures: bool = True,
 ) -> list[Molecule]:
-    """The molecules of a file, read by its suffix.
+    """Read the molecules in a file, whose suffix gives its format.
 
     Tables (.csv, .tsv, .jsonl) have the sequence and the structure in ``columns``. A dot-bracket file has a name after
-    ``>``, the sequence and the structure, a line each. FASTA has no structures. CT files (.ct) may have several
-    molecules. With ``structures`` False, a structure is not needed and not read from tables.
+    ``>``, the sequence and the structure, each on a line of its own. FASTA files have no structures. CT files (.ct) may
+    contain several molecules. If ``structures`` is False, structures may be missing, and are not read from tables.
     """
     suffix = path.suffix.lower()
     if suffix in TABLES:
@@ -253,7 +254,7 @@ def _from_connectivity_table(path: Path, encoding: str) -> Iterator[Molecule]:
 
 
 def describe_molecules(molecules: Sequence[Molecule], what: str) -> tuple[str, str]:
-    """A row of the report on the data."""
+    """Summarise the molecules in a row of the report on the data."""
     lengths = sorted(one.length for one in molecules)
     paired = sum(2 * len(pairs_of(one.partners)) for one in molecules if one.partners is not None)
     return what, (

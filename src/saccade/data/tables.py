@@ -26,7 +26,8 @@ Row = tuple[int, list[str]]  # line number, cells
 
 
 def table_format(path: str | Path) -> str:
-    """The suffix that says how a file is read: its own, or ``.tsv`` if that is unknown but the lines have tabs."""
+    """Return the suffix that decides how a file is read: its own or, if that is not known, ``.tsv`` if all lines have
+    equally many tabs."""
     own = suffix(path)
     return ".tsv" if own not in TABLES and is_tabbed(path) else own
 

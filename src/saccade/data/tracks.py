@@ -1,6 +1,6 @@
-"""Tracks of agents: files with a frame, an agent's number and its position x, y on each line, and windows of them.
+"""Read the tracks of agents, and cut them into windows. Each line of a file has a frame, an agent's number, x and y.
 
-The separator is a tab, a comma, a semicolon or spaces. A first line of names is skipped.
+The separator is a tab, a comma, a semicolon or spaces. A first line with the names of columns is skipped.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from saccade.errors import FileError
 __all__ = ["Tracks", "Window", "last_window", "read_tracks", "tracks_of", "windows"]
 
 _SEPARATOR = re.compile(r"[\t,; ]+")
-#: The most agents that a window may have: attention grows with the square of their number.
+#: The maximum number of agents in a window, because the cost of attention grows with its square.
 MOST_AGENTS = 512
 
 
@@ -38,12 +38,12 @@ class Tracks:
 
 @dataclass(frozen=True)
 class Window:
-    """The agents that are there at every one of some successive moments, with their positions."""
+    """Some successive moments, and the positions of the agents that are present at all of them."""
 
     positions: Float[np.ndarray, "T N 2"]
-    past: int  # how many of the moments are observed; the others are to be predicted
+    past: int  # the number of observed moments; the others are to be predicted
     agents: tuple[str, ...]
-    frame: int  # the first one
+    frame: int  # the first frame
     step: int
     line: int
     file: str
@@ -54,7 +54,8 @@ class Window:
 
 
 def read_tracks(path: Path, step: int | None = None) -> Tracks:
-    """The tracks of a file; ``step`` is the number of frames between two moments, by default the usual one."""
+    """Read the tracks in a file. ``step`` is the number of frames between two moments; by default, the most
+    frequent."""
     rows: list[tuple[int, float, float, float, float]] = []
     for line, text in read_lines(path):
         cells = [cell for cell in _SEPARATOR.split(text.strip()) if cell]
@@ -83,7 +84,7 @@ def _is_number(text: str) -> bool:
 
 
 def tracks_of(rows: Iterable[tuple[int, float, float, float, float]], file: str, step: int | None = None) -> Tracks:
-    """Tracks from rows of line, frame, agent, x and y."""
+    """Collect tracks from rows of line, frame, agent, x and y."""
     frames: dict[int, dict[str, tuple[float, float]]] = {}
     lines: dict[int, int] = {}
     for line, frame, agent, x, y in rows:
@@ -103,7 +104,8 @@ def tracks_of(rows: Iterable[tuple[int, float, float, float, float]], file: str,
 
 
 def windows(tracks: Tracks, past: int, future: int, *, stride: int = 1, least_agents: int = 1) -> list[Window]:
-    """Windows of ``past`` observed and ``future`` further moments, with the agents that are there throughout."""
+    """Cut tracks into windows of ``past`` observed and ``future`` further moments. A window has the agents that are
+    present at all of its moments."""
     found = []
     for place, frame in enumerate(tracks.frames):
         if place % stride == 0:
@@ -114,12 +116,12 @@ def windows(tracks: Tracks, past: int, future: int, *, stride: int = 1, least_ag
 
 
 def last_window(tracks: Tracks, past: int) -> Window:
-    """The last ``past`` moments, of the agents that are there throughout."""
+    """Return the last ``past`` moments, with the agents that are present at all of them."""
     last = next(reversed(tracks.frames))
     window = _window(tracks, last - (past - 1) * tracks.step, past, past)
     if window is None:
         raise FileError(
-            f"{tracks.file}: no agent is there in each of the last {past} moments (frames "
+            f"{tracks.file}: no agent is present at all of the last {past} moments (frames "
             f"{last - (past - 1) * tracks.step} to {last} in steps of {tracks.step})."
         )
     return window
@@ -132,7 +134,9 @@ def _window(tracks: Tracks, first: int, past: int, length: int) -> Window | None
         return None
     line = tracks.lines[first]
     if len(agents) > MOST_AGENTS:
-        raise FileError(f"{tracks.file}, line {line}: {len(agents)} agents at once; expected at most {MOST_AGENTS}.")
+        raise FileError(
+            f"{tracks.file}, line {line}: there are {len(agents)} agents at once; expected at most {MOST_AGENTS}."
+        )
     positions = np.array([[moment[agent] for agent in agents] for moment in moments], dtype=np.float32)
     return Window(positions, past, tuple(agents), first, tracks.step, line, tracks.file)
 
@@ -142,6 +146,6 @@ def _number(agent: str) -> tuple[float, str]:
 
 
 def describe_windows(found: Sequence[Window], what: str) -> tuple[str, str]:
-    """A row of the report on the data."""
+    """Summarise windows in a row of the report on the data."""
     agents = [len(one.agents) for one in found]
     return what, f"{len(found):,} windows, {sum(agents):,} paths, at most {max(agents)} agents at once"

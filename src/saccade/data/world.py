@@ -1,10 +1,10 @@
-"""A small world of walking agents in which it is known who depends on whom.
+"""Generate scenes of walking agents in which it is known who depends on whom.
 
-Each scene has some of three kinds of company, and strangers who walk straight on:
+Each scene has some of these groups, and strangers who walk straight ahead:
 
 - A follower walks where its leader walked some moments before. The leader turns before the present and the follower
-  after it, so the follower's future can only be told from the leader's past.
-- Of two agents whose ways cross, the one that would arrive later slows down for the other.
+  after it, so only the leader's past tells the follower's future.
+- When the paths of two agents cross, the one that would arrive later slows down for the other.
 - Two friends walk side by side and turn together.
 """
 
@@ -26,13 +26,13 @@ _MOMENTS = PAST + FUTURE
 
 @dataclass(frozen=True)
 class WorldScene(Window):
-    """A window, with the true links: (dependent agent, the agent it depends on), by their places among the agents."""
+    """A window with its true links (dependent agent, agent that it depends on), as indices of agents."""
 
     links: tuple[tuple[int, int], ...] = ()
 
 
 def generate_scenes(count: int, seed: int) -> list[WorldScene]:
-    """Scenes of this world; the same seed gives the same scenes."""
+    """Generate scenes. The same seed always gives the same scenes."""
     draw = np.random.default_rng(seed)
     return [_scene(draw, number) for number in range(count)]
 
@@ -76,7 +76,7 @@ def _scene(draw: np.random.Generator, number: int) -> WorldScene:
 
 
 def _turning(draw: np.random.Generator, moment: int) -> Float[np.ndarray, "T 2"]:
-    """A walk of constant speed with one turn, longer than a window."""
+    """Return a path with constant speed and one turn, longer than a window."""
     speed, angle = draw.uniform(0.3, 0.6), draw.uniform(0, 2 * math.pi)
     turn = draw.choice([-1, 1]) * draw.uniform(math.radians(50), math.radians(100))
     angles = np.where(np.arange(2 * _MOMENTS) < moment, angle, angle + turn)
@@ -86,7 +86,8 @@ def _turning(draw: np.random.Generator, moment: int) -> Float[np.ndarray, "T 2"]
 
 
 def _leader_and_follower(draw: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """The same walk, once some moments ahead: the turn is in the leader's past and in the follower's future."""
+    """Return the same path twice, once some moments ahead: the turn is in the leader's past and the follower's
+    future."""
     delay = int(draw.integers(5, 8))
     walk = _turning(draw, PAST - 2 + delay)
     return walk[delay : delay + _MOMENTS], walk[:_MOMENTS]

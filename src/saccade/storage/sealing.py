@@ -1,4 +1,4 @@
-"""Single JSON objects with a checksum of their own, for files that grow line by line."""
+"""Add a checksum to single JSON objects, for files that grow line by line."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ CHECKSUM = "sha256"
 
 
 def seal(record: Mapping[str, Any]) -> str:
-    """A record as one line of JSON, with the first 16 digits of its SHA-256."""
+    """Return a record as one line of JSON, with the first 16 digits of its SHA-256."""
     return json.dumps({**record, CHECKSUM: _digest(record)})
 
 
 def unseal(text: str, fields: Collection[str]) -> dict[str, Any] | None:
-    """The record in a line; None unless it is exactly what was sealed.
+    """Return the record in a line, or None if it is not exactly what was sealed.
 
-    Earlier versions wrote no checksum: such a record is accepted if it has no other fields than these.
+    Earlier versions wrote no checksum, so a record without one is accepted if it has only these fields.
     """
     try:
         record = json.loads(text)

@@ -1,7 +1,7 @@
-"""The tokenizers of pretrained models, used as they are: their own ids, special tokens and ways to split text.
+"""Read the tokenizers of pretrained models, which keep their own ids, special tokens and ways to split text.
 
 A folder has a ``tokenizer.json``, or the older ``vocab.txt`` or ``vocab.json`` with ``merges.txt``. Without any of
-these, a text is a sequence of tokens separated by spaces: those of ``token_mappings.json``, or plain ids.
+these, a text consists of tokens separated by spaces: those in ``token_mappings.json``, or plain ids.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class ForeignTokenizer(Tokenizer):
         return True
 
     def _frame(self) -> tuple[list[int], list[int]]:
-        """The special tokens that belong before and after a text."""
+        """Return the special tokens that the tokenizer adds before and after a text."""
         if self._inner.post_processor is None:
             return [], []
         ids = self._inner.encode("a", add_special_tokens=True).ids
@@ -112,7 +112,7 @@ class ForeignTokenizer(Tokenizer):
         return ids, [place for place, id in enumerate(ids) if id == mask]
 
     def fill(self, text: str, ids: Sequence[int], places: Sequence[int], chosen: Sequence[int]) -> str:
-        """The text as it was written, also where its tokens are in lower case, with words for its holes."""
+        """Fill in the masks of a text. The rest stays as it was written, even if the tokens are in lower case."""
         before, *parts = text.split(MASK_TEXT)
         for id, part in zip(chosen, parts, strict=True):
             piece = self.following([id])
@@ -130,7 +130,7 @@ class ForeignTokenizer(Tokenizer):
 
 
 def _surfaces(described: Mapping[str, Any]) -> Any:
-    """How an entry of the vocabulary becomes bytes of text: its space in front marks the start of a word."""
+    """Return a function that converts an entry of the vocabulary to bytes of text, with a space before a new word."""
     model, parts = described["model"], json.dumps([described.get("pre_tokenizer"), described.get("decoder")])
     if model.get("type") == "WordPiece":
         prefix = model.get("continuing_subword_prefix", "##")
@@ -148,8 +148,8 @@ def _surfaces(described: Mapping[str, Any]) -> Any:
 
 
 def read_foreign(folder: Path, size: int, ids: Mapping[str, int | None]) -> ForeignTokenizer:
-    """The tokenizer of a folder whose network knows ``size`` ids; ``ids`` are the special ones that its network names
-    by their roles: pad, start and end."""
+    """Read the tokenizer in a folder. ``size`` is the number of ids that the network knows, and ``ids`` are the special
+    ids in the configuration of the network: pad, start and end."""
     settings: dict[str, Any] = {}
     for name in ("special_tokens_map.json", "tokenizer_config.json"):
         settings.update(_json(folder / name) if (folder / name).exists() else {})
@@ -161,7 +161,7 @@ def read_foreign(folder: Path, size: int, ids: Mapping[str, int | None]) -> Fore
         names[role] = token if isinstance(token, str) else ids.get(role)
     inner = _inner(folder, settings, size)
     names["unknown"] = names["unknown"] or json.loads(inner.to_str())["model"].get("unk_token")
-    if names["mask"] is None:  # the names that tokenizers of home libraries have where nothing else is said
+    if names["mask"] is None:  # the usual names, if the settings do not give one
         names["mask"] = next((name for name in ("[MASK]", "<mask>") if inner.token_to_id(name) is not None), None)
     return ForeignTokenizer(inner, size, names)
 
@@ -193,7 +193,8 @@ def _inner(folder: Path, settings: Mapping[str, Any], size: int) -> tokenizers.T
 
 
 def _words(pieces: Sequence[str], settings: Mapping[str, Any]) -> tokenizers.Tokenizer:
-    """The tokens of a ``vocab.txt``: pieces of words as BERT has them; if none continues a word, whole tokens."""
+    """Make a tokenizer from a ``vocab.txt``: with pieces of words, as in BERT, or with whole tokens if no entry
+    continues a word."""
     vocabulary = {piece: id for id, piece in enumerate(pieces)}
     if not any(piece.startswith("##") for piece in pieces):
         inner = _spaced(vocabulary)
@@ -215,7 +216,7 @@ def _words(pieces: Sequence[str], settings: Mapping[str, Any]) -> tokenizers.Tok
 
 
 def _spaced(vocabulary: dict[str, int]) -> tokenizers.Tokenizer:
-    """Tokens separated by spaces."""
+    """Make a tokenizer for tokens that are separated by spaces."""
     unknown = next((name for name in ("[UNK]", "<unk>") if name in vocabulary), None)
     inner = tokenizers.Tokenizer(models.WordLevel(vocabulary, unk_token=unknown or "<unk>"))
     inner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
@@ -242,7 +243,7 @@ def _byte_pairs(folder: Path) -> tokenizers.Tokenizer:
 
 
 def _check_ids(text: str, path: Path) -> None:
-    """Refuse ids far beyond the number of entries: they would allocate a huge table."""
+    """Raise an error if an id is far beyond the number of entries, because it would allocate a huge table."""
     try:
         found = json.loads(text)
         vocabulary = found["model"]["vocab"]

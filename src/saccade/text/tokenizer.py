@@ -131,11 +131,11 @@ class Tokenizer:
         return [encoding.ids for encoding in self._inner.encode_batch_fast(list(texts), add_special_tokens=False)]
 
     def framed(self, ids: Sequence[int]) -> list[int]:
-        """A text as its model reads it: some models read a token before or after every text."""
+        """Add the tokens that the model expects before and after every text, if any."""
         return list(ids)
 
     def encode_masked(self, text: str) -> tuple[list[int], list[int]]:
-        """The framed ids of a text with the mask id for each ``[MASK]``, and the positions of those.
+        """Return the ids of a text as the model reads it, with the mask id for each ``[MASK]``, and their positions.
 
         Every kind of tokenizer treats the placeholder as a separate word, of one or several pieces, which become one
         mask.
@@ -157,7 +157,7 @@ class Tokenizer:
         return ids, places
 
     def fill(self, text: str, ids: Sequence[int], places: Sequence[int], chosen: Sequence[int]) -> str:
-        """The text with these tokens for its holes; ``ids`` and ``places`` are what `encode_masked` gave."""
+        """Fill in the masks of a text with these tokens; ``ids`` and ``places`` are what `encode_masked` returned."""
         filled = dict(zip(places, chosen, strict=True))
         return self.decode(filled.get(place, id) for place, id in enumerate(ids))
 

@@ -1,11 +1,11 @@
-"""The built-in English-French corpus: a grammar written for this project, from which sentences are drawn.
+"""The built-in English-French corpus: a grammar written for this project, from which sentences are drawn at random.
 
-It is synthetic and says so (docs/reference/corpus.md). What a collected corpus cannot give, it knows by construction:
-the word alignment, the parts of speech, the sentiment of a review, the noun a pronoun stands for and the word that
-decides what "bank" means.
+The corpus is synthetic (docs/reference/corpus.md), so it knows things that a collected corpus does not: the word
+alignment, the parts of speech, the sentiment of a review, the noun that a pronoun refers to, and the word that decides
+what "bank" means.
 
-Held out are whole combinations: an adjective with a noun, a verb with an object. Training never shows them,
-though it shows each of the two words often; every validation and test sentence has at least one.
+Whole combinations are held out: an adjective with a noun, or a verb with an object. They never occur in training,
+although each of the two words is frequent there. Every validation and test sentence has at least one of them.
 """
 
 from __future__ import annotations
@@ -24,25 +24,26 @@ from saccade.errors import OptionError, UnknownNameError
 
 __all__ = ["SPLITS", "Combination", "Example", "Link", "Span", "content_words", "generate", "showcase", "split_of"]
 
-Combination = tuple[str, str, str]  # ("adjective" or "verb", that word, the noun), all English dictionary forms
-Span = tuple[int, int]  # first character, one past the last
+Combination = tuple[str, str, str]  # ("adjective" or "verb", that word, the noun), all as English dictionary forms
+Span = tuple[int, int]  # the first character, and one past the last
 
 SPLITS = ("train", "validation", "test")
-# What makes the sentences of `showcase` unseen in training.
+# Combinations in the sentences of `showcase`, which must not occur in training.
 _PINNED: dict[Combination, str] = {
     ("adjective", "black", "cat"): "test",
     ("verb", "eat", "mouse"): "test",
     ("verb", "be scared of", "lion"): "test",
     ("verb", "arrive at", "bank"): "test",
 }
-_HELD_OUT_PERCENT = 7  # for validation, and as much again for test
+_HELD_OUT_PERCENT = 7  # for validation, and as many again for test
 _CONTENT_TAGS = frozenset({"NOUN", "PROPN", "VERB", "ADJ", "ADV"})
 _MOST_TRIES = 20_000
 
 
 @dataclass(frozen=True)
 class Link:
-    """The source word at `word` (a pronoun, or "bank") is decided by the source word at `antecedent`."""
+    """A source word (a pronoun, or "bank") whose meaning another source word, the antecedent, decides; both by
+    index."""
 
     kind: str  # "pronoun" or "bank"
     word: int
@@ -51,14 +52,14 @@ class Link:
 
 @dataclass(frozen=True)
 class Example:
-    """One sentence in both languages and what is known about it. Words are as in mid-sentence: "the", "le"."""
+    """One sentence in both languages, and what is known about it. No word is capitalised because it is the first."""
 
     source: tuple[str, ...]
     target: tuple[str, ...]
     alignment: tuple[tuple[int, int], ...]  # (source index, target index), sorted
-    tags: tuple[str, ...]  # universal part of speech of each source word
+    tags: tuple[str, ...]  # the universal part of speech of each source word
     target_tags: tuple[str, ...]
-    sentiment: str | None  # "positive" or "negative" in a review, else None
+    sentiment: str | None  # "positive" or "negative" if the sentence is a review
     links: tuple[Link, ...]
     kind: str
     combinations: tuple[Combination, ...]
@@ -81,7 +82,7 @@ class Example:
 
     @property
     def source_spans(self) -> tuple[Span, ...]:
-        """Where each word of `source` stands in `source_text`."""
+        """The position of each word of `source` in `source_text`."""
         return self._source[1]
 
     @property
@@ -90,7 +91,7 @@ class Example:
 
 
 def content_words(example: Example) -> dict[int, frozenset[int]]:
-    """Target index of each noun, verb, adjective and adverb -> the source indices it may be aligned with."""
+    """Return, for each noun, verb, adjective and adverb in the target, the source words that it is aligned with."""
     return {
         target: frozenset(source for source, aligned in example.alignment if aligned == target)
         for target, tag in enumerate(example.target_tags)
@@ -100,7 +101,7 @@ def content_words(example: Example) -> dict[int, frozenset[int]]:
 
 @cache
 def split_of(combination: Combination) -> str:
-    """The split that a combination belongs to: by a hash of its words, the same on every machine."""
+    """Return the split that a combination belongs to. It depends on a hash of the words, so it is always the same."""
     if combination in _PINNED:
         return _PINNED[combination]
     digest = hashlib.sha256("|".join(combination).encode()).digest()
@@ -111,14 +112,14 @@ def split_of(combination: Combination) -> str:
 
 
 def generate(count: int, seed: int, split: str = "train", kind: str | None = None) -> list[Example]:
-    """`count` different sentences of a split, or of one kind of it; the same ones for the same seed, whatever the
-    machine."""
+    """Return `count` different sentences of a split, of one kind if given. The same seed gives the same sentences on
+    every machine."""
     if split not in SPLITS:
         raise UnknownNameError("split", split, SPLITS)
     if kind is not None and kind not in KINDS:
         raise UnknownNameError("kind of sentence", kind, KINDS)
     if count < 0:
-        raise OptionError(f"The number of sentences is {count}; it must be 0 or more.")
+        raise OptionError(f"The number of sentences must be 0 or more, not {count}.")
     examples: dict[tuple[str, ...], Example] = {}
     kinds, shares = zip(*((kind, share) for kind, (_, share) in KINDS.items()), strict=True)
     draw = random.Random(seed)
@@ -129,18 +130,18 @@ def generate(count: int, seed: int, split: str = "train", kind: str | None = Non
                 examples[example.source] = example
                 break
         else:
-            raise OptionError(f"The grammar has too few {drawn} sentences for {count} of split {split!r}.")
+            raise OptionError(f"The grammar has too few {drawn} sentences to draw {count} for the split {split!r}.")
     return list(examples.values())
 
 
 def showcase() -> list[Example]:
-    """The sentences that demonstrations and documentation show; they are in no training data."""
+    """Return the sentences that demonstrations and the documentation show. They never occur in training data."""
     drafts = [(kind, Draft(random.Random(0)), build) for kind, build in SHOWCASE]
     return [_example(kind, draft, build(draft)) for kind, draft, build in drafts]
 
 
 def _attempts(draw: random.Random, kind: str) -> Iterator[Example]:
-    """Sentences of one kind. Drawing again within the kind keeps the shares equal in every split."""
+    """Yield sentences of one kind. Drawing again from the same kind keeps the shares of kinds equal in every split."""
     for _ in range(_MOST_TRIES):
         draft = Draft(draw)
         phrase = KINDS[kind][0](draft)
@@ -150,7 +151,8 @@ def _attempts(draw: random.Random, kind: str) -> Iterator[Example]:
 
 
 def _belongs(example: Example, split: str) -> bool:
-    """Training: only training combinations. Else: at least one of the split, and none of the other held-out."""
+    """Return whether a sentence belongs to a split. A training sentence has only training combinations; any other has
+    at least one combination of its split, and none of the other held-out split."""
     splits = {split_of(combination) for combination in example.combinations}
     return splits <= {"train", split} and (split == "train" or split in splits)
 

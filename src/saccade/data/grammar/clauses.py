@@ -1,4 +1,4 @@
-"""Verb groups and clauses of the built-in corpus: tense, negation, agreement of the participle, word order."""
+"""Build verb groups and clauses for the built-in corpus: tense, negation, agreement of the participle, word order."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = [
     "verb_group",
 ]
 
-# (être?, plural, person): the auxiliary of the past tense
+# (uses être, plural, person) -> the auxiliary of the past tense
 _AUXILIARIES = {
     (False, False, 3): "a",
     (False, True, 3): "ont",
@@ -33,14 +33,14 @@ _AUXILIARIES = {
     (True, False, 1): "suis",
     (True, True, 1): "sommes",
 }
-# tense: English singular and plural, French singular and plural
+# tense -> English singular and plural, French singular and plural
 _COPULA = {
     "past": ("was/AUX", "were/AUX", "était", "étaient"),
     "present": ("is/AUX", "are/AUX", "est", "sont"),
 }
 _NEGATIONS = {"not": ("not/PART", "pas", "PART"), "never": ("never/ADV", "jamais", "ADV")}
 _FREQUENCIES = {"often": "souvent", "always": "toujours"}
-# preposition: French, the groups of nouns it goes with
+# English preposition, French preposition, the groups of nouns that it goes with
 _PLACES = (
     ("in/ADP", "dans/ADP", ("room",)),
     ("near/ADP", "près/ADP de/ADP", ("places", "street", "river", "furniture")),
@@ -58,7 +58,7 @@ _TIMES = {
 
 @dataclass(frozen=True)
 class VerbGroup:
-    """What stands between subject and object; in an English question `auxiliary` precedes the subject."""
+    """The words between subject and object. In an English question, `auxiliary` comes before the subject."""
 
     auxiliary: tuple[Word, ...]
     main: tuple[Word, ...]
@@ -78,8 +78,9 @@ def verb_group(
     asked: bool = False,
     preceding_object: NounPhrase | None = None,
 ) -> VerbGroup:
-    """The verb in its tense. `preceding_object`: la souris que le chat a mangée."""
-    assert subject.person == 3 or tense == "past", "the lexicon has no other first person"
+    """Build the verb in its tense. The French participle agrees with `preceding_object`: la souris que le chat a
+    mangée."""
+    assert subject.person == 3 or tense == "past", "the lexicon has the first person only in the past tense"
     helper = {"future": "will", "past": "did"}.get(tense, "do" if subject.plural else "does")
     needs_helper = asked or negation == "not" or tense == "future"
     auxiliary = (Word(helper, "AUX"),) if needs_helper else ()
@@ -103,7 +104,7 @@ def verb_group(
     else:
         form, sources = _simple_form(verb, tense, subject.plural), main
         if tense == "future":
-            sources = auxiliary + main  # mangera renders "will" as well
+            sources = auxiliary + main  # "mangera" also translates "will"
         french = [*particles, Rendering(form, "VERB", sources), *after]
     return VerbGroup(auxiliary, english, tuple(french))
 
@@ -131,7 +132,7 @@ def statement(subject: NounPhrase, group: VerbGroup, *rest: Phrase) -> Phrase:
 
 
 def question(subject: NounPhrase, group: VerbGroup, *rest: Phrase) -> Phrase:
-    """ "Did the cat ...": est-ce que le chat ..., both rendered from the English auxiliary."""
+    """Build a question: "Did the cat ..." becomes "Est-ce que le chat ...", both aligned with the English auxiliary."""
     marker = tuple(Rendering(text, "PART", group.auxiliary) for text in ("est-ce", "que"))
     asking = Phrase(group.auxiliary, marker) + subject.phrase + Phrase(group.main, group.french)
     return sum(rest, asking)
@@ -145,7 +146,7 @@ def copula(
     negation: str | None = None,
     degree: tuple[str, str] | None = None,
 ) -> Phrase:
-    """ "was not very good": n'était pas très bon, the adjective agreeing with the subject."""
+    """Build a predicate such as "was not very good": "n'était pas très bon", where the adjective agrees."""
     draft.combinations.extend(("adjective", adjective.english, noun.english) for noun in subject.nouns)
     singular, plural, french_singular, french_plural = _COPULA[tense]
     be = words(plural if subject.plural else singular)
@@ -166,7 +167,7 @@ def agreeing(adjective: Adjective, subject: NounPhrase) -> Phrase:
 
 
 def draw_predicate(draft: Draft, subject: NounPhrase) -> Adjective:
-    """An adjective that can be said of every noun of the subject."""
+    """Draw an adjective that fits every noun of the subject."""
     wanted = [noun.category for noun in subject.nouns]
     return draft.random.choice([item for item in ADJECTIVES.values() if item.categories.issuperset(wanted)])
 
@@ -174,7 +175,7 @@ def draw_predicate(draft: Draft, subject: NounPhrase) -> Adjective:
 def draw_object(
     draft: Draft, verb: Verb, groups: tuple[str, ...], definite: bool = False, plural: bool | None = None
 ) -> NounPhrase:
-    """An object that the verb takes; notes the combination of the two."""
+    """Draw an object that the verb takes, and record the combination of the two."""
     noun = draw_noun(draft, *groups)
     draft.combinations.append(("verb", verb.english, noun.english))
     return noun_phrase(draft, noun, plural, DEFINITE if definite else ANY_DETERMINER)

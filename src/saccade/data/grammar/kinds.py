@@ -1,4 +1,4 @@
-"""The kinds of sentences of the built-in corpus: one function a kind, listed with its share in `KINDS`."""
+"""The kinds of sentences in the built-in corpus: one function per kind, listed with its share in `KINDS`."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from saccade.data.grammar.reviews import review_sentence
 __all__ = ["KINDS"]
 
 _TENSES = ("past", "past", "past", "past", "present", "present", "present", "future", "future")
-# The verbs of "the mouse that the cat ate", whose French participle agrees with the object: few, so that each of
-# its four forms is frequent. With the other verbs, such a clause is in the present tense.
+# The verbs in clauses such as "the mouse that the cat ate", where the French participle agrees with the object. There
+# are only a few, so that each of the four forms is frequent. With other verbs, such a clause is in the present tense.
 _AGREEING = ("eat", "see", "find", "follow", "take", "lose", "draw")
 # English, French singular, French plural
 _MODALS = (
@@ -33,7 +33,7 @@ _MODALS = (
     ("can/AUX", "peut", "peuvent"),
     ("must/AUX", "doit", "doivent"),
 )
-# English and French for one, English and French for several
+# English and French singular, English and French plural
 _OPINIONS = (
     ("thinks/VERB", "pense/VERB", "think/VERB", "pensent/VERB"),
     ("knows/VERB", "sait/VERB", "know/VERB", "savent/VERB"),
@@ -50,14 +50,14 @@ def _asked() -> Phrase:
 
 
 def _draw_verb(draft: Draft, verbs: dict[str, Verb]) -> tuple[Verb, str, tuple[str, ...]]:
-    """A verb with the groups of one of its frames: who does it, and to whom or what."""
+    """Draw a verb, and the groups of its subject and of its objects."""
     verb = draft.random.choice(list(verbs.values()))
     subjects, objects = draft.random.choice(verb.frames)
     return verb, subjects, objects
 
 
 def _with_time(draft: Draft, clause: Phrase, tense: str, chance: float = 0.25) -> Phrase:
-    """At times a time, at the end or, with a comma, in front."""
+    """Sometimes add a time, at the end or, with a comma, at the start."""
     if not draft.chance(chance):
         return clause
     if draft.chance(0.4):
@@ -71,7 +71,7 @@ def _manner(draft: Draft) -> Phrase:
 
 
 def statement_sentence(draft: Draft) -> Phrase:
-    """The black cat ate the mouse. / Le chat noir a mangé la souris."""
+    """Draw a sentence such as: The black cat ate the mouse. / Le chat noir a mangé la souris."""
     verb, subjects, objects = _draw_verb(draft, TRANSITIVE)
     tense = draft.random.choice(_TENSES)
     doer = subject(draft, subjects, first_person=tense == "past")
@@ -84,7 +84,7 @@ def statement_sentence(draft: Draft) -> Phrase:
 
 
 def intransitive_sentence(draft: Draft) -> Phrase:
-    """The old queen came back yesterday. / La vieille reine est revenue hier."""
+    """Draw a sentence such as: The old queen came back yesterday. / La vieille reine est revenue hier."""
     verb, subjects, _ = _draw_verb(draft, INTRANSITIVE)
     tense = draft.random.choice(_TENSES)
     doer = subject(draft, subjects, first_person=tense == "past")
@@ -97,7 +97,7 @@ def intransitive_sentence(draft: Draft) -> Phrase:
 
 
 def journey_sentence(draft: Draft) -> Phrase:
-    """Two girls went to the market. / Deux filles sont allées au marché."""
+    """Draw a sentence such as: Two girls went to the market. / Deux filles sont allées au marché."""
     verb, preposition = draft.random.choice(((GO, "to"), (INTRANSITIVE["arrive"], "at")))
     tense = draft.random.choice(_TENSES)
     doer = subject(draft, "people", first_person=tense == "past")
@@ -108,7 +108,7 @@ def journey_sentence(draft: Draft) -> Phrase:
 
 
 def description_sentence(draft: Draft) -> Phrase:
-    """The apples are very fresh. / Les pommes sont très fraîches."""
+    """Draw a sentence such as: The apples are very fresh. / Les pommes sont très fraîches."""
     noun = draw_noun(draft, "any", "food", "drink", "works")
     described = noun_phrase(draft, noun)
     if draft.chance(0.15):
@@ -122,7 +122,7 @@ def description_sentence(draft: Draft) -> Phrase:
 
 
 def negation_sentence(draft: Draft) -> Phrase:
-    """The boy did not find his hat. / Le garçon n'a pas trouvé son chapeau."""
+    """Draw a sentence such as: The boy did not find his hat. / Le garçon n'a pas trouvé son chapeau."""
     verb, subjects, objects = _draw_verb(draft, TRANSITIVE)
     tense = draft.random.choice(_TENSES)
     doer = subject(draft, subjects, first_person=tense == "past", determiners=DEFINITE)
@@ -132,7 +132,7 @@ def negation_sentence(draft: Draft) -> Phrase:
 
 
 def question_sentence(draft: Draft) -> Phrase:
-    """Did the wolf see the hen? / Est-ce que le loup a vu la poule ?"""
+    """Draw a sentence such as: Did the wolf see the hen? / Est-ce que le loup a vu la poule ?"""
     verb, subjects, objects = _draw_verb(draft, TRANSITIVE)
     tense = draft.random.choice(_TENSES)
     if draft.chance(0.2):
@@ -150,7 +150,7 @@ def question_sentence(draft: Draft) -> Phrase:
 
 
 def relative_sentence(draft: Draft) -> Phrase:
-    """The mouse that the cat ate was gray. / La souris que le chat a mangée était grise."""
+    """Draw a sentence such as: The mouse that the cat ate was gray. / La souris que le chat a mangée était grise."""
     if draft.chance(0.35):
         verb, subjects, objects = _draw_verb(draft, TRANSITIVE)
         tense = draft.random.choice(["past", "present"])
@@ -172,7 +172,8 @@ def relative_sentence(draft: Draft) -> Phrase:
 
 
 def _around_relative(draft: Draft, head: NounPhrase, inner: Phrase) -> Phrase:
-    """The main clause: the noun with its relative clause is its subject, or the object of "saw" and the like."""
+    """Build the main clause. The noun with its relative clause is its subject, or the object of a verb such as
+    "saw"."""
     noun = head.nouns[0]
     if draft.chance(0.4):
         verb = draft.random.choice([verb for verb in TRANSITIVE.values() if _people_do(verb, noun.category)])
@@ -190,7 +191,7 @@ def _people_do(verb: Verb, category: str) -> bool:
 
 
 def modal_sentence(draft: Draft) -> Phrase:
-    """The kids want to buy a boat. / Les enfants veulent acheter un bateau."""
+    """Draw a sentence such as: The kids want to buy a boat. / Les enfants veulent acheter un bateau."""
     verb, subjects, objects = _draw_verb(draft, TRANSITIVE | INTRANSITIVE)
     doer = subject(draft, subjects)
     english, singular, plural = draft.random.choice(_MODALS)
@@ -205,7 +206,7 @@ def modal_sentence(draft: Draft) -> Phrase:
 
 
 def giving_sentence(draft: Draft) -> Phrase:
-    """She gave a red hat to the kids. / Elle a donné un chapeau rouge aux enfants."""
+    """Draw a sentence such as: She gave a red hat to the kids. / Elle a donné un chapeau rouge aux enfants."""
     verb, subjects, objects = _draw_verb(draft, GIVING)
     tense = draft.random.choice(_TENSES)
     doer = subject(draft, subjects, first_person=tense == "past")
@@ -217,7 +218,7 @@ def giving_sentence(draft: Draft) -> Phrase:
 
 
 def coordination_sentence(draft: Draft) -> Phrase:
-    """The girl and the boy arrived. / La fille et le garçon sont arrivés."""
+    """Draw a sentence such as: The girl and the boy arrived. / La fille et le garçon sont arrivés."""
     transitive = draft.chance(0.4)
     verb, subjects, objects = _draw_verb(draft, TRANSITIVE if transitive else INTRANSITIVE)
     tense = draft.random.choice(_TENSES)
@@ -230,7 +231,7 @@ def coordination_sentence(draft: Draft) -> Phrase:
 
 
 def subordinate_sentence(draft: Draft) -> Phrase:
-    """Alice thinks that the dog took the cake. / Alice pense que le chien a pris le gâteau."""
+    """Draw a sentence such as: Alice thinks that the dog took the cake. / Alice pense que le chien a pris le gâteau."""
     verb, subjects, objects = _draw_verb(draft, TRANSITIVE)
     doer = subject(draft, subjects)
     inner = statement(doer, verb_group(verb, doer, "past"), draw_object(draft, verb, objects).phrase)
@@ -244,7 +245,7 @@ def subordinate_sentence(draft: Draft) -> Phrase:
     return main + pair("because/SCONJ", "parce/SCONJ que/SCONJ") + inner + _stop()
 
 
-# A kind, how it is made, and its share of the corpus in percent.
+# kind -> the function that draws a sentence, and the share of the corpus in percent
 KINDS: dict[str, tuple[Callable[[Draft], Phrase], int]] = {
     "statement": (statement_sentence, 18),
     "intransitive": (intransitive_sentence, 7),

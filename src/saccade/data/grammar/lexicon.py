@@ -1,13 +1,12 @@
-"""The words of the built-in English-French corpus and their forms.
+"""The words of the built-in English-French corpus, and their forms.
 
-Each table is written the way a dictionary is: the head word, what is irregular about it, and what it goes
-with. Regular forms follow from the rules below the tables (`_french_plural`, `_feminine`, ...), so a form is
-spelled out only where French or English is irregular.
+Each table is written like a dictionary: a word, its irregular forms, and the words that it goes with. The rules below
+the tables (`_french_plural`, `_feminine` and so on) derive the regular forms.
 
-A noun belongs to one category (`"animal"`); verbs and adjectives name the categories, or the groups of
-categories in `GROUPS`, that they go with. That keeps the sentences sensible: one drinks milk, not a table.
+A noun belongs to one category (`"animal"`). Verbs and adjectives name the categories that they go with, or groups of
+categories in `GROUPS`, so that sentences make sense: people drink milk, not tables.
 
-No English word has two readings, with one exception made on purpose: `bank` (see `BANK_MONEY`, `BANK_WATER`).
+No English word has two meanings, with one deliberate exception: `bank` (see `BANK_MONEY` and `BANK_WATER`).
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Noun:
-    """A noun; `plural` forms are empty strings for what is not counted (milk)."""
+    """A noun. Its plural forms are empty if it cannot be counted (milk)."""
 
     english: str
     english_plural: str
@@ -57,7 +56,7 @@ class Adjective:
     masculine_plural: str
     feminine_plural: str
     before_vowel: str
-    precedes: bool  # stands before the French noun
+    precedes: bool  # whether it comes before the French noun
     categories: frozenset[str]
 
     def form(self, gender: str, plural: bool) -> str:
@@ -68,13 +67,13 @@ class Adjective:
 
 @dataclass(frozen=True)
 class Verb:
-    """A verb; English forms may have two words (`look for`), of which the first is inflected."""
+    """A verb. English verbs may have two words (`look for`), the first of which is inflected."""
 
     english: str
     english_third: str
     english_past: str
     infinitive: str
-    present: str  # third person singular, as the two below
+    present: str  # third person singular
     present_plural: str
     participle: str
     future: str
@@ -86,7 +85,7 @@ class Verb:
         return _french_plural(form) if plural else form
 
 
-# Groups of categories that behave alike. "works" are what a review is written about.
+# Groups of categories that behave alike. "works" are the subjects of reviews.
 GROUPS: dict[str, tuple[str, ...]] = {
     "people": ("man", "woman", "person"),
     "animals": ("animal", "prey"),
@@ -99,11 +98,11 @@ GROUPS: dict[str, tuple[str, ...]] = {
 
 
 def categories(*names: str) -> tuple[str, ...]:
-    """The categories that the given groups (or single categories) stand for, each once, in order."""
+    """Return the categories in these groups (or single categories), each once, in order."""
     return tuple(dict.fromkeys(category for name in names for category in GROUPS.get(name, (name,))))
 
 
-# english[/plural] french[/plural] gender; "-" as a plural: there is none.
+# english[/plural] french[/plural] gender; the plural "-" means that there is none
 _NOUNS = {
     "man": "man/men homme m, boy garçon m, king roi m, father père m, brother frère m, uncle oncle m, prince prince m, "
     "actor acteur m",
@@ -134,7 +133,7 @@ _NOUNS = {
     "poem poème m, lesson leçon f, idea idée f, game jeu m, article article m",
     "music": "song chanson f, melody mélodie f, opera opéra m",
 }
-# english masculine[/feminine[/before a vowel]]: what it goes with
+# english masculine[/feminine[/before a vowel]]: the groups that it goes with
 _BEFORE_NOUN = (
     "small petit: any food street river bank, big grand: any food street river bank, "
     "beautiful beau/belle/bel: any works street river bank, old vieux/vieille/vieil: any works street river bank, "
@@ -193,7 +192,7 @@ show montrer: people > things works
 send/sent envoyer envoie envoient envoyé enverra: people > things
 bring/brought apporter: people > things food drink
 """
-# An asterisk: the past tense is made with être.
+# An asterisk marks verbs whose past tense uses être.
 _INTRANSITIVE = """
 sleep/slept dormir dort dorment dormi dormira: animate
 run/ran courir court courent couru courra: animate
@@ -220,7 +219,7 @@ NAMES = {
     "Emma": "f",
 }
 MANNERS = {"slowly": "lentement", "quickly": "rapidement", "calmly": "calmement", "carefully": "prudemment"}
-# What a review says of a work: every adjective that can be said of works only to praise or only to blame.
+# The adjectives in reviews: those that only praise or only criticise a work.
 POSITIVE = ("good", "excellent", "wonderful", "funny", "interesting", "fascinating", "beautiful")
 NEGATIVE = ("bad", "boring", "terrible", "awful", "ridiculous", "disappointing")
 
@@ -229,10 +228,6 @@ def _english_plural(noun: str) -> str:
     if noun.endswith("y") and noun[-2] not in "aeiou":
         return noun[:-1] + "ies"
     return noun + ("es" if noun.endswith(("s", "x", "o", "ch", "sh")) else "s")
-
-
-def _english_third(verb: str) -> str:
-    return _english_plural(verb)  # the same spelling rule: cries, washes, eats
 
 
 def _english_past(verb: str) -> str:
@@ -303,7 +298,7 @@ def _verb(entry: str) -> Verb:
     with_particle = f" {particle}" if particle else ""
     return Verb(
         head + with_particle,
-        _english_third(head) + with_particle,
+        _english_plural(head) + with_particle,  # the third person has the same spelling rule: cries, washes, eats
         past.replace("_", " ") or _english_past(head) + with_particle,
         infinitive,
         present,
@@ -338,6 +333,6 @@ GIVING = _verbs(_GIVING)
 INTRANSITIVE = _verbs(_INTRANSITIVE)
 GO = _verb("go/went *aller va vont allé ira: people > room")
 
-# The one ambiguous word. Which of the two it is, another word of the sentence decides.
+# The one ambiguous word. Another word in the sentence decides which of the two it is.
 BANK_MONEY = _noun("bank banque f", "bank")
 BANK_WATER = _noun("bank rive f", "bank")

@@ -1,10 +1,10 @@
-"""Sentences in which a word far away decides the French word: pronouns and "bank". The link is noted.
+"""Sentences in which a distant word decides the French word: pronouns and "bank". The link is recorded.
 
-What a pronoun stands for follows from fixed rules, so that the French is a function of the English:
+Fixed rules decide what a pronoun refers to, so that there is only one right translation:
 
-- the one who eats is hungry, what is eaten is delicious ("because it was hungry", "because it was delicious");
-- the one who chases is furious, the one who is chased is slow;
-- who is scared leaves ("so they left"), whom one is scared of is dangerous ("because they were dangerous").
+- whoever eats is hungry, and what is eaten is delicious ("because it was hungry", "because it was delicious");
+- whoever chases is furious, and whoever is chased is slow;
+- whoever is scared leaves ("so they left"), and whoever is scary is dangerous ("because they were dangerous").
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = [
     "so_they",
 ]
 
-# verb, group of its objects, what is said of the one who does it, what is said of the object
+# verb, group of its objects, adjectives for the subject, adjectives for the object
 _HUNTS = (
     ("eat", "food", ("hungry",), ("delicious", "fresh")),
     ("eat", "prey", ("hungry", "furious", "cruel"), ("slow", "wounded")),
@@ -33,21 +33,21 @@ _HUNTS = (
 )
 _REACTIONS = ("leave", "cry", "run")
 _THREATS = ("dangerous", "cruel", "strange", "enormous")
-# category of the antecedent: its pronoun; the others are "it"
+# category of the antecedent -> its pronoun; for all others it is "it"
 _SINGULAR_PRONOUNS = {"man": "he", "woman": "she"}
-# What "bank" is, and the places and people that say so
+# A meaning of "bank", and the places and people that go with it
 _SENSES = ((BANK_MONEY, "street", "customer"), (BANK_WATER, "river", "fisherman"))
 _AIMS = ("reach", "find", "see", "look for")
 
 
 def pronoun_sentence(draft: Draft) -> Phrase:
-    """The cat ate the mouse because it was hungry. / ... parce qu'il était affamé."""
+    """Draw a sentence such as: The cat ate the mouse because it was hungry. / ... parce qu'il était affamé."""
     build = draft.random.choice([_hunt, _fear])
     return build(draft, draft.chance(0.4)) + pair("./PUNCT", "./PUNCT")
 
 
 def _referring(draft: Draft, antecedent: NounPhrase) -> NounPhrase:
-    """The pronoun that stands for `antecedent`: French has its gender, English often not."""
+    """Return the pronoun that refers to `antecedent`. In French it has the gender of the noun, in English often not."""
     noun = antecedent.nouns[0]
     english = "they" if antecedent.plural else _SINGULAR_PRONOUNS.get(noun.category, "it")
     french = ("elle" if noun.gender == "f" else "il") + ("s" if antecedent.plural else "")
@@ -57,29 +57,29 @@ def _referring(draft: Draft, antecedent: NounPhrase) -> NounPhrase:
 
 
 def because(draft: Draft, antecedent: NounPhrase, adjective: str) -> Phrase:
-    """ "because it was hungry" / parce qu'il était affamé."""
-    stands_for = _referring(draft, antecedent)
+    """Build a clause such as: because it was hungry / parce qu'il était affamé."""
+    pronoun = _referring(draft, antecedent)
     conjunction = pair("because/SCONJ", "parce/SCONJ que/SCONJ")
-    return conjunction + stands_for.phrase + copula(draft, stands_for, ADJECTIVES[adjective])
+    return conjunction + pronoun.phrase + copula(draft, pronoun, ADJECTIVES[adjective])
 
 
 def scared_of(draft: Draft, scared: NounPhrase, scary: NounPhrase) -> Phrase:
-    """ "the kids were scared of the lions" / les enfants avaient peur des lions."""
+    """Build a clause such as: the kids were scared of the lions / les enfants avaient peur des lions."""
     draft.combinations.append(("verb", "be scared of", scary.nouns[0].english))
     finite = ("were/AUX", "avaient/VERB") if scared.plural else ("was/AUX", "avait/VERB")
     return scared.phrase + pair(*finite) + pair("scared/ADJ of/ADP", "peur/NOUN de/ADP") + scary.phrase
 
 
 def so_they(draft: Draft, antecedent: NounPhrase, reaction: str, right_away: bool) -> Phrase:
-    """ ", so they left right away" / , alors ils sont partis immédiatement."""
-    stands_for = _referring(draft, antecedent)
+    """Build a clause such as: , so they left right away / , alors ils sont partis immédiatement."""
+    pronoun = _referring(draft, antecedent)
     conjunction = pair(",/PUNCT so/CCONJ", ",/PUNCT alors/ADV")
-    clause = conjunction + statement(stands_for, verb_group(INTRANSITIVE[reaction], stands_for, "past"))
+    clause = conjunction + statement(pronoun, verb_group(INTRANSITIVE[reaction], pronoun, "past"))
     return clause + pair("right/ADV away/ADV", "immédiatement/ADV") if right_away else clause
 
 
 def _animate(draft: Draft, plural: bool) -> NounPhrase:
-    """Someone or something alive. Not one "kid": English would have to choose between he and she."""
+    """Draw a person or an animal, but never a single "kid", for which English would have to choose "he" or "she"."""
     people = "people" if plural else draft.random.choice(["man", "woman"])
     return noun_phrase(draft, draw_noun(draft, people, "animals"), plural, DEFINITE)
 
@@ -97,7 +97,8 @@ def _hunt(draft: Draft, plural: bool) -> Phrase:
 
 
 def _fear(draft: Draft, plural: bool) -> Phrase:
-    """The kids were scared of the lions, so they left right away. / The lions frightened the kids, so ..."""
+    """Draw a sentence such as: The kids were scared of the lions, so they left right away. / The lions frightened the
+    kids, so ..."""
     scared, scary = _animate(draft, plural), _animate(draft, plural)
     if draft.chance(0.6):
         clause = scared_of(draft, scared, scary)
@@ -110,7 +111,8 @@ def _fear(draft: Draft, plural: bool) -> Phrase:
 
 
 def bank_sentence(draft: Draft) -> Phrase:
-    """I arrived at the bank after crossing the street. / Je suis arrivé à la banque après avoir ..."""
+    """Draw a sentence such as: I arrived at the bank after crossing the street. / Je suis arrivé à la banque après
+    avoir ..."""
     bank, places, people = draft.random.choice(_SENSES)
     build = draft.random.choice([_crossed_first, _to_reach, _near])
     if draft.chance(0.25):
@@ -121,7 +123,7 @@ def bank_sentence(draft: Draft) -> Phrase:
 
 
 def bank_phrase(draft: Draft, phrase: NounPhrase, cue: NounPhrase, verb: str | None) -> Phrase:
-    """ "the bank", linked to the word that says which one it is; `verb`: what is done to it."""
+    """Link "the bank" to the word that decides its meaning, and record its combination with `verb`, if any."""
     draft.links.append(("bank", phrase.head, cue.head))
     if verb:
         draft.combinations.append(("verb", verb, phrase.nouns[0].english))
@@ -133,7 +135,8 @@ def _draw_bank(draft: Draft, bank: Noun, cue: NounPhrase, verb: str | None = Non
 
 
 def arrived_after_crossing(draft: Draft, who: NounPhrase, at_bank: Phrase, cue: NounPhrase) -> Phrase:
-    """ "I arrived at the bank after crossing the river" / je suis arrivé à la rive après avoir traversé ..."""
+    """Build a clause such as: I arrived at the bank after crossing the river / je suis arrivé à la rive après avoir
+    traversé ..."""
     group = verb_group(INTRANSITIVE["arrive"], who, "past")
     return statement(who, group, pair("at/ADP", "à/ADP"), at_bank, _after_crossing(draft, cue))
 
@@ -153,7 +156,8 @@ def _crossed_first(draft: Draft, bank: Noun, cue: NounPhrase) -> Phrase:
 
 
 def _to_reach(draft: Draft, bank: Noun, cue: NounPhrase) -> Phrase:
-    """She crossed the river to reach the bank. / Elle a traversé la rivière pour atteindre la rive."""
+    """Draw a sentence such as: She crossed the river to reach the bank. / Elle a traversé la rivière pour atteindre la
+    rive."""
     who = subject(draft, "people", first_person=True)
     draft.combinations.append(("verb", "cross", cue.nouns[0].english))
     aim = TRANSITIVE[draft.random.choice(_AIMS)]
@@ -163,7 +167,7 @@ def _to_reach(draft: Draft, bank: Noun, cue: NounPhrase) -> Phrase:
 
 
 def _near(draft: Draft, bank: Noun, cue: NounPhrase) -> Phrase:
-    """Near the river, Paul found the bank. / Près de la rivière, Paul a trouvé la rive."""
+    """Draw a sentence such as: Near the river, Paul found the bank. / Près de la rivière, Paul a trouvé la rive."""
     who = subject(draft, "people", first_person=True)
     verb = TRANSITIVE[draft.random.choice(_AIMS)]
     near = pair("near/ADP", "près/ADP de/ADP") + cue.phrase + pair(",/PUNCT", ",/PUNCT")
@@ -171,7 +175,7 @@ def _near(draft: Draft, bank: Noun, cue: NounPhrase) -> Phrase:
 
 
 def _person_at(draft: Draft, bank: Noun, people: str) -> Phrase:
-    """The fisherman slept near the bank. / Le pêcheur a dormi près de la rive."""
+    """Draw a sentence such as: The fisherman slept near the bank. / Le pêcheur a dormi près de la rive."""
     who = noun_phrase(draft, draw_noun(draft, people), determiners=DEFINITE)
     verb = draft.random.choice(list(INTRANSITIVE.values()))
     near = pair("near/ADP", "près/ADP de/ADP") + _draw_bank(draft, bank, who)

@@ -1,7 +1,7 @@
-"""Noun phrases of the built-in corpus: determiner, adjectives and noun, agreeing in gender and number.
+"""Build noun phrases for the built-in corpus: determiner, adjectives and noun, which agree in gender and number.
 
-Functions that draw at random take the `Draft` of the sentence; it also notes the combinations (adjective x
-noun, verb x object) by which sentences are held out, and the true links of pronouns and of "bank".
+Functions that draw at random take the `Draft` of the sentence. It also records the combinations (adjective and noun,
+verb and object) by which sentences are held out, and the true links of pronouns and of "bank".
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = [
     "subject",
 ]
 
-# English: French masculine, feminine, plural; an empty form: does not go with that number.
+# English -> French masculine, feminine, plural; an empty form means that the determiner has no such number
 _DETERMINERS = {
     "the": ("le", "la", "les"),
     "this": ("ce", "cette", ""),
@@ -41,12 +41,12 @@ _DETERMINERS = {
     "three": ("", "", "trois"),
 }
 _DETERMINER_TAGS = {"my": "PRON", "his": "PRON", "her": "PRON", "our": "PRON", "two": "NUM", "three": "NUM"}
-# A name listed five times is drawn five times as often. Negated clauses take definite objects only, since French turns
-# "un" and "des" into "de" there.
+# A determiner that is listed five times is drawn five times as often. Negated clauses only have definite objects,
+# because French would turn "un" and "des" into "de".
 DEFINITE = ("the", "the", "the", "the", "the", "this", "these", "my", "his", "her", "our")
 ANY_DETERMINER = (*DEFINITE, "a", "a", "a", "some", "some", "two", "three")
 _BEFORE_VOWEL = {"ce": "cet", "ma": "mon", "sa": "son"}
-# English pronoun: French, gender, plural, person. "I" and "we" are masculine by convention.
+# English pronoun -> French, gender, plural, person; "I" and "we" are masculine by convention
 _PRONOUNS = {
     "I": ("je", "m", False, 1),
     "we": ("nous", "m", True, 1),
@@ -58,7 +58,7 @@ _PRONOUNS = {
 
 @dataclass
 class Draft:
-    """What is drawn and noted while one sentence is made."""
+    """The random numbers for one sentence, and what is recorded while it is built."""
 
     random: random.Random
     combinations: list[tuple[str, str, str]] = field(default_factory=list)
@@ -80,7 +80,7 @@ class NounPhrase:
 
 
 def draw_noun(draft: Draft, *groups: str) -> Noun:
-    """Any noun of the groups; a category's chance grows with its size."""
+    """Draw a noun from these groups. All nouns are equally likely."""
     return draft.random.choice(_nouns_of(groups))
 
 
@@ -101,7 +101,7 @@ def noun_phrase(
     determiners: Sequence[str] = ANY_DETERMINER,
     adjectives: Sequence[Adjective] | None = None,
 ) -> NounPhrase:
-    """Determiner, adjectives and noun, each adjective on its French side of the noun; drawn unless given."""
+    """Build a determiner, adjectives and a noun, drawing what is not given. French adjectives come before or after."""
     if plural is None:
         plural = draft.chance(0.4)
     plural = plural and bool(noun.english_plural)
@@ -118,7 +118,7 @@ def noun_phrase(
 
 
 def _draw_adjectives(draft: Draft, noun: Noun) -> list[Adjective]:
-    """None, one, or one of each French position, the one that precedes first, as English has them too."""
+    """Draw no adjective, one, or two: first one that comes before the French noun, then one that follows it."""
     fitting = _adjectives_of(noun.category)
     if not fitting or not draft.chance(0.45):
         return []
@@ -130,7 +130,7 @@ def _draw_adjectives(draft: Draft, noun: Noun) -> list[Adjective]:
 
 
 def _described(noun: Noun, plural: bool, adjectives: Sequence[Adjective]) -> Phrase:
-    """The noun with its adjectives, without determiner."""
+    """Build the noun with its adjectives, without a determiner."""
     head = Word(noun.english_plural if plural else noun.english, "NOUN")
     english = [head]
     french = [Rendering(noun.french_plural if plural else noun.french, "NOUN", (head,))]
@@ -154,14 +154,14 @@ def _fits(determiner: str, noun: Noun, plural: bool) -> bool:
 
 def _determiner_form(determiner: str, gender: str, plural: bool, following: Rendering) -> str:
     masculine, feminine, plural_form = _DETERMINERS[determiner]
-    if plural:  # des chats, but: de petits chats
+    if plural:  # "des chats", but "de petits chats"
         return "de" if determiner == "some" and following.tag == "ADJ" else plural_form
     form = feminine if gender == "f" else masculine
     return _BEFORE_VOWEL.get(form, form) if begins_with_vowel(following.text) else form
 
 
 def pronoun(english: str) -> NounPhrase:
-    """I, we, he, she or the interrogative who, as a subject."""
+    """Return a pronoun as a subject: I, we, he, she, or who in questions."""
     french, gender, plural, person = _PRONOUNS[english]
     phrase = pair(f"{english}/PRON", f"{french}/PRON")
     return NounPhrase(phrase, phrase.english[0], gender, plural, person)
@@ -174,7 +174,7 @@ def subject(
     plural: bool | None = None,
     determiners: Sequence[str] = ANY_DETERMINER,
 ) -> NounPhrase:
-    """A noun phrase, or, where people of both sexes fit, at times a name or a pronoun."""
+    """Draw a noun phrase or, if both men and women fit, sometimes a name or a pronoun."""
     if {"man", "woman"} <= set(categories(*groups)) and not plural and draft.chance(0.3):
         if draft.chance(0.4):
             name = draft.random.choice(list(NAMES))
@@ -185,7 +185,7 @@ def subject(
 
 
 def joined(first: NounPhrase, second: NounPhrase) -> NounPhrase:
-    """ "the cat and the mouse": plural, and masculine unless both are feminine."""
+    """Join two phrases, as in "the cat and the mouse": plural, and masculine unless both are feminine."""
     phrase = first.phrase + pair("and/CCONJ", "et/CCONJ") + second.phrase
     gender = "f" if first.gender == second.gender == "f" else "m"
     return NounPhrase(phrase, first.head, gender, plural=True, nouns=first.nouns + second.nouns)

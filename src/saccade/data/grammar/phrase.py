@@ -1,9 +1,7 @@
-"""English and French side by side: words that know their counterparts, joined into phrases.
+"""Phrases in English and French at once, in which each French word knows the English words that it translates.
 
-A `Phrase` holds an English and a French word order at once; every French word points at the English words that
-it renders. Adding two phrases joins both sides, so alignments follow from the construction and are never
-guessed. What depends on the neighbouring French word alone, whatever the phrases were (l'homme, n'a, du),
-happens last, in `settle`.
+Adding two phrases joins both sides, so the alignment is always known. `settle` comes last: it applies the rules that
+only depend on the neighbouring French word, such as "l'homme", "n'a" and "du".
 """
 
 from __future__ import annotations
@@ -22,15 +20,15 @@ _ASPIRATED = frozenset({"hibou", "hiboux"})
 
 @dataclass(frozen=True, eq=False)
 class Word:
-    """One English word; two equal words at two places are two words, hence compared by identity."""
+    """One English word. Words are compared by identity, because the same word can occur twice in a sentence."""
 
     text: str
-    tag: str  # universal part of speech
+    tag: str  # the universal part of speech
 
 
 @dataclass(frozen=True)
 class Rendering:
-    """One French word and the English words it renders."""
+    """One French word, and the English words that it translates."""
 
     text: str
     tag: str
@@ -47,14 +45,14 @@ class Phrase:
 
 
 def words(text: str) -> tuple[Word, ...]:
-    """`"near/ADP the/DET"` -> its words."""
+    """Parse words with their tags, such as `"near/ADP the/DET"`."""
     return tuple(Word(*item.rsplit("/", 1)) for item in text.split())
 
 
 def pair(english: str, french: str) -> Phrase:
-    """A fixed expression, `pair("because/SCONJ", "parce/SCONJ que/SCONJ")`.
+    """Build a fixed expression, such as `pair("because/SCONJ", "parce/SCONJ que/SCONJ")`.
 
-    As many words on both sides render each other one by one; else every word renders every word.
+    If both sides have the same number of words, they are aligned one by one; otherwise every word with every word.
     """
     sources, targets = words(english), words(french)
     if len(sources) == len(targets):
@@ -65,14 +63,14 @@ def pair(english: str, french: str) -> Phrase:
 
 @cache
 def begins_with_vowel(word: str) -> bool:
-    """Whether le, ne, que ... elide before `word`: a vowel, or an h that is not aspirated."""
+    """Return whether "le", "ne", "que" and so on elide before `word`, which starts with a vowel or a mute h."""
     if word in _ASPIRATED:
         return False
     return unicodedata.normalize("NFD", word.lower())[0] in "aeiouœh"
 
 
 def settle(french: tuple[Rendering, ...]) -> tuple[Rendering, ...]:
-    """Elide (le homme -> l'homme), then contract (de le -> du): de l'homme must not contract."""
+    """Elide (le homme -> l'homme), and then contract (de le -> du), because "de l'homme" must not contract."""
     elided = list(french)
     for index, (word, following) in enumerate(pairwise(french)):
         if word.text in _ELIDED and begins_with_vowel(following.text):
@@ -88,9 +86,9 @@ def settle(french: tuple[Rendering, ...]) -> tuple[Rendering, ...]:
 
 
 def detokenise(tokens: tuple[str, ...], glued: str) -> tuple[str, tuple[tuple[int, int], ...]]:
-    """The text of `tokens`, its first letter a capital, and the character span of each token.
+    """Join tokens into a text with a capital letter, and return it with the character span of each token.
 
-    `glued`: the marks that follow a word without a space (French has one before its question mark).
+    `glued` has the marks that follow a word without a space; in French, a question mark has a space before it.
     """
     text = ""
     spans = []

@@ -1,4 +1,4 @@
-"""Review sentences of the built-in corpus: praise and blame, turned round by "not", decided after "but"."""
+"""Build the reviews in the built-in corpus: positive or negative, reversed by "not", and decided after "but"."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _VERDICTS = {"positive": ("love", "like"), "negative": ("hate",)}
 
 
 def review_sentence(draft: Draft) -> Phrase:
-    """The story was sad, but the film was excellent. / ..., mais le film était excellent."""
+    """Draw a sentence such as: The story was sad, but the film was excellent. / ..., mais le film était excellent."""
     draft.sentiment = draft.random.choice(list(_OPPOSITE))
     build = draft.random.choice([_description, _description, _presentation, _verdict, _contrast, _contrast])
     return build(draft, draft.sentiment) + pair("./PUNCT", "./PUNCT")
@@ -25,7 +25,8 @@ def _adjective(draft: Draft, sentiment: str) -> Adjective:
 
 
 def _judged(draft: Draft, work: NounPhrase, sentiment: str, may_negate: bool = True) -> Phrase:
-    """ "was good", or "was not bad": a negation takes an adjective of the opposite sentiment."""
+    """Build a predicate such as "was good" or "was not bad", where a negation has an adjective of opposite
+    sentiment."""
     negation = draft.random.choice([None, None, "not", "never"]) if may_negate else None
     adjective = _adjective(draft, _OPPOSITE[sentiment] if negation else sentiment)
     degree = draft.random.choice([None, None, ("very", "très"), ("really", "vraiment")])
@@ -33,7 +34,7 @@ def _judged(draft: Draft, work: NounPhrase, sentiment: str, may_negate: bool = T
 
 
 def _work(draft: Draft) -> NounPhrase:
-    """What is judged; without adjectives, which could be judgements of their own."""
+    """Draw the work that is reviewed, without adjectives, which could express a sentiment of their own."""
     return noun_phrase(draft, draw_noun(draft, "works"), determiners=DEFINITE, adjectives=())
 
 
@@ -43,7 +44,7 @@ def _description(draft: Draft, sentiment: str) -> Phrase:
 
 
 def _presentation(draft: Draft, sentiment: str) -> Phrase:
-    """This was a boring film. / C'était un film ennuyeux."""
+    """Draw a sentence such as: This was a boring film. / C'était un film ennuyeux."""
     english, french = draft.random.choice([("was/AUX", "était/AUX"), ("is/AUX", "est/AUX")])
     adjectives = (_adjective(draft, sentiment),)
     work = noun_phrase(draft, draw_noun(draft, "works"), False, ("a",), adjectives)
@@ -51,7 +52,7 @@ def _presentation(draft: Draft, sentiment: str) -> Phrase:
 
 
 def _verdict(draft: Draft, sentiment: str) -> Phrase:
-    """We did not like this comedy. / Nous n'avons pas aimé cette comédie."""
+    """Draw a sentence such as: We did not like this comedy. / Nous n'avons pas aimé cette comédie."""
     negation = draft.random.choice([None, None, "not"])
     verb = TRANSITIVE[draft.random.choice(_VERDICTS[_OPPOSITE[sentiment] if negation else sentiment])]
     judge = subject(draft, "people", first_person=True, determiners=DEFINITE)
@@ -61,7 +62,7 @@ def _verdict(draft: Draft, sentiment: str) -> Phrase:
 
 
 def _contrast(draft: Draft, sentiment: str) -> Phrase:
-    """What follows "but" decides: said of the same work, or of another."""
+    """Build a contrast, in which the part after "but" decides. It is about the same work, or about another."""
     work = _work(draft)
     same = draft.chance(0.4)
     first = work.phrase + _judged(draft, work, _OPPOSITE[sentiment], may_negate=not same)

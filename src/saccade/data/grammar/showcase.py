@@ -1,4 +1,4 @@
-"""The few sentences of the built-in corpus that demonstrations show, each written out; nothing is drawn."""
+"""The sentences of the built-in corpus that demonstrations show. They are fixed, not drawn at random."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ def _ate(draft: Draft, eater: NounPhrase, eaten: NounPhrase) -> Phrase:
 
 
 def _black_cat(draft: Draft) -> Phrase:
-    """The black cat ate the mouse."""
+    """Build: The black cat ate the mouse."""
     cat, mouse = _the(draft, _NOUNS["cat"], "black"), _the(draft, _NOUNS["mouse"])
     return _ate(draft, cat, mouse) + pair("./PUNCT", "./PUNCT")
 
 
 def _hungry(draft: Draft) -> Phrase:
-    """The cat ate the mouse because it was hungry."""
+    """Build: The cat ate the mouse because it was hungry."""
     cat, mouse = _the(draft, _NOUNS["cat"]), _the(draft, _NOUNS["mouse"])
     return _ate(draft, cat, mouse) + because(draft, cat, "hungry") + pair("./PUNCT", "./PUNCT")
 
 
 def _slow(draft: Draft) -> Phrase:
-    """The cat ate the mouse because it was slow."""
+    """Build: The cat ate the mouse because it was slow."""
     cat, mouse = _the(draft, _NOUNS["cat"]), _the(draft, _NOUNS["mouse"])
     return _ate(draft, cat, mouse) + because(draft, mouse, "slow") + pair("./PUNCT", "./PUNCT")
 
 
 def _lions(draft: Draft) -> Phrase:
-    """The kids were scared of the lions, so they left right away."""
+    """Build: The kids were scared of the lions, so they left right away."""
     kids, lions = _the(draft, _NOUNS["kid"], plural=True), _the(draft, _NOUNS["lion"], plural=True)
     reaction = so_they(draft, kids, "leave", right_away=True)
     return scared_of(draft, kids, lions) + reaction + pair("./PUNCT", "./PUNCT")
@@ -56,12 +56,12 @@ def _arrived(draft: Draft, bank: Noun, crossed: str) -> Phrase:
 
 
 def _street(draft: Draft) -> Phrase:
-    """I arrived at the bank after crossing the street."""
+    """Build: I arrived at the bank after crossing the street."""
     return _arrived(draft, BANK_MONEY, "street")
 
 
 def _river(draft: Draft) -> Phrase:
-    """I arrived at the bank after crossing the river."""
+    """Build: I arrived at the bank after crossing the river."""
     return _arrived(draft, BANK_WATER, "river")
 
 

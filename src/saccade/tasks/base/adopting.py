@@ -1,7 +1,7 @@
-"""A model of another library as a model of ours: the same ``Bundle`` that a folder of ours gives.
+"""Open a model that another library trained, as the same kind of ``Bundle`` as one of our own.
 
-What a pretrained model is for decides its task, and the task's state takes its tokenizer (``State.adopt``); so whoever
-has a bundle need not know where it came from.
+What a pretrained model can do decides its task, and the state of the task uses its tokenizer (``State.adopt``). So code
+that uses a bundle need not know where it came from.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from saccade.text import read_foreign
 
 __all__ = ["adopt"]
 
-#: The task that each use of a pretrained model is.
+#: The task for each use of a pretrained model.
 TASK_OF: Mapping[Use, str] = {
     "fill": "masked-language-model",
     "continue": "language-model",
@@ -27,7 +27,7 @@ TASK_OF: Mapping[Use, str] = {
 
 
 def adopt(path: Path) -> Bundle:
-    """Open the folder of another library."""
+    """Open a folder that another library wrote."""
     model = read_pretrained(path)
     entry = task_of_model(TASK_OF[model.use])
     ids = {

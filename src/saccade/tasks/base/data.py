@@ -130,7 +130,7 @@ class DataReader(ABC, Generic[Raw]):
 
     @classmethod
     def as_trained(cls, recipe: Mapping[str, Any]) -> dict[str, Any]:
-        """The part of a model's ``[data]`` table that says how to read any other file for it."""
+        """Return the keys of a model's ``[data]`` table that say how to read other files for it."""
         return {key: value for key, value in recipe["data"].items() if key in cls.read_as}
 
     @classmethod

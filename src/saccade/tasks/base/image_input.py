@@ -79,7 +79,7 @@ class ImageInputPredictor(Predictor):
         return self._check_shape(InputImage(every[number - 1], given))
 
     def read_file(self, path: Path) -> tuple[list[Any], str]:
-        """A picture, all pictures of a folder, or all images of an idx or .npz file."""
+        """Read one picture, all pictures in a folder, or all images in an idx or .npz file."""
         if not path.is_dir() and path.suffix.lower() not in PICTURES:
             found = [InputImage(image, f"{path}:{number}") for number, image in enumerate(self._read_all(str(path)), 1)]
             return [self._check_shape(one) for one in found], "images"

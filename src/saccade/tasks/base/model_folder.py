@@ -229,7 +229,7 @@ def _is_ours(path: Path) -> bool:
 
 
 def _is_foreign(path: Path) -> bool:
-    """Whether another library wrote this model, in a layout that we read."""
+    """Return whether another library wrote this model, in a layout that Saccade can read."""
     return not _is_ours(path) and is_pretrained(path)
 
 

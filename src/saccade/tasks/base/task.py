@@ -134,7 +134,7 @@ class State(ABC):
 
     @classmethod
     def adopt(cls, model: Pretrained, tokenizer: ForeignTokenizer) -> Self:
-        """The state of a model that another library trained."""
+        """Return the state for a model that another library trained."""
         raise OptionError(f"{model.family.name} models cannot be used for this task.")
 
     def continued(self, settings: Mapping[str, Any]) -> Self:
@@ -255,7 +255,7 @@ class Task(ABC):
         """Return the size that each example adds to a batch: its number of tokens on each side, or 1."""
 
     def plan(self, lengths: Int[np.ndarray, "n k"], epoch: int) -> list[list[int]]:
-        """The batches of one epoch of training, as indices of examples; the same for the same seed and epoch."""
+        """Return the batches of one training epoch as lists of indices, always the same for the same seed and epoch."""
         training = self.training
         return plan_batches(lengths, max_tokens=training.batch_size, seed=training.seed, epoch=epoch)
 
@@ -272,7 +272,7 @@ class Task(ABC):
         """Return the loss that training minimises. In eval mode it has no training aids, such as label smoothing."""
 
     def carried(self) -> dict[str, Tensor]:
-        """What training carries from batch to batch besides the weights; a checkpoint saves it."""
+        """Return the state that training carries from batch to batch besides the weights, which checkpoints save."""
         return {}
 
     def carry_on(self, tensors: Mapping[str, Tensor]) -> None:
@@ -313,8 +313,8 @@ class Task(ABC):
         """Return what the model currently predicts for one example."""
 
     def source_and_truth(self, example: Any) -> tuple[str, str]:
-        """An example's input and true answer as texts, to show beside what the model answers; empty if they are not
-        texts."""
+        """Return the input and the true answer of an example as texts, to show next to the model's answer; empty if
+        they are not texts."""
         return "", ""
 
     def finish(self, model: nn.Module, examples: Sequence[Any]) -> State:

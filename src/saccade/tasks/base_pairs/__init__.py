@@ -1,1 +1,1 @@
-"""Predict which bases of an RNA sequence pair with each other."""
+"""The base pairs task: predict which bases of an RNA sequence pair with each other."""

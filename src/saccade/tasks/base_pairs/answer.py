@@ -33,13 +33,13 @@ LINE = 80
 
 @dataclass(frozen=True)
 class Triangle:
-    """Why a pair: the third bases k that a head of a triangle attention looked at for the pair (i, j)."""
+    """The third bases k that the heads of a triangle attention looked at for the pair (i, j)."""
 
     name: str  # the attention, such as "blocks.0.starting"
     weights: Float[torch.Tensor, "H L"]
 
     def strongest(self, count: int = 5) -> list[tuple[int, int, float]]:
-        """The largest weights, as (head, base from 1, weight)."""
+        """Return the largest weights as (head, base, weight), counting bases from 1."""
         values, places = self.weights.flatten().topk(min(count, self.weights.numel()))
         length = self.weights.shape[1]
         return [
@@ -50,7 +50,7 @@ class Triangle:
 
 @dataclass(frozen=True)
 class BasePairsAnswer(Answer):
-    """A structure in dot-bracket notation; ``score`` is the mean probability of what it says of each base."""
+    """A structure in dot-bracket notation; ``score`` is the mean probability of its pairs and unpaired bases."""
 
     text: str
     score: float
@@ -89,7 +89,7 @@ class BasePairsAnswer(Answer):
 
     @cached_property
     def view(self) -> View:
-        """The attention along the sequence; ``triangle`` shows that between pairs."""
+        """The attention along the sequence; ``triangle`` shows the attention between pairs."""
         seen = {name: trace for name, trace in self._seen.items() if name.endswith(".attention")}
         return view(seen, self.tokens)
 
@@ -98,9 +98,9 @@ class BasePairsAnswer(Answer):
         return list(self.molecule.sequence)
 
     def triangle(self, i: int, j: int) -> list[Triangle]:
-        """What each triangle attention looked at for the pair of bases i and j, counted from 1.
+        """Return what each triangle attention looked at for the pair of bases i and j, counting from 1.
 
-        Around the starting node, the pair (i, j) attends to the pairs (i, k); around the ending node, to (k, j).
+        With the starting node, the pair (i, j) attends to the pairs (i, k); with the ending node, to the pairs (k, j).
         """
         length = len(self.molecule.sequence)
         for base in (i, j):
@@ -120,7 +120,7 @@ class BasePairsAnswer(Answer):
         for start in range(0, len(sequence), LINE):
             yield Text(sequence[start : start + LINE])
             yield Text(structure[start : start + LINE], style="bold")
-        yield Text(f"{len(self.pairs)} base pairs; mean probability of each base's state {self.score:.3f}")
+        yield Text(f"{len(self.pairs)} base pairs; mean probability {self.score:.3f}")
         if self.molecule.partners is not None:
             scores = pair_scores(set(pairs_of(self.partners)), set(pairs_of(self.molecule.partners)))
             yield Text("precision {:.3f}, recall {:.3f}, F1 {:.3f}".format(*scores))

@@ -1,4 +1,4 @@
-"""What a learned model is measured against: copying the most similar training molecule, and thermodynamics."""
+"""Baselines to compare a model with: copying the most similar training molecule, and thermodynamics."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from saccade.data.structures import UNPAIRED, from_dot_bracket
 
 __all__ = ["copied_structure", "folded_by_vienna"]
 
-#: Training molecules that are compared letter by letter: those that share the most words of four bases.
+#: The number of training molecules that are compared base by base: those that share the most words of four bases.
 SHORTLIST, WORD = 10, 4
 
 
@@ -22,9 +22,9 @@ def _words(sequence: str) -> Counter[str]:
 
 
 def copied_structure(sequence: str, known: Sequence[tuple[str, tuple[int, ...]]]) -> tuple[int, ...]:
-    """The structure of the most similar known sequence, for the bases that both have in common.
+    """Copy the structure of the most similar known sequence, for the bases that both sequences share.
 
-    Two sequences are aligned by their longest matching blocks; a pair is copied if both of its bases are matched.
+    Two sequences are aligned by their longest matching blocks. A pair is copied if both of its bases are matched.
     """
     mine = _words(sequence)
     near = sorted(known, key=lambda one: -(mine & _words(one[0])).total() / max(len(sequence), len(one[0])))
@@ -38,7 +38,7 @@ def copied_structure(sequence: str, known: Sequence[tuple[str, tuple[int, ...]]]
 
 
 def folded_by_vienna(sequence: str) -> tuple[int, ...] | None:
-    """The structure of least free energy by ViennaRNA's RNAfold; None if that package is not installed."""
+    """Return the structure with the least free energy according to ViennaRNA; None if it is not installed."""
     try:
         vienna = importlib.import_module("RNA")
     except ModuleNotFoundError:

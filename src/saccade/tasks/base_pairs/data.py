@@ -1,4 +1,4 @@
-"""Where the molecules come from: the ``[data]`` table of a recipe."""
+"""Read RNA molecules, as the ``[data]`` table of a recipe describes them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from saccade.data.structures import TABLES, Molecule, describe_molecules, pairs_
 from saccade.data.tables import read_columns
 from saccade.errors import FileError, OptionError
 from saccade.models import Config
-from saccade.tasks.base.data import DataReader, Say, Size, Splits, hold_out
+from saccade.tasks.base.data import DataReader, Say, Size, Splits, column_keys, hold_out
 
 __all__ = ["BasePairsData", "BasePairsFiles"]
 
@@ -31,50 +31,44 @@ class BasePairsData(Config):
 
     file: str = Field(description="A table, dot-bracket or CT file to train on")
     validation_file: str | None = Field(
-        None, description="Decides which model is best; without it, a share of the training molecules does"
+        None, description="File that selects the best model; if not given, a share of the training molecules does"
     )
-    test_file: str | None = Field(None, description="Scored once, at the end")
+    test_file: str | None = Field(None, description="File that is scored once, at the end")
     sequence_column: str = Field("sequence", description="Column of a table with the sequence")
     structure_column: str = Field("structure", description="Column of a table with the structure in dot-bracket form")
     id_column: str | None = Field(None, description="Column of a table with the name of the molecule")
-    part_column: str | None = Field(None, description="Column that says train, valid or test")
+    part_column: str | None = Field(None, description="Column of a table that says train, valid or test")
     folds: str | None = Field(
-        None, description="A table with the columns id and partition, and one that numbers or names the folds"
+        None, description="A table with the columns id and partition, and a column with the number or name of a fold"
     )
-    fold_column: str = Field("fold_number", description="Column of folds that numbers or names them")
-    fold: str = Field("0", description="Which fold to use")
-    longest: int = Field(128, ge=8, le=4096, description="Molecules with more bases are left out")
-    validation: float = Field(0.1, ge=0, lt=1, description="Share held out for validation if no file says which")
-    test: float = Field(0.0, ge=0, lt=1, description="Share held out for the final test if no file says which")
-    encoding: str | None = Field(None, description="Encoding of the files; found automatically if not given")
+    fold_column: str = Field("fold_number", description="Column of that table with the number or name of a fold")
+    fold: str = Field("0", description="Number or name of the fold to use")
+    longest: int = Field(128, ge=8, le=4096, description="Maximum number of bases; longer molecules are left out")
+    validation: float = Field(0.1, ge=0, lt=1, description="Share held out for validation if no file is given")
+    test: float = Field(0.0, ge=0, lt=1, description="Share held out for the final test if no file is given")
+    encoding: str | None = Field(None, description="Encoding of the files, such as latin-1; detected if not given")
 
     @model_validator(mode="after")
     def _consistent(self) -> BasePairsData:
         if self.folds is not None and self.id_column is None:
             raise ValueError("folds needs id_column, to find the molecules by name")
         if self.folds is not None and self.part_column is not None:
-            raise ValueError("give folds or part_column, not both")
+            raise ValueError("give either folds or part_column, not both")
         return self
 
 
 class BasePairsFiles(DataReader[Molecule]):
-    """Sequences with their base pairs."""
+    """Reads sequences with their base pairs."""
 
     settings = BasePairsData
     read_as = ("sequence_column", "structure_column", "id_column", "longest", "encoding")
 
     @classmethod
     def table(cls, files: Sequence[Path], columns: str | None) -> dict[str, Any]:
-        """One file, or one each for training, validation and test; ``columns`` names the sequence and the structure."""
         if not 1 <= len(files) <= 3:
-            raise OptionError(f"Give one to three files, for training, validation and test; not {len(files)}.")
-        found = {f"{part}file": str(file) for part, file in zip(part_prefixes(files), files, strict=True)}
-        if columns is None:
-            return found
-        names = [name.strip() for name in columns.split(",")]
-        if len(names) != 2 or not all(names):
-            raise OptionError(f"--columns takes the sequence's and the structure's column, as in 1,2; not {columns!r}.")
-        return found | {"sequence_column": names[0], "structure_column": names[1]}
+            raise OptionError(f"Give one to three files, for training, validation and test, not {len(files)}.")
+        table = {f"{part}file": str(file) for part, file in zip(part_prefixes(files), files, strict=True)}
+        return table | column_keys(columns, "sequence", "structure")
 
     @classmethod
     def read(cls, settings: BasePairsData, seed: int) -> Splits[Molecule]:
@@ -119,7 +113,7 @@ class BasePairsFiles(DataReader[Molecule]):
 
     @classmethod
     def recommend(cls, splits: Splits[Molecule], size: Size) -> dict[str, Any]:
-        """About eight passes over the data."""
+        """Recommend about eight passes over the data."""
         width, pair_width, layers = NETWORKS[size]
         steps = max(300, 8 * sum(one.length**2 for one in splits.train) // BATCH_PAIRS)
         longest = max(one.length for part in (splits.train, splits.validation, splits.test) for one in part)
@@ -156,11 +150,12 @@ def _read(settings: BasePairsData, file: str) -> list[Molecule]:
 
 def _left_out(molecules: Sequence[Molecule], longest: int, file: str) -> list[str]:
     count = sum(one.length > longest for one in molecules)
-    return [f"{file}: left out {count:,} of {len(molecules):,} molecules, longer than {longest} bases"] if count else []
+    note = f"{file}: {count:,} of {len(molecules):,} molecules have more than {longest} bases and are left out"
+    return [note] if count else []
 
 
 def _assigned(settings: BasePairsData) -> dict[str, str] | None:
-    """The part of each molecule, by its name if there are folds, or by its line; None if the data is split here."""
+    """Return the part of each molecule, by its name if there are folds, or by its line; None if no file gives parts."""
     if settings.folds is not None:
         path, columns = resolve_path(settings.folds), ("id", "partition", settings.fold_column)
         rows = [(line, cells) for line, cells in read_columns(path, columns)[1] if cells[2] == settings.fold]

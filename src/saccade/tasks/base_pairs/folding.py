@@ -1,4 +1,4 @@
-"""From probabilities to a structure in which each base has at most one partner."""
+"""Find the structure, in which each base has at most one partner, that best fits the probabilities of pairs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from saccade.data.structures import UNPAIRED
 
 __all__ = ["best_structure", "best_without_crossings", "pair_scores"]
 
-#: Bases that a hairpin needs between two paired ones.
+#: The number of bases that a hairpin needs between two paired bases.
 SMALLEST_LOOP = 3
 #: Pairs that are less likely than this are not considered.
 LEAST_PROBABLE = 0.01
@@ -18,17 +18,17 @@ LEAST_PROBABLE = 0.01
 def best_structure(
     paired: Float[np.ndarray, "L L"], unpaired: Float[np.ndarray, " L"], *, crossing: bool
 ) -> tuple[int, ...]:
-    """The structure with the largest expected number of bases that are right.
+    """Return the structure with the largest expected number of correct bases.
 
-    A pair (i, j) is worth 2·p_ij and an unpaired base p_i. Without crossings, dynamic programming finds the best
-    structure. With crossings allowed, pairs are taken from the most likely one down while they are worth more than
-    two unpaired bases and both bases are free.
+    A pair (i, j) is worth 2·p_ij, and an unpaired base p_i. Without crossings, dynamic programming finds the best
+    structure. With crossings, pairs are chosen greedily, the most likely first, if they are worth more than two
+    unpaired bases and both bases are free.
     """
     return _greedy(paired, unpaired) if crossing else best_without_crossings(paired, unpaired)
 
 
 def _candidates(paired: np.ndarray) -> list[tuple[int, int]]:
-    """The pairs (i, j) that are likely enough and leave room for a loop."""
+    """Return the pairs (i, j) that are likely enough and leave room for a loop."""
     found = np.argwhere(np.triu(paired, SMALLEST_LOOP + 1) >= LEAST_PROBABLE)
     return [(int(i), int(j)) for i, j in found]
 
@@ -43,7 +43,7 @@ def _greedy(paired: np.ndarray, unpaired: np.ndarray) -> tuple[int, ...]:
 
 
 def best_without_crossings(paired: Float[np.ndarray, "L L"], unpaired: Float[np.ndarray, " L"]) -> tuple[int, ...]:
-    """Nussinov's recursion: ``best[i, j]`` is the value of the bases from i up to, but not including, j.
+    """Find the best structure by Nussinov's recursion: ``best[i, j]`` is the value of the bases from i to j - 1.
 
     Base i is unpaired, or it pairs with some k:
     ``best[i, j] = max(p_i + best[i+1, j], max_k 2·p_ik + best[i+1, k] + best[k+1, j])``
@@ -77,7 +77,7 @@ def best_without_crossings(paired: Float[np.ndarray, "L L"], unpaired: Float[np.
 
 
 def pair_scores(found: set[tuple[int, int]], true: set[tuple[int, int]]) -> tuple[float, float, float]:
-    """Precision, recall and F1 of the pairs of one molecule; all are 1 if it has no pairs and none was found."""
+    """Return precision, recall and F1 for one molecule; all are 1 if it has no pairs and none were predicted."""
     if not found and not true:
         return 1.0, 1.0, 1.0
     right = len(found & true)

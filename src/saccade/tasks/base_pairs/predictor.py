@@ -1,4 +1,4 @@
-"""A model that predicts base pairs: ``saccade.open("run/").predict(["GGGAAAUCCC"])``."""
+"""Predict base pairs with a trained model: ``saccade.open("run/").predict(["GGGAAAUCCC"])``."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = ["BasePairsPredictor"]
 
 
 class BasePairsPredictor(Predictor):
-    """An opened model."""
+    """An opened model that predicts base pairs."""
 
     options = FoldingOptions
     at_once = 1
@@ -41,15 +41,15 @@ class BasePairsPredictor(Predictor):
         return "base-pair models"
 
     def from_json(self, value: Any) -> Molecule:
-        """A sequence, or an object with a sequence and its true structure to compare with."""
+        """Accept a sequence, or an object with a sequence and its true structure, to compare the answer with."""
         given = {"sequence": value} if isinstance(value, str) else value
         if not isinstance(given, dict) or not isinstance(given.get("sequence"), str):
-            raise OptionError('The input is a sequence such as "GGGAAAUCCC", or an object with "sequence".')
+            raise OptionError('The input must be a sequence such as "GGGAAAUCCC", or an object with "sequence".')
         unknown = set(given) - {"sequence", "structure", "name"}
         if unknown:
-            raise OptionError(f"The input has {min(unknown)!r}; expected sequence, structure and name.")
+            raise OptionError(f"The input has the key {min(unknown)!r}; expected sequence, structure and name.")
         if not all(isinstance(part, str) for part in given.values()):
-            raise OptionError("The sequence, its structure and its name are texts.")
+            raise OptionError("The sequence, its structure and its name must be texts.")
         return self._molecule(given["sequence"], given.get("structure"), given.get("name", "sequence"), "The input")
 
     def _molecule(self, letters: str, structure: str | None, name: str, where: str) -> Molecule:
@@ -64,8 +64,8 @@ class BasePairsPredictor(Predictor):
         most: int = cast(PairNetwork, self.model).config.max_length
         if molecule.length > most:
             raise OptionError(
-                f"{where}: {molecule.length} bases; this model takes at most {most}, because memory grows with the "
-                "square of the length."
+                f"{where}: there are {molecule.length} bases; this model takes at most {most}, because memory grows "
+                "with the square of the length."
             )
         return molecule
 
@@ -87,7 +87,7 @@ class BasePairsPredictor(Predictor):
         return {"kind": "text"}
 
     def examples(self, probe: Sequence[str] = ()) -> list[Any]:
-        """The example that training recorded at each validation, or a small hairpin."""
+        """Return the example that training recorded at each validation, or a small hairpin."""
         return ["".join(probe) or "GGGGAAAACCCC"]
 
     def count_tokens(self, given: Molecule) -> int:
@@ -97,7 +97,7 @@ class BasePairsPredictor(Predictor):
         return self._molecule(argument, None, "sequence", "The input")
 
     def read_file(self, path: Path) -> tuple[list[Any], str]:
-        """The sequences of a file; structures are read too where the format has them."""
+        """Read the sequences in a file, and their structures if the format has them."""
         suffix = path.suffix.lower()
         how = self.read_as
         columns = (how["sequence_column"], how["structure_column"])

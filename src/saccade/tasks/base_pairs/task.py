@@ -1,4 +1,4 @@
-"""Base pairs of an RNA sequence: for each base, which other base it pairs with, if any."""
+"""Base pairs: predict, for each base of an RNA sequence, which other base it pairs with, if any."""
 
 from __future__ import annotations
 
@@ -37,24 +37,26 @@ from saccade.text import plan_batches
 
 __all__ = ["BasePairs", "BasePairsState", "FoldingOptions"]
 
-#: Ids of the bases, and of a base that is uncertain.
+#: The ids of the bases, and of an uncertain base.
 LETTERS = {base: number for number, base in enumerate(BASES)}
 UNCERTAIN = len(BASES)
-#: The target of a base that the loss leaves out: padding, or a partner that the network rules out as too close.
+#: The target of a base that the loss ignores: padding, or a base whose partner is too close for the network to allow.
 IGNORED = -100
 KNOWN_FILE = "training.jsonl"
 
 
 class BasePairsTraining(TrainingSettings):
-    """How the model is trained; a batch is counted in pairs of bases."""
+    """How the model is trained; the size of a batch is in pairs of bases."""
 
     batch_key = "batch_pairs"
 
-    batch_pairs: int = Field(80_000, ge=1, description="Pairs of bases in a batch: the squares of the padded lengths")
+    batch_pairs: int = Field(
+        80_000, ge=1, description="Pairs of bases in a batch: the sum of the squares of the padded lengths"
+    )
 
 
 class FoldingOptions(Config):
-    """How a structure is derived from the probabilities."""
+    """How a structure is chosen from the probabilities."""
 
     crossing: bool = Field(False, description="Whether base pairs may cross each other (pseudoknots)")
 
@@ -75,7 +77,7 @@ class BasePairsBatch(Batch):
 
 @dataclass(frozen=True)
 class BasePairsState(State):
-    """The training molecules, from which the nearest one is copied for comparison."""
+    """The training molecules, the most similar of which serves as a baseline."""
 
     known: tuple[tuple[str, tuple[int, ...]], ...] = field(repr=False)
 
@@ -104,7 +106,7 @@ class BasePairsState(State):
 
 
 class BasePairs(Task):
-    """The cross-entropy of each base's partner, with "unpaired" as one of the choices."""
+    """Trains with the cross-entropy of the partner of each base, where "unpaired" is one of the choices."""
 
     name = "base-pairs"
     about = "predicts which bases of an RNA sequence pair with each other"
@@ -147,7 +149,7 @@ class BasePairs(Task):
     def probabilities(
         self, model: nn.Module, sequences: Sequence[str]
     ) -> list[tuple[Float[np.ndarray, "L L"], Float[np.ndarray, " L"]]]:
-        """For each sequence, the probability of each pair, symmetric, and of each base to be unpaired."""
+        """Return, for each sequence, the probabilities of all pairs, which are symmetric, and of being unpaired."""
         lengths = torch.tensor([len(sequence) for sequence in sequences])
         bases = torch.full((len(sequences), int(lengths.max())), UNCERTAIN)
         for row, sequence in enumerate(sequences):
@@ -168,7 +170,7 @@ class BasePairs(Task):
         options: FoldingOptions,
         check_cancelled: CheckCancelled = lambda: None,
     ) -> list[tuple[int, ...]]:
-        """The predicted structure of each molecule."""
+        """Predict the structure of each molecule."""
         found: dict[int, tuple[int, ...]] = {}
         for part in plan_batches(self.lengths(molecules), max_tokens=self.training.batch_size, shuffle=False):
             check_cancelled()
@@ -192,7 +194,7 @@ class BasePairs(Task):
         options: Any = None,
         check_cancelled: CheckCancelled = lambda: None,
     ) -> Evaluation:
-        """Mean scores per molecule, with those of copying and of ViennaRNA beside them."""
+        """Return the mean scores per molecule, and print those of copying and of ViennaRNA for comparison."""
         found = self.structures(model, examples, options or self.settings["decoding"], check_cancelled)
         scores = _mean_scores(examples, found)
         lines = [f"{'method':34} {'precision':>9} {'recall':>9} {'f1':>9}", _line("this model", scores)]
@@ -219,7 +221,7 @@ class BasePairs(Task):
         return Probe(list(example.sequence), list(structure), structure, paired.tolist())
 
     def facts(self) -> list[str]:
-        return ["precision, recall and f1 of base pairs, in percent, averaged over molecules"]
+        return ["scores: precision, recall and F1 of base pairs in percent, averaged over molecules"]
 
 
 def _ids(sequence: str) -> Int[Tensor, " L"]:

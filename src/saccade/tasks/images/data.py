@@ -181,7 +181,8 @@ class ImagesFiles(DataReader[LabelledImage]):
 
 
 def _idx_files(folder: Path) -> dict[str, str]:
-    """The ``[data]`` table for a folder of idx files, which are told apart by their names; empty if there are none."""
+    """Return the ``[data]`` table for a folder of idx files, which are recognised by their names; empty if there are
+    none."""
     found: dict[str, str] = {}
     for images in sorted(folder.glob("*images*idx*")):
         labels = folder / images.name.replace("images", "labels").replace("idx3", "idx1")

@@ -1,1 +1,1 @@
-"""Predict where several agents will go, from where they came."""
+"""The trajectories task: predict where several agents will go, from where they have been."""

@@ -1,10 +1,9 @@
-"""Predicted paths of all agents in a scene, and whom each agent looked at."""
+"""The predicted paths of all agents in a scene, and which other agents the model looked at for each."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,7 +26,7 @@ __all__ = ["TrajectoriesAnswer"]
 
 @dataclass(frozen=True)
 class TrajectoriesAnswer(Answer):
-    """The most likely path of each agent, and several drawn ones; positions are in the units of the data."""
+    """The most likely path of each agent, and several sampled paths. Positions are in the units of the data."""
 
     window: Window
     likely: Float[np.ndarray, "F N 2"] = field(repr=False)
@@ -37,12 +36,12 @@ class TrajectoriesAnswer(Answer):
 
     @property
     def text(self) -> str:  # type: ignore[override]
-        """Where each agent is in the end."""
+        """The final position of each agent."""
         ends = zip(self.window.agents, self.likely[-1], strict=True)
         return "; ".join(f"{agent}: {x:.2f} {y:.2f}" for agent, (x, y) in ends)
 
     def rows(self) -> Iterator[tuple[int, int, str, float, float]]:
-        """Sample, frame, agent, x and y: sample 0 is the most likely future, the others are drawn."""
+        """Yield sample, frame, agent, x and y. Sample 0 is the most likely future, and the others are sampled."""
         first = self.window.frame + self.window.past * self.window.step
         for sample, paths in enumerate([self.likely, *self.drawn]):
             for moment, positions in enumerate(paths):
@@ -66,19 +65,15 @@ class TrajectoriesAnswer(Answer):
         }
         return {"frame": self.window.frame, "step": self.window.step, "agents": paths}
 
-    @cached_property
-    def view(self) -> View:
-        return self.look()
-
     @property
     def layer(self) -> str:
         """The last cross-attention, from the future to the past."""
         return next(name for name in reversed(self.view.names) if name.endswith("cross_attention"))
 
     def looked_at(self, agent: str, name: str | None = None, head: int | str = "mean") -> dict[str, list[float]]:
-        """How much the first predicted moment of an agent looks at each observed moment of every agent."""
+        """Return the attention of an agent's first predicted moment to each observed moment of every agent."""
         if agent not in self.window.agents:
-            raise OptionError(f"There is no agent {agent!r}; there are: {', '.join(self.window.agents)}.")
+            raise OptionError(f"There is no agent {agent!r}; the agents are {', '.join(self.window.agents)}.")
         row = self.view.one_row(name or self.layer, self.window.agents.index(agent), head)  # type: ignore[arg-type]
         weights = row.view(self.window.past, len(self.window.agents)).T.tolist()
         return dict(zip(self.window.agents, weights, strict=True))
@@ -89,7 +84,7 @@ class TrajectoriesAnswer(Answer):
             now, end = self.window.positions[self.window.past - 1, number], self.likely[-1, number]
             table.add_row(agent, f"{now[0]:.2f} {now[1]:.2f}", f"{end[0]:.2f} {end[1]:.2f}", self._others(agent))
         yield table
-        yield Text(f"{len(self.window.agents)} agents, {len(self.drawn)} drawn futures")
+        yield Text(f"{len(self.window.agents)} agents, {len(self.drawn)} sampled futures")
 
     def _others(self, agent: str) -> str:
         try:
@@ -100,7 +95,7 @@ class TrajectoriesAnswer(Answer):
         return ", ".join(f"{other} {weight:.2f}" for other, weight in strongest) or "nobody else is there"
 
     def figure(self, dark: bool) -> Figure:
-        """All paths, and whom the agent in the middle of the scene looks at."""
+        """Draw all paths, and which agents the agent in the middle of the scene looks at."""
         window, middle = self.window, self.window.positions[self.window.past - 1]
         chosen = int(np.linalg.norm(middle - middle.mean(axis=0), axis=-1).argmin())
         try:

@@ -1,4 +1,4 @@
-"""Where the tracks come from: the ``[data]`` table of a recipe."""
+"""Read tracks of agents, as the ``[data]`` table of a recipe describes them."""
 
 from __future__ import annotations
 
@@ -28,20 +28,23 @@ class TrajectoriesData(Config):
     count: int = Field(4000, ge=10, description="Built-in scenes for training; a tenth of that for validation and test")
     files: list[str] = Field(default_factory=list, description="Files to train on")
     validation_files: list[str] = Field(
-        default_factory=list, description="Decide which model is best; without them, the end of each training file does"
+        default_factory=list,
+        description="Files that select the best model; if not given, the end of each training file does",
     )
-    test_files: list[str] = Field(default_factory=list, description="Scored once, at the end")
-    past: int = Field(8, ge=2, le=1000, description="Observed moments")
-    future: int = Field(12, ge=1, le=1000, description="Predicted moments")
-    frame_step: int | None = Field(None, ge=1, description="Frames between two moments; the usual step if not given")
-    stride: int = Field(1, ge=1, description="Moments from one window to the next")
+    test_files: list[str] = Field(default_factory=list, description="Files that are scored once, at the end")
+    past: int = Field(8, ge=2, le=1000, description="Number of observed moments")
+    future: int = Field(12, ge=1, le=1000, description="Number of predicted moments")
+    frame_step: int | None = Field(
+        None, ge=1, description="Frames between two moments; by default, the most frequent step in the file"
+    )
+    stride: int = Field(1, ge=1, description="Moments from the start of one window to the next")
     least_agents: int = Field(1, ge=1, description="Windows with fewer agents are left out; papers use 1 or 2")
-    validation: float = Field(0.1, gt=0, lt=1, description="Share of each file's end that is held out for validation")
+    validation: float = Field(0.1, gt=0, lt=1, description="Share at the end of each file held out for validation")
 
     @model_validator(mode="after")
     def _one_origin(self) -> TrajectoriesData:
         if (self.builtin is None) == (not self.files):
-            raise ValueError("give one of builtin and files")
+            raise ValueError("give either builtin or files")
         return self
 
 
@@ -51,7 +54,7 @@ BATCH_PATHS = 64
 
 
 class TrajectoriesFiles(DataReader[Window]):
-    """Windows cut from tracks."""
+    """Reads tracks, and cuts them into windows."""
 
     settings = TrajectoriesData
     read_as = ("past", "future", "frame_step", "stride", "least_agents")
@@ -64,7 +67,7 @@ class TrajectoriesFiles(DataReader[Window]):
 
     @classmethod
     def read(cls, settings: TrajectoriesData, seed: int) -> Splits[Window]:
-        """Windows of one part never overlap with those of another."""
+        """Read and split the windows. Those of one part never overlap with those of another."""
         if settings.builtin is not None:
             train, validation, test = (
                 list[Window](generate_scenes(count, seed + part))
@@ -96,7 +99,7 @@ class TrajectoriesFiles(DataReader[Window]):
 
     @classmethod
     def recommend(cls, splits: Splits[Window], size: Size) -> dict[str, Any]:
-        """About twenty passes over the paths."""
+        """Recommend about twenty passes over the paths."""
         width, heads = NETWORKS[size]
         steps = max(500, 20 * sum(len(one.agents) for one in splits.train) // BATCH_PATHS)
         return {

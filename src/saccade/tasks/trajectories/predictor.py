@@ -1,4 +1,4 @@
-"""A model that predicts paths: ``saccade.open("run/").predict(["tracks.txt"])``."""
+"""Predict paths with a trained model: ``saccade.open("run/").predict(["tracks.txt"])``."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from saccade.tasks.trajectories.task import SamplingOptions, Trajectories
 
 __all__ = ["TrajectoriesPredictor"]
 
-#: Rows of a JSON input, at most.
+#: The maximum number of rows in a JSON input.
 MOST_ROWS = 20_000
 
 
 class TrajectoriesPredictor(Predictor):
-    """An opened model."""
+    """An opened model that predicts the paths of agents."""
 
     options = SamplingOptions
     at_once = 1
@@ -36,12 +36,12 @@ class TrajectoriesPredictor(Predictor):
         return "trajectory models"
 
     def from_json(self, value: Any) -> Window:
-        """Rows of frame, agent, x and y; the last observed moments are used."""
+        """Accept rows of frame, agent, x and y, the last moments of which are used."""
         fine = isinstance(value, list) and 0 < len(value) <= MOST_ROWS
         if not fine or not all(isinstance(row, list) and len(row) == 4 for row in value):
-            raise OptionError(f"The input is a list of at most {MOST_ROWS:,} rows [frame, agent, x, y].")
+            raise OptionError(f"The input must be a list of at most {MOST_ROWS:,} rows [frame, agent, x, y].")
         if not all(type(cell) in (int, float) and abs(cell) < 1e15 for row in value for cell in row):
-            raise OptionError("A row has four numbers: frame, agent, x and y.")
+            raise OptionError("A row must have four numbers: frame, agent, x and y.")
         try:
             tracks = tracks_of(((number, *row) for number, row in enumerate(value, start=1)), "The input", self._step)
             return last_window(tracks, self.task.state.past)
@@ -58,7 +58,7 @@ class TrajectoriesPredictor(Predictor):
         return {"type": "array", "items": row, "minItems": 1, "maxItems": MOST_ROWS}
 
     def examples(self, probe: Sequence[str] = ()) -> list[Any]:
-        """Two agents that walk towards each other."""
+        """Return a scene with two agents that walk towards each other."""
         past = self.task.state.past
         size = self.task.state.scale / 4
         return [
@@ -76,10 +76,10 @@ class TrajectoriesPredictor(Predictor):
         return self.prepare(argument)
 
     def read_file(self, path: Path) -> tuple[list[Any], str]:
-        """One scene: the last observed moments of a file of tracks."""
+        """Read one scene: the last moments in a file of tracks."""
         window = last_window(read_tracks(path, self._step), self.task.state.past)
-        said = f"the last {window.past} moments from frame {window.frame} on, {len(window.agents)} agents"
-        return [window], said
+        how = f"the last {window.past} moments, starting at frame {window.frame}, with {len(window.agents)} agents"
+        return [window], how
 
     def prepare(self, given: Any, number: int = 1) -> Window:
         """Accept a window from ``read_file``, rows as in JSON, or the path of a file."""
@@ -100,7 +100,7 @@ class TrajectoriesPredictor(Predictor):
     @torch.inference_mode()
     def _look(self, window: Window) -> View:
         if not isinstance(self.model, AgentTransformer):
-            raise OptionError("This model looks at each agent alone and has no attention, so there is nothing to view.")
+            raise OptionError("This model reads each agent alone, without attention, so there is nothing to view.")
         with watch(self.model) as seen:
             self.task.predicted(self.model, window, SamplingOptions(samples=1))
         state = self.task.state

@@ -1,4 +1,4 @@
-"""Trajectories: the future paths of all agents in a scene, as several possible futures."""
+"""Trajectories: predict several possible futures for the paths of all agents in a scene."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ from saccade.tasks.base.task import (
 
 __all__ = ["SamplingOptions", "Trajectories", "TrajectoriesState"]
 
-#: Agents of a scene that training sees at once; a random choice of them if there are more.
+#: The maximum number of agents in a training scene; if there are more, some are chosen at random.
 MOST_TRAINED = 32
-#: How far a path may end from the truth, in the units of the data, before it counts as missed.
+#: A path that ends further than this from the truth, in the units of the data, counts as missed.
 MISS_DISTANCE = 2.0
-#: Two agents closer than this collide.
+#: Two agents that come closer than this collide.
 COLLISION_DISTANCE = 0.1
-#: Random angle (radians) and logarithm of speed by which the constant velocity is varied.
+#: The standard deviations of the angle (in radians) and of the logarithm of the speed of varied constant velocity.
 ANGLE_DEVIATION, SPEED_DEVIATION = math.radians(25), 0.3
 
 
 class TrajectoriesTraining(TrainingSettings):
-    """How the model is trained; a batch is counted in paths."""
+    """How the model is trained; the size of a batch is in paths."""
 
     batch_key = "batch_paths"
 
@@ -165,7 +165,7 @@ class Trajectories(Task):
     def predicted(
         self, model: nn.Module, window: Window, options: SamplingOptions
     ) -> tuple[Float[np.ndarray, "F N 2"], Float[np.ndarray, "K F N 2"]]:
-        """The most likely future of a scene and several drawn ones, in the units of the data."""
+        """Predict the most likely future of a scene, and sample several others, in the units of the data."""
         past = torch.from_numpy(window.positions[: self.state.past])
         centre = past.mean(dim=(0, 1))
         scaled = ((past - centre) / self.state.scale)[None].to(device_of(model))
@@ -210,7 +210,8 @@ class Trajectories(Task):
         options: Any = None,
         check_cancelled: CheckCancelled = lambda: None,
     ) -> Evaluation:
-        """The model's scores, with those of constant velocity beside them, and of both rules of counting windows."""
+        """Score the model, and print the scores of constant velocity for comparison, and those on windows with at least
+        two agents."""
         options = options or self.settings["decoding"]
         scores = self._scores(model, examples, options, check_cancelled)
         straight = [walk_straight(window, self.state.future)[None] for window in examples]
@@ -241,7 +242,7 @@ class Trajectories(Task):
         return [
             f"{self.state.past} observed and {self.state.future} predicted moments",
             "ADE and FDE: the mean and the final distance to the truth, in the units of the data",
-            "best_ade and best_fde: for each agent, those of the best of several drawn futures",
+            "best_ade and best_fde: the same for the best of several sampled futures of each agent",
         ]
 
 
@@ -250,12 +251,12 @@ def _real(counts: Int[Tensor, " B"], agents: int) -> Tensor:
 
 
 def _squared(paths: Float[Tensor, "*K B F N 2"], future: Float[Tensor, "B F N 2"]) -> Float[Tensor, "*K B N"]:
-    """The squared distance, summed over the moments."""
+    """Return the squared distances, summed over the moments."""
     return (paths - future).square().sum(-1).sum(-2)
 
 
 def walk_straight(window: Window, moments: int) -> Float[np.ndarray, "F N 2"]:
-    """Walking on at the last observed velocity."""
+    """Continue each path at the last observed velocity."""
     past = window.positions[: window.past].astype(np.float64)
     times = np.arange(1, moments + 1)[:, None, None]
     found: np.ndarray = past[-1] + times * (past[-1] - past[-2])
@@ -263,7 +264,7 @@ def walk_straight(window: Window, moments: int) -> Float[np.ndarray, "F N 2"]:
 
 
 def walk_varied(window: Window, moments: int, options: SamplingOptions) -> Float[np.ndarray, "K F N 2"]:
-    """Walking on with a random change of angle and speed, several times; the first is straight."""
+    """Continue each path several times with a random change of angle and speed. The first path is straight."""
     draw = np.random.default_rng(options.seed)
     past = window.positions[: window.past].astype(np.float64)
     count, agents = options.samples, len(window.agents)
@@ -278,10 +279,10 @@ def walk_varied(window: Window, moments: int, options: SamplingOptions) -> Float
 
 
 def distances(paths: Sequence[Float[np.ndarray, "K F N 2"]], examples: Sequence[Window]) -> dict[str, float]:
-    """The mean over all agents of all windows of the smallest average and final distance, each for itself.
+    """Return the smallest mean distance (ADE) and final distance (FDE) of any path to the truth, averaged over agents.
 
-    ``missed`` is the share of agents whose best path ends too far from the truth, and ``collisions`` that of agents
-    whose first path comes too close to that of another, both in percent.
+    ``missed`` is the percentage of agents whose best path ends too far from the truth, and ``collisions`` the
+    percentage of agents whose first path comes too close to that of another agent.
     """
     average, final, hits = [], [], []
     for drawn, window in zip(paths, examples, strict=True):

@@ -160,8 +160,8 @@ class TranslationFiles(DataReader[GoldPair]):
 
     @classmethod
     def recommend(cls, splits: Splits[GoldPair], size: Size) -> dict[str, Any]:
-        """A Transformer for sentences; a recurrent network if there is little time, and for letters or symbols such as
-        spelling and sounds."""
+        """Recommend a Transformer for sentences, and a recurrent network if there is little time, or for letters and
+        symbols such as spelling and sounds."""
         drawn = splits.train[:: max(1, len(splits.train) // LOOKED_AT)]
         kinds = [_token_kind([getattr(pair, side) for pair in drawn]) for side in ("source", "target")]
         if kinds != ["bpe", "bpe"]:
