@@ -94,3 +94,16 @@ def test_a_bad_file_is_refused_in_one_sentence(tmp_path: Path, name: str, text: 
     with pytest.raises(FileError) as caught:
         read_labelled(file)
     assert str(caught.value) == message.format(file=file)
+
+
+def test_bad_rows_are_skipped_on_request_and_counted(tmp_path):
+    path = tmp_path / "a.tsv"
+    path.write_text("good\ta text\nbad\nbad\t\n\ttwo texts\ngood\tthree\ttexts\nbad\tlast\n")
+    with pytest.raises(FileError, match="line 2: there are 1 columns"):
+        read_labelled(path)
+    found, report = read_labelled(path, skip_bad=True)
+    assert [(one.label, one.text, one.line) for one in found] == [("good", "a text", 1), ("bad", "last", 6)]
+    assert report.notes[-1] == (
+        f"4 bad rows were skipped, the first: {path}, line 2: there are 1 columns; expected 2, as in the first line"
+    )
+    assert report.read == 2

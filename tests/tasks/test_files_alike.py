@@ -89,6 +89,11 @@ TRANSLATED: dict[str, tuple[dict[str, Any], list[str]]] = {
     "three.tsv": ({"source_column": "0", "target_column": "1"}, [f"{'	'.join(pair)}\tCC-BY" for pair in PAIRS]),
     "headed.csv": ({"source_column": "en", "target_column": "fr"}, ["en,fr", *map(quoted, PAIRS)]),
     "plain.csv": ({}, list(map(quoted, PAIRS))),
+    "bad.tsv": ({"skip_bad_rows": True}, [*("\t".join(pair) for pair in PAIRS), "x\ty\tz\t"]),
+    "bad.jsonl": (
+        {"skip_bad_rows": True},
+        [*(json_row(source=source, target=target) for source, target in PAIRS), "{", '["x"]'],
+    ),
     "tabs.txt": ({}, ["\t".join(pair) for pair in PAIRS]),
     "packed.csv.gz": ({}, list(map(quoted, PAIRS))),
     "letters.data": ({"source_column": "0", "target_column": "2"}, [f"{a}\tx\t{b}" for a, b in PAIRS]),

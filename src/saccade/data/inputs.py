@@ -11,7 +11,7 @@ from pathlib import Path
 
 from saccade.data.labelled import split_label
 from saccade.data.lines import choose_encoding, is_utf8, read_lines, suffix
-from saccade.data.tables import TABLES, Column, read_columns, table_format
+from saccade.data.tables import TABLES, Column, note_skipped, read_columns, table_format
 from saccade.data.tagged import CONLLU, are_columns, read_tagged
 
 __all__ = ["read_texts", "read_words", "suffix_of"]
@@ -27,6 +27,7 @@ def read_texts(
     *,
     labels: Collection[str] = (),
     encoding: str | None = None,
+    skip_bad: bool = False,
 ) -> tuple[list[str], str]:
     """Read the texts in a file, and return them with a phrase that says how the file was read.
 
@@ -37,11 +38,14 @@ def read_texts(
     name, notes = _encoding(path, encoding)
     if columns and table_format(path) in TABLES:
         chosen, place = _columns_to_read(path, columns, wanted, name)
-        how, found = read_columns(path, chosen, encoding=name)
+        bad: list[str] | None = [] if skip_bad else None
+        how, found = read_columns(path, chosen, encoding=name, bad=bad)
         rows = [[" ".join(cell.split()) for cell in cells] for _, cells in found]
         if len(chosen) > 1 and labels and 2 * sum(row[1 - place] in labels for row in rows) <= len(rows):
             read_columns(path, (columns[wanted],), encoding=name)  # raises an error: no column has this name
-        return [row[place] for row in rows], "; ".join((f"texts from column {chosen[place]}", *how, *notes))
+        return [row[place] for row in rows], "; ".join(
+            (f"texts from column {chosen[place]}", *how, *notes, *note_skipped(bad))
+        )
     texts = [text.strip() for _, text in read_lines(path, name)]
     pairs = [split_label(text) for text in texts]
     labelled = sum(bool(text) and label in labels for label, text in pairs)
@@ -106,9 +110,11 @@ def suffix_of(path: Path, trained: str, columns: Sequence[Column]) -> str:
         return ".txt"
     rows = _rows(lines, trained)
     has_header = any(column in rows[0] for column in columns)
-    is_even = len(rows[0]) > 1 and len({len(row) for row in rows}) == 1
-    # A single sentence with a comma is not a table, but several lines with equally many commas almost always are.
-    return trained if has_header or (is_even and (trained == ".tsv" or len(rows) > 1)) else ".txt"
+    alike = sum(len(row) == len(rows[0]) for row in rows) if len(rows[0]) > 1 else 0
+    # Tabs make a table even if a few rows are bad. A single sentence with a comma is not a table, but several lines
+    # with equally many commas almost always are.
+    is_table = 2 * alike > len(rows) if trained == ".tsv" else alike == len(rows) > 1
+    return trained if has_header or is_table else ".txt"
 
 
 def _rows(lines: Sequence[str], kind: str) -> list[list[str]]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from saccade.data.labels import LabelReport, collect
 from saccade.data.lines import choose_encoding, read_lines
-from saccade.data.tables import TABLES, read_columns, table_format
-from saccade.errors import FileError
+from saccade.data.tables import TABLES, note_skipped, read_columns, refuse_or_skip, table_format
 
 __all__ = ["LabelledText", "read_labelled", "split_label"]
 
@@ -47,20 +46,23 @@ def read_labelled(
     *,
     header: bool | None = None,
     encoding: str | None = None,
+    skip_bad: bool = False,
 ) -> tuple[list[LabelledText], LabelReport]:
     """Read the labelled texts in a file: a table, judging by its suffix or its tabs, or lines with a label, a space and
     a text.
 
     If columns are chosen by name and a table has no header, its first column is the label. Blank lines are skipped. A
-    label without a text, or a text without a label, is an error.
+    label without a text, or a text without a label, is an error; with ``skip_bad`` it is skipped and counted.
     """
+    bad: list[str] | None = [] if skip_bad else None
     if table_format(path) in TABLES:
         columns = (label_column, text_column)
-        notes, rows = read_columns(path, columns, header=header, encoding=encoding, numbers=(label_column,))
+        notes, rows = read_columns(path, columns, header=header, encoding=encoding, numbers=(label_column,), bad=bad)
     else:
         name, notes = choose_encoding(path, encoding)
         rows = ((number, list(split_label(line))) for number, line in read_lines(path, name))
-    return collect(str(path), _texts(str(path), rows), unit="texts", notes=notes)
+    texts, report = collect(str(path), _texts(str(path), rows, bad), unit="texts", notes=notes)
+    return texts, replace(report, notes=(*report.notes, *note_skipped(bad)))
 
 
 def split_label(line: str) -> tuple[str, str]:
@@ -69,13 +71,13 @@ def split_label(line: str) -> tuple[str, str]:
     return label, text
 
 
-def _texts(file: str, rows: Iterator[tuple[int, list[str]]]) -> Iterator[LabelledText]:
+def _texts(file: str, rows: Iterator[tuple[int, list[str]]], bad: list[str] | None) -> Iterator[LabelledText]:
     for line, cells in rows:
         label, text = (" ".join(cell.split()) for cell in cells)
         if not label and not text:
             continue
-        if not text:
-            raise FileError(f"{file}, line {line}: the label {label!r} has no text; expected a label and a text.")
-        if not label:
-            raise FileError(f"{file}, line {line}: the text has no label; expected a label and a text.")
-        yield LabelledText(text, label, line, file)
+        if text and label:
+            yield LabelledText(text, label, line, file)
+        else:
+            missing = "the text has no label" if text else f"the label {label!r} has no text"
+            refuse_or_skip(f"{file}, line {line}: {missing}; expected a label and a text.", bad)

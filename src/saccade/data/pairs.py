@@ -15,7 +15,7 @@ from pathlib import Path
 
 from saccade.data.lines import choose_encoding, read_lines
 from saccade.data.report import FINDINGS, SHOWN, Finding, Lengths, Report
-from saccade.data.tables import read_columns
+from saccade.data.tables import note_skipped, read_columns
 from saccade.errors import FileError, OptionError
 
 __all__ = ["Cleaning", "Pair", "PairCollector", "read_parallel", "read_table"]
@@ -166,6 +166,7 @@ def read_table(
     *,
     header: bool | None = None,
     encoding: str | None = None,
+    skip_bad: bool = False,
 ) -> tuple[list[Pair], Report]:
     """Read pairs from two columns of a .tsv, .csv or .jsonl file, given by name or by number from 0.
 
@@ -173,10 +174,11 @@ def read_table(
     White space around a text is removed, and a line break inside it becomes a space.
     """
     collector = PairCollector(cleaning)
-    notes, rows = read_columns(path, (source, target), header=header, encoding=encoding)
+    bad: list[str] | None = [] if skip_bad else None
+    notes, rows = read_columns(path, (source, target), header=header, encoding=encoding, bad=bad)
     for line, (source_text, target_text) in rows:
         collector.add(Pair(_one_line(source_text), _one_line(target_text), line))
-    return collector.pairs, collector.report((path,), notes)
+    return collector.pairs, collector.report((path,), (*notes, *note_skipped(bad)))
 
 
 def _one_line(text: str) -> str:

@@ -16,7 +16,7 @@ from typing import Any, Never
 from saccade.data.lines import choose_encoding, is_tabbed, read_lines, suffix
 from saccade.errors import FileError, OptionError
 
-__all__ = ["TABLES", "Column", "read_columns", "table_format"]
+__all__ = ["TABLES", "Column", "note_skipped", "read_columns", "refuse_or_skip", "table_format"]
 
 #: Suffixes of files whose texts are in columns.
 TABLES = (".csv", ".tsv", ".jsonl")
@@ -39,10 +39,12 @@ def read_columns(
     header: bool | None = None,
     encoding: str | None = None,
     numbers: Collection[Column] = (),
+    bad: list[str] | None = None,
 ) -> tuple[tuple[str, ...], Iterator[Row]]:
     """Read the requested cells of each row. Also return notes on the choices that were made.
 
-    `numbers` are the columns in which JSON may also have a whole number or a boolean, such as a label.
+    `numbers` are the columns in which JSON may also have a whole number or a boolean, such as a label. Rows that cannot
+    be read are an error; if `bad` is given, they are skipped instead and the error messages are added to it.
 
     If `header` is None, the first line of a TSV or CSV file is a header if it contains all the requested names. Without
     a header, names stand for the columns in order, and the file must not have other columns.
@@ -52,7 +54,7 @@ def read_columns(
     if kind == ".jsonl":
         if header is not None:
             raise OptionError(f"{path} is a JSONL file, which has no header line; leave out the header option.")
-        return notes, _json_rows(path, columns, name, numbers)
+        return notes, _json_rows(path, columns, name, numbers, bad)
     if kind not in (".tsv", ".csv"):
         raise FileError(
             f"{path} ends in {kind or 'nothing'!r} and does not have the same number of tabs in each line; expected a "
@@ -68,7 +70,19 @@ def read_columns(
         f", named in line {first[0]}" if headed else f", read as numbers {', '.join(map(str, indices))}: no header"
     )
     data = rows if headed else chain([first], rows)
-    return (*notes, note), _pick(path, data, indices, len(first[1]))
+    return (*notes, note), _pick(path, data, indices, len(first[1]), bad)
+
+
+def refuse_or_skip(message: str, bad: list[str] | None) -> None:
+    """Raise the error for a row that cannot be read, or keep its message if such rows are skipped."""
+    if bad is None:
+        raise FileError(message)
+    bad.append(message)
+
+
+def note_skipped(bad: list[str] | None) -> tuple[str, ...]:
+    """Say how many rows were skipped, and why the first one was."""
+    return (f"{len(bad):,} bad rows were skipped, the first: {bad[0].removesuffix('.')}",) if bad else ()
 
 
 def _csv_rows(path: str | Path, lines: Iterator[tuple[int, str]]) -> Iterator[Row]:
@@ -111,20 +125,22 @@ def _locate(path: str | Path, first: Row, columns: tuple[Column, ...], header: b
     return indices, headed
 
 
-def _pick(path: str | Path, rows: Iterator[Row], indices: list[int], width: int) -> Iterator[Row]:
+def _pick(
+    path: str | Path, rows: Iterator[Row], indices: list[int], width: int, bad: list[str] | None
+) -> Iterator[Row]:
     for line, cells in rows:
         if cells in ([], [""]):  # the caller reports an empty line
             yield line, [""] * len(indices)
         elif len(cells) != width:
-            raise FileError(
-                f"{path}, line {line}: there are {len(cells)} columns; expected {width}, as in the first line."
+            refuse_or_skip(
+                f"{path}, line {line}: there are {len(cells)} columns; expected {width}, as in the first line.", bad
             )
         else:
             yield line, [cells[index] for index in indices]
 
 
 def _json_rows(
-    path: str | Path, columns: tuple[Column, ...], encoding: str, numbers: Collection[Column]
+    path: str | Path, columns: tuple[Column, ...], encoding: str, numbers: Collection[Column], bad: list[str] | None
 ) -> Iterator[Row]:
     for line, text in read_lines(path, encoding):
         if not text.strip():
@@ -132,9 +148,13 @@ def _json_rows(
             continue
         try:
             value = json.loads(text, parse_constant=_refuse_constant)
+            cells = [_json_cell(path, line, value, column, column in numbers) for column in columns]
+        except FileError as error:
+            refuse_or_skip(str(error), bad)
         except (ValueError, RecursionError) as error:
-            raise FileError(f"{path}, line {line}: this is not JSON ({error}).") from None
-        yield line, [_json_cell(path, line, value, column, column in numbers) for column in columns]
+            refuse_or_skip(f"{path}, line {line}: this is not JSON ({error}).", bad)
+        else:
+            yield line, cells
 
 
 def _refuse_constant(name: str) -> Never:

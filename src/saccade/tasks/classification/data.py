@@ -23,6 +23,7 @@ class ClassificationData(LabelledData):
     """Labelled texts: a table, or lines with a label and a text; paths may use ~ and $SACCADE_DATA."""
 
     text_column: str = Field("text", description="Text column: its name, or its number counted from 0")
+    skip_bad_rows: bool = Field(False, description="Skip rows of a table that cannot be read, and say how many")
     label_column: str = Field("label", description="Label column: its name, or its number counted from 0")
 
     @classmethod
@@ -39,7 +40,7 @@ class ClassificationFiles(LabelledFiles[LabelledText]):
     """Reads texts with one label each."""
 
     settings = ClassificationData
-    read_as = ("text_column", "label_column", "encoding")
+    read_as = ("text_column", "label_column", "encoding", "skip_bad_rows")
     column_names = ("text", "label")
 
     @classmethod
@@ -47,7 +48,7 @@ class ClassificationFiles(LabelledFiles[LabelledText]):
         cls, settings: ClassificationData, path: Path, trained_on: bool
     ) -> tuple[list[LabelledText], LabelReport]:
         columns = column(settings.text_column), column(settings.label_column)
-        return read_labelled(path, *columns, encoding=settings.encoding)
+        return read_labelled(path, *columns, encoding=settings.encoding, skip_bad=settings.skip_bad_rows)
 
     @classmethod
     def from_grammar(cls, count: int, seed: int, part: str) -> list[LabelledText]:

@@ -46,7 +46,9 @@ class ClassificationPredictor(TextInputPredictor):
     def read_file(self, path: Path) -> tuple[list[str], str]:
         how = self.read_as
         columns = column(how["label_column"]), column(how["text_column"])
-        return read_texts(path, columns, 1, labels=self.task.labels, encoding=how["encoding"])
+        return read_texts(
+            path, columns, 1, labels=self.task.labels, encoding=how["encoding"], skip_bad=how["skip_bad_rows"]
+        )
 
     def unknown(self, given: str) -> list[str]:
         """Return unknown words only if they are at least half of the text; training has rare unknown words too."""

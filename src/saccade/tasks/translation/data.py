@@ -68,6 +68,7 @@ class TranslationData(Config):
         9.0, ge=1, description="Training pairs are dropped if one side is more than this many times as long"
     )
     encoding: str | None = Field(None, description="Encoding of the files, such as latin-1; detected if not given")
+    skip_bad_rows: bool = Field(False, description="Skip rows of a table that cannot be read, and say how many")
     source_language: str = Field("source", description='Language code shown to people, such as "en"')
     target_language: str = Field("target", description='Language code shown to people, such as "fr"')
 
@@ -104,7 +105,7 @@ class TranslationFiles(DataReader[GoldPair]):
     """Reads pairs of texts from two parallel files or a table, or draws them from the built-in corpus."""
 
     settings = TranslationData
-    read_as = ("source_column", "target_column", "encoding")
+    read_as = ("source_column", "target_column", "encoding", "skip_bad_rows")
 
     @classmethod
     def table(cls, files: Sequence[Path], columns: str | None) -> dict[str, str]:
@@ -285,7 +286,7 @@ def _read(data: TranslationData, part: str, cleaning: Cleaning) -> tuple[list[Pa
     table = getattr(data, f"{part}table")
     if table is not None:
         columns = (column(data.source_column), column(data.target_column))
-        return read_table(resolve_path(table), *columns, cleaning, encoding=data.encoding)
+        return read_table(resolve_path(table), *columns, cleaning, encoding=data.encoding, skip_bad=data.skip_bad_rows)
     source, target = (resolve_path(getattr(data, f"{part}{side}")) for side in ("source", "target"))
     return read_parallel(source, target, cleaning, encoding=data.encoding)
 

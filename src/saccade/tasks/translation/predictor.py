@@ -59,9 +59,8 @@ class TranslationPredictor(TextInputPredictor, TranslatesText):
 
     def read_file(self, path: Path) -> tuple[list[str], str]:
         how = self.read_as
-        return read_texts(
-            path, [column(how[f"{side}_column"]) for side in ("source", "target")], encoding=how["encoding"]
-        )
+        columns = [column(how[f"{side}_column"]) for side in ("source", "target")]
+        return read_texts(path, columns, encoding=how["encoding"], skip_bad=how["skip_bad_rows"])
 
     def _predict(
         self, inputs: Sequence[str], *, progress: Callable[[int], None] | None = None, **options: Any
