@@ -7,8 +7,21 @@ import re
 import pytest
 from commands import Capture, run, succeed
 
-COMMANDS = ["demo", "new", "train", "predict", "look", "words", "evaluate", "score", "compare", "explain", "data"]
-COMMANDS += ["serve", "open"]
+COMMANDS = [
+    "demo",
+    "new",
+    "train",
+    "tune",
+    "predict",
+    "look",
+    "words",
+    "evaluate",
+    "score",
+    "compare",
+    "explain",
+    "data",
+]
+COMMANDS += ["serve", "open", "lab"]
 
 
 def test_alone_it_shows_where_to_start(capsys: Capture) -> None:

@@ -11,7 +11,14 @@ from saccade.errors import OptionError
 
 __all__ = ["lab"]
 
-lab = typer.Typer(help="Run the claims of the lectures as experiments that can fail.", rich_markup_mode=None)
+HELP = """Run the claims of the lectures as experiments that can fail.
+
+\b
+Example:
+  saccade lab run scaled-scores --quick
+"""
+
+lab = typer.Typer(help=HELP, rich_markup_mode=None)
 
 Folder = Annotated[Path, typer.Option("--output", "-o", help="Folder for the results, as JSON and pictures.")]
 Seeds = Annotated[int, typer.Option(min=1, max=100, help="Random seeds; at least 3 give a useful interval.")]
@@ -22,7 +29,9 @@ Quick = Annotated[bool, typer.Option("--quick", help="Take a small fraction of t
 def list_experiments() -> None:
     """List the experiments, with their claims and what would refute them.
 
-    Example: saccade lab list
+    \b
+    Example:
+      saccade lab list
     """
     from saccade.lab import EXPERIMENTS, experiment_named
 
@@ -40,7 +49,9 @@ def run(
 ) -> None:
     """Run experiments, and continue those that were stopped.
 
-    Example: saccade lab run scaled-scores leaking-mask
+    \b
+    Example:
+      saccade lab run scaled-scores leaking-mask
     """
     from saccade.lab import experiment_named, run_experiment
 
@@ -57,7 +68,9 @@ def run(
 def run_all(output: Folder = Path("lab"), seeds: Seeds = 3, quick: Quick = False) -> None:
     """Run all experiments, and continue those that were stopped.
 
-    Example: saccade lab all --quick
+    \b
+    Example:
+      saccade lab all --quick
     """
     from saccade.lab import EXPERIMENTS
 
