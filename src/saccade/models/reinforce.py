@@ -1,8 +1,8 @@
 """Training hard attention by reinforcement (lecture 004; Xu 2015, section 4.1; Williams 1992).
 
 A sampled state passes no gradient back to the scores that selected it. Instead, samples that did better than expected
-become more likely: ``loss = -log p(y | a) - (R - b) · log p(a)``. The reward ``R = log p(y | a)`` counts as a constant,
-and the baseline b is the reward that was expected.
+become more likely: ``loss = -log p(y | a) - (R - b) · log p(a)``. The reward R is the log-probability of the words
+that the sample can affect and counts as a constant; the baseline b is the reward that was expected.
 """
 
 from __future__ import annotations
@@ -22,11 +22,19 @@ class ReinforcedLoss(nn.Module):
 
     The baseline is the batch's mean reward at the same step: some steps are easier than others, and a single mean would
     reward every sample at the easy ones. So a batch needs more than one sentence.
+
+    Args:
+        later: how much each further word counts, ``R_t = Σ_{s≥t} later^(s-t) log p(y_s)``. 0 where the sample affects
+            its own word only; above 0 where it enters the state, and so reaches all later words. The further the
+            word, the less of its luck is due to this sample, so 1 would be mostly noise.
+        exploration: weight of the samples' entropy, which keeps them varied while the rewards say little.
     """
 
-    def __init__(self, strength: float = 1.0) -> None:
+    def __init__(self, strength: float = 1.0, later: float = 0.0, exploration: float = 0.0) -> None:
         super().__init__()
         self.strength = strength
+        self.later = later
+        self.exploration = exploration
 
     def forward(
         self,
@@ -41,13 +49,21 @@ class ReinforcedLoss(nn.Module):
                 f"samples {tuple(log_probability.shape)}."
             )
         count = real.sum().clamp(min=1)
-        reward = -token_loss.detach()
-        baseline = (reward * real).sum(dim=0) / real.sum(dim=0).clamp(min=1)
-        advantage = reward - baseline
+        reward = -token_loss.detach() * real
+        for step in reversed(range(reward.shape[1] - 1)):
+            reward[:, step] += self.later * reward[:, step + 1]
+        advantage = _above_mean(reward, real)
         # Dividing by the spread keeps updates the same size as rewards shrink.
         spread = ((advantage.square() * real).sum() / count).sqrt().clamp(min=1e-3)
-        surrogate = -(advantage / spread) * log_probability
+        # The gradient of the entropy is that of a reward for samples that were unlikely.
+        surprise = self.exploration * _above_mean(-log_probability.detach(), real)
+        surrogate = -(advantage / spread + surprise) * log_probability
         return ((token_loss + self.strength * surrogate) * real).sum() / count
+
+
+def _above_mean(values: Float[Tensor, "B T"], real: Bool[Tensor, "B T"]) -> Float[Tensor, "B T"]:
+    """By how much each exceeds the mean of its step over the batch."""
+    return values - (values * real).sum(dim=0) / real.sum(dim=0).clamp(min=1)
 
 
 def hard_attention(model: nn.Module) -> CrossAttention | None:

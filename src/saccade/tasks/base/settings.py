@@ -26,6 +26,7 @@ REPLACEMENTS = {
     "label_smoothing": None,
     "guided_alignment": None,
     "truncate": None,
+    "exploration": None,
 }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -22,6 +22,7 @@ from saccade.data import (
 from saccade.data.grammar import generate
 from saccade.data.lines import read_lines
 from saccade.data.paths import column, part_prefixes, resolve_path
+from saccade.data.reversals import reversals
 from saccade.data.tables import TABLES, table_format
 from saccade.errors import FileError, OptionError
 from saccade.lens.links import GoldLinks, read_pharaoh
@@ -37,10 +38,19 @@ BUILTIN_HELD_OUT = 1000
 UNCHANGED = Cleaning(empty=False, duplicates=False)
 
 
+#: Built-in corpora by name: (number of pairs, seed, split) -> pairs.
+BUILTIN: dict[str, Callable[[int, int, str], list[GoldPair]]] = {
+    "grammar": lambda *drawn: from_grammar(generate(*drawn)),
+    "reverse": lambda *drawn: [from_characters(pair) for pair in reversals(*drawn)],
+}
+
+
 class TranslationData(Config):
     """Parallel texts, your own or built in; paths may use ~ and $SACCADE_DATA."""
 
-    builtin: Literal["grammar"] | None = Field(None, description="grammar: the built-in English-French corpus")
+    builtin: Literal["grammar", "reverse"] | None = Field(
+        None, description="grammar: the built-in English-French corpus; reverse: 5 letters to be written backwards"
+    )
     sentences: int = Field(20000, ge=100, description="Training sentences drawn from the built-in corpus")
     source: str | None = Field(None, description="A file with one text per line")
     target: str | None = Field(None, description="The translation of source, line by line")
@@ -125,9 +135,7 @@ class TranslationFiles(DataReader[GoldPair]):
     @classmethod
     def read(cls, settings: TranslationData, seed: int) -> Splits[GoldPair]:
         if settings.builtin is not None:
-            return draw_splits(
-                settings.sentences, BUILTIN_HELD_OUT, seed, lambda *drawn: from_grammar(generate(*drawn))
-            )
+            return draw_splits(settings.sentences, BUILTIN_HELD_OUT, seed, BUILTIN[settings.builtin])
         if settings.nettalk is not None:
             pairs, report = read_nettalk(resolve_path(settings.nettalk))
             parts = nettalk_splits(pairs)

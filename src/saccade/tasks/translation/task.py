@@ -99,6 +99,9 @@ class TranslationBatch(Batch):
 class TranslationTraining(SearchTraining):
     """How the model is trained; gold alignments can guide its attention."""
 
+    exploration: float = Field(
+        0.0, ge=0, description="Hard attention: how strongly its random choices are kept varied (weight of the entropy)"
+    )
     truncate: int | None = Field(
         None, ge=1, description="Recurrent networks: back-propagate through at most this many steps; the state goes on"
     )
@@ -203,7 +206,9 @@ class Translation(Task):
             total = model(*arguments, targets=targets)
         if drawing is not None:  # hard attention learns by reinforcement from the loss of each token
             each = torch.zeros(batch.real.shape, device=total.device).masked_scatter(batch.real, total)
-            total = ReinforcedLoss()(each, drawing.log_probability, batch.real) * len(words)
+            enters_state = getattr(model.config, "attention", None) == "state"
+            reinforced = ReinforcedLoss(later=0.5 if enters_state else 0.0, exploration=self.training.exploration)
+            total = reinforced(each, drawing.log_probability, batch.real) * len(words)
         if alignment_loss is not None:
             total = total + self.training.guided_alignment * alignment_loss
         return Loss(total, len(words))
