@@ -154,7 +154,7 @@ def test_what_cannot_be_compared_is_refused() -> None:
         saccade.patch(model, CLEAN, CORRUPTED, lambda output: output)
     with pytest.raises(OptionError, match="There is nothing to patch: 0 attentions seen"):
         saccade.patch(nn.Linear(4, 4).eval(), torch.ones(1, 4), torch.zeros(1, 4), lambda output: output.sum())
-    with pytest.raises(OptionError, match="takes a torch module; not str"):
+    with pytest.raises(OptionError, match="takes a torch module, not str"):
         saccade.patch("model", CLEAN, CORRUPTED, METRIC)  # type: ignore[arg-type]
     with pytest.raises(OptionError, match=r"needs an output of logits with shape \(batch, positions, vocabulary\)"):
         saccade.patch(nn.Linear(3, 3).eval(), torch.ones(1, 3), torch.ones(1, 3), METRIC)

@@ -110,7 +110,7 @@ class Learned(PositionTable):
     """A learned vector for each position, up to a fixed number of positions (Gehring 2017)."""
 
     def __init__(self, width: int, max_length: int, how: How = "add", skipped: int = 0) -> None:
-        """``skipped`` rows of the table come before that of the first position, as in some published models."""
+        """Make a table whose first ``skipped`` rows are not used, as in some published models."""
         super().__init__(width, how)
         self.skipped = skipped
         self.weight = nn.Parameter(torch.empty(skipped + max_length, width))

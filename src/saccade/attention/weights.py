@@ -101,8 +101,10 @@ class Relu(Elementwise):
 
 
 class Lookup(Relu):
-    """Hard look-up, ``z = Σ_j 1(q = k_j) v_j`` (lecture 000): a query that equals no key gets 0, one that equals two
-    keys the sum of their values. Its score is always ``Equal``."""
+    """Hard look-up, ``z = Σ_j 1(q = k_j) v_j`` (lecture 000), whose score is always ``Equal``.
+
+    A query that equals no key gets 0, and one that equals two keys gets the sum of their values.
+    """
 
     score = Equal()
 

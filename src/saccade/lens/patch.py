@@ -1,12 +1,12 @@
-"""Activation patching: which head, at which position, carries what makes the output of one input differ from another.
+"""Activation patching: finding the heads and positions that make the outputs for two inputs differ.
 
     found = saccade.patch(model, clean, corrupted, saccade.logit_difference(right, wrong))
     found.top()
     found.figure(tokens)
 
-The model runs on the corrupted input again and again. Each time one head, at one position, gets the output that it has
-on the clean input (Vig 2020; Meng 2022, §2). If that alone brings the clean answer back, the head carries what decides
-it there. The metric is any number that is computed from the model's output.
+The model runs on the corrupted input again and again. Each time, one head at one position gets the output that it has
+on the clean input (Vig 2020; Meng 2022, §2). If that alone restores the clean answer, the head at that position carries
+the information that decides it. The metric is any number computed from the model's output.
 """
 
 from __future__ import annotations
@@ -66,13 +66,13 @@ class Patching:
         return list(self.metrics)
 
     def shares(self, name: str) -> Float[Tensor, "H Q"]:
-        """How much of the difference between the two inputs each patch restores: (patched - corrupted) / difference."""
+        """Return how much of the difference each patch restores: (patched - corrupted) / (clean - corrupted)."""
         if name not in self.metrics:
             raise UnknownNameError("patched attention", name, self.metrics)
         return (self.metrics[name] - self.corrupted) / (self.clean - self.corrupted)
 
     def top(self, k: int = 5) -> list[Effect]:
-        """The k patches with the largest effect, in either direction."""
+        """Return the k patches with the largest effect in either direction."""
         every = [
             Effect(name, head, position if self.has_positions else None, float(share))
             for name in self.names
@@ -89,18 +89,18 @@ class Patching:
         title: str | None = None,
         theme: ThemeName = "light",
     ) -> Figure:
-        """The shares as a picture: a row for each head and a column for each position, or one cell for each head."""
+        """Draw the shares: a row for each head and a column for each position, or one cell for each head."""
         from saccade.lens.figures.patching import draw_patching
 
         return draw_patching(self, tokens, names, title, theme)
 
     def __repr__(self) -> str:
-        said = f"clean {self.clean:.4g}, corrupted {self.corrupted:.4g}, {self.num_forwards} forward passes"
-        return f"Patching({said}; {', '.join(map(str, self.top(3)))})"
+        summary = f"clean {self.clean:.4g}, corrupted {self.corrupted:.4g}, {self.num_forwards} forward passes"
+        return f"Patching({summary}; {', '.join(map(str, self.top(3)))})"
 
 
 def logit_difference(right: int, wrong: int, position: int = -1) -> Metric:
-    """The metric that is the logit of one token less that of another, at one position, as a mean over the batch."""
+    """Return a metric: the logit of one token minus that of another at one position, averaged over the batch."""
 
     def metric(output: Any) -> Tensor:
         logits = getattr(output, "logits", output[0] if isinstance(output, tuple) else output)
@@ -125,7 +125,7 @@ def patch(
 ) -> Patching:
     """Find what carries the difference between two inputs, by activation patching.
 
-    Works on our models and on anyone's, as far as ``watch`` sees them and ``edit`` can change them.
+    It works on Saccade's models and on others, as far as ``watch`` can see and ``edit`` can change them.
 
     Args:
         clean: the input with the right answer, as the model takes it: a mapping of named arguments, a tuple of
@@ -137,7 +137,7 @@ def patch(
         progress: called with the fraction that is done; if not given, a progress bar is shown in a terminal.
     """
     if not isinstance(model, nn.Module):
-        raise OptionError(f"patch() takes a torch module; not {type(model).__name__}.")
+        raise OptionError(f"patch() takes a torch module, not {type(model).__name__}.")
     if model.training:
         raise OptionError("patch() compares forward passes, and dropout makes them differ; call model.eval() first.")
     with watch(model, values=True) as seen:
@@ -180,7 +180,7 @@ def _edit_of(
     rows: range,
     traces: Mapping[str, Trace],
 ) -> Edit:
-    """The edit that gives one head this output at these rows."""
+    """Return the edit that gives one head this output at these rows."""
     name, _, number = label.partition("#")
     use = int(number or 1) if number or f"{name}#2" in traces else None
     edit, target = find_target(model, name)

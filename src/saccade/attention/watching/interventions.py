@@ -1,7 +1,7 @@
-"""What an edit does to one call of attention: links that are forbidden, and heads whose output is replaced.
+"""What an edit changes in one call of attention: forbidden links, and heads whose output is replaced.
 
-``edit`` says which attentions of a model to change and for how long. The two places that compute attention ask here
-what to change in a call: ``attend`` for our own layers, ``foreign.editing`` for everyone else's.
+``edit`` says which attentions of a model to change and for how long. The code that computes attention asks this module
+what to change in a call: ``attend`` for Saccade's own layers, ``foreign.editing`` for all others.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["Edit", "HeadOutput", "Link", "Shared", "Target", "active_edits", "un
 
 
 class Shared(NamedTuple):
-    """Rows that are the hypotheses of a search, side by side: all of them are at one position of their texts."""
+    """Rows that are the hypotheses of a search, side by side, all at the same position of their texts."""
 
     position: int
     key_positions: Sequence[int] | None  # where each key is in its text; None: 0, 1, 2, ...
@@ -76,16 +76,16 @@ class Target:
 
 @dataclass
 class Edit:
-    """What is changed in the attentions of one model."""
+    """The changes to the attentions of one model."""
 
     targets: dict[int, Target]  # by the identity of the module
-    modules: dict[int, str]  # the modules of others in the model, which may call attention: identity -> name
-    model: nn.Module  # keeps the identities above valid
+    modules: dict[int, str]  # names of modules that are not Saccade's own but may call attention, by identity
+    model: nn.Module  # held so that the identities above stay valid
     has_run: bool = False  # whether any of those modules ran during the edit
 
     @property
     def unmet(self) -> list[str]:
-        """The links and heads that no call so far had, as ``encoder.0.self:4:2``."""
+        """The links and heads that no call has had so far, as ``encoder.0.self:4:2``."""
         return [one.label for target in self.targets.values() for one in target.changes if not one.was_met]
 
 
@@ -103,7 +103,7 @@ _active: ContextVar[tuple[Edit, ...]] = ContextVar("edits", default=())
 
 
 def active_edits() -> tuple[Edit, ...]:
-    """The edits of this thread, or of this asynchronous task."""
+    """Return the edits of this thread or asynchronous task."""
     return _active.get()
 
 
@@ -112,7 +112,7 @@ def under_edits(edits: tuple[Edit, ...]) -> Iterator[None]:
     """Run with these edits alone, without those that are active outside."""
     token = _active.set(edits)
     try:
-        if edits and "torch._dynamo" in sys.modules:  # compiled code would not ask for edits
+        if edits and "torch._dynamo" in sys.modules:  # compiled code would ignore the edits
             with torch.compiler.set_stance("force_eager"):
                 yield
         else:
@@ -122,7 +122,7 @@ def under_edits(edits: tuple[Edit, ...]) -> Iterator[None]:
 
 
 def targets_of(owner: nn.Module | None) -> tuple[Target, ...]:
-    """What the edits of this thread change in this attention, the outermost edit first."""
+    """Return what the edits of this thread change in this attention, the outermost edit first."""
     active = _active.get()
     if not active or owner is None:
         return ()
@@ -138,7 +138,7 @@ class _Cell(NamedTuple):
 
 
 class _Without(Mask):
-    """Everything but a few links."""
+    """Allows everything but a few links."""
 
     def __init__(self, cells: Sequence[_Cell]) -> None:
         self.cells = cells
@@ -159,7 +159,7 @@ class _Without(Mask):
 
 
 def forbid_links(targets: Sequence[Target], mask: Mask | None, where: Rows) -> Mask | None:
-    """The mask of a call without the links that are forbidden."""
+    """Return the mask of a call with the forbidden links excluded."""
     cells = [cell for target in targets for link in target.links for cell in _in_call(link, where)]
     if not cells:
         return mask
@@ -168,7 +168,7 @@ def forbid_links(targets: Sequence[Target], mask: Mask | None, where: Rows) -> M
 
 
 def _in_call(link: Link, where: Rows) -> list[_Cell]:
-    """A link between positions of a text as links between rows and columns of a call; none if it is not in the call."""
+    """Translate a link between positions of a text into rows and columns of a call; none if the call lacks it."""
     found = []
     if link.use in (None, where.use):
         if where.shared is None:
@@ -185,7 +185,7 @@ def _in_call(link: Link, where: Rows) -> list[_Cell]:
 def replace_outputs(
     targets: Sequence[Target], output: Float[Tensor, "B H Q V"], where: Rows
 ) -> Float[Tensor, "B H Q V"]:
-    """The output of a call with the outputs of the edited heads replaced; the other heads keep theirs bit for bit."""
+    """Replace the outputs of the edited heads in the output of a call; other heads do not change by a single bit."""
     changes = [head for target in targets for head in target.heads if head.use in (None, where.use)]
     if not changes:
         return output
@@ -214,7 +214,7 @@ def no_such_head(name: str, head: object, count: int | None) -> OptionError:
 
 
 def _value(change: HeadOutput, output: Float[Tensor, "B H Q V"]) -> Float[Tensor, "B Q V"]:
-    """What the head gives instead, at each row of the call."""
+    """Return the replacement for the head's output, at each row of the call."""
     batch, _, num_rows, width = output.shape
     if change.value is None:
         return output.new_zeros(1, 1, 1).expand(batch, num_rows, width)

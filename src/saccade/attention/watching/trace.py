@@ -149,20 +149,20 @@ class Trace:
 
         return pool(parts, statistic, self.shape[2:], size, reduce, preview, progress)
 
-    # --- what the weights are worth: of a watch with ``values=True`` ---
+    # --- values and outputs, for a watch with ``values=True`` ---
 
     @_reading()
     def values(self, *, head: int | None = None, batch: int | None = None) -> Float[Tensor, "*BH K V"]:
-        """The projected values, a row for each key."""
+        """Return the projected values, one row for each key."""
         last = self._segments[-1].part(self.name, *self._select(head, batch))
         values = self._values_of(last)
         if last.shape[3] < self._num_columns:
-            raise OptionError(f"The calls of {self.name} had different keys, so it has no one set of values.")
+            raise OptionError(f"The calls of {self.name} had different keys, so there is no single set of values.")
         return _without_chosen(values.clone(), head, batch)
 
     @_reading()
     def outputs(self, *, head: int | None = None, batch: int | None = None) -> Float[Tensor, "*BH Q V"]:
-        """What each head gives each query, before W_O: its weights times its values."""
+        """Return the output of each head for each query, before W_O: its weights times its values."""
         batches, heads = self._select(head, batch)
         parts = []
         for segment in self._segments:

@@ -1,4 +1,4 @@
-"""A matrix of pairs: predictions above the diagonal, the truth below it, and the chosen pairs as arcs over it."""
+"""A matrix of pairs: probabilities above the diagonal, true pairs below it, and the chosen pairs as arcs on top."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["pair_matrix"]
 
-_SIDE, _ARCS = 5.5, 1.6  # inches: the side of the matrix, and the height of the arcs over it
-_TICKS = 10  # labels along a side, at most
+_SIDE, _ARCS = 5.5, 1.6  # inches: side of the matrix, height of the arcs
+_TICKS = 10  # maximum number of labels along a side
 
 
 def pair_matrix(
@@ -28,9 +28,9 @@ def pair_matrix(
     title: str | None = None,
     dark: bool = False,
 ) -> Figure:
-    """Probabilities above the diagonal; below it the true pairs, or the chosen ones if the truth is not known.
+    """Draw probabilities above the diagonal, and the true pairs (or the chosen ones if there are none) below it.
 
-    The arcs are the chosen pairs. Those that are not true are drawn in another colour.
+    The arcs are the chosen pairs; wrong pairs have another colour.
     """
     length = len(probability)
     shown = np.triu(probability, 1)

@@ -23,14 +23,14 @@ __all__ = ["draw_patching"]
 def draw_patching(
     found: Patching, tokens: Sequence[str] | None, names: Sequence[str] | None, title: str | None, theme: ThemeName
 ) -> Figure:
-    """Rows are heads and columns positions; if all positions were patched at once, rows are layers, columns heads."""
+    """Draw heads as rows and positions as columns, or layers and heads if all positions were patched at once."""
     chosen = found.names if names is None else list(names)
     shares = [found.shares(name).double().numpy() for name in chosen]
     sizes = {share.shape[1] for share in shares}
     if len(sizes) != 1:
         lengths = ", ".join(map(str, sorted(sizes)))
         raise OptionError(
-            f"One picture shows attentions with one number of queries, not {lengths}; choose some by names."
+            f"All attentions of a picture must have the same number of queries, not {lengths}; choose some names."
         )
     (num_columns,) = sizes
     if found.has_positions:
@@ -49,7 +49,7 @@ def draw_patching(
         rows, columns = [visible(name) for name in chosen], [f"head {head}" for head in range(widest)]
     if max(matrix.shape) > MOST_TOKENS:
         raise OptionError(
-            f"A picture shows at most {MOST_TOKENS} rows or columns, not {max(matrix.shape)}; choose some by names."
+            f"A picture can have at most {MOST_TOKENS} rows or columns, not {max(matrix.shape)}; choose fewer names."
         )
     missing = len(found.coverage.refused) + len(found.coverage.unseen)
     said = title or "; ".join(

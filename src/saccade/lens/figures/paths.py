@@ -1,4 +1,4 @@
-"""Paths on the plane: where agents came from, where they may go, and whom one of them looks at."""
+"""Paths in the plane: where agents came from, where they may go, and which agents one of them looks at."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 __all__ = ["draw_paths"]
 
-_SIDE = 6.0  # inches, the longer side of the plane
-_THICKEST = 6.0  # points, the line to an agent that gets all of the attention
-_LARGEST = 120.0  # the area of a dot for a moment that gets all of the attention, in square points
+_SIDE = 6.0  # inches: longer side of the picture
+_THICKEST = 6.0  # points: thickness of the line to an agent that gets all of the attention
+_LARGEST = 120.0  # square points: area of the dot of a moment that gets all of the attention
 
 
 def draw_paths(
@@ -32,10 +32,10 @@ def draw_paths(
     title: str | None = None,
     dark: bool = False,
 ) -> Figure:
-    """Observed paths as solid lines, the most likely futures dashed, drawn ones faint, and the truth dotted.
+    """Draw observed paths as solid lines, the most likely futures dashed, sampled futures faint, true ones dotted.
 
-    ``weights`` are those of one agent's first prediction for each observed moment of every agent: lines lead to the
-    agents it looks at, as thick as their share, and dots mark the moments.
+    ``weights`` are how much the first prediction of the agent ``chosen`` attends to each observed moment of every
+    agent. The thickness of a line shows the total weight of an agent, and the size of a dot the weight of a moment.
     """
     parts = [past, likely, *drawn, *([] if true is None else [true])]
     every = np.concatenate([part.reshape(-1, 2) for part in parts])
@@ -66,7 +66,7 @@ def draw_paths(
                     axes.plot(ends[:, 0], ends[:, 1], color=colours.down, alpha=0.7, linewidth=thickness)
                 places, sizes = past[:, number], _LARGEST * weights[number]
                 axes.scatter(places[:, 0], places[:, 1], s=sizes, color=colours.down, alpha=0.7, linewidths=0)
-        said = "solid: observed; dashed: most likely; faint: drawn" + ("" if true is None else "; dotted: true")
+        said = "solid: observed; dashed: most likely; faint: sampled" + ("" if true is None else "; dotted: true")
         if weights is not None:
             said += f"; lines and dots: what agent {label(agents[chosen])} looks at"
         page.write(0, height + 3 * GAP, said, SMALL_SIZE, va="top")
@@ -74,6 +74,6 @@ def draw_paths(
 
 
 def _joined(past: np.ndarray, future: np.ndarray, agent: int) -> tuple[np.ndarray, np.ndarray]:
-    """The x and y of a future path, from the last observed position on."""
+    """Return x and y of a future path, starting at the last observed position."""
     path = np.concatenate([past[-1:, agent], future[:, agent]])
     return path[:, 0], path[:, 1]

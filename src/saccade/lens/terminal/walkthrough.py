@@ -94,7 +94,7 @@ def _query_columns(walk: Walkthrough, query: int, width: int) -> Iterator[_Colum
 
 
 def _found(total: Step, query: int) -> str:
-    """The sum in the names of its columns: ``0.25 · Hull + 0.75 · Jane Doe``."""
+    """Write the sum with the names of its columns: ``0.25 · Hull + 0.75 · Jane Doe``."""
     shares = zip(total.values[query].tolist(), total.column_labels, strict=True)
     terms = [name if share == 1 else f"{share:.{DECIMALS}g} · {name}" for share, name in shares if share]
     return " + ".join(terms) or "0, nothing found"
