@@ -1,4 +1,4 @@
-"""``saccade lab``: the claims of the lectures as experiments."""
+"""``saccade lab``: run the claims of the lectures as experiments."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ lab = typer.Typer(help=HELP, rich_markup_mode=None)
 
 Folder = Annotated[Path, typer.Option("--output", "-o", help="Folder for the results, as JSON and pictures.")]
 Seeds = Annotated[int, typer.Option(min=1, max=100, help="Random seeds; at least 3 give a useful interval.")]
-Quick = Annotated[bool, typer.Option("--quick", help="Take a small fraction of the time, for a first look.")]
+Quick = Annotated[bool, typer.Option("--quick", help="Run for a small fraction of the time, for a first impression.")]
 
 
 @lab.command("list")

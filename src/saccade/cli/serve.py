@@ -52,7 +52,9 @@ NoApiKey = Annotated[bool, typer.Option("--no-api-key", help="Answer everyone wh
 Runs = Annotated[Path, typer.Option(help="Folder with the runs to show.")]
 Queue = Annotated[int, typer.Option(help="Number of requests that may wait for a model.", min=1)]
 Seconds = Annotated[float, typer.Option(help="Time limit for a request, in seconds.", min=0.1)]
-Processes = Annotated[int, typer.Option(help="Processes that answer, each with its own copy of the models.", min=1)]
+Processes = Annotated[
+    int, typer.Option(help="Number of processes that answer, each with its own copy of the models.", min=1)
+]
 Certificate = Annotated[
     Path | None, typer.Option("--tls-certificate", help="Certificate chain in PEM form, to serve HTTPS.")
 ]

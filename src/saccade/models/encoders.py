@@ -57,8 +57,8 @@ class RecurrentEncoderConfig(Config):
 
     cell: str = Field(
         "lstm",
-        description="Recurrent cell: rnn, lstm, gru (Cho's), gru_torch, mut1, mut2, mut3, or an LSTM with one thing "
-        "changed: lstm_coupled, lstm_peephole, lstm_no_input, lstm_no_forget or lstm_no_output",
+        description="Recurrent cell: rnn, lstm, gru (Cho's), gru_torch, mut1, mut2, mut3, or an LSTM with one "
+        "change: lstm_coupled, lstm_peephole, lstm_no_input, lstm_no_forget or lstm_no_output",
     )
     width: int = Field(256, ge=1, description="Width of the state of each direction")
     encoder_layers: int = Field(2, ge=1, description="Number of layers")

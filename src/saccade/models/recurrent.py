@@ -37,8 +37,8 @@ class RecurrentConfig(Config):
 
     cell: str = Field(
         "lstm",
-        description="Recurrent cell: rnn, lstm, gru (Cho's), gru_torch, mut1, mut2, mut3, or an LSTM with one thing "
-        "changed: lstm_coupled, lstm_peephole, lstm_no_input, lstm_no_forget or lstm_no_output",
+        description="Recurrent cell: rnn, lstm, gru (Cho's), gru_torch, mut1, mut2, mut3, or an LSTM with one "
+        "change: lstm_coupled, lstm_peephole, lstm_no_input, lstm_no_forget or lstm_no_output",
     )
     width: int = Field(256, ge=1, description="Width of the decoder's state and of each direction of the encoder")
     embedding_width: int = Field(256, ge=1, description="Width of a word's embedding")
@@ -51,13 +51,13 @@ class RecurrentConfig(Config):
     attention_width: int = Field(256, ge=1, description="Width of the projected queries and keys")
     attention_values: Literal["states", "words"] = Field(
         "states",
-        description="What attention fetches: the encoder's states, which also know their neighbours, or the embedded "
-        "words themselves",
+        description="What attention retrieves: states (of the encoder, which depend on the whole source) or words "
+        "(their embeddings)",
     )
     first_state: Literal["encoder", "zeros"] = Field(
         "encoder",
-        description="Where the decoder starts: from the encoder's last state, or from zeros, so that attention is the "
-        "only way from source to target",
+        description="The decoder's first state: encoder (from the encoder's last state) or zeros (the decoder then "
+        "sees the source only through attention)",
     )
     score: ScoreName = Field(
         "additive", description="How queries and keys are compared: dot, scaled_dot, cosine, bilinear, additive or mlp"
@@ -75,7 +75,7 @@ class RecurrentConfig(Config):
                 f"{self.cell} needs inputs of its own width, so a second layer cannot read both directions"
             )
         if self.attention == "none" and (self.attention_values, self.first_state) != ("states", "encoder"):
-            raise ValueError("attention_values and first_state need attention, the only other way to the source")
+            raise ValueError("attention_values and first_state can only be set if attention is not none")
         return self
 
 

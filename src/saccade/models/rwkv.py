@@ -16,17 +16,17 @@ __all__ = ["RWKVConfig", "RWKVLanguageModel"]
 
 
 class RWKVConfig(Config):
-    """RWKV blocks: a recurrent network that trains in parallel."""
+    """The settings of RWKV, a recurrent network that trains in parallel."""
 
     width: int = Field(256, ge=1, description="Width of the vector at each position")
     decoder_layers: int = Field(4, ge=1, description="Number of blocks")
-    feedforward_width: int = Field(1024, ge=1, description="Width inside channel mixing")
-    dropout: float = Field(0.0, ge=0, lt=1, description="Dropout of embeddings and of what each layer adds")
+    feedforward_width: int = Field(1024, ge=1, description="Hidden width of channel mixing")
+    dropout: float = Field(0.0, ge=0, lt=1, description="Dropout on embeddings and on the output of each layer")
     tied_output: bool = Field(True, description="Use the embedding as the output layer")
 
 
 class _Block(nn.Module):
-    """Time and channel mixing, each with residual and pre-norm; state: x, x, numerator, denominator, exponent."""
+    """Time and channel mixing, each with pre-norm and residual; the state is x, x, numerator, denominator, exponent."""
 
     def __init__(self, config: RWKVConfig) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ class _Block(nn.Module):
 
 
 class RWKVLanguageModel(nn.Module):
-    """RWKV blocks that predict the next token: parallel over the text in training, step by step in generation."""
+    """Predicts the next token with RWKV blocks: in parallel over the text in training, step by step in generation."""
 
     def __init__(self, config: RWKVConfig, vocabulary: int) -> None:
         super().__init__()
@@ -66,12 +66,12 @@ class RWKVLanguageModel(nn.Module):
         return answer(self.output, self.features(tokens), targets, at)
 
     def start(self, prompt: Int[Tensor, "B N"], max_length: int | None = None) -> RecurrentState:
-        """A state that has read the prompt, of any length, also 0."""
+        """The state after reading the prompt, which may be empty."""
         state = self._initial(len(prompt))
         return self._read(prompt, state)[1] if prompt.shape[1] else state
 
     def step(self, tokens: Int[Tensor, " B"], state: RecurrentState) -> tuple[Float[Tensor, "B V"], RecurrentState]:
-        """The scores of the token that follows, and the state after it was read."""
+        """Read one more token per row; return the logits of the next one and the new state."""
         features, state = self._read(tokens.unsqueeze(1), state)
         logits: Tensor = self.output(features[:, 0])
         return logits, state

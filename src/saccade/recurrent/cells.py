@@ -182,17 +182,17 @@ class LSTM(Cell):
 
 
 class LSTMVariant(Cell):
-    """The LSTM with one thing changed (Greff et al. 2015, "LSTM: a search space odyssey")::
+    """The LSTM with one change (Greff et al. 2015, "LSTM: a search space odyssey"):
 
-        i = σ(W_i [h; x] + b_i)      or 1 without an input gate, or 1 - f where the gates are coupled
+        i = σ(W_i [h; x] + b_i)      or 1 without an input gate, or 1 - f if the gates are coupled
         f = σ(W_f [h; x] + b_f)      or 1 without a forget gate
         g = tanh(W_g [h; x] + b_g)
         c' = f ⊙ c + i ⊙ g
         o = σ(W_o [h; x] + b_o)      or 1 without an output gate
         h' = o ⊙ tanh c'
 
-    Peepholes let the gates see the cell: p_i ⊙ c and p_f ⊙ c are added inside i and f, p_o ⊙ c' inside o. The rows of
-    the weights are those of `gates`, in this order, then g's.
+    Peepholes let the gates see the cell: p_i ⊙ c and p_f ⊙ c are added inside i and f, and p_o ⊙ c' inside o. The rows
+    of the weights belong to the gates in the order of `gates`, then to g.
     """
 
     recurrent_weights = ("state_weight",)
@@ -214,9 +214,6 @@ class LSTMVariant(Cell):
         super().reset_parameters()
         if "f" in self.gates:
             nn.init.ones_(self.bias.view(-1, self.width)[self.gates.index("f")])
-
-    def project(self, x: Float[Tensor, "*steps I"]) -> Float[Tensor, "*steps G"]:
-        return F.linear(x, self.input_weight, self.bias)
 
     def step(self, projected: Float[Tensor, "B G"], state: State) -> State:
         h, c = state

@@ -1,14 +1,14 @@
-"""RWKV (Peng et al. 2023): a recurrence that training computes for many steps at once, as attention does.
+"""RWKV (Peng et al. 2023): a recurrent network that is trained on many steps at once, like attention.
 
-Time mixing takes the place of attention. Every channel weighs the past by how long ago it was, not by a query::
+Time mixing replaces attention. Every channel weighs the past by how long ago it was, not by a query:
 
     wkv_t = (Σ_{i<t} e^{-(t-1-i)w + k_i} v_i + e^{u+k_t} v_t) / (Σ_{i<t} e^{-(t-1-i)w + k_i} + e^{u+k_t})
 
-with a decay w > 0 and a bonus u for the current step, both learned for each channel. Channel mixing takes the place of
-the feed-forward layer. What both read is mixed with the step before, x̃_t = μ ⊙ x_t + (1-μ) ⊙ x_{t-1}.
+with a decay w > 0 and a bonus u for the current step, both learned for each channel. Channel mixing replaces the
+feed-forward layer. The input of both is mixed with the previous step, x̃_t = μ ⊙ x_t + (1-μ) ⊙ x_{t-1}.
 
-`wkv` computes many steps at once, in pieces; `wkv_step` one, from the two sums of the steps before. Both keep the
-largest exponent apart, so that no exponential overflows. Shapes: B batch, T steps, D width.
+`wkv` computes many steps at once, in pieces; `wkv_step` computes one, from the two sums over the previous steps. Both
+factor out the largest exponent, so that no exponential overflows. Shapes: B batch, T steps, D width.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from saccade.errors import ShapeError
 
 __all__ = ["ChannelMixing", "TimeMixing", "WKVState", "wkv", "wkv_step"]
 
-#: Steps that are computed at once: a piece needs this many numbers for each step and channel.
+#: Number of steps to compute at once; memory grows with its square.
 PIECE = 32
 #: The exponent of an empty sum.
 NOTHING = -1e38
@@ -48,7 +48,7 @@ def wkv_step(
     bonus: Float[Tensor, " D"],
     state: WKVState,
 ) -> tuple[Float[Tensor, "B D"], WKVState]:
-    """One step: wkv_t, and the sums that the next step reads."""
+    """Compute one step: wkv_t, and the sums for the next step."""
     above, below, largest = state
     now = torch.maximum(largest, bonus + key)
     old, new = torch.exp(largest - now), torch.exp(bonus + key - now)
@@ -65,7 +65,7 @@ def wkv(
     bonus: Float[Tensor, " D"],
     state: WKVState,
 ) -> tuple[Float[Tensor, "B T D"], WKVState]:
-    """All steps; a piece of them is one weighted sum over its own steps and what came before it."""
+    """Compute all steps in pieces; each piece is a weighted sum over its own steps and everything before it."""
     found = []
     for keys, values in zip(torch.split(key, PIECE, dim=1), torch.split(value, PIECE, dim=1), strict=True):
         output, state = _piece(keys, values, decay, bonus, state)
@@ -96,14 +96,14 @@ def _piece(key: Tensor, value: Tensor, decay: Tensor, bonus: Tensor, state: WKVS
 
 
 def _shifted(x: Float[Tensor, "B T D"], last: Float[Tensor, "B D"]) -> Float[Tensor, "B T D"]:
-    """The step before each; before the first, the last one that was read."""
+    """The previous step of each step; the first gets the last step that was read before."""
     if last.shape != (len(x), x.shape[-1]):
         raise ShapeError(f"Expected a last step of shape {(len(x), x.shape[-1])}, got {tuple(last.shape)}.")
     return torch.cat([last.unsqueeze(1), x[:, :-1]], dim=1)
 
 
 class TimeMixing(nn.Module):
-    """``o = W_o (σ(r) ⊙ wkv)``, with r, k, v = W x̃ each from a mixture of its own."""
+    """``o = W_o (σ(r) ⊙ wkv)``, with r, k, v = W x̃ each from its own mixture."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -116,7 +116,7 @@ class TimeMixing(nn.Module):
     def forward(
         self, x: Float[Tensor, "B T D"], last: Float[Tensor, "B D"], sums: WKVState
     ) -> tuple[Float[Tensor, "B T D"], Float[Tensor, "B D"], WKVState]:
-        """The output of each step, and what the next ones need: the last input and the sums."""
+        """The output of each step, and the state for the next ones: the last input and the sums."""
         before = _shifted(x, last)
         to_r, to_k, to_v = (before + mix * (x - before) for mix in self.mix)
         gate, key, value = torch.sigmoid(self.receptance(to_r)), self.key(to_k), self.value(to_v)
@@ -130,7 +130,7 @@ class TimeMixing(nn.Module):
 
 
 class ChannelMixing(nn.Module):
-    """``σ(r) ⊙ W_v (max(k, 0)²)``, with r, k = W x̃ each from a mixture of its own."""
+    """``σ(r) ⊙ W_v (max(k, 0)²)``, with r, k = W x̃ each from its own mixture."""
 
     def __init__(self, width: int, hidden_width: int) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
 """``saccade tune``: find better settings for a recipe by successive halving, with Optuna.
 
-Each trial trains with other settings; the first one with those of the recipe. After a ninth and after a third of the
-updates, a trial only continues if it is in the best third of those that got so far (Li 2020, "A System for Massively
+Each trial trains with different settings, the first one with those of the recipe. After a ninth and after a third of
+the updates, a trial only continues if it is in the best third of those that got so far (Li 2020, "A System for Massively
 Parallel Hyperparameter Tuning"). The folder keeps a journal of all trials, so that a search can be continued.
 """
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["tune"]
 
-#: How many whole trials fit into the time, and how often each validates: most trials end long before.
+#: How many complete trials fit into the time (most trials end much earlier), and how often each validates.
 WHOLE_TRIALS, VALIDATIONS = 4, 9
 #: The share of a trial's time for updates; the rest is for validations.
 FOR_UPDATES = 0.8
@@ -45,7 +45,7 @@ TRIED = {
 
 
 class _Search:
-    """The recipe, the trials so far, and what all trials share."""
+    """The recipe, the trials so far, and what all trials have in common."""
 
     def __init__(self, recipe: Recipe, folder: Path, minutes: float, device: str, say: Say) -> None:
         self.recipe, self.folder, self.minutes, self.device, self.say = recipe, folder, minutes, device, say
@@ -90,7 +90,7 @@ class _Search:
         return study
 
     def _values(self) -> dict[str, list[float]]:
-        """The values of each key that is searched, the recipe's own first."""
+        """The values to try for each key, beginning with the recipe's own."""
         tables, training = self.recipe.tables(), self.recipe.training
         own: dict[str, float] = {"training.lr": training.lr, "training.warmup": training.warmup / training.steps}
         for key in TRIED:
@@ -158,7 +158,7 @@ class _Reporter:
 
 
 def tune(recipe: Recipe, folder: Path, minutes: float, device: str, say: Say) -> Recipe:
-    """Search for better settings for so many minutes, and write ``best.toml``, ``trials.tsv`` and ``trials.png``.
+    """Search for better settings for this many minutes, and write ``best.toml``, ``trials.tsv`` and ``trials.png``.
 
     Returns the recipe with the best settings, and its own number of updates.
     """
@@ -205,7 +205,7 @@ def _table(trials: list[FrozenTrial], sign: int) -> str:
 
 
 def _figure(trials: list[FrozenTrial], sign: int, metric: str) -> Figure:
-    """The validation scores of each trial over its updates; the recipe's own is the thick one."""
+    """The validation scores of each trial by number of updates; the thick line is the recipe's own."""
     with needs_extra("plots", "A picture of the trials"):
         from matplotlib.figure import Figure
     figure = Figure(figsize=(7, 4), layout="constrained")
