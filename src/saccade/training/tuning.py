@@ -1,8 +1,8 @@
 """``saccade tune``: find better settings for a recipe by successive halving, with Optuna.
 
 Each trial trains with different settings, the first one with those of the recipe. After a ninth and after a third of
-the updates, a trial only continues if it is in the best third of those that got so far (Li 2020, "A System for Massively
-Parallel Hyperparameter Tuning"). The folder keeps a journal of all trials, so that a search can be continued.
+the updates, a trial only continues if it is in the best third of those that got this far (Li 2020, "A System for
+Massively Parallel Hyperparameter Tuning"). The folder keeps a journal of all trials, so that a search can be continued.
 """
 
 from __future__ import annotations
