@@ -38,9 +38,9 @@ MASK_LIMIT = 1 << 22
 EQUATION_LIMIT = 1 << 26
 #: On the CPU, more queries than this run in blocks of rows, so that progress is visible and Ctrl-C works.
 LONG = 8192
-#: Scores per such block: about a second on one core.
+#: Number of scores in such a block, which takes about a second on one core.
 LONG_BLOCK = 1 << 26
-#: Rows per block where rows reach few columns (windows): small, so that little computation is wasted.
+#: Rows per block if rows reach few columns, as in a window; a small block wastes little computation.
 NARROW_BLOCK = 256
 
 
@@ -266,12 +266,12 @@ def _mask_rows(call: Call) -> int:
     """Return for how many rows at a time the rules are evaluated."""
     _, _, num_rows, num_columns = call.shape
     if isinstance(call.bias, Tensor) and call.bias.requires_grad and math.prod(call.shape) <= EQUATION_LIMIT:
-        return num_rows  # the bias is in memory anyway, and the gradient of every block would be as large as the whole
+        return num_rows  # the bias is in memory anyway, and each block's gradient would be as large
     probe = call.added(range(min(2, num_rows)), range(min(2, num_columns)), torch.float32)
     assert probe is not None
     batch, heads = probe.shape[:2]
     if probe.shape[2] == 1 and num_rows > 1 and batch * heads * num_columns <= MASK_LIMIT:
-        return num_rows  # padding: the same for every row
+        return num_rows  # a padding mask is the same for every row
     narrow = range(min(NARROW_BLOCK, num_rows))
     middle = range(num_rows // 2, num_rows // 2 + len(narrow)) if num_rows >= 2 * NARROW_BLOCK else narrow
     reach = len(call.span(middle))
@@ -281,7 +281,7 @@ def _mask_rows(call: Call) -> int:
 
 
 def _mask_dtype(call: Call) -> torch.dtype:
-    # The kernels accept a float32 mask with half-precision queries; in half precision a bias would confuse positions.
+    # The kernels accept a float32 mask with half-precision queries; a half-precision bias would round positions.
     return torch.float64 if call.query.dtype == torch.float64 else torch.float32
 
 

@@ -79,7 +79,7 @@ class Call:
     first_row: int = 0  # absolute position of the first query
     first_head: int = 0  # set if only some of the heads or the batch were selected,
     first_batch: int = 0  # so that the rules still see the true indices
-    statistic: Shaped[Tensor, "B H Q 1"] | None = None  # kept if it is a decision
+    statistic: Shaped[Tensor, "B H Q 1"] | None = None  # kept if it is a decision that cannot be recomputed
     value: Float[Tensor, "B G K V"] | None = None  # kept if a watcher needs the values too
 
     @property
@@ -208,7 +208,7 @@ def normalise(
     forbidden = scores == float("-inf") if has_rules else None
     if forbidden is not None:
         scores = scores.masked_fill(forbidden.all(dim=-1, keepdim=True), 0.0)
-    if weights.shifts:  # the statistic of large scores is itself large, and just as coarse
+    if weights.shifts:  # otherwise the statistic would be as large as the scores, and as coarse
         scores = scores - scores.amax(dim=-1, keepdim=True).detach()
     statistic = weights.statistic(scores)
     found = weights.apply(scores, statistic)

@@ -157,7 +157,7 @@ class _Dense(Mask):
         return (self.allowed,)
 
     def check(self, batch: int, num_heads: int, first_row: int, num_rows: int, num_columns: int) -> None:
-        # Absolute rows: the tensor may cover more rows than this call needs (a cached step).
+        # Rows are absolute positions, so the tensor may cover more rows than this call needs (a cached step).
         last = first_row - self.first_row + num_rows
         sizes = self.allowed.shape
         fits = (

@@ -40,7 +40,7 @@ class Weights:
     shifts: ClassVar[bool] = True
     #: True if the statistic is a decision that must be kept, because it cannot be recomputed.
     decides: ClassVar[bool] = False
-    #: True if scores may be too large to display in float32 without losing them.
+    #: True if the scores may be too large for float32.
     needs_double: ClassVar[bool] = False
     #: The only score that these weights can be computed from; None if any will do.
     score: ClassVar[Score | None] = None

@@ -36,7 +36,7 @@ class Theme:
 _LIGHT = Theme("#ffffff", "#0a1a33", "#1450a3", "#8f3700", (-0.05, -0.2), "#1c2430", "#e3e6ea", "#d55e00")
 _DARK = Theme("#11161d", "#f3f8ff", "#9cc9ff", "#ffb37a", (-0.05, -0.2), "#dfe5ec", "#262e38", "#ff9a3d")
 
-_LUMINANCE = np.array([0.2126, 0.7152, 0.0722])  # of linear red, green and blue
+_LUMINANCE = np.array([0.2126, 0.7152, 0.0722])  # luminance of linear red, green and blue
 # The two matrices of Ottosson 2020: linear sRGB to cone responses, and the cube roots of those to OKLab.
 _CONES = np.array(
     [

@@ -56,7 +56,7 @@ def _best(sources: Sequence[Ids], targets: Sequence[Ids], iterations: int) -> li
         (number, s, t, source_id, target_id)
         for number, (source, target) in enumerate(zip(sources, targets, strict=True))
         for t, target_id in enumerate(target)
-        for s, source_id in enumerate([*source, NULL])  # NULL comes last: "." is as frequent, and should win
+        for s, source_id in enumerate([*source, NULL])  # NULL comes last, so that the equally frequent "." wins a tie
     ]
     if not cells:
         return [{} for _ in sources]

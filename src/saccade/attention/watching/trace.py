@@ -60,7 +60,7 @@ class Trace:
 
     def __init__(self, name: str, call: Call, place: Place | None = None) -> None:
         self.name = name
-        self.place = place  # None for Saccade's own layers, whose names say it
+        self.place = place  # None for Saccade's own layers, whose names tell their place
         self._segments = [Segment(call, start=0)]
         self._num_columns = call.shape[3]
         self._num_shared = 0  # number of segments that share one copy of the keys

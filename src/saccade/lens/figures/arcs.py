@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["arcs"]
 
 _LINE, _SPAN, _CELL = 0.24, 1.8, 0.3  # inches: height of a token, width of the arcs, width of a head's column
-_THICKEST = 8.0  # points: thickness of an arc of weight 1, in proportion to which the others are drawn
+_THICKEST = 8.0  # points: thickness of an arc of weight 1; other arcs are proportional
 _LEAST = 0.005  # smallest weight with an arc
 _POINTS = 33  # points on the curve of an arc
 

@@ -43,7 +43,7 @@ _MORE_FONTS = (
 
 _FIXED: dict[Any, Any] = {
     "svg.hashsalt": "saccade",
-    "svg.fonttype": "none",  # text as text
+    "svg.fonttype": "none",  # keep text as text
     "savefig.bbox": None,
     "savefig.transparent": False,
 }

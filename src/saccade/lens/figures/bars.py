@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["bars"]
 
-_LENGTH = 4.0  # inches of a bar of 1
+_LENGTH = 4.0  # inches: length of a bar of value 1
 _ROW = 0.26
 _MOST = 120
 _LABEL_CELLS = 40  # longer names are shortened in the middle

@@ -41,11 +41,11 @@ _GRAINS = [0.01 * 1.6**power for power in range(-12, 13)]
 _FIRST_GRAIN = _GRAINS.index(0.01)
 _GRAIN_ROWS = 64  # number of rows by which a grain is chosen
 _ESCAPE = 255
-_LOWEST_POWER = -40  # of 2; a smaller prediction rounds to 0 at any step
+_LOWEST_POWER = -40  # lowest power of 2; a smaller prediction rounds to 0 at any step
 #: The powers of 2 from the lowest to 2^1, followed by 0 for all lower powers.
 _POWERS = np.append(np.exp2(np.arange(_LOWEST_POWER, 2, dtype=np.float64)), 0.0)
 _LOG2_E, _LN_2 = 1.4426950408889634, 0.6931471805599453
-_TERMS = 11  # of the exponential series, enough for 1e-15 within ±ln(2)/2
+_TERMS = 11  # terms of the exponential series; enough for 1e-15 within ±ln(2)/2
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Stored:
 
     content: bytes
     rank: int = 0  # the width of the two factors, which is 0 if all of them round to 0
-    grain: float = 0.0  # of the factors; 0 if nothing is predicted
+    grain: float = 0.0  # the grain of the factors; 0 if nothing is predicted
 
 
 @dataclass(frozen=True)

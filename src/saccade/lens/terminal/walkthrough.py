@@ -24,7 +24,7 @@ from saccade.lens.walk.walkthrough import Step, Walkthrough
 __all__ = ["print_walkthrough"]
 
 DECIMALS = 4
-MIN_WIDTH = 40  # a label and a number need this much
+MIN_WIDTH = 40  # columns that a label and a number need
 MAX_LABEL = 16
 GAP = "  "  # between the components of a vector
 
