@@ -328,7 +328,7 @@ def _check_heads(width: int, num_heads: int, num_key_heads: int | None, head_wid
 
 
 class Resize(nn.Module):
-    """Change the length of a sequence: ``b'[n', d'] = Σ_n W[n', n, d'] · b[n]`` (lecture 004, §4's other W^o).
+    """Change the length of a sequence: ``b'[n', d'] = Σ_n W[n', n, d'] · b[n]`` (the other W^o of lecture 004, §4).
 
     W has a slot for each of ``length`` inputs: shorter inputs are padded with zeros, and longer ones are an error.
     ``width`` is the width of b[n], a single number in the lecture.

@@ -139,7 +139,7 @@ class Equal(Score):
 
 
 def _unit(vectors: Tensor) -> Tensor:
-    """Scale vectors to length 1, in float32 at least: half precision would round the number that prevents 0/0 to 0."""
+    """Scale vectors to length 1 in at least float32: half precision would round the epsilon that prevents 0/0 to 0."""
     dtype = torch.float32 if vectors.dtype in (torch.float16, torch.bfloat16) else vectors.dtype
     return nn.functional.normalize(vectors.to(dtype), dim=-1).to(vectors.dtype)
 

@@ -129,7 +129,7 @@ def agreement(
 
 
 def alignment_scores(links: Sequence[Collection[WordLink]], gold: Sequence[GoldLinks]) -> AlignmentScores:
-    """Precision, recall and alignment error rate (Och & Ney 2003) over a corpus.
+    """Compute precision, recall and alignment error rate (Och & Ney 2003) over a corpus.
 
     If A are the links found, S the sure and P the possible gold links, they are |A∩P| / |A|, |A∩S| / |S| and
     1 - (|A∩S| + |A∩P|) / (|A| + |S|). A fraction whose denominator is 0 counts as 1.

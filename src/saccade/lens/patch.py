@@ -52,7 +52,7 @@ class Effect(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class Patching:
-    """What the metric becomes when one head, at one position, gets its output from the clean input."""
+    """The metric after each patch, which gives one head at one position its output from the clean input."""
 
     clean: float  # the metric of the clean input
     corrupted: float

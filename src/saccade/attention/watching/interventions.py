@@ -70,7 +70,7 @@ class Target:
 
     @property
     def needs_positions(self) -> bool:
-        """Whether it matters which positions of the text the rows of a call are."""
+        """Whether the edit depends on the positions of a call's rows in the text."""
         return bool(self.links) or any(head.row is not None for head in self.heads)
 
 
@@ -109,7 +109,7 @@ def active_edits() -> tuple[Edit, ...]:
 
 @contextmanager
 def under_edits(edits: tuple[Edit, ...]) -> Iterator[None]:
-    """Run with these edits alone, without those that are active outside."""
+    """Run with only these edits, without those that are already active."""
     token = _active.set(edits)
     try:
         if edits and "torch._dynamo" in sys.modules:  # compiled code would ignore the edits

@@ -284,7 +284,7 @@ class Trace:
 
 
 def _without_chosen(tensor: Tensor, head: int | None, batch: int | None) -> Tensor:
-    """(B, H, ...) without the dimensions of which one was chosen."""
+    """Drop the batch and head dimensions for which a single index was chosen."""
     tensor = tensor if head is None else tensor.squeeze(1)
     return tensor if batch is None else tensor.squeeze(0)
 
