@@ -15,7 +15,7 @@ from saccade.errors import OptionError, UnknownNameError
 from saccade.tasks.base.data import SIZES, Size
 from saccade.training import recommendation
 from saccade.training.recipe import Recipe
-from saccade.training.recommendation import Request, recipe_for_run, recommended_recipe
+from saccade.training.recommendation import Request, Timing, recipe_for_run, recommended_recipe
 from toy_language import toy_pairs, write_lines
 
 
@@ -105,10 +105,16 @@ def test_spans_are_scored_as_spans(tmp_path: Path) -> None:
 
 
 def plan(
-    monkeypatch: pytest.MonkeyPatch, seconds: dict[int, float], minutes: float, preparing: float = 0.0
+    monkeypatch: pytest.MonkeyPatch,
+    seconds: dict[int, float],
+    minutes: float,
+    preparing: float = 0.0,
+    validating: float = 0.0,
 ) -> tuple[Recipe, list[str]]:
     """The recipe for a machine that takes these seconds per update for networks of these widths."""
-    monkeypatch.setattr(recommendation, "_timed", lambda recipe, *_: (seconds[recipe.model.width], preparing))
+    monkeypatch.setattr(
+        recommendation, "_timed", lambda recipe, *_: Timing(seconds[recipe.model.width], validating, preparing)
+    )
     monkeypatch.setattr("saccade.tasks.classification.data.ClassificationFiles.suitable", lambda splits: "medium")
     said: list[str] = []
     data = {"builtin": "grammar", "sentences": 100}
@@ -135,6 +141,12 @@ def test_the_largest_network_that_learns_enough_in_the_time(
     size: Size = {256: SIZES[2], 128: SIZES[1], 64: SIZES[0]}[width]
     assert f"Chose {size} with {steps:,} updates" in said[-1]
     assert len(said) == len(seconds) + 2
+
+
+@pytest.mark.parametrize(("seconds", "every"), [(0.9, 30), (3.0, 100), (60.0, 300)])
+def test_slow_validations_are_few(monkeypatch: pytest.MonkeyPatch, seconds: float, every: int) -> None:
+    """They get 9 of 60 seconds: ten, three, or at least one at the end of 300 updates."""
+    assert plan(monkeypatch, {256: 0.15}, minutes=1, validating=seconds)[0].training.validate_every == every
 
 
 def test_time_for_preparation_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:

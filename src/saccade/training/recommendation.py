@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from saccade.errors import OptionError, UnknownNameError
 from saccade.tasks.base.data import SIZES, Say, Size, Splits
@@ -30,8 +30,19 @@ FEWEST = 20
 #: How many batches are timed, for how many seconds at most, and from how many examples they are taken.
 TIMED_BATCHES, TIMED_SECONDS, TIMED_EXAMPLES = 12, 8.0, 20_000
 
-#: Returns the recipe for a size and a number of updates; None stands for the usual number for that size.
-Candidate = Callable[[Size, int | None], Recipe]
+#: The share of the time for validations, and how many there are at most; how many examples one is timed on.
+FOR_VALIDATIONS, MOST_VALIDATIONS, TIMED_VALIDATION = 0.15, 10, 16
+
+#: Returns the recipe for a size, a number of updates and a number of validations; None stands for the usual number.
+Candidate = Callable[[Size, int | None, int], Recipe]
+
+
+class Timing(NamedTuple):
+    """Seconds on this machine."""
+
+    update: float
+    validation: float = 0.0
+    preparation: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -87,12 +98,12 @@ def recommended_recipe(request: Request, say: Say) -> tuple[Recipe, Splits[Any]]
     splits = reader.read(reader.settings.read(request.data, request.where), seed=1).require_some()
     theirs = {} if request.init is None else _tables_from_model(request.task, bundle_recipe(request.init))
 
-    def candidate(size: Size, steps: int | None) -> Recipe:
+    def candidate(size: Size, steps: int | None, validations: int = MOST_VALIDATIONS) -> Recipe:
         recommended = reader.recommend(splits, size)
         if steps_given is not None and steps_given.isdecimal():
             steps = int(steps_given)
         steps = recommended["training"]["steps"] if steps is None else steps
-        paced = {"steps": steps, "warmup": steps // 10, "validate_every": max(1, steps // 10)}
+        paced = {"steps": steps, "warmup": steps // 10, "validate_every": max(1, steps // validations)}
         limit = {} if request.minutes is None else {"minutes": request.minutes}
         training = {**recommended["training"], **paced, **limit}
         tables = {"task": request.task, "data": request.data, **recommended, "training": training, **theirs}
@@ -137,28 +148,30 @@ def _fit_to_time(
     """The recipe for the largest of these sizes that can learn enough in this many minutes on this machine."""
     say(f"Measuring this machine, to see what it can learn in {minutes:g} minutes ...")
     for size in reversed(sizes):
-        usual = candidate(size, None)
+        usual = candidate(size, None, MOST_VALIDATIONS)
         wanted = usual.training.steps
-        seconds, preparing = _timed(usual, splits, device)
-        affordable = int(max(0.1, FOR_UPDATES - preparing / (60 * minutes)) * 60 * minutes / seconds)
-        say(f"  {size}: {seconds:.3f} s per update, time for {affordable:,} updates; it usually needs {wanted:,}.")
+        timing = _timed(usual, splits, device)
+        affordable = int(max(0.1, FOR_UPDATES - timing.preparation / (60 * minutes)) * 60 * minutes / timing.update)
+        say(f"  {size}: {timing.update:.3f} s per update, time for {affordable:,}; it usually needs {wanted:,}.")
         if affordable >= ENOUGH * wanted:
             break
     steps = max(FEWEST, min(wanted, affordable))
     rest = f"{FOR_UPDATES:.0%} of the time; the rest is for reading, validations and the final test"
     say(f"Chose {size} with {steps:,} updates ({'it needs no more' if steps == wanted else rest}).")
-    return candidate(size, steps)
+    fitting = FOR_VALIDATIONS * 60 * minutes / max(timing.validation, 1e-9)
+    return candidate(size, steps, int(max(1, min(MOST_VALIDATIONS, fitting))))
 
 
 def seconds_per_update(recipe: Recipe, splits: Splits[Any], device: str) -> float:
     """Measure how long an update of this recipe takes on this machine."""
-    return _timed(recipe, splits, device)[0]
+    return _timed(recipe, splits, device).update
 
 
-def _timed(recipe: Recipe, splits: Splits[Any], device: str) -> tuple[float, float]:
-    """Measure the seconds per update on this machine, and the seconds of preparation.
+def _timed(recipe: Recipe, splits: Splits[Any], device: str) -> Timing:
+    """Measure how long an update, a validation and the preparation take on this machine.
 
-    Each batch is timed twice and the shorter time counts, so that brief interruptions do not matter.
+    Each batch is timed twice and the shorter time counts, so that brief interruptions do not matter. A validation is
+    timed on a few examples; a network that has hardly been trained writes long texts, so it is not timed too short.
     """
     began = time.monotonic()
     drawn = random.Random(0).sample(splits.train, min(TIMED_EXAMPLES, len(splits.train)))
@@ -173,7 +186,13 @@ def _timed(recipe: Recipe, splits: Splits[Any], device: str) -> tuple[float, flo
         seconds.append(min(_seconds(trainer, group) for _ in range(2)))
         if time.monotonic() - began > TIMED_SECONDS:
             break
-    return sum(seconds) / len(seconds), preparing
+    held_out = task.encode(random.Random(0).sample(splits.validation, min(500, len(splits.validation))))
+    few = held_out[:: max(1, len(held_out) // TIMED_VALIDATION)]
+    total = len(held_out) * len(splits.validation) / min(500, len(splits.validation))
+    scored = min(getattr(recipe.training, "validation_sample", total), total)
+    began = time.monotonic()
+    task.validate(trainer.model.eval(), few)
+    return Timing(sum(seconds) / len(seconds), (time.monotonic() - began) * scored / len(few), preparing)
 
 
 def _seconds(trainer: Trainer, group: list[list[int]]) -> float:
