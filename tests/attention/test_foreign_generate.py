@@ -10,6 +10,7 @@ from foreign_models import NAMES, both, padded
 from torch import Tensor
 
 import saccade
+from saccade.attention.watching.foreign import steps
 from saccade.errors import OptionError
 
 GREEDY = {"min_new_tokens": 5, "max_new_tokens": 5, "do_sample": False, "return_dict_in_generate": True}
@@ -112,3 +113,22 @@ def test_sampled_sequences_keep_their_places(name: str) -> None:
         forced = seen[trace.name].weights()
     rows = mask[:, None, :, None]
     torch.testing.assert_close(stepped * rows, forced * rows, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("values", [False, True])
+@pytest.mark.parametrize("name", ["gpt2", "llama", "marian"])
+def test_many_steps_are_joined_into_few_calls(name: str, values: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(steps, "SHARE_EVERY", 3)
+    model, eager = both(name)
+    inputs = inputs_of(name, [7])
+    options = {**GREEDY, "min_new_tokens": 9, "max_new_tokens": 9}
+    with saccade.watch(model, values=values) as seen:
+        model.generate(**inputs, **options)
+    expected = eager.generate(**inputs, **options, output_attentions=True)
+    for kind in NAMES[name].keys() - {"encoder_attentions"}:
+        trace = seen[NAMES[name][kind].format(1)]
+        compare_steps(trace, [step[1] for step in expected[kind]], torch.ones(1, 1))
+        assert len(trace._segments) <= 4
+        if values:
+            found = trace.weights() @ trace.values()
+            torch.testing.assert_close(trace.outputs(), found, atol=1e-5, rtol=1e-5)

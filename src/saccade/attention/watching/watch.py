@@ -155,9 +155,10 @@ class Watch(Mapping[str, Trace]):
             self._traces[name] = Trace(name, call)
 
     def _wants(self, module: nn.Module) -> bool:
-        """Return whether this module may call attention of the watched model."""
-        inner = module.self_attn if isinstance(module, nn.TransformerEncoderLayer) else module
-        return id(module) in self._wanted or id(inner) in self._wanted
+        """Whether this module may compute attention of the watched model."""
+        if id(module) in self._wanted:
+            return True
+        return isinstance(module, nn.TransformerEncoderLayer) and id(module.self_attn) in self._wanted
 
     def _end(self, run: Run) -> None:
         """Note that a module's forward pass has ended, which may be the outermost one of this model."""

@@ -145,6 +145,8 @@ def unrepeated(mask: Float[Tensor, "#B #H #Q #K"] | Bool[Tensor, "#B #H #Q #K"])
 def ungrouped(key: Float[Tensor, "B H K D"]) -> Float[Tensor, "B G K D"]:
     """Keys without the copies that were made of each for a group of query heads."""
     heads = key.shape[1]
+    if heads < 2 or not torch.equal(key[:, 0, :1], key[:, 1, :1]):  # a group has at least two heads: cheap to rule out
+        return key
     for group in sorted((size for size in range(2, heads + 1) if heads % size == 0), reverse=True):
         first = key[:, ::group]
         # One number of each key tells most that differ, at little cost.

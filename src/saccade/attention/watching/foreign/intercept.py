@@ -153,10 +153,11 @@ class Forwards(threading.local):
 
     def begin(self, module: nn.Module, arguments: tuple[Any, ...]) -> None:
         """A forward pre-hook."""
-        is_fast, is_watched, is_edited = isinstance(module, torch_modules.FAST), self._audience.wants(module), False
+        is_watched, is_edited = self._audience.wants(module), False
         for edit in active_edits():
             if id(module) in edit.modules:
                 edit.has_run = is_edited = True
+        is_fast = isinstance(module, torch_modules.FAST)
         if not is_fast and not is_watched and not is_edited:
             return
         run = Run(next(_numbers), module, _way_of(module) if is_fast else Way.CALLS)
@@ -200,12 +201,16 @@ class Forwards(threading.local):
 
     def end(self, module: nn.Module, arguments: object, output: object) -> None:
         """A forward hook that is also called after an error."""
-        if not any(run.module is module for run in self.runs):
+        for run in reversed(self.runs):
+            if run.module is module:
+                break
+        else:
             return
         while True:  # an interrupted forward may have left its run behind
             run = self.runs.pop()
             self._leave(run)
-            self._audience.end(run)
+            with torch._C.DisableTorchFunction():  # the mode need not see what we compute
+                self._audience.end(run)
             if run.module is module:
                 break
 
@@ -247,8 +252,8 @@ class Forwards(threading.local):
             arguments = ()
         else:
             output = function(*arguments, **named)
-        for run in self.runs:
-            if module is not None:
+        if module is not None and active_edits():
+            for run in self.runs:
                 run.attended.append(module)
         if not self._audience.is_present():
             return output

@@ -20,6 +20,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from saccade.attention.equation import Call
+from saccade.attention.masks import causal
 from saccade.attention.watching.segment import keep
 from saccade.attention.watching.trace import FORBIDDEN, Place, Trace
 
@@ -173,6 +174,7 @@ class Steps:
         self._is_open = False  # whether its first calls have been taken in already
         self._read: set[int] = set()
         self._uses: dict[str, int] = {}  # how many labels of each name are taken
+        self._waiting: dict[str, list[Call]] = {}  # plain steps of generation, to be joined into one call
 
     def see(self, number: int, module: nn.Module, shown: Shown) -> None:
         """A call within this outermost forward."""
@@ -185,14 +187,16 @@ class Steps:
 
     def end(self, number: int, read: set[int]) -> bool:
         """An outermost forward has ended; it read what these earlier ones computed. Does it continue the last one?"""
-        if number != self._number:
+        if not number or number != self._number:
             return False
-        self.take_in(read)
+        if not self._wait():
+            self.take_in(read)
         self._number, self._module, self._is_open = 0, None, False
         return self._continues
 
     def take_in(self, read: set[int]) -> None:
         """Decide what the pending calls are to those that are known, and make traces of them."""
+        self._join_waiting()
         pending, self._pending = self._pending, []
         if not pending or self._module is None:
             return
@@ -209,6 +213,53 @@ class Steps:
         is_reordered = any(move.step is Step.REORDERED for move in moves.values())
         for shown in pending:
             self._take(shown, moves, back, is_reordered)
+
+    # --- the plain steps of generation, of which there are many ---
+
+    def _wait(self) -> bool:
+        """Keep the pending calls for later if all of them are plain steps; False if one is not, and nothing is done.
+
+        A plain step is one query without a mask: to the keys that were there, bit for bit, and its own; or, beside such
+        steps, to the same keys as before. A number of such steps becomes one call with as many queries.
+        """
+        calls: dict[str, tuple[Shown, Call]] = {}
+        for shown in self._pending:
+            kept, last = shown.kept, self._last.get(shown.name)
+            is_plain = isinstance(kept, Call) and shown.place is None and not kept.has_rules and kept.shape[2] == 1
+            is_known = last is not None and shown.name in self._traces and self._counts.get(shown.name) == 1
+            if self._is_open or not is_plain or not is_known or shown.name in calls:
+                return False
+            assert isinstance(kept, Call)
+            calls[shown.name] = shown, kept
+        if self._module is None or not any(_is_grown(self._last[name], call) for name, (_, call) in calls.items()):
+            return False
+        for name, (_, call) in calls.items():
+            if not _is_next(self._last[name], call):
+                return False
+        self._continues, self._pending = True, []
+        self._enrol(self._module)
+        for name, (shown, call) in calls.items():
+            last = self._last[name]
+            if not _is_grown(last, call):
+                call = replace(call, key=last.call.key, value=last.call.value)
+            self._remember(name, shown, call, last.num_rows, last.is_self)
+            self._waiting.setdefault(name, []).append(call)
+        if any(len(steps) >= SHARE_EVERY for steps in self._waiting.values()):
+            self._join_waiting()
+        return True
+
+    def _join_waiting(self) -> None:
+        for label, calls in self._waiting.items():
+            last = calls[-1]
+            query = torch.cat([call.query for call in calls], dim=2)
+            is_grown = calls[0].shape[3] < last.shape[3]
+            joined = replace(last, query=query)
+            if is_grown:
+                joined = replace(joined, mask=causal, first_row=last.shape[3] - len(calls))
+            self._traces[label].append(joined)
+            if is_grown:
+                self._traces[label].share_keys(1)
+        self._waiting = {}
 
     def _moves(self, known: dict[str, _Last], pending: list[Shown]) -> dict[str, Move]:
         """How the first call under each label stands to the one that is known."""
@@ -328,6 +379,23 @@ class Steps:
         self._last[label] = _Last(kept, shown.innermost, rows_before + kept.shape[2], is_self)
 
 
+def _is_grown(last: _Last, call: Call) -> bool:
+    return call.shape[3] == last.call.shape[3] + 1
+
+
+def _is_next(last: _Last, call: Call) -> bool:
+    """Whether a plain step has the keys and values of the last one, and perhaps one more of each."""
+    count, before = last.call.shape[3], last.call
+    if before.key.dtype != call.key.dtype or (before.value is None) != (call.value is None):
+        return False
+    if not _is_grown(last, call) and (last.is_self or call.shape[3] != count):
+        return False
+    pairs = [(before.key, call.key)]
+    if before.value is not None and call.value is not None:
+        pairs.append((before.value, call.value))
+    return before.shape[1] == call.shape[1] and all(torch.equal(old, new[:, :, :count]) for old, new in pairs)
+
+
 def label_of(name: str, number: int) -> str:
     return name if number == 1 else f"{name}#{number}"
 
@@ -357,7 +425,15 @@ def _same_tensor(one: object, other: object) -> bool:
 def keep_foreign(call: Call) -> Call:
     """A call as a trace may keep it; keys that are not those of the queries may be in a cache that is written to."""
     if call.shape[2] != call.shape[3]:
-        with torch.inference_mode(False), torch.no_grad():
-            value = None if call.value is None else call.value.clone()
-            call = replace(call, key=call.key.clone(), value=value)
+        is_fresh = _is_fresh(call.key) and (call.value is None or _is_fresh(call.value))
+        if not is_fresh:
+            with torch.inference_mode(False), torch.no_grad():
+                value = None if call.value is None else call.value.clone()
+                call = replace(call, key=call.key.clone(), value=value)
     return keep(call)
+
+
+def _is_fresh(tensor: Tensor) -> bool:
+    """Whether nobody has ever written into this tensor, as into a cache that is a buffer; a later write is noticed."""
+    whole = tensor.untyped_storage().nbytes() == tensor.numel() * tensor.element_size()
+    return whole and not tensor.is_inference() and tensor._version == 0
