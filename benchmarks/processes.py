@@ -23,9 +23,6 @@ from collections.abc import Iterator
 from http.client import HTTPConnection
 from typing import Any
 
-from saccade.data.grammar import generate
-
-SENTENCES = [example.source_text for example in generate(400, 7, "test")]
 REFUSED_PAUSE = 0.05  # seconds that a client waits after a 429
 
 
@@ -38,7 +35,7 @@ def main() -> None:
     parser.add_argument("--load", help=argparse.SUPPRESS)  # the port, for the process of low priority
     options = parser.parse_args()
     if options.load:
-        print(json.dumps(asyncio.run(load(options.load, options.clients, options.seconds))))
+        print(json.dumps(asyncio.run(load(options.load, options.clients, options.seconds, json.loads(options.model)))))
         return
     rates = []
     for processes in (1, 2):
@@ -75,7 +72,10 @@ def server(model: str, processes: int) -> Iterator[int]:
 
 def measure(port: int, clients: int, seconds: float) -> dict[str, Any]:
     """What the clients get in this time, and how long /health takes meanwhile."""
-    command = ["nice", "-n", "19", sys.executable, __file__, "-", "--load", str(port), "--clients", str(clients)]
+    from saccade.data.grammar import generate  # not in the process of low priority, where it would take long
+
+    sentences = json.dumps([example.source_text for example in generate(100, 7, "test")])
+    command = ["nice", "-n", "19", sys.executable, __file__, sentences, "--load", str(port), "--clients", str(clients)]
     health = []
     with subprocess.Popen([*command, "--seconds", str(seconds)], stdout=subprocess.PIPE, text=True) as process:
         while process.poll() is None:
@@ -92,15 +92,14 @@ def measure(port: int, clients: int, seconds: float) -> dict[str, Any]:
     return counts | {"health p99": f"{1000 * health[int(0.99 * len(health))]:.0f} ms of {len(health)}"}
 
 
-async def load(port: str, clients: int, seconds: float) -> dict[str, int]:
+async def load(port: str, clients: int, seconds: float, sentences: list[str]) -> dict[str, int]:
     seen, until = Counter[str](), time.monotonic() + seconds
-    await asyncio.gather(*(ask(port, number, until, seen) for number in range(clients)))
+    await asyncio.gather(*(ask(port, sentences[number % len(sentences)], until, seen) for number in range(clients)))
     return dict(sorted(seen.items()))
 
 
-async def ask(port: str, number: int, until: float, seen: Counter[str]) -> None:
-    await asyncio.sleep(number / 640)  # not all in the same instant
-    body = json.dumps({"inputs": [SENTENCES[number % len(SENTENCES)]]}).encode()
+async def ask(port: str, sentence: str, until: float, seen: Counter[str]) -> None:
+    body = json.dumps({"inputs": [sentence]}).encode()
     head = f"POST /api/models/model/predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n"
     request = f"{head}Content-Type: application/json\r\n\r\n".encode() + body
     connection = None

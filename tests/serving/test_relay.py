@@ -25,6 +25,13 @@ def test_the_end_of_an_answer_is_found_however_it_is_cut(kind: str, size: int) -
     assert [answer.ends_with(piece) for piece in pieces] == [False] * (len(pieces) - 1) + [True]
 
 
+def test_an_answer_may_say_that_the_connection_closes() -> None:
+    for header, closes in ((b"", False), (b"Connection: close\r\n", True), (b"connection: keep-alive\r\n", False)):
+        answer = _Answer(has_body=True)
+        assert answer.ends_with(HEAD + header + b"content-length: 2\r\n\r\nok")
+        assert answer.closes == closes
+
+
 def test_an_answer_to_head_has_no_body() -> None:
     assert _Answer(has_body=False).ends_with(HEAD + b"content-length: 500\r\n\r\n")
 

@@ -142,12 +142,12 @@ def test_other_answers_have_their_own_attention(
 
 def test_drawn_answers(open_studio: OpenStudio, running: Running) -> None:
     page = open_studio(ADDRESS)
-    page.get_by_role("radio", name="drawn answers").check(force=True)
+    page.get_by_role("radio", name="sampled answers").check(force=True)
     options = {"sample": True, "tries": 5, "seed": 1}
     drawn = post(running.client, "/api/models/tiny/looks", input=SENTENCE, options=options)
     expect(page.locator(".others li")).to_have_count(len(drawn["alternatives"]))
     expect(page.locator(".sentence:visible .answer")).to_have_text(drawn["answer"]["text"])
-    page.get_by_role("button", name="Draw again").click()
+    page.get_by_role("button", name="Sample again").click()
     drawn = post(running.client, "/api/models/tiny/looks", input=SENTENCE, options=options | {"seed": 2})
     expect(page.locator(".sentence:visible .answer")).to_have_text(drawn["answer"]["text"])
 

@@ -85,7 +85,7 @@ def test_a_head_off_while_answers_are_drawn(open_studio: OpenStudio, running: Ru
 
 def test_a_difference_only_of_the_same_words(open_studio: OpenStudio, running: Running, look: dict[str, Any]) -> None:
     page = open_studio(f"{ADDRESS}&a=encoder.0.self&h=1&w=0&off=encoder.0.self:0&show=difference&row=0&col=0")
-    expect(page.locator(".figure:visible h2")).to_have_text("encoder.0.self, head 1 · pieces · after less before")
+    expect(page.locator(".figure:visible h2")).to_have_text("encoder.0.self, head 1 · pieces · after minus before")
     assert readout(page, 0, 0) == 0  # a head of the first layer does not see that another one is off
     every = ",".join(f"{one['name']}:{head}" for one in look["attentions"] for head in range(one["heads"]))
     changed = post(
@@ -102,15 +102,15 @@ def test_a_difference_only_of_the_same_words(open_studio: OpenStudio, running: R
 def test_the_difference_of_two_texts(open_studio: OpenStudio, running: Running, look: dict[str, Any]) -> None:
     other = "the white dog sees the cat."
     page = open_studio(f"{ADDRESS}&t2={other.replace(' ', '+')}&a=encoder.0.self&h=1&w=0&row=1&col=2")
-    page.get_by_label("second less first").check()
-    expect(page.locator(".figure h2").nth(1)).to_have_text("encoder.0.self, head 1 · pieces · second less first")
+    page.get_by_label("second minus first").check()
+    expect(page.locator(".figure h2").nth(1)).to_have_text("encoder.0.self, head 1 · pieces · second minus first")
     second = post(running.client, "/api/models/tiny/looks", input=other, options=OPTIONS)
     one, two = (matrix(running, which, name="encoder.0.self", head=1) for which in (look, second))
     shown = number(page.locator(".figure .readout b").nth(1).inner_text())
     assert shown == pytest.approx(two[1, 2] - one[1, 2], abs=1.01e-6)
     assert parts_of(page)["d"] == "1"
     page.get_by_label("The second text").fill("the dog sleeps.")
-    expect(page.get_by_label("second less first")).to_be_disabled()
+    expect(page.get_by_label("second minus first")).to_be_disabled()
 
 
 def test_a_word_that_stands_twice_is_swapped_by_itself(open_studio: OpenStudio, running: Running) -> None:
@@ -132,7 +132,7 @@ def test_the_link_that_can_be_cut_is_the_one_that_is_read_out(open_studio: OpenS
     switched = f"{ADDRESS}&a=encoder.0.self&h=1&off=encoder.0.self:1"
 
     def told(page: Page) -> tuple[str, tuple[int, int]]:
-        expect(page.locator(".figure:visible h2")).to_have_text("encoder.0.self, head 1 · words · after less before")
+        expect(page.locator(".figure:visible h2")).to_have_text("encoder.0.self, head 1 · words · after minus before")
         expect(page.locator(".figure:visible p.quiet").first).to_contain_text("still looks as before")
         words = " → ".join(page.locator(".figure:visible .readout bdi").all_inner_texts())
         expect(page.locator(".edits")).to_contain_text(f"Cut the link {words}")

@@ -82,7 +82,7 @@ def test_who_has_no_key_is_told_why_nothing_comes(open_studio: OpenStudio, locke
     page, form = opened(open_studio, locked, ASK)
     page.keyboard.press("Escape")
     expect(form).to_be_hidden()
-    expect(page.locator("#status .error")).to_contain_text("only with its API key")
+    expect(page.locator("#status .error")).to_contain_text("needs its API key")
 
 
 def test_a_training_is_followed_with_the_key(open_studio: OpenStudio, locked: Running, runs: Path) -> None:

@@ -79,9 +79,7 @@ def test_without_a_training_the_page_says_how_to_begin_one(
     open_studio: OpenStudio, runner: Runner, tmp_path: Path
 ) -> None:
     page = open_studio("/runs", url=runner.start(Models(Limits()), runs=tmp_path).url)
-    expect(page.locator("#status .error")).to_have_text(
-        "There is no training here yet; begin one with `saccade train`."
-    )
+    expect(page.locator("#status .error")).to_have_text("There are no runs yet; start one with `saccade train`.")
     assert page.locator(".run").is_hidden()
 
 

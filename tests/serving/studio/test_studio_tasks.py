@@ -54,7 +54,7 @@ def test_a_text_streams(open_studio: OpenStudio, running: Running) -> None:
     expected = predicted(running, "writer", "the cat", seed=1, max_tokens=40)
     page.wait_for_selector(".score")
     assert page.locator(".answer").text_content() == f"the cat{expected['text']}"
-    page.get_by_role("button", name="Draw again").click()
+    page.get_by_role("button", name="Sample again").click()
     again = predicted(running, "writer", "the cat", seed=2, max_tokens=40)
     expect(page.locator(".answer")).to_have_text(f"the cat{again['text']}")
 
@@ -137,7 +137,7 @@ def test_a_file_that_is_no_picture(open_studio: OpenStudio) -> None:
         {"name": "notes.png", "mimeType": "image/png", "buffer": b"no picture"}
     )
     expect(page.locator("#status .error")).to_have_text(
-        "The file notes.png is no picture that can be read; choose a PNG or a JPEG."
+        "The file notes.png is not an image that can be read; choose a PNG or a JPEG."
     )
 
 

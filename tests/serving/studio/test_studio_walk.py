@@ -170,7 +170,7 @@ def test_a_wrong_number_is_told_and_the_old_one_put_back(open_studio: OpenStudio
     page = open_studio("/walk")
     cell = page.get_by_label("Inputs, row input 1, column 1")
     said = page.locator("[data-step=inputs] .wrong")
-    allowed = "is no number that can be computed with; write one such as 2, −0.5 or 1e3, or 1 stays."
+    allowed = "is not a number; write one such as 2, −0.5 or 1e3, or 1 stays."
     for typed, key in {"abc": "Tab", "1e400": "Enter", "": "Enter"}.items():
         cell.fill(typed)
         expect(cell).to_have_attribute("data-wrong", "")
@@ -261,7 +261,7 @@ def test_a_head_of_the_answer_that_is_seen(open_studio: OpenStudio, running: Run
         page.wait_for_selector(".step[data-step=weights]")
         exact = weights_of(running, "decoder.0.cross", 1, input=sentence, options=options, **asked)
         np.testing.assert_allclose(shown(page)["weights"], exact, atol=1e-6)
-        expect(page.locator(".from-model .quiet")).to_contain_text("drawn answers, seed 4 · ")
+        expect(page.locator(".from-model .quiet")).to_contain_text("sampled answers, seed 4 · ")
 
 
 def test_without_a_model_there_is_a_way_back(open_studio: OpenStudio, runner: Runner) -> None:

@@ -45,6 +45,7 @@ class _Answer:
 
     def __init__(self, *, has_body: bool, is_certain: bool = True) -> None:
         self.has_begun = False
+        self.closes = False  # whether the worker closes the connection after it
         self.is_certain = is_certain  # False: the client may just have sent the rest of a refused request
         self._has_body = has_body
         self._head = b""
@@ -63,7 +64,7 @@ class _Answer:
             if head.startswith(b"HTTP/1.1 100"):  # "go on sending", before the answer itself
                 self.has_begun, self._head = False, b""
                 return self.ends_with(data) if data else False
-            length = _LENGTH.search(head.lower())
+            length, self.closes = _LENGTH.search(head.lower()), b"\r\nconnection: close" in head.lower()
             self._is_chunked = self._has_body and length is None and head[9:12] not in (b"204", b"304")
             self._left = int(length[1]) if length is not None and self._has_body else 0
         if self._is_chunked:
@@ -141,10 +142,12 @@ class _FromClient(asyncio.Protocol):
             self.worker.transport.write(data)
 
     def answered(self, data: bytes) -> None:
+        self.transport.write(data)
         if self._answer is not None and self._answer.ends_with(data):
+            if self._answer.closes:
+                self.transport.close()
             self._answer = _Answer(has_body=True, is_certain=False) if self._has_next else None
             self._has_next = False
-        self.transport.write(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.relay.clients.discard(self)

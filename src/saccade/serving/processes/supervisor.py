@@ -53,7 +53,7 @@ class _Supervisor:
     ) -> None:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, self._stopping.set)
+            loop.add_signal_handler(number, self._stop)
         connections, at_once = most_connections(2 * self._settings.limits.connections)  # each needs two sockets
         relay = Relay(lambda: list(self._upstreams.values()), connections // 2, tls)
         keepers = [asyncio.create_task(self._keep(number)) for number in range(self._settings.processes)]
@@ -81,6 +81,14 @@ class _Supervisor:
                 with contextlib.suppress(ProcessLookupError):
                     process.terminate()
             await asyncio.gather(*keepers)
+
+    def _stop(self) -> None:
+        """Stop after answering what was received; at the second signal, at once."""
+        if self._stopping.is_set():
+            for process in self._processes.values():
+                with contextlib.suppress(ProcessLookupError):
+                    process.kill()
+        self._stopping.set()
 
     async def _keep(self, number: int) -> None:
         """Run one worker, again and again, until the supervisor stops."""

@@ -118,7 +118,7 @@ function decided(deciding) {
     mark.style.backgroundColor = colourOf(shade, isEffect);
     return [mark, " "];
   });
-  const said = isEffect ? "how much surer the label is because of each word: " : "the words that decided: ";
+  const said = isEffect ? "how much each word adds to the label: " : "the words that decided: ";
   const scale = isEffect ? `darkest: ${number(most)} of log-odds` : `darkest: share ${number(most)}`;
   return make("p", { class: "deciding" }, make("small", {}, said), ...parts, make("small", {}, scale));
 }
@@ -127,7 +127,7 @@ function decided(deciding) {
 function rebuilt({ pixels, text }) {
   const picture = imagePicture({ height: pixels.length, width: pixels[0]?.length ?? 0, pixels });
   picture.setAttribute("role", "img");
-  picture.setAttribute("aria-label", "The image as it was built again");
+  picture.setAttribute("aria-label", "The reconstructed image");
   picture.className = "pad again";
   return make(
     "figure",

@@ -36,7 +36,7 @@ async function ask(path, options) {
       throw new Refused(await sentence(answer), answer.status, pause);
     }
     if (!(await replaceKey(key)))
-      throw new Refused("This server answers only with its API key; reload the page to give it.", WANTS_KEY);
+      throw new Refused("This server needs its API key; reload the page to enter it.", WANTS_KEY);
   }
 }
 
@@ -74,7 +74,7 @@ async function sentence(answer) {
   } catch {
     // Not JSON: something between the page and the server answered.
   }
-  if (answer.status === 429) return "The server has too much to do just now; try again in a moment.";
+  if (answer.status === 429) return "The server is busy; try again in a moment.";
   return `The server answered with an error (${answer.status}).`;
 }
 

@@ -37,7 +37,7 @@ export class Edits {
       ],
       (value) => changed({ show: value === "after" ? null : value }),
     );
-    this.apart = make("p", { class: "quiet" }, "The rows are other words after the change: there is no difference.");
+    this.apart = make("p", { class: "quiet" }, "After the change the rows are different words, so there is no difference to show.");
     this.result = make(
       "div",
       { hidden: true },
@@ -155,7 +155,7 @@ export class Edits {
       ),
       ...(swap ? [chip(`«${shortened(swap[1])}» for «${shortened(swap[0])}»`, { swap: null })] : []),
       ...(off.length + cut.length + Number(swap !== null) > 1
-        ? [chip("everything as it was", { off: null, cut: null, swap: null })]
+        ? [chip("undo all changes", { off: null, cut: null, swap: null })]
         : []),
     );
   }

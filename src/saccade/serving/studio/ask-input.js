@@ -198,7 +198,7 @@ export class ImageInput {
     if (!chosen) return;
     file.value = ""; // so that the same file can be chosen again
     const image = await createImageBitmap(chosen).catch(() => null);
-    if (!image) return this.told(`The file ${chosen.name} is no picture that can be read; choose a PNG or a JPEG.`);
+    if (!image) return this.told(`The file ${chosen.name} is not an image that can be read; choose a PNG or a JPEG.`);
     const { width, height } = this.pad;
     const scale = Math.min(width / image.width, height / image.height);
     this.wipe(false);

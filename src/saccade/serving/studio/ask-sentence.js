@@ -159,7 +159,7 @@ export class Sentence {
     this.drawAnswer(model, look, state, settled);
     reveal(this.nothing, settled === null);
     reveal(this.figure.element, settled !== null);
-    if (!settled) this.nothing.textContent = shown.why ?? "This model looks at nothing.";
+    if (!settled) this.nothing.textContent = shown.why ?? "This model has no attention to show.";
     if (!settled) return;
     const { given } = this;
     const its = answerParts(state, shown === this.changed);
@@ -177,11 +177,11 @@ export class Sentence {
     const { look, changed } = this;
     const shown = this.shown(state);
     if (first && shown && isComparable(state, first, shown, false))
-      return { label: "second less first", before: first };
+      return { label: "second minus first", before: first };
     if (!look || !changed) return { label: "", before: null };
     if (shown === look) return { label: "before", before: null };
     const isDifference = state.shown === "difference" && isComparable(state, look, changed, !state.swap);
-    return isDifference ? { label: "after less before", before: look } : { label: "after", before: null };
+    return isDifference ? { label: "after minus before", before: look } : { label: "after", before: null };
   }
 
   /** @param {Model} model @param {Look} look @param {AskState} state @param {Settled | null} settled */

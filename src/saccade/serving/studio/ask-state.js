@@ -153,7 +153,7 @@ export function answerParts(state, isChanged) {
 /** The same in words. @param {AskState} state @returns {string[]} */
 export function answerNames(state) {
   return [
-    ...(state.isDrawn ? [`drawn answers, seed ${state.seed}`] : []),
+    ...(state.isDrawn ? [`sampled answers, seed ${state.seed}`] : []),
     ...(state.which ? [`answer ${state.which + 1}`] : []),
     ...state.off.map((head) => `without head ${head}`),
     ...state.cut.map((link) => `without link ${link.join(":")}`),

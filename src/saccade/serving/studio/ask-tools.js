@@ -1,4 +1,4 @@
-// What is asked besides the text: an example, best or drawn answers, a second text.
+// What is asked besides the text: an example, best or sampled answers, a second text.
 
 import { typedExamples } from "./ask-state.js";
 import { choice, make, reveal, setChoice } from "./dom.js";
@@ -26,17 +26,17 @@ export class Tools {
       type: "checkbox",
       onchange: () => changed({ d: this.difference.checked ? "1" : null }),
     });
-    this.differenceLabel = make("label", { class: "check" }, this.difference, "second less first");
+    this.differenceLabel = make("label", { class: "check" }, this.difference, "second minus first");
     this.examples = make("select", {
       "aria-label": "An example",
       onchange: () => this.examples.value && tried(this.examples.value),
     });
-    const kinds = /** @type {[string, string][]} */ (Object.entries({ best: "best answers", draw: "drawn answers" }));
+    const kinds = /** @type {[string, string][]} */ (Object.entries({ best: "best answers", draw: "sampled answers" }));
     this.how = choice("Answers", "how", kinds, (value) => {
       changed({ how: value === "draw" ? "draw" : null, n: null, pin: null, step: null });
     });
     const draw = () => changed({ seed: String(this.seed + 1), n: null, pin: null });
-    this.again = make("button", { type: "button", class: "small", onclick: draw }, "Draw again");
+    this.again = make("button", { type: "button", class: "small", onclick: draw }, "Sample again");
     const all = [this.examples, this.how, this.again, this.twoLabel, this.differenceLabel];
     this.element = make("div", { class: "row ask-tools" }, ...all);
   }

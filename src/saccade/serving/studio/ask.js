@@ -24,7 +24,7 @@ const UNITS = [
   ["1", "words"],
   ["0", "pieces"],
 ];
-const EMPTY = "Type a text above: the model answers as soon as you stop, and what it looked at is shown below.";
+const EMPTY = "Type a text above. The model answers when you stop typing, and its attention appears below.";
 /** What is only true of words, or of pieces. */
 const OF_ONE_UNIT = { row: null, col: null, pin: null };
 const HEADS_TOGETHER = ["alignment", "mean", "max", "rollout"];
@@ -99,11 +99,11 @@ class AskPage {
     return {
       "← ↑ → ↓": { does: "move through the map", run: () => undefined },
       "Enter Esc": { does: "pin a row, let it go", run: () => undefined },
-      "+ − 0": { does: "larger, smaller, as it fits (in the map)", run: () => undefined },
-      "[": { does: "head before", run: () => turn(-1) },
-      "]": { does: "head after", run: () => turn(1) },
-      ",": { does: "layer before", run: () => this.turnLayer(-1) },
-      ".": { does: "layer after", run: () => this.turnLayer(1) },
+      "+ − 0": { does: "zoom in, zoom out, fit (in the map)", run: () => undefined },
+      "[": { does: "previous head", run: () => turn(-1) },
+      "]": { does: "next head", run: () => turn(1) },
+      ",": { does: "previous layer", run: () => this.turnLayer(-1) },
+      ".": { does: "next layer", run: () => this.turnLayer(1) },
       w: {
         does: "words or pieces",
         run: () => this.change({ ...OF_ONE_UNIT, w: this.state.words ? "0" : null }),
@@ -111,7 +111,7 @@ class AskPage {
       m: { does: "map", run: () => this.change({ v: "map" }) },
       a: { does: "arcs", run: () => this.change({ v: "arcs" }) },
       x: { does: "switch the open head off or on", run: () => this.edits.toggleHead() },
-      c: { does: "cut the link that is read out", run: () => this.edits.toggleLink() },
+      c: { does: "cut the link shown below the map", run: () => this.edits.toggleLink() },
       "/": { does: "type", run: () => this.sentences[0].inputPlace.querySelector("textarea")?.focus() },
     };
   }

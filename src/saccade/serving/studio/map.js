@@ -23,7 +23,7 @@ import { Tiles } from "./tiles.js";
 const USUAL = 500; // words
 const MOST = 65_536;
 const PAUSE = 200; // milliseconds: after the address has been written
-const LOST = "The text of this address was pasted in another browser; paste it again.";
+const LOST = "The text of this link was pasted in another browser; paste it again.";
 /** @type {Record<string, string>} what is left of a text that is too long */
 const WHICH = { "language-model": "the last ", classification: "the first " };
 const FINAL = [400, 413]; // refused, and would be again
@@ -82,7 +82,7 @@ class MapPage {
     this.keepHash = afterwards(() => this.writeHash(), PAUSE);
     this.keys = {
       "← ↑ → ↓": { does: "move over the map", run: () => undefined },
-      "+ −": { does: "closer, further away", run: () => undefined },
+      "+ −": { does: "zoom in, zoom out", run: () => undefined },
       0: { does: "all of it", run: () => this.view.go(this.view.whole()) },
     };
   }
@@ -142,7 +142,7 @@ class MapPage {
    */
   async readLook(model, text, key) {
     this.wanted = key;
-    this.clear("Reading the text; its map comes after the last word.");
+    this.clear("Reading the text; its map appears after the last word.");
     let status = 0;
     const found = await this.studio.status.during("Reading the text", (signal, progress) =>
       readAll(model.name, text, signal, progress).catch((error) => {
@@ -205,7 +205,7 @@ class MapPage {
     );
     const does = model?.input.kind === "image" ? "looks at images" : "does not read long texts";
     const why = model ? `${model.name} ${does}` : "";
-    const others = able.length ? "These models read long texts:" : "No model here reads long texts.";
+    const others = able.length ? "These models can read long texts:" : "No model here can read long texts.";
     this.stop([why, others].filter(Boolean).join(". "), ...ways);
   }
 
@@ -216,7 +216,7 @@ class MapPage {
     const look = this.reading?.look;
     const attention =
       look?.attentions.find((one) => one.name === parts.a) ?? look?.attentions.find((one) => one.name === look.layer);
-    if (!look?.id || !attention) return this.clear(look?.why ?? "This model looks at nothing.");
+    if (!look?.id || !attention) return this.clear(look?.why ?? "This model has no attention to show.");
     const [rows, columns] = [look.axes[attention.rows].tokens, look.axes[attention.columns].tokens];
     const head = ["mean", "max"].includes(parts.h)
       ? parts.h

@@ -88,7 +88,7 @@ class RunsPage {
 
   /** @param {Parts} parts */
   async show(parts) {
-    const count = await this.studio.status.during("Reading the trainings", async (signal) => {
+    const count = await this.studio.status.during("Loading the runs", async (signal) => {
       /** @type {Run[]} */
       const runs = await get("/api/runs", signal);
       this.showList(runs, parts.run ?? runs[0]?.name);
@@ -104,7 +104,7 @@ class RunsPage {
       await this.showProbe(this.studio.parts()); // a checkpoint may have been chosen while the run was read
       return runs.length;
     });
-    if (count === 0) this.studio.status.say("There is no training here yet; begin one with `saccade train`.");
+    if (count === 0) this.studio.status.say("There are no runs yet; start one with `saccade train`.");
   }
 
   /** A training may have been started, or the server ended, while the page is open. */

@@ -82,7 +82,7 @@ export class Status {
       this.say(error.message);
       if (error.status === NO_ANSWER) this.whenSilent();
     } else if (!isStopped(error)) {
-      this.say("Something in this page went wrong; reloading it may help.");
+      this.say("Something went wrong on this page; reloading it may help.");
       console.error(error);
     }
   }

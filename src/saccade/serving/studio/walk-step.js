@@ -168,7 +168,7 @@ export class StepView {
     input.toggleAttribute("data-wrong", !isNumber);
     const text = input.value.trim() ? `«${shortened(input.value)}»` : "An empty cell";
     const kept = number(this.values[row][column] ?? 0, this.decimals);
-    const said = `${text} is no number that can be computed with; write one such as 2, −0.5 or 1e3, or ${kept} stays.`;
+    const said = `${text} is not a number; write one such as 2, −0.5 or 1e3, or ${kept} stays.`;
     this.wrong.textContent = isNumber ? "" : said;
     if (isNumber) this.tell(row, column, value);
   }

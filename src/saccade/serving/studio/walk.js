@@ -88,9 +88,9 @@ class WalkPage {
     this.origin = "";
     this.block = 0;
     this.keys = {
-      "↑ ↓": { does: "a tenth more or less (with Shift: one), in a number", run: () => undefined },
+      "↑ ↓": { does: "change a number by 0.1 (with Shift: by 1)", run: () => undefined },
       Tab: { does: "the next number", run: () => undefined },
-      r: { does: "all numbers as they were", run: () => this.change(NO_EDITS, "push") },
+      r: { does: "restore all numbers", run: () => this.change(NO_EDITS, "push") },
     };
   }
 

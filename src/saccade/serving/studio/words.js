@@ -40,7 +40,7 @@ class WordsPage {
     this.sideLabel = make("label", { class: "check quiet" }, "of the", this.side);
     this.form = this.makeForm();
     this.neighbours = make("ol", { class: "bars" });
-    const measure = "cosine of the angle between what was learned of two words: 1 where they point the same way";
+    const measure = "cosine of the angle between two word vectors: 1 if they point the same way";
     const about = [make("h2", {}, "Nearest words"), make("p", { class: "quiet" }, measure)];
     this.near = make("section", { "aria-label": "Neighbours" }, ...about, this.neighbours);
     this.pair = make("section", { class: "pair", "aria-label": "Two words" });
