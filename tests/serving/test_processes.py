@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -105,6 +106,27 @@ def test_who_waits_for_a_process_that_dies_is_told_to_come_again(folders: dict[s
             time.sleep(0.05)
         assert set(statuses) <= {200, 503}
         assert not set(before) & set(workers(process))
+
+
+def test_an_idle_connection_does_not_notice_that_its_process_died(folders: dict[str, Path]) -> None:
+    with serving(folders["tiny"]) as (url, process), contextlib.ExitStack() as opened:
+        clients = [opened.enter_context(connect(url)) for _ in range(4)]
+        for client in clients:
+            assert client.get("/health").status_code == 200
+        gone = workers(process)[0]
+        os.kill(gone, signal.SIGKILL)
+        while len(now := workers(process)) < 2 or gone in now:  # until the next one is being started
+            threading.Event().wait(0.05)
+        for client in clients:
+            ports = {one.get_extra_info("client_addr") for one in streams(client)}
+            assert client.get("/health").status_code == 200
+            assert {one.get_extra_info("client_addr") for one in streams(client)} == ports  # the same connection
+
+
+def streams(client: httpx.Client) -> list[Any]:
+    """The network streams of the connections that a client keeps."""
+    pool = client._transport._pool  # type: ignore[attr-defined]
+    return [connection._connection._network_stream for connection in pool.connections]
 
 
 def test_a_folder_that_cannot_be_opened_ends_the_start(tmp_path: Path) -> None:
