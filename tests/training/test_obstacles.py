@@ -54,7 +54,7 @@ def test_small_files_under_a_limit(tmp_path: Path) -> None:
     write_file(path, b"old")
     log = MetricsLog(tmp_path / "metrics.jsonl", 0, 0)
     _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (30, hard))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (60, hard))
     try:
         with pytest.raises(StorageError, match=r"Cannot write .*result\.json: File too large"):
             write_file(path, b"new" * 30)

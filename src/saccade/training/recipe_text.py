@@ -39,7 +39,7 @@ def _summary(table: type[Config]) -> str:
 
 def _line(key: str, value: Any, comment: str) -> str:
     code = f"# {key} =" if value is None else f"{key} = {_value(value)}"
-    return f"{code:<{_WIDTH - 1}} # {comment}" if comment else code
+    return f"{code:<{_WIDTH - 2}}  # {comment}" if comment else code
 
 
 def _value(value: Any) -> str:
