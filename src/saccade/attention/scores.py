@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Callable
 from typing import ClassVar, NamedTuple, Self
 
 import torch
@@ -282,6 +283,21 @@ class AgentAware(Score):
 
 
 SCORES: dict[str, Score] = {"dot": Dot(), "scaled_dot": ScaledDot(), "cosine": Cosine(), "equal": Equal()}
+
+
+#: Scores with parameters of their own, by name: (width of queries and keys, number of heads) -> score.
+LEARNED: dict[str, Callable[[int, int], Score]] = {
+    "bilinear": lambda width, heads: Bilinear(width, num_heads=heads),
+    "additive": lambda width, heads: Additive(width, num_heads=heads),
+    "mlp": lambda width, heads: MLP(width, num_heads=heads),
+}
+
+
+def score_for_heads(name: str, width: int, num_heads: int) -> Score:
+    """Return the score with this name for heads of this width; a learned one has parameters for each head."""
+    if name not in SCORES and name not in LEARNED:
+        raise UnknownNameError("score", name, [*SCORES, *LEARNED])
+    return LEARNED[name](width, num_heads) if name in LEARNED else SCORES[name]
 
 
 def resolve_score(score: str | Score) -> Score:

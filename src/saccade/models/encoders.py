@@ -14,13 +14,12 @@ from jaxtyping import Float, Int
 from pydantic import Field
 from torch import Tensor, nn
 
-from saccade.attention import padding
 from saccade.kernels.dropout import dropout
 from saccade.models.config import Config
 from saccade.models.convolutional import ConvolutionalEncoder, OddKernel
 from saccade.models.layers import OneHot, WordEmbedding
 from saccade.models.recurrent import ADDS_INPUT
-from saccade.models.transformer_layers import Block, InputLayer, TransformerConfig, final_norm
+from saccade.models.transformer_layers import Block, InputLayer, TransformerConfig, encoder_mask, final_norm
 from saccade.models.window import WindowEncoder
 from saccade.recurrent import Recurrent
 
@@ -136,7 +135,7 @@ class TransformerEncoder(nn.ModuleList):
     """A list of blocks that can be called; the final norm belongs to the model, as in ``EncoderOnly``."""
 
     def forward(self, x: Float[Tensor, "B N D"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B N D"]:
-        mask = padding(lengths)
+        mask = encoder_mask(cast(Block, self[0]).config, lengths)
         for block in self:
             x = block(x, mask=mask)
         return x

@@ -24,6 +24,7 @@ from saccade.models.transformer_layers import (
     decoder_blocks,
     decoder_mask,
     encoder_blocks,
+    encoder_mask,
     final_norm,
     run_blocks,
 )
@@ -49,7 +50,7 @@ class EncoderOnly(nn.Module):
         types: Int[Tensor, "B N"] | None = None,
     ) -> Float[Tensor, "B N D"]:
         """A vector for each token that depends on all tokens of its sequence."""
-        mask = None if lengths is None else padding(lengths)
+        mask = encoder_mask(self.config, lengths)
         return run_blocks(self.encoder, self.encoder_norm, self.input(tokens, types), mask)
 
     def forward(
@@ -159,7 +160,7 @@ class EncoderDecoder(CrossDecoder, Seq2Seq):
 
     def encode(self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"] | None = None) -> Float[Tensor, "B S D"]:
         """A vector for each source token: what the decoder attends to."""
-        mask = None if lengths is None else padding(lengths)
+        mask = encoder_mask(self.config, lengths)
         return run_blocks(self.encoder, self.encoder_norm, self.source(source), mask)
 
     def features(

@@ -25,8 +25,10 @@ from saccade.attention import (
     Rotary,
     Sinusoidal,
     causal,
+    padding,
     window,
 )
+from saccade.attention.scores import score_for_heads
 from saccade.errors import OptionError
 from saccade.kernels.dropout import dropout
 from saccade.models.config import Config
@@ -52,6 +54,7 @@ __all__ = [
     "decoder_blocks",
     "decoder_mask",
     "encoder_blocks",
+    "encoder_mask",
     "final_norm",
     "position_table",
     "run_blocks",
@@ -91,6 +94,11 @@ class TransformerConfig(Config):
         ge=1,
         description="Number of tokens that each decoder token sees, counting back from itself; by default all",
     )
+    encoder_window: int | None = Field(
+        None,
+        ge=0,
+        description="Number of neighbours on each side that each encoder token sees (local attention); by default all",
+    )
     norm: NormKind = Field("layer", description="Kind of normalisation: layer or rms")
     norm_first: bool = Field(
         True,
@@ -100,7 +108,10 @@ class TransformerConfig(Config):
     final_norm: bool | None = Field(
         None, description="Normalise after the last block; by default only if norm_first is true"
     )
-    score: str = Field("scaled_dot", description="How queries and keys are compared: dot, scaled_dot or cosine")
+    score: str = Field(
+        "scaled_dot",
+        description="How queries and keys are compared: dot, scaled_dot, cosine, bilinear, additive or mlp",
+    )
     weights: str = Field("softmax", description="How scores become weights: softmax, relu, sparsemax or hard")
     dropout: float = Field(0.0, ge=0, lt=1, description="Dropout on embeddings and on the output of each layer")
     attention_dropout: float = Field(
@@ -327,6 +338,14 @@ def _blocks(config: TransformerConfig, number: int, *, cross: bool = False) -> n
     return nn.ModuleList(blocks)
 
 
+def encoder_mask(config: TransformerConfig, lengths: Int[Tensor, " B"] | None) -> Mask | None:
+    """The tokens that each token of an encoder may attend to: all of its sequence, or only its neighbours."""
+    local = None if config.encoder_window is None else window(config.encoder_window)
+    if lengths is None:
+        return local
+    return padding(lengths) if local is None else padding(lengths) & local
+
+
 def decoder_mask(config: TransformerConfig) -> Mask:
     """The tokens that each token of a decoder may attend to: itself and all before it, or only the last few."""
     return causal if config.attention_window is None else causal & window(config.attention_window - 1)
@@ -361,7 +380,7 @@ def _attention(config: TransformerConfig, *, cross: bool) -> MultiHead:
         config.num_heads,
         num_key_heads=config.num_key_heads,
         head_width=config.head_width,
-        score=config.score,
+        score=score_for_heads(config.score, width, config.num_heads),
         weights=config.weights,
         dropout=config.attention_dropout,
         rotary=rotary,

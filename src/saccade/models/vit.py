@@ -17,6 +17,7 @@ from saccade.models.transformer_layers import (
     Block,
     PositionKind,
     TransformerConfig,
+    encoder_mask,
     final_norm,
     position_table,
     run_blocks,
@@ -89,7 +90,7 @@ class VisionEncoder(nn.Module):
         if self.positions is not None:
             x = self.positions(x)
         x = dropout(x, self.config.dropout, self.training)
-        return run_blocks(self.encoder, self.encoder_norm, x, None)
+        return run_blocks(self.encoder, self.encoder_norm, x, encoder_mask(self.config, None))
 
 
 class VisionTransformer(VisionEncoder):
