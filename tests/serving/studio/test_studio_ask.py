@@ -331,7 +331,7 @@ def test_spaces_are_no_text(open_studio: OpenStudio) -> None:
     page.get_by_label("Your text").fill("   ")
     expect(page.locator(".answer")).to_have_count(0)
     expect(page.locator("#status .error")).to_be_hidden()
-    what_to_do = page.get_by_text("Type a text above: the model answers as soon as you stop")
+    what_to_do = page.get_by_text("Type a text above. The model answers when you stop typing")
     expect(what_to_do).to_be_visible()
     page.get_by_label("Your text").fill(SENTENCE)
     page.wait_for_selector(".answer")
