@@ -21,7 +21,9 @@ from saccade.tasks.base.networks import read_network
 from saccade.tasks.translation.alignment import read_alignment
 from saccade.tasks.translation.gold import from_pair
 from saccade.tasks.translation.task import EncodedPair, TextSettings, Translation, TranslationState, TranslationTraining
+from saccade.training import trainer as trainer_module
 from saccade.training.checkpoint import CheckpointStore
+from saccade.training.schedule import learning_rate
 from saccade.training.trainer import Progress, Trainer
 
 Act = Callable[[Trainer], None]
@@ -364,3 +366,46 @@ def test_when_the_time_is_up_a_validation_ends_the_run() -> None:
     assert trainer.progress.finished
     unhurried = make_trainer(steps=3, validate_every=2, minutes=1e6)
     assert run(unhurried).validated_at == [2, 3]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "end"),
+    [
+        (1.0, None),  # 400 updates in 400 s of 540
+        (3.0, 180),  # after 20 updates 60 s have passed, and 480 s are enough for 160 more
+        (25.0, 21),  # 500 s have passed, and 40 s are enough for one more
+    ],
+)
+def test_a_schedule_is_shortened_to_the_time(monkeypatch: pytest.MonkeyPatch, seconds: float, end: int | None) -> None:
+    """10 minutes, of which 9 are for training; the clock only goes on with an update."""
+    now = 50.0
+    monkeypatch.setattr(trainer_module.time, "monotonic", lambda: now)
+
+    def update(group: list[list[int]]) -> tuple[float, float, int]:
+        nonlocal now
+        now += seconds
+        trainer.progress.step += 1
+        return 1.0, learning_rate(trainer.settings, trainer.progress.step, trainer.progress.end), 1
+
+    trainer = make_trainer(steps=400, validate_every=400, warmup=40, schedule="cosine", minutes=10)
+    monkeypatch.setattr(trainer, "update", update)
+    rates: list[float] = []
+    notes = Notes(trainer)
+    monkeypatch.setattr(notes, "updated", lambda progress, loss, rate, tokens: rates.append(rate))
+    trainer.run(lambda: None, notes)
+    assert trainer.progress.end == end
+    assert notes.validated_at == [end or 400]
+    assert trainer.progress.finished
+    assert rates[-1] == pytest.approx(0, abs=1e-12)
+
+
+def test_a_shortened_schedule_is_kept_and_an_extension_forgets_it(tmp_path: Path) -> None:
+    trainer = make_trainer(steps=60, minutes=10)
+    trainer.progress.end, trainer.progress.step, trainer.progress.finished = 30, 30, True
+    store = CheckpointStore(tmp_path, 1)
+    store.save(30, trainer.tensors(), trainer.state())
+    checkpoint = store.load(30)
+    for extended, last, finished in ((False, 30, True), (True, 60, False)):
+        again = make_trainer(steps=60, minutes=10)
+        again.restore(checkpoint, extended)
+        assert (again.last_step, again.progress.finished) == (last, finished)

@@ -89,19 +89,21 @@ class Display:
         if passed < 0.5 or self._bar is None or self._row is None:
             return
         if not self.console.is_terminal:
-            self._say_progress(progress.step, loss, rate)
+            self._say_progress(progress, loss, rate)
             return
-        self._bar.update(self._row, completed=progress.step, loss=loss, speed=self._tokens / passed)
+        total = self.steps if progress.end is None else progress.end
+        self._bar.update(self._row, completed=progress.step, total=total, loss=loss, speed=self._tokens / passed)
         self._tokens, self._since = 0, time.monotonic()
 
-    def _say_progress(self, step: int, loss: float, rate: float) -> None:
+    def _say_progress(self, progress: trainer.Progress, loss: float, rate: float) -> None:
         """A line for a log file, at most one per minute."""
         now = time.monotonic()
         if now - self._told < LINE_SECONDS:
             return
-        left = (now - self._began) / (step - self._first) * (self.steps - step)
+        step, last = progress.step, self.steps if progress.end is None else progress.end
+        left = (now - self._began) / (step - self._first) * (last - step)
         self.say(
-            f"step {step:,} of {self.steps:,}: loss {loss:.3f}, rate {rate:.2g}, "
+            f"step {step:,} of {last:,}: loss {loss:.3f}, rate {rate:.2g}, "
             f"{self._tokens / (now - self._since):,.0f} {self._counted}/s, about {left / 60:.0f} min left"
         )
         self._tokens, self._since, self._told = 0, now, now

@@ -44,7 +44,7 @@ def train(run: RunFolder, display: Display, device: str = "cpu") -> dict[str, An
         checkpoint = run.checkpoints.latest(display.warn)
         run.averages.drop_after(0 if checkpoint is None else checkpoint.step)
         if checkpoint is not None:
-            trainer.restore(checkpoint)
+            trainer.restore(checkpoint, run.extended)
         elif run.init is not None:
             _initialise(run, trainer.model, display)
         display.model(trainer.model, recipe, trainer.progress.step)
@@ -59,10 +59,10 @@ def train(run: RunFolder, display: Display, device: str = "cpu") -> dict[str, An
         recorder = _Recorder(run, trainer, display)
         try:
             trainer.run(interrupt.check, recorder)
-            if trainer.is_late and trainer.progress.step < recipe.training.steps:
+            if trainer.progress.end is not None or trainer.is_late:
                 display.say(
-                    f"The {recipe.training.minutes:g} minutes ran out at step {trainer.progress.step:,} of "
-                    f"{recipe.training.steps:,}: the machine was slower than measured."
+                    f"The machine was slower than measured: training ended at step {trainer.progress.step:,}, not "
+                    f"{recipe.training.steps:,}, to keep to {recipe.training.minutes:g} minutes."
                 )
         except Stopped:
             recorder.save()

@@ -28,9 +28,10 @@ SCHEDULES: dict[str, Callable[[int, int, int], float]] = {
 }
 
 
-def learning_rate(settings: TrainingSettings, step: int) -> float:
-    """The learning rate of update ``step``, counting from 1."""
-    if step <= settings.warmup:
-        return settings.lr * step / settings.warmup
-    share = SCHEDULES[settings.schedule](step, settings.warmup, settings.steps)
+def learning_rate(settings: TrainingSettings, step: int, end: int | None = None) -> float:
+    """The learning rate of update ``step``, counting from 1; ``end`` is the last step if there was no time for all."""
+    warmup = settings.warmup if end is None else min(settings.warmup, end // 5)
+    if step <= warmup:
+        return settings.lr * step / warmup
+    share = SCHEDULES[settings.schedule](step, warmup, settings.steps if end is None else end)
     return settings.lr * (settings.lr_end + (1 - settings.lr_end) * share)

@@ -29,6 +29,10 @@ from saccade.training.schedule import learning_rate
 
 __all__ = ["Listener", "Progress", "Trainer"]
 
+#: With a time limit: the updates after which the speed is looked at, the share of the time that training may take, the
+#: rest being for the final test, and the share of the remaining updates below which the schedule is shortened.
+SETTLED, FOR_TRAINING, CLEARLY = 20, 0.9, 0.95
+
 
 @dataclass
 class Progress:
@@ -43,6 +47,7 @@ class Progress:
     worse: int = 0  # validations since the best one
     seconds: float = 0.0  # spent so far, over all sessions
     finished: bool = False
+    end: int | None = None  # the last step, if it is earlier than the recipe's because there is no time for all
     scores: dict[str, float] = field(default_factory=dict)  # the scores of the last validation
 
 
@@ -94,10 +99,11 @@ class Trainer:
     def run(self, check: Callable[[], None], listener: Listener) -> None:
         """Train to the last step, or until patience runs out; ``check`` may raise an exception to stop before that."""
         settings, progress = self.settings, self.progress
+        first, began_at = progress.step, progress.seconds
         began = time.monotonic() - progress.seconds
         groups = self.groups()
         while not progress.finished:
-            due = progress.step % settings.validate_every == 0 or progress.step == settings.steps or self.is_late
+            due = progress.step % settings.validate_every == 0 or progress.step == self.last_step or self.is_late
             if due and progress.step > progress.validated:
                 self._validate(check, listener)
                 progress.seconds = time.monotonic() - began
@@ -105,13 +111,32 @@ class Trainer:
             check()
             loss, rate, tokens = self.update(next(groups))
             progress.seconds = time.monotonic() - began
+            self._keep_time(first, began_at)
             listener.updated(progress, loss, rate, tokens)
 
     @property
     def _is_over(self) -> bool:
         """Whether the updates, the patience or the time is used up."""
         out_of_patience = 0 < self.settings.patience <= self.progress.worse
-        return self.progress.step >= self.settings.steps or out_of_patience or self.is_late
+        return self.progress.step >= self.last_step or out_of_patience or self.is_late
+
+    @property
+    def last_step(self) -> int:
+        """The step where the schedule ends: that of the recipe, or an earlier one if there is no time for all."""
+        return self.settings.steps if self.progress.end is None else self.progress.end
+
+    def _keep_time(self, first: int, began: float) -> None:
+        """End the schedule earlier if the updates since step ``first``, at ``began`` seconds, were too slow for all.
+
+        The new end is part of the progress, so a run that is continued keeps it.
+        """
+        progress, done = self.progress, self.progress.step - first
+        if self.settings.minutes is None or done < SETTLED or done % SETTLED:
+            return
+        left = 60 * self.settings.minutes * FOR_TRAINING - progress.seconds
+        possible = max(1, int(left * done / (progress.seconds - began)))
+        if possible < CLEARLY * (self.last_step - progress.step):
+            progress.end = progress.step + possible
 
     @property
     def is_late(self) -> bool:
@@ -137,7 +162,7 @@ class Trainer:
         settings, step = self.settings, self.progress.step + 1
         if not self.model.training:  # train() visits every module, which is slow for a small model
             self.model.train()
-        rate = learning_rate(settings, step)
+        rate = learning_rate(settings, step, self.progress.end)
         for parameters in self.optimizer.param_groups:
             parameters["lr"] = rate
         batches = [self.task.batch([self.train[i] for i in part]) for part in group]
@@ -235,8 +260,8 @@ class Trainer:
     def state(self) -> dict[str, Any]:
         return vars(self.progress).copy()
 
-    def restore(self, checkpoint: Checkpoint) -> None:
-        """Continue exactly where the checkpoint was saved."""
+    def restore(self, checkpoint: Checkpoint, extended: bool = False) -> None:
+        """Continue exactly where the checkpoint was saved; ``extended`` if the recipe trains longer since."""
         tensors = checkpoint.tensors
         self._swap({name: tensors[f"model.{name}"] for name in unshared(self.model)})
         if self.ema is not None:
@@ -246,7 +271,9 @@ class Trainer:
         carried = {name: value.to(self.device) for name, value in tensors.items() if name.startswith("carried.")}
         self.task.carry_on({name.removeprefix("carried."): value for name, value in carried.items()})
         self.progress = Progress(**checkpoint.state)  # type: ignore[arg-type]
-        self.progress.finished = self.progress.finished and self._is_over  # not if the recipe now trains longer
+        if extended:
+            self.progress.end = None
+            self.progress.finished = self._is_over
 
 
 def _optimizer(names: dict[str, nn.Parameter], settings: TrainingSettings) -> torch.optim.AdamW:
