@@ -69,7 +69,7 @@ def test_lowercase_forgives_capitals(capsys: Capture, tmp_path: Path, tiny_run: 
     assert lowered.count("case:lc") == 2
     expected = succeed(capsys, "evaluate", tiny_run, *files(toy_data))
     assert number(r"BLEU ([\d.]+)", lowered) == number(r"BLEU ([\d.]+)", expected)
-    assert number(r"right ([\d.]+)", lowered) == number(r"right ([\d.]+)", expected)
+    assert number(r"matches: ([\d.]+)", lowered) == number(r"matches: ([\d.]+)", expected)
 
 
 def test_a_table_is_as_two_files(capsys: Capture, tmp_path: Path, tiny_run: Path, toy_data: Path) -> None:
@@ -82,7 +82,7 @@ def test_a_table_is_as_two_files(capsys: Capture, tmp_path: Path, tiny_run: Path
         capsys, "evaluate", tiny_run, "--data", write_lines(tmp_path / "t.csv", rows), "--columns", "2,1"
     )
     assert_refused(run(capsys, "evaluate", tiny_run, "--data", table), "'source'", "'id', 'French', 'English'")
-    assert_refused(run(capsys, "evaluate", tiny_run, "--data", table, "--columns", "English"), "two names", "'English'")
+    assert_refused(run(capsys, "evaluate", tiny_run, "--data", table, "--columns", "English"), "two columns", "'English'")
     assert_refused(run(capsys, "evaluate", tiny_run, *files(toy_data), "--columns", "0,1"), "--data")
 
 
