@@ -82,7 +82,9 @@ def test_a_table_is_as_two_files(capsys: Capture, tmp_path: Path, tiny_run: Path
         capsys, "evaluate", tiny_run, "--data", write_lines(tmp_path / "t.csv", rows), "--columns", "2,1"
     )
     assert_refused(run(capsys, "evaluate", tiny_run, "--data", table), "'source'", "'id', 'French', 'English'")
-    assert_refused(run(capsys, "evaluate", tiny_run, "--data", table, "--columns", "English"), "two columns", "'English'")
+    assert_refused(
+        run(capsys, "evaluate", tiny_run, "--data", table, "--columns", "English"), "two columns", "'English'"
+    )
     assert_refused(run(capsys, "evaluate", tiny_run, *files(toy_data), "--columns", "0,1"), "--data")
 
 

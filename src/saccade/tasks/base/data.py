@@ -29,7 +29,7 @@ __all__ = [
 
 PARTS = ("validation", "test")
 Raw = TypeVar("Raw")  # an example as it was read from a file
-Say = Callable[[str], None]  # takes a note for people
+Say = Callable[[str], None]  # is called with a note to print
 #: How large a recommended network is, and how long it therefore takes.
 Size = Literal["tiny", "small", "medium"]
 SIZES: tuple[Size, ...] = ("tiny", "small", "medium")

@@ -37,7 +37,7 @@ class SimilarityData(Config):
 
 
 class SimilarityFiles(DataReader[ScoredPair]):
-    """Reads such tables."""
+    """Reads tables of pairs of texts with their similarity."""
 
     settings = SimilarityData
     read_as = ("encoding",)

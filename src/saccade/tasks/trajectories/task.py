@@ -88,7 +88,7 @@ class TrajectoriesState(State):
     def prepare(cls, settings: Mapping[str, Any], train: Sequence[Window], tokenizer: Any = None) -> Self:
         steps = np.concatenate([np.diff(one.positions, axis=0).reshape(-1, 2) for one in train])
         typical = float(np.sqrt(np.square(steps).sum(-1).mean()))
-        # A network sees numbers of about 1 if its unit is the way of a few moments.
+        # With the distance of a few moments as the unit, the network sees numbers close to 1.
         return cls(max(4 * typical, 1e-6), train[0].past, len(train[0].positions) - train[0].past)
 
     @classmethod
