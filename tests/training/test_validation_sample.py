@@ -24,6 +24,12 @@ PICTURES = ("images", "captions", "image-autoencoder")
 
 def written(name: str, folder: Path) -> dict[str, Any]:
     """A file of these examples for a task, and its ``[data]`` table."""
+    if name == "trajectories":
+        return {"builtin": "world", "count": 20}
+    if name == "base-pairs":
+        stems = [f">m{n}\n{'G' * n}AAAA{'C' * n}\n{'(' * n}....{')' * n}\n" for n in range(2, 9) for _ in range(5)]
+        (folder / "data.dbn").write_text("".join(stems))
+        return {"file": str(folder / "data.dbn")}
     lines = {
         "translation": [f"{text}\t{text.upper()}" for text in TEXTS],
         "tagging": ["\n".join(f"{word} {word[0]}" for word in text.split()) + "\n" for text in TEXTS],
@@ -97,5 +103,5 @@ def test_the_log_and_the_model_folder_say_on_how_many(tmp_path: Path) -> None:
     words = " ".join(out.split())
     (held_out,) = re.findall(r"validation examples (\d+) ", words)
     assert f"only 5 of the {held_out} validation examples are scored" in words
-    assert f"On a sample of 5 of the {held_out} examples." in before
-    assert f"On all {held_out} examples." in (run / "model" / "README.md").read_text()
+    assert f"Computed on a sample of 5 of the {held_out} examples." in before
+    assert f"Computed on all {held_out} examples." in (run / "model" / "README.md").read_text()
