@@ -233,7 +233,9 @@ def test_a_missing_file_and_a_folder_are_refused(capsys: Capture, tmp_path: Path
     [
         (["--example", "retrival"], "Did you mean 'retrieval'?"),
         (["--mask", "window:x"], "no mask 'window:x'"),
-        (["--score", "additive"], "allowed: cosine, dot, equal, scaled_dot"),
+        (["--score", "aditive"], "allowed: cosine, dot, equal, scaled_dot"),
+        (["--score", "additive"], "The additive score needs W_score"),
+        (["--example", "heads", "--row", "1"], "a walk of several heads does not have"),
         (["--weights", "max"], "no weights function 'max'"),
         (["--score", "cosine", "--scale"], "not the Cosine score"),
         (["--row", "4"], "row must be 1 to 3"),

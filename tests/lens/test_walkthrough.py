@@ -73,6 +73,53 @@ def test_the_dictionary_finds_what_the_lecture_looks_up() -> None:
         walkthrough(**numbers(1, 2, 3), value_names=["one"])
 
 
+def plain(name: str) -> dict[str, Any]:
+    """What the lines of code of an example call ``given``."""
+    return {key: given for key, given in EXAMPLES[name].model_dump().items() if given is not None}
+
+
+def test_the_additive_score_is_walked_from_the_inputs_on() -> None:
+    """Query 1 is (1, 0, 2), key 1 (0, 1, 1): 1·tanh 1 - 0.5·tanh 1 + 0.5·tanh 3."""
+    walk = EXAMPLES["additive"].walkthrough()
+    assert [step.name for step in walk][6:] == ["values", "W_score", "compared", "scores", *TAIL]
+    assert math.isclose(walk["scores"].values[0, 0], 0.5 * math.tanh(1) + 0.5 * math.tanh(3))
+    assert walk["compared"].values.shape == (3, 3, 3)
+    run_lines(walk, {"given": plain("additive")})
+    query, key, value = (walk[name].values for name in ("queries", "keys", "values"))
+    score = Additive(3).double()
+    with torch.no_grad():
+        score.vector.copy_(walk["W_score"].values.T)
+        assert torch.allclose(walk["sum"].values, saccade.attend(query, key, value, score=score))
+
+
+@pytest.mark.parametrize(("name", "heads"), [("heads", 2), ("channels", 3)])
+def test_several_heads_are_those_of_attend_side_by_side(name: str, heads: int) -> None:
+    """Each head has its columns; as many heads as columns are a softmax for each channel."""
+    walk = EXAMPLES[name].walkthrough()
+    run_lines(walk, {"given": plain(name)})
+    split = [walk[part].values.view(3, heads, -1).transpose(0, 1) for part in ("queries", "keys", "values")]
+    joined = saccade.attend(*split, score="scaled_dot" if name == "heads" else "dot").transpose(0, 1).flatten(1)
+    assert torch.allclose(walk["concatenated"].values, joined)
+    assert [f"Z{head}" in walk for head in range(heads + 1)] == [True] * heads + [False]
+    expected = joined @ walk["W_output"].values if name == "heads" else joined
+    assert torch.allclose(walk.output, expected)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"heads": 2}, "2 heads do not divide the 3 columns of the queries"),
+        ({"heads": 0}, "at least 1 head, not 0"),
+        ({"score": "additive"}, "The additive score needs W_score"),
+        ({"W_score": [[1.0]]}, 'W_score only applies to score = "additive"'),
+        ({"score": "additive", "W_score": [[1.0]]}, "W_score is 1 by 1; expected 3 by 1"),
+    ],
+)
+def test_heads_and_vectors_that_do_not_fit_are_refused(arguments: dict[str, Any], said: str) -> None:
+    with pytest.raises((OptionError, ShapeError), match=said):
+        walkthrough(**numbers(1, 2, 3), **arguments)
+
+
 def test_weighted_values_are_weight_times_value() -> None:
     walk = EXAMPLES["projection"].walkthrough()
     weighted = walk["weighted"]

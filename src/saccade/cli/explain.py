@@ -24,11 +24,17 @@ def explain(
     ] = None,
     example: Annotated[
         str | None,
-        typer.Option(help="A worked example from the lectures: projection, retrieval, retrieval4 or dictionary."),
+        typer.Option(
+            help="A worked example from the lectures: projection, retrieval, retrieval4, dictionary, additive, heads "
+            "or channels."
+        ),
     ] = None,
     mask: Annotated[str | None, typer.Option(help="Mask: none, causal or window:R.")] = None,
     score: Annotated[str | None, typer.Option(help="Score: dot, scaled_dot, cosine or equal.")] = None,
     weights: Annotated[str | None, typer.Option(help="Weights: softmax, relu, sparsemax, hard or lookup.")] = None,
+    heads: Annotated[
+        int | None, typer.Option(help="Number of heads that share the columns of queries, keys and values.")
+    ] = None,
     scale: Annotated[
         bool | None, typer.Option("--scale/--no-scale", help="Whether to divide the dot product by √D.")
     ] = None,
@@ -45,11 +51,12 @@ def explain(
       saccade explain
       saccade explain --example retrieval --mask causal --row 2
       saccade explain --example dictionary
+      saccade explain --example heads
       saccade explain numbers.toml --weights sparsemax --json
     """
     if row is not None and as_json:
         raise OptionError("--row prints one table and --json prints all steps; give only one of them.")
-    options = given_only(mask=mask, score=score, weights=weights, scale=scale)
+    options = given_only(mask=mask, score=score, weights=weights, scale=scale, heads=heads)
     if "score" in options:
         options.setdefault("scale", None)  # a score that the user names is used unchanged
     walk = _document(file, example).model_copy(update=options).walkthrough()

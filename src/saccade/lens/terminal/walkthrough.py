@@ -7,7 +7,7 @@ not fit is split into ranges of its components.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -49,13 +49,37 @@ def print_walkthrough(walk: Walkthrough, console: Console, row: int | None = Non
     width = max(console.width, MIN_WIDTH)
     rows = range(len(walk.query_labels)) if row is None else [row - 1]
     names = [step.name for step in walk]
-    before, after = names[: names.index("scores")], names[names.index("sum") + 1 :]
+    first = names.index("values") + 1  # the step after Q, K and V
     kind = "Cross-attention" if "source" in walk else "Self-attention" if "inputs" in walk else "Attention"
     sizes = f"queries × keys {len(walk.query_labels)} × {len(walk.key_labels)}"
     summary = f"{kind}: {sizes}, score {walk.score}, weights {walk.weights}, mask {walk.mask}"
     console.print(Text(summary, style="bold"))
-    for names in (before[:-3], before[-3:]):  # the arguments, then Q, K and V
-        _print_side_by_side(console, [table for name in names for table in _matrix_tables(walk[name], width)], width)
+    for part in (names[: first - 3], names[first - 3 : first]):  # the arguments, then Q, K and V
+        _print_matrices(console, [walk[name] for name in part], width)
+    if "scores" in walk:
+        _print_queries(console, walk, rows, width)
+    elif row is not None:
+        raise OptionError("--row shows the table of a query, which a walk of several heads does not have.")
+    else:
+        for head in range(sum(name.startswith("Z") for name in names)):
+            console.print(Text(f"Head {head}", style="bold"))
+            _print_matrices(console, [step for step in walk if step.title.startswith(f"Head {head}:")], width)
+    last = names.index("sum" if "sum" in walk else "concatenated")
+    _print_matrices(console, walk.steps[last + ("sum" in walk) :], width)
+    console.print(Text("The same in Python", style="bold"))
+    for step in walk:
+        if "given[" not in step.code or step.name.startswith("masked"):
+            console.print(Text(f"  {step.code}"), soft_wrap=True)
+
+
+def _print_matrices(console: Console, steps: Sequence[Step], width: int) -> None:
+    _print_side_by_side(console, [table for step in steps for table in _matrix_tables(step, width)], width)
+
+
+def _print_queries(console: Console, walk: Walkthrough, rows: Iterable[int], width: int) -> None:
+    """Print the table of each query."""
+    if "W_score" in walk:
+        _print_matrices(console, [walk["W_score"]], width)
     for query in rows:
         console.print(Text.assemble((f"Query {query + 1}", "bold"), f": {_label(walk.query_labels[query])}"))
         for table in _fold(_labels(walk.key_labels, "word"), _query_columns(walk, query, width), width):
@@ -64,11 +88,6 @@ def print_walkthrough(walk: Walkthrough, console: Console, row: int | None = Non
             console.print(Text(f"{_label(walk.query_labels[query])} → {_found(walk['sum'], query)}"), soft_wrap=True)
         if query in walk["weights"].row_notes:
             console.print(Text(f"The weights of this query were {walk['weights'].row_notes[query]}."), soft_wrap=True)
-    _print_side_by_side(console, [table for name in after for table in _matrix_tables(walk[name], width)], width)
-    console.print(Text("The same in Python", style="bold"))
-    for step in walk:
-        if "given[" not in step.code or step.name == "masked":
-            console.print(Text(f"  {step.code}"), soft_wrap=True)
 
 
 # --- the table of one query --------------------------------------------------------------------------------
@@ -83,6 +102,8 @@ def _query_columns(walk: Walkthrough, query: int, width: int) -> Iterator[_Colum
     yield from _vector("q vector", _only_at(own, keys, names["queries"], query), room)
     yield from _vector("k vector", _texts(names["keys"]), room)
     yield from _vector("v vector", _texts(names["values"]), room)
+    if "compared" in walk:
+        yield from _vector("tanh(q + k)", _texts(walk["compared"].values[query], walk["compared"].values), room)
     yield _numbers("score", walk["scores"], query)
     if "scaled" in walk:
         yield _numbers(walk["scaled"].title.lower(), walk["scaled"], query)

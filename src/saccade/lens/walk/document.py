@@ -95,6 +95,8 @@ class WalkDocument(BaseModel):
     keys: _Matrix | None = None
     values: _Matrix | None = None
     W_output: _Output | None = None
+    W_score: _Matrix | None = None
+    heads: Annotated[StrictInt, Field(ge=1, le=MAX_WIDTH)] = 1
     tokens: _Labels | None = None
     source_tokens: _Labels | None = None
     value_names: _Labels | None = None

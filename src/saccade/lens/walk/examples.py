@@ -40,9 +40,28 @@ _DICTIONARY = WalkDocument(
     weights="lookup",
 )
 
+#: The same inputs with 004's additive score, w·tanh(q + k).
+_ADDITIVE = _PROJECTION.model_copy(update={"score": "additive", "W_score": ((1.0,), (-0.5,), (0.5,))})
+
+#: Two heads of width 2, side by side and times W_O (003, where there are eight of width 64).
+_HEADS = WalkDocument(
+    inputs=_PROJECTION.inputs,
+    W_query=((1, 0, 1, 0), (1, 0, 0, 1), (0, 0, 1, 1), (0, 1, 1, 0)),
+    W_key=((0, 0, 1, 1), (1, 1, 0, 0), (0, 1, 0, 1), (1, 1, 0, 0)),
+    W_value=((0, 2, 0, 1), (0, 3, 0, 0), (1, 0, 3, 1), (1, 1, 0, 2)),
+    W_output=((1, 0, 0, 1), (0, 1, 0, 0), (0, 0, 1, 0), (1, 0, 0, -1)),
+    heads=2,
+)
+
+#: A softmax for each channel (004 §5: each score is a vector): as many heads as columns, each of width 1.
+_CHANNELS = _PROJECTION.model_copy(update={"heads": 3})
+
 EXAMPLES: dict[str, WalkDocument] = {
     "projection": _PROJECTION,
     "retrieval": _RETRIEVAL,
     "retrieval4": _RETRIEVAL4,
     "dictionary": _DICTIONARY,
+    "additive": _ADDITIVE,
+    "heads": _HEADS,
+    "channels": _CHANNELS,
 }

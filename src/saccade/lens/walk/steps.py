@@ -6,8 +6,10 @@ Shapes: Q queries, K keys, D width of queries and keys, E width of values.
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -17,7 +19,7 @@ from saccade.errors import ShapeError
 from saccade.lens.walk.equations import Line, mask_line, score_line, weights_line
 from saccade.lens.walk.step import Changes, Step
 
-__all__ = ["projection_steps", "sum_steps", "weight_steps"]
+__all__ = ["additive_steps", "head_steps", "joined_steps", "projection_steps", "sum_steps", "weight_steps"]
 
 
 def projection_steps(
@@ -70,7 +72,12 @@ def _components(width: int) -> tuple[str, ...]:
 
 
 def weight_steps(
-    call: Call, mask_name: str, query_labels: tuple[str, ...], key_labels: tuple[str, ...], changes: Changes
+    call: Call,
+    mask_name: str,
+    query_labels: tuple[str, ...],
+    key_labels: tuple[str, ...],
+    changes: Changes,
+    W_score: Float[Tensor, "D 1"] | None = None,
 ) -> list[Step]:
     """Return scores, scaled, biased and masked scores, and weights, as ``attend`` computes them."""
     rows, columns = range(len(query_labels)), range(len(key_labels))
@@ -82,7 +89,12 @@ def weight_steps(
 
     compared = Dot() if isinstance(call.score, ScaledDot) else call.score
     plain = replace(call, score=compared, mask=None, bias=None)
-    scores = add("scores", "Scores", score_line(compared), plain.scores(rows, columns)[0, 0])
+    if W_score is None:
+        scores = add("scores", "Scores", score_line(compared), plain.scores(rows, columns)[0, 0])
+    else:
+        steps += additive_steps(call, W_score, query_labels, key_labels, changes)
+        line = Line("E_ij = w·tanh(q_i + k_j)", "scores = (compared @ W_score)[..., 0]")
+        scores = add("scores", "Scores", line, (steps[-1].values @ W_score)[..., 0])
     if isinstance(call.score, ScaledDot):
         title, line = _scaling(call.score, call.query.shape[-1])
         scores = add("scaled", title, line, scores * call.score.as_product(call.query, call.key).scale)
@@ -100,6 +112,53 @@ def weight_steps(
     line = weights_line(call.weights, steps[-1].name, len(columns), empty_rows)
     add("weights", "Weights", line, normalise(scores[None, None], call.weights, call.has_rules)[0][0, 0])
     return [*steps[:-1], _with_sums(steps[-1])]
+
+
+def additive_steps(
+    call: Call, W_score: Tensor, query_labels: tuple[str, ...], key_labels: tuple[str, ...], changes: Changes
+) -> list[Step]:
+    """Return the vector w of the additive score (lecture 004's method 2), and what it is multiplied with."""
+    query, key = call.query[0, 0], call.key[0, 0]
+    line = Line("tanh(q_i + k_j)", "compared = torch.tanh(queries[:, None] + keys)")
+    values, components = torch.tanh(query[:, None] + key), _components(query.shape[1])
+    compared = Step("compared", "Compared", line.equation, line.code, values, key_labels, components, query_labels)
+    return [_given("W_score", "Score vector", "w", W_score, components), changes.applied(compared)]
+
+
+def head_steps(
+    call: Call, value: Tensor, head: int, mask_name: str, query_labels: tuple[str, ...], key_labels: tuple[str, ...]
+) -> list[Step]:
+    """Return the steps of one of several heads, from its columns of queries, keys and values to its Z (lecture 003)."""
+    width, value_width = call.query.shape[-1], value.shape[-1]
+    columns = f"[:, {head * width}:{(head + 1) * width}]"
+    own = re.compile(r"\b(scores|scaled|masked|weights)\b")
+    steps = []
+    for step in weight_steps(call, mask_name, query_labels, key_labels, Changes(None)):
+        code = own.sub(rf"\g<1>{head}", re.sub(r"\b(queries|keys)\b", rf"\g<1>{columns}", step.code))
+        title, equation = f"Head {head}: {step.title.lower()}", f"{step.equation} (head {head})"
+        steps.append(replace(step, name=f"{step.name}{head}", title=title, equation=equation, code=code))
+    values = f"values[:, {head * value_width}:{(head + 1) * value_width}]"
+    line = Line(f"Z_{head} = A_{head} V_{head}", f"Z{head} = weights{head} @ {values}")
+    return [*steps, _matrix_step(f"Z{head}", f"Head {head}: Z", line, steps[-1].values @ value, query_labels)]
+
+
+def joined_steps(heads: list[Step], W_output: Tensor | None, query_labels: tuple[str, ...]) -> list[Step]:
+    """Return Z_0, Z_1, ... side by side, and their product with W_O."""
+    names = ", ".join(step.name for step in heads)
+    line = Line(f"[Z_0 … Z_{len(heads) - 1}]", f"concatenated = torch.cat([{names}], dim=-1)")
+    joined = torch.cat([step.values for step in heads], dim=-1)
+    steps = [_matrix_step("concatenated", "Concatenated", line, joined, query_labels)]
+    return steps if W_output is None else [*steps, *_output_steps("concatenated", joined, W_output, query_labels)]
+
+
+def _output_steps(name: str, total: Tensor, W_output: Tensor, query_labels: tuple[str, ...]) -> list[Step]:
+    if len(W_output) != total.shape[1]:
+        raise ShapeError(
+            f"W_output has {len(W_output)} rows; expected {total.shape[1]}, one for each column of the values."
+        )
+    line = Line("O = Z W_O", f"output = {name} @ W_output")
+    output = _matrix_step("output", "Output", line, total @ W_output, query_labels)
+    return [_given("W_output", "Output matrix", "W_O", W_output, None), output]
 
 
 def _with_sums(weights: Step) -> Step:
@@ -138,11 +197,6 @@ def sum_steps(
     total = changes.applied(_matrix_step("sum", "Sum", line, weighted.values.sum(dim=1), query_labels))
     steps = [weighted, total]
     if W_output is not None:
-        if len(W_output) != value.shape[1]:
-            raise ShapeError(
-                f"W_output has {len(W_output)} rows; expected {value.shape[1]}, one for each column of the values."
-            )
-        steps.append(_given("W_output", "Output matrix", "W_O", W_output, None))
-        line = Line("O = Z W_O", "output = sum @ W_output")
-        steps.append(changes.applied(_matrix_step("output", "Output", line, total.values @ W_output, query_labels)))
+        given, output = _output_steps("sum", total.values, W_output, query_labels)
+        steps += [given, changes.applied(output)]
     return steps

@@ -15,14 +15,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from saccade.attention import SCORES, Dot, Mask, ScaledDot, Score, Weights, causal, dense, window
+from saccade.attention import SCORES, Additive, Dot, Mask, ScaledDot, Score, Weights, causal, dense, window
 from saccade.attention.equation import Call
 from saccade.attention.scores import resolve_score
 from saccade.attention.weights import resolve_weights
 from saccade.errors import OptionError, ShapeError, TooLargeError, UnknownNameError
 from saccade.lens.walk.numbers import Numbers, boolean_matrix, matrix, require_finite, require_size
 from saccade.lens.walk.step import Changed, Changes, Step
-from saccade.lens.walk.steps import projection_steps, sum_steps, weight_steps
+from saccade.lens.walk.steps import head_steps, joined_steps, projection_steps, sum_steps, weight_steps
 
 __all__ = ["Step", "Walkthrough", "walkthrough"]
 
@@ -82,6 +82,8 @@ def walkthrough(
     keys: Numbers | None = None,
     values: Numbers | None = None,
     W_output: Numbers | None = None,
+    W_score: Numbers | None = None,
+    heads: int = 1,
     tokens: Sequence[str] | None = None,
     source_tokens: Sequence[str] | None = None,
     value_names: Sequence[str] | None = None,
@@ -98,12 +100,15 @@ def walkthrough(
         inputs: one row per position. Give W_query, W_key and W_value too, or none of them: then Q = K = V = inputs.
         source: where keys and values come from in cross-attention.
         W_output: applied to the sum, as in multi-head attention.
+        W_score: the vector w of the additive score, as a matrix of one column.
+        heads: number of heads that share the columns of queries, keys and values; as many heads as columns give
+            each channel a softmax of its own (lecture 004's scores as vectors).
         tokens: names of the inputs or queries.
         source_tokens: names of the keys, if they differ from the queries.
         value_names: names of the columns of the values.
         mask: "none", "causal", "window:R", a boolean matrix (Q, K) in which True = may attend, or a mask rule.
         bias: a matrix (Q, K) that is added to the scores, such as ALiBi's.
-        score: as in ``attend``.
+        score: as in ``attend``, or "additive", which needs W_score.
         weights: as in ``attend``; lookup compares queries and keys for equality, whatever the score.
         scale: True divides a dot product by √D, False does not, None leaves it to the score.
         changed: numbers that replace computed ones before the next step uses them: {"scores": {(0, 1): 6.5}}.
@@ -114,7 +119,9 @@ def walkthrough(
     query, key, value = _sources(given)
     query_labels, key_labels = _labels(given, len(query), len(key), tokens, source_tokens)
     weighting = resolve_weights(weights)
-    compared = _scaled(weighting.score or resolve_score(score), scale).frozen(torch.float64)
+    vector = _score_vector(score, W_score, query.shape[1])
+    compared = _scaled(weighting.score or _resolve_score(score, vector), scale).frozen(torch.float64)
+    _check_heads(heads, query, key, value, bias, changed, vector)
     compared.check(1, query.shape[1], key.shape[1])
     rule, mask_name = _resolve_mask(mask, len(query), len(key))
     added = _resolve_bias(bias, len(query), len(key))
@@ -122,14 +129,60 @@ def walkthrough(
     steps = projection_steps(given, query, key, value, query_labels, key_labels, changes)
     query, key, value = (step.values for step in steps[-3:])
     call = Call(query[None, None], key[None, None], compared, weighting, rule, added)
-    steps += weight_steps(call, mask_name, query_labels, key_labels, changes)
-    steps += sum_steps(steps[-1].values, value, given.get("W_output"), query_labels, key_labels, changes)
-    changes.check_steps(steps)
+    W_out = given.get("W_output")
+    if heads == 1:
+        steps += weight_steps(call, mask_name, query_labels, key_labels, changes, vector)
+        steps += sum_steps(steps[-1].values, value, W_out, query_labels, key_labels, changes)
+        changes.check_steps(steps)
+    else:
+        ends = []
+        for head, (q, k, v) in enumerate(zip(*(part.chunk(heads, dim=1) for part in (query, key, value)), strict=True)):
+            own = replace(call, query=q[None, None], key=k[None, None])
+            steps += head_steps(own, v, head, mask_name, query_labels, key_labels)
+            ends.append(steps[-1])
+        steps += joined_steps(ends, W_out, query_labels)
     steps = [_named(step, value_names) for step in steps]
     for step in steps:
-        if step.name != "masked":
+        if not step.name.startswith("masked"):
             require_finite(step.name, step.values, "the given numbers are too large to multiply")
     return Walkthrough(tuple(steps), query_labels, key_labels, _name(compared), _name(call.weights), mask_name)
+
+
+def _score_vector(score: str | Score, given: Numbers | None, width: int) -> Float[Tensor, "D 1"] | None:
+    """Return the vector of the additive score, or None if the walk uses another."""
+    if given is None:
+        if score == "additive":
+            raise OptionError("The additive score needs W_score, a column with one number for each column of queries.")
+        return None
+    if score != "additive":
+        raise OptionError('W_score only applies to score = "additive".')
+    vector = matrix("W_score", given)
+    if vector.shape != (width, 1):
+        size = " by ".join(map(str, vector.shape))
+        raise ShapeError(f"W_score is {size}; expected {width} by 1, one number for each column of the queries.")
+    return vector
+
+
+def _resolve_score(score: str | Score, vector: Float[Tensor, "D 1"] | None) -> Score:
+    if vector is None:
+        return resolve_score(score)
+    additive = Additive(len(vector)).double()
+    additive.vector.copy_(vector.T)
+    return additive
+
+
+def _check_heads(
+    heads: int, query: Tensor, key: Tensor, value: Tensor, bias: object, changed: object, vector: object
+) -> None:
+    if heads < 1:
+        raise OptionError(f"A walk has at least 1 head, not {heads}.")
+    if heads == 1:
+        return
+    for name, part in (("queries", query), ("keys", key), ("values", value)):
+        if part.shape[1] % heads:
+            raise ShapeError(f"{heads} heads do not divide the {part.shape[1]} columns of the {name}.")
+    if bias is not None or changed or vector is not None:
+        raise OptionError("Bias, W_score and changed numbers only apply to a walk of one head.")
 
 
 # --- the arguments -----------------------------------------------------------------------------------------

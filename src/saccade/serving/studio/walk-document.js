@@ -10,8 +10,8 @@
  * @property {number} value
  */
 
-const MATRICES = ["inputs", "source", "W_query", "W_key", "W_value", "queries", "keys", "values", "bias", "W_output"];
-const COMPUTED = ["queries", "keys", "values", "scores", "scaled", "biased", "weights", "weighted", "sum", "output"];
+const MATRICES = ["inputs", "source", "W_query", "W_key", "W_value", "queries", "keys", "values", "bias", "W_output", "W_score"];
+const COMPUTED = ["queries", "keys", "values", "compared", "scores", "scaled", "biased", "weights", "weighted", "sum", "output"];
 const NAMES = new Set([...MATRICES, ...COMPUTED]);
 
 /** The numbers that were changed: "inputs:0:2:1.5" joined by commas. @param {Parts} parts @returns {Edit[]} */

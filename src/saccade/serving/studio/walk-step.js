@@ -18,7 +18,7 @@ import { colourOf, isDarkInk } from "./ramp.js";
  * @property {(block: number) => void} block another query's weighted values
  */
 
-const GIVEN = ["inputs", "source", "W_query", "W_key", "W_value", "bias", "W_output"];
+const GIVEN = ["inputs", "source", "W_query", "W_key", "W_value", "bias", "W_output", "W_score"];
 const DIRECT = ["queries", "keys", "values"];
 const SYMBOLS = new Set([...GIVEN, ...DIRECT]);
 const DRAG = 6; // pixels a tenth

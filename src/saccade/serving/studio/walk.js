@@ -22,6 +22,9 @@ const TITLES = {
   retrieval: "From queries, keys and values: three tokens",
   retrieval4: "The same with a fourth token",
   dictionary: "A dictionary: hard look-up",
+  additive: "The additive score",
+  heads: "Two heads, side by side and times W_O",
+  channels: "A softmax for each channel: heads of width 1",
 };
 const INTRO =
   "Every word asks with its query, answers to its key, and gives its value. " +
