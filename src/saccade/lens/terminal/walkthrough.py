@@ -46,6 +46,8 @@ def print_walkthrough(walk: Walkthrough, console: Console, row: int | None = Non
     """Print the whole walkthrough, or the table of one query; ``row`` counts from 1, as the lectures do."""
     if row is not None and not 1 <= row <= len(walk.query_labels):
         raise OptionError(f"row must be 1 to {len(walk.query_labels)}, one for each query, not {row}.")
+    if row is not None and "scores" not in walk:
+        raise OptionError("row selects the table of a query, which a walk of several heads does not have.")
     width = max(console.width, MIN_WIDTH)
     rows = range(len(walk.query_labels)) if row is None else [row - 1]
     names = [step.name for step in walk]
@@ -58,8 +60,6 @@ def print_walkthrough(walk: Walkthrough, console: Console, row: int | None = Non
         _print_matrices(console, [walk[name] for name in part], width)
     if "scores" in walk:
         _print_queries(console, walk, rows, width)
-    elif row is not None:
-        raise OptionError("--row shows the table of a query, which a walk of several heads does not have.")
     else:
         for head in range(sum(name.startswith("Z") for name in names)):
             console.print(Text(f"Head {head}", style="bold"))
