@@ -64,5 +64,8 @@ class Answer(ABC):
         return [Text(self.text)]
 
     def figure(self, dark: bool) -> Figure | None:
-        """Draw the answer and what the model looked at; None if there is nothing to draw."""
-        return None
+        """Draw the answer and what the model looked at, by default as a heatmap; None if there is nothing to draw."""
+        if self.look is None:
+            return None
+        drawn: Figure = self.view.figure("heatmap", name=self.layer, theme="dark" if dark else "light")
+        return drawn

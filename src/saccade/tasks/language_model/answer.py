@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import RenderableType
 from rich.text import Text
@@ -14,9 +14,6 @@ from saccade.errors import OptionError
 from saccade.lens.terminal.heatmap import TerminalHeatmap
 from saccade.lens.view import View
 from saccade.tasks.base.answer import Answer
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 __all__ = ["LanguageModelAnswer"]
 
@@ -72,7 +69,3 @@ class LanguageModelAnswer(Answer):
         tile = seen.tile(name, "mean", range(first, len(rows)), range(len(columns)))
         title = f"{name}, mean of {seen.heads(name)} heads" + (f", the last {SHOWN_ROWS} tokens" if first else "")
         yield TerminalHeatmap(tile.cpu(), rows[first:], columns, title)
-
-    def figure(self, dark: bool) -> Figure:
-        drawn: Figure = self.view.figure("heatmap", name=self.layer, theme="dark" if dark else "light")
-        return drawn

@@ -147,14 +147,6 @@ def _transformer(config: TransformerConfig, state: LanguageModelState) -> nn.Mod
     return DecoderOnly(config, state.tokenizer.vocabulary_size)
 
 
-def _recurrent(config: RecurrentConfig, state: LanguageModelState) -> nn.Module:
-    return RecurrentLanguageModel(config, state.tokenizer.vocabulary_size)
-
-
-def _rwkv(config: RWKVConfig, state: LanguageModelState) -> nn.Module:
-    return RWKVLanguageModel(config, state.tokenizer.vocabulary_size)
-
-
 class LanguageModel(Task):
     """Trains with the cross-entropy of each next token.
 
@@ -171,8 +163,10 @@ class LanguageModel(Task):
     tables: ClassVar = {"text": LanguageModelText, "training": LanguageModelTraining, "decoding": GenerationOptions}
     networks: ClassVar = {
         "transformer": Network(TransformerConfig, _transformer),
-        "recurrent": Network(RecurrentConfig, _recurrent),
-        "rwkv": Network(RWKVConfig, _rwkv),
+        "recurrent": Network(
+            RecurrentConfig, lambda c, state: RecurrentLanguageModel(c, state.tokenizer.vocabulary_size)
+        ),
+        "rwkv": Network(RWKVConfig, lambda c, state: RWKVLanguageModel(c, state.tokenizer.vocabulary_size)),
     }
     model_defaults: ClassVar = {"transformer": {"decoder_layers": 4}}
     evaluation_size = 8192

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from rich.console import RenderableType
@@ -14,9 +14,6 @@ from saccade.lens.terminal.heatmap import TerminalHeatmap
 from saccade.lens.view import View
 from saccade.lens.words import visible
 from saccade.tasks.base.answer import Answer
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 __all__ = ["Candidate", "MaskedLanguageModelAnswer"]
 
@@ -67,7 +64,3 @@ class MaskedLanguageModelAnswer(Answer):
         weights = torch.stack([seen.one_row(name, place) for place in self.places]).cpu()
         title = f"what the masks look at: {name}, mean of {seen.heads(name)} heads"
         yield TerminalHeatmap(weights, [rows[place] for place in self.places], columns, title)
-
-    def figure(self, dark: bool) -> Figure:
-        drawn: Figure = self.view.figure("heatmap", name=self.layer, theme="dark" if dark else "light")
-        return drawn

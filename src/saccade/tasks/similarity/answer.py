@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import RenderableType
 from rich.text import Text
@@ -13,9 +13,6 @@ from rich.text import Text
 from saccade.lens.terminal.heatmap import TerminalHeatmap
 from saccade.lens.view import View
 from saccade.tasks.base.answer import Answer
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 __all__ = ["SimilarityAnswer"]
 
@@ -53,7 +50,3 @@ class SimilarityAnswer(Answer):
         rows, columns = (axis.labels(False) for axis in seen.axes(name))
         tile = seen.tile(name, "mean", range(len(rows)), range(len(columns)))
         yield TerminalHeatmap(tile.cpu(), rows, columns, f"{name}, mean of {seen.heads(name)} heads")
-
-    def figure(self, dark: bool) -> Figure:
-        drawn: Figure = self.view.figure("heatmap", name=self.layer, theme="dark" if dark else "light")
-        return drawn

@@ -96,7 +96,7 @@ class SimilarityPredictor(TextInputPredictor):
 
 
 def _texts(given: Any) -> tuple[str, ...]:
-    """The one or two texts of an input."""
+    """Return the one or two texts of an input."""
     parts = given if isinstance(given, list | tuple) else [given]
     for separator in SEPARATORS:
         parts = [piece for part in parts for piece in part.split(separator)]

@@ -106,7 +106,7 @@ class Similarity(Task):
         return SimilarityBatch(tokens, lengths, scores, [pair.line for pair in examples])
 
     def framed(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of each text as the model reads it."""
+        """Return the ids of each text as the model reads it."""
         return [self.state.tokenizer.framed(ids) for ids in self.state.tokenizer.encode_ids(texts)]
 
     def loss(self, model: nn.Module, batch: SimilarityBatch) -> Loss:
@@ -117,7 +117,7 @@ class Similarity(Task):
     def vectors(
         self, model: nn.Module, texts: Sequence[list[int]], check_cancelled: CheckCancelled = lambda: None
     ) -> Float[Tensor, "n D"]:
-        """The vector of each text, given as ids; texts of similar length share a batch."""
+        """Return the vector of each text, given as ids; texts of similar length share a batch."""
         found: dict[int, Tensor] = {}
         sizes = np.array([[max(1, len(ids))] for ids in texts])
         most = max(BATCH_TOKENS, int(sizes.max(initial=1)))
@@ -140,7 +140,7 @@ class Similarity(Task):
         options: Any = None,
         check_cancelled: CheckCancelled = lambda: None,
     ) -> Evaluation:
-        """How well the cosines follow the scores: the correlation of their values, and of their ranks."""
+        """Return how well the cosines follow the scores: the correlation of their values, and of their ranks."""
         first, second = (
             self.vectors(model, self.framed(texts), check_cancelled)
             for texts in ([pair.first for pair in examples], [pair.second for pair in examples])
@@ -167,6 +167,6 @@ def _correlation(one: Float[np.ndarray, " n"], other: Float[np.ndarray, " n"]) -
 
 
 def _ranks(values: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
-    """The rank of each value; equal values share the mean of their ranks."""
+    """Return the rank of each value; equal values share the mean of their ranks."""
     _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
     return (np.cumsum(counts) - (counts - 1) / 2)[inverse]
