@@ -161,3 +161,28 @@ def test_a_bad_folder_is_refused_in_one_sentence(capsys: Capture, bert: Path, ki
     spoil, said = BAD[kind]
     spoil(bert)
     assert_refused(run(capsys, "open", bert), said)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("kind", ["Marian", "BART"])
+def test_a_model_that_writes_one_text_from_another(capsys: Capture, tmp_path: Path, kind: str) -> None:
+    """Without a tokenizer, texts are ids."""
+    torch.manual_seed(5)
+    sizes = {f"{stack}_{name}": 2 for stack in ("encoder", "decoder") for name in ("layers", "attention_heads")}
+    ids = {"pad_token_id": 30, "decoder_start_token_id": 30, "eos_token_id": 0, "forced_eos_token_id": None}
+    ids |= {"bos_token_id": None, "encoder_ffn_dim": 13, "decoder_ffn_dim": 13, "d_model": 12, "init_std": 0.5}
+    config, model = {
+        "Marian": (hf.MarianConfig, hf.MarianMTModel),
+        "BART": (hf.BartConfig, hf.BartForConditionalGeneration),
+    }[kind]
+    theirs = model(config(vocab_size=31, max_position_embeddings=64, **sizes, **ids)).eval()
+    theirs.save_pretrained(tmp_path)
+    source = torch.tensor([[5, 7, 11, 3, 0]])
+    written = theirs.generate(source, max_length=30, do_sample=False, num_beams=1)[0, 1:].tolist()
+    capsys.readouterr()
+    answer = json.loads(succeed(capsys, "predict", tmp_path, "5 7 11 3", "--beam", "1", "--json"))
+    expected = written[: written.index(0)] if 0 in written else written
+    assert [int(token.removeprefix("▁")) for token in answer["tokens"]][: len(expected)] == expected
+    assert kind in succeed(capsys, "open", tmp_path)
+    succeed(capsys, "look", tmp_path, "5 7 11 3")
+    assert "decoder.1.cross" in succeed(capsys, "look", tmp_path, "5 7 11 3", "--layer", "decoder.1.cross")

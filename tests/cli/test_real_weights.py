@@ -76,3 +76,16 @@ def test_an_albert_of_reactions_fills_in_as_its_home_library_does(capsys: Captur
     (found,) = json.loads(succeed(capsys, "predict", folder, text, "--json"))["masks"]
     assert found[0]["token"].removeprefix("▁") == words[int(expected.argmax())]
     assert found[0]["probability"] == pytest.approx(float(expected.max()), abs=1e-5)
+
+
+def test_stories260k_tells_the_story_that_llama2c_tests_with(capsys: Capture, weights: Path) -> None:
+    expected = (
+        ", there was a little girl named Lily. She loved to play outside in the park. One day, she saw a big, red ball."
+        " She wanted to play with it, but it was too high.\nLily's mom said, \"Lily, let's go to the park.\" Lily was"
+        " sad and didn't know what to do. She said, \"I want to play with your ball, but I can't find it.\"\nLily was"
+        " sad and didn't know what to do. She said, \"I'm sorry, Lily. I didn't know what to do.\"\nLily didn't want"
+        " to help her mom, so"
+    )
+    for path in (weights / "stories260K", weights / "stories260K" / "stories260K.bin"):
+        told = succeed(capsys, "predict", path, "Once upon a time", "--no-sample", "--max-tokens", "195")
+        assert told == expected + "\n"

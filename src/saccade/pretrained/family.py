@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +14,7 @@ from saccade.models import TransformerConfig
 from saccade.models.weights import unshared
 from saccade.pretrained.fields import Fields
 
-__all__ = ["Family", "Pair", "Row", "Use"]
+__all__ = ["Family", "Pair", "Pretrained", "Row", "Use"]
 
 #: What a model can be used for: fill in hidden words, continue a text, write one text from another, give vectors.
 Use = Literal["fill", "continue", "rewrite", "encode", "classify images"]
@@ -93,3 +93,49 @@ class Family:
 
     def is_unused(self, name: str) -> bool:
         return any(re.fullmatch(pattern, name) for pattern in self.unused)
+
+    @property
+    def embedding(self) -> str:
+        """The tensor of the word embedding."""
+        name = next(row.theirs for row in self.rows if row.ours in ("input.words.weight", "source.words.weight"))
+        assert isinstance(name, str)
+        return name
+
+
+@dataclass(frozen=True)
+class Pretrained:
+    """A model of another library, as a network of ours."""
+
+    family: Family
+    use: Use
+    config: TransformerConfig
+    network: nn.Module
+    fields: Mapping[str, Any]  # its config.json
+    vocabulary: int
+    unused: tuple[str, ...]  # tensors of its files that our network does not have
+    is_bare: bool  # whether its tensors lack the prefix of the family
+
+    @property
+    def trained_length(self) -> int | None:
+        """The longest texts that it was trained on, where its positions have no limit."""
+        length = self.fields.get("max_position_embeddings")
+        return length if type(length) is int and length > 0 else None
+
+    def id(self, *names: str) -> int | None:
+        """The id that a field of these names holds, such as eos_token_id; the first that is there."""
+        given = [self.fields.get(name) for name in names]
+        found = [value[0] if isinstance(value, list) and value else value for value in given]  # several ends: the first
+        return next((id for id in found if type(id) is int and 0 <= id < self.vocabulary), None)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Our weights by their names, as the home library saves them."""
+        ours = unshared(self.network)
+        found: dict[str, Tensor] = {}
+        for pair in self.family.pairs(self.network):
+            found |= dict(zip(pair.theirs, pair.to_theirs([ours[name] for name in pair.ours]), strict=True))
+        for name in self.unused:  # what was stored twice is stored twice again
+            original = self.family.embedding if name == self.family.tied else self.family.copies.get(name)
+            if original is not None:
+                found[name] = found[original].clone()
+        prefix = self.family.prefix if self.is_bare else ""
+        return {name.removeprefix(prefix): tensor for name, tensor in found.items()}

@@ -5,9 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from pydantic import ValidationError
@@ -20,11 +18,12 @@ from saccade.models.sentence_encoder import SentenceConfig, SentenceEncoder
 from saccade.models.weights import assign, unshared
 from saccade.pretrained.bart import BART, MARIAN
 from saccade.pretrained.bert import ALBERT, BERT, DISTILBERT, ROBERTA
-from saccade.pretrained.family import Family, Use
+from saccade.pretrained.family import Family, Pretrained, Use
 from saccade.pretrained.fields import Fields, read_fields
 from saccade.pretrained.gpt2 import GPT2
 from saccade.pretrained.gpt_neox import GPT_NEOX
 from saccade.pretrained.llama import LLAMA, MISTRAL, QWEN2
+from saccade.pretrained.llama2c import find_llama2c, read_llama2c
 from saccade.pretrained.sentences import sentence_fields
 from saccade.pretrained.tensors import WHOLE, TensorFiles, find_tensors
 
@@ -34,47 +33,10 @@ _EVERY = (BERT, DISTILBERT, ROBERTA, ALBERT, GPT2, LLAMA, MISTRAL, QWEN2, GPT_NE
 FAMILIES: Mapping[str, Family] = {family.model_type: family for family in _EVERY}
 
 
-@dataclass(frozen=True)
-class Pretrained:
-    """A model of another library, as a network of ours."""
-
-    family: Family
-    use: Use
-    config: TransformerConfig
-    network: nn.Module
-    fields: Mapping[str, Any]  # its config.json
-    vocabulary: int
-    unused: tuple[str, ...]  # tensors of its files that our network does not have
-    is_bare: bool  # whether its tensors lack the prefix of the family
-
-    @property
-    def trained_length(self) -> int | None:
-        """The longest texts that it was trained on, where its positions have no limit."""
-        length = self.fields.get("max_position_embeddings")
-        return length if type(length) is int and length > 0 else None
-
-    def id(self, *names: str) -> int | None:
-        """The id that a field of these names holds, such as eos_token_id; the first that is there."""
-        given = [self.fields.get(name) for name in names]
-        found = [value[0] if isinstance(value, list) and value else value for value in given]  # several ends: the first
-        return next((id for id in found if type(id) is int and 0 <= id < self.vocabulary), None)
-
-    def tensors(self) -> dict[str, Tensor]:
-        """Our weights by their names, as the home library saves them."""
-        ours = unshared(self.network)
-        found: dict[str, Tensor] = {}
-        for pair in self.family.pairs(self.network):
-            found |= dict(zip(pair.theirs, pair.to_theirs([ours[name] for name in pair.ours]), strict=True))
-        for name in self.unused:  # what was stored twice is stored twice again
-            original = _embedding(self.family) if name == self.family.tied else self.family.copies.get(name)
-            if original is not None:
-                found[name] = found[original].clone()
-        prefix = self.family.prefix if self.is_bare else ""
-        return {name.removeprefix(prefix): tensor for name, tensor in found.items()}
-
-
 def is_pretrained(path: Path) -> bool:
-    """Whether this is the folder of a model in the layout of Hugging Face."""
+    """Whether this is a model in the layout of Hugging Face, or a checkpoint of llama2.c."""
+    if find_llama2c(path) is not None:
+        return True
     try:
         found = json.loads((path / "config.json").read_bytes())
     except (OSError, ValueError, RecursionError):
@@ -84,6 +46,9 @@ def is_pretrained(path: Path) -> bool:
 
 def read_pretrained(path: Path) -> Pretrained:
     """Open such a folder. Everything is checked by names and shapes before any weight is read."""
+    checkpoint = find_llama2c(path)
+    if checkpoint is not None:
+        return read_llama2c(checkpoint)
     fields = read_fields(path / "config.json")
     family, use = _family(fields)
     files = find_tensors(path)
@@ -104,7 +69,7 @@ def read_pretrained(path: Path) -> Pretrained:
         family.tied is not None
         and family.tied in names
         and config.tied_output
-        and not _same(files, names, _embedding(family), family.tied)
+        and not _same(files, names, family.embedding, family.tied)
     ):
         config = config.model_copy(update={"tied_output": False})  # as the home library does
     try:
@@ -132,7 +97,8 @@ def write_pretrained(model: Pretrained, folder: Path) -> None:
 def weights_checksum(path: Path) -> str:
     """A SHA-256 of all files with weights."""
     digest = hashlib.sha256()
-    for file in find_tensors(path).files:
+    checkpoint = find_llama2c(path)
+    for file in find_tensors(path).files if checkpoint is None else [checkpoint]:
         with file.open("rb") as opened:
             digest.update(hashlib.file_digest(opened, "sha256").digest())
     return digest.hexdigest()
@@ -160,12 +126,6 @@ def _build(config: TransformerConfig, use: Use, vocabulary: int) -> nn.Module:
     if use == "continue":
         return DecoderOnly(config, vocabulary)
     return EncoderDecoder(config, vocabulary, vocabulary)
-
-
-def _embedding(family: Family) -> str:
-    name = next(row.theirs for row in family.rows if row.ours in ("input.words.weight", "source.words.weight"))
-    assert isinstance(name, str)
-    return name
 
 
 def _same(files: TensorFiles, names: Mapping[str, str], one: str, other: str) -> bool:

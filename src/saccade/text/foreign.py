@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import struct
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,7 @@ class ForeignTokenizer(Tokenizer):
         if self.special.unknown is not None:
             self._surface[self.special.unknown] = f" {self._tokens[self.special.unknown]}".encode()
         self._before, self._after = self._frame()
+        self.before = len(self._before)
 
     @property
     def spaced(self) -> bool:
@@ -71,6 +73,10 @@ class ForeignTokenizer(Tokenizer):
 
     def framed(self, ids: Sequence[int]) -> list[int]:
         return [*self._before, *ids, *self._after]
+
+    def ended(self, ids: Sequence[int]) -> list[int]:
+        framed, end = self.framed(ids), self.special.end
+        return framed if end is None or framed[-1:] == [end] else [*framed, end]
 
     def encode_batch(self, texts: Sequence[str]) -> list[Encoding]:
         check_texts(texts)
@@ -158,7 +164,7 @@ def read_foreign(folder: Path, size: int, ids: Mapping[str, int | None]) -> Fore
     for role, key in roles.items():
         stated = settings.get(key)
         token = stated.get("content") if isinstance(stated, dict) else stated
-        names[role] = token if isinstance(token, str) else ids.get(role)
+        names[role] = token if isinstance(token, str) and ids.get(role) is None else ids.get(role)
     inner = _inner(folder, settings, size)
     names["unknown"] = names["unknown"] or json.loads(inner.to_str())["model"].get("unk_token")
     if names["mask"] is None:  # the usual names, if the settings do not give one
@@ -167,6 +173,9 @@ def read_foreign(folder: Path, size: int, ids: Mapping[str, int | None]) -> Fore
 
 
 def _inner(folder: Path, settings: Mapping[str, Any], size: int) -> tokenizers.Tokenizer:
+    for name in (f"tok{size}.bin", "tokenizer.bin"):
+        if (folder / name).exists():
+            return _llama2c(folder / name, size)
     if (folder / "tokenizer.json").exists():
         text = _text(folder / "tokenizer.json")
         _check_ids(text, folder / "tokenizer.json")
@@ -239,6 +248,38 @@ def _byte_pairs(folder: Path) -> tokenizers.Tokenizer:
         inner.post_processor = processors.RobertaProcessing(
             ("</s>", vocabulary["</s>"]), ("<s>", vocabulary["<s>"]), add_prefix_space=False
         )
+    return inner
+
+
+def _llama2c(path: Path, size: int) -> tokenizers.Tokenizer:
+    """The tokenizer of llama2.c: the length of the longest piece, then the score, length and bytes of each."""
+    data, place, pieces, scores = path.read_bytes(), 4, [], []
+    try:
+        for id in range(size):
+            score, length = struct.unpack_from("<fi", data, place)
+            if length < 0 or place + 8 + length > len(data):
+                raise struct.error
+            piece = data[place + 8 : place + 8 + length].decode()
+            pieces.append(piece.strip("\n") if id < 3 else piece.replace(" ", "▁"))  # <unk>, <s>, </s>
+            scores.append(score)
+            place += 8 + length
+    except (struct.error, UnicodeDecodeError):
+        raise FileError(f"{path} is not a tokenizer of llama2.c with {size} pieces.") from None
+    ids = {piece: id for id, piece in reversed(list(enumerate(pieces)))}
+    merges = [
+        (-scores[ids[piece]], piece[:cut], piece[cut:])
+        for piece in pieces[3:]
+        for cut in range(1, len(piece))
+        if piece[:cut] in ids and piece[cut:] in ids
+    ]
+    pairs = [(left, right) for _, left, right in sorted(merges, key=lambda merge: merge[0])]
+    inner = tokenizers.Tokenizer(models.BPE(ids, pairs, unk_token="<unk>", fuse_unk=True, byte_fallback=True))
+    inner.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+    inner.decoder = decoders.Sequence(
+        [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+    )
+    inner.add_special_tokens(["<unk>", "<s>", "</s>"])
+    inner.post_processor = processors.TemplateProcessing("<s> $A", "<s> $A <s>:1 $B:1", [("<s>", 1)])
     return inner
 
 

@@ -134,6 +134,13 @@ class Tokenizer:
         """Add the tokens that the model expects before and after every text, if any."""
         return list(ids)
 
+    #: How many tokens `ended` puts in front of a text.
+    before: int = 0
+
+    def ended(self, ids: Sequence[int]) -> list[int]:
+        """A source as an encoder reads it that a decoder attends to: the text and its end."""
+        return [*ids, END]
+
     def encode_masked(self, text: str) -> tuple[list[int], list[int]]:
         """Return the ids of a text as the model reads it, with the mask id for each ``[MASK]``, and their positions.
 

@@ -35,7 +35,9 @@ def adopt(path: Path) -> Bundle:
         "start": model.id("decoder_start_token_id", "bos_token_id"),
         "end": model.id("eos_token_id"),
     }
-    state = entry.task.state_class.adopt(model, read_foreign(path, model.vocabulary, ids))
+    state = entry.task.state_class.adopt(
+        model, read_foreign(path if path.is_dir() else path.parent, model.vocabulary, ids)
+    )
     return Bundle(
         entry.task(state),
         "transformer",

@@ -15,7 +15,7 @@ from saccade.decoding import Hypothesis, beam_search, sample
 from saccade.models import Config
 from saccade.tasks.base.networks import Seq2Seq
 from saccade.tasks.base.task import CheckCancelled, device_of
-from saccade.text import END, START, pad, plan_batches
+from saccade.text import Special, Tokenizer, pad, plan_batches
 
 __all__ = ["SearchOptions", "longest_output", "search"]
 
@@ -51,6 +51,7 @@ def search(
     options: SearchOptions,
     batch_tokens: int,
     check_cancelled: CheckCancelled,
+    special: Special = Tokenizer.special,
 ) -> list[list[Hypothesis]]:
     """Return the outputs for each source, best first. Sources of similar length share a batch."""
     found: list[list[Hypothesis]] = [[] for _ in sources]
@@ -64,7 +65,11 @@ def search(
             check_cancelled()
             chosen = list(equal)
             batch = [sources[i] for i in chosen]
-            results = _sample(model, batch, options, generator) if options.sample else _search(model, batch, options)
+            results = (
+                _sample(model, batch, options, generator, special)
+                if options.sample
+                else _search(model, batch, options, special)
+            )
             for index, hypotheses in zip(chosen, results, strict=True):
                 found[index] = hypotheses
     return found
@@ -78,14 +83,16 @@ def longest_output(model: nn.Module, source_length: int, options: SearchOptions)
     return min(wanted, config.max_length - 1) if learned else wanted  # START takes a position too
 
 
-def _search(model: nn.Module, sources: list[list[int]], options: SearchOptions) -> list[list[Hypothesis]]:
+def _search(
+    model: nn.Module, sources: list[list[int]], options: SearchOptions, special: Special
+) -> list[list[Hypothesis]]:
     limits = torch.tensor([longest_output(model, len(source), options) for source in sources])
     return beam_search(
         cast(Seq2Seq, model),
         _start(model, sources, int(limits.max())),
         batch_size=len(sources),
-        start_token=START,
-        end_token=END,
+        start_token=cast(int, special.start),
+        end_token=cast(int, special.end),
         beam=options.beam,
         n_best=options.n_best,
         max_length=limits.to(device_of(model)),
@@ -95,7 +102,7 @@ def _search(model: nn.Module, sources: list[list[int]], options: SearchOptions) 
 
 
 def _sample(
-    model: nn.Module, sources: list[list[int]], options: SearchOptions, generator: torch.Generator
+    model: nn.Module, sources: list[list[int]], options: SearchOptions, generator: torch.Generator, special: Special
 ) -> list[list[Hypothesis]]:
     repeated = [source for source in sources for _ in range(options.tries)]
     longest = longest_output(model, len(sources[0]), options)
@@ -103,8 +110,8 @@ def _sample(
         cast(Seq2Seq, model),
         _start(model, repeated, longest),
         batch_size=len(repeated),
-        start_token=START,
-        end_token=END,
+        start_token=cast(int, special.start),
+        end_token=cast(int, special.end),
         max_length=longest,
         temperature=options.temperature,
         top_k=options.top_k,

@@ -20,6 +20,7 @@ from saccade.errors import OptionError, WorkerError
 from saccade.models import lower_precision
 from saccade.tasks.base.search import SearchOptions, search
 from saccade.tasks.base.task import Bundle
+from saccade.text import Special
 
 __all__ = ["BATCH_TOKENS", "Workers"]
 
@@ -27,6 +28,7 @@ __all__ = ["BATCH_TOKENS", "Workers"]
 BATCH_TOKENS = 4096
 #: The model in a worker process.
 _model: nn.Module
+_special: Special
 
 
 class Workers:
@@ -57,11 +59,12 @@ class Workers:
 
 
 def _open(path: Path, precision: str, threads: int, read: Callable[[Path], Bundle]) -> None:
-    global _model
+    global _model, _special
     torch.set_num_threads(threads)
-    _model = lower_precision(read(path).model, precision)
+    bundle = read(path)
+    _model, _special = lower_precision(bundle.model, precision), bundle.task.state.vocabularies()["target"].special
 
 
 @torch.inference_mode()
 def _search(sources: list[list[int]], options: SearchOptions) -> list[list[Hypothesis]]:
-    return search(_model, sources, options, BATCH_TOKENS, lambda: None)
+    return search(_model, sources, options, BATCH_TOKENS, lambda: None, _special)

@@ -42,6 +42,8 @@ class TranslationAttention:
     traces: Mapping[str, Trace]  # every attention of the model, by name
     pieces: Float[Tensor, "T S"] | None  # the alignment of tokens; None if the model does not attend to its source
     layer: str | None  # the attention that the alignment is read from
+    before: int = 0  # source tokens in front of the text
+    start: str = SPECIAL_TOKENS[START]  # the token that the decoder reads first
 
     @property
     def words(self) -> tuple[list[str], list[str]]:
@@ -58,7 +60,13 @@ class TranslationAttention:
         """Each target word and its strongest source word, numbered as in alignment files (words split at spaces)."""
         if self.pieces is None:
             return frozenset()
-        return hard_links(merge(self.pieces[:, :-1], self.target_spaced, self.source_spaced))
+        return hard_links(
+            merge(
+                self.pieces[:, self.before : self.before + len(self.source_spaced)],
+                self.target_spaced,
+                self.source_spaced,
+            )
+        )
 
     @cached_property
     def view(self) -> View:
@@ -67,7 +75,7 @@ class TranslationAttention:
             raise OptionError("This model has no attention, so there is nothing to view.")
         return view(
             self.traces,
-            [SPECIAL_TOKENS[START], *self.target_tokens],
+            [self.start, *self.target_tokens],
             source_tokens=self.source_tokens,
             words=[None, *self.target_words],
             source_words=self.source_words,

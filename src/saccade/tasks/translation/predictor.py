@@ -34,7 +34,7 @@ from saccade.tasks.translation.answer import TranslationAnswer, TranslationAtten
 from saccade.tasks.translation.data import read_links
 from saccade.tasks.translation.gold import GoldPair, spaced_words
 from saccade.tasks.translation.task import EncodedPair
-from saccade.text import END, SPECIAL_TOKENS, UNKNOWN, Encoding, Tokenizer
+from saccade.text import Encoding, Tokenizer
 
 __all__ = ["TranslationPredictor", "as_written"]
 
@@ -76,7 +76,7 @@ class TranslationPredictor(TextInputPredictor, TranslatesText):
         for start in range(0, len(inputs), self.at_once):
             texts = inputs[start : start + self.at_once]
             pairs = zip(texts, encoded[start:], strict=False)
-            sources = [[*encoding.ids, END] for text, encoding in pairs if text.strip()]
+            sources = [self.task.state.source.ended(encoding.ids) for text, encoding in pairs if text.strip()]
             pieces.append(texts)
             work.append((sources, chosen.model_copy(update={"seed": chosen.seed + start})))  # own random numbers
         answers: list[TranslationAnswer] = []
@@ -94,7 +94,7 @@ class TranslationPredictor(TextInputPredictor, TranslatesText):
             return
         for sources, options in work:
             with torch.inference_mode():
-                found = search(self.model, sources, options, BATCH_TOKENS, lambda: None)
+                found = search(self.model, sources, options, BATCH_TOKENS, lambda: None, self.task.state.target.special)
             yield found  # not in inference mode, so that the caller's progress report is not either
 
     @property
@@ -155,7 +155,7 @@ class TranslationPredictor(TextInputPredictor, TranslatesText):
     def attention(self, source: str, target: str) -> TranslationAttention:
         """Return what the model looks at when it reads this source and generates this target."""
         encoding = self.task.state.target.encode(target)
-        tokens = as_written(target, encoding)
+        tokens = as_written(target, encoding, self.task.state.target.special.unknown)
         return self._look(source, encoding.ids, tokens, spaced_words(target, encoding.spans))
 
     @torch.inference_mode()
@@ -166,15 +166,14 @@ class TranslationPredictor(TextInputPredictor, TranslatesText):
         """
         encoding = self.task.state.source.encode(given)
         encode = getattr(self.model, "encode", None)
-        ids = torch.tensor([[*encoding.ids, END]], device=self.device)
+        ids, tokens, words = self._framed(given, encoding)
         with watch(self.model, progress=progress) as seen:
             if encode is not None:
-                encode(ids)
+                encode(torch.tensor([ids], device=self.device))
         if not seen:
             raise OptionError("The encoder of this model has no attention, so only answers can be viewed.")
-        words = _words(self.task.state.source, encoding.ids)
-        tokens = [*as_written(given, encoding), SPECIAL_TOKENS[END]]
-        return view(seen, tokens, words=[*words, None])
+        inside = range(self.task.state.source.before, self.task.state.source.before + len(encoding.ids))
+        return view(seen, tokens, words=[word if place in inside else None for place, word in enumerate(words)])
 
     def best_answer(self, given: str, **options: Any) -> TranslationAnswer:
         chosen = self.chosen(options | {"sample": False})
@@ -182,13 +181,15 @@ class TranslationPredictor(TextInputPredictor, TranslatesText):
             return self.given_answer(given, "")
         now = Snapshot(self)
         with torch.inference_mode():
-            source = [*self.task.state.source.encode(given).ids, END]
-            return self._answer(given, search(self.model, [source], chosen, BATCH_TOKENS, lambda: None)[0], now)
+            source = self.task.state.source.ended(self.task.state.source.encode(given).ids)
+            special = self.task.state.target.special
+            (found,) = search(self.model, [source], chosen, BATCH_TOKENS, lambda: None, special)
+            return self._answer(given, found, now)
 
     @torch.inference_mode()
     def token_scores(self, given: str, answer: Answer) -> list[float]:
         assert isinstance(answer, TranslationAnswer)
-        source = [*self.task.state.source.encode(given).ids, END]
+        source = self.task.state.source.ended(self.task.state.source.encode(given).ids)
         batch = self.task.plain_batch([EncodedPair(source, answer.ids, GoldPair(given, "", 1))]).to(self.device)
         targets = Targets(batch.predicted[0], summed=False)
         losses = self.model(batch.source, batch.source_lengths, batch.read, targets=targets)
@@ -244,28 +245,40 @@ class TranslationPredictor(TextInputPredictor, TranslatesText):
         self, source: str, target_ids: list[int], target_tokens: list[str], target_spaced: list[int]
     ) -> TranslationAttention:
         encoding = self.task.state.source.encode(source)
-        source_ids = [*encoding.ids, END]
+        source_ids, source_tokens, source_words = self._framed(source, encoding)
         batch = self.task.plain_batch([EncodedPair(source_ids, target_ids, GoldPair(source, "", 1))]).to(self.device)
         with watch(self.model) as seen:
             self.model(batch.source, batch.source_lengths, batch.read, at=LAST)
-        source_words = _words(self.task.state.source, encoding.ids)
         return TranslationAttention(
-            [*as_written(source, encoding), SPECIAL_TOKENS[END]],
+            source_tokens,
             target_tokens,
-            [*source_words, (source_words[-1] + 1 if source_words else 0)],
+            source_words,
             _words(self.task.state.target, target_ids),
             spaced_words(source, encoding.spans),
             target_spaced,
             seen,
             read_alignment(seen, self.task.state.alignment, rows=len(target_ids), columns=len(source_ids)),
             None if self.task.state.alignment is None else self.task.state.alignment.attention,
+            self.task.state.source.before,
+            self.task.state.target.token(self.task.state.target.special.start),
         )
 
+    def _framed(self, text: str, encoding: Encoding) -> tuple[list[int], list[str], list[int]]:
+        """A source as the model reads it: its ids and tokens with those around it, and the word of each."""
+        tokenizer = self.task.state.source
+        ids = tokenizer.ended(encoding.ids)
+        first, last = tokenizer.before, tokenizer.before + len(encoding.ids)
+        tokens = [tokenizer.token(id) for id in ids]
+        tokens[first:last] = as_written(text, encoding, tokenizer.special.unknown)
+        words = [first + word for word in _words(tokenizer, encoding.ids)]
+        after = max(words, default=first - 1) + 1
+        return ids, tokens, [*range(first), *words, *range(after, after + len(ids) - last)]
 
-def as_written(text: str, encoding: Encoding) -> list[str]:
+
+def as_written(text: str, encoding: Encoding, unknown: int | None) -> list[str]:
     """Return the tokens of a text. Words that are not in the vocabulary are shown as written, with a mark."""
     return [
-        f"{text[start:stop]}{UNKNOWN_MARK}" if id == UNKNOWN else token
+        f"{text[start:stop]}{UNKNOWN_MARK}" if id == unknown else token
         for id, token, (start, stop) in zip(encoding.ids, encoding.tokens, encoding.spans, strict=True)
     ]
 

@@ -18,9 +18,10 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from saccade.attention import watch
-from saccade.errors import OptionError
+from saccade.errors import FileError, OptionError
 from saccade.lens.alignment import AlignmentChoice
 from saccade.models import LAST, ReinforcedLoss, Targets, hard_attention
+from saccade.pretrained import Pretrained
 from saccade.tasks.base.networks import SEQ2SEQ
 from saccade.tasks.base.search import SearchOptions, search
 from saccade.tasks.base.settings import SearchTraining
@@ -41,7 +42,7 @@ from saccade.tasks.base.text_settings import TokenKind, TokenSettings
 from saccade.tasks.translation.alignment import choose_alignment_heads, compute_weights, read_alignment
 from saccade.tasks.translation.gold import GoldPair, token_links, word_agreement
 from saccade.tasks.translation.guided import guided_loss
-from saccade.text import END, START, Tokenizer, pad
+from saccade.text import ForeignTokenizer, Tokenizer, pad
 
 __all__ = ["EncodedPair", "TextSettings", "Translation", "TranslationBatch", "TranslationState", "TranslationTraining"]
 
@@ -131,6 +132,12 @@ class TranslationState(State):
         return cls(text.train(sources), of_target.train(targets))
 
     @classmethod
+    def adopt(cls, model: Pretrained, tokenizer: ForeignTokenizer) -> Self:
+        if tokenizer.special.start is None or tokenizer.special.end is None:
+            raise FileError(f"This {model.family.name} model does not say which tokens start and end a text.")
+        return cls(tokenizer, tokenizer)
+
+    @classmethod
     def load(cls, description: Mapping[str, Any], read: ReadFile, where: str) -> Self:
         chosen = description.get("alignment")
         alignment = None if chosen is None else AlignmentChoice.read(chosen, f"{where}: alignment")
@@ -171,7 +178,7 @@ class Translation(Task):
         sources = self.state.source.encode_batch([pair.source for pair in pairs])
         targets = self.state.target.encode_batch([pair.target for pair in pairs])
         return [
-            EncodedPair([*source.ids, END], target.ids, pair)
+            EncodedPair(self.state.source.ended(source.ids), target.ids, pair)
             for pair, source, target in zip(pairs, sources, targets, strict=True)
         ]
 
@@ -186,9 +193,12 @@ class Translation(Task):
         return replace(batch, links=self._links(examples, batch.source.shape[1], batch.read.shape[1]))
 
     def plain_batch(self, examples: Sequence[EncodedPair]) -> TranslationBatch:
+        start, end = self.state.target.special.start, self.state.target.special.end
+        assert start is not None
+        assert end is not None
         source, source_lengths = pad([pair.source for pair in examples])
-        read, lengths = pad([[START, *pair.target] for pair in examples])
-        predicted, _ = pad([[*pair.target, END] for pair in examples])
+        read, lengths = pad([[start, *pair.target] for pair in examples])
+        predicted, _ = pad([[*pair.target, end] for pair in examples])
         real = torch.arange(read.shape[1]) < lengths[:, None]
         lines = [pair.gold.line for pair in examples]
         return TranslationBatch(source, source_lengths, read, predicted, real, None, lines)
@@ -248,7 +258,8 @@ class Translation(Task):
         batch_tokens: int,
         check_cancelled: CheckCancelled,
     ) -> list[str]:
-        found = search(model, [pair.source for pair in examples], options, batch_tokens, check_cancelled)
+        sources, special = [pair.source for pair in examples], self.state.target.special
+        found = search(model, sources, options, batch_tokens, check_cancelled, special)
         return [self.state.target.decode(best[0].tokens) for best in found]
 
     @torch.inference_mode()
@@ -276,7 +287,8 @@ class Translation(Task):
 
     @torch.inference_mode()
     def probe(self, model: nn.Module, example: EncodedPair) -> Probe:
-        (found,) = search(model, [example.source], SearchOptions(beam=1), 1 << 20, lambda: None)
+        special = self.state.target.special
+        (found,) = search(model, [example.source], SearchOptions(beam=1), 1 << 20, lambda: None, special)
         tokens = found[0].tokens
         with watch(model) as seen:
             batch = self.plain_batch([replace(example, target=tokens)]).to(device_of(model))
