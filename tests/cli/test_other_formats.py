@@ -34,7 +34,7 @@ def test_a_folder_is_named_for_what_it_is(capsys: Capture, tmp_path: Path, kind:
     FOLDERS[kind](tmp_path)
     capsys.readouterr()  # what the other library printed
     for command in (["look", tmp_path, "a text"], ["predict", tmp_path, "a text"], ["serve", tmp_path]):
-        assert_refused(run(capsys, *command), f"{tmp_path} is {kind}, which Saccade does not open.")
+        assert_refused(run(capsys, *command), f"{tmp_path} is {kind}, which Saccade cannot open.")
 
 
 def test_a_file_is_named_for_what_it_is(capsys: Capture, tmp_path: Path) -> None:
