@@ -31,7 +31,7 @@ def test_a_set_is_taken_only_whole_and_right(capsys: Capture, tmp_path: Path) ->
     mine, there = tmp_path / "mine", tmp_path / "data"
     mine.mkdir()
     given = ["data", "tiny_shakespeare", "--from", mine, "--to", there]
-    assert_refused(run(capsys, *given), "no input.txt in", str(mine))
+    assert_refused(run(capsys, *given), "neither input.txt nor input.txt.gz in", str(mine))
     (mine / "input.txt").write_text("First Citizen:\n")
     assert_refused(run(capsys, *given), str(mine / "input.txt"), "15 bytes")
     assert not (there / "tiny_shakespeare" / "input.txt").exists()
