@@ -56,7 +56,7 @@ def test_text_is_written_on(capsys: Capture, writer: Path) -> None:
 
 def test_text_is_looked_at_and_scored(capsys: Capture, writer: Path, folder: Path) -> None:
     assert "decoder.0.self" in succeed(capsys, "look", writer, "the cat")
-    assert "its own 3 tokens" in succeed(capsys, "look", writer, "the cat", "--max-tokens", "3")
+    assert "the 3 generated tokens" in succeed(capsys, "look", writer, "the cat", "--max-tokens", "3")
     assert "bits" in succeed(capsys, "evaluate", writer, "--data", folder / "text.txt")
 
 
