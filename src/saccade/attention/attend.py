@@ -92,7 +92,7 @@ def attend(
     if targets:
         output = replace_outputs(targets, output, where)
     if shared is None:
-        record(owner, call, value)
+        record(owner, call, value, output)
     else:
         refuse(owner)
     return output.reshape(*leading, *output.shape[-2:])

@@ -19,7 +19,7 @@ from saccade.attention.scores import Score
 from saccade.attention.weights import Weights
 from saccade.errors import OptionError, ShapeError
 
-__all__ = ["Bias", "Call", "DenseTile", "normalise"]
+__all__ = ["After", "Bias", "Call", "DenseTile", "normalise"]
 
 HALF_PRECISION = (torch.float16, torch.bfloat16)
 
@@ -66,6 +66,19 @@ class Indices(NamedTuple):
     column: Tensor
 
 
+@dataclass(eq=False)
+class After:
+    """What becomes of the output of a call, as far as it is known: filled in while the model runs."""
+
+    projection: Float[Tensor, "HV E"] | None = None  # W_O, which takes the outputs of all heads side by side
+    version: int = 0  # of that tensor, when it was used
+    gradient: Float[Tensor, "B H Q V"] | None = None  # of what was differentiated, with respect to the heads' outputs
+
+    def set_projection(self, weight: Float[Tensor, "HV E"]) -> None:
+        self.projection = weight.detach()
+        self.version = 0 if weight.is_inference() else weight._version
+
+
 @dataclass(frozen=True)
 class Call:
     """One use of attention: queries, keys and the rules between them."""
@@ -81,6 +94,7 @@ class Call:
     first_batch: int = 0  # so that the rules still see the true indices
     statistic: Shaped[Tensor, "B H Q 1"] | None = None  # kept if it is a decision that cannot be recomputed
     value: Float[Tensor, "B G K V"] | None = None  # kept if a watcher needs the values too
+    after: After | None = None  # kept with the values
 
     @property
     def shape(self) -> tuple[int, int, int, int]:

@@ -221,6 +221,22 @@ class View:
             raise OptionError(f"Distance is defined within one sequence, but {name} attends to another sequence.")
         return measures.distance(self._trace(name), batch=self.batch, padding=self._padding(name), progress=progress)
 
+    def norms(self, name: str, head: Head = "mean") -> Float[Tensor, "Q K"]:
+        """What each weight is worth: the length of weight · value · W_O (``Trace.norms``)."""
+        return self._of_head(self._trace(name).norms(batch=self.batch), head)
+
+    def output_norms(self, name: str) -> Float[Tensor, "H Q"]:
+        """The length of what each head adds to the output of each token (``Trace.output_norms``)."""
+        return self._trace(name).output_norms(batch=self.batch)
+
+    def times_gradient(self, name: str, head: Head = "mean") -> Float[Tensor, "Q K"]:
+        """Each weight times its gradient (``Trace.times_gradient``)."""
+        return self._of_head(self._trace(name).times_gradient(batch=self.batch), head)
+
+    def _of_head(self, every: Float[Tensor, "H Q K"], head: Head) -> Float[Tensor, "Q K"]:
+        self._check_head(head)
+        return every[head] if isinstance(head, int) else measures.reduce_heads(iter(every), head)
+
     def difference(self, other: View, name: str, head: Head = "mean", *, words: bool = False) -> Difference:
         """Subtract the weights of another input from these, between the tokens that both inputs have."""
         return subtract(self, other, name, head, words=words)

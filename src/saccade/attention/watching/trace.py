@@ -18,7 +18,7 @@ from torch import Tensor
 from saccade.attention.equation import Call
 from saccade.attention.watching.overview import Overview, Progress, Reduce, pool
 from saccade.attention.watching.segment import STATISTIC_LIMIT, Segment, exact_weights
-from saccade.errors import OptionError, ShapeError, TooLargeError
+from saccade.errors import OptionError, ShapeError, StaleTraceError, TooLargeError
 
 __all__ = ["KeyWeight", "Place", "Trace"]
 
@@ -174,6 +174,60 @@ class Trace:
                 weights = exact_weights(part, segment.statistics(rows, batches, heads), rows, range(part.shape[3]))
                 parts.append((weights @ values.to(weights.dtype)).to(values.dtype))
         return _without_chosen(torch.cat(parts, dim=2), head, batch)
+
+    @_reading()
+    def norms(self, *, head: int | None = None, batch: int | None = None) -> Float[Tensor, "*BH Q K"]:
+        """What each weight is worth: the length of weight · value · W_O, which is added to the query's output.
+
+        A large weight on a short vector is worth little (Kobayashi 2020, §3).
+        """
+        batches, heads = self._select(head, batch)
+        vectors = self._projected(self.values()[batches.start : batches.stop, heads.start : heads.stop], heads)
+        lengths = _without_chosen(vectors.norm(dim=-1), head, batch)
+        weights = self.weights(head=head, batch=batch)
+        return weights * lengths.unsqueeze(-2).to(weights.dtype)
+
+    @_reading()
+    def output_norms(self, *, head: int | None = None, batch: int | None = None) -> Float[Tensor, "*BH Q"]:
+        """The length of what each head adds to each query's output: of weights · values · W_O."""
+        batches, heads = self._select(head, batch)
+        outputs = self.outputs()[batches.start : batches.stop, heads.start : heads.stop]
+        return _without_chosen(self._projected(outputs, heads).norm(dim=-1).to(outputs.dtype), head, batch)
+
+    @_reading()
+    def times_gradient(self, *, head: int | None = None, batch: int | None = None) -> Float[Tensor, "*BH Q K"]:
+        """Each weight times its gradient: how much what was differentiated depends on it, to first order.
+
+        Call ``backward()`` on one number that is computed from the model's output first.
+        """
+        after = self._segments[-1].call.after
+        if after is None:
+            raise OptionError(f"The gradient of {self.name} was not kept; watch the model with values=True.")
+        if after.gradient is None or len(self._segments) > 1:
+            raise OptionError(
+                f"No gradient has reached {self.name}: run the model once with gradients enabled, and call backward() "
+                "on a number that is computed from its output."
+            )
+        batches, heads = self._select(head, batch)
+        cut = (slice(batches.start, batches.stop), slice(heads.start, heads.stop))
+        weights = self.weights(head=head, batch=batch)
+        gradient = after.gradient[cut].double() @ self.values()[cut].double().mT
+        return weights * _without_chosen(gradient, head, batch).to(weights.dtype)
+
+    def _projected(self, vectors: Float[Tensor, "B H N V"], heads: range) -> Float[Tensor, "B H N E"]:
+        """Vectors of these heads, each multiplied by its head's part of W_O."""
+        after = self._segments[-1].call.after
+        if after is None:
+            raise OptionError(f"W_O of {self.name} was not kept; watch the model with values=True.")
+        if after.projection is None:
+            raise OptionError(
+                f"No matrix was applied to the outputs of {self.name}'s heads as they are: it has no W_O."
+            )
+        if not after.projection.is_inference() and after.projection._version != after.version:
+            raise StaleTraceError(f"W_O of {self.name} changed in place after it was watched; watch again.")
+        parts = after.projection.double().reshape(self.shape[1], -1, after.projection.shape[1])
+        parts = parts[heads.start : heads.stop]
+        return torch.einsum("bhnv,hve->bhne", vectors.double(), parts)
 
     def _values_of(self, part: Call) -> Float[Tensor, "B H K V"]:
         if part.value is None:

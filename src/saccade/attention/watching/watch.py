@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from saccade.attention.equation import Call
+from saccade.attention.equation import After, Call
 from saccade.attention.watching.coverage import NOT_CALLED, Coverage, advice_for, unseen_modules
 from saccade.attention.watching.foreign.intercept import Forwards, Run, Seen, add_hooks, is_foreign, remove_hooks
 from saccade.attention.watching.foreign.steps import Gap, Shown, Steps, keep_foreign
@@ -206,18 +206,35 @@ def name_of(path: str) -> str:
     return ".".join(part for part in path.split(".") if part != "_orig_mod") or UNNAMED
 
 
-def record(owner: nn.Module | None, call: Call, value: Float[Tensor, "B G K V"]) -> None:
+def record(
+    owner: nn.Module | None, call: Call, value: Float[Tensor, "B G K V"], output: Float[Tensor, "B H Q V"]
+) -> None:
     """Show a finished call to the watchers of this thread, if there are any."""
     watchers = _active.get()
     if not watchers:
         return
     named = [(watcher, watcher._name_of(owner)) for watcher in watchers]
     if any(name is not None for _, name in named):
-        wanted = any(watcher._values for watcher, name in named if name is not None)
-        kept = keep(replace(call, value=value if wanted else None))
+        if any(watcher._values for watcher, name in named if name is not None):
+            call = replace(call, value=value, after=_after(owner, output))
+        kept = keep(call)
         for watcher, name in named:
             if name is not None:
-                watcher._see(name, kept if watcher._values else replace(kept, value=None))
+                watcher._see(name, kept if watcher._values else replace(kept, value=None, after=None))
+
+
+def _after(owner: nn.Module | None, output: Float[Tensor, "B H Q V"]) -> After:
+    """What becomes of the output of one of our layers: its W_O, and the gradient once there is one."""
+    after, projection = After(), getattr(owner, "output", None)
+    if isinstance(projection, nn.Linear) and projection.in_features == output.shape[1] * output.shape[3]:
+        after.set_projection(projection.weight.mT)
+    if output.requires_grad:
+
+        def keep_gradient(gradient: Tensor) -> None:
+            after.gradient = gradient.detach()
+
+        output.register_hook(keep_gradient)  # type: ignore[no-untyped-call]
+    return after
 
 
 def refuse(owner: nn.Module | None) -> None:
@@ -259,13 +276,15 @@ class _Watchers:
             for watcher in watchers:
                 watcher._show(runs, seen, call)
             return
-        if not self.want_values():
-            call = replace(call, value=None)
-        kept = keep_foreign(call)
+        if not self.wants_values():
+            call = replace(call, value=None, after=None)
+        kept = keep_foreign(call, is_step=seen.place is None)
         for watcher in watchers:
-            watcher._show(runs, seen._replace(call=call), kept if watcher._values else replace(kept, value=None))
+            watcher._show(
+                runs, seen._replace(call=call), kept if watcher._values else replace(kept, value=None, after=None)
+            )
 
-    def want_values(self) -> bool:
+    def wants_values(self) -> bool:
         return any(watcher._values for watcher in _active.get())
 
     def stray(self) -> None:

@@ -19,7 +19,7 @@ import itertools
 import sys
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from types import FrameType
 from typing import Any, NamedTuple, Protocol
@@ -37,6 +37,7 @@ from saccade.attention.watching.foreign import torch_modules
 from saccade.attention.watching.foreign.call import call_of_sdpa
 from saccade.attention.watching.foreign.editing import Step, cached_positions, cannot, run_edited
 from saccade.attention.watching.foreign.lineage import CONSTANT, Lineage, Marks, Source, source_of
+from saccade.attention.watching.foreign.projection import Followed, after_module, find_projection, follow
 from saccade.attention.watching.interventions import active_edits, targets_of
 from saccade.attention.watching.trace import Place
 
@@ -67,6 +68,8 @@ class Audience(Protocol):
     def is_present(self) -> bool: ...
 
     def wants(self, module: nn.Module) -> bool: ...
+
+    def wants_values(self) -> bool: ...
 
     def is_root(self, module: nn.Module) -> bool: ...
 
@@ -132,6 +135,7 @@ class Forwards(threading.local):
         self.continues = False  # whether the last forward was a step that continues the one before it
         self._passed: tuple[object, ...] = ()  # what the last outermost forward was given besides tensors and numbers
         self._uses: dict[int, _Use] = {}
+        self.followed: Followed | None = None  # the last call, until its W_O is found
 
     def start(self) -> None:
         """Someone begins to watch or edit in this thread."""
@@ -147,6 +151,7 @@ class Forwards(threading.local):
         while self.runs:
             self._leave(self.runs.pop())
         self._passed, self.continues, self._uses, self.lineage = (), False, {}, Lineage()
+        self.followed = None
         take_out(self._mode)
 
     # --- hooks ---
@@ -194,7 +199,7 @@ class Forwards(threading.local):
         if run.way is not Way.MODULE:
             return
         if self._audience.wants(module):
-            self._see_torch_module(run, arguments, named)
+            self._see_torch_module(run, arguments, named, output[0] if isinstance(output, tuple) else None)
         result = output[0] if isinstance(output, tuple) else output
         if self.lineage.is_on and isinstance(result, Tensor):
             self.lineage.set(result, run.marks)
@@ -263,7 +268,12 @@ class Forwards(threading.local):
         query, key = (_argument(name, place, arguments, named) for place, name in enumerate(QK))
         is_sdpa = function is F.scaled_dot_product_attention
         call = (call_of_sdpa if is_sdpa else torch_modules.call_of_function)(*arguments, **named)
-        self._show(call, module, query, key, output[0] if isinstance(output, tuple) else output)
+        result = output[0] if isinstance(output, tuple) else output
+        self.followed = None
+        if is_sdpa and isinstance(call, Call) and self._audience.wants_values():
+            self.followed = follow(call, result)
+            call = replace(call, after=self.followed.after)
+        self._show(call, module, query, key, result)
         return output
 
     def _step(self, module: nn.Module, query: Tensor, key: Tensor) -> Step:
@@ -312,17 +322,24 @@ class Forwards(threading.local):
                     outer.marks = (outer.marks or CONSTANT) | {number}
         self._audience.show(self.runs, Seen(call, module, place))
 
-    def _see_torch_module(self, run: Run, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
+    def _see_torch_module(
+        self, run: Run, arguments: tuple[Any, ...], named: dict[str, Any], output: Tensor | None
+    ) -> None:
         module = run.module
         if isinstance(module, nn.MultiheadAttention):
+            attention = module
             call = torch_modules.call_of_module(module, *arguments, **named)
-            query, key = (_argument(name, place, arguments, named) for place, name in enumerate(("query", "key")))
-            self._show(call, module, query, key, None)
+            query, key = (_argument(name, place, arguments, named) for place, name in enumerate(QK))
         elif isinstance(module, nn.TransformerEncoderLayer) and self._last_number == run.number:
             # The layer did not run its attention as a module of its own.
-            source = _argument("src", 0, arguments, named)
+            attention = module.self_attn
             call = torch_modules.call_of_layer(module, *arguments, **named)
-            self._show(call, module.self_attn, source, source, None)
+            query = key = _argument("src", 0, arguments, named)
+        else:
+            return
+        if isinstance(call, Call) and self._audience.wants_values():
+            call = replace(call, after=after_module(attention, call, output))
+        self._show(call, attention, query, key, None)
 
 
 def _way_of(module: nn.Module) -> Way:
@@ -363,6 +380,9 @@ class Mode(TorchFunctionMode):
     ) -> Any:
         if func is F.scaled_dot_product_attention or func is F.multi_head_attention_forward:
             return self._forwards.attention(func, args, kwargs or {}, sys._getframe(1))
+        followed = self._forwards.followed
+        if followed is not None and find_projection(followed, func, args, kwargs or {}):
+            self._forwards.followed = None
         output = func(*args, **kwargs) if kwargs else func(*args)
         if self._forwards.lineage.is_on:
             self._forwards.other(func, args, kwargs or {}, output)

@@ -19,7 +19,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from saccade.attention.equation import Call
+from saccade.attention.equation import After, Call
 from saccade.attention.masks import causal
 from saccade.attention.watching.segment import keep
 from saccade.attention.watching.trace import FORBIDDEN, Place, Trace
@@ -253,7 +253,7 @@ class Steps:
             last = calls[-1]
             query = torch.cat([call.query for call in calls], dim=2)
             is_grown = calls[0].shape[3] < last.shape[3]
-            joined = replace(last, query=query)
+            joined = replace(last, query=query, after=_without_gradient(last.after))
             if is_grown:
                 joined = replace(joined, mask=causal, first_row=last.shape[3] - len(calls))
             self._traces[label].append(joined)
@@ -379,6 +379,11 @@ class Steps:
         self._last[label] = _Last(kept, shown.innermost, rows_before + kept.shape[2], is_self)
 
 
+def _without_gradient(after: After | None) -> After | None:
+    """What becomes of several calls: they have one W_O, but a gradient each."""
+    return None if after is None else After(after.projection, after.version)
+
+
 def _is_grown(last: _Last, call: Call) -> bool:
     return call.shape[3] == last.call.shape[3] + 1
 
@@ -422,14 +427,17 @@ def _same_tensor(one: object, other: object) -> bool:
     return one is other
 
 
-def keep_foreign(call: Call) -> Call:
-    """A call as a trace may keep it; keys that are not those of the queries may be in a cache that is written to."""
-    if call.shape[2] != call.shape[3]:
-        is_fresh = _is_fresh(call.key) and (call.value is None or _is_fresh(call.value))
-        if not is_fresh:
-            with torch.inference_mode(False), torch.no_grad():
-                value = None if call.value is None else call.value.clone()
-                call = replace(call, key=call.key.clone(), value=value)
+def keep_foreign(call: Call, is_step: bool) -> Call:
+    """Return a call that a trace can keep.
+
+    Keys that are not those of the queries may be in a cache that is written to, so they are copied, except in a step of
+    generation whose cache is a new tensor each time.
+    """
+    is_fresh = is_step and _is_fresh(call.key) and (call.value is None or _is_fresh(call.value))
+    if call.shape[2] != call.shape[3] and not is_fresh:
+        with torch.inference_mode(False), torch.no_grad():
+            value = None if call.value is None else call.value.clone()
+            call = replace(call, key=call.key.clone(), value=value)
     return keep(call)
 
 
