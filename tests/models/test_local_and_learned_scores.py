@@ -5,9 +5,9 @@ import torch
 
 import saccade
 from saccade.attention import MLP, Additive, Bilinear
-from saccade.errors import UnknownNameError
+from saccade.errors import ShapeError, UnknownNameError
 from saccade.models import EncoderDecoder, EncoderOnly, TransformerConfig
-from saccade.models.encoders import TransformerEncoderConfig, build_encoder
+from saccade.models.encoders import TransformerEncoderConfig, WindowEncoderConfig, build_encoder
 
 SIZES = {"width": 12, "num_heads": 3, "feedforward_width": 19, "encoder_layers": 1}
 
@@ -49,3 +49,19 @@ def test_the_encoder_of_a_tagger_has_the_same_window() -> None:
     changed[0, 8] += 1.0
     moved = (encoder(changed, lengths) - encoder(x, lengths)).abs().sum(dim=-1)[0] > 1e-6
     assert moved.tolist() == [False] * 7 + [True] * 2
+
+
+def test_a_window_over_the_whole_text_sees_everything_and_grows_with_its_square() -> None:
+    torch.manual_seed(1)
+    sizes = []
+    for length in (5, 10):
+        encoder, _ = build_encoder(WindowEncoderConfig(width=6, whole_length=length), 6)
+        sizes.append(sum(parameter.numel() for parameter in encoder.parameters() if parameter.ndim == 2))
+    assert sizes == [(5 * 6) ** 2, (10 * 6) ** 2]
+    x = torch.randn(1, 7, 6)
+    changed = x.clone()
+    changed[0, 6] += 1.0
+    lengths = torch.tensor([7])
+    assert ((encoder(changed, lengths) - encoder(x, lengths)).abs().sum(dim=-1)[0] > 1e-6).all()
+    with pytest.raises(ShapeError, match="covers 10 positions; the input has 11"):
+        encoder(torch.randn(1, 11, 6), torch.tensor([11]))

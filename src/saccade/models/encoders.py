@@ -20,7 +20,7 @@ from saccade.models.convolutional import ConvolutionalEncoder, OddKernel
 from saccade.models.layers import OneHot, WordEmbedding
 from saccade.models.recurrent import ADDS_INPUT
 from saccade.models.transformer_layers import Block, InputLayer, TransformerConfig, encoder_mask, final_norm
-from saccade.models.window import WindowEncoder
+from saccade.models.window import WholeWindow, WindowEncoder
 from saccade.recurrent import Recurrent
 
 __all__ = [
@@ -79,11 +79,17 @@ class ConvolutionalEncoderConfig(Config):
 
 
 class WindowEncoderConfig(Config):
-    """Fully connected layers over each vector and its neighbours (lecture 004, solution 1)."""
+    """Fully connected layers over each vector and its neighbours, or over all of them (lecture 004, solutions 1, 2)."""
 
     width: int = Field(256, ge=1, description="Width of the vector at each position")
     encoder_layers: int = Field(1, ge=1, description="Number of layers")
     radius: int = Field(2, ge=0, description="Number of neighbours that a layer sees on each side")
+    whole_length: int | None = Field(
+        None,
+        ge=1,
+        description="One layer over the whole text instead, with weights for this many positions; longer texts are "
+        "refused. Its parameters grow with the square of this number",
+    )
     dropout: float = Field(
         0.0, ge=0, lt=1, description="Dropout on inputs, on the output of each layer and on the result"
     )
@@ -153,7 +159,12 @@ def build_encoder(config: Config, input_width: int) -> tuple[nn.Module, nn.Modul
         encoder = ConvolutionalEncoder(config.width, config.encoder_layers, config.kernel, config.dropout)
     else:
         assert isinstance(config, WindowEncoderConfig)
-        encoder = WindowEncoder(config.width, config.radius, config.encoder_layers, config.dropout)
+        whole = config.whole_length
+        encoder = (
+            WholeWindow(config.width, whole)
+            if whole is not None
+            else WindowEncoder(config.width, config.radius, config.encoder_layers, config.dropout)
+        )
     return encoder if input_width == config.width else _Projected(encoder, input_width, config.width), None
 
 
