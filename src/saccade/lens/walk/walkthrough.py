@@ -101,11 +101,9 @@ def walkthrough(
         source: where keys and values come from in cross-attention.
         W_output: applied to the sum, as in multi-head attention.
         W_score: the vector w of the additive score, as a matrix of one column.
-        heads: number of heads that share the columns of queries, keys and values; as many heads as columns give
-            each channel a softmax of its own (lecture 004's scores as vectors).
-        tokens: names of the inputs or queries.
-        source_tokens: names of the keys, if they differ from the queries.
-        value_names: names of the columns of the values.
+        heads: number of heads that share the columns of queries, keys and values; with as many heads as columns, each
+            channel has its own softmax (lecture 004's scores as vectors).
+        tokens: names of the inputs or queries; ``source_tokens`` names the keys, ``value_names`` the values' columns.
         mask: "none", "causal", "window:R", a boolean matrix (Q, K) in which True = may attend, or a mask rule.
         bias: a matrix (Q, K) that is added to the scores, such as ALiBi's.
         score: as in ``attend``, or "additive", which needs W_score.
@@ -117,35 +115,44 @@ def walkthrough(
     rows |= {"W_value": W_value, "queries": queries, "keys": keys, "values": values, "W_output": W_output}
     given = {name: matrix(name, numbers) for name, numbers in rows.items() if numbers is not None}
     query, key, value = _sources(given)
-    query_labels, key_labels = _labels(given, len(query), len(key), tokens, source_tokens)
-    weighting = resolve_weights(weights)
+    labels = _labels(given, len(query), len(key), tokens, source_tokens)
+    weighting, changes = resolve_weights(weights), Changes(changed)
     vector = _score_vector(score, W_score, query.shape[1])
     compared = _scaled(weighting.score or _resolve_score(score, vector), scale).frozen(torch.float64)
     _check_heads(heads, query, key, value, bias, changed, vector)
     compared.check(1, query.shape[1], key.shape[1])
     rule, mask_name = _resolve_mask(mask, len(query), len(key))
     added = _resolve_bias(bias, len(query), len(key))
-    changes = Changes(changed)
-    steps = projection_steps(given, query, key, value, query_labels, key_labels, changes)
+    steps = projection_steps(given, query, key, value, *labels, changes)
     query, key, value = (step.values for step in steps[-3:])
     call = Call(query[None, None], key[None, None], compared, weighting, rule, added)
-    W_out = given.get("W_output")
-    if heads == 1:
-        steps += weight_steps(call, mask_name, query_labels, key_labels, changes, vector)
-        steps += sum_steps(steps[-1].values, value, W_out, query_labels, key_labels, changes)
-        changes.check_steps(steps)
-    else:
-        ends = []
-        for head, (q, k, v) in enumerate(zip(*(part.chunk(heads, dim=1) for part in (query, key, value)), strict=True)):
-            own = replace(call, query=q[None, None], key=k[None, None])
-            steps += head_steps(own, v, head, mask_name, query_labels, key_labels)
-            ends.append(steps[-1])
-        steps += joined_steps(ends, W_out, query_labels)
-    steps = [_named(step, value_names) for step in steps]
-    for step in steps:
-        if not step.name.startswith("masked"):
-            require_finite(step.name, step.values, "the given numbers are too large to multiply")
-    return Walkthrough(tuple(steps), query_labels, key_labels, _name(compared), _name(call.weights), mask_name)
+    steps += _attention_steps(call, value, heads, given.get("W_output"), mask_name, labels, changes, vector)
+    changes.check_steps(steps)
+    steps = [_finished(step, value_names) for step in steps]
+    return Walkthrough(tuple(steps), *labels, _name(compared), _name(call.weights), mask_name)
+
+
+def _attention_steps(
+    call: Call,
+    value: Tensor,
+    num_heads: int,
+    W_output: Tensor | None,
+    mask_name: str,
+    labels: tuple[tuple[str, ...], tuple[str, ...]],
+    changes: Changes,
+    vector: Tensor | None,
+) -> list[Step]:
+    """Return the steps from the scores to the output; several heads share the columns, and their sums are joined."""
+    if num_heads == 1:
+        steps = weight_steps(call, mask_name, *labels, changes, vector)
+        return steps + sum_steps(steps[-1].values, value, W_output, *labels, changes)
+    steps, ends = [], []
+    parts = (part.chunk(num_heads, dim=-1) for part in (call.query, call.key, value))
+    for head, (query, key, own_value) in enumerate(zip(*parts, strict=True)):
+        own = replace(call, query=query, key=key)
+        steps += head_steps(own, own_value, head, mask_name, *labels)
+        ends.append(steps[-1])
+    return steps + joined_steps(ends, W_output, labels[0])
 
 
 def _score_vector(score: str | Score, given: Numbers | None, width: int) -> Float[Tensor, "D 1"] | None:
@@ -286,8 +293,10 @@ def _scaled(score: Score, scale: bool | None) -> Score:
     return score
 
 
-def _named(step: Step, value_names: Sequence[str] | None) -> Step:
-    """Return the step with the names of the values' columns, if it has these columns."""
+def _finished(step: Step, value_names: Sequence[str] | None) -> Step:
+    """Check that the numbers are finite, and name the columns of the values if the step has these columns."""
+    if not step.name.startswith("masked"):
+        require_finite(step.name, step.values, "the given numbers are too large to multiply")
     if value_names is None or step.name not in ("values", "weighted", "sum"):
         return step
     if len(value_names) != step.values.shape[-1]:
