@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from saccade.attention import Trace
-from saccade.errors import ShapeError
+from saccade.errors import OptionError, ShapeError, UnknownNameError
 
-__all__ = ["Axis", "choose_axes"]
+__all__ = ["Axis", "Towers", "choose_axes"]
 
 #: Names of cross-attention in Saccade, in Marian and BART, and in T5.
 _CROSS = ("cross", "encoder_attn", "encdecattention")
@@ -65,6 +65,38 @@ class Axis:
 
     def labels(self, words: bool) -> list[str]:
         return self.joined if words else self.tokens
+
+
+@dataclass(frozen=True)
+class Towers:
+    """The tokens of the parts of a model that each read a sequence of their own, by the names of these parts."""
+
+    axes: Mapping[str, Axis]
+
+    @classmethod
+    def of(cls, tokens: Mapping[str, Sequence[str]], words: object, names: Iterable[str]) -> Towers:
+        """Check that every tower has an attention, and that words are given by tower too."""
+        if words is not None and (not isinstance(words, Mapping) or not set(words) <= set(tokens)):
+            raise OptionError("With tokens for each tower, words is a mapping from some of the same names.")
+        for tower in tokens:
+            if not any(_is_in(name, tower) for name in names):
+                raise UnknownNameError("part of the model with attention", tower, names)
+        given = words if isinstance(words, Mapping) else {}
+        return cls({tower: Axis.of(list(some), given.get(tower)) for tower, some in tokens.items()})
+
+    def axes_of(self, name: str, trace: Trace) -> tuple[Axis | None, Axis | None]:
+        """The tokens of the tower that an attention is in, and of the one that it looks at if it is another."""
+        own = max((tower for tower in self.axes if _is_in(name, tower)), key=len, default=None)
+        if own is None:
+            return None, None
+        if trace.place is None or trace.place.source == "self":
+            return self.axes[own], None
+        others = [axis for tower, axis in self.axes.items() if tower != own and len(axis) == trace.shape[3]]
+        return self.axes[own], others[0] if len(others) == 1 else Axis.positions(trace.shape[3])
+
+
+def _is_in(name: str, tower: str) -> bool:
+    return name == tower or name.startswith(f"{tower}.")
 
 
 def choose_axes(name: str, trace: Trace, target: Axis | None, source: Axis | None) -> tuple[Axis, Axis]:

@@ -29,7 +29,7 @@ from saccade.attention.watching.overview import Progress, Reduce, progress_of_pa
 from saccade.attention.watching.trace import WEIGHTS_LIMIT
 from saccade.errors import OptionError, SaccadeError, ShapeError, TooLargeError, UnknownNameError
 from saccade.lens import measures
-from saccade.lens.axis import Axis, choose_axes, is_cross_by_name
+from saccade.lens.axis import Axis, Towers, choose_axes, is_cross_by_name
 from saccade.lens.difference import Difference, subtract
 from saccade.lens.files import write_file, write_numbers
 from saccade.lens.links import WordLink
@@ -362,10 +362,10 @@ class View:
 
 def view(
     seen: Mapping[str, Trace] | Mapping[str, Tensor | Sequence[Tensor]] | Sequence[Tensor],
-    tokens: Sequence[str] | None = None,
+    tokens: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
     *,
     source_tokens: Sequence[str] | None = None,
-    words: Sequence[int | None] | None = None,
+    words: Sequence[int | None] | Mapping[str, Sequence[int | None]] | None = None,
     source_words: Sequence[int | None] | None = None,
     batch: int = 0,
     gold: Iterable[WordLink] | None = None,
@@ -376,7 +376,8 @@ def view(
         seen: what ``watch`` saw, or weights (batch, heads, queries, keys) that a model returned: a list of layers
             (``outputs.attentions``), a mapping from names to layers, or a Hugging Face output that holds them.
         tokens: one for each position of the sequence ``batch``; positions are numbered without them. For an
-            encoder-decoder, these are the decoder's input.
+            encoder-decoder, these are the decoder's input. For a model of several towers (CLIP), a mapping from the
+            name of each tower to its tokens, such as ``{"text_model": tokens}``; the others are numbered.
         source_tokens: the tokens that an encoder-decoder reads.
         words: the number of each token's word, as Hugging Face's ``word_ids()`` returns it.
         source_words: the same for ``source_tokens``.
@@ -387,13 +388,24 @@ def view(
         raise OptionError("source_tokens, words and source_words can only be given together with tokens.")
     if source_tokens is None and source_words is not None:
         raise OptionError("source_words can only be given together with source_tokens.")
-    target_axis = None if tokens is None else Axis.of(tokens, words)
+    towers, target_axis = None, None
+    if isinstance(tokens, Mapping):
+        if source_tokens is not None:
+            raise OptionError(
+                "source_tokens cannot be given together with tokens for each tower; name the encoder too."
+            )
+        towers = Towers.of(tokens, words, source.traces)
+    elif isinstance(words, Mapping):
+        raise OptionError("words can be a mapping only if tokens is one.")
+    elif tokens is not None:
+        target_axis = Axis.of(tokens, words)
     source_axis = None if source_tokens is None else Axis.of(source_tokens, source_words)
     axes = {}
     for name, trace in source.traces.items():
         if not 0 <= batch < trace.shape[0]:
             raise ShapeError(f"There is no sequence {batch} in {name}; there are {trace.shape[0]}, counted from 0.")
-        axes[name] = choose_axes(name, trace, target_axis, source_axis)
+        chosen = (target_axis, source_axis) if towers is None else towers.axes_of(name, trace)
+        axes[name] = choose_axes(name, trace, *chosen)
     return View(
         source.traces,
         {name: rows for name, (rows, _) in axes.items()},
