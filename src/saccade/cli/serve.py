@@ -92,11 +92,7 @@ def serve_models(
     """
     from saccade.serving import Limits, Settings, listen, supervise  # slow to import
 
-    if api_key_file is not None:
-        if api_key is not None:
-            raise OptionError(f"Give either --api-key-file or --api-key (or {KEY_VARIABLE}), not both.")
-        api_key = _read_key(api_key_file)
-    _check_key(host, api_key, no_api_key)
+    api_key = _required_key(host, api_key, api_key_file, no_api_key)
     _check_proxies(trusted_proxy or [])
     tls = _tls(tls_certificate, tls_key)
     settings = Settings(
@@ -165,16 +161,21 @@ def _tls(certificate: Path | None, key: Path | None) -> ssl.SSLContext | None:
     return tls_context(certificate, key)
 
 
-def _check_key(host: str, api_key: str | None, no_api_key: bool) -> None:
-    """Require an API key, or an explicit --no-api-key, if others can reach the server."""
+def _required_key(host: str, api_key: str | None, file: Path | None, no_api_key: bool) -> str | None:
+    """The API key; if others can reach the server, there must be one, or an explicit --no-api-key."""
     from saccade.serving import is_loopback
 
+    if file is not None:
+        if api_key is not None:
+            raise OptionError(f"Give either --api-key-file or --api-key (or {KEY_VARIABLE}), not both.")
+        api_key = _read_key(file)
     if no_api_key and api_key:
         raise OptionError("Give either --no-api-key or --api-key, not both.")
     if not is_loopback(host) and not (api_key or no_api_key):
         raise OptionError(
             f"Others can reach {host}: set --api-key or {KEY_VARIABLE}, or give --no-api-key to answer anyone."
         )
+    return api_key
 
 
 def _read_key(path: Path) -> str:
