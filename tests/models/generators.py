@@ -6,6 +6,8 @@ import torch
 
 from saccade.models import (
     ConvolutionalConfig,
+    ConvolutionalLanguageConfig,
+    ConvolutionalLanguageModel,
     ConvolutionalSeq2Seq,
     DecoderOnly,
     EncoderDecoder,
@@ -63,6 +65,11 @@ LOOKS = {
     },
     "deep_one_way": {"encoder_layers": 2, "decoder_layers": 3, "bidirectional": False, "tied_output": True},
 }
+CONVOLUTIONAL_LANGUAGE = {
+    "kernel_1": {"kernel": 1},
+    "kernel_2": {"kernel": 2, "tied_output": True},
+    "kernel_5": {"kernel": 5},
+}
 RWKV = {"tied": {}, "untied": {"tied_output": False}}
 CONVOLUTIONAL = {
     "kernel_1": {"kernel": 1},
@@ -96,6 +103,10 @@ def language_model(kind, variant):
         return _spread(
             DecoderOnly(TransformerConfig(**TRANSFORMER | {"decoder_layers": 2} | VARIANTS[variant]), VOCABULARY)
         )
+    if kind == "convolutional":
+        sizes = {"width": 8, "decoder_layers": 3}
+        config = ConvolutionalLanguageConfig(**sizes | CONVOLUTIONAL_LANGUAGE[variant])
+        return _spread(ConvolutionalLanguageModel(config, VOCABULARY))
     if kind == "rwkv":
         sizes = {"width": 12, "feedforward_width": 19, "decoder_layers": 2}
         return _spread(RWKVLanguageModel(RWKVConfig(**sizes | RWKV[variant]), VOCABULARY))
@@ -111,6 +122,7 @@ LANGUAGE_MODELS = [
     *(("transformer", variant) for variant in VARIANTS),
     *(("recurrent", cell) for cell in CELLS),
     *(("rwkv", variant) for variant in RWKV),
+    *(("convolutional", variant) for variant in CONVOLUTIONAL_LANGUAGE),
 ]
 
 

@@ -26,6 +26,7 @@ from saccade.tasks.language_model.task import (
 from saccade.training.trainer import Trainer
 
 TABLES: list[dict[str, Any]] = [
+    {"kind": "convolutional", "width": 16, "decoder_layers": 3, "kernel": 3},
     {"kind": "rwkv", "width": 16, "feedforward_width": 24, "decoder_layers": 2},
     *(
         {"kind": "recurrent", "cell": cell, "width": 16, "embedding_width": 8}

@@ -2,7 +2,13 @@
 
 from saccade.models.classifier import CLASSIFIERS, Classifier
 from saccade.models.config import Config
-from saccade.models.convolutional import ConvolutionalConfig, ConvolutionalEncoder, ConvolutionalSeq2Seq
+from saccade.models.convolutional import (
+    ConvolutionalConfig,
+    ConvolutionalEncoder,
+    ConvolutionalLanguageConfig,
+    ConvolutionalLanguageModel,
+    ConvolutionalSeq2Seq,
+)
 from saccade.models.inference import Precision, lower_precision
 from saccade.models.recurrent import Memory, RecurrentConfig, RecurrentLanguageModel, RecurrentSeq2Seq
 from saccade.models.reinforce import ReinforcedLoss, hard_attention
@@ -23,6 +29,8 @@ __all__ = [
     "Config",
     "ConvolutionalConfig",
     "ConvolutionalEncoder",
+    "ConvolutionalLanguageConfig",
+    "ConvolutionalLanguageModel",
     "ConvolutionalSeq2Seq",
     "DecoderOnly",
     "EncoderDecoder",

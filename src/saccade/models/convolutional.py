@@ -18,9 +18,19 @@ from saccade.kernels.dropout import dropout
 from saccade.models.config import Config
 from saccade.models.cross_attention import CrossAttention, ScoreName
 from saccade.models.layers import TiedLinear, WordEmbedding, real_positions, without_padding
+from saccade.models.stepped import SteppedLanguageModel
 from saccade.models.targets import Seq2Seq
+from saccade.recurrent import RecurrentState
 
-__all__ = ["ConvolutionalConfig", "ConvolutionalEncoder", "ConvolutionalSeq2Seq", "GatedConvolution", "OddKernel"]
+__all__ = [
+    "ConvolutionalConfig",
+    "ConvolutionalEncoder",
+    "ConvolutionalLanguageConfig",
+    "ConvolutionalLanguageModel",
+    "ConvolutionalSeq2Seq",
+    "GatedConvolution",
+    "OddKernel",
+]
 
 SQRT_HALF = math.sqrt(0.5)  # the sum of two vectors times this has the variance of one
 
@@ -186,3 +196,39 @@ class ConvolutionalSeq2Seq(Seq2Seq):
 
     def _drop(self, x: Tensor) -> Tensor:
         return dropout(x, self.config.dropout, self.training)
+
+
+class ConvolutionalLanguageConfig(Config):
+    """The settings of a language model of causal convolutions."""
+
+    width: int = Field(256, ge=1, description="Width of the vector at each position")
+    decoder_layers: int = Field(6, ge=1, description="Number of layers")
+    kernel: int = Field(5, ge=1, description="Number of positions that a layer sees at once, counting back from itself")
+    dropout: float = Field(0.0, ge=0, lt=1, description="Dropout on embeddings and on the input of each layer")
+    tied_output: bool = Field(False, description="Use the embedding as the output layer")
+
+
+class ConvolutionalLanguageModel(SteppedLanguageModel):
+    """Gated causal convolutions (Dauphin 2017): L layers of kernel k see L·(k-1) + 1 tokens back, and no more."""
+
+    def __init__(self, config: ConvolutionalLanguageConfig, vocabulary: int) -> None:
+        super().__init__()
+        self.config = config
+        self.input = WordEmbedding(vocabulary, config.width, scaled=True)
+        self.decoder = nn.ModuleList(
+            GatedConvolution(config.width, config.kernel, is_causal=True, dropout=config.dropout)
+            for _ in range(config.decoder_layers)
+        )
+        tied = self.input.weight if config.tied_output else None
+        self.output = TiedLinear(config.width, vocabulary, bias=True, tied=tied)
+
+    def initial(self, batch: int) -> RecurrentState:
+        past = self.input.weight.new_zeros(batch, self.config.kernel - 1, self.config.width)
+        return tuple((past,) for _ in self.decoder)
+
+    def read(self, tokens: Int[Tensor, "B N"], state: RecurrentState) -> tuple[Float[Tensor, "B N D"], RecurrentState]:
+        x, new = dropout(self.input(tokens), self.config.dropout, self.training), []
+        for layer, (past,) in zip(self.decoder, state, strict=True):
+            new.append((torch.cat([past, x], dim=1)[:, x.shape[1] :],))  # the inputs that the next token sees
+            x = (x + layer(x, past)) * SQRT_HALF
+        return x, tuple(new)

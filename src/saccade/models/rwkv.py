@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from pydantic import Field
 from torch import Tensor, nn
 
 from saccade.kernels.dropout import dropout
 from saccade.models.config import Config
 from saccade.models.layers import TiedLinear, WordEmbedding
-from saccade.models.targets import Positions, Targets, answer
-from saccade.recurrent import ChannelMixing, RecurrentState, State, TimeMixing, WKVState, reorder
+from saccade.models.stepped import SteppedLanguageModel
+from saccade.recurrent import ChannelMixing, RecurrentState, State, TimeMixing, WKVState
 
 __all__ = ["RWKVConfig", "RWKVLanguageModel"]
 
@@ -42,7 +42,7 @@ class _Block(nn.Module):
         return x + dropout(y, self.dropout, self.training), (time_last, channel_last, *sums)
 
 
-class RWKVLanguageModel(nn.Module):
+class RWKVLanguageModel(SteppedLanguageModel):
     """Predicts the next token with RWKV blocks: in parallel over the text in training, step by step in generation."""
 
     def __init__(self, config: RWKVConfig, vocabulary: int) -> None:
@@ -55,35 +55,11 @@ class RWKVLanguageModel(nn.Module):
         tied = self.input.weight if config.tied_output else None
         self.output = TiedLinear(config.width, vocabulary, bias=False, tied=tied)
 
-    def features(self, tokens: Int[Tensor, "B N"]) -> Float[Tensor, "B N D"]:
-        """A vector for each token that depends on it and the tokens before it."""
-        return self._read(tokens, self._initial(len(tokens)))[0]
-
-    def forward(
-        self, tokens: Int[Tensor, "B N"], *, targets: Targets | None = None, at: Positions | None = None
-    ) -> Tensor:
-        """Logits (B, N, V) for the token after each; ``at`` and ``targets`` as in ``saccade.models.targets``."""
-        return answer(self.output, self.features(tokens), targets, at)
-
-    def start(self, prompt: Int[Tensor, "B N"], max_length: int | None = None) -> RecurrentState:
-        """The state after reading the prompt, which may be empty."""
-        state = self._initial(len(prompt))
-        return self._read(prompt, state)[1] if prompt.shape[1] else state
-
-    def step(self, tokens: Int[Tensor, " B"], state: RecurrentState) -> tuple[Float[Tensor, "B V"], RecurrentState]:
-        """Read one more token per row; return the logits of the next one and the new state."""
-        features, state = self._read(tokens.unsqueeze(1), state)
-        logits: Tensor = self.output(features[:, 0])
-        return logits, state
-
-    def reorder(self, state: RecurrentState, index: Int[Tensor, "*N"]) -> RecurrentState:
-        return reorder(state, index.flatten())
-
-    def _initial(self, batch: int) -> RecurrentState:
+    def initial(self, batch: int) -> RecurrentState:
         zeros = self.input.weight.new_zeros(batch, self.config.width)
         return tuple((zeros, zeros, *WKVState.empty(zeros)) for _ in self.decoder)
 
-    def _read(self, tokens: Tensor, state: RecurrentState) -> tuple[Float[Tensor, "B N D"], RecurrentState]:
+    def read(self, tokens: Tensor, state: RecurrentState) -> tuple[Float[Tensor, "B N D"], RecurrentState]:
         x = self.input_norm(dropout(self.input(tokens), self.config.dropout, self.training))
         new = []
         for block, old in zip(self.decoder, state, strict=True):

@@ -24,7 +24,7 @@ from saccade.errors import ShapeError
 __all__ = ["ChannelMixing", "TimeMixing", "WKVState", "wkv", "wkv_step"]
 
 #: Number of steps to compute at once; memory grows with its square.
-PIECE = 32
+PIECE = 8  # the fastest on a CPU
 #: The exponent of an empty sum.
 NOTHING = -1e38
 

@@ -22,6 +22,8 @@ from saccade.data.documents import Document
 from saccade.errors import FileError, OptionError
 from saccade.models import (
     LAST,
+    ConvolutionalLanguageConfig,
+    ConvolutionalLanguageModel,
     DecoderOnly,
     Memory,
     RecurrentConfig,
@@ -167,6 +169,10 @@ class LanguageModel(Task):
             RecurrentConfig, lambda c, state: RecurrentLanguageModel(c, state.tokenizer.vocabulary_size)
         ),
         "rwkv": Network(RWKVConfig, lambda c, state: RWKVLanguageModel(c, state.tokenizer.vocabulary_size)),
+        "convolutional": Network(
+            ConvolutionalLanguageConfig,
+            lambda c, state: ConvolutionalLanguageModel(c, state.tokenizer.vocabulary_size),
+        ),
     }
     model_defaults: ClassVar = {"transformer": {"decoder_layers": 4}}
     evaluation_size = 8192
