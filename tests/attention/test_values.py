@@ -115,5 +115,5 @@ def test_without_values_or_w_o_there_is_nothing_to_weigh() -> None:
     model = Bare()
     with saccade.watch(model, values=True) as seen:
         model(torch.randn(2, 3, 5, 4))
-    with pytest.raises(OptionError, match="it has no W_O"):
+    with pytest.raises(OptionError, match="has no W_O that Saccade can find"):
         seen["attention"].norms()

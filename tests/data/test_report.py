@@ -11,7 +11,7 @@ def test_lengths_by_hand() -> None:
     assert lengths.median == 3
     assert lengths.longest == 20
     assert abs(lengths.percentile_95 - (4 + 0.8 * 16)) < 1e-9  # 95% of 4 steps is 3.8: between 4 and 20
-    assert str(lengths) == "mean 6.0, median 3, 95% up to 16.8, longest 20"
+    assert str(lengths) == "mean 6.0, median 3, 95th percentile 16.8, longest 20"
 
 
 def test_a_finding_names_its_first_lines_and_how_many_more() -> None:
@@ -42,8 +42,8 @@ def test_rows_show_everything_once() -> None:
         ("pairs read", "1,003"),
         ("pairs kept", "1,002"),
         ("different sources", "997"),
-        ("source length in words", "mean 2.0, median 2, 95% up to 2, longest 2"),
-        ("target length in words", "mean 3.0, median 3, 95% up to 3, longest 3"),
+        ("source length in words", "mean 2.0, median 2, 95th percentile 2, longest 2"),
+        ("target length in words", "mean 3.0, median 3, 95th percentile 3, longest 3"),
         ("empty on both sides", "none"),
         ("text on one side only", "none"),
         ("too long", "1 dropped: line 7"),

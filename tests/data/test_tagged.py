@@ -86,7 +86,7 @@ def test_what_was_chosen_and_found_is_in_the_report(tmp_path: Path) -> None:
         "note": "columns 0 and 1, counted from 0, separated by white space",
         "sentences read": "4",
         "sentences kept": "3",
-        "length in words": "mean 1.0, median 1, 95% up to 1, longest 1",
+        "length in words": "mean 1.0, median 1, 95th percentile 1, longest 1",
         "2 labels": "X 2, Y 1",
         "too long": "1 dropped: line 7",
         "duplicates": "1 kept: line 3",

@@ -286,7 +286,7 @@ def test_a_validation_without_numbers_is_not_saved() -> None:
     task.given = (1.0, math.nan)
     trainer.task = task
     notes = Notes(trainer)
-    with pytest.raises(DivergedError, match=r"The validation's bleu became nan at step 4; the earlier checkpoints"):
+    with pytest.raises(DivergedError, match=r"The validation score bleu became nan at step 4; the earlier checkpoints"):
         trainer.run(lambda: None, notes)
     assert [step for step, _ in notes.saved] == [2]
 
@@ -300,7 +300,7 @@ def test_weights_without_numbers_are_not_saved() -> None:
                 next(trainer.model.parameters()).fill_(math.nan)
 
     notes = Notes(trainer, poison)
-    with pytest.raises(DivergedError, match=r"The validation's loss became nan at step 4; the earlier checkpoints"):
+    with pytest.raises(DivergedError, match=r"The validation score loss became nan at step 4; the earlier checkpoints"):
         trainer.run(lambda: None, notes)
     assert [step for step, _ in notes.saved] == [2]
 

@@ -37,7 +37,7 @@ class DataFile:
 
 @dataclass(frozen=True)
 class DataSet:
-    """A public data set. Its files are in the folder with its name under $SACCADE_DATA."""
+    """A public data set. Its files are in the folder of the same name under $SACCADE_DATA."""
 
     name: str
     what: str

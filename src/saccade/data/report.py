@@ -59,9 +59,7 @@ class Lengths:
         return cls(float(values.mean()), float(median), float(percentile_95), int(values.max()))
 
     def __str__(self) -> str:
-        return (
-            f"mean {self.mean:.1f}, median {self.median:g}, 95% up to {self.percentile_95:g}, longest {self.longest:,}"
-        )
+        return f"mean {self.mean:.1f}, median {self.median:g}, 95th percentile {self.percentile_95:g}, longest {self.longest:,}"
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Read the tracks of agents, and cut them into windows. Each line of a file has a frame, an agent's number, x and y.
 
-The separator is a tab, a comma, a semicolon or spaces. A first line with the names of columns is skipped.
+The separator is a tab, a comma, a semicolon or spaces. A header line, if there is one, is skipped.
 """
 
 from __future__ import annotations

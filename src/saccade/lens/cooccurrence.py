@@ -1,7 +1,7 @@
-"""Links between words from their co-occurrence alone, by which to choose an alignment if there are no gold links.
+"""Word links derived from co-occurrence alone, to choose the attention that aligns best if there are no gold links.
 
-They are the links on which IBM Model 1 (Brown et al. 1993) agrees in both directions. They are few but mostly correct,
-which is enough to tell an attention that aligns from one that is diffuse, diagonal or fixed on END.
+They are the links that IBM Model 1 (Brown et al. 1993) finds in both directions. They are few but mostly correct, which
+is enough to tell an attention that aligns words from one that is diffuse, diagonal or fixed on END.
 """
 
 from __future__ import annotations

@@ -14,7 +14,10 @@ __all__ = ["LLAMA", "MISTRAL", "QWEN2", "rotary_fields"]
 
 
 def rotary_fields(fields: Fields) -> dict[str, Any]:
-    """The base and the share of rotary positions, in today's table of fields or in the older single ones."""
+    """Return the base of the rotary positions and the share of rotated dimensions.
+
+    They are in the table ``rope_parameters``, or in separate fields in older files.
+    """
     table = fields.take("rope_parameters", dict, {"rope_type": "default"})
     scaling = fields.take("rope_scaling", dict, {"rope_type": "default"})
     for name, found in (("rope_parameters", table), ("rope_scaling", scaling)):

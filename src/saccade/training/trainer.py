@@ -236,8 +236,8 @@ class Trainer:
         for name, value in scores.items():
             if not math.isfinite(value):
                 raise DivergedError(
-                    f"The validation's {name} became {value} at step {self.progress.step}; the earlier checkpoints "
-                    "are kept. Usually a lower training.lr or a longer training.warmup helps; start again in another "
+                    f"The validation score {name} became {value} at step {self.progress.step}; the earlier checkpoints "
+                    "are kept. A lower training.lr or a longer training.warmup usually helps; start again in another "
                     "folder (-o)."
                 )
 

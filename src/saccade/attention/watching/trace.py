@@ -221,7 +221,7 @@ class Trace:
             raise OptionError(f"W_O of {self.name} was not kept; watch the model with values=True.")
         if after.projection is None:
             raise OptionError(
-                f"No matrix was applied to the outputs of {self.name}'s heads as they are: it has no W_O."
+                f"{self.name} has no W_O that Saccade can find: no matrix was applied directly to its heads' outputs."
             )
         if not after.projection.is_inference() and after.projection._version != after.version:
             raise StaleTraceError(f"W_O of {self.name} changed in place after it was watched; watch again.")

@@ -143,7 +143,7 @@ def _labels(axis: Axis, words: bool) -> Places:
 
 
 def _ticks(axis: Axis, words: bool, cell: int) -> Places:
-    """Return some tokens or words along an overview, each with its position, at the cell that contains it."""
+    """Return evenly spaced labels for an overview: a token or word, placed at the cell that contains it."""
     every = axis.labels(words)
     cells = -(-len(every) // cell)
     step = max(1, -(-cells // _TICKS))

@@ -114,7 +114,9 @@ class Guard:
             try:
                 ipaddress.ip_address(host)
             except ValueError:
-                sentence = "The Host of this request is not a name of this server; start it with --allow-host."
+                sentence = (
+                    "The Host header does not match this server; to accept it, start the server with --allow-host."
+                )
                 raise Refused(400, sentence) from None
         origin = headers.get("origin")
         is_foreign = origin is not None and origin.partition("://")[2].lower() != header.lower()

@@ -272,7 +272,7 @@ class Task(ABC):
         """Return the loss that training minimises. In eval mode it has no training aids, such as label smoothing."""
 
     def carried(self) -> dict[str, Tensor]:
-        """Return the state that training carries from batch to batch besides the weights, which checkpoints save."""
+        """Return what training carries from batch to batch besides the weights; checkpoints save it too."""
         return {}
 
     def carry_on(self, tensors: Mapping[str, Tensor]) -> None:

@@ -78,7 +78,10 @@ def _links(read: ViewText, kind: str, examples: Sequence[Example]) -> Iterator[t
                 view = read(example.source_text)
                 words = view.columns[view.names[0]].joined[: len(example.source)]
                 if [word.lower() for word in words] != [word.lower() for word in example.source]:
-                    raise OptionError(f"This model does not read the words {' '.join(example.source)} one by one.")
+                    raise OptionError(
+                        f"This model splits {example.source_text!r} into other words than the corpus does, so its heads "
+                        "cannot be compared with the true links."
+                    )
                 strongest: Strongest = {}
                 for name in view.names:
                     best = view.row(name, link.word, words=True).argmax(dim=1)

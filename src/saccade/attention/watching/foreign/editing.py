@@ -1,8 +1,8 @@
-"""Calls of torch's attention with heads replaced and links forbidden.
+"""Run calls of torch's attention with heads replaced and links forbidden.
 
-``scaled_dot_product_attention`` is given another mask, and its output is changed where the edited heads are.
-``multi_head_attention_forward`` applies W_O itself, so it is run with the identity in place of W_O: what it returns is
-then the heads side by side, exactly. They are changed, and W_O is applied to them.
+``scaled_dot_product_attention`` gets a different mask, and the outputs of the edited heads are replaced.
+``multi_head_attention_forward`` applies W_O itself, so it is run with the identity in place of W_O. It then returns
+exactly the concatenated heads, which are edited before W_O is applied.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ def _dense_mask(call: Call) -> Shaped[Tensor, "#B #H Q K"]:
 def _forbid(
     mask: Shaped[Tensor, "#B #H Q K"], allowed: Bool[Tensor, "1 H Q K"]
 ) -> tuple[Shaped[Tensor, "#B H Q K"], Bool[Tensor, "#B H Q 1"] | None]:
-    """A mask without the links that are not allowed, and the rows in which that leaves nothing."""
+    """Remove the forbidden links from a mask; also return the rows that are left without any link."""
     is_boolean = mask.dtype == torch.bool
     left = (mask if is_boolean else mask > FORBIDDEN) & allowed
     empty = ~left.any(-1, keepdim=True) & ~allowed.all(-1, keepdim=True)

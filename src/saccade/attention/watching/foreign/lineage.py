@@ -127,9 +127,10 @@ class Lineage:
     def follow(
         self, function: Callable[..., Any], arguments: tuple[Any, ...], named: Mapping[str, Any], output: Any
     ) -> tuple[int, Marks] | None:
-        """Hand the marks of the arguments on to the output.
+        """Pass the arguments' marks on to the output.
 
-        If the function weighs values by a softmax, the number of this written-out attention and the marks before it.
+        If the function weights values by a softmax, return the number of this written-out attention and the marks
+        that precede it.
         """
         if isinstance(output, Tensor):
             outputs: Iterable[Tensor] = (output,)

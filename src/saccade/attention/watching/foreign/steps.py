@@ -67,7 +67,7 @@ class Move(NamedTuple):
 
 
 def step_between(last: Call, call: Call, is_self: bool = False) -> Move:
-    """The step from the last call, as it was kept, to this one; ``is_self`` if its keys are those of its own tokens."""
+    """Classify how this call continues the last recorded one; ``is_self`` if its keys come from the queries' tokens."""
     _, _, num_queries, num_keys = call.shape
     old, new, num_last = last.key, call.key, last.shape[3]
     is_same_form = old.shape[:2] == new.shape[:2] and old.shape[3] == new.shape[3] and old.dtype == new.dtype
