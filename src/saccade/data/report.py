@@ -59,7 +59,8 @@ class Lengths:
         return cls(float(values.mean()), float(median), float(percentile_95), int(values.max()))
 
     def __str__(self) -> str:
-        return f"mean {self.mean:.1f}, median {self.median:g}, 95th percentile {self.percentile_95:g}, longest {self.longest:,}"
+        middle = f"mean {self.mean:.1f}, median {self.median:g}"
+        return f"{middle}, 95th percentile {self.percentile_95:g}, longest {self.longest:,}"
 
 
 @dataclass(frozen=True)

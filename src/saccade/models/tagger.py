@@ -149,7 +149,7 @@ class Tagger(nn.Module):
 def in_one_row(
     pieces: Int[Tensor, "B N P"],
 ) -> tuple[Int[Tensor, "B T"], Int[Tensor, "B N P"], Int[Tensor, " B"]]:
-    """The pieces of each sentence in one row without padding between words, their positions in it, and how many there are."""
+    """The pieces of each sentence in one row without padding between words, their positions, and how many there are."""
     real = (pieces != 0).flatten(1)
     lengths = real.sum(dim=1)
     longest = int(lengths.max()) if len(lengths) else 0

@@ -114,9 +114,7 @@ class Guard:
             try:
                 ipaddress.ip_address(host)
             except ValueError:
-                sentence = (
-                    "The Host header does not match this server; to accept it, start the server with --allow-host."
-                )
+                sentence = "The Host header does not match this server; to accept it, start with --allow-host."
                 raise Refused(400, sentence) from None
         origin = headers.get("origin")
         is_foreign = origin is not None and origin.partition("://")[2].lower() != header.lower()
