@@ -83,7 +83,7 @@ def test_a_long_computation_ends_at_its_limit(folders: dict[str, Path]) -> None:
 
 
 def test_a_request_that_is_computed_in_parts_ends_at_its_limit_too(folders: dict[str, Path]) -> None:
-    worker = Worker(open_model(folders["writer"]), Limits(seconds=0.5, turn=1e-9))
+    worker = Worker(open_model(folders["writer"]), Limits(seconds=0.5, batch=1))
     with pytest.raises(Refused, match=r"more than 0\.5 seconds"):
         worker.predict(["the"] * 128, {"max_tokens": 20, "sample": False}).result()
     assert worker.batches > 1

@@ -14,7 +14,7 @@ from servers import Runner
 from saccade.serving import Limits, Models
 from saccade.serving.batching import Worker
 from saccade.serving.computation import client_address
-from saccade.serving.costs import Cost, estimate
+from saccade.serving.costs import Cost, Pace, estimate
 from saccade.serving.http.metrics import Histogram
 from saccade.serving.http.refusals import Refused
 from saccade.serving.turns import Job, Queue
@@ -121,7 +121,7 @@ def test_what_is_quick_does_not_wait_for_what_is_long(folders: dict[str, Path]) 
 def test_parts_are_answered_as_the_whole_is(folders: dict[str, Path]) -> None:
     predictor = open_model(folders["tiny"])
     expected = [answer.text for answer in predictor.predict(SENTENCES, beam=4)]
-    worker = Worker(predictor, Limits(turn=1e-9))  # one input a turn
+    worker = Worker(predictor, Limits(batch=1))  # one input a turn
     found = [worker.predict(SENTENCES[start::2], {"beam": 4}) for start in (0, 1)]
     for start, asked in enumerate(found):
         assert [answer.text for answer in asked.result()] == expected[start::2]
@@ -140,7 +140,7 @@ def test_a_request_that_is_cut_leaves_others_their_turns(folders: dict[str, Path
         return predict(inputs, **options)
 
     predictor.predict = noted  # type: ignore[method-assign]
-    worker = Worker(predictor, Limits(turn=1e-9, quick=1))
+    worker = Worker(predictor, Limits(batch=1, quick=1))
     hold, begun = threading.Event(), threading.Event()
     worker.run(lambda: (begun.set(), hold.wait()), SENTENCES[:1])
     begun.wait()
@@ -240,3 +240,34 @@ def test_durations_are_counted_by_classes() -> None:
     assert values["_bucket", "60"] == 3
     assert values["_bucket", "+Inf"] == values["_count", None] == 4
     assert values["_sum", None] == pytest.approx(100.309)
+
+
+def paced(turns: list[tuple[float, float]]) -> Pace:
+    pace = Pace()
+    for cost, seconds in turns:
+        pace.add(cost, seconds)
+    return pace
+
+
+def test_a_turn_is_as_large_as_its_time_allows() -> None:
+    assert Pace().room(0.2) == 10_000  # before anything is known
+    # 50 ms and 1 ms for 10 token steps: (200 - 50) ms are 1,500 steps.
+    linear = [(cost, 0.05 + 0.0001 * cost) for cost in (100.0, 700.0, 300.0, 900.0, 500.0)]
+    assert paced(linear).room(0.2) == pytest.approx(1500)
+    # On a slow machine even the fixed part is longer than a turn: then as much again as it takes.
+    slow = [(cost, 0.5 + 0.001 * cost) for cost in (100.0, 700.0, 300.0, 900.0, 500.0)]
+    assert paced(slow).room(0.2) == pytest.approx(500)
+    # Turns of one size say nothing of a fixed part.
+    assert paced([(400.0, 0.1)] * 5).room(0.2) == pytest.approx(800)
+    assert paced([(400.0, 0.3)] * 5).room(0.2) == pytest.approx(800)  # an experiment
+    # What was never tried is approached step by step.
+    assert paced([(1000.0, 0.001)] * 5).room(0.2) == pytest.approx(4000)
+
+
+def test_small_turns_on_a_slow_machine_grow_again() -> None:
+    """One text takes 350 ms there, and 32 take 400 ms."""
+    pace, cost = Pace(), 100.0
+    for _ in range(12):
+        pace.add(cost, 0.348 + 0.0000165 * cost)
+        cost = min(3200.0, max(100.0, pace.room(0.2)))
+    assert cost == 3200.0

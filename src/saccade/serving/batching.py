@@ -4,7 +4,7 @@ A network answers ten texts in little more time than one, so inputs of several r
 do not: the other texts in a batch would change the random draws.
 
 Each model has two threads: one for quick requests (a sentence or a few), one for long ones. So a short request never
-waits for one that takes minutes. In each thread, a turn is sized to take about ``Limits.turn`` seconds.
+waits for one that takes minutes. In each thread, a turn is sized to take about ``Limits.turn`` seconds (``Pace``).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from torch import nn
 
 from saccade.errors import SaccadeError
 from saccade.serving.computation import Computation, client_address
-from saccade.serving.costs import Cost, estimate
+from saccade.serving.costs import Cost, Pace, estimate
 from saccade.serving.http.metrics import Histogram
 from saccade.serving.http.refusals import Refused
 from saccade.serving.limits import Limits
@@ -32,8 +32,6 @@ __all__ = ["Worker"]
 
 Result = TypeVar("Result")
 _log = logging.getLogger(__name__)
-#: Token steps per second that we assume before the first measurement.
-FIRST_SPEED = 50_000.0
 
 
 class _Part(NamedTuple):
@@ -133,7 +131,7 @@ class _Lane:
         self._queue = Queue(limits.queue)
         self._changed = threading.Condition()
         self._closing = False
-        self._speed = FIRST_SPEED
+        self._pace = Pace()
         self._current: list[Job] = []  # the jobs of the current turn,
         self._deadline = float("inf")  # and when they must be done
         self._thread: threading.Thread
@@ -192,7 +190,7 @@ class _Lane:
             seconds, cost = time.monotonic() - started, sum(part.cost for part in turn)
             self.busy_seconds += seconds
             if turn[0].job.function is None:
-                self._speed += (cost / max(seconds, 1e-6) - self._speed) / 4
+                self._pace.add(cost, seconds)
             with self._changed:
                 self._current = []
                 for job, _, share in turn:
@@ -235,7 +233,7 @@ class _Lane:
             return []
         if first.key is None:
             return [_Part.of(first, len(first.inputs))]
-        room, count = self._speed * self.limits.turn, self.limits.batch
+        room, count = self._pace.room(self.limits.turn), self.limits.batch
         steps = 2 * first.costs[len(first.answers)].steps  # a short input in a batch of long ones would wait for them
         turn = []
         for job in jobs:

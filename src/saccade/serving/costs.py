@@ -7,7 +7,14 @@ from typing import Any, NamedTuple
 
 from saccade.tasks.base.predictor import Predictor
 
-__all__ = ["Cost", "estimate"]
+__all__ = ["Cost", "Pace", "estimate"]
+
+#: Token steps per second that we assume before the first measurement.
+FIRST_SPEED = 50_000.0
+#: How much older measurements count at each new one.
+DECAY = 0.9
+#: How many times larger than the turns so far the next one may be.
+GROWTH = 4.0
 
 
 class Cost(NamedTuple):
@@ -31,3 +38,34 @@ def estimate(predictor: Predictor, inputs: Sequence[Any], options: dict[str, Any
             written = chosen.get("max_tokens", chosen.get("max_length", 0))
         costs.append(Cost(tokens, 1 + written, rows * (tokens + written)))
     return costs
+
+
+class Pace:
+    """How long turns take: a fixed part, plus a part for each token step, fitted to the turns so far.
+
+    The fixed part matters. A decoder needs almost the same time for one text as for ten, so if speed were simply cost
+    divided by time, small turns would look slow, and on a busy machine turns would stay small for ever.
+    """
+
+    def __init__(self) -> None:
+        self._weight = self._cost = self._seconds = self._cost_squared = self._product = 0.0  # weighted sums
+
+    def add(self, cost: float, seconds: float) -> None:
+        for name, value in (("weight", 1.0), ("cost", cost), ("seconds", seconds)):
+            setattr(self, f"_{name}", DECAY * getattr(self, f"_{name}") + value)
+        self._cost_squared = DECAY * self._cost_squared + cost * cost
+        self._product = DECAY * self._product + cost * seconds
+
+    def room(self, turn: float) -> float:
+        """The token steps that fit into a turn of this many seconds, or into twice its fixed part if that is longer."""
+        if not self._weight:
+            return FIRST_SPEED * turn
+        cost, seconds = self._cost / self._weight, max(self._seconds / self._weight, 1e-6)
+        variance = self._cost_squared / self._weight - cost * cost
+        slope, fixed = seconds / cost, 0.0
+        if variance > 0.01 * cost * cost:
+            slope = min(slope, max((self._product / self._weight - cost * seconds) / variance, 0.01 * slope))
+            fixed = seconds - slope * cost
+        elif seconds > turn:  # turns of one size do not show a fixed part: try a larger one
+            return 2 * cost
+        return min(max(turn - fixed, fixed) / slope, GROWTH * max(cost, FIRST_SPEED * turn / 100))
