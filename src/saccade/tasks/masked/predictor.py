@@ -50,6 +50,8 @@ class MaskedLanguageModelPredictor(TextInputPredictor):
     def examples(self, probe: Sequence[str] = ()) -> list[Any]:
         """Return the usual examples, with one word masked in each."""
         found = super().examples([f" {MASK_TEXT}" if token == SPECIAL_TOKENS[MASK] else token for token in probe])
+        if not found and self.bundle.family is not None:  # another library trained it: on a lot of text
+            return [f"The animal didn't cross the street because it was too {MASK_TEXT}."]
         return [text if MASK_TEXT in text else text.replace("cat", MASK_TEXT, 1) for text in found]
 
     def read_file(self, path: Path) -> tuple[list[str], str]:
