@@ -248,7 +248,7 @@ class FiveDimensions(Attends):
 GAPS = {
     "written out": (WrittenOut, "would leave out layers.1.*written out with a softmax"),
     "windows": (Windows, "layers.1 looks at parts of the input|would leave out|not shown"),
-    "turned": (Turned, "comes after an attention that is not shown here, or its tokens were moved"),
+    "turned": (Turned, "follows an attention that is not shown here, or its tokens were reordered"),
     "refused": (FiveDimensions, "would leave out layers.1: its queries have 5 dimensions"),
 }
 
@@ -275,7 +275,7 @@ def test_a_part_of_the_traces_has_no_rollout_of_the_whole() -> None:
     with saccade.watch(model) as seen:
         model(torch.randn(2, 6, 12))
     assert saccade.view(seen).stacks == {"layers.*": ["layers.0", "layers.1", "layers.2"]}
-    with pytest.raises(OptionError, match="comes after an attention that is not shown here"):
+    with pytest.raises(OptionError, match="follows an attention that is not shown here"):
         saccade.view({name: seen[name] for name in ("layers.0", "layers.2")}).rollout()
 
 
