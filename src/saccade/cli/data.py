@@ -16,10 +16,10 @@ __all__ = ["data"]
 
 def data(
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME|split]", help="A data set; without a name, all are listed.")
+        str | None, typer.Argument(metavar="NAME|split", help="A data set; without a name, all are listed.")
     ] = None,
     run: Annotated[
-        Path | None, typer.Argument(metavar="[RUN]", help="With split: the folder of a run.", show_default=False)
+        Path | None, typer.Argument(metavar="RUN", help="With split: the folder of a run.", show_default=False)
     ] = None,
     source: Annotated[
         Path | None,
