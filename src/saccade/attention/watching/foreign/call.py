@@ -1,4 +1,4 @@
-"""A call of torch's ``scaled_dot_product_attention``, translated into a ``Call`` of ours."""
+"""Translates a call of torch's ``scaled_dot_product_attention`` into a ``Call`` of ours."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ HUGE = 1e12
 
 
 class RoundedSoftmax(Softmax):
-    """Softmax of scores with large negative numbers added, as others write "may not attend".
+    """Softmax of scores to which large negative numbers were added, the way others write "may not attend".
 
-    Beside such a number a score loses digits, or (the least of float32) all of them. That changes nothing in a row with
-    a key that is allowed. In a row without one the rounded scores are all there is, so they are rounded here as the
-    kernel does, in float32. Numbers beyond ``COARSE`` are replaced by smaller ones in the same order, equal where they
-    are equal and too far apart for more than one to have a weight where they are not, because a logarithm of a sum
-    would lose its digits beside them.
+    Next to such a number a score loses digits, or, next to the least float32, all of them. That does not matter in a
+    row that has an allowed key. In a row without one, the rounded scores are all there is, so they are rounded here to
+    float32 as the kernel does. Numbers beyond ``COARSE`` are replaced by smaller ones in the same order, because the
+    logarithm of a sum would lose its digits next to them. Equal numbers stay equal; different ones stay so far apart
+    that only one of them has a weight.
     """
 
     needs_double = True
@@ -81,7 +81,7 @@ def call_of_sdpa(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Call | str:
-    """A call of ``scaled_dot_product_attention`` as ours, or why it cannot be told.
+    """A call of ``scaled_dot_product_attention`` as one of ours, or why it cannot be shown.
 
     Its causal flag counts rows and columns from the first query and key of the call ("top-left"), as ours does with
     ``first_row`` 0. Its mask is boolean (True = may attend), or added to the scores: a bias.
@@ -115,19 +115,19 @@ def call_of_sdpa(
 
 
 def has_no_numbers(tensor: Tensor) -> bool:
-    """Whether this stands for numbers that do not exist yet (meta), or will not outlive its function (torch.func)."""
+    """Whether a tensor has no numbers yet (meta), or none that outlive its function (torch.func)."""
     return tensor.is_meta or torch._C._functorch.is_functorch_wrapped_tensor(tensor)
 
 
 def _four_dimensional(tensor: Tensor, ndim: int) -> Tensor:
-    """(batch, heads, ...) of a tensor that stands beside queries of ``ndim`` dimensions."""
+    """Reshape a tensor that is used with queries of ``ndim`` dimensions to (batch, heads, ...)."""
     if ndim == 3 and tensor.ndim == 3:  # (batch, positions, width): one head
         return tensor.unsqueeze(1)
     return tensor.reshape((1,) * (4 - tensor.ndim) + tuple(tensor.shape))
 
 
 def _as_autocast(tensor: Tensor) -> Tensor:
-    """What the kernel is given where torch casts its arguments."""
+    """The tensor as the kernel gets it under autocast."""
     device = tensor.device.type
     if torch.is_autocast_enabled(device) and tensor.dtype != torch.float64:
         return tensor.to(torch.get_autocast_dtype(device))

@@ -1,16 +1,16 @@
 """Where a tensor's rows come from: the inputs and the attentions that lie behind them.
 
-Whether an attention looks at its own sequence or at another one, and which attentions come before it, is told by no
-name and no shape. So while a forward is watched, each tensor carries *marks*: one for each input that its rows were
-computed from, and one for each attention that they went through. A function hands the marks of its arguments on to
-its output. The output of an attention has the marks of its queries and one more: its rows are those of the queries.
+No name and no shape says whether an attention looks at its own sequence or at another one, or which attentions come
+before it. So while a forward pass is watched, each tensor carries *marks*: one for each input that its rows were
+computed from, and one for each attention that they went through. A function passes the marks of its arguments on to
+its output. The output of an attention has the marks of its queries and one more, because its rows are theirs.
 
-- Queries and keys with the same marks are of the same tokens in the same state: self-attention.
-- Where each has marks that the other has not, they are of different sequences: cross-attention.
-- Everything else is unknown, and is called so.
+- If queries and keys have the same marks, they are the same tokens in the same state: self-attention.
+- If each has marks that the other lacks, they are different sequences: cross-attention.
+- Everything else is unknown, and is labelled so.
 
-Tensors that nothing is known of (made outside the watched block, or by a function that torch does not tell of) have
-no marks and add none.
+Tensors of unknown origin (made outside the watched block, or by a function that torch does not report) have no marks
+and add none.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ __all__ = ["EARLIER", "Lineage", "Marks", "Source", "source_of"]
 Source = Literal["self", "cross", "unknown"]
 Marks = frozenset[int]
 
-#: The mark of what an earlier forward of the model computed.
+#: The mark of what an earlier forward pass of the model computed.
 EARLIER = 0
 #: Made of parameters alone.
 CONSTANT: Marks = frozenset()
 
-#: Functions that take positions out of a sequence or move them: rows that went through them are others.
+#: Functions that take positions out of a sequence or move them: their rows are other rows.
 CUTS = {Tensor.__getitem__, torch.narrow, Tensor.narrow, torch.split, Tensor.split, torch.chunk, Tensor.chunk}
 MOVES = {torch.roll, Tensor.roll, torch.flip, Tensor.flip}
 SOFTMAX = {F.softmax, torch.softmax, Tensor.softmax}
@@ -47,14 +47,14 @@ _numbers = itertools.count(EARLIER + 1)
 
 
 class Origin(NamedTuple):
-    """What is known of a tensor."""
+    """What is known about a tensor."""
 
     forward: int  # the outermost forward in which it was computed
     marks: Marks
 
 
 def source_of(query: Marks | None, key: Marks | None) -> Source:
-    """Where keys with these marks come from, seen from queries with those."""
+    """Whether keys with these marks are the sequence of the queries, another one, or unknown."""
     if query is None or key is None or (not query and not key):
         return "unknown"
     if query == key:
@@ -63,7 +63,7 @@ def source_of(query: Marks | None, key: Marks | None) -> Source:
 
 
 class Lineage:
-    """The marks of the tensors that a thread computes while it watches."""
+    """The marks of the tensors that a thread computes while a model is watched."""
 
     def __init__(self) -> None:
         self.is_on = True
@@ -76,7 +76,7 @@ class Lineage:
         self._softmaxes: dict[int, weakref.ref[Tensor]] = {}
 
     def begin(self, forward: int, arguments: object, joins: bool) -> None:
-        """A new outermost forward: its arguments are inputs."""
+        """Begin a new outermost forward pass, whose arguments are inputs."""
         self.forward, self.joins, self.read = forward, joins, set()
         self._origins = {number: known for number, known in self._origins.items() if known[0]() is not None}
         self._softmaxes = {number: known for number, known in self._softmaxes.items() if known() is not None}
@@ -87,7 +87,7 @@ class Lineage:
                 self.set(tensor, frozenset((next(_numbers),)))
 
     def marks(self, tensor: Tensor) -> Marks | None:
-        """Its marks, as this forward sees them; None if nothing is known of it."""
+        """The marks of a tensor in this forward pass; None if nothing is known about it."""
         if isinstance(tensor, nn.Parameter):
             return CONSTANT
         origin = self._origin(tensor)
@@ -178,7 +178,7 @@ class Lineage:
         return any(self._is_softmax(part) for part in inputs) and not all(self._is_softmax(part) for part in inputs)
 
     def _carries(self, inputs: list[Tensor], output: Tensor) -> bool:
-        """Whether a softmax went through this function, as through dropout, a cast or a mixing of heads."""
+        """Whether this function passes a softmax on, as dropout, a cast or a mixing of heads does."""
         return output.ndim >= 3 and any(self._is_softmax(part) and part.numel() == output.numel() for part in inputs)
 
     def _is_softmax(self, tensor: Tensor) -> bool:
@@ -186,7 +186,7 @@ class Lineage:
         return known is not None and known() is tensor
 
     def _is_computed(self, tensor: Tensor) -> bool:
-        """Whether an earlier forward computed this with its attention: then it is no new input."""
+        """Whether an earlier forward pass computed this with attention; then it is not a new input."""
         origin = self._origin(tensor)
         return origin is not None and not origin.marks.isdisjoint(self._attentions)
 

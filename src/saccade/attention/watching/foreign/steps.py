@@ -1,11 +1,11 @@
-"""Which calls of another's attention belong together: those of one outermost forward, and the steps that continue it.
+"""Which attention calls of a foreign model belong together: one outermost forward pass, and the steps that continue it.
 
-One outermost forward is one set of traces; the next one replaces it. Decoders run forward once for each token, though,
-and these are rows of one picture. Our own calls say at which row they start. Torch's calls do not, so it is inferred
-from the keys, by their content: the earlier keys, bit for bit (or the first of them, where the decoder took some tokens
-back), and then those of the new queries; a buffer in which as many columns were written as there are queries, and were
-forbidden before; and, in a forward in which another attention continues in such a way, the same keys asked again
-(cross-attention). Nothing else is joined.
+One outermost forward pass is one set of traces; the next one replaces it. A decoder runs once for each token, though,
+and these runs are the rows of one picture. Our own calls say at which row they start. Torch's calls do not, so it is
+inferred from the content of the keys. A call continues the last one if its keys are the earlier keys, bit for bit (or
+the first of them, if the decoder took some tokens back), followed by those of the new queries; if they are a buffer in
+which as many columns were written as there are queries, and these were forbidden before; or, beside an attention that
+continues in such a way, if they are the same keys again (cross-attention). Nothing else is joined.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ NOT_FOLLOWED = Place("unknown", 0, frozenset(), is_whole=False)
 
 
 class Step(Enum):
-    """How a call stands to the one before it."""
+    """How a call relates to the one before it."""
 
     NEW = auto()  # another forward
     GROWN = auto()  # the keys that were there, or the first of them, and those of the new queries

@@ -1,7 +1,7 @@
 """Torch's own ``nn.MultiheadAttention`` as a ``Call``: its queries and keys, projected a second time.
 
-Its inference fast path is one kernel that shows nothing of what it computes, and its slow path writes the softmax
-out where weights are asked for. All of them compute ``softmax(q·k / √D + masks)`` of the same projections.
+Its fast path in inference is one kernel that shows nothing of what it computes, and its slow path writes out the
+softmax if the weights are wanted. All paths compute ``softmax(q·k / √D + masks)`` of the same projections.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from saccade.attention.watching.foreign.call import NO_NUMBERS, call_of_sdpa, ha
 
 __all__ = ["call_of_function", "call_of_kernel", "call_of_layer", "call_of_module", "is_torchs_own", "may_be_fast"]
 
-#: Torch's modules that take another path where a torch function mode is on.
+#: Torch's modules that take another path if a torch function mode is active.
 FAST = (nn.MultiheadAttention, nn.TransformerEncoderLayer, nn.TransformerEncoder)
 METHODS = {kind: [n for n, f in vars(kind).items() if callable(f) and not n.startswith("__")] for kind in FAST}
 FILES = {kind: inspect.getfile(kind) for kind in FAST}
@@ -31,7 +31,7 @@ UNKNOWN_KERNEL = "its module is torch's with changes of someone's, and computes 
 
 
 def is_torchs_own(module: nn.Module) -> bool:
-    """Whether this module computes what torch wrote: no method is replaced, on the instance or its class."""
+    """Whether this module computes what torch wrote: no method of the instance or its class is replaced."""
     kind = next(kind for kind in FAST if isinstance(module, kind))
     if "parametrizations" in module._modules:  # reading a parameter computes it anew, perhaps with random numbers
         return False
@@ -132,7 +132,7 @@ def call_of_function(
 
 
 def call_of_kernel(kernel: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> Call | str | None:
-    """What a kernel of torch's attention was given, or why it cannot be told; None for any other kernel."""
+    """What a kernel of torch's attention was given, or why that is unknown; None for any other kernel."""
     aten = torch.ops.aten
     if kernel is aten._native_multi_head_attention.default:
         query, _, _, _, heads, weight, bias, _, _, *rest = arguments
