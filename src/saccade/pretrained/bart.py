@@ -44,7 +44,6 @@ def _bart(fields: Fields, use: Use, names: Collection[str]) -> TransformerConfig
     fields.expect("static_position_embeddings", False)
     fields.expect("normalize_embedding", True)
     fields.expect("extra_pos_embeddings", 2)
-    fields.number("classif_dropout", 0.0)
     length = fields.whole("max_position_embeddings")
     return _both(fields, names, position="learned", max_length=length, skipped_positions=2, embedding_norm=True)
 

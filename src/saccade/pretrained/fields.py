@@ -31,19 +31,19 @@ ACTIVATIONS: Mapping[str, Activation] = {
 _WITHOUT_EFFECT = frozenset(
     """
     _attn_implementation _attn_implementation_autoset _name_or_path _num_labels architectures attn_implementation
-    bad_words_ids bos_token_id classifier_dropout classifier_dropout_prob decoder_layerdrop decoder_start_token_id
-    directionality diversity_penalty do_sample dtype early_stopping encoder_layerdrop encoder_no_repeat_ngram_size
-    encoder_stride eos_token_id eos_token_ids exponential_decay_length_penalty finetuning_task forced_bos_token_id
-    forced_eos_token_id gradient_checkpointing id2label init_std initializer_factor initializer_range
-    is_encoder_decoder label2id layerdrop length_penalty max_length min_length model_type n_ctx no_repeat_ngram_size
-    num_beam_groups num_beams num_labels num_return_sequences output_attentions
-    output_hidden_states output_past output_scores pad_token_id pooler_act pooler_fc_size pooler_num_attention_heads
-    pooler_num_fc_layers pooler_output_size pooler_size_per_head pooler_type prefix pretraining_tp problem_type
-    qa_dropout remove_invalid_values repetition_penalty return_dict return_dict_in_generate
-    sep_token_id seq_classif_dropout summary_activation
-    summary_first_dropout summary_proj_to_labels summary_type summary_use_proj suppress_tokens task_specific_params
-    temperature tf_legacy_loss tokenizer_class top_k top_p torch_dtype torchscript transformers_version typical_p
-    use_bfloat16 use_cache
+    bad_words_ids bos_token_id classif_dropout classifier_dropout classifier_dropout_prob decoder_layerdrop
+    decoder_start_token_id directionality diversity_penalty do_sample dtype early_stopping encoder_layerdrop
+    encoder_no_repeat_ngram_size encoder_stride eos_token_id eos_token_ids exponential_decay_length_penalty
+    finetuning_task force_bos_token_to_be_generated forced_bos_token_id forced_eos_token_id gradient_checkpointing
+    id2label init_std initializer_factor initializer_range is_encoder_decoder label2id layerdrop length_penalty
+    max_length min_length model_type n_ctx no_repeat_ngram_size num_beam_groups num_beams num_labels
+    num_return_sequences output_attentions output_hidden_states output_past output_scores pad_token_id pooler_act
+    pooler_fc_size pooler_num_attention_heads pooler_num_fc_layers pooler_output_size pooler_size_per_head pooler_type
+    prefix pretraining_tp problem_type qa_dropout remove_invalid_values repetition_penalty return_dict
+    return_dict_in_generate save_step sep_token_id seq_classif_dropout summary_activation summary_first_dropout
+    summary_proj_to_labels summary_type summary_use_proj suppress_tokens task_specific_params temperature tf_legacy_loss
+    tie_weights_ tokenizer_class top_k top_p torch_dtype torchscript transformers_version typical_p use_bfloat16
+    use_cache
     """.split()  # noqa: SIM905 - a list of 90 lines says no more
 )
 
