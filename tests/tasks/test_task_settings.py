@@ -27,8 +27,9 @@ WORDS = Tokenizer.train(["dog cat"], "word")
 @pytest.mark.parametrize("name", TASKS)
 def test_a_recipe_without_settings_has_those_of_its_task(name: str) -> None:
     entry = TASKS[name]
-    key = next(key for key in ("table", "file", "images", "texts") if key in entry.data.settings.model_fields)
-    recipe = read_tables({"task": name, "data": {key: "here"}}, "r.toml")
+    keys = ("table", "file", "images", "texts", "files")
+    key = next(key for key in keys if key in entry.data.settings.model_fields)
+    recipe = read_tables({"task": name, "data": {key: ["here"] if key == "files" else "here"}}, "r.toml")
     assert type(recipe.training) is entry.task.tables["training"]
     assert recipe.training.batch_size == getattr(recipe.training, recipe.training.batch_key)
 
