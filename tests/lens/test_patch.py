@@ -158,3 +158,14 @@ def test_what_cannot_be_compared_is_refused() -> None:
         saccade.patch("model", CLEAN, CORRUPTED, METRIC)  # type: ignore[arg-type]
     with pytest.raises(OptionError, match=r"needs an output of logits with shape \(batch, positions, vocabulary\)"):
         saccade.patch(nn.Linear(3, 3).eval(), torch.ones(1, 3), torch.ones(1, 3), METRIC)
+
+
+@ours
+def test_patching_inside_an_edit_is_refused(is_ours: bool) -> None:
+    """The recorded outputs are those of all heads, so a head that is cut off outside would come back."""
+    model = Model(is_ours).eval()
+    with (
+        saccade.edit(model, without_heads=["layers.1:2"]),
+        pytest.raises(OptionError, match=r"does not work inside saccade\.edit; call it outside"),
+    ):
+        saccade.patch(model, CLEAN, CORRUPTED, METRIC)

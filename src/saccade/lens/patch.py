@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from saccade.attention import Edit, Trace, watch
 from saccade.attention.watching.coverage import Coverage
 from saccade.attention.watching.edit import applied, find_target
-from saccade.attention.watching.interventions import HeadOutput
+from saccade.attention.watching.interventions import HeadOutput, active_edits
 from saccade.attention.watching.overview import Progress
 from saccade.errors import OptionError, ShapeError, UnknownNameError
 
@@ -140,6 +140,8 @@ def patch(
         raise OptionError(f"patch() takes a torch module, not {type(model).__name__}.")
     if model.training:
         raise OptionError("patch() compares forward passes, and dropout makes them differ; call model.eval() first.")
+    if active_edits():  # the outputs that an edit changes are not those that watch records
+        raise OptionError("patch() makes its own edits, so it does not work inside saccade.edit; call it outside.")
     with watch(model, values=True) as seen:
         right = _measure(metric, _run(model, clean), "clean")
     traces, coverage = dict(seen), seen.coverage
