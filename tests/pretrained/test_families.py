@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from tiny import CONTINUING, ENCODING, FILLING, LENGTH, MODELS, REWRITING, TOLER
 
 import saccade
 from saccade.decoding import beam_search
+from saccade.errors import FileError
 from saccade.pretrained import Pretrained, read_pretrained, write_pretrained
 
 
@@ -161,3 +163,17 @@ def test_several_files_with_an_index_are_read_like_one(opened: Any, name: str, t
     assert len(list(tmp_path.glob("*.safetensors"))) > 1
     again = read_pretrained(tmp_path).network.state_dict()
     assert all(torch.equal(tensor, again[key]) for key, tensor in ours.network.state_dict().items())
+
+
+@pytest.mark.parametrize("name", ["llama", "gpt_neox"])
+def test_a_field_of_the_old_table_of_rotary_positions_that_no_one_reads_is_refused(name: str, tmp_path: Path) -> None:
+    folder = save(MODELS[name](), tmp_path)
+    fields = json.loads((folder / "config.json").read_text())
+    for kind in ("rope_type", "type"):
+        (folder / "config.json").write_text(json.dumps(fields | {"rope_scaling": {kind: "default"}}))
+        read_pretrained(folder)
+    for key, value in (("rope_theta", 500000), ("partial_rotary_factor", 0.25), ("factor", 2.0)):
+        scaling = {"rope_type": "default", key: value}
+        (folder / "config.json").write_text(json.dumps(fields | {"rope_scaling": scaling}))
+        with pytest.raises(FileError, match=rf"config\.json: rope_scaling has rope_type = default, {key} = {value}; "):
+            read_pretrained(folder)

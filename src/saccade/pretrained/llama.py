@@ -20,12 +20,19 @@ def rotary_fields(fields: Fields) -> dict[str, Any]:
     """
     table = fields.take("rope_parameters", dict, {"rope_type": "default"})
     scaling = fields.take("rope_scaling", dict, {"rope_type": "default"})
-    for name, found in (("rope_parameters", table), ("rope_scaling", scaling)):
+    kinds = {"rope_type", "type"}
+    for name, found, known in (
+        ("rope_parameters", table, kinds | {"rope_theta", "partial_rotary_factor"}),
+        ("rope_scaling", scaling, kinds),
+    ):
         kind = found.get("rope_type", found.get("type", "default"))
-        known = {"rope_type", "type", "rope_theta", "partial_rotary_factor"}
         if kind != "default" or not set(found) <= known:
             said = ", ".join(f"{key} = {value}" for key, value in found.items())
-            raise FileError(f"{fields.where}: {name} has {said[:200]}; Saccade only has rope_type = default.")
+            allowed = ", ".join(sorted(known - kinds, reverse=True))
+            raise FileError(
+                f"{fields.where}: {name} has {said[:200]}; Saccade only takes rope_type = default"
+                f"{f' with {allowed}' * bool(allowed)} there."
+            )
     base = table.get("rope_theta", fields.number("rope_theta", fields.number("rotary_emb_base", 10000.0)))
     share = table.get("partial_rotary_factor", fields.number("rotary_pct", 1.0))
     if not isinstance(base, int | float) or not isinstance(share, int | float):
