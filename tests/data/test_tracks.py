@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from saccade.data.tracks import last_window, read_tracks, windows
@@ -37,6 +38,13 @@ def test_windows_have_the_agents_that_are_there_throughout(tmp_path: Path) -> No
     assert len(windows(tracks, 2, 1, stride=2)) == 1
     assert windows(tracks, 2, 1, least_agents=3) == []
     assert last_window(tracks, 2).agents == ("1", "2", "3")
+
+
+def test_long_numbers_and_map_coordinates_stay_apart(tmp_path: Path) -> None:
+    rows = [(frame, agent, 4.5e6 + frame * 0.04, 5.4e6) for frame in (0, 10, 20) for agent in (1234567, 1234568)]
+    window = last_window(read_tracks(written(tmp_path, rows)), 3)
+    assert window.agents == ("1234567", "1234568")
+    assert np.diff(window.positions[:, 0, 0]).tolist() == pytest.approx([0.4, 0.4], abs=1e-6)
 
 
 def test_a_gap_breaks_a_window(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from saccade.attention import AgentAware, attend, watch
+from saccade.attention import AgentAware, attend, edit, watch
 from saccade.errors import ShapeError
 from saccade.models.agents import (
     AgentConfig,
@@ -138,12 +138,24 @@ def test_the_decoder_sees_no_later_moment() -> None:
     network = randomised(AgentTransformer(CONFIG, PAST, FUTURE))
     with watch(network) as seen:
         network(paths(), torch.tensor([N]))
-    weights = seen["decoder.1.self_attention"].tile(slice(None), slice(None), head=0, batch=0)
+    weights = seen["decoder.1.self"].tile(slice(None), slice(None), head=0, batch=0)
     moment = torch.arange(FUTURE * N) // N
     assert bool((weights[moment[:, None] < moment[None, :]] == 0).all())
     assert bool((weights[moment[:, None] == moment[None, :]] > 0).all())  # everyone of the same moment is seen
-    part = seen["decoder.1.self_attention"].tile(slice(4, 9), slice(1, 7), head=0, batch=0)
+    part = seen["decoder.1.self"].tile(slice(4, 9), slice(1, 7), head=0, batch=0)
     torch.testing.assert_close(part, weights[4:9, 1:7])
+
+
+def test_heads_can_be_switched_off() -> None:
+    network = randomised(AgentTransformer(CONFIG, PAST, FUTURE))
+    past, counts = paths(), torch.tensor([N])
+    plain = network(past, counts).drawn
+    with edit(network, without_heads=["encoder.0.self:1"]):
+        changed = network(past, counts).drawn
+    assert not torch.allclose(plain, changed)
+    with torch.no_grad():
+        network.encoder[0].self.output.weight[:, 6:] = 0  # type: ignore[union-attr, index]
+    torch.testing.assert_close(network(past, counts).drawn, changed, rtol=0, atol=1e-9)
 
 
 def test_the_divergence_by_hand() -> None:

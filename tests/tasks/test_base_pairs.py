@@ -128,7 +128,7 @@ def test_it_answers_in_python_and_says_why(folder: Path) -> None:
         record = json.loads(json.dumps(answer.record()))
         assert [pair[:2] for pair in record["pairs"]] == [[2, 13], [3, 12], [4, 11], [5, 10]]
         assert answer.connectivity_table.splitlines()[2] == "2\tG\t1\t3\t13\t2"
-        assert answer.view.names == ["blocks.0.attention"]
+        assert answer.view.names == ["blocks.0.self"]
         starting, ending = answer.triangle(2, 13)
         assert (starting.name, ending.name) == ("blocks.0.starting", "blocks.0.ending")
         assert starting.weights.shape == (2, 14)

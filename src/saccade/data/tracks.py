@@ -90,7 +90,7 @@ def tracks_of(rows: Iterable[tuple[int, float, float, float, float]], file: str,
     for line, frame, agent, x, y in rows:
         if not all(map(math.isfinite, (frame, agent, x, y))) or frame != int(frame):
             raise FileError(f"{file}, line {line}: the frame must be a whole number, and all numbers finite.")
-        name = f"{agent:g}"
+        name = str(int(agent)) if agent == int(agent) else repr(agent)
         there = frames.setdefault(int(frame), {})
         if name in there:
             raise FileError(f"{file}, line {line}: agent {name} is already in frame {int(frame)}.")
@@ -137,7 +137,7 @@ def _window(tracks: Tracks, first: int, past: int, length: int) -> Window | None
         raise FileError(
             f"{tracks.file}, line {line}: there are {len(agents)} agents at once; expected at most {MOST_AGENTS}."
         )
-    positions = np.array([[moment[agent] for agent in agents] for moment in moments], dtype=np.float32)
+    positions = np.array([[moment[agent] for agent in agents] for moment in moments], dtype=np.float64)
     return Window(positions, past, tuple(agents), first, tracks.step, line, tracks.file)
 
 

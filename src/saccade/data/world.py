@@ -31,9 +31,9 @@ class WorldScene(Window):
     links: tuple[tuple[int, int], ...] = ()
 
 
-def generate_scenes(count: int, seed: int) -> list[WorldScene]:
+def generate_scenes(count: int, seed: int, part: int = 0) -> list[WorldScene]:
     """Generate scenes. The same seed always gives the same scenes."""
-    draw = np.random.default_rng(seed)
+    draw = np.random.default_rng([seed, part])
     return [_scene(draw, number) for number in range(count)]
 
 
@@ -64,7 +64,7 @@ def _scene(draw: np.random.Generator, number: int) -> WorldScene:
     place = {int(old): new for new, old in enumerate(order)}
     positions = np.stack([paths[old] for old in order], axis=1) + draw.normal(0, 0.01, (_MOMENTS, len(paths), 2))
     return WorldScene(
-        positions.astype(np.float32),
+        positions,
         PAST,
         tuple(map(str, range(1, len(paths) + 1))),
         frame=0,

@@ -27,7 +27,10 @@ __all__ = ["Interval", "Results", "Verdict", "run_experiment"]
 
 Verdict = Literal["holds", "refuted", "undecided"]
 #: Quantiles of Student's t for a 95% interval, by degrees of freedom; beyond them, the normal distribution's.
-_STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
+_STUDENT = (
+    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120,
+    2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045,
+)  # fmt: skip
 _NORMAL = 1.96
 
 
@@ -94,7 +97,7 @@ class Results:
             "refuted_if": one.refuted_if,
             "quick": self.quick,
             "verdict": self.verdict,
-            "decisive": {one.decisive: list(self.decisive)},
+            "decisive": {one.decisive: [number if math.isfinite(number) else None for number in self.decisive]},
             "trials": {str(seed): dict(numbers) for seed, numbers in self.trials.items()},
         }
 
@@ -128,7 +131,7 @@ def run_experiment(
         if number not in trials:
             torch.manual_seed(number)
             trials[number] = dict(experiment.measure(Trial(number, quick)))
-            write_file(path, json.dumps(results.record(), indent=1).encode())
+            write_file(path, json.dumps(results.record(), indent=1, allow_nan=False).encode())
         progress()
     results.figure().savefig(path.with_suffix(".png"), dpi=150, metadata={"Software": None})
     return results

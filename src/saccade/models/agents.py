@@ -89,6 +89,8 @@ def scene_mask(num_agents: int, counts: Int[Tensor, " B"], *, causal: bool = Fal
 class AgentAttention(nn.Module):
     """Attention over all agents and moments; agent-aware attention has two queries and two keys, but one value."""
 
+    attends = True
+
     def __init__(self, config: AgentConfig) -> None:
         super().__init__()
         self.num_heads, self.aware = config.num_heads, config.interaction == "agent_aware"
@@ -117,9 +119,9 @@ class AgentBlock(nn.Module):
     def __init__(self, config: AgentConfig, *, crosses: bool) -> None:
         super().__init__()
         self.share = config.dropout
-        self.self_norm, self.self_attention = nn.LayerNorm(config.width), AgentAttention(config)
+        self.self_norm, self.self = nn.LayerNorm(config.width), AgentAttention(config)
         self.cross_norm = nn.LayerNorm(config.width) if crosses else None
-        self.cross_attention = AgentAttention(config) if crosses else None
+        self.cross = AgentAttention(config) if crosses else None
         self.feedforward_norm = nn.LayerNorm(config.width)
         self.feedforward = FeedForward(config.width, config.feedforward_width, "relu")
 
@@ -127,11 +129,11 @@ class AgentBlock(nn.Module):
         self, x: Tensor, num_agents: int, mask: Mask, source: Tensor | None = None, source_mask: Mask | None = None
     ) -> Tensor:
         normed = self.self_norm(x)
-        x = x + dropout(self.self_attention(normed, normed, num_agents, mask), self.share, self.training)
-        if self.cross_attention is not None and self.cross_norm is not None:
+        x = x + dropout(self.self(normed, normed, num_agents, mask), self.share, self.training)
+        if self.cross is not None and self.cross_norm is not None:
             assert source is not None
             assert source_mask is not None
-            seen = self.cross_attention(self.cross_norm(x), source, num_agents, source_mask)
+            seen = self.cross(self.cross_norm(x), source, num_agents, source_mask)
             x = x + dropout(seen, self.share, self.training)
         return x + dropout(self.feedforward(self.feedforward_norm(x)), self.share, self.training)
 

@@ -84,13 +84,15 @@ class PairBiasAttention(nn.Module):
     gated attention.
     """
 
+    attends = True
+
     def __init__(self, config: PairConfig) -> None:
         super().__init__()
         self.num_heads = config.num_heads
         self.norm = nn.LayerNorm(config.width)
         self.projections = nn.Linear(config.width, 3 * config.width, bias=False)
         self.gate = _open_gate(config.width)
-        self.output = _zero(nn.Linear(config.width, config.width))
+        self.gated_output = _zero(nn.Linear(config.width, config.width))
         self.pair_norm = nn.LayerNorm(config.pair_width) if config.pair_bias else None
         self.pair_bias = nn.Linear(config.pair_width, config.num_heads, bias=False) if config.pair_bias else None
 
@@ -105,7 +107,7 @@ class PairBiasAttention(nn.Module):
             bias = self.pair_bias(self.pair_norm(z)).permute(0, 3, 1, 2).repeat_interleave(sequences, dim=0)
         mask = None if lengths is None else padding(lengths.repeat_interleave(sequences))
         attended = attend(query, key, value, bias=bias, mask=mask, owner=self)
-        joined: Tensor = self.output(torch.sigmoid(self.gate(normed)) * attended.transpose(-3, -2).flatten(-2))
+        joined: Tensor = self.gated_output(torch.sigmoid(self.gate(normed)) * attended.transpose(-3, -2).flatten(-2))
         return joined
 
 
@@ -151,6 +153,8 @@ class TriangleMultiplication(nn.Module):
 class TriangleAttention(nn.Module):
     """A pair attends to the pairs with the same start, or with the same end (algorithms 13 and 14)."""
 
+    attends = True
+
     def __init__(self, config: PairConfig, node: Node) -> None:
         super().__init__()
         self.node: Node = node
@@ -159,7 +163,7 @@ class TriangleAttention(nn.Module):
         self.projections = nn.Linear(config.pair_width, 3 * config.pair_width, bias=False)
         self.bias = nn.Linear(config.pair_width, config.num_heads, bias=False)
         self.gate = _open_gate(config.pair_width)
-        self.output = _zero(nn.Linear(config.pair_width, config.pair_width))
+        self.gated_output = _zero(nn.Linear(config.pair_width, config.pair_width))
 
     def forward(self, z: Float[Tensor, "B L L C"], lengths: Int[Tensor, " B"] | None) -> Float[Tensor, "B L L C"]:
         z = z if self.node == "starting" else z.transpose(1, 2)  # algorithm 14 is algorithm 13 on the transpose
@@ -167,7 +171,7 @@ class TriangleAttention(nn.Module):
         query, key, value = _heads(self.projections(normed), self.num_heads, 3)
         bias = self.bias(normed).permute(0, 3, 1, 2)
         attended = triangle_attend(query, key, value, bias, lengths, self).transpose(-3, -2).flatten(-2)
-        joined: Tensor = self.output(torch.sigmoid(self.gate(normed)) * attended)
+        joined: Tensor = self.gated_output(torch.sigmoid(self.gate(normed)) * attended)
         return joined if self.node == "starting" else joined.transpose(1, 2)
 
 
@@ -211,7 +215,7 @@ class PairBlock(nn.Module):
     def __init__(self, config: PairConfig, *, attends: bool) -> None:
         super().__init__()
         self.share = config.dropout
-        self.attention = PairBiasAttention(config)
+        self.self = PairBiasAttention(config)
         self.transition = Transition(config.width)
         self.outer = OuterProductMean(config)
         multiplies = config.triangle_multiplication
@@ -229,7 +233,7 @@ class PairBlock(nn.Module):
         lengths: Int[Tensor, " B"] | None,
         real: Bool[Tensor, "B L L 1"] | None,
     ) -> tuple[Tensor, Tensor]:
-        m = m + dropout(self.attention(m, z, lengths), self.share, self.training)
+        m = m + dropout(self.self(m, z, lengths), self.share, self.training)
         m = m + self.transition(m)
         z = z + self.outer(m)
         for multiply in (self.outgoing, self.incoming):

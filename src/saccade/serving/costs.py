@@ -28,7 +28,7 @@ class Cost(NamedTuple):
 def estimate(predictor: Predictor, inputs: Sequence[Any], options: dict[str, Any]) -> list[Cost]:
     """The cost of each input, if its answer becomes as long as allowed."""
     chosen = predictor.chosen(options).model_dump()
-    rows = chosen.get("tries", 1) if chosen.get("sample") else chosen.get("beam", 1)
+    rows = chosen.get("tries", 1) if chosen.get("sample") else chosen.get("beam", chosen.get("samples", 1))
     costs = []
     for one in inputs:
         tokens = predictor.count_tokens(one)

@@ -17,6 +17,7 @@ CEILINGS: Mapping[str, float] = {
     "beam": 32,
     "n_best": 32,
     "tries": 32,
+    "samples": 32,
     "max_tokens": 2048,
     "max_length": 2048,
     "max_ratio": 4,

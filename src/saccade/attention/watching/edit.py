@@ -117,12 +117,13 @@ def find_target(model: nn.Module, name: str) -> tuple[Edit, Target]:
 
 
 def editable(model: nn.Module) -> dict[str, nn.Module]:
-    """The attentions of ours in a model, by name: the modules that have a score and weights."""
-    return {
-        name_of(path): module
-        for path, module in model.named_modules()
-        if isinstance(getattr(module, "score", None), Score) and isinstance(getattr(module, "weights", None), Weights)
-    }
+    """Return our attentions in a model, by name: modules that have a score and weights, or say that they attend."""
+    return {name_of(path): module for path, module in model.named_modules() if _is_ours(module)}
+
+
+def _is_ours(module: nn.Module) -> bool:
+    scores, weighs = (getattr(module, name, None) for name in ("score", "weights"))
+    return getattr(module, "attends", False) is True or (isinstance(scores, Score) and isinstance(weighs, Weights))
 
 
 class _Names(NamedTuple):

@@ -11,7 +11,10 @@ __all__ = ["model_readme"]
 
 def model_readme(bundle: Bundle, recipe: dict[str, Any], result: dict[str, Any]) -> str:
     """Write the README from the facts of the run, in the usual order of a model card."""
-    origins = [value for value in recipe["data"].values() if isinstance(value, str) and ("/" in value or "." in value)]
+    given = (
+        value for values in recipe["data"].values() for value in (values if isinstance(values, list) else [values])
+    )
+    origins = [value for value in given if isinstance(value, str) and ("/" in value or "." in value)]
     origin = recipe["data"].get("builtin") or ", ".join(origins)
     parameters = sum(parameter.numel() for parameter in bundle.model.parameters())
     rows = [f"| {name} | {value:.2f} |" for name, value in result["scores"].items()]

@@ -90,7 +90,7 @@ class BasePairsAnswer(Answer):
     @cached_property
     def view(self) -> View:
         """The attention along the sequence; ``triangle`` shows the attention between pairs."""
-        seen = {name: trace for name, trace in self._seen.items() if name.endswith(".attention")}
+        seen = {name: trace for name, trace in self._seen.items() if name.endswith(".self")}
         return view(seen, self.tokens)
 
     @property

@@ -68,7 +68,7 @@ class TrajectoriesAnswer(Answer):
     @property
     def layer(self) -> str:
         """The last cross-attention, from the future to the past."""
-        return next(name for name in reversed(self.view.names) if name.endswith("cross_attention"))
+        return next(name for name in reversed(self.view.names) if name.endswith(".cross"))
 
     def looked_at(self, agent: str, name: str | None = None, head: int | str = "mean") -> dict[str, list[float]]:
         """Return the attention of an agent's first predicted moment to each observed moment of every agent."""

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from saccade.data.paths import part_prefixes, resolve_path
 from saccade.data.tracks import Window, describe_windows, read_tracks, windows
-from saccade.data.world import generate_scenes
+from saccade.data.world import FUTURE, PAST, generate_scenes
 from saccade.errors import FileError, OptionError
 from saccade.models import Config
 from saccade.tasks.base.data import DataReader, Say, Size, Splits
@@ -45,12 +45,16 @@ class TrajectoriesData(Config):
     def _one_origin(self) -> TrajectoriesData:
         if (self.builtin is None) == (not self.files):
             raise ValueError("give either builtin or files")
+        if self.builtin is not None and (self.past, self.future) != (PAST, FUTURE):
+            raise ValueError(f"the built-in world always has past = {PAST} and future = {FUTURE}")
         return self
 
 
 #: Width and heads for each size.
 NETWORKS: dict[Size, tuple[int, int]] = {"tiny": (32, 2), "small": (64, 4), "medium": (128, 8)}
 BATCH_PATHS = 64
+#: The built-in scenes that are scored by themselves: neither those of training nor of validation nor of the test.
+SCORING_PART = 3
 
 
 class TrajectoriesFiles(DataReader[Window]):
@@ -70,7 +74,7 @@ class TrajectoriesFiles(DataReader[Window]):
         """Read and split the windows. Those of one part never overlap with those of another."""
         if settings.builtin is not None:
             train, validation, test = (
-                list[Window](generate_scenes(count, seed + part))
+                list[Window](generate_scenes(count, seed, part))
                 for part, count in enumerate((settings.count, settings.count // 10, settings.count // 10))
             )
             return Splits(train, validation, test, [describe_windows(train, "training")])
@@ -92,7 +96,7 @@ class TrajectoriesFiles(DataReader[Window]):
     @classmethod
     def read_for_scoring(cls, settings: TrajectoriesData, say: Say = lambda note: None) -> list[Window]:
         if settings.builtin is not None:
-            return list(generate_scenes(settings.count // 10, 3))
+            return list(generate_scenes(settings.count // 10, 1, SCORING_PART))
         found = _read(settings, settings.files)
         say(describe_windows(found, "")[1])
         return found

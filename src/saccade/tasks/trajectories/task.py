@@ -126,7 +126,7 @@ class Trajectories(Task):
         """Scenes to train on: turned at random, with at most some agents of each."""
         chosen = []
         for one in examples:
-            positions = torch.from_numpy(one.positions)
+            positions = self._centred(one)
             if positions.shape[1] > MOST_TRAINED:
                 positions = positions[:, torch.randperm(positions.shape[1])[:MOST_TRAINED]]
             if self.training.rotate:
@@ -139,20 +139,25 @@ class Trajectories(Task):
         return self._batch(chosen, examples)
 
     def plain_batch(self, examples: Sequence[Window]) -> TrajectoriesBatch:
-        return self._batch([torch.from_numpy(one.positions) for one in examples], examples)
+        return self._batch([self._centred(one) for one in examples], examples)
+
+    def _centred(self, window: Window) -> Float[Tensor, "T N 2"]:
+        """Positions relative to the middle of the observed ones, in float64: float32 is too coarse for a map's."""
+        positions = torch.from_numpy(window.positions)
+        return positions - positions[: self.state.past].mean(dim=(0, 1))
 
     def _batch(self, scenes: Sequence[Float[Tensor, "T N 2"]], examples: Sequence[Window]) -> TrajectoriesBatch:
         counts, past = torch.tensor([scene.shape[1] for scene in scenes]), self.state.past
         padded = torch.zeros(len(scenes), len(scenes[0]), int(counts.max()), 2)
         for row, scene in enumerate(scenes):
-            centre = scene[:past].mean(dim=(0, 1))  # float32 keeps more digits near 0
-            padded[row, :, : scene.shape[1]] = (scene - centre) / self.state.scale
+            padded[row, :, : scene.shape[1]] = scene / self.state.scale
         return TrajectoriesBatch(padded[:, :past], padded[:, past:], counts, [one.line for one in examples])
 
     def loss(self, model: nn.Module, batch: TrajectoriesBatch) -> Loss:
         samples = self.training.samples if model.training else self.settings["decoding"].samples
         found = model(batch.past, batch.counts, samples, batch.future)
-        real = _real(batch.counts, batch.past.shape[2]).to(batch.past.device)
+        agents = torch.arange(batch.past.shape[2], device=batch.counts.device)
+        real = (agents < batch.counts[:, None]).to(batch.past.device)
         best = _squared(found.drawn, batch.future).amin(dim=0)
         total = (best * real).sum()
         if found.reconstructed is not None and model.training:
@@ -168,19 +173,20 @@ class Trajectories(Task):
         """Predict the most likely future of a scene, and sample several others, in the units of the data."""
         past = torch.from_numpy(window.positions[: self.state.past])
         centre = past.mean(dim=(0, 1))
-        scaled = ((past - centre) / self.state.scale)[None].to(device_of(model))
+        scaled = ((past - centre) / self.state.scale).float()[None].to(device_of(model))
         counts = torch.tensor([len(window.agents)])
         with torch.random.fork_rng():
             torch.manual_seed(options.seed)
             drawn = model(scaled, counts, options.samples).drawn[:, 0]
         likely = model(scaled, counts).drawn[0, 0]
-        found = [(one.cpu() * self.state.scale + centre).double().numpy() for one in (likely, drawn)]
+        found = [(one.cpu().double() * self.state.scale + centre).numpy() for one in (likely, drawn)]
         return found[0], found[1]
 
     def validate(
         self, model: nn.Module, examples: Sequence[Window], check_cancelled: CheckCancelled = lambda: None
     ) -> dict[str, float]:
-        with torch.inference_mode():
+        with torch.inference_mode(), torch.random.fork_rng():
+            torch.manual_seed(self.settings["decoding"].seed)
             loss = self.mean_loss(model, examples, self.training.batch_size, check_cancelled)
         return {"loss": loss, **self._scores(model, examples, self.settings["decoding"], check_cancelled)}
 
@@ -244,10 +250,6 @@ class Trajectories(Task):
             "ADE and FDE: the mean and the final distance to the truth, in the units of the data",
             "best_ade and best_fde: the same for the best of several sampled futures of each agent",
         ]
-
-
-def _real(counts: Int[Tensor, " B"], agents: int) -> Tensor:
-    return torch.arange(agents) < counts[:, None]
 
 
 def _squared(paths: Float[Tensor, "*K B F N 2"], future: Float[Tensor, "B F N 2"]) -> Float[Tensor, "*K B N"]:

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from saccade.attention import watch
-from saccade.errors import ShapeError
+from saccade.attention import edit, watch
+from saccade.errors import OptionError, ShapeError
 from saccade.models.pairs import (
     PairBiasAttention,
     PairConfig,
@@ -179,14 +179,26 @@ def test_watching_sees_every_attention_exactly_and_changes_nothing(network: Pair
         unwatched = network(residues)
         with watch(network) as seen:
             assert torch.equal(network(residues), unwatched)
-    assert [*seen] == [f"blocks.{block}.{part}" for block in range(2) for part in ("attention", "starting", "ending")]
+    assert [*seen] == [f"blocks.{block}.{part}" for block in range(2) for part in ("self", "starting", "ending")]
     for name, trace in seen.items():
-        assert trace.shape == (1 if name.endswith("attention") else 9, 2, 9, 9)
+        assert trace.shape == (1 if name.endswith("self") else 9, 2, 9, 9)
         for sequence in range(trace.shape[0]):
             whole = trace.tile(slice(None), slice(None), batch=sequence, head=1)
             torch.testing.assert_close(whole.sum(-1), torch.ones_like(whole.sum(-1)))
             part = trace.tile(slice(2, 5), slice(1, 8), batch=sequence, head=1)
             torch.testing.assert_close(part, whole[2:5, 1:8])
+
+
+def test_heads_can_be_switched_off_but_gated_layers_have_no_plain_output_matrix(network: PairNetwork) -> None:
+    residues = torch.randint(0, 5, (1, 9))
+    plain = network(residues).nan_to_num(neginf=0)
+    for name in ("blocks.0.self:1", "blocks.1.starting:0"):
+        with edit(network, without_heads=[name]):
+            assert not torch.allclose(network(residues).nan_to_num(neginf=0), plain)
+    with torch.inference_mode(), watch(network, values=True) as seen:
+        network(residues)
+    with pytest.raises(OptionError, match="has no W_O"):
+        seen["blocks.0.self"].output_norms(head=0)
 
 
 def test_sequences_that_are_too_long_are_refused() -> None:
