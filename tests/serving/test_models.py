@@ -78,7 +78,7 @@ def test_samples_are_images_of_the_data(running: Running) -> None:
     (answer,) = post(running.client, "/api/models/shapes/predict", inputs=[{"sample": 1}])["answers"]
     assert answer["score"] == running.models["shapes"].predictor.predict([samples[0]])[0].score
     wrong = running.client.post("/api/models/shapes/predict", json={"inputs": [{"sample": len(samples) + 1}]})
-    assert (wrong.status_code, "must be a number from 1" in wrong.json()["error"]) == (400, True)
+    assert (wrong.status_code, "must be a whole number from 1" in wrong.json()["error"]) == (400, True)
 
 
 def test_parts_of_a_look_are_those_of_its_view(running: Running) -> None:

@@ -151,7 +151,7 @@ async def guard_answer(send: object) -> None:
     await send({"type": "http.response.body"})  # type: ignore[operator]
 
 
-@pytest.mark.parametrize(("content", "said"), [("", "holds 0 words"), ("a b", "holds 2 words")])
+@pytest.mark.parametrize(("content", "said"), [("", "contains 0 words"), ("a b", "contains 2 words")])
 def test_a_key_file_holds_one_key(content: str, said: str, tmp_path: Path) -> None:
     file = tmp_path / "key"
     file.write_text(content)
@@ -162,7 +162,7 @@ def test_a_key_file_holds_one_key(content: str, said: str, tmp_path: Path) -> No
 def test_a_key_comes_from_one_place(tmp_path: Path) -> None:
     file = tmp_path / "key"
     file.write_text("secret\n")
-    with pytest.raises(OptionError, match="give only one"):
+    with pytest.raises(OptionError, match="Give either --api-key-file or --api-key"):
         CliRunner().invoke(
             app, ["serve", "x", "--api-key-file", str(file), "--api-key", "other"], catch_exceptions=False
         )

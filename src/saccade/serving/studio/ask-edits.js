@@ -37,7 +37,8 @@ export class Edits {
       ],
       (value) => changed({ show: value === "after" ? null : value }),
     );
-    this.apart = make("p", { class: "quiet" }, "After the change the rows are different words, so there is no difference to show.");
+    const apart = "After the change the rows are different words, so there is no difference to show.";
+    this.apart = make("p", { class: "quiet" }, apart);
     this.result = make(
       "div",
       { hidden: true },

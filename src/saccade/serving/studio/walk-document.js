@@ -10,9 +10,9 @@
  * @property {number} value
  */
 
-const MATRICES = ["inputs", "source", "W_query", "W_key", "W_value", "queries", "keys", "values", "bias", "W_output", "W_score"];
-const COMPUTED = ["queries", "keys", "values", "compared", "scores", "scaled", "biased", "weights", "weighted", "sum", "output"];
-const NAMES = new Set([...MATRICES, ...COMPUTED]);
+const GIVEN = "inputs source W_query W_key W_value queries keys values bias W_output W_score".split(" ");
+const COMPUTED = "queries keys values compared scores scaled biased weights weighted sum output".split(" ");
+const NAMES = new Set([...GIVEN, ...COMPUTED]);
 
 /** The numbers that were changed: "inputs:0:2:1.5" joined by commas. @param {Parts} parts @returns {Edit[]} */
 export function readEdits(parts) {
