@@ -176,13 +176,17 @@ def test_a_model_that_writes_one_text_from_another(capsys: Capture, tmp_path: Pa
         "BART": (hf.BartConfig, hf.BartForConditionalGeneration),
     }[kind]
     theirs = model(config(vocab_size=31, max_position_embeddings=64, **sizes, **ids)).eval()
+    theirs.final_logits_bias[0, 30] = 50.0  # the padding is the likeliest everywhere; published folders bar it
     theirs.save_pretrained(tmp_path)
-    source = torch.tensor([[5, 7, 11, 3, 0]])
-    written = theirs.generate(source, max_length=30, do_sample=False, num_beams=1)[0, 1:].tolist()
+    source, barred = torch.tensor([[5, 7, 11, 3, 0]]), [[30]]
+    written = theirs.generate(source, max_length=30, do_sample=False, num_beams=1, bad_words_ids=barred)[0, 1:].tolist()
     capsys.readouterr()
     answer = json.loads(succeed(capsys, "predict", tmp_path, "5 7 11 3", "--beam", "1", "--json"))
     expected = written[: written.index(0)] if 0 in written else written
     assert [int(token.removeprefix("▁")) for token in answer["tokens"]][: len(expected)] == expected
+    for options in (("--beam", "3"), ("--sample", "--tries", "3")):
+        answer = json.loads(succeed(capsys, "predict", tmp_path, "5 7 11 3", "--json", *options))
+        assert 30 not in [int(token.removeprefix("▁")) for token in answer["tokens"]]
     assert kind in succeed(capsys, "open", tmp_path)
     succeed(capsys, "look", tmp_path, "5 7 11 3")
     assert "decoder.1.cross" in succeed(capsys, "look", tmp_path, "5 7 11 3", "--layer", "decoder.1.cross")

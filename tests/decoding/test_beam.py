@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from saccade.decoding import beam_search
+from saccade.decoding import beam_search, sample
 from saccade.errors import OptionError, ShapeError
 
 START, END = 1, 0
@@ -258,6 +258,19 @@ def test_a_forbidden_end_does_not_raise_the_other_probabilities(markov_model):
     [[best]] = beam_search(model, None, batch_size=1, start_token=1, end_token=0, max_length=9, min_length=3, beam=2)
     assert best.tokens == [2, 2]
     assert best.log_probability == pytest.approx(math.log(0.1 * 0.2 * 0.8))
+
+
+def test_barred_tokens_are_not_written_and_the_others_keep_their_probabilities(markov_model):
+    model = markov_model([[1, 0, 0, 0], [0, 0, 0.3, 0.7], [0.4, 0, 0, 0.6], [0.5, 0.5, 0, 0]])
+    for beam in (1, 2):
+        [[best]] = beam_search(
+            model, None, batch_size=1, start_token=1, end_token=0, max_length=9, beam=beam, barred=[3]
+        )
+        assert best.tokens == [2]
+        assert best.log_probability == pytest.approx(math.log(0.3 * 0.4))
+    [drawn] = sample(model, None, batch_size=1, start_token=1, end_token=0, max_length=9, barred=[3])
+    assert drawn.tokens == [2]
+    assert drawn.log_probability == pytest.approx(math.log(0.3 * 0.4))
 
 
 def test_a_prompt_is_read_before_the_search(prefix_model):

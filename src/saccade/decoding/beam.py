@@ -14,6 +14,7 @@ Shapes: B sentences in the request, S sentences not yet done, W live hypotheses 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -46,6 +47,7 @@ def beam_search(
     min_length: int = 0,
     length_penalty: float = 0.0,
     device: torch.device | str | None = None,
+    barred: Sequence[int] = (),
 ) -> list[list[Hypothesis]]:
     """Return the `n_best` hypotheses for each of the B sentences that `state` was started with, best first.
 
@@ -53,9 +55,10 @@ def beam_search(
     `min_length` and `max_length` (one for all, or (B,)) bound the number of tokens, including the end token; a
     hypothesis that has not ended by then is cut off, and is returned only if too few have ended.
     `length_penalty` is the exponent α. `device` is the model's device; it is needed if `start_token` is not a tensor.
+    Tokens in `barred` are never written; the log-probabilities of the others do not change.
     Fewer than `n_best` hypotheses are returned only if no more exist.
     """
-    rules = _Rules(end_token, beam, n_best, min_length, length_penalty)
+    rules = _Rules(end_token, beam, n_best, min_length, length_penalty, list(barred))
     prompt = first_tokens(start_token, batch_size, device)
     limits = _limits(max_length, batch_size, min_length, prompt.device)
     for tokens in prompt[:, :-1].unbind(1):
@@ -82,6 +85,7 @@ class _Rules:
     n_best: int
     min_length: int
     length_penalty: float
+    barred: list[int]
 
     def __post_init__(self) -> None:
         if self.beam < 1:
@@ -196,6 +200,8 @@ def _candidates(search: _Search, logits: Float[Tensor, "R V"], length: int, rule
     if length < rules.min_length:
         # After the softmax, so that forbidding the end does not raise the probability of the rest.
         step[:, rules.end_token] = -torch.inf
+    if rules.barred:
+        step[:, rules.barred] = -torch.inf
     best, tokens = top_tokens(step, rules.beam + 1)
     total = (search.log_probability.view(-1, 1) + best).view(sentences, -1)
     total, place = total.sort(dim=1, descending=True, stable=True)

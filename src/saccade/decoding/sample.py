@@ -47,13 +47,14 @@ def sample(
     top_p: float | None = None,
     generator: torch.Generator | None = None,
     device: torch.device | str | None = None,
+    barred: Sequence[int] = (),
 ) -> list[Hypothesis]:
     """Sample one hypothesis for each of the B rows that `state` was started with.
 
     `start_token` is one token for all rows, one per row (B,), or a prompt (B, T) that is read first. `max_length`
     counts the end token; with `end_token` None every hypothesis has that length. The log-probability of a hypothesis,
-    which is also its score, is the model's own, before temperature and filters. What is drawn for a row also depends on
-    the other rows in the batch.
+    which is also its score, is the model's own, before temperature and filters. Tokens in `barred` are never drawn.
+    What is drawn for a row also depends on the other rows in the batch.
     """
     _check(temperature, top_k, top_p, max_length)
     prompt = first_tokens(start_token, batch_size, device)
@@ -61,7 +62,8 @@ def sample(
     log_probability = [0.0] * batch_size
     finished = [False] * batch_size
     filters = (temperature, top_k, top_p)
-    for rows, tokens, terms in _draws(stepper, state, prompt, end_token, max_length, filters, generator):
+    steps = _draws(stepper, state, prompt, end_token, max_length, filters, generator, barred=barred)
+    for rows, tokens, terms in steps:
         for row, token, term in zip(rows.tolist(), tokens.tolist(), terms.tolist(), strict=True):
             log_probability[row] += term
             if token == end_token:

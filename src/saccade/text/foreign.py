@@ -45,6 +45,8 @@ class ForeignTokenizer(Tokenizer):
         self.special = Special(ids.get("pad") or 0, *(ids.get(role) for role in ("unknown", "start", "end", "mask")))
         known = {id for id in (*ids.values(), *added) if id is not None and id < size}
         self.hidden_ids = sorted(known | {id for id in range(size) if id not in entries})
+        # Published folders bar the padding (bad_words_ids); UNKNOWN stands for a text, and END must be possible.
+        self.barred_ids = [id for id in self.hidden_ids if id not in (self.special.end, self.special.unknown)]
         to_bytes = _surfaces(described)
         hidden = set(self.hidden_ids)
         self._surface = [b"" if id in hidden else to_bytes(entries[id]) for id in range(size)]

@@ -56,6 +56,8 @@ class Tokenizer:
     special = Special(PAD, UNKNOWN, START, END, MASK)
     #: Ids that stand for no text.
     hidden_ids: Sequence[int] = range(len(SPECIAL_TOKENS))
+    #: Ids that no translation contains. Our own models learn to write none but UNKNOWN, so nothing needs barring.
+    barred_ids: Sequence[int] = ()
 
     def __init__(self, kind: str, inner: tokenizers.Tokenizer) -> None:
         self.kind = kind

@@ -15,7 +15,7 @@ from saccade.decoding import Hypothesis, beam_search, sample
 from saccade.models import Config
 from saccade.tasks.base.networks import Seq2Seq
 from saccade.tasks.base.task import CheckCancelled, device_of
-from saccade.text import Special, Tokenizer, pad, plan_batches
+from saccade.text import Tokenizer, pad, plan_batches
 
 __all__ = ["SearchOptions", "longest_output", "search"]
 
@@ -51,9 +51,12 @@ def search(
     options: SearchOptions,
     batch_tokens: int,
     check_cancelled: CheckCancelled,
-    special: Special = Tokenizer.special,
+    target: Tokenizer | type[Tokenizer] = Tokenizer,
 ) -> list[list[Hypothesis]]:
-    """Return the outputs for each source, best first. Sources of similar length share a batch."""
+    """Return the outputs for each source, best first. Sources of similar length share a batch.
+
+    ``target`` is the tokenizer of the outputs; our own all have the same special tokens.
+    """
     found: list[list[Hypothesis]] = [[] for _ in sources]
     lengths = np.array([[len(source)] for source in sources])
     generator = torch.Generator(device=device_of(model)).manual_seed(options.seed)
@@ -66,9 +69,9 @@ def search(
             chosen = list(equal)
             batch = [sources[i] for i in chosen]
             results = (
-                _sample(model, batch, options, generator, special)
+                _sample(model, batch, options, generator, target)
                 if options.sample
-                else _search(model, batch, options, special)
+                else _search(model, batch, options, target)
             )
             for index, hypotheses in zip(chosen, results, strict=True):
                 found[index] = hypotheses
@@ -84,25 +87,30 @@ def longest_output(model: nn.Module, source_length: int, options: SearchOptions)
 
 
 def _search(
-    model: nn.Module, sources: list[list[int]], options: SearchOptions, special: Special
+    model: nn.Module, sources: list[list[int]], options: SearchOptions, target: Tokenizer | type[Tokenizer]
 ) -> list[list[Hypothesis]]:
     limits = torch.tensor([longest_output(model, len(source), options) for source in sources])
     return beam_search(
         cast(Seq2Seq, model),
         _start(model, sources, int(limits.max())),
         batch_size=len(sources),
-        start_token=cast(int, special.start),
-        end_token=cast(int, special.end),
+        start_token=cast(int, target.special.start),
+        end_token=cast(int, target.special.end),
         beam=options.beam,
         n_best=options.n_best,
         max_length=limits.to(device_of(model)),
         length_penalty=options.length_penalty,
         device=device_of(model),
+        barred=target.barred_ids,
     )
 
 
 def _sample(
-    model: nn.Module, sources: list[list[int]], options: SearchOptions, generator: torch.Generator, special: Special
+    model: nn.Module,
+    sources: list[list[int]],
+    options: SearchOptions,
+    generator: torch.Generator,
+    target: Tokenizer | type[Tokenizer],
 ) -> list[list[Hypothesis]]:
     repeated = [source for source in sources for _ in range(options.tries)]
     longest = longest_output(model, len(sources[0]), options)
@@ -110,14 +118,15 @@ def _sample(
         cast(Seq2Seq, model),
         _start(model, repeated, longest),
         batch_size=len(repeated),
-        start_token=cast(int, special.start),
-        end_token=cast(int, special.end),
+        start_token=cast(int, target.special.start),
+        end_token=cast(int, target.special.end),
         max_length=longest,
         temperature=options.temperature,
         top_k=options.top_k,
         top_p=options.top_p,
         generator=generator,
         device=device_of(model),
+        barred=target.barred_ids,
     )
     groups = [flat[start : start + options.tries] for start in range(0, len(flat), options.tries)]
     return [sorted(group, key=lambda output: output.score, reverse=True) for group in groups]

@@ -20,7 +20,7 @@ from saccade.errors import OptionError, WorkerError
 from saccade.models import lower_precision
 from saccade.tasks.base.search import SearchOptions, search
 from saccade.tasks.base.task import Bundle
-from saccade.text import Special
+from saccade.text import Tokenizer
 
 __all__ = ["BATCH_TOKENS", "Workers"]
 
@@ -28,7 +28,7 @@ __all__ = ["BATCH_TOKENS", "Workers"]
 BATCH_TOKENS = 4096
 #: The model in a worker process.
 _model: nn.Module
-_special: Special
+_target: Tokenizer
 
 
 class Workers:
@@ -59,12 +59,12 @@ class Workers:
 
 
 def _open(path: Path, precision: str, threads: int, read: Callable[[Path], Bundle]) -> None:
-    global _model, _special
+    global _model, _target
     torch.set_num_threads(threads)
     bundle = read(path)
-    _model, _special = lower_precision(bundle.model, precision), bundle.task.state.vocabularies()["target"].special
+    _model, _target = lower_precision(bundle.model, precision), bundle.task.state.vocabularies()["target"]
 
 
 @torch.inference_mode()
 def _search(sources: list[list[int]], options: SearchOptions) -> list[list[Hypothesis]]:
-    return search(_model, sources, options, BATCH_TOKENS, lambda: None, _special)
+    return search(_model, sources, options, BATCH_TOKENS, lambda: None, _target)

@@ -94,7 +94,7 @@ class TranslationPredictor(TextInputPredictor, TranslatesText):
             return
         for sources, options in work:
             with torch.inference_mode():
-                found = search(self.model, sources, options, BATCH_TOKENS, lambda: None, self.task.state.target.special)
+                found = search(self.model, sources, options, BATCH_TOKENS, lambda: None, self.task.state.target)
             yield found  # not in inference mode, so that the caller's progress report is not either
 
     @property
@@ -182,8 +182,7 @@ class TranslationPredictor(TextInputPredictor, TranslatesText):
         now = Snapshot(self)
         with torch.inference_mode():
             source = self.task.state.source.ended(self.task.state.source.encode(given).ids)
-            special = self.task.state.target.special
-            (found,) = search(self.model, [source], chosen, BATCH_TOKENS, lambda: None, special)
+            (found,) = search(self.model, [source], chosen, BATCH_TOKENS, lambda: None, self.task.state.target)
             return self._answer(given, found, now)
 
     @torch.inference_mode()

@@ -258,8 +258,8 @@ class Translation(Task):
         batch_tokens: int,
         check_cancelled: CheckCancelled,
     ) -> list[str]:
-        sources, special = [pair.source for pair in examples], self.state.target.special
-        found = search(model, sources, options, batch_tokens, check_cancelled, special)
+        sources = [pair.source for pair in examples]
+        found = search(model, sources, options, batch_tokens, check_cancelled, self.state.target)
         return [self.state.target.decode(best[0].tokens) for best in found]
 
     @torch.inference_mode()
@@ -287,8 +287,8 @@ class Translation(Task):
 
     @torch.inference_mode()
     def probe(self, model: nn.Module, example: EncodedPair) -> Probe:
-        special = self.state.target.special
-        (found,) = search(model, [example.source], SearchOptions(beam=1), 1 << 20, lambda: None, special)
+        options = SearchOptions(beam=1)
+        (found,) = search(model, [example.source], options, 1 << 20, lambda: None, self.state.target)
         tokens = found[0].tokens
         with watch(model) as seen:
             batch = self.plain_batch([replace(example, target=tokens)]).to(device_of(model))
