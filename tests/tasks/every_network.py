@@ -19,6 +19,9 @@ SEQ2SEQ = {**RECURRENT, "attention_width": 5}
 CONVOLUTIONAL = {"width": 9, "encoder_layers": 1, "decoder_layers": 2}
 READER = {"word_width": 5, "word_dropout": 0.0, "piece_width": 4, "spelling_width": 6, "character_width": 3}
 VISION = {**TRANSFORMER, "patch": 2, "image_size": [4, 6], "encoder_layers": 1, "decoder_layers": 1}
+PATHS = {"width": 12, "latent": 0, "dropout": 0.0}
+PAIRS = {"width": 12, "pair_width": 6, "num_heads": 3, "layers": 1, "dropout": 0.0}
+TURNED = {"training.rotate": "false"}
 LANGUAGE = {"text.context": 7, "text.kind": "character"}
 
 #: Name -> task, kind of network, fields of its configuration, other keys. The first of a kind is the plain one.
@@ -51,6 +54,8 @@ NETWORKS: dict[str, tuple[str, str, dict[str, Any], dict[str, Any]]] = {
     "classification window": ("classification", "window", {"width": 9, "radius": 1}, {}),
     "language-model transformer": ("language-model", "transformer", {**TRANSFORMER, "decoder_layers": 2}, LANGUAGE),
     "language-model recurrent": ("language-model", "recurrent", RECURRENT, LANGUAGE),
+    "language-model convolutional": ("language-model", "convolutional", {"width": 9, "decoder_layers": 2}, LANGUAGE),
+    "language-model rwkv": ("language-model", "rwkv", {"width": 8, "decoder_layers": 2}, LANGUAGE),
     "masked-language-model transformer": (
         "masked-language-model",
         "transformer",
@@ -64,6 +69,9 @@ NETWORKS: dict[str, tuple[str, str, dict[str, Any], dict[str, Any]]] = {
     "text-autoencoder recurrent": ("text-autoencoder", "recurrent", {**RECURRENT, "code_width": 3}, {}),
     "image-autoencoder dense": ("image-autoencoder", "dense", {"image_size": [4, 6], "width": 9, "code_width": 3}, {}),
     "image-autoencoder patches": ("image-autoencoder", "patches", {**VISION, "code_width": 3}, {}),
+    "trajectories agents": ("trajectories", "agents", {**PATHS, "num_heads": 3, "feedforward_width": 10}, TURNED),
+    "trajectories mlp": ("trajectories", "mlp", {**PATHS, "hidden_width": 10}, TURNED),
+    "base-pairs pairs": ("base-pairs", "pairs", PAIRS, {}),
 }
 
 
@@ -92,6 +100,12 @@ def write_files(folder: Path) -> None:
         "tagged.tsv": tagged,
         "labelled.tsv": ["text\tlabel", *(f"{text}\t{label}" for text, label in zip(texts, labels, strict=True))],
         "lines.txt": texts,
+        "tracks.txt": [
+            f"{frame} {agent} {agent + np.sin(frame + agent):.4f} {np.cos(frame * agent):.4f}"
+            for frame in range(60)
+            for agent in range(1, 4)
+        ],
+        "rna.csv": ["sequence,structure", *(_hairpin(draw, number % 2) for number in range(40))],
     }
     for name, lines in write.items():
         (folder / name).write_text("\n".join(lines) + "\n")
@@ -114,8 +128,16 @@ def _data(folder: Path, task: str, guided: bool) -> dict[str, Any]:
         "captions": {"table": "captions.npz"},
         "text-autoencoder": {"texts": "lines.txt"},
         "image-autoencoder": {"images": "images.npz"},
+        "base-pairs": {"file": "rna.csv"},
+        "trajectories": {},
     }[task]
-    return {key: str(folder / name) for key, name in file.items()}
+    lists = {"files": [str(folder / "tracks.txt")]} if task == "trajectories" else {}
+    return {**{key: str(folder / name) for key, name in file.items()}, **lists}
+
+
+def _hairpin(draw: np.random.Generator, more: int) -> str:
+    stem = "".join(draw.choice(list("ACGU"), size=4))
+    return f"{stem}{'A' * (4 + more)}{stem[::-1]},(((({'.' * (4 + more)}))))"
 
 
 def make(folder: Path, name: str, **fields: Any) -> Case:

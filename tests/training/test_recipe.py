@@ -180,3 +180,10 @@ def test_a_key_of_another_network_says_so(name: str) -> None:
                 OptionError, match=rf"\[model\]: {key} does not apply to networks of kind {kind}, only to"
             ):
                 read_network({"kind": kind, key: 1}, TASKS[name].task, "[model]")
+
+
+def test_a_flag_is_not_a_number() -> None:
+    for key in ("training.steps=true", "training.warmup=false", "training.lr=true"):
+        with pytest.raises(OptionError, match="must be a number, not true or false"):
+            read_tables({"task": "tagging", "data": {"file": "a.txt"}}, "r.toml", [key])
+    assert read_tables({"task": "tagging", "data": {"file": "a.txt"}}, "r.toml", ["training.tensorboard=true"])

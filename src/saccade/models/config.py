@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator
 
@@ -33,6 +33,14 @@ class Config(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
+    @field_validator("*", mode="before")
+    @classmethod
+    def _numbers_are_not_flags(cls, value: Any, info: ValidationInfo) -> Any:
+        kinds = _kinds(cls.model_fields[info.field_name or ""].annotation)
+        if isinstance(value, bool) and bool not in kinds and kinds & {int, float}:
+            raise ValueError("must be a number, not true or false")
+        return value
+
     @field_validator("*", mode="after")
     @classmethod
     def _bounded(cls, value: Any, info: ValidationInfo) -> Any:
@@ -59,3 +67,9 @@ class Config(BaseModel):
             given = repr(first["input"])
             what = f"{key} = {given if len(given) <= 200 else f'{given[:197]}...'}: " if key else ""
             raise OptionError(f"{where}: {what}{problem}.") from None
+
+
+def _kinds(annotation: Any) -> set[Any]:
+    """The plain types that a field may have, such as int and None."""
+    parts = get_args(annotation)
+    return {annotation} if not parts else {kind for part in parts for kind in _kinds(part)}

@@ -69,10 +69,11 @@ class BasePairsBatch(Batch):
     lengths: Int[Tensor, " B"]
     partners: Int[Tensor, "B L"]  # L if the base is unpaired
     lines: Sequence[int]
+    predictions: int  # bases that the loss counts
 
     @property
     def count(self) -> int:
-        return int((self.partners != IGNORED).sum())
+        return self.predictions
 
 
 @dataclass(frozen=True)
@@ -138,7 +139,8 @@ class BasePairs(Task):
                     partners[row, place] = longest
                 elif abs(partner - place) > SMALLEST_LOOP:
                     partners[row, place] = partner
-        return BasePairsBatch(bases, lengths, partners, [one.line for one in examples])
+        counted = int((partners != IGNORED).sum())
+        return BasePairsBatch(bases, lengths, partners, [one.line for one in examples], counted)
 
     def loss(self, model: nn.Module, batch: BasePairsBatch) -> Loss:
         logits = model(batch.bases, batch.lengths).flatten(0, 1)

@@ -66,6 +66,8 @@ class SamplingOptions(Config):
 class TrajectoriesBatch(Batch):
     """Padded scenes in the network's units."""
 
+    on_cpu = ("counts",)
+
     past: Float[Tensor, "B P N 2"]
     future: Float[Tensor, "B F N 2"]
     counts: Int[Tensor, " B"]  # agents in each scene

@@ -80,8 +80,12 @@ class ExtremesFiles(DataReader[Example]):
                 row = json.loads(text)
                 largest, smallest = row["extremes"]
                 found.append(Example(tuple(row["numbers"]), (largest, smallest), line))
+                if len(found[-1].numbers) != len(found[0].numbers):
+                    raise ValueError
             except (ValueError, KeyError, TypeError):
-                raise FileError(f"{path}, line {line}: expected numbers and extremes as JSON.") from None
+                raise FileError(
+                    f"{path}, line {line}: expected numbers and extremes as JSON, with as many numbers in every line."
+                ) from None
         return found
 
     @classmethod
