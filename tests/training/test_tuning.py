@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import csv
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
+from optuna import create_study
+from optuna.distributions import CategoricalDistribution, FloatDistribution
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
+from optuna.trial import FrozenTrial, TrialState
 from tiny_runs import write_recipe
 
 from saccade.errors import OptionError
@@ -65,3 +69,38 @@ def test_the_journal_is_readable_by_optuna(search: Path) -> None:
     storage = JournalStorage(JournalFileBackend(str(search / "found" / "journal.log")))
     (study,) = storage.get_all_studies()
     assert len(storage.get_all_trials(study._study_id)) == len(rows(search))
+
+
+def test_if_the_recipes_own_trial_did_not_finish_no_other_score_is_shown_as_its(tmp_path: Path) -> None:
+    recipe = read_recipe(write_recipe(tmp_path, steps=45, lr=1e-5, warmup=9), ["metric=loss"])
+    folder = tmp_path / "found"
+    folder.mkdir()
+    study = create_study(
+        study_name="tune", storage=JournalStorage(JournalFileBackend(str(folder / "journal.log"))), direction="maximize"
+    )
+    study.set_user_attr("steps", 45)
+    begin = datetime(2026, 1, 1)
+    for number, (state, value) in enumerate([(TrialState.PRUNED, None), (TrialState.COMPLETE, -2.5)]):
+        study.add_trial(
+            FrozenTrial(
+                number=number,
+                trial_id=number,
+                state=state,
+                value=value,
+                datetime_start=begin,
+                datetime_complete=begin + timedelta(minutes=1),
+                params={"training.lr": 1e-4, "training.warmup": 0.2},
+                distributions={
+                    "training.lr": FloatDistribution(1e-6, 1e-3, log=True),
+                    "training.warmup": CategoricalDistribution([0.2, 0.1]),
+                },
+                user_attrs={},
+                system_attrs={},
+                intermediate_values={5: -3.0},
+            )
+        )
+    said: list[str] = []
+    tune(recipe, folder, 0.25, "cpu", said.append)  # the time is spent, so nothing more is tried
+    assert said[-1] == (
+        "loss of the recipe's own settings: unknown, as trial 0 did not finish; best, trial 1: 2.50, after 45 updates."
+    )

@@ -170,17 +170,17 @@ def tune(recipe: Recipe, folder: Path, minutes: float, device: str, say: Say) ->
     finished = [one for one in study.trials if one.value is not None and one.state.name == "COMPLETE"]
     if not finished:
         raise OptionError(f"{minutes:g} minutes were too short for one whole trial; give more.")
-    best, first = max(finished, key=lambda one: one.value or 0.0), finished[0]
+    best = max(finished, key=lambda one: one.value or 0.0)
     assert best.value is not None
-    assert first.value is not None
     found = search.recipe_of(best.params, recipe.training.steps)
     heading = [f"The best of {len(study.trials)} trials: {recipe.metric} {sign * best.value:.2f}."]
     write_file(folder / "best.toml", commented(found, heading).encode())
     write_file(folder / "trials.tsv", _table(study.trials, sign).encode())
     _figure(study.trials, sign, recipe.metric).savefig(folder / "trials.png", dpi=150)
+    own = next((f"{sign * (one.value or 0.0):.2f}" for one in finished if one.number == 0), None)
     say(
-        f"{recipe.metric} of the recipe's own settings: {sign * first.value:.2f}; best, trial {best.number}: "
-        f"{sign * best.value:.2f}, after {search.steps:,} updates each."
+        f"{recipe.metric} of the recipe's own settings: {own or 'unknown, as trial 0 did not finish'}; "
+        f"best, trial {best.number}: {sign * best.value:.2f}, after {search.steps:,} updates{' each' * bool(own)}."
     )
     return found
 
