@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import re
 import shutil
 import signal
+import socket
 import ssl
 import subprocess
 import sys
@@ -23,6 +25,10 @@ import pytest
 from servers import post
 from test_load import SENTENCES
 
+from saccade.errors import SaccadeError
+from saccade.serving.limits import Limits
+from saccade.serving.processes.supervisor import _Supervisor
+from saccade.serving.processes.worker import Settings
 from saccade.tasks.base.model_folder import open_model
 
 COMMAND = [sys.executable, "-m", "saccade.cli", "serve", "--port", "0", "--no-browser"]
@@ -137,6 +143,27 @@ def test_a_folder_that_cannot_be_opened_ends_the_start(tmp_path: Path) -> None:
     assert found.stderr.count("There is no folder") == 1
     assert "Traceback" not in found.stderr
     assert not found.stdout
+
+
+def test_a_worker_that_dies_while_others_are_still_starting_ends_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "worker"  # the first is ready and dies; the second is never ready
+    program.write_text(
+        """#!/bin/sh
+read given
+case "$given" in *'"number": 0'*) echo '{"failure": null}'; exit 3;; *) exec cat;; esac
+"""
+    )
+    program.chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(program))
+
+    async def start() -> None:
+        supervisor = _Supervisor(Settings([], Limits(), processes=2), tmp_path)
+        await asyncio.wait_for(supervisor.run(listening, None, lambda _: None), 60)
+
+    with socket.socket() as listening, pytest.raises(SaccadeError, match="stopped with status 3 before all of them"):
+        asyncio.run(start())
 
 
 @pytest.fixture(scope="module")

@@ -64,9 +64,9 @@ class _Supervisor:
                 if self._stopping.is_set():
                     return
                 await asyncio.sleep(0.02)
+            self._has_started = True  # from here on, a worker that dies is started again
             server = await loop.create_server(relay.connection, sock=listening, ssl=tls, backlog=at_once)
             listening.listen(BACKLOG)
-            self._has_started = True
             started(listening)
             await self._stopping.wait()
             relay.is_stopping = True
@@ -131,8 +131,8 @@ class _Supervisor:
             elif failure is not None:
                 self._failure = failure
         status = await process.wait()
-        if not line and not self._has_started:
-            self._failure = f"A worker process stopped with status {status} before it was ready."
+        if self._failure is None and not self._has_started:
+            self._failure = f"A worker process stopped with status {status} before all of them were ready."
         upstream.died.set()
         upstream.is_ready = False
         return status
