@@ -88,6 +88,24 @@ def test_look_words_and_evaluate_take_it_like_a_model_of_ours(capsys: Capture, b
     assert "accuracy" in succeed(capsys, "evaluate", bert, "--data", tmp_path / "texts.txt")
 
 
+def test_a_sentence_encoder_is_scored_by_correlations_with_finite_scores(
+    capsys: Capture, made: Path, tmp_path: Path
+) -> None:
+    hf.BertModel(hf.BertConfig.from_pretrained(made)).save_pretrained(tmp_path / "encoder")
+    (tmp_path / "encoder" / "vocab.txt").write_text("\n".join(WORDS) + "\n")
+    table = tmp_path / "pairs.tsv"
+    lines = ["the dog\tthe cat\t3.5", "it sleeps\tit was tired\t2", "the cat\tit sleeps here\t0.5"]
+    table.write_text("\n".join(lines) + "\n")
+    capsys.readouterr()  # what the other library printed
+    said = succeed(capsys, "evaluate", tmp_path / "encoder", "--data", table)
+    assert "spearman" in said
+    assert "loss" not in said  # scores from 0 to 5 have no squared distance to a cosine that means anything
+    for wrong in ("nan", "inf", "-Infinity", "high"):
+        table.write_text("\n".join([*lines, f"the dog\tit was tired\t{wrong}"]) + "\n")
+        refused = run(capsys, "evaluate", tmp_path / "encoder", "--data", table)
+        assert_refused(refused, f"pairs.tsv, line 4: the score is '{wrong}', which is not a finite number")
+
+
 def test_a_text_longer_than_its_positions_is_refused(capsys: Capture, bert: Path) -> None:
     assert_refused(run(capsys, "predict", bert, "the dog " * 600 + "[MASK]"), "512 learned positions")
 

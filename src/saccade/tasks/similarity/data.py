@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -68,9 +69,12 @@ class SimilarityFiles(DataReader[ScoredPair]):
         pairs = []
         for line, (first, second, score) in rows:
             try:
-                pairs.append(ScoredPair(first, second, float(score), line))
+                value = float(score)
             except ValueError:
-                raise FileError(f"{path}, line {line}: the score is {score[:40]!r}, which is not a number.") from None
+                value = math.nan
+            if not math.isfinite(value):
+                raise FileError(f"{path}, line {line}: the score is {score[:40]!r}, which is not a finite number.")
+            pairs.append(ScoredPair(first, second, value, line))
         return pairs
 
     @classmethod

@@ -81,7 +81,7 @@ class Similarity(Task):
 
     name = "sentence-similarity"
     about = "gives a text a vector, and says how similar two texts are"
-    metrics = ("spearman", "pearson", "loss")
+    metrics = ("spearman", "pearson")
     state_class = SimilarityState
     tables: ClassVar = {"training": TextTraining}
     networks: ClassVar = {
@@ -151,7 +151,6 @@ class Similarity(Task):
             {
                 "spearman": 100 * _correlation(_ranks(cosines), _ranks(scores)),
                 "pearson": 100 * _correlation(cosines, scores),
-                "loss": float(((cosines - scores) ** 2).mean()),
             }
         )
 
