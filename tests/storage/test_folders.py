@@ -321,7 +321,9 @@ def test_the_error_names_the_file_and_what_is_wrong(tmp_path: Path) -> None:
     assert damage(link) == "config.json: it is a symbolic link, which Saccade does not follow."
     assert damage(pipe) == "config.json: it is not a regular file."
     assert "'files, format, run, seal'" in damage(field)
-    assert damage(newer) == "manifest.json: its format is 2, but this version reads 1."
+    assert damage(newer) == (
+        "manifest.json: its format is 2, but this version reads 1; upgrade Saccade if a newer version wrote the folder."
+    )
 
 
 def test_intact_bytes_that_are_not_what_is_asked_for(tmp_path: Path) -> None:

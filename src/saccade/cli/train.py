@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["new", "run_session", "train"]
 
 Output = Annotated[Path | None, typer.Option("--output", "-o", help="Folder for the run.", show_default=False)]
-TaskName = Annotated[str, typer.Option(help=f"Task to train if there is no recipe: {', '.join(TASKS)}.")]
+TaskName = Annotated[str, typer.Option(help=f"Task of the model: {', '.join(TASKS)}.")]
 Sources = Annotated[
     list[Path] | None,
     typer.Option(

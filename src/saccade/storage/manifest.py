@@ -75,7 +75,8 @@ def read_manifest(folder: Path) -> dict[str, FileEntry]:
         fields = ", ".join(sorted(content)) if isinstance(content, dict) else "none"
         raise damaged(path, f"it must have the fields files, format and seal, but has {fields!r}")
     if content["format"] != FORMAT:
-        raise damaged(path, f"its format is {content['format']!r}, but this version reads {FORMAT}")
+        upgrade = "upgrade Saccade if a newer version wrote the folder"
+        raise damaged(path, f"its format is {content['format']!r}, but this version reads {FORMAT}; {upgrade}")
     if not isinstance(content["files"], dict):
         raise damaged(path, "its list of files is not a table")
     entries = {name: _parse_entry(name, entry, path) for name, entry in content["files"].items()}
