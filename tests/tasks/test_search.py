@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import copy
+from typing import Any
+
 import pytest
 import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
 
 from saccade.attention import Hard
 from saccade.errors import OptionError
@@ -71,6 +76,26 @@ def test_hard_attention_is_reinforced_where_it_is_trained_from_a_recipe() -> Non
         for name, parameter in cross.named_parameters():
             assert parameter.grad is not None, name
             assert float(parameter.grad.abs().sum()) > 0, name
+
+
+@pytest.mark.parametrize("attention", ["output", "state"])
+def test_hard_attention_trains_alike_in_a_distributed_network_and_can_be_copied_after(attention: Any) -> None:
+    task = small_task()
+    config = RecurrentConfig(width=8, embedding_width=7, attention=attention, weights="hard", attention_width=5)
+    model, batch = task.build("recurrent", config).train(), task.batch(task.encode(PAIRS))
+    torch.manual_seed(3)
+    expected = task.loss(model, batch).total
+    expected.backward()
+    copied = copy.deepcopy(model)
+    with pytest.raises(OptionError, match="no log-probabilities yet"):
+        _ = copied.get_submodule("decoder.cross").log_probability
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    try:
+        torch.manual_seed(3)
+        found = task.loss(DistributedDataParallel(copied), batch).total
+    finally:
+        dist.destroy_process_group()
+    assert torch.equal(found, expected)
 
 
 def test_hard_attention_of_a_transformer_is_refused() -> None:

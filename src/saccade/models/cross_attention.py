@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Float
@@ -74,6 +74,11 @@ class CrossAttention(nn.Module):
     def project(self, source: Float[Tensor, "B K E"], value: Float[Tensor, "B K E"] | None = None) -> KeyValue:
         """Compute the keys and values of the source once, for use in every step."""
         return KeyValue(self.key(source).unsqueeze(1), (source if value is None else value).unsqueeze(1))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy does not have the log-probabilities of the last pass, which belong to its graph."""
+        weights = Hard(self.weights.mode, self.weights.generator) if isinstance(self.weights, Hard) else self.weights
+        return {**self.__dict__, "_sampled": [], "weights": weights}
 
     @property
     def log_probability(self) -> Float[Tensor, "B Q"]:

@@ -216,7 +216,9 @@ class Translation(Task):
             total = model(*arguments, targets=targets)
         if drawing is not None:  # hard attention learns by reinforcement from the loss of each token
             each = torch.zeros(batch.real.shape, device=total.device).masked_scatter(batch.real, total)
-            enters_state = getattr(model.config, "attention", None) == "state"
+            # DistributedDataParallel wraps the network, so its configuration may be one level down.
+            configs = (getattr(part, "config", None) for part in model.modules())
+            enters_state = any(getattr(config, "attention", None) == "state" for config in configs)
             reinforced = ReinforcedLoss(later=0.5 if enters_state else 0.0, exploration=self.training.exploration)
             total = reinforced(each, drawing.log_probability, batch.real) * len(words)
         if alignment_loss is not None:
