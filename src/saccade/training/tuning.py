@@ -119,7 +119,7 @@ class _Search:
         task = recipe.build_task(self.state)
         torch.manual_seed(recipe.training.seed)
         trainer = Trainer(task, task.build(recipe.kind, recipe.model), self.examples, self.validation, self.device)
-        trainer.run(self._check, _Reporter(trial, recipe.metric, self.sign))
+        trainer.run(self._check, _Reporter(trial, recipe.metric, self.sign, self.steps))
         assert trainer.progress.best is not None
         return trainer.progress.best
 
@@ -140,8 +140,8 @@ class _Search:
 class _Reporter:
     """Tells Optuna each validation score, and ends a trial that is not among the best."""
 
-    def __init__(self, trial: Trial, metric: str, sign: int) -> None:
-        self.trial, self.metric, self.sign = trial, metric, sign
+    def __init__(self, trial: Trial, metric: str, sign: int, steps: int) -> None:
+        self.trial, self.metric, self.sign, self.steps = trial, metric, sign, steps
 
     def updated(self, progress: Progress, loss: float, rate: float, tokens: int) -> None:
         pass
@@ -150,7 +150,7 @@ class _Reporter:
         from optuna import TrialPruned
 
         self.trial.report(self.sign * progress.scores[self.metric], progress.step)
-        if self.trial.should_prune():
+        if progress.step < self.steps and self.trial.should_prune():  # at its end, a trial has finished
             raise TrialPruned
 
     def save(self) -> None:
