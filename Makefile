@@ -6,6 +6,10 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 ifneq ($(wildcard ../shared/data),)
 export SACCADE_DATA ?= $(abspath ../shared/data)
 endif
+# Likewise published weights of other libraries.
+ifneq ($(wildcard ../shared/weights),)
+export SACCADE_WEIGHTS ?= $(abspath ../shared/weights)
+endif
 
 # Two processes with one thread each are faster than one process with two, and give the same bits on any machine.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadscope

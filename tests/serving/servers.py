@@ -40,6 +40,7 @@ class Runner:
         listening = listen("127.0.0.1", 0)
         url = f"http://127.0.0.1:{listening.getsockname()[1]}"
         server = make_server(app)
+        server.config.timeout_graceful_shutdown = 10  # a page that is still open shall not hold up the tests' end
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()
         client = httpx.Client(base_url=url, timeout=60, trust_env=False)

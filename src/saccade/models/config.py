@@ -33,14 +33,6 @@ class Config(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
-    @field_validator("*", mode="before")
-    @classmethod
-    def _numbers_are_not_flags(cls, value: Any, info: ValidationInfo) -> Any:
-        kinds = _kinds(cls.model_fields[info.field_name or ""].annotation)
-        if isinstance(value, bool) and bool not in kinds and kinds & {int, float}:
-            raise ValueError("must be a number, not true or false")
-        return value
-
     @field_validator("*", mode="after")
     @classmethod
     def _bounded(cls, value: Any, info: ValidationInfo) -> Any:
@@ -57,6 +49,9 @@ class Config(BaseModel):
         for key in values:
             if key not in cls.model_fields:
                 raise UnknownNameError(f"key in {where}", key, cls.model_fields)
+            kinds = _kinds(cls.model_fields[key].annotation)
+            if isinstance(values[key], bool) and bool not in kinds and kinds & {int, float}:
+                raise OptionError(f"{where}: {key} = {str(values[key]).lower()}: must be a number, not true or false.")
         try:
             return cls.model_validate(values, strict=False)
         except ValidationError as error:
