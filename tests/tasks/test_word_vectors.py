@@ -22,7 +22,7 @@ from saccade.models import (
 from saccade.models.autoencoder import TransformerAutoencoder, TransformerAutoencoderConfig
 from saccade.models.layers import WordEmbedding
 from saccade.tasks.base.task import Bundle
-from saccade.tasks.base.word_vectors import Neighbour, WordVectors, word_vectors
+from saccade.tasks.base.word_vectors import WordNeighbour, WordVectors, word_vectors
 from saccade.tasks.classification.task import Classification, ClassificationState, ClassificationText
 from saccade.tasks.masked.task import MaskedLanguageModel, MaskedLanguageModelState
 from saccade.tasks.text_autoencoder.task import TextAutoencoder, TextAutoencoderState
@@ -127,7 +127,7 @@ def test_every_kind_of_network_shows_its_embeddings() -> None:
         with pytest.raises(UnknownNameError, match="There is no embedding 'input'; allowed: source, target"):
             word_vectors(both, "input")
     alone = bundle(DecoderOnly(TRANSFORMER, WORDS.vocabulary_size), tokenizer=WORDS)
-    assert isinstance(word_vectors(alone).neighbours("dog")[0], Neighbour)
+    assert isinstance(word_vectors(alone).neighbours("dog")[0], WordNeighbour)
 
 
 def test_one_hot_input_is_seen_as_such() -> None:

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from saccade.attention.equation import Bias, Call, DenseTile, check_bias, normalise
 from saccade.attention.masks import Mask, causal, resolve_mask
 from saccade.attention.scores import Product, Score, resolve_score
-from saccade.attention.watching.interventions import Rows, Shared, forbid_links, replace_outputs, targets_of
+from saccade.attention.watching.interventions import RowRange, Shared, forbid_links, replace_outputs, targets_of
 from saccade.attention.watching.watch import record, refuse, tell
 from saccade.attention.weights import Hard, Softmax, Weights, resolve_weights
 from saccade.errors import KernelError, OptionError, ShapeError, UnknownNameError
@@ -80,7 +80,7 @@ def attend(
     query, key, value = _four_dimensional(query, key, value)
     call = _make_call(query, key, value, score, weights, mask, bias, first_row)
     targets = targets_of(owner)
-    where = Rows(range(first_row, first_row + call.shape[2]), call.shape[3], shared)
+    where = RowRange(range(first_row, first_row + call.shape[2]), call.shape[3], shared)
     if targets:
         call = replace(call, mask=forbid_links(targets, call.mask, where))
     if not 0.0 <= dropout < 1.0:

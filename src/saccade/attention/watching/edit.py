@@ -17,8 +17,8 @@ from saccade.attention.watching.coverage import looks_like_attention
 from saccade.attention.watching.foreign.intercept import add_hooks, is_foreign, remove_hooks
 from saccade.attention.watching.interventions import (
     Edit,
+    ForbiddenLink,
     HeadOutput,
-    Link,
     Target,
     active_edits,
     no_such_head,
@@ -104,7 +104,7 @@ def make_edit(
         given, row, column = _checked(link)
         owner, target, head, use = _find(names, made, given)
         made.targets[id(owner)] = target
-        target.links.append(Link(f"{given}:{row}:{column}", head, row, column, use))
+        target.links.append(ForbiddenLink(f"{given}:{row}:{column}", head, row, column, use))
     return made
 
 

@@ -20,18 +20,18 @@ from torch import Tensor, nn
 from saccade.attention.masks import Mask
 from saccade.errors import OptionError, ShapeError
 
-__all__ = ["Edit", "HeadOutput", "Link", "Shared", "Target", "active_edits", "under_edits"]
+__all__ = ["Edit", "ForbiddenLink", "HeadOutput", "Shared", "Target", "active_edits", "under_edits"]
 
 
 class Shared(NamedTuple):
-    """Rows that are the hypotheses of a search, side by side, all at the same position of their texts."""
+    """RowRange that are the hypotheses of a search, side by side, all at the same position of their texts."""
 
     position: int
     key_positions: Sequence[int] | None  # where each key is in its text; None: 0, 1, 2, ...
 
 
 @dataclass
-class Link:
+class ForbiddenLink:
     """A link to forbid."""
 
     label: str  # as the user wrote it: ``encoder.0.self:3:4:2``
@@ -62,10 +62,10 @@ class Target:
     is_ours: bool
     has_run: bool = False
     heads: list[HeadOutput] = field(default_factory=list)
-    links: list[Link] = field(default_factory=list)
+    links: list[ForbiddenLink] = field(default_factory=list)
 
     @property
-    def changes(self) -> list[Link | HeadOutput]:
+    def changes(self) -> list[ForbiddenLink | HeadOutput]:
         return [*self.links, *self.heads]
 
     @property
@@ -89,7 +89,7 @@ class Edit:
         return [one.label for target in self.targets.values() for one in target.changes if not one.was_met]
 
 
-class Rows(NamedTuple):
+class RowRange(NamedTuple):
     """Which rows and columns of the text a call computes."""
 
     rows: range
@@ -158,7 +158,7 @@ class _Without(Mask):
         )
 
 
-def forbid_links(targets: Sequence[Target], mask: Mask | None, where: Rows) -> Mask | None:
+def forbid_links(targets: Sequence[Target], mask: Mask | None, where: RowRange) -> Mask | None:
     """Return the mask of a call with the forbidden links excluded."""
     cells = [cell for target in targets for link in target.links for cell in _in_call(link, where)]
     if not cells:
@@ -167,7 +167,7 @@ def forbid_links(targets: Sequence[Target], mask: Mask | None, where: Rows) -> M
     return without if mask is None else mask & without
 
 
-def _in_call(link: Link, where: Rows) -> list[_Cell]:
+def _in_call(link: ForbiddenLink, where: RowRange) -> list[_Cell]:
     """Translate a link between positions of a text into rows and columns of a call; none if the call lacks it."""
     found = []
     if link.use in (None, where.use):
@@ -183,7 +183,7 @@ def _in_call(link: Link, where: Rows) -> list[_Cell]:
 
 
 def replace_outputs(
-    targets: Sequence[Target], output: Float[Tensor, "B H Q V"], where: Rows
+    targets: Sequence[Target], output: Float[Tensor, "B H Q V"], where: RowRange
 ) -> Float[Tensor, "B H Q V"]:
     """Replace the outputs of the edited heads in the output of a call; other heads do not change by a single bit."""
     changes = [head for target in targets for head in target.heads if head.use in (None, where.use)]

@@ -28,7 +28,7 @@ from saccade.text.vocabulary import Vocabulary
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Neighbour", "WordMap", "WordVectors", "all_word_vectors", "word_vectors"]
+__all__ = ["WordMap", "WordNeighbour", "WordVectors", "all_word_vectors", "word_vectors"]
 
 SPACE = "▁"
 #: The number of words on a map if none are named: the most frequent ones.
@@ -38,7 +38,7 @@ MAP_NEIGHBOURS = 8
 _MAP_SIZE = 8.0  # inches
 
 
-class Neighbour(NamedTuple):
+class WordNeighbour(NamedTuple):
     """A word that is close to another one."""
 
     word: str
@@ -121,11 +121,11 @@ class WordVectors:
         first, second = (vector - vector.mean() for vector in (self.vector(one), self.vector(other)))
         return float(F.cosine_similarity(first, second, dim=0))
 
-    def neighbours(self, word: str, count: int = 10) -> list[Neighbour]:
+    def neighbours(self, word: str, count: int = 10) -> list[WordNeighbour]:
         """Return the words whose vectors point in the most similar directions."""
         if count < 1:
             raise OptionError(f"The number of neighbours must be at least 1, not {count}.")
-        return [Neighbour(self.tokens[id], cosine) for id, cosine in self._nearest(word, count)]
+        return [WordNeighbour(self.tokens[id], cosine) for id, cosine in self._nearest(word, count)]
 
     def _nearest(self, word: str, count: int) -> list[tuple[int, float]]:
         own = set(self.ids(word))

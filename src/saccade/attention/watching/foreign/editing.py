@@ -20,7 +20,7 @@ from torch import Tensor
 from saccade.attention.equation import Call
 from saccade.attention.watching.foreign.call import call_of_sdpa
 from saccade.attention.watching.foreign.torch_modules import call_of_function
-from saccade.attention.watching.interventions import Rows, Target, forbid_links, no_such_head, replace_outputs
+from saccade.attention.watching.interventions import RowRange, Target, forbid_links, no_such_head, replace_outputs
 from saccade.attention.watching.trace import FORBIDDEN
 from saccade.errors import OptionError
 
@@ -45,7 +45,7 @@ class Edited(NamedTuple):
     arguments: dict[str, Any]  # what it was given, with the forbidden links in its mask
 
 
-class Step(NamedTuple):
+class CallStep(NamedTuple):
     """Where in a forward pass a call is made."""
 
     cached: int | str  # how many positions came before this forward pass, or what was given that does not tell
@@ -67,7 +67,7 @@ def run_edited(
     arguments: tuple[Any, ...],
     named: dict[str, Any],
     targets: Sequence[Target],
-    step: Step,
+    step: CallStep,
 ) -> Edited:
     """Run a call of torch's attention as the edits want it."""
     is_sdpa = function is F.scaled_dot_product_attention
@@ -95,7 +95,7 @@ def cannot(name: str, reason: str) -> OptionError:
     return OptionError(f"The attention {name} cannot be edited: {reason}.")
 
 
-def _rows(call: Call, key: Tensor, targets: Sequence[Target], step: Step) -> Rows:
+def _rows(call: Call, key: Tensor, targets: Sequence[Target], step: CallStep) -> RowRange:
     """The positions of a call's rows in the text; refused where an edit needs them and they cannot be known."""
     _, _, num_rows, num_columns = call.shape
     first = step.cached if isinstance(step.cached, int) else 0
@@ -108,10 +108,10 @@ def _rows(call: Call, key: Tensor, targets: Sequence[Target], step: Step) -> Row
         asks_again = step.last_key is not None and torch.equal(step.last_key, key)
         if first and num_columns < first + num_rows and not asks_again:
             raise cannot(name, DROPPED)
-    return Rows(range(first, first + num_rows), num_columns, use=step.use)
+    return RowRange(range(first, first + num_rows), num_columns, use=step.use)
 
 
-def _allowed(call: Call, targets: Sequence[Target], where: Rows) -> Bool[Tensor, "1 H Q K"] | None:
+def _allowed(call: Call, targets: Sequence[Target], where: RowRange) -> Bool[Tensor, "1 H Q K"] | None:
     """Which links no edit forbids; None if all."""
     mask = forbid_links(targets, None, where)
     if mask is None:
@@ -123,7 +123,7 @@ def _allowed(call: Call, targets: Sequence[Target], where: Rows) -> Bool[Tensor,
 
 
 def _run_sdpa(
-    bound: dict[str, Any], call: Call, allowed: Tensor | None, targets: Sequence[Target], where: Rows
+    bound: dict[str, Any], call: Call, allowed: Tensor | None, targets: Sequence[Target], where: RowRange
 ) -> Edited:
     ndim = bound["query"].ndim
     empty: Tensor | None = None
@@ -167,7 +167,7 @@ def _forbid(
 
 
 def _run_multi_head(
-    bound: dict[str, Any], call: Call, allowed: Tensor | None, targets: Sequence[Target], where: Rows
+    bound: dict[str, Any], call: Call, allowed: Tensor | None, targets: Sequence[Target], where: RowRange
 ) -> Edited:
     batch, num_heads, num_rows, _ = call.shape
     if allowed is not None:

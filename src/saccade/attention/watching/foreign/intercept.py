@@ -35,7 +35,7 @@ from torch.utils.hooks import RemovableHandle
 from saccade.attention.equation import Call
 from saccade.attention.watching.foreign import torch_modules
 from saccade.attention.watching.foreign.call import call_of_sdpa
-from saccade.attention.watching.foreign.editing import Step, cached_positions, cannot, run_edited
+from saccade.attention.watching.foreign.editing import CallStep, cached_positions, cannot, run_edited
 from saccade.attention.watching.foreign.lineage import CONSTANT, Lineage, Marks, Source, source_of
 from saccade.attention.watching.foreign.projection import Followed, after_module, find_projection, follow
 from saccade.attention.watching.interventions import active_edits, targets_of
@@ -276,7 +276,7 @@ class Forwards(threading.local):
         self._show(call, module, query, key, result)
         return output
 
-    def _step(self, module: nn.Module, query: Tensor, key: Tensor) -> Step:
+    def _step(self, module: nn.Module, query: Tensor, key: Tensor) -> CallStep:
         """Where in the forward pass an edited call is made."""
         last, outermost, innermost = self._uses.get(id(module)), self.runs[0], self.runs[-1].number
         number = 1
@@ -285,7 +285,7 @@ class Forwards(threading.local):
             is_same = last.innermost == innermost and torch.equal(last.query, query) and torch.equal(last.key, key)
             number = last.number + (not is_same)
         self._uses[id(module)] = _Use(outermost.number, innermost, number, query, key)
-        return Step(outermost.cached, number, None if last is None else last.key)
+        return CallStep(outermost.cached, number, None if last is None else last.key)
 
     def other(
         self, function: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any], output: object
