@@ -201,7 +201,7 @@ def _input(opened: Predictor, given: str | None) -> Any:
 
 
 def _answer_for(opened: Predictor, source: str, target: str) -> Answer:
-    """The model's answer for a given translation instead of its own."""
+    """Return the model's answer for a translation that the user gave, instead of one that the model writes."""
     from saccade.tasks.base.capabilities import TranslatesText
 
     if not isinstance(opened, TranslatesText):

@@ -85,7 +85,7 @@ class Towers:
         return cls({tower: Axis.of(list(some), given.get(tower)) for tower, some in tokens.items()})
 
     def axes_of(self, name: str, trace: Trace) -> tuple[Axis | None, Axis | None]:
-        """The tokens of the tower that an attention is in, and of the one that it looks at if it is another."""
+        """Return the tokens of an attention's own tower, and those of the tower that its keys come from."""
         own = max((tower for tower in self.axes if _is_in(name, tower)), key=len, default=None)
         if own is None:
             return None, None

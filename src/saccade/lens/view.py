@@ -163,7 +163,7 @@ class View:
         return measures.reduce_heads(iter(every), head)
 
     def top(self, name: str, row: int, k: int = 5, head: Head = "mean", *, words: bool = False) -> list[KeyWeight]:
-        """Return the k keys that one query takes most from, the strongest first."""
+        """Return the k keys with the largest weights for one query, largest first."""
         if k < 1:
             raise OptionError(f"top() needs k to be at least 1, not {k}.")
         weights = self.one_row(name, row, head, words=words)

@@ -101,7 +101,7 @@ def _indexed(folder: Path) -> dict[Path, list[str] | None]:
 
 
 def _opened(path: Path) -> safe_open:
-    """A file whose header was checked against its size; nothing else is read."""
+    """Open a file and check its header against its size, without reading the weights."""
     try:
         return safe_open(path, framework="pt")
     except (SafetensorError, ValueError) as error:

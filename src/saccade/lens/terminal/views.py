@@ -74,7 +74,7 @@ class WithCoverage:
 
 @dataclass(frozen=True)
 class TerminalArcs:
-    """The keys that one query takes most from, in their order."""
+    """Show the keys with the largest weights for one query, in the order of the text."""
 
     weights: Float[Tensor, " K"]
     heads: Float[Tensor, "H K"]
