@@ -110,24 +110,28 @@ def plan(
     minutes: float,
     preparing: float = 0.0,
     validating: float = 0.0,
+    spent: float = 0.0,
 ) -> tuple[Recipe, list[str]]:
     """The recipe for a machine that takes these seconds per update for networks of these widths."""
     monkeypatch.setattr(
         recommendation, "_timed", lambda recipe, *_: Timing(seconds[recipe.model.width], validating, preparing)
     )
+    monkeypatch.setattr(recommendation.time, "monotonic", lambda: 80.0)
     monkeypatch.setattr("saccade.tasks.classification.data.ClassificationFiles.suitable", lambda splits: "medium")
     said: list[str] = []
     data = {"builtin": "grammar", "sentences": 100}
-    return recommended_recipe(Request("classification", data, minutes=minutes), said.append)[0], said
+    return recommended_recipe(Request("classification", data, minutes=minutes, began=80.0 - spent), said.append)[
+        0
+    ], said
 
 
 @pytest.mark.parametrize(
     ("seconds", "width", "steps"),
     [
-        ({256: 0.1}, 256, 400),  # 450 updates fit into three quarters of 60 s, and 400 are all that it needs
-        ({256: 0.15}, 256, 300),
-        ({256: 1.0, 128: 0.25}, 128, 180),  # 45 of 400 would be too few
-        ({256: 1.0, 128: 0.5, 64: 0.9}, 64, 50),  # the smallest gets what there is
+        ({256: 0.1}, 256, 400),  # 480 updates fit into 80 % of 60 s, and 400 are all that it needs
+        ({256: 0.16}, 256, 300),
+        ({256: 1.0, 128: 0.25}, 128, 192),  # 48 of 400 would be too few
+        ({256: 1.0, 128: 0.5, 64: 0.96}, 64, 50),  # the smallest gets what there is
         ({256: 9.0, 128: 9.0, 64: 9.0}, 64, 20),  # never fewer
     ],
 )
@@ -146,11 +150,12 @@ def test_the_largest_network_that_learns_enough_in_the_time(
 @pytest.mark.parametrize(("seconds", "every"), [(0.9, 30), (3.0, 100), (60.0, 300)])
 def test_slow_validations_are_few(monkeypatch: pytest.MonkeyPatch, seconds: float, every: int) -> None:
     """They get 9 of 60 seconds: ten, three, or at least one at the end of 300 updates."""
-    assert plan(monkeypatch, {256: 0.15}, minutes=1, validating=seconds)[0].training.validate_every == every
+    assert plan(monkeypatch, {256: 0.16}, minutes=1, validating=seconds)[0].training.validate_every == every
 
 
-def test_time_for_preparation_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert plan(monkeypatch, {256: 0.15}, minutes=1, preparing=15)[0].training.steps == 200
+@pytest.mark.parametrize("lost", ["preparing", "spent"])
+def test_time_for_preparation_and_measuring_is_left_out(monkeypatch: pytest.MonkeyPatch, lost: str) -> None:
+    assert plan(monkeypatch, {256: 0.16}, minutes=1, **{lost: 20.0})[0].training.steps == 200
 
 
 def test_updates_and_minutes_exclude_each_other(pairs: dict[str, Any]) -> None:

@@ -368,35 +368,74 @@ def test_when_the_time_is_up_a_validation_ends_the_run() -> None:
     assert run(unhurried).validated_at == [2, 3]
 
 
+class Clock:
+    """A clock that only moves with updates and validations."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, trainer: Trainer, speed: Callable[[int], float], check: float):
+        self.now = 50.0
+        self.rates: list[float] = []
+        monkeypatch.setattr(trainer_module.time, "monotonic", lambda: self.now)
+
+        def update(group: list[list[int]]) -> tuple[float, float, int]:
+            trainer.progress.step += 1
+            self.now += speed(trainer.progress.step)
+            self.rates.append(learning_rate(trainer.settings, trainer.progress.step, trainer.progress.end))
+            return 1.0, self.rates[-1], 1
+
+        def validate(*_: object) -> dict[str, float]:
+            self.now += check
+            return {trainer.task.metric: 1.0}
+
+        monkeypatch.setattr(trainer, "update", update)
+        monkeypatch.setattr(trainer.task, "validate", validate)
+
+
 @pytest.mark.parametrize(
     ("seconds", "end"),
     [
-        (1.0, None),  # 400 updates in 400 s of 540
-        (3.0, 180),  # after 20 updates 60 s have passed, and 480 s are enough for 160 more
-        (25.0, 21),  # 500 s have passed, and 40 s are enough for one more
+        (1.0, None),  # 400 updates in 400 s of 600
+        (3.0, 200),  # after 20 updates 60 s have passed, and 540 s are enough for 180 more
+        (29.0, 21),  # 580 s have passed, and 20 s are enough for hardly one more
     ],
 )
 def test_a_schedule_is_shortened_to_the_time(monkeypatch: pytest.MonkeyPatch, seconds: float, end: int | None) -> None:
-    """10 minutes, of which 9 are for training; the clock only goes on with an update."""
-    now = 50.0
-    monkeypatch.setattr(trainer_module.time, "monotonic", lambda: now)
-
-    def update(group: list[list[int]]) -> tuple[float, float, int]:
-        nonlocal now
-        now += seconds
-        trainer.progress.step += 1
-        return 1.0, learning_rate(trainer.settings, trainer.progress.step, trainer.progress.end), 1
-
     trainer = make_trainer(steps=400, validate_every=400, warmup=40, schedule="cosine", minutes=10)
-    monkeypatch.setattr(trainer, "update", update)
-    rates: list[float] = []
-    notes = Notes(trainer)
-    monkeypatch.setattr(notes, "updated", lambda progress, loss, rate, tokens: rates.append(rate))
-    trainer.run(lambda: None, notes)
+    clock = Clock(monkeypatch, trainer, lambda step: seconds, check=0.0)
+    notes = run(trainer)
     assert trainer.progress.end == end
     assert notes.validated_at == [end or 400]
     assert trainer.progress.finished
-    assert rates[-1] == pytest.approx(0, abs=1e-12)
+    assert clock.rates[-1] == pytest.approx(0, abs=1e-12)
+
+
+@pytest.mark.parametrize("before", [0.0, 120.0])
+@pytest.mark.parametrize("closing", [0.0, 3.0])
+@pytest.mark.parametrize("check", [1.0, 11.0])
+@pytest.mark.parametrize(
+    "speed",
+    [lambda step: 0.5, lambda step: 3.0, lambda step: 1.0 + step / 100, lambda step: 4.0 if step < 90 else 1.0],
+    ids=["fast", "slow", "slower and slower", "slow at first"],
+)
+def test_a_run_ends_in_its_time(
+    monkeypatch: pytest.MonkeyPatch, speed: Callable[[int], float], check: float, closing: float, before: float
+) -> None:
+    """Including what was done before, such as reading, and what follows, which takes ``closing`` validations."""
+    trainer = make_trainer(steps=400, validate_every=40, warmup=40, schedule="cosine", minutes=10)
+    trainer.closing, trainer.progress.seconds = closing, before
+    clock = Clock(monkeypatch, trainer, speed, check)
+    run(trainer)
+    spent = before + clock.now - 50 + closing * check
+    assert trainer.progress.seconds == before + clock.now - 50
+    assert spent <= 1.1 * 600
+    assert trainer.progress.step == 400 or spent >= 0.85 * 600  # no time is given away
+    assert clock.rates[-1] < 0.1 * trainer.settings.lr  # the schedule came to its end
+
+
+def test_the_end_moves_back_when_the_machine_is_free_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    trainer = make_trainer(steps=400, validate_every=400, warmup=40, schedule="cosine", minutes=10)
+    Clock(monkeypatch, trainer, lambda step: 4.0 if step <= 40 else 1.0, check=0.0)
+    run(trainer)  # after 20 updates there is time for 150; in all, 160 s + 360 s are enough
+    assert (trainer.progress.end, trainer.progress.step) == (None, 400)
 
 
 def test_a_shortened_schedule_is_kept_and_an_extension_forgets_it(tmp_path: Path) -> None:

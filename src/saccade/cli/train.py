@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -84,6 +85,7 @@ def train(
       saccade train --data pairs.tsv -o run --set training.steps=5000
       saccade train --task tagging --data train.conllu -o run
     """
+    began = time.monotonic()
     from saccade.training.recipe import read_recipe
     from saccade.training.recommendation import Request, recipe_for_run
 
@@ -98,10 +100,10 @@ def train(
         if output is None:
             raise OptionError("Give a folder for the run with -o; it is created if necessary.")
         table = data_table(task_named(task).data, source or (), target or (), data or (), columns)
-        request = Request(task, table, tuple(override or ()), init, size, minutes, resolve_device(device))
+        request = Request(task, table, tuple(override or ()), init, size, minutes, resolve_device(device), began=began)
         chosen, folder = recipe_for_run(request, output, _say), output
         _print_split(chosen)
-    run_session(chosen, folder, resolve_device(device), init)
+    run_session(chosen, folder, resolve_device(device), init, began)
 
 
 def _print_split(recipe: Recipe) -> None:
@@ -123,8 +125,10 @@ def _say(text: str) -> None:
     console().print(text, markup=False)
 
 
-def run_session(recipe: Recipe, folder: Path, device: str, init: Path | None = None) -> dict[str, Any]:
-    """Train in a folder and display progress; if the user stops the run, say how to continue."""
+def run_session(
+    recipe: Recipe, folder: Path, device: str, init: Path | None = None, began: float | None = None
+) -> dict[str, Any]:
+    """Train in a folder and display progress; if the user stops the run, say how to continue. See ``training.run``."""
     from saccade.training.display import Display
     from saccade.training.interrupt import STOPPED_CODE, Stopped
     from saccade.training.run import train
@@ -137,7 +141,7 @@ def run_session(recipe: Recipe, folder: Path, device: str, init: Path | None = N
             display.say(f"{folder} is already trained; the model is in {folder / 'model'}.")
             return run.result()
         try:
-            result = train(run, display, device)
+            result = train(run, display, device, began)
         except Stopped:
             display.stopped()
             raise typer.Exit(STOPPED_CODE) from None

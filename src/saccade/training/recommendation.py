@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,14 +21,16 @@ __all__ = ["Request", "duration", "recipe_for_run", "recommended_recipe", "secon
 
 #: The largest size to choose if the user gives neither a size nor a time: it takes about half an hour on 2 cores.
 DEFAULT_SIZE: Size = "small"
-#: The share of the time for updates; the rest is for reading, validations and the final test.
-FOR_UPDATES = 0.75
+#: The share of the remaining time for updates; the rest is for validations and the final test. The trainer keeps to the
+#: clock (``Trainer._keep_time``), so this only has to be about right.
+FOR_UPDATES = 0.8
 #: The share of its usual updates that a size needs in order to be better than the next smaller one.
 ENOUGH = 0.4
 #: The minimum number of updates when the time is limited.
 FEWEST = 20
-#: How many batches are timed, for how many seconds at most, and from how many examples they are taken.
-TIMED_BATCHES, TIMED_SECONDS, TIMED_EXAMPLES = 12, 8.0, 20_000
+#: How many batches are timed, for how many seconds or which share of the time at most, and from how many examples they
+#: are taken.
+TIMED_BATCHES, TIMED_SECONDS, FOR_TIMING, TIMED_EXAMPLES = 12, 8.0, 0.02, 20_000
 
 #: The share of the time for validations, and how many there are at most; how many examples one is timed on.
 FOR_VALIDATIONS, MOST_VALIDATIONS, TIMED_VALIDATION = 0.15, 10, 16
@@ -57,6 +59,7 @@ class Request:
     minutes: float | None = None
     device: str = "cpu"
     where: str = "the command line"  # for error messages
+    began: float = field(default_factory=time.monotonic)  # when the user started to wait
 
     def overridden(self, key: str) -> str | None:
         """The value that the overrides give to this key, if any."""
@@ -116,7 +119,7 @@ def recommended_recipe(request: Request, say: Say) -> tuple[Recipe, Splits[Any]]
         usual = min(suitable, DEFAULT_SIZE, key=SIZES.index)
         return candidate(usual if size is None else size, None), splits
     sizes = SIZES[: SIZES.index(suitable) + 1] if size is None else (size,)
-    return _fit_to_time(candidate, sizes, splits, request.minutes, request.device, say), splits
+    return _fit_to_time(candidate, sizes, splits, request.minutes, request, say), splits
 
 
 def _tables_from_model(task: str, theirs: dict[str, Any]) -> dict[str, Any]:
@@ -143,20 +146,21 @@ def _tables_from_model(task: str, theirs: dict[str, Any]) -> dict[str, Any]:
 
 
 def _fit_to_time(
-    candidate: Candidate, sizes: Sequence[Size], splits: Splits[Any], minutes: float, device: str, say: Say
+    candidate: Candidate, sizes: Sequence[Size], splits: Splits[Any], minutes: float, request: Request, say: Say
 ) -> Recipe:
     """The recipe for the largest of these sizes that can learn enough in this many minutes on this machine."""
     say(f"Measuring this machine, to see what it can learn in {minutes:g} minutes ...")
     for size in reversed(sizes):
         usual = candidate(size, None, MOST_VALIDATIONS)
         wanted = usual.training.steps
-        timing = _timed(usual, splits, device)
-        affordable = int(max(0.1, FOR_UPDATES - timing.preparation / (60 * minutes)) * 60 * minutes / timing.update)
+        timing = _timed(usual, splits, request.device, FOR_TIMING * 60 * minutes)
+        left = 60 * minutes - (time.monotonic() - request.began) - timing.preparation
+        affordable = int(FOR_UPDATES * max(0.1 * 60 * minutes, left) / timing.update)
         say(f"  {size}: {timing.update:.3f} s per update, time for {affordable:,}; it usually needs {wanted:,}.")
         if affordable >= ENOUGH * wanted:
             break
     steps = max(FEWEST, min(wanted, affordable))
-    rest = f"{FOR_UPDATES:.0%} of the time; the rest is for reading, validations and the final test"
+    rest = f"{FOR_UPDATES:.0%} of the time that is left; the rest is for validations and the final test"
     say(f"Chose {size} with {steps:,} updates ({'it needs no more' if steps == wanted else rest}).")
     fitting = FOR_VALIDATIONS * 60 * minutes / max(timing.validation, 1e-9)
     return candidate(size, steps, int(max(1, min(MOST_VALIDATIONS, fitting))))
@@ -167,7 +171,7 @@ def seconds_per_update(recipe: Recipe, splits: Splits[Any], device: str) -> floa
     return _timed(recipe, splits, device).update
 
 
-def _timed(recipe: Recipe, splits: Splits[Any], device: str) -> Timing:
+def _timed(recipe: Recipe, splits: Splits[Any], device: str, limit: float = TIMED_SECONDS) -> Timing:
     """Measure how long an update, a validation and the preparation take on this machine.
 
     Each batch is timed twice and the shorter time counts, so that brief interruptions do not matter. A validation is
@@ -178,13 +182,13 @@ def _timed(recipe: Recipe, splits: Splits[Any], device: str) -> Timing:
     task = recipe.build_task(recipe.task.prepare(recipe.settings, drawn))
     examples = task.encode(drawn)
     trainer = Trainer(task, task.build(recipe.kind, recipe.model), examples, examples[:1], device)
-    preparing = time.monotonic() - began
+    preparing = (time.monotonic() - began) * len(splits.train) / len(drawn)
     groups = trainer.groups()
     trainer.update(next(groups))  # the first also allocates memory
     began, seconds = time.monotonic(), []
     for group in islice(groups, TIMED_BATCHES):
         seconds.append(min(_seconds(trainer, group) for _ in range(2)))
-        if time.monotonic() - began > TIMED_SECONDS:
+        if time.monotonic() - began > min(limit, TIMED_SECONDS):
             break
     held_out = task.encode(random.Random(0).sample(splits.validation, min(500, len(splits.validation))))
     few = held_out[:: max(1, len(held_out) // TIMED_VALIDATION)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -21,12 +22,14 @@ from saccade.training.trainer import Progress, Trainer
 __all__ = ["train"]
 
 
-def train(run: RunFolder, display: Display, device: str = "cpu") -> dict[str, Any]:
+def train(run: RunFolder, display: Display, device: str = "cpu", began: float | None = None) -> dict[str, Any]:
     """Train to the end, from the start or from where the run stopped, and return the final scores.
 
-    If the user asks to stop, everything is saved and ``Stopped`` is raised.
+    If the user asks to stop, everything is saved and ``Stopped`` is raised. ``began`` is when the user started to wait,
+    by ``time.monotonic()``: a time limit includes what happened before the training.
     """
     recipe = run.recipe
+    began = time.monotonic() if began is None else began
     with run.alone(), Interrupt(display.abandoned) as interrupt:
         splits = recipe.entry.data.read(recipe.settings["data"], recipe.training.seed).require_some()
         display.data(splits)
@@ -56,10 +59,13 @@ def train(run: RunFolder, display: Display, device: str = "cpu") -> dict[str, An
                 "scored: a sample drawn once with training.seed. Set training.validation_sample to change its size."
             )
 
+        effort = (getattr(recipe.decoding, "beam", 1) + 1) / 2  # validations are greedy, and share the work better
+        trainer.closing = effort * len(test or validation) / len(trainer.sample)
+        trainer.progress.seconds += time.monotonic() - began
         recorder = _Recorder(run, trainer, display)
         try:
             trainer.run(interrupt.check, recorder)
-            if trainer.progress.end is not None or trainer.is_late:
+            if trainer.progress.step < recipe.training.steps and (trainer.progress.end is not None or trainer.is_late):
                 display.say(
                     f"The machine was slower than measured: training ended at step {trainer.progress.step:,}, not "
                     f"{recipe.training.steps:,}, to keep to {recipe.training.minutes:g} minutes."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,6 +74,7 @@ def train(
         >>> run = saccade.train(files="reviews.csv", task="classification", columns="text,label", output="run")
         >>> run.scores["accuracy"], run.open().predict("A gorgeous, witty film.")[0].text
     """
+    began = time.monotonic()
     folder, start = Path(output), None if init is None else Path(init)
     overrides = tuple(f"{key}={json.dumps(value)}" for key, value in (settings or {}).items())
     with Display(Console(quiet=quiet, highlight=False), 0) as display:
@@ -83,14 +85,14 @@ def train(
         else:
             given = [files] if isinstance(files, str | Path) else files
             table = task_named(task).data.table([Path(file) for file in given], columns)
-            request = Request(task, table, overrides, start, size, minutes, device, where="saccade.train")
+            request = Request(task, table, overrides, start, size, minutes, device, "saccade.train", began)
             chosen = recipe_for_run(request, folder, display.say)
         display.steps = chosen.training.steps
         run = RunFolder(chosen, folder, start)
         if run.finished:
             return Run(folder, run.result())
         try:
-            return Run(folder, train_run(run, display, device))
+            return Run(folder, train_run(run, display, device, began))
         except Stopped:
             raise KeyboardInterrupt from None  # everything is saved; the same call continues
 

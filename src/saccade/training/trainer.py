@@ -29,9 +29,9 @@ from saccade.training.schedule import learning_rate
 
 __all__ = ["Listener", "Progress", "Trainer"]
 
-#: With a time limit: the updates after which the speed is looked at, the share of the time that training may take, the
-#: rest being for the final test, and the share of the remaining updates below which the schedule is shortened.
-SETTLED, FOR_TRAINING, CLEARLY = 20, 0.9, 0.95
+#: With a time limit: how many updates lie between two looks at the clock, by which share of the remaining updates the
+#: end must be wrong before it is moved, and the last share of the schedule, in which it is never moved.
+SETTLED, CLEARLY, TAIL = 20, 0.05, 0.1
 
 
 @dataclass
@@ -81,6 +81,9 @@ class Trainer:
         self.device = device
         #: The examples that a validation scores. If scoring is slow, it is a sample, drawn once so that scores compare.
         self.sample = _validation_sample(validation, settings)
+        #: How many times as long as a validation everything takes that follows the training, such as the final test.
+        self.closing = 0.0
+        self._reserved = 0.0  # seconds for the last validation and what follows it
         self.progress = Progress()
         self._lengths = task.lengths(train)
         for part in (self._lengths, task.lengths(validation)):
@@ -105,7 +108,9 @@ class Trainer:
         while not progress.finished:
             due = progress.step % settings.validate_every == 0 or progress.step == self.last_step or self.is_late
             if due and progress.step > progress.validated:
+                before = time.monotonic()
                 self._validate(check, listener)
+                self._reserved = (1 + self.closing) * (time.monotonic() - before)
                 progress.seconds = time.monotonic() - began
                 continue  # to see whether this was the last one
             check()
@@ -126,22 +131,25 @@ class Trainer:
         return self.settings.steps if self.progress.end is None else self.progress.end
 
     def _keep_time(self, first: int, began: float) -> None:
-        """End the schedule earlier if the updates since step ``first``, at ``began`` seconds, were too slow for all.
+        """Move the end of the schedule to the step that the clock allows, given the speed since step ``first``.
 
-        The new end is part of the progress, so a run that is continued keeps it.
+        The end is part of the progress, so a run that is continued keeps it.
         """
         progress, done = self.progress, self.progress.step - first
-        if self.settings.minutes is None or done < SETTLED or done % SETTLED:
+        remaining = self.last_step - progress.step
+        if self.settings.minutes is None or done % SETTLED or remaining <= TAIL * self.last_step:
             return
-        left = 60 * self.settings.minutes * FOR_TRAINING - progress.seconds
+        left = 60 * self.settings.minutes - self._reserved - progress.seconds
         possible = max(1, int(left * done / (progress.seconds - began)))
-        if possible < CLEARLY * (self.last_step - progress.step):
-            progress.end = progress.step + possible
+        end = min(self.settings.steps, progress.step + possible)
+        if abs(end - self.last_step) > CLEARLY * remaining:
+            progress.end = end if end < self.settings.steps else None
 
     @property
     def is_late(self) -> bool:
-        """Whether the time is up, if there is a limit."""
-        return self.settings.minutes is not None and self.progress.seconds >= 60 * self.settings.minutes
+        """Whether the time is up, if there is a limit: only enough is left for the last validation and the test."""
+        minutes = self.settings.minutes
+        return minutes is not None and self.progress.seconds >= 60 * minutes - self._reserved
 
     # --- one update ---
 
