@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gzip
+import io
 from pathlib import Path
 from typing import Any
 
 import httpx
 import numpy as np
 import pytest
+from PIL import Image
 from servers import Runner, Running, events, numbers, post
 
 import untrained
@@ -53,6 +56,56 @@ def test_answers_are_those_of_the_library(name: str, running: Running) -> None:
     (expected,) = served.predictor.predict([given])
     assert answer["text"] == expected.text
     assert answer["score"] == pytest.approx(expected.score, abs=1e-5)
+
+
+def test_words_can_be_given_one_by_one(running: Running) -> None:
+    words = ["the", "black cat", "sees"]
+    (answer,) = post(running.client, "/api/models/tagger/predict", inputs=[words])["answers"]
+    assert answer["text"] == running.models["tagger"].predictor.predict([words])[0].text
+    post(running.client, "/api/models/tagger/looks", input=words, replace=["sees", "eats"])
+    refused = running.client.post("/api/models/tagger/predict", json={"inputs": [["the", 7]]})
+    assert (refused.status_code, "a text or a list of words" in refused.text) == (400, True)
+
+
+FILES = {
+    "columns": ("tagger", "the A\ncat B\n\ncafé A\nends B\n".encode("latin-1"), [["the", "cat"], ["café", "ends"]]),
+    "lines": ("sorter", b"\xef\xbb\xbfgood the cat\r\nbad the dog\r\n", ["the cat", "the dog"]),
+    "json": ("sorter", b'{"text": "the cat"}\n{"text": "the dog"}\n', ["the cat", "the dog"]),
+    "gzip": ("tiny", gzip.compress("the cat\nthe dog\n".encode("utf-16")), ["the cat", "the dog"]),
+}
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_a_file_is_read_as_the_library_reads_it(kind: str, running: Running) -> None:
+    name, content, inputs = FILES[kind]
+    answer = running.client.post(f"/api/models/{name}/file", content=content).json()
+    expected = running.models[name].predictor.predict(inputs)
+    assert [one["text"] for one in answer["answers"]] == [one.text for one in expected]
+    assert answer["read"]
+
+
+def test_a_picture_is_a_file(running: Running) -> None:
+    pixels = np.arange(48, dtype=np.uint8).reshape(8, 6) * 5
+    file = io.BytesIO()
+    Image.fromarray(pixels).save(file, "PNG")
+    (answer,) = running.client.post("/api/models/shapes/file", content=file.getvalue()).json()["answers"]
+    assert answer["text"] == running.models["shapes"].predictor.predict([pixels])[0].text
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "status", "said"),
+    [
+        ("sorter", b"", 400, "There is no input"),
+        ("sorter", b"the cat\n" * 129, 413, "129 inputs"),
+        ("sorter", gzip.compress(b"\n" * (5 << 20)), 413, "The decompressed file is larger"),
+        ("sorter", gzip.compress(b"the cat")[:-4], 400, "cannot be decompressed"),
+        ("sorter", b'{"text": "a"}\n{"words": "a"}\n', 400, "The file, line 2: there is no column 'text'"),
+        ("shapes", b"digits:1", 400, "picture"),
+    ],
+)
+def test_a_bad_file_is_refused(name: str, content: bytes, status: int, said: str, client: httpx.Client) -> None:
+    refused = client.post(f"/api/models/{name}/file", content=content)
+    assert (refused.status_code, said in refused.json()["error"]) == (status, True), refused.text
 
 
 @pytest.mark.parametrize("name", INPUTS)

@@ -110,7 +110,7 @@ ENCODINGS = {
 
 
 def assert_alike(task: Task, path: Path, data: dict[str, Any], source: Callable[[Any], Any]) -> None:
-    """The file read to be scored, to be predicted, and from a stream; and that none of its answers is among these."""
+    """The file read to be scored, to be predicted, from a stream, and by the server, without any of its answers."""
     reader = TASKS[task.name].data
     table = {key: value for key, value in data.items() if key not in ("file", "table")} | reader.table([path], None)
     scored = [source(one) for one in reader.read_for_scoring(reader.settings.read(table, "the test"))]
@@ -119,8 +119,8 @@ def assert_alike(task: Task, path: Path, data: dict[str, Any], source: Callable[
     assert predicted == scored
     assert said
     assert predictor.read_stream(io.BytesIO(path.read_bytes()))[0] == scored
-    texts = [one for one in scored if isinstance(one, str)]  # the server takes texts, not lists of words
-    assert [predictor.from_json(json.loads(json.dumps(one))) for one in texts] == texts
+    assert predictor.read_bytes(path.read_bytes())[0] == scored  # a file that is sent to the server
+    assert [predictor.from_json(json.loads(json.dumps(one))) for one in scored] == scored
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)

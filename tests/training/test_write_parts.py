@@ -68,6 +68,32 @@ def assert_same(folder: Path, task: str, data: dict[str, Any]) -> None:
         assert count == len(expected) > 0
 
 
+def test_parts_of_molecules(tmp_path: Path) -> None:
+    bases = ["GGGAAACCC", "GCGAAAGCA", "ACGUACGUA"]
+    rows = [f"{bases[n % 3]}{'ACGU'[n % 4]}{'ACGU'[n // 4]}\t(((...))).." for n in range(16)]
+    rows.append("GGAAGGAACCAACC\t((..[[..))..]]")
+    path = write_lines(tmp_path / "a.tsv", ["sequence\tstructure", *rows])
+    assert_same(tmp_path, "base-pairs", {"file": str(path)})
+
+
+def test_parts_of_tracks(tmp_path: Path) -> None:
+    """Two files whose frames overlap, with agents that come and go, and one frame that is missing."""
+    files = []
+    for number in (1, 2):
+        present = [(frame, agent) for frame in range(0, 400, 10) for agent in (1, 2, 3) if (frame // 90) % 5 != agent]
+        rows = [f"{frame} {agent} {frame / 7 * number} {agent / 3}" for frame, agent in present if frame != 230]
+        files.append(str(write_lines(tmp_path / f"{number}.txt", rows)))
+    data = {"files": files, "past": 2, "future": 3, "validation": 0.3}
+    recipe = begun(tmp_path / "run", "trajectories", data)
+    splits = recipe.entry.data.read(recipe.settings["data"], recipe.training.seed)
+    written = write_parts(tmp_path / "run", tmp_path / "parts")
+    for part, (count, options) in written.items():
+        expected = [(one.agents, one.positions.tolist()) for one in getattr(splits, part)]
+        assert [(one.agents, one.positions.tolist()) for one in read_again("trajectories", data, options)] == expected
+        assert count == len(expected) > 5
+    assert list(written) == ["train", "validation"]
+
+
 def test_parts_of_changed_data_are_refused(tmp_path: Path) -> None:
     data = data_of("classification", tmp_path)
     begun(tmp_path / "run", "classification", data)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from saccade.data.lines import choose_encoding, read_lines
+from saccade.data.lines import choose_encoding, read_lines, suffix
 from saccade.data.paths import column
 from saccade.data.tables import read_columns
 from saccade.errors import FileError, OptionError
@@ -157,16 +157,16 @@ def read_molecules(
     ``>``, the sequence and the structure, each on a line of its own. FASTA files have no structures. CT files (.ct) may
     contain several molecules. If ``structures`` is False, structures may be missing, and are not read from tables.
     """
-    suffix = path.suffix.lower()
-    if suffix in TABLES:
+    kind = suffix(path)
+    if kind in TABLES:
         found = _from_table(path, columns if structures else columns[:1], id_column, encoding)
-    elif suffix == ".ct":
+    elif kind == ".ct":
         found = _from_connectivity_table(path, choose_encoding(path, encoding)[0])
-    elif suffix in FASTA or suffix in DOT_BRACKET:
+    elif kind in FASTA or kind in DOT_BRACKET:
         found = _from_records(path, choose_encoding(path, encoding)[0])
     else:
         raise FileError(
-            f"{path} ends in {suffix or 'nothing'!r}; expected a table ({', '.join(TABLES)}), dot-bracket "
+            f"{path} ends in {kind or 'nothing'!r}; expected a table ({', '.join(TABLES)}), dot-bracket "
             f"({', '.join(DOT_BRACKET)}), .ct or FASTA ({', '.join(FASTA)})."
         )
     molecules = list(found)

@@ -2,31 +2,56 @@
 
 from __future__ import annotations
 
+import gzip
+import zlib
 from collections.abc import Sequence
+from io import BytesIO
 from typing import Any
 
 from saccade.serving.http.refusals import Refused
 from saccade.serving.limits import Limits
 from saccade.serving.models import Served
 
-__all__ = ["read_input", "read_inputs"]
+__all__ = ["read_file", "read_input", "read_inputs"]
 
 
 def read_inputs(served: Served, given: Sequence[Any], limits: Limits) -> list[Any]:
     """All inputs of one request."""
-    if not given:
-        raise Refused(400, "There is no input; give at least one.")
-    if len(given) > limits.texts:
-        raise Refused(413, f"The request has {len(given)} inputs; the limit is {limits.texts}.")
+    _check_number(given, limits)
     served.predictor.check_request(given)
     return [read_input(served, one, limits.characters, limits.tokens) for one in given]
 
 
 def read_input(served: Served, given: Any, characters: int, tokens: int) -> Any:
     """One input as the model's ``predict`` expects it; refused if it has too many characters or tokens."""
-    if isinstance(given, str) and len(given) > characters:
-        raise Refused(413, f"The text has {len(given):,} characters; the limit is {characters:,}.")
-    read = served.predictor.from_json(given)
+    return _check_size(served, served.predictor.from_json(given), characters, tokens)
+
+
+def read_file(served: Served, content: bytes, limits: Limits) -> tuple[list[Any], str]:
+    """The inputs in a file that is read as the model's training files were, and how it was read."""
+    if content.startswith(b"\x1f\x8b"):
+        try:
+            content = gzip.GzipFile(fileobj=BytesIO(content)).read(limits.body_bytes + 1)
+        except (EOFError, OSError, zlib.error) as error:
+            raise Refused(400, f"The file cannot be decompressed: {error}.") from None
+        if len(content) > limits.body_bytes:
+            raise Refused(413, f"The decompressed file is larger than {limits.body_bytes:,} bytes, which is the limit.")
+    inputs, how = served.predictor.read_bytes(content)
+    _check_number(inputs, limits)
+    return [_check_size(served, one, limits.characters, limits.tokens) for one in inputs], how
+
+
+def _check_number(given: Sequence[Any], limits: Limits) -> None:
+    if not given:
+        raise Refused(400, "There is no input; give at least one.")
+    if len(given) > limits.texts:
+        raise Refused(413, f"The request has {len(given)} inputs; the limit is {limits.texts}.")
+
+
+def _check_size(served: Served, read: Any, characters: int, tokens: int) -> Any:
+    parts = [read] if isinstance(read, str) else read if isinstance(read, list) else []  # a list of words
+    if (size := sum(len(part) for part in parts if isinstance(part, str))) > characters:
+        raise Refused(413, f"The text has {size:,} characters; the limit is {characters:,}.")
     found = served.predictor.count_tokens(read)
     if found > tokens:
         raise Refused(413, f"The text has {found:,} tokens; the limit is {tokens:,}.")

@@ -14,8 +14,8 @@ from saccade.errors import OptionError
 from saccade.serving.computation import offload, request_size, wait_for
 from saccade.serving.http.events import EVENTS, event_stream
 from saccade.serving.http.refusals import Refused
-from saccade.serving.http.strict import StrictRoute
-from saccade.serving.inputs import read_input, read_inputs
+from saccade.serving.http.strict import StrictRoute, parse_json
+from saccade.serving.inputs import read_file, read_input, read_inputs
 from saccade.serving.limits import Limits, check_options
 from saccade.serving.looks import Edits, Look, answer_record, finite, no_attention, plain_record
 from saccade.serving.models import Served
@@ -82,7 +82,36 @@ async def predict(request: Request, name: str, body: PredictBody) -> dict[str, A
     check_options(body.options)
     size = await request_size(request, *body.inputs)
     inputs = await offload(size, read_inputs, served, body.inputs, state.limits)
-    answers = await wait_for(request, await offload(size, served.worker.predict, inputs, body.options))
+    return await _answer(request, served, inputs, size, body.options)
+
+
+#: A file may have any type; these are the ones that the documentation names.
+_FILES = ("text/plain", "text/csv", "text/tab-separated-values", "application/jsonl", "application/gzip", "image/png")
+_FILE_BODY = {
+    "required": True,
+    "content": {kind: {"schema": {"type": "string", "format": "binary"}} for kind in _FILES},
+}
+
+
+@router.post("/{name}/file", openapi_extra={"requestBody": _FILE_BODY})
+async def predict_file(request: Request, name: str, options: str = "{}") -> dict[str, Any]:
+    """The answer to each input in a file, which is the body of the request. It is read as the model's training files
+    were, and ``read`` says how. ``options`` is a JSON object."""
+    state = state_of(request)
+    served = state.models[name]
+    chosen = parse_json(options.encode())
+    if not isinstance(chosen, dict):
+        raise Refused(400, "options must be a JSON object.")
+    check_options(chosen)
+    content = await request.body()
+    inputs, how = await offload(float("inf"), read_file, served, content, state.limits)
+    return await _answer(request, served, inputs, float("inf"), chosen) | {"read": how}
+
+
+async def _answer(
+    request: Request, served: Served, inputs: list[Any], size: float, options: dict[str, Any]
+) -> dict[str, Any]:
+    answers = await wait_for(request, await offload(size, served.worker.predict, inputs, options))
     unknown = [served.predictor.unknown(one) for one in inputs]
     return {
         "answers": [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -90,6 +91,12 @@ class ImageInputPredictor(Predictor):
 
     def read_unnamed(self, path: Path) -> tuple[list[Any], str]:
         return [self.parse(name) for name in read_texts(path)[0]], "one image name per line"
+
+    def read_bytes(self, content: bytes) -> tuple[list[Any], str]:
+        """Read one picture, in any format that Pillow reads."""
+        value = {"png": base64.b64encode(content).decode()}
+        self.check_request([value])
+        return [self.from_json(value)], "one picture"
 
     # --- images in JSON requests ---
 

@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
+from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, BinaryIO, ClassVar, Self
@@ -129,8 +130,8 @@ class Predictor:
         lines = ((number, line) for number, line in read_lines(path) if line.strip())
         return [self._parse_json(line, f"{path}, line {number}") for number, line in lines], "one JSON value per line"
 
-    def read_stream(self, stream: BinaryIO) -> tuple[list[Any], str]:
-        """Read the inputs in a stream, in the same way as a file with the same content."""
+    def read_stream(self, stream: BinaryIO, called: str = "Standard input") -> tuple[list[Any], str]:
+        """Read the inputs in a stream, in the same way as a file with the same content. Errors call it ``called``."""
         with TemporaryDirectory() as folder:
             copy = Path(folder) / "input"
             with copy.open("wb") as file:
@@ -139,8 +140,12 @@ class Predictor:
             try:
                 found, how = self.read_unnamed(copy)
             except FileError as error:
-                raise FileError(named.sub("Standard input", str(error))) from None
+                raise FileError(named.sub(called, str(error))) from None
             return found, named.sub("it", how)
+
+    def read_bytes(self, content: bytes) -> tuple[list[Any], str]:
+        """Read the inputs in a file that a client of the server sent. They never name files of this machine."""
+        return self.read_stream(BytesIO(content), "The file")
 
     def read_unnamed(self, path: Path) -> tuple[list[Any], str]:
         """Read the inputs in a file whose name does not reveal its format."""

@@ -8,12 +8,20 @@ from typing import Any
 
 from pydantic import Field, model_validator
 
+from saccade.data.lines import suffix
 from saccade.data.paths import part_prefixes, resolve_path
-from saccade.data.structures import TABLES, Molecule, describe_molecules, pairs_of, read_molecules
+from saccade.data.structures import (
+    TABLES,
+    Molecule,
+    describe_molecules,
+    pairs_of,
+    read_molecules,
+    to_connectivity_table,
+)
 from saccade.data.tables import read_columns
 from saccade.errors import FileError, OptionError
 from saccade.models import Config
-from saccade.tasks.base.data import DataReader, Say, Size, Splits, column_keys, hold_out
+from saccade.tasks.base.data import DataReader, Say, Size, Splits, column_keys, hold_out, write_lines
 
 __all__ = ["BasePairsData", "BasePairsFiles"]
 
@@ -112,6 +120,12 @@ class BasePairsFiles(DataReader[Molecule]):
         return kept
 
     @classmethod
+    def write(cls, settings: BasePairsData, examples: Sequence[Molecule], path: Path) -> list[str]:
+        """Write a CT file, which has room for every structure."""
+        tables = [table for one in examples for table in to_connectivity_table(one).splitlines()]
+        return ["--data", str(write_lines(path.with_suffix(".ct"), tables))]
+
+    @classmethod
     def recommend(cls, splits: Splits[Molecule], size: Size) -> dict[str, Any]:
         """Recommend about eight passes over the data."""
         width, pair_width, layers = NETWORKS[size]
@@ -165,7 +179,7 @@ def _assigned(settings: BasePairsData) -> dict[str, str] | None:
     if settings.part_column is None:
         return None
     path = resolve_path(settings.file)
-    if path.suffix.lower() not in TABLES:
+    if suffix(path) not in TABLES:
         raise OptionError(f"part_column needs a table, but {path} is not one.")
     _, found = read_columns(path, (settings.part_column,), encoding=settings.encoding)
     return {str(line): _part(cells[0], f"{path}, line {line}") for line, cells in found if any(cells)}

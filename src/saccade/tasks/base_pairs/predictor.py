@@ -9,7 +9,10 @@ from typing import Any, cast
 import torch
 
 from saccade.attention import Watch, watch
+from saccade.data.inputs import suffix_of
+from saccade.data.lines import read_lines, suffix
 from saccade.data.structures import (
+    DOT_BRACKET,
     TABLES,
     UNPAIRED,
     Molecule,
@@ -98,16 +101,28 @@ class BasePairsPredictor(Predictor):
 
     def read_file(self, path: Path) -> tuple[list[Any], str]:
         """Read the sequences in a file, and their structures if the format has them."""
-        suffix = path.suffix.lower()
+        kind = suffix(path)
         how = self.read_as
         columns = (how["sequence_column"], how["structure_column"])
-        if suffix in (".txt", ""):
+        if kind in (".txt", ""):
             return super().read_file(path)
         found = read_molecules(
             path, columns=columns, id_column=how["id_column"], encoding=how["encoding"], structures=False
         )
-        said = f"column {columns[0]}" if suffix in TABLES else f"{suffix[1:]} records"
+        said = f"column {columns[0]}" if kind in TABLES else f"{kind[1:]} records"
         return [self._checked(one, f"{path}, line {one.line}") for one in found], said
+
+    def read_unnamed(self, path: Path) -> tuple[list[Any], str]:
+        """Read records with names, a table or a CT file, or else one sequence per line."""
+        trained = suffix(str(self.bundle.data["file"]))
+        first = next((text.split() for _, text in read_lines(path) if text.strip()), [""])
+        if first[0].startswith(">"):
+            kind = DOT_BRACKET[0]
+        elif trained == ".ct" and first[0].isdecimal():
+            kind = ".ct"
+        else:
+            kind = suffix_of(path, trained, [self.read_as["sequence_column"]])
+        return self.read_file(path.rename(path.with_suffix(kind)))
 
     def _parse_json(self, text: str, where: str) -> Molecule:
         """Parse JSON, or a plain sequence."""

@@ -14,6 +14,7 @@ from saccade.attention.watching.watch import Rows
 from saccade.data.inputs import read_words
 from saccade.data.tagged import TaggedSentence
 from saccade.errors import OptionError
+from saccade.lens.causal import replace_word
 from saccade.lens.view import View, view
 from saccade.tasks.base.answer import Answer
 from saccade.tasks.base.snapshot import Snapshot
@@ -41,6 +42,16 @@ class TaggingPredictor(TextInputPredictor):
     def read_file(self, path: Path) -> tuple[list[Any], str]:
         return read_words(path, **self.read_as, labels=self.task.labels)
 
+    def from_json(self, value: Any) -> Any:
+        if isinstance(value, list) and all(isinstance(word, str) and word.strip() for word in value):
+            return value
+        if not isinstance(value, str):
+            raise OptionError(f"This model takes a text or a list of words, not {str(value)[:40]!r}.")
+        return value
+
+    def input_schema(self) -> dict[str, Any]:
+        return {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
+
     def prepare(self, given: Given, number: int = 1) -> EncodedSentence:
         words = split_words(given, self.task.state.words.known) if isinstance(given, str) else list(given)
         sentence = TaggedSentence(tuple(words), (), (1,) * len(words), "the text")
@@ -62,6 +73,13 @@ class TaggingPredictor(TextInputPredictor):
                 )
             )
         return answers
+
+    def replaced(self, given: Given, old: str, new: str) -> Given:
+        if isinstance(given, str):
+            return replace_word(given, old, new)
+        if given.count(old) != 1:
+            raise OptionError(f"The word to replace, {old!r}, occurs {given.count(old)} times in {' '.join(given)!r}.")
+        return [new if word == old else word for word in given]
 
     def token_scores(self, given: Given, answer: Answer) -> list[float]:
         assert isinstance(answer, TaggingAnswer)

@@ -13,7 +13,7 @@ from saccade.data.tracks import Window, describe_windows, read_tracks, windows
 from saccade.data.world import FUTURE, PAST, generate_scenes
 from saccade.errors import FileError, OptionError
 from saccade.models import Config
-from saccade.tasks.base.data import DataReader, Say, Size, Splits
+from saccade.tasks.base.data import DataReader, Say, Size, Splits, write_lines
 
 __all__ = ["TrajectoriesData", "TrajectoriesFiles"]
 
@@ -100,6 +100,27 @@ class TrajectoriesFiles(DataReader[Window]):
         found = _read(settings, settings.files)
         say(describe_windows(found, "")[1])
         return found
+
+    @classmethod
+    def write(cls, settings: TrajectoriesData, examples: Sequence[Window], path: Path) -> list[str]:
+        """Write the positions in all windows as one file of tracks, in which the frames of several files follow each
+        other; refuse if cutting that file into windows would give others."""
+        rows: dict[tuple[int, str], str] = {}
+        shift = 0
+        for file in dict.fromkeys(one.file for one in examples):
+            found = [one for one in examples if one.file == file]
+            shift -= min(one.frame for one in found)
+            for one in found:
+                for moment, positions in enumerate(one.positions):
+                    for agent, (x, y) in zip(one.agents, positions.tolist(), strict=True):
+                        frame = one.frame + moment * one.step + shift
+                        rows[frame, agent] = f"{frame}\t{agent}\t{x!r}\t{y!r}"
+            shift = max(frame for frame, _ in rows) + 2 * found[0].step
+        written = write_lines(path.with_suffix(".txt"), [rows[place] for place in sorted(rows)])
+        again = _read(settings.model_copy(update={"builtin": None, "files": [str(written)]}), [str(written)])
+        if [one.positions.tobytes() for one in again] != [one.positions.tobytes() for one in examples]:
+            raise OptionError("These windows cannot be written as one file, because their files have different steps.")
+        return ["--data", str(written)]
 
     @classmethod
     def recommend(cls, splits: Splits[Window], size: Size) -> dict[str, Any]:
