@@ -12,7 +12,7 @@ export SACCADE_WEIGHTS ?= $(abspath ../shared/weights)
 endif
 
 # Two processes with one thread each are faster than one process with two, and give the same bits on any machine.
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadscope
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadscope --no-loadscope-reorder
 
 .PHONY: demo test test-slow check types docs setup setup-test node browser clean
 

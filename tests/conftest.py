@@ -18,6 +18,23 @@ from toy_language import settings, toy_pairs, write_lines
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 
 
+#: Modules that take longest, longest first: started early, so that no process is left alone with one at the end.
+LONG = (
+    "test_demo",
+    "test_processes",
+    "test_wheel",
+    "test_documentation",
+    "test_learning",
+    "test_stop",
+    "test_own_task",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    places = {name: place for place, name in enumerate(LONG)}
+    items.sort(key=lambda item: places.get(item.path.stem, len(LONG)))
+
+
 @pytest.fixture(scope="module")
 def one_thread() -> Iterator[None]:
     """A model this small is computed faster by one thread than by several that wait for each other."""

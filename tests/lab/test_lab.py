@@ -53,7 +53,15 @@ def test_every_experiment_states_its_claim_and_what_would_refute_it() -> None:
     assert all(name in listed for name in EXPERIMENTS)
 
 
-@pytest.mark.parametrize("name", ["vanishing-gradients", "scaled-scores", "no-positions-no-order", "cost"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "vanishing-gradients",
+        "scaled-scores",
+        "no-positions-no-order",
+        pytest.param("cost", marks=pytest.mark.slow),
+    ],
+)
 def test_experiments_without_training_hold(name: str, tmp_path: Path) -> None:
     assert run_experiment(experiment_named(name), tmp_path, quick=True).verdict == "holds"
     assert (tmp_path / f"{name}-quick.png").exists()
@@ -65,6 +73,7 @@ def test_an_unscaled_softmax_refutes_the_claim_about_scaling(tmp_path: Path, mon
     assert run_experiment(scaled.EXPERIMENT, tmp_path).verdict == "refuted"
 
 
+@pytest.mark.slow
 def test_a_mask_that_does_not_leak_refutes_the_claim_about_leaks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -76,7 +76,9 @@ NETWORKS = {
 }
 
 
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize(
+    "task", [pytest.param(task, marks=[] if task == "reverse" else pytest.mark.slow) for task in TASKS]
+)
 @pytest.mark.parametrize("network", NETWORKS)
 def test_short_sequences_are_learned(network, task):
     make, steps = NETWORKS[network]
@@ -141,6 +143,7 @@ def test_without_reinforcement_hard_attention_does_not_learn_where_to_look():
     assert pointed_right(model, 5) < 0.6
 
 
+@pytest.mark.slow
 def test_hard_attention_learns_by_passing_straight_through():
     model = recurrent("output")
     model.decoder.cross.weights = Hard("straight_through")

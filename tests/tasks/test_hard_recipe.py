@@ -18,7 +18,8 @@ from saccade.training.trainer import Trainer
 RECIPE = Path(__file__).parents[2] / "recipes" / "reverse-hard.toml"
 
 
-@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 6))])
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(1, 6))
 def test_every_look_goes_to_the_right_letter(seed: int) -> None:
     recipe = read_recipe(RECIPE, ["training.steps=250", f"training.seed={seed}"])
     splits = TranslationFiles.read(recipe.settings["data"], seed)
