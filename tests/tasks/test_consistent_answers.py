@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from rich.console import Console
@@ -22,18 +21,7 @@ from saccade.tasks.base.answer import Answer
 from saccade.tasks.base.predictor import Predictor
 
 SENTENCE = "the black cat sees the dog."
-IMAGE = np.arange(48, dtype=np.uint8).reshape(8, 6)
-MODELS: dict[str, tuple[Callable[[Path], Path], Any]] = {
-    "translation": (untrained.translator, "le chat voit le chien."),
-    "tagging": (untrained.tagger, SENTENCE),
-    "classification": (untrained.sorter, SENTENCE),
-    "language-model": (untrained.writer, "the cat"),
-    "masked-language-model": (untrained.filler, "the [MASK] sees the dog."),
-    "images": (untrained.image_classifier, IMAGE),
-    "captions": (untrained.captioner, IMAGE),
-    "autoencoder of texts": (untrained.text_rebuilder, SENTENCE),
-    "autoencoder of images": (untrained.image_rebuilder, IMAGE),
-}
+MODELS = {task: made for task, made in untrained.EVERY_TASK.items() if task not in ("trajectories", "base-pairs")}
 
 
 @pytest.fixture(params=MODELS)

@@ -30,6 +30,11 @@ class Answer(ABC):
     alternatives: Sequence[Answer] = ()  # other answers to the same input, best first
     look: Callable[[], Any] | None = None  # computes the attention behind the answer; None if the model has none
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Pickle an answer without its attention, which belongs to the model."""
+        cached = {name for name in self.__dict__ if isinstance(getattr(type(self), name, None), cached_property)}
+        return {name: value for name, value in self.__dict__.items() if name not in cached}
+
     @property
     def scored_tokens(self) -> list[str]:
         """The parts of the answer to which ``Predictor.token_scores`` assigns probabilities: words, tags or a label.

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ParamSpec, Protocol, TypeVar
+from functools import partial
+from typing import Any, Generic, NoReturn, ParamSpec, Protocol, TypeVar
 
 from torch import nn
 
 from saccade.attention.watching.interventions import active_edits, under_edits
 from saccade.errors import StaleTraceError
 
-__all__ = ["Snapshot"]
+__all__ = ["Later", "Snapshot"]
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
@@ -28,22 +29,45 @@ class Snapshot:
         self._edits = active_edits()
         self._weights = _fingerprint(predictor.model)
 
-    def later(
-        self, compute: Callable[Given, Result], *arguments: Given.args, **named: Given.kwargs
-    ) -> Callable[[], Result]:
+    def later(self, compute: Callable[Given, Result], *arguments: Given.args, **named: Given.kwargs) -> Later[Result]:
         """Return a function that runs ``compute`` under the edits of this snapshot, and raises an error if the weights
         have changed since."""
+        return Later(self, partial(compute, *arguments, **named))
 
-        def computed() -> Result:
-            if _fingerprint(self._predictor.model) != self._weights:
-                raise StaleTraceError(
-                    "The model has changed since it gave this answer, so its attention can no longer be computed; ask "
-                    "it again."
-                )
-            with under_edits(self._edits):
-                return compute(*arguments, **named)
+    def run(self, compute: Callable[[], Result]) -> Result:
+        if _fingerprint(self._predictor.model) != self._weights:
+            raise StaleTraceError(
+                "The model has changed since it gave this answer, so its attention can no longer be computed; ask it "
+                "again."
+            )
+        with under_edits(self._edits):
+            return compute()
 
-        return computed
+
+class Later(Generic[Result]):
+    """A computation that an answer leaves for later. It does not travel: a pickled answer comes without the model."""
+
+    def __init__(self, snapshot: Snapshot, compute: Callable[[], Result]) -> None:
+        self._snapshot, self._compute = snapshot, compute
+
+    def __call__(self) -> Result:
+        return self._snapshot.run(self._compute)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Later[Result]:
+        return self  # in the same process, the model is still there
+
+    def __reduce__(self) -> tuple[type[LeftBehind], tuple[()]]:
+        return LeftBehind, ()
+
+
+class LeftBehind:
+    """Takes the place of ``Later`` in an answer that was pickled."""
+
+    def __call__(self) -> NoReturn:
+        raise StaleTraceError(
+            "This answer was pickled without its model, so its attention cannot be computed; save its view, or what "
+            "you need of it, before you pickle an answer."
+        )
 
 
 def _fingerprint(model: nn.Module) -> list[Any]:

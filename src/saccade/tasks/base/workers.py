@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
@@ -38,6 +39,7 @@ class Workers:
         if not 1 <= count <= 256:
             raise OptionError(f"workers must be a number from 1 to 256, not {count}.")
         # Spawned, not forked: forking a process in which torch already has threads can hang.
+        self._arguments = path, count, precision, read
         self._pool = ProcessPoolExecutor(
             count,
             mp_context=multiprocessing.get_context("spawn"),
@@ -53,6 +55,10 @@ class Workers:
             raise WorkerError(
                 "A worker process ended before it finished (it was killed, or ran out of memory)."
             ) from None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle how the workers are started: processes cannot be sent, but a copy can start its own."""
+        return Workers, self._arguments
 
     def close(self) -> None:
         self._pool.shutdown(cancel_futures=True)

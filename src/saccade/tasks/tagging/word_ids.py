@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
 from typing import Any, NamedTuple
 
 from pydantic import Field
@@ -56,7 +55,7 @@ class Words:
         self.known = known  # every training word, as it was written
         self.lowercase = lowercase
         self.longest_word = longest_word
-        self.ids = cache(self._ids)
+        self._found: dict[str, WordIds] = {}
 
     @classmethod
     def train(cls, written: Sequence[str], text: TaggingText, pieces: Tokenizer | None = None) -> Words:
@@ -93,10 +92,14 @@ class Words:
             "known-words.json": self.known.to_bytes(),
         }
 
-    def _ids(self, word: str) -> WordIds:
-        (pieces,) = self.pieces.encode_ids([word])
-        characters = [self.characters.id(character) for character in self._ends(word)]
-        return WordIds(self.words.id(word.lower() if self.lowercase else word), list(self._ends(pieces)), characters)
+    def ids(self, word: str) -> WordIds:
+        """Return the ids of a word; they are computed once, because most words of a text are frequent ones."""
+        if word not in self._found:
+            (pieces,) = self.pieces.encode_ids([word])
+            characters = [self.characters.id(character) for character in self._ends(word)]
+            own = self.words.id(word.lower() if self.lowercase else word)
+            self._found[word] = WordIds(own, list(self._ends(pieces)), characters)
+        return self._found[word]
 
     def _ends(self, sequence: Sequence[Any]) -> Sequence[Any]:
         """Return the start and the end of a long word, such as an address: they show what kind of word it is."""
