@@ -14,10 +14,11 @@ from servers import Runner
 from saccade.serving import Limits, Models
 from saccade.serving.batching import Worker
 from saccade.serving.computation import client_address
-from saccade.serving.costs import Cost, Pace, estimate
 from saccade.serving.http.metrics import Histogram
 from saccade.serving.http.refusals import Refused
+from saccade.serving.pace import Pace
 from saccade.serving.turns import Job, Queue
+from saccade.tasks.base.cost import Cost
 from saccade.tasks.base.model_folder import open_model
 from toy_language import toy_pairs
 
@@ -86,11 +87,11 @@ def test_costs_are_tokens_times_beam(folders: dict[str, Path]) -> None:
     tiny, writer = open_model(folders["tiny"]), open_model(folders["writer"])
     text = "the cat sees"
     tokens = len(tiny.task.state.vocabularies()["source"].encode_ids([text])[0])  # type: ignore[attr-defined]
-    (cost,) = estimate(tiny, [text], {"beam": 7, "max_ratio": 3.0})
+    cost = tiny.cost(text, tiny.chosen({"beam": 7, "max_ratio": 3.0}))
     assert cost == (tokens, 1 + 3 * tokens + 20, 7 * (4 * tokens + 20))
-    (cost,) = estimate(writer, ["abc"], {"max_tokens": 11, "tries": 5})
-    assert cost == (3, 12, 5 * 14)
-    (cost,) = estimate(open_model(folders["tagger"]), ["a b c"], {})
+    assert writer.cost("abc", writer.chosen({"max_tokens": 11, "tries": 5})) == (3, 12, 5 * 14)
+    tagger = open_model(folders["tagger"])
+    cost = tagger.cost("a b c", tagger.chosen({}))
     assert (cost.steps, cost.total) == (1, cost.tokens)
 
 
@@ -100,7 +101,7 @@ def test_what_costs_too_much_is_refused_with_the_limit(folders: dict[str, Path],
     client = runner.start(models).client
     answer = client.post("/api/models/tiny/predict", json={"inputs": [SENTENCES[0]] * 100, "options": {"beam": 32}})
     assert answer.status_code == 413
-    assert "token steps (tokens read and written, times the beam or the tries); the limit is 10,000" in answer.text
+    assert "token steps (tokens read and written, times the beam or the samples); the limit is 10,000" in answer.text
 
 
 def test_what_is_quick_does_not_wait_for_what_is_long(folders: dict[str, Path]) -> None:

@@ -138,6 +138,13 @@ def test_a_link_is_found_in_the_text_that_was_changed(text_run):
         opened.compare(text, replace=("cat", "fish"), without_links=[("encoder.0.self", "cat", "black")])
 
 
+def test_a_server_counts_the_steps_of_writing_the_text_again(text_run):
+    predictor = saccade.open(text_run / "run")
+    tokens = predictor.count_tokens("the cat sees the dog")
+    written = tokens + tokens // 2 + 20
+    assert predictor.cost("the cat sees the dog", predictor.chosen({})) == (tokens, 1 + written, tokens + written)
+
+
 def test_an_empty_text_is_named(text_run):
     with pytest.raises(OptionError, match="Text 2 is empty"):
         saccade.open(text_run / "run").predict(["cat", " "])

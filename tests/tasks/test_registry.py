@@ -18,3 +18,12 @@ def test_the_parts_of_a_task_are_named_after_it(name: str) -> None:
     assert (state.__module__, state.__name__) == (f"{package}.task", f"{task.__name__}State")
     answer = getattr(importlib.import_module(f"{package}.answer"), f"{task.__name__}Answer")
     assert issubclass(answer, Answer)
+
+
+@pytest.mark.parametrize("name", list(TASKS))
+def test_the_ceilings_of_a_served_model_are_ceilings_of_its_options(name: str) -> None:
+    predictor = TASKS[name].predictor
+    fields = predictor.options.model_json_schema().get("properties", {})
+    assert predictor.ceilings.keys() <= fields.keys()
+    lists = {option for option in predictor.ceilings if fields[option]["type"] == "array"}
+    assert all(fields[option]["default"] <= predictor.ceilings[option] for option in predictor.ceilings.keys() - lists)

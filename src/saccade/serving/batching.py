@@ -20,12 +20,13 @@ from torch import nn
 
 from saccade.errors import SaccadeError
 from saccade.serving.computation import Computation, client_address
-from saccade.serving.costs import Cost, Pace, estimate
 from saccade.serving.http.metrics import Histogram
 from saccade.serving.http.refusals import Refused
 from saccade.serving.limits import Limits
+from saccade.serving.pace import Pace
 from saccade.serving.turns import Job, Queue
 from saccade.tasks.base.answer import Answer
+from saccade.tasks.base.cost import Cost
 from saccade.tasks.base.predictor import Predictor
 
 __all__ = ["Worker"]
@@ -82,7 +83,7 @@ class Worker:
         This counts tokens, so call it in a thread for long texts.
         """
         key = None if self.predictor.is_drawn(options) else repr(sorted(options.items()))
-        costs = estimate(self.predictor, inputs, options)
+        costs = self._costs(inputs, options)
         return self._put(Job(client_address.get(), costs, inputs=inputs, options=options, key=key))
 
     def run(
@@ -92,7 +93,7 @@ class Worker:
 
         A function that returns a generator lets others have their turn whenever it yields; its result is None.
         """
-        costs = estimate(self.predictor, inputs, options or {}) if inputs else [Cost(0, 1, 1)]
+        costs = self._costs(inputs, options or {}) if inputs else [Cost(0, 1, 1)]
         return self._put(Job(client_address.get(), costs, function))
 
     def close(self) -> None:
@@ -100,13 +101,17 @@ class Worker:
         for lane in self.lanes.values():
             lane.close()
 
+    def _costs(self, inputs: Sequence[Any], options: dict[str, Any]) -> list[Cost]:
+        chosen = self.predictor.chosen(options)
+        return [self.predictor.cost(one, chosen) for one in inputs]
+
     def _put(self, job: Job) -> Computation[Any]:
         limits, total = self.limits, sum(cost.total for cost in job.costs)
         if total > limits.cost:
             raise Refused(
                 413,
-                f"This needs up to {total:,} token steps (tokens read and written, times the beam or the tries); "
-                f"the limit is {limits.cost:,}: send fewer or shorter texts, or a smaller beam.",
+                f"This needs up to {total:,} token steps (tokens read and written, times the beam or the samples); "
+                f"the limit is {limits.cost:,}: send fewer or shorter inputs, or ask for fewer or shorter answers.",
             )
         is_quick = total <= limits.quick and all(cost.steps <= limits.quick_steps for cost in job.costs)
         (self._quick if is_quick else self._long).put(job)

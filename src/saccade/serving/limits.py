@@ -7,22 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from saccade.errors import OptionError
-from saccade.models import Config
 from saccade.serving.http.refusals import Refused
+from saccade.tasks.base.predictor import Predictor
 
-__all__ = ["CEILINGS", "Limits", "check_options", "described_options"]
-
-#: Upper limits of options that cost time or memory; the library and the command line allow more.
-CEILINGS: Mapping[str, float] = {
-    "beam": 32,
-    "n_best": 32,
-    "tries": 32,
-    "samples": 32,
-    "max_tokens": 2048,
-    "max_length": 2048,
-    "max_ratio": 4,
-    "stop": 16,  # number of strings
-}
+__all__ = ["Limits", "check_options", "described_options"]
 
 
 @dataclass(frozen=True)
@@ -49,7 +37,7 @@ class Limits:
     strange_requests: int = 64  # those without the key in a header; half of this from one address
     queue: int = 64  # waiting requests per model, separately for quick and for long ones
     batch: int = 64  # texts in one batch
-    cost: int = 2_000_000  # token steps of one request: tokens read and written, times the beam or the tries
+    cost: int = 2_000_000  # token steps of one request: tokens read and written, times the beam or the samples
     quick: int = 4096  # token steps of a quick request, which does not wait for long ones,
     quick_steps: int = 256  # and its consecutive steps
     turn: float = 0.2  # seconds that one turn should take
@@ -66,19 +54,19 @@ class Limits:
                 raise OptionError(f"The limit {name} must be more than 0, not {value}.")
 
 
-def check_options(options: Mapping[str, Any]) -> None:
+def check_options(predictor: Predictor, options: Mapping[str, Any]) -> None:
     """Refuse values that would keep a model busy for too long; the model itself refuses unknown options."""
-    for name, most in CEILINGS.items():
+    for name, most in predictor.ceilings.items():
         given = options.get(name)
         size = len(given) if isinstance(given, list | str) else given
         if isinstance(size, int | float) and size > most:
             raise Refused(400, f"{name} can be at most {most:g} here, not {str(given)[:40]}.")
 
 
-def described_options(options: type[Config]) -> dict[str, Any]:
+def described_options(predictor: Predictor) -> dict[str, Any]:
     """The options of a model as JSON schemas, with the maximum that this server accepts."""
-    found: dict[str, Any] = options.model_json_schema().get("properties", {})
-    for name, schema in found.items():
-        if name in CEILINGS and schema.get("type") in ("integer", "number"):
-            schema["maximum"] = min(schema.get("maximum", CEILINGS[name]), CEILINGS[name])
+    found: dict[str, Any] = predictor.options.model_json_schema().get("properties", {})
+    for name, most in predictor.ceilings.items():
+        if found[name].get("type") in ("integer", "number"):
+            found[name]["maximum"] = min(found[name].get("maximum", most), most)
     return found

@@ -101,7 +101,7 @@ class Served:
             "streams": predictor.streams,
             "reads": self.reads,
             "has_attention": self._has_attention,
-            "options": described_options(predictor.options),
+            "options": described_options(predictor),
             "defaults": predictor.chosen({}).model_dump(mode="json"),
             "examples": self.examples,
             "words": list(self.vectors),

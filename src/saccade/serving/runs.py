@@ -21,6 +21,7 @@ from saccade.storage import unseal
 from saccade.storage.locks import lock
 from saccade.storage.manifest import AS_IT_IS, read_regular
 from saccade.tasks.base.task import Probe
+from saccade.tasks.registry import DEFAULT_TASK
 
 __all__ = ["Run", "find_runs", "read_metrics"]
 
@@ -50,7 +51,7 @@ class Run:
         training = recipe.get("training")
         return {
             "name": self.name,
-            "task": recipe.get("task", "translation"),
+            "task": recipe.get("task", DEFAULT_TASK),
             "metric": recipe.get("metric"),
             "step": metrics[-1]["step"] if metrics else 0,
             "steps": training.get("steps") if isinstance(training, dict) else None,

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from saccade.serving.computation import Computation
-from saccade.serving.costs import Cost
+from saccade.tasks.base.cost import Cost
 
 __all__ = ["Job", "Queue"]
 

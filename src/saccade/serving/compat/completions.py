@@ -18,10 +18,11 @@ from saccade.serving.http.events import Send, event_stream
 from saccade.serving.http.refusals import Refused
 from saccade.serving.http.strict import StrictRoute
 from saccade.serving.inputs import read_input
-from saccade.serving.limits import CEILINGS, check_options
+from saccade.serving.limits import check_options
 from saccade.serving.models import Served
 from saccade.serving.state import State, state_of
 from saccade.tasks.base.capabilities import Continuation, ContinuesText
+from saccade.tasks.base.cost import MOST_OUTPUTS
 
 __all__ = ["router"]
 
@@ -48,7 +49,7 @@ class CompletionBody(BaseModel):
     max_tokens: Annotated[StrictInt, Field(ge=1)] | None = 16
     temperature: Annotated[Number, Field(ge=0, le=2)] | None = 1.0
     top_p: Annotated[Number, Field(gt=0, le=1)] | None = 1.0
-    n: Annotated[StrictInt, Field(ge=1, le=int(CEILINGS["tries"]))] | None = 1
+    n: Annotated[StrictInt, Field(ge=1, le=MOST_OUTPUTS)] | None = 1
     stream: StrictBool | None = False
     stream_options: StreamOptions | None = None
     stop: StrictStr | list[StrictStr] | None = None
@@ -69,7 +70,7 @@ class CompletionBody(BaseModel):
     def options(self) -> dict[str, Any]:
         """The options of our models. Without a seed, every request gets a random one."""
         temperature = 1.0 if self.temperature is None else self.temperature
-        options: dict[str, Any] = {
+        return {
             "max_tokens": self.max_tokens or 16,
             "sample": temperature > 0 or (self.n or 1) > 1,
             "tries": self.n or 1,
@@ -79,8 +80,6 @@ class CompletionBody(BaseModel):
             "stop": [self.stop] if isinstance(self.stop, str) else self.stop or [],
             "seed": secrets.randbelow(2**32) if self.seed is None else self.seed,
         }
-        check_options(options)
-        return options
 
     def refuse_unsupported(self) -> None:
         given = {
@@ -121,6 +120,7 @@ async def complete(request: Request, body: CompletionBody) -> Response:
         size, lambda: [read_input(served, one, limits.characters, limits.tokens) for one in body.prompts]
     )
     options = body.options()
+    check_options(served.predictor, options)
     served.predictor.chosen(options)
     if body.stream:
         return event_stream(served.worker, _streaming(served, prompts, options, body), _encoded, prompts, options)

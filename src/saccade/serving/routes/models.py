@@ -79,7 +79,7 @@ async def predict(request: Request, name: str, body: PredictBody) -> dict[str, A
     """The answer to each input."""
     state = state_of(request)
     served = state.models[name]
-    check_options(body.options)
+    check_options(served.predictor, body.options)
     size = await request_size(request, *body.inputs)
     inputs = await offload(size, read_inputs, served, body.inputs, state.limits)
     return await _answer(request, served, inputs, size, body.options)
@@ -122,7 +122,7 @@ async def _answer(
 
 
 async def _one_input(request: Request, served: Served, body: StreamBody, limits: Limits) -> Any:
-    check_options(body.options)
+    check_options(served.predictor, body.options)
     size = await request_size(request, body.input)
     return await offload(size, read_input, served, body.input, limits.characters, limits.tokens)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,6 +21,7 @@ from saccade.lens.causal import Change, Scored, describe_changes, find_places
 from saccade.lens.view import View
 from saccade.models import Config, TransformerConfig, lower_precision
 from saccade.tasks.base.answer import Answer
+from saccade.tasks.base.cost import Cost
 from saccade.tasks.base.snapshot import Snapshot
 from saccade.tasks.base.task import Bundle, Evaluation
 from saccade.tasks.base.workers import Workers
@@ -38,6 +39,8 @@ class Predictor:
     """An opened model. Each task has its own subclass."""
 
     options: ClassVar[type[Config]] = NoOptions  # the options of ``predict``
+    #: The highest values that a server accepts for options that cost time or memory; the length, if they are lists.
+    ceilings: ClassVar[Mapping[str, float]] = {}
     scoring: ClassVar[type[Config]] = NoOptions  # further options of ``evaluate``
     takes_workers: ClassVar[bool] = False  # whether several processes can share the inputs
     streams: ClassVar[bool] = False  # whether an answer can be shown while it is generated
@@ -121,6 +124,11 @@ class Predictor:
         """Return the number of tokens that the model reads for an input."""
         return 1
 
+    def cost(self, given: Any, options: Any) -> Cost:
+        """Return the cost of answering an input with these options, from ``chosen``, if the answer becomes as long as
+        they allow."""
+        return Cost.of(self.count_tokens(given))
+
     def parse(self, argument: str) -> Any:
         """Convert a command-line argument to an input."""
         return self._parse_json(argument, "The input")
@@ -179,8 +187,8 @@ class Predictor:
         return self.options.read(self.bundle.decoding.model_dump() | options, "the options")
 
     def is_drawn(self, options: dict[str, Any]) -> bool:
-        """Return whether answers are random; they then depend on which inputs are answered together."""
-        return bool(self.chosen(options).model_dump().get("sample", False))
+        """Return whether answers depend on which inputs are answered together, because they share random numbers."""
+        return False
 
     def predict(
         self, inputs: Any, *, progress: Callable[[int], None] | None = None, **options: Any

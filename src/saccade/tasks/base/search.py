@@ -44,6 +44,15 @@ class SearchOptions(Config):
             raise ValueError(f"n_best = {self.n_best} needs a beam of at least {self.n_best}, not {self.beam}")
         return self
 
+    @property
+    def rows(self) -> int:
+        """The number of outputs that are generated at once for each source."""
+        return self.tries if self.sample else self.beam
+
+    def longest(self, source_length: int) -> int:
+        """Return the maximum number of tokens in an output."""
+        return int(self.max_ratio * source_length) + 20
+
 
 def search(
     model: nn.Module,
@@ -60,8 +69,7 @@ def search(
     found: list[list[Hypothesis]] = [[] for _ in sources]
     lengths = np.array([[len(source)] for source in sources])
     generator = torch.Generator(device=device_of(model)).manual_seed(options.seed)
-    rows = options.tries if options.sample else options.beam
-    most = max(batch_tokens // rows, int(lengths.max(initial=1)))  # a long source gets a batch of its own
+    most = max(batch_tokens // options.rows, int(lengths.max(initial=1)))  # a long source gets a batch of its own
     for part in plan_batches(lengths, max_tokens=most, seed=0, epoch=0, shuffle=False):
         # The length of the source limits a sampled output, so only sources of equal length are sampled together.
         for _, equal in groupby(part, key=lambda i: len(sources[i]) if options.sample else 0):
@@ -79,8 +87,8 @@ def search(
 
 
 def longest_output(model: nn.Module, source_length: int, options: SearchOptions) -> int:
-    """Return the maximum number of tokens in an output. Learned positions limit it further."""
-    wanted = int(options.max_ratio * source_length) + 20
+    """Return the maximum number of tokens in an output, which learned positions limit further."""
+    wanted = options.longest(source_length)
     config = cast(Any, model).config
     learned = getattr(config, "position", "learned") == "learned" and hasattr(config, "max_length")
     return min(wanted, config.max_length - 1) if learned else wanted  # START takes a position too

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import torch
 
@@ -12,6 +12,7 @@ from saccade.lens.view import View
 from saccade.models import Targets
 from saccade.models.captioner import CaptionerConfig
 from saccade.tasks.base.answer import Answer
+from saccade.tasks.base.cost import MOST_OUTPUTS, MOST_TOKENS, Cost
 from saccade.tasks.base.image_input import ImageInputPredictor, InputImage
 from saccade.tasks.base.snapshot import Snapshot
 from saccade.tasks.captions.answer import CaptionsAnswer
@@ -25,11 +26,15 @@ class CaptionsPredictor(ImageInputPredictor):
     """An opened model that describes images in words."""
 
     options = CaptionOptions
+    ceilings: ClassVar = {"beam": MOST_OUTPUTS, "n_best": MOST_OUTPUTS, "max_length": MOST_TOKENS}
     at_once = AT_ONCE
 
     @property
     def plural(self) -> str:
         return "captioning models"
+
+    def cost(self, given: Any, options: CaptionOptions) -> Cost:
+        return Cost.of(self.count_tokens(given), options.max_length, options.beam)
 
     def answer(self, inputs: Sequence[InputImage], options: CaptionOptions, now: Snapshot) -> list[CaptionsAnswer]:
         """Return the best caption for each image; the other hypotheses are its ``alternatives``."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
@@ -17,6 +17,7 @@ from saccade.lens.view import View, view
 from saccade.models import LAST
 from saccade.tasks.base.answer import Answer
 from saccade.tasks.base.capabilities import ContinuesText, Piece
+from saccade.tasks.base.cost import MOST_OUTPUTS, MOST_TOKENS, Cost
 from saccade.tasks.base.snapshot import Snapshot
 from saccade.tasks.base.text_input import TextInputPredictor
 from saccade.tasks.language_model.answer import LanguageModelAnswer
@@ -43,6 +44,11 @@ class LanguageModelPredictor(TextInputPredictor, ContinuesText):
     """
 
     options = GenerationOptions
+    ceilings: ClassVar = {
+        **dict.fromkeys(("beam", "n_best", "tries"), MOST_OUTPUTS),
+        "max_tokens": MOST_TOKENS,
+        "stop": 16,
+    }
     reads = True
     streams = True
     at_once = 1
@@ -54,6 +60,12 @@ class LanguageModelPredictor(TextInputPredictor, ContinuesText):
 
     def read_file(self, path: Path) -> tuple[list[str], str]:
         return read_texts(path, [column(self.read_as["column"])], encoding=self.read_as["encoding"])
+
+    def cost(self, given: str, options: GenerationOptions) -> Cost:
+        return Cost.of(self.count_tokens(given), options.max_tokens, options.tries if options.sample else options.beam)
+
+    def is_drawn(self, options: dict[str, Any]) -> bool:
+        return bool(self.chosen(options).sample)
 
     def prepare(self, given: str, number: int = 1) -> tuple[str, int]:
         return given, number

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Float
@@ -20,6 +20,7 @@ from saccade.errors import OptionError
 from saccade.lens.view import View, view
 from saccade.models import LAST, Config
 from saccade.tasks.base.answer import Answer
+from saccade.tasks.base.cost import MOST_OUTPUTS
 from saccade.tasks.base.snapshot import Snapshot
 from saccade.tasks.base.text_input import TextInputPredictor
 from saccade.tasks.masked.answer import Candidate, MaskedLanguageModelAnswer
@@ -39,6 +40,7 @@ class MaskedLanguageModelPredictor(TextInputPredictor):
     """An opened masked language model. A mask stands for one token, which may be only a piece of a word."""
 
     options = FillOptions
+    ceilings: ClassVar = {"n_best": MOST_OUTPUTS}
     reads = True
     at_once = 1
     task: MaskedLanguageModel

@@ -11,12 +11,13 @@ from saccade.errors import OptionError
 from saccade.lens.view import View, view
 from saccade.models import LAST, Targets
 from saccade.tasks.base.answer import Answer
+from saccade.tasks.base.cost import Cost
 from saccade.tasks.base.neighbours import NeighbourOptions
 from saccade.tasks.base.snapshot import Snapshot
 from saccade.tasks.base.text_input import TextInputPredictor
 from saccade.tasks.text_autoencoder.answer import TextAutoencoderAnswer
 from saccade.tasks.text_autoencoder.data import Line
-from saccade.tasks.text_autoencoder.task import EncodedLine, TextAutoencoder
+from saccade.tasks.text_autoencoder.task import GREEDY, EncodedLine, TextAutoencoder
 from saccade.text import END, SPECIAL_TOKENS, START
 
 __all__ = ["TextAutoencoderPredictor"]
@@ -39,6 +40,10 @@ class TextAutoencoderPredictor(TextInputPredictor):
         if not given.strip():
             raise OptionError(f"Text {number} is empty, so there is nothing to reconstruct.")
         return Line(given, number)
+
+    def cost(self, given: str, options: NeighbourOptions) -> Cost:
+        tokens = self.count_tokens(given)
+        return Cost.of(tokens, GREEDY.longest(tokens))
 
     @torch.inference_mode()
     def answer(self, inputs: Sequence[Line], options: NeighbourOptions, now: Snapshot) -> list[TextAutoencoderAnswer]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
@@ -13,6 +13,7 @@ from saccade.data.tracks import Window, last_window, read_tracks, tracks_of
 from saccade.errors import FileError, OptionError
 from saccade.lens.view import View, view
 from saccade.models.agents import AgentTransformer
+from saccade.tasks.base.cost import MOST_OUTPUTS, Cost
 from saccade.tasks.base.predictor import Predictor
 from saccade.tasks.base.snapshot import Snapshot
 from saccade.tasks.trajectories.answer import TrajectoriesAnswer
@@ -28,6 +29,7 @@ class TrajectoriesPredictor(Predictor):
     """An opened model that predicts the paths of agents."""
 
     options = SamplingOptions
+    ceilings: ClassVar = {"samples": MOST_OUTPUTS}
     at_once = 1
     task: Trajectories
 
@@ -68,6 +70,9 @@ class TrajectoriesPredictor(Predictor):
 
     def count_tokens(self, given: Window) -> int:
         return len(given.agents) * (self.task.state.past + self.task.state.future)
+
+    def cost(self, given: Window, options: SamplingOptions) -> Cost:
+        return Cost.of(self.count_tokens(given), rows=options.samples)
 
     def parse(self, argument: str) -> Window:
         if argument.lstrip().startswith("["):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise, takewhile
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from pydantic import Field
@@ -23,6 +23,7 @@ from saccade.lens.view import View, view
 from saccade.models import LAST, Config, Targets
 from saccade.tasks.base.answer import Answer
 from saccade.tasks.base.capabilities import TranslatesText
+from saccade.tasks.base.cost import MOST_OUTPUTS, Cost
 from saccade.tasks.base.search import SearchOptions, search
 from saccade.tasks.base.snapshot import Snapshot
 from saccade.tasks.base.task import Evaluation
@@ -53,6 +54,7 @@ class TranslationPredictor(TextInputPredictor, TranslatesText):
     """An opened model that turns one text into another."""
 
     options = SearchOptions
+    ceilings: ClassVar = {"beam": MOST_OUTPUTS, "n_best": MOST_OUTPUTS, "tries": MOST_OUTPUTS, "max_ratio": 4}
     scoring = TranslationScoring
     reads = True
     takes_workers = True
@@ -61,6 +63,13 @@ class TranslationPredictor(TextInputPredictor, TranslatesText):
         how = self.read_as
         columns = [column(how[f"{side}_column"]) for side in ("source", "target")]
         return read_texts(path, columns, encoding=how["encoding"], skip_bad=how["skip_bad_rows"])
+
+    def cost(self, given: str, options: SearchOptions) -> Cost:
+        tokens = self.count_tokens(given)
+        return Cost.of(tokens, options.longest(tokens), options.rows)
+
+    def is_drawn(self, options: dict[str, Any]) -> bool:
+        return bool(self.chosen(options).sample)
 
     def _predict(
         self, inputs: Sequence[str], *, progress: Callable[[int], None] | None = None, **options: Any

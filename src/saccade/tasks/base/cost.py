@@ -1,0 +1,23 @@
+"""An upper bound on what an answer costs, which a server needs before it computes the answer."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+__all__ = ["MOST_OUTPUTS", "MOST_TOKENS", "Cost"]
+
+#: The most outputs of one input, and the most tokens of one output, that a server computes for one request.
+MOST_OUTPUTS, MOST_TOKENS = 32, 2048
+
+
+class Cost(NamedTuple):
+    """The cost of answering one input."""
+
+    tokens: int  # tokens read
+    steps: int  # consecutive calls of the network
+    total: int  # token steps: tokens read and written, times the rows
+
+    @classmethod
+    def of(cls, tokens: int, written: int = 0, rows: int = 1) -> Cost:
+        """Reading so many tokens at once, then writing others one by one, in so many rows: the beam or the samples."""
+        return cls(tokens, 1 + written, rows * (tokens + written))
