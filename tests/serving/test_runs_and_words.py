@@ -11,8 +11,9 @@ import pytest
 from servers import Runner, Running
 
 from saccade.serving import Models
-from saccade.serving.runs import find_runs, read_metrics
+from saccade.serving.runs import find_runs
 from saccade.storage import seal, unseal
+from saccade.storage.run_log import read_metrics
 from saccade.tasks.base.word_vectors import word_vectors
 
 

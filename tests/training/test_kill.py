@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tiny_runs import final_weights, saccade, write_recipe
 
-from saccade.training.metrics import read_metrics
+from saccade.storage.run_log import read_metrics
 
 STEPS = 40
 #: Calls and returns, of Python and of the system, in a whole run, about: a kill falls at one of them.
@@ -64,7 +64,7 @@ def check_end(folder: Path, expected: bytes) -> None:
     """The same model, and each step once in the metrics, with the same numbers."""
     assert final_weights(folder / "run") == expected
     ours, theirs = (
-        [{key: value for key, value in line.items() if key != "seconds"} for line in read_metrics(path)]
+        [{key: value for key, value in line.items() if key != "seconds"} for line in read_metrics(path)[0]]
         for path in (folder / "run" / "metrics.jsonl", folder / "unstopped" / "metrics.jsonl")
     )
     assert ours == theirs

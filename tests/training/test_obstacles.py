@@ -15,8 +15,9 @@ from tiny_runs import final_weights, saccade, write_recipe
 
 from saccade.errors import StorageError
 from saccade.storage import write_file
+from saccade.storage.run_log import read_metrics
 from saccade.training.checkpoint import CheckpointStore
-from saccade.training.metrics import MetricsLog, read_metrics
+from saccade.training.metrics import MetricsLog
 
 IN_NAMESPACE = ["unshare", "--user", "--map-root-user", "--mount"]
 
@@ -66,7 +67,7 @@ def test_small_files_under_a_limit(tmp_path: Path) -> None:
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
     assert path.read_text() == "old"
-    assert read_metrics(tmp_path / "metrics.jsonl") == [{"step": 1, "loss": 2.5}]
+    assert read_metrics(tmp_path / "metrics.jsonl")[0] == [{"step": 1, "loss": 2.5}]
     assert sorted(os.listdir(tmp_path)) == ["metrics.jsonl", "result.json"]
 
 

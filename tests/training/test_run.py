@@ -16,12 +16,12 @@ from tiny_runs import final_weights, saccade, write_recipe
 from torch import Tensor, nn
 
 from saccade.errors import DivergedError, OptionError
+from saccade.storage.run_log import read_metrics
 from saccade.tasks.base.task import Probe
 from saccade.training import run as training_run
 from saccade.training import trainer
 from saccade.training.checkpoint import CheckpointStore
 from saccade.training.display import Display
-from saccade.training.metrics import read_metrics
 from saccade.training.recipe import Recipe, read_recipe
 from saccade.training.run_folder import RunFolder
 
@@ -164,7 +164,7 @@ def test_an_extended_run_is_the_longer_run(tmp_path: Path, final: str) -> None:
     straight = training_run.train(RunFolder(read_recipe(recipe), tmp_path / "straight"), Watching())
     assert (short["steps"], long["steps"], long["scores"]) == (40, 60, straight["scores"])
     assert final_weights(tmp_path / "run") == final_weights(tmp_path / "straight")
-    logs = [read_metrics(tmp_path / name / "metrics.jsonl") for name in ("run", "straight")]
+    logs = [read_metrics(tmp_path / name / "metrics.jsonl")[0] for name in ("run", "straight")]
     assert [line["step"] for line in logs[0]] == [line["step"] for line in logs[1]]
 
 

@@ -21,7 +21,7 @@ import tomli_w
 import torch
 
 from saccade.cli.main import main
-from saccade.training.metrics import read_metrics
+from saccade.storage.run_log import read_metrics
 
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(["saccade.cli.main", "torch._dynamo"])  # an optimizer imports the second
@@ -138,7 +138,7 @@ def final_weights(run: Path) -> bytes:
 
 def last_step(run: Path) -> int:
     """The last step that a run told of."""
-    return max((line["step"] for line in read_metrics(run / "metrics.jsonl")), default=0)
+    return max((line["step"] for line in read_metrics(run / "metrics.jsonl")[0]), default=0)
 
 
 def contents(folder: Path) -> dict[str, tuple[bytes, int]]:

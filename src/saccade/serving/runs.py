@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import re
 import tomllib
 from collections.abc import Iterable
@@ -15,19 +14,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from saccade.errors import SaccadeError
+from saccade.errors import SaccadeError, StorageError
 from saccade.serving.http.refusals import Refused
 from saccade.storage import unseal
 from saccade.storage.locks import lock
-from saccade.storage.manifest import AS_IT_IS, read_regular
+from saccade.storage.manifest import read_regular
+from saccade.storage.run_log import METRICS, read_metrics
 from saccade.tasks.base.task import Probe
 from saccade.tasks.registry import DEFAULT_TASK
 
-__all__ = ["Run", "find_runs", "read_metrics"]
+__all__ = ["Run", "find_runs"]
 
 _PROBE = re.compile(r"step-(\d{1,12})\.json")
-#: The fields of a line of the log.
-METRIC_FIELDS = ("step", "loss", "rate", "seconds", "validation")
 #: Most bytes of a file that are read at once.
 MOST_BYTES = 32 << 20
 
@@ -60,9 +58,13 @@ class Run:
             "scores": result.get("scores") or (validated[-1] if validated else {}),
         }
 
-    def metrics(self) -> tuple[list[dict[str, Any]], int]:
-        """All lines of the log, and the position after the last."""
-        return read_metrics(self.folder / "metrics.jsonl")
+    def metrics(self, start: int = 0) -> tuple[list[dict[str, Any]], int]:
+        """The lines of the log from a position on, and the position after the last."""
+        try:
+            lines, end = read_metrics(self.folder / METRICS, start, MOST_BYTES)
+        except StorageError:
+            return [], start
+        return _plain(lines), end
 
     def probes(self) -> list[int]:
         """The steps at which the example was probed."""
@@ -101,26 +103,9 @@ def find_runs(parents: Iterable[Path], folders: Iterable[tuple[str, Path]]) -> d
     # Symbolic links are not followed, because they can lead anywhere.
     below = ((path.name, path) for parent in parents for path in sorted(_entries(parent)) if not path.is_symlink())
     for name, folder in (*folders, *below):
-        if _is_file(folder / "metrics.jsonl") and _is_file(folder / "recipe.toml"):
+        if _is_file(folder / METRICS) and _is_file(folder / "recipe.toml"):
             found.setdefault(name, Run(name, folder))
     return found
-
-
-def read_metrics(path: Path, start: int = 0) -> tuple[list[dict[str, Any]], int]:
-    """The complete lines of a log from a position on, and the position after them; invalid lines are skipped."""
-    try:
-        with open(os.open(path, os.O_RDONLY | AS_IT_IS), "rb") as file:
-            file.seek(start)
-            content = file.read(MOST_BYTES)
-    except OSError:
-        return [], start
-    whole = content[: content.rfind(b"\n") + 1]
-    lines = []
-    for text in whole.decode("utf-8", errors="replace").splitlines():
-        line = unseal(text, METRIC_FIELDS)
-        if line is not None and isinstance(line.get("step"), int):
-            lines.append(_plain(line))
-    return lines, start + len(whole)
 
 
 def _json(path: Path) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The log of a run: ``metrics.jsonl``, one JSON object with a checksum per line."""
+"""Write the log of a run, ``metrics.jsonl``, and show it in TensorBoard."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from saccade.extras import needs_extra
-from saccade.storage import seal, unseal, write_file
+from saccade.storage import seal, write_file
 from saccade.storage.replacing import storage_errors
+from saccade.storage.run_log import read_metrics
 
-__all__ = ["MetricsLog", "read_metrics"]
-
-FIELDS = ("step", "loss", "rate", "seconds", "validation")
+__all__ = ["MetricsLog"]
 
 
 class MetricsLog:
@@ -24,7 +23,7 @@ class MetricsLog:
     """
 
     def __init__(self, path: Path, step: int, validated: int, tensorboard: bool = False) -> None:
-        kept = [line for line in read_metrics(path) if line["step"] <= (validated if "validation" in line else step)]
+        kept = [line for line in read_metrics(path)[0] if line["step"] <= (validated if "validation" in line else step)]
         write_file(path, "".join(seal(line) + "\n" for line in kept).encode())
         self.validations = [line["step"] for line in kept if "validation" in line]
         self._path = path
@@ -65,14 +64,3 @@ def _flat(values: dict[str, Any]) -> Iterator[tuple[str, float]]:
             yield from ((f"{name}/{inner}", number) for inner, number in _flat(value))
         else:
             yield name, value
-
-
-def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """The lines of a log; damaged ones, and a last line cut short by a kill, are skipped."""
-    lines = []
-    if path.exists():
-        for text in path.read_text(encoding="utf-8", errors="replace").splitlines():
-            line = unseal(text, FIELDS)
-            if line is not None and isinstance(line.get("step"), int):
-                lines.append(line)
-    return lines

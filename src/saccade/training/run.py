@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from saccade.errors import OptionError
+from saccade.storage.run_log import METRICS
 from saccade.tasks.base.model_folder import load_weights, read_bundle, unshared
 from saccade.tasks.base.task import Task
 from saccade.training.display import Display
@@ -104,9 +105,7 @@ class _Recorder:
         self.trainer = trainer
         self.display = display
         progress, settings = trainer.progress, run.recipe.training
-        self.log = MetricsLog(
-            run.folder / "metrics.jsonl", progress.step, progress.validated, tensorboard=settings.tensorboard
-        )
+        self.log = MetricsLog(run.folder / METRICS, progress.step, progress.validated, tensorboard=settings.tensorboard)
 
     def updated(self, progress: Progress, loss: float, rate: float, tokens: int) -> None:
         self.display.updated(progress, loss, rate, tokens)

@@ -41,6 +41,7 @@ from saccade.storage import (
 )
 from saccade.storage.locks import lock
 from saccade.storage.replacing import storage_errors
+from saccade.storage.run_log import METRICS
 from saccade.tasks.base.data import Splits
 from saccade.tasks.base.model_card import model_readme
 from saccade.tasks.base.model_folder import bundle_identity, read_bundle, write_bundle
@@ -150,7 +151,7 @@ class RunFolder:
             except Stopped:
                 raise
             except Exception:
-                if self._is_new and not (self.folder / "metrics.jsonl").exists():
+                if self._is_new and not (self.folder / METRICS).exists():
                     shutil.rmtree(self.folder)  # training never began, so a corrected command can use the folder
                 raise
 

@@ -12,12 +12,12 @@ from typing import Any
 from rich.console import Console
 
 from saccade.errors import OptionError
+from saccade.storage.run_log import METRICS, read_metrics
 from saccade.tasks.base.model_folder import open_model
 from saccade.tasks.base.predictor import Predictor
 from saccade.tasks.registry import DEFAULT_TASK, task_named
 from saccade.training.display import Display
 from saccade.training.interrupt import Stopped
-from saccade.training.metrics import read_metrics
 from saccade.training.recipe import Recipe, read_recipe, read_tables
 from saccade.training.recommendation import Request, recipe_for_run
 from saccade.training.run import train as train_run
@@ -42,7 +42,7 @@ class Run:
     @property
     def metrics(self) -> list[dict[str, Any]]:
         """The log of the run, one dictionary per line: losses, learning rates and validation scores by step."""
-        return read_metrics(self.folder / "metrics.jsonl")
+        return read_metrics(self.folder / METRICS)[0]
 
     def open(self, device: str = "cpu") -> Predictor:
         """Open the trained model, as ``saccade.open(run.folder)`` does."""

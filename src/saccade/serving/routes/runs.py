@@ -11,7 +11,7 @@ from starlette.responses import StreamingResponse
 
 from saccade.serving.http.events import EVENTS, event
 from saccade.serving.http.refusals import Refused
-from saccade.serving.runs import Run, find_runs, read_metrics
+from saccade.serving.runs import Run, find_runs
 from saccade.serving.state import State, state_of
 
 __all__ = ["router"]
@@ -54,7 +54,7 @@ async def run_events(
         place = after
         while not state.draining:
             finished = run.finished  # before reading, so that the last lines are not missed
-            lines, place = await asyncio.to_thread(read_metrics, run.folder / "metrics.jsonl", place)
+            lines, place = await asyncio.to_thread(run.metrics, place)
             for line in lines:
                 yield event({"metric": line})
             if finished:
