@@ -13,10 +13,11 @@ from saccade.errors import OptionError
 from saccade.tasks.base.image_augmentation import ImageSettings
 from saccade.tasks.base.settings import ImageTraining, TextTraining, TrainingSettings
 from saccade.tasks.images.task import Images, ImagesState
-from saccade.tasks.language_model.task import LanguageModelState, LanguageModelText
+from saccade.tasks.language_model.task import LanguageModel, LanguageModelState, LanguageModelText
 from saccade.tasks.registry import TASKS
 from saccade.tasks.text_autoencoder.data import Line
 from saccade.tasks.text_autoencoder.task import NoisyText, TextAutoencoder, TextAutoencoderState
+from saccade.tasks.trajectories.task import TrajectoriesTraining
 from saccade.tasks.translation.task import TranslationTraining
 from saccade.text import MASK, Tokenizer
 from saccade.training.recipe import read_tables
@@ -67,6 +68,7 @@ def test_a_run_that_begins_from_a_model_of_its_task_has_its_own_context() -> Non
     ("table", "key", "said"),
     [
         (ImageTraining, "batch_tokens", "here: batch_tokens does not apply to this task; use batch_images."),
+        (TrajectoriesTraining, "batch_tokens", "here: batch_tokens does not apply to this task; use batch_paths."),
         (TextTraining, "batch_images", "here: batch_images does not apply to this task; use batch_tokens."),
         (TextTraining, "guided_alignment", "here: guided_alignment does not apply to this task; leave it out."),
         (ImageTraining, "label_smoothing", "here: label_smoothing does not apply to this task; leave it out."),
@@ -78,6 +80,23 @@ def test_a_key_of_another_task_is_refused(table: type[TrainingSettings], key: st
     with pytest.raises(OptionError) as refused:
         table.read({key: 1}, "here")
     assert str(refused.value) == said
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_the_setting_that_makes_examples_smaller_exists(name: str) -> None:
+    entry = TASKS[name]
+    table, _, key = (entry.task.length_key or "training.steps").partition(".")
+    assert key in {"data": entry.data.settings, **entry.task.tables}[table].model_fields
+
+
+def test_an_example_that_is_larger_than_a_batch_is_named_in_the_unit_of_its_task() -> None:
+    Images(ImagesState(["a"], (4, 6, 1), (0.5, 0.25))).check_lengths(np.array([[1], [64]]))
+    with pytest.raises(OptionError) as refused:
+        Images(ImagesState(["a"], (4, 6, 1), (0.5, 0.25))).check_lengths(np.array([[1], [65]]))
+    asked = "training.batch_images = 64 is too small: the largest example has 65 images; raise it to at least 65."
+    assert str(refused.value) == asked
+    with pytest.raises(OptionError, match=r"has 4097 tokens; raise it to at least 4097, or lower text.context\.$"):
+        LanguageModel(LanguageModelState(WORDS, 8, separated=False)).check_lengths(np.array([[4097]]))
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from saccade.errors import DivergedError, OptionError
+from saccade.errors import DivergedError
 from saccade.kernels.precision import narrow_products
 from saccade.tasks.base.model_folder import unshared
 from saccade.tasks.base.settings import TrainingSettings
@@ -87,12 +87,7 @@ class Trainer:
         self.progress = Progress()
         self._lengths = task.lengths(train)
         for part in (self._lengths, task.lengths(validation)):
-            longest = int(part.max(initial=0))
-            if longest > settings.batch_size:
-                raise OptionError(
-                    f"training.{settings.batch_key} = {settings.batch_size} is too small for an example of {longest} "
-                    "tokens; raise it, or lower data.max_length."
-                )
+            task.check_lengths(part)
         self._names = dict(model.named_parameters())
         self.optimizer = _optimizer(self._names, settings)
         self.ema = None

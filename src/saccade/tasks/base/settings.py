@@ -6,35 +6,25 @@ its batches are measured, and the number of examples that a validation decodes, 
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal, Self
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal, Self, cast
 
 from pydantic import Field, model_validator
 
 from saccade.errors import OptionError
 from saccade.models import Config
+from saccade.tasks.registry import TASKS
 
 __all__ = ["ImageTraining", "SearchTraining", "TextTraining", "TrainingSettings"]
-
-#: Keys that earlier versions used, and their current names.
-RENAMED = {"validation_sentences": "validation_sample"}
-#: Keys that only some tasks have, and the key that other tasks use instead.
-REPLACEMENTS = {
-    **RENAMED,
-    "validation_sample": None,
-    "batch_tokens": "batch_images",
-    "batch_images": "batch_tokens",
-    "label_smoothing": None,
-    "guided_alignment": None,
-    "truncate": None,
-    "exploration": None,
-}
 
 
 class TrainingSettings(Config):
     """How the model is trained."""
 
-    #: The key that sets the size of a batch.
+    #: The key that sets the size of a batch: ``batch_`` and what it counts, such as tokens.
     batch_key: ClassVar[str]
+    #: Keys that earlier versions used, and their current names.
+    renamed: ClassVar[Mapping[str, str]] = {}
 
     steps: int = Field(2000, ge=1, description="Number of updates")
     minutes: float | None = Field(
@@ -81,12 +71,12 @@ class TrainingSettings(Config):
     @classmethod
     def read(cls, values: dict[str, Any], where: str) -> Self:
         """Read a table. The error for a key that only other tasks have says what to use instead."""
-        for key in values:
-            if key in REPLACEMENTS and key not in cls.model_fields:
-                instead = REPLACEMENTS[key] if REPLACEMENTS[key] in cls.model_fields else None
-                if key in RENAMED and instead is not None:
-                    raise OptionError(f"{where}: {key} is now {instead}.")
-                advice = "leave it out" if instead is None else f"use {instead}"
+        for key in values.keys() - cls.model_fields.keys():
+            if key in cls.renamed:
+                raise OptionError(f"{where}: {key} is now {cls.renamed[key]}.")
+            tables = [cast(type[TrainingSettings], entry.task.tables["training"]) for entry in TASKS.values()]
+            if any(key in (*table.model_fields, *table.renamed) for table in tables):
+                advice = f"use {cls.batch_key}" if key.startswith("batch_") else "leave it out"
                 raise OptionError(f"{where}: {key} does not apply to this task; {advice}.")
         return super().read(values, where)
 
@@ -112,6 +102,8 @@ class TextTraining(TrainingSettings):
 
 class SearchTraining(TextTraining):
     """How the model is trained; generating texts is slow, so a validation only uses a sample."""
+
+    renamed: ClassVar[Mapping[str, str]] = {"validation_sentences": "validation_sample"}
 
     label_smoothing: float = Field(
         0.1, ge=0, lt=1, description="Share of the target probability spread over all other tokens"

@@ -185,6 +185,7 @@ class Task(ABC):
     counted: ClassVar[str] = "tokens"  # what the model predicts, in the plural, such as tokens, words or images
     model_defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {}  # kind -> defaults that this task changes
     init_defaults: ClassVar[Mapping[str, Any]] = {}  # [model] defaults if a run starts from another task's model
+    length_key: ClassVar[str | None] = None  # the setting that limits the size of training examples, if there is one
     evaluation_size: ClassVar[int] = 4096  # the size of the batches in which ``evaluate`` scores a model
 
     state: Any
@@ -253,6 +254,16 @@ class Task(ABC):
     @abstractmethod
     def lengths(self, examples: Sequence[Any]) -> Int[np.ndarray, "n k"]:
         """Return the size that each example adds to a batch: its number of tokens on each side, or 1."""
+
+    def check_lengths(self, lengths: Int[np.ndarray, "n k"]) -> None:
+        """Refuse examples that are larger than a batch may be."""
+        key, most, largest = self.training.batch_key, self.training.batch_size, int(lengths.max(initial=0))
+        if largest > most:
+            lower = f", or lower {self.length_key}" if self.length_key else ""
+            raise OptionError(
+                f"training.{key} = {most} is too small: the largest example has {largest} "
+                f"{key.removeprefix('batch_')}; raise it to at least {largest}{lower}."
+            )
 
     def plan(self, lengths: Int[np.ndarray, "n k"], epoch: int) -> list[list[int]]:
         """Return the batches of one training epoch as lists of indices, always the same for the same seed and epoch."""

@@ -136,6 +136,7 @@ class Classification(LabelTask):
     networks: ClassVar[Mapping[str, Network]] = {kind: Network(config, _build) for kind, config in CLASSIFIERS.items()}
     evaluation_size = 8192
     counted = "texts"
+    length_key = "text.longest"
 
     state: ClassificationState
     training: ClassificationTraining

@@ -160,6 +160,7 @@ class LanguageModel(Task):
     name = "language-model"
     about = "continues a text from a prompt"
     metrics = ("loss", "bits")
+    length_key = "text.context"
     losses = ("loss", "bits")
     state_class = LanguageModelState
     tables: ClassVar = {"text": LanguageModelText, "training": LanguageModelTraining, "decoding": GenerationOptions}

@@ -160,6 +160,7 @@ class MaskedLanguageModel(Task):
     name = "masked-language-model"
     about = "fills in hidden words of a text"
     metrics = ("loss", "accuracy")
+    length_key = "text.context"
     state_class = MaskedLanguageModelState
     tables: ClassVar[Mapping[str, type[Config]]] = {"text": MaskedText, "training": MaskedLanguageModelTraining}
     networks: ClassVar[Mapping[str, Network]] = {"transformer": Network(TransformerConfig, _build)}

@@ -109,6 +109,7 @@ class Tagging(LabelTask):
     init_defaults: ClassVar[Mapping[str, Any]] = {"unit": "pieces"}  # because a masked language model reads pieces
     evaluation_size = 4096
     counted = "words"
+    length_key = "data.max_length"
 
     state: TaggingState
     training: TextTraining

@@ -166,6 +166,7 @@ class Translation(Task):
     name = "translation"
     about = "turns one text into another"
     metrics = ("bleu", "chrf", "exact", "loss")
+    length_key = "data.max_length"
     state_class = TranslationState
     tables: ClassVar = {"text": TextSettings, "training": TranslationTraining, "decoding": SearchOptions}
     networks = SEQ2SEQ
