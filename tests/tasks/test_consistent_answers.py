@@ -102,6 +102,30 @@ def test_an_answer_of_a_model_that_has_changed_is_not_seen(
     assert weights(answer_to(predictor, given))  # a new answer is of the model as it is now
 
 
+@pytest.mark.parametrize("change", [shifted, loaded, lowered, nn.Module.train])
+def test_counted_changes_are_noticed_without_a_checksum(tmp_path: Path, change: Callable[[nn.Module], Any]) -> None:
+    predictor = saccade.open(untrained.tagger(tmp_path / "model"))
+    predictor.is_exclusive = True
+    answer = predictor.predict([SENTENCE])[0]
+    assert answer.view.names
+    answer = predictor.predict([SENTENCE])[0]
+    change(predictor.model)
+    with pytest.raises(StaleTraceError):
+        answer.view  # noqa: B018
+
+
+def test_an_answer_between_two_hidden_changes_is_not_seen(tmp_path: Path) -> None:
+    predictor = saccade.open(untrained.tagger(tmp_path / "model"))
+    weight = next(predictor.model.parameters())
+    predictor.predict([SENTENCE])
+    kept = weight.data.clone()
+    weight.data.zero_()
+    answer = predictor.predict([SENTENCE])[0]
+    weight.data.copy_(kept)
+    with pytest.raises(StaleTraceError):
+        answer.view  # noqa: B018
+
+
 def test_pictures_and_alternatives_are_of_the_same_model(tmp_path: Path) -> None:
     predictor = saccade.open(untrained.translator(tmp_path / "model"))
     head = f"{next(name for name in editable(predictor.model) if name.endswith('cross'))}:0"

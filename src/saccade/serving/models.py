@@ -167,6 +167,7 @@ class Models(Mapping[str, Served]):
     def _open(self, name: str, folder: Path) -> Served:
         version = version_of(folder)  # before reading: a later change is noticed
         predictor = open_model(folder, self.device)
+        predictor.is_exclusive = True
         if self.shared is not None and self.device == "cpu":
             share_weights(predictor.model, self.shared, name)
         return Served(name, folder, predictor, Worker(predictor, self.limits), version)

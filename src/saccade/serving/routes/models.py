@@ -102,7 +102,7 @@ async def predict_file(request: Request, name: str, options: str = "{}") -> dict
     chosen = parse_json(options.encode())
     if not isinstance(chosen, dict):
         raise Refused(400, "options must be a JSON object.")
-    check_options(chosen)
+    check_options(served.predictor, chosen)
     content = await request.body()
     inputs, how = await offload(float("inf"), read_file, served, content, state.limits)
     return await _answer(request, served, inputs, float("inf"), chosen) | {"read": how}

@@ -55,6 +55,8 @@ class Predictor:
         self.model = lower_precision(bundle.model.to(device).eval(), precision)
         self.device = device
         self._workers = workers
+        #: Whether no other code can change the weights; answers then need no checksum to notice that they have changed.
+        self.is_exclusive = False
 
     @property
     def plural(self) -> str:

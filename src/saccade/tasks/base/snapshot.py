@@ -19,6 +19,7 @@ Result = TypeVar("Result")
 
 class _Holder(Protocol):
     model: nn.Module
+    is_exclusive: bool
 
 
 class Snapshot:
@@ -27,7 +28,7 @@ class Snapshot:
     def __init__(self, predictor: _Holder) -> None:
         self._predictor = predictor
         self._edits = active_edits()
-        self._weights = _fingerprint(predictor.model)
+        self._weights = _fingerprint(predictor.model, predictor.is_exclusive)
 
     def later(self, compute: Callable[Given, Result], *arguments: Given.args, **named: Given.kwargs) -> Later[Result]:
         """Return a function that runs ``compute`` under the edits of this snapshot, and raises an error if the weights
@@ -35,7 +36,7 @@ class Snapshot:
         return Later(self, partial(compute, *arguments, **named))
 
     def run(self, compute: Callable[[], Result]) -> Result:
-        if _fingerprint(self._predictor.model) != self._weights:
+        if _fingerprint(self._predictor.model, self._predictor.is_exclusive) != self._weights:
             raise StaleTraceError(
                 "The model has changed since it gave this answer, so its attention can no longer be computed; ask it "
                 "again."
@@ -70,13 +71,16 @@ class LeftBehind:
         )
 
 
-def _fingerprint(model: nn.Module) -> list[Any]:
+def _fingerprint(model: nn.Module, is_exclusive: bool) -> list[Any]:
     """Return a value that changes whenever a weight is changed, replaced or moved.
 
     A tensor's version counts in-place changes. It does not count changes through ``.data``, but they change the sum.
+    The sum reads every weight, which takes as long as a third of a pass through the network, so it is left out where
+    no other code has the model.
     """
     found: list[Any] = [model.training]
     for name, tensor in (*model.named_parameters(), *model.named_buffers()):
         version = None if tensor.is_inference() else tensor._version
-        found.append((name, tensor.dtype, tensor.data_ptr(), version, str(tensor.detach().sum().item())))
+        total = None if is_exclusive else str(tensor.detach().sum().item())
+        found.append((name, tensor.dtype, tensor.data_ptr(), version, total))
     return found
