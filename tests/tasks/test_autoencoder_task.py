@@ -6,6 +6,7 @@ import json
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from rich.console import Console
 
 import saccade
@@ -277,3 +278,11 @@ def test_digits_come_back_from_8_numbers(tmp_path, one_thread):
         main(["train", "recipes/digit-autoencoder.toml", "-o", str(tmp_path / "run")])
     assert left.value.code == 0
     assert json.loads((tmp_path / "run" / "result.json").read_text())["scores"]["loss"] <= 0.2
+
+
+def test_pictures_of_different_sizes_are_fitted(tmp_path):
+    for grey, (name, shape) in enumerate((("one", (20, 30)), ("two", (22, 50)), ("three", (40, 30)))):
+        Image.fromarray(np.full(shape, grey, dtype=np.uint8)).save(tmp_path / f"{name}.png")
+    splits = ImageAutoencoderFiles.read(ImageAutoencoderData(images=str(tmp_path), validation=0.3), seed=1)
+    assert {image.pixels.shape for image in [*splits.train, *splits.validation]} == {(24, 32, 1)}
+    assert splits.notes == [f"3 of 3 pictures in {tmp_path} were fitted to 24×32 pixels, grey"]

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import random
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +14,8 @@ import pytest
 import torch
 from torch import nn
 
-from saccade.data.documents import Document
+from saccade.data import documents
+from saccade.data.documents import Document, LongText
 from saccade.errors import FileError, OptionError, UnknownNameError
 from saccade.models import Targets
 from saccade.tasks.language_model.data import LanguageModelFiles, TextData
@@ -55,15 +59,87 @@ def network(task: LanguageModel, kind: str = "transformer", **fields: Any) -> nn
 def test_a_stream_knows_its_lines_and_characters() -> None:
     tokenizer = Tokenizer.train(["ab\n"], "character")
     whole = make_stream(tokenizer, [Document("a\nb\na", 4)], separated=False)
-    assert whole.lines.tolist() == [4, 4, 5, 5, 6]
+    assert whole.lines(torch.arange(5)) == [4, 4, 5, 5, 6]
     assert whole.characters == 4  # the first is never predicted
     apart = make_stream(tokenizer, [Document("a\nb", 2), Document("b", 7)], separated=True)
     a, b, feed = (tokenizer.encode_ids([text])[0][0] for text in ("a", "b", "\n"))
     assert apart.tokens.tolist() == [END, a, feed, b, END, b, END]
-    assert apart.lines.tolist() == [2, 2, 2, 3, 3, 7, 7]
+    assert apart.lines(torch.arange(7)) == [2, 2, 2, 3, 3, 7, 7]
     assert apart.characters == 4
     with pytest.raises(OptionError, match="The text has 1 token, which leaves nothing to predict"):
         make_stream(tokenizer, [Document("a", 1)], separated=False)
+
+
+PROSE = "".join(
+    f"Le garçon n° {n} — déjà — {'  vit' * (n % 3)}\n{'neige ' * (n % 5)}{'x' * (n % 70)}\r\n\n" for n in range(90)
+)
+
+
+@pytest.mark.parametrize("carries", [False, True])
+@pytest.mark.parametrize("kind", ["bpe", "word", "character", "byte"])
+def test_a_text_on_disk_gives_the_same_batches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, carries: bool
+) -> None:
+    """Of the same split and with the same tokenizer, whatever the sizes of blocks, chunks and windows."""
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"\xef\xbb\xbf" + PROSE.encode())
+    data = TextData(text=str(path), validation=0.21, test=0.1)
+    training = LanguageModelTraining(batch_tokens=40, truncate=3 if carries else None)
+    settings = {"data": data, "text": LanguageModelText(kind=kind, vocabulary=400, context=7), "training": training}
+    found: list[Any] = []
+    for _ in range(2):
+        splits = LanguageModelFiles.read(data, seed=1)
+        task = LanguageModel(LanguageModelState.prepare(settings, splits.train), settings)
+        examples = task.encode(splits.train)
+        torch.manual_seed(5)
+        batches = [task.batch([examples[i] for i in part]) for part in task.plan(task.lengths(examples), epoch=2)]
+        model = network(task, "recurrent" if carries else "transformer")
+        scores = task.validate(model, task.encode(splits.validation))
+        rows = [(batch.read.tolist(), batch.predicted.tolist(), batch.lines) for batch in batches]
+        parts = [[(one.text, one.line) for one in part] for part in (splits.train, splits.validation, splits.test)]
+        found.append((parts, splits.rows, task.state.tokenizer.to_bytes(), rows, scores))
+        for name, size in (("LONG", 1), ("BLOCK", 97), ("CHUNK", 131)):
+            monkeypatch.setattr(documents, name, size)
+    assert isinstance(splits.train[0], LongText)
+    assert len(list(splits.train[0].chunks())) > 15
+    assert "".join(splits.train[0].chunks()) == splits.train[0].text
+    assert found[0] == found[1]
+
+
+def test_a_text_without_spaces_is_cut_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(documents, "CHUNK", 10)
+    path = tmp_path / "a.txt"
+    path.write_text("言" * 95, encoding="utf-8")
+    assert [len(chunk) for chunk in LongText.whole(path).chunks()] == [20, 20, 20, 20, 15]
+
+
+LIMITED = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_DATA, (1_500_000_000, 1_500_000_000))
+import saccade
+run = saccade.train(files=sys.argv[1], task="language-model", output=sys.argv[2], settings={
+    "text.kind": "word", "text.vocabulary": 1000, "text.context": 64, "data.validation": 1e-5, "training.steps": 20,
+    "training.warmup": 2, "training.validate_every": 20, "model.width": 32, "model.decoder_layers": 1,
+    "model.num_heads": 2, "model.feedforward_width": 64, "training.batch_tokens": 512,
+})
+print(run.scores["loss"], resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+@pytest.mark.slow
+def test_a_text_of_2_gb_is_learned_with_1_5_gb(tmp_path: Path) -> None:
+    """The limit is on the memory that the process itself allocates, not on the pages of files that it maps."""
+    path = tmp_path / "large.txt"
+    words = [f"{'considerable' * 2}{number:03}" for number in range(500)]
+    draw = random.Random(1)
+    with path.open("w") as file:
+        while file.tell() < 2_000_000_000:
+            block = "".join(" ".join(draw.choices(words, k=20)) + "\n" for _ in range(2000))
+            file.write(block * 20)
+    command = [sys.executable, "-c", LIMITED, str(path), str(tmp_path / "run")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert 0 < float(done.stdout.split()[-2]) < 8
 
 
 def test_consecutive_windows_predict_every_token_but_the_first_once(tmp_path: Path) -> None:
@@ -91,7 +167,8 @@ def test_windows_of_an_epoch_are_moved_by_draws_of_torchs_generator(tmp_path: Pa
     assert first.read.shape == (len(windows), 5)
     assert first.count == 5 * len(windows)
     # Each begins within its own stretch of text, so that together they are spread over all of it.
-    shifts = np.array(first.lines) - np.array([windows[0].stream.lines[window.start] for window in windows])
+    starts = torch.tensor([window.start for window in windows])
+    shifts = np.array(first.lines) - np.array(windows[0].stream.lines(starts))
     assert shifts[:-1].min() >= 0
     assert shifts[:-1].max() <= 2
 

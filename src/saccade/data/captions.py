@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os.path
+from collections.abc import Callable
 from pathlib import Path
 
 from saccade.data.digits import Captioned
-from saccade.data.images import describe_shape, read_npz_arrays, read_picture
+from saccade.data.images import Shape, describe_shape, read_npz_arrays, read_pictures
 from saccade.data.tables import Column, read_columns
 from saccade.errors import FileError
 
@@ -14,9 +15,16 @@ __all__ = ["describe_captions", "read_captions"]
 
 
 def read_captions(
-    path: Path, image: Column = "image", text: Column = "text", encoding: str | None = None
+    path: Path,
+    image: Column = "image",
+    text: Column = "text",
+    encoding: str | None = None,
+    *,
+    shape: Shape | None = None,
+    say: Callable[[str], None] = lambda note: None,
 ) -> list[Captioned]:
-    """Read images and their captions from a file. Paths in a table are relative to the table's folder."""
+    """Read images and their captions from a file. Paths in a table are relative to the table's folder. See
+    ``read_pictures`` for ``shape`` and ``say``."""
     if path.suffix.lower() == ".npz":
         pixels, texts = read_npz_arrays(path, "texts")
         found = [
@@ -25,7 +33,7 @@ def read_captions(
         ]
     else:
         _, rows = read_columns(path, (image, text), encoding=encoding)
-        found = []
+        files, captions = [], []
         for line, (name, caption) in rows:
             file = path.parent / name.strip()
             if not os.path.isfile(file):  # unlike Path.is_file, this accepts any text as a name
@@ -34,17 +42,15 @@ def read_captions(
                     f"{image} (a path relative to the table's folder) and {text}; choose other columns with --columns, "
                     "or with data.image_column and data.text_column."
                 )
-            found.append(Captioned(read_picture(file), _one_line(caption), line, f"{path}, line {line}"))
+            files.append(file)
+            captions.append((_one_line(caption), line, f"{path}, line {line}"))
+        pictures = read_pictures(files, path, shape, say) if files else []
+        found = [Captioned(picture, *caption) for picture, caption in zip(pictures, captions, strict=True)]
     if not found:
         raise FileError(f"There are no images in {path}.")
     for pair in found:
         if not pair.text:
             raise FileError(f"{pair.where} has an empty text; expected a description of the image.")
-        if pair.pixels.shape != found[0].pixels.shape:
-            raise FileError(
-                f"{pair.where} has an image of {describe_shape(pair.pixels.shape)}; expected "
-                f"{describe_shape(found[0].pixels.shape)}, like the first image."
-            )
     return found
 
 

@@ -6,7 +6,9 @@ file, the line and what was expected.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import codecs
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -16,10 +18,25 @@ from saccade.data.report import Lengths
 from saccade.data.tables import read_columns
 from saccade.errors import FileError, OptionError
 
-__all__ = ["Document", "Unit", "document_rows", "has_blank_line", "read_documents", "read_text_column", "split_end"]
+__all__ = [
+    "Document",
+    "LongText",
+    "Unit",
+    "document_rows",
+    "has_blank_line",
+    "read_documents",
+    "read_text_column",
+    "split_end",
+]
 
 #: What a document is: the whole file, one line, or the lines up to a blank line.
 Unit = Literal["file", "line", "paragraph"]
+#: The size in bytes from which a text stays in its file (``LongText``).
+LONG = 1 << 25
+#: The number of bytes of a file that are decoded at a time, and the least number of characters in a chunk of text.
+BLOCK, CHUNK = 1 << 20, 1 << 18
+#: A single space between two words, where a text can be cut so that the tokens stay the same.
+_BETWEEN_WORDS = re.compile(r"(?<=\S) (?=\S)")
 
 
 @dataclass(frozen=True)
@@ -29,18 +46,105 @@ class Document:
     text: str
     line: int
 
+    @property
+    def characters(self) -> int:
+        return len(self.text)
+
+    def blocks(self) -> Iterator[str]:
+        """Yield the text in parts of any size."""
+        yield self.text
+
+
+class LongText(Document):
+    """A document that stays in its file, which must be UTF-8, because it may be larger than the memory.
+
+    It is a range of bytes of the file. ``blocks`` and ``chunks`` read it anew each time, a megabyte at a time.
+    """
+
+    def __init__(self, path: Path, start: int, stop: int, line: int, characters: int) -> None:
+        for name, value in (("path", path), ("start", start), ("stop", stop), ("line", line), ("count", characters)):
+            object.__setattr__(self, name, value)
+
+    path: Path
+    start: int
+    stop: int
+    count: int
+
+    @classmethod
+    def whole(cls, path: Path) -> LongText:
+        """Return the whole text of a file, without its byte order mark."""
+        with reading(path) as stream:
+            start = len(codecs.BOM_UTF8) if stream.read(len(codecs.BOM_UTF8)) == codecs.BOM_UTF8 else 0
+        found = cls(path, start, path.stat().st_size, 1, 0)
+        return cls(path, start, found.stop, 1, sum(map(len, found.blocks())))
+
+    @property
+    def text(self) -> str:
+        """The text itself, for the few uses that need a part in memory."""
+        return "".join(self.blocks())
+
+    @property
+    def characters(self) -> int:
+        return self.count
+
+    def blocks(self) -> Iterator[str]:
+        decoder = codecs.getincrementaldecoder("utf-8")()
+        with reading(self.path) as stream:
+            stream.seek(self.start)
+            left = self.stop - self.start
+            while left > 0 and (read := stream.read(min(BLOCK, left))):
+                left -= len(read)
+                yield decoder.decode(read)
+        decoder.decode(b"", final=True)
+
+    def chunks(self) -> Iterator[str]:
+        """Yield the text in chunks that begin with the space between two words, except for the first.
+
+        A text without spaces between words, such as Chinese, is cut anywhere.
+        """
+        rest = ""
+        for block in self.blocks():
+            rest += block
+            start = 0
+            while len(rest) - start > 2 * CHUNK + 1:
+                found = _BETWEEN_WORDS.search(rest, start + CHUNK, start + 2 * CHUNK + 1)
+                end = start + 2 * CHUNK if found is None else found.start()
+                yield rest[start:end]
+                start = end
+            rest = rest[start:]
+        yield rest
+
+    def cut(self, ends: Sequence[int]) -> list[LongText]:
+        """Cut the text at these numbers of characters, in increasing order, the last of which is its end."""
+        places: list[tuple[int, int]] = []  # the byte and the line of each end
+        byte, line, characters = self.start, self.line, 0
+        for block in self.blocks():
+            while len(places) < len(ends) and ends[len(places)] <= characters + len(block):
+                before = block[: ends[len(places)] - characters]
+                places.append((byte + len(before.encode()), line + before.count("\n")))
+            byte, line, characters = byte + len(block.encode()), line + block.count("\n"), characters + len(block)
+        starts = [(self.start, self.line), *places[:-1]]
+        counts = [end - start for start, end in zip([0, *ends[:-1]], ends, strict=True)]
+        return [
+            LongText(self.path, first, last, number, count)
+            for (first, number), (last, _), count in zip(starts, places, counts, strict=True)
+        ]
+
 
 def read_documents(
     path: str | Path, unit: Unit, *, labelled: bool = False, encoding: str | None = None
 ) -> list[Document]:
     """Read the documents in a text file in order, without its byte order mark.
 
-    A file that is one document keeps every character, including line endings. With ``labelled``, the first word of
+    A file that is one document keeps every character, including line endings; a long one in UTF-8 stays in its file.
+    With ``labelled``, the first word of
     each line is a label, and is dropped.
     """
     if labelled and unit != "line":
         raise OptionError(f"Labelled documents must be lines, not {unit!r}: the label is the first word of a line.")
     name, _ = choose_encoding(path, encoding)
+    if unit == "file" and is_long(path, name):
+        return [LongText.whole(Path(path))]
     if unit == "file":
         found = [Document(_read_all(path, name), 1)]
     elif unit == "line":
@@ -62,6 +166,14 @@ def read_documents(
                 "(if blank lines separate documents, use --set data.documents=paragraph)."
             )
     return found
+
+
+def is_long(path: str | Path, encoding: str) -> bool:
+    """Return whether a file is so large that its text stays in it, and is in a form that allows this."""
+    if Path(path).stat().st_size < LONG or codecs.lookup(encoding).name != "utf-8":
+        return False
+    with reading(path) as stream, Path(path).open("rb") as raw:
+        return stream.read(2) == raw.read(2)  # it is not compressed
 
 
 def has_blank_line(path: str | Path) -> bool:
@@ -86,12 +198,14 @@ def split_end(documents: Sequence[Document], shares: Sequence[float]) -> list[li
     A single document is cut between two characters: with a share of 0.1, the first part is the first 90% of its
     characters. Several documents are not cut, and each counts the same, whatever its length.
     """
-    size = len(documents[0].text) if len(documents) == 1 else len(documents)
+    size = documents[0].characters if len(documents) == 1 else len(documents)
     ends = [int(size * round(1 - sum(shares[number:]), 12)) for number in range(len(shares))] + [size]
     spans = list(zip([0, *ends[:-1]], ends, strict=True))
     if len(documents) > 1:
         return [list(documents[start:end]) for start, end in spans]
     (whole,) = documents
+    if isinstance(whole, LongText):
+        return [[part] if part.characters else [] for part in whole.cut(ends)]
     return [
         [Document(whole.text[start:end], whole.line + whole.text.count("\n", 0, start))] if start < end else []
         for start, end in spans
@@ -100,11 +214,16 @@ def split_end(documents: Sequence[Document], shares: Sequence[float]) -> list[li
 
 def document_rows(path: str | Path, documents: Sequence[Document]) -> list[tuple[str, str]]:
     """Summarise the documents as (name, value) rows of a table."""
-    sizes = [len(document.text) for document in documents]
-    alphabet = set().union(*(set(document.text) for document in documents))
+    sizes = [document.characters for document in documents]
+    alphabet: set[str] = set()
+    feeds = 0
+    for document in documents:
+        for block in document.blocks():
+            alphabet.update(block)
+            feeds += block.count("\n")
     rows = [("file", str(path)), ("characters", f"{sum(sizes):,}"), ("different characters", f"{len(alphabet)}")]
     if len(documents) == 1:
-        return [*rows, ("lines", f"{documents[0].text.count(chr(10)) + 1:,}")]
+        return [*rows, ("lines", f"{feeds + 1:,}")]
     return [*rows, ("documents", f"{len(documents):,}"), ("characters per document", str(Lengths.of(sizes)))]
 
 

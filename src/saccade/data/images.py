@@ -46,6 +46,7 @@ __all__ = [
     "read_npz",
     "read_npz_arrays",
     "read_picture",
+    "read_pictures",
     "unseen_classes",
 ]
 
@@ -210,23 +211,32 @@ def read_image_folder(
 ) -> list[LabelledImage]:
     """Read one folder of pictures per class; the folder's name is the label.
 
-    Pictures of another shape are resized to ``shape`` or, if none is given and they differ, to their median size; they
-    are in colour if one of them is. ``say`` is told so.
+    See ``read_pictures`` for ``shape`` and ``say``.
     """
     classes = sorted(entry for entry in _entries(path) if entry.is_dir() and not entry.name.startswith("."))
     if not classes:
         raise FileError(f"{path} contains no folders; expected one folder of pictures per class.")
     files = [(picture, folder.name) for folder in classes for picture in picture_files(folder)]
-    shapes = [picture_shape(picture) for picture, _ in files]
+    pixels = read_pictures([picture for picture, _ in files], path, shape, say)
+    return [
+        LabelledImage(image, label, number, str(picture))
+        for number, ((picture, label), image) in enumerate(zip(files, pixels, strict=True), start=1)
+    ]
+
+
+def read_pictures(files: Sequence[Path], where: Path, shape: Shape | None, say: Callable[[str], None]) -> list[Pixels]:
+    """Read pictures of the file or folder ``where``, so that all have the same shape.
+
+    Pictures of another shape are resized to ``shape`` or, if none is given and they differ, to their median size; they
+    are in colour if one of them is. ``say`` is told so.
+    """
+    shapes = [picture_shape(file) for file in files]
     shape = shape or _common_shape(shapes)
-    _check_size(path, len(files) * int(np.prod(shape)), 1)
+    _check_size(where, len(files) * int(np.prod(shape)), 1)
     others = sum(one != shape for one in shapes)
     if others:
-        say(f"{others:,} of {len(files):,} pictures in {path} were fitted to {describe_shape(shape)}")
-    return [
-        LabelledImage(read_picture(picture, shape), label, number, str(picture))
-        for number, (picture, label) in enumerate(files, start=1)
-    ]
+        say(f"{others:,} of {len(files):,} pictures in {where} were fitted to {describe_shape(shape)}")
+    return [read_picture(file, shape) for file in files]
 
 
 def _common_shape(shapes: Sequence[Shape]) -> Shape:

@@ -8,16 +8,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Literal, Self, TypeVar, cast
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from saccade.data.split import split
 from saccade.errors import OptionError
 from saccade.models import Config
 
 __all__ = [
+    "SHAPE",
     "SIZES",
     "BuiltinOrFile",
     "DataReader",
+    "PictureReader",
     "Say",
     "Size",
     "Splits",
@@ -106,6 +108,14 @@ class BuiltinOrFile(Config):
         return self
 
 
+#: The ``shape`` in the ``[data]`` table of a task that reads pictures.
+SHAPE: Any = Field(
+    None,
+    description="Height, width and channels (1 grey, 3 colour) of pictures; if not given, they are resized only if "
+    "they differ",
+)
+
+
 class DataReader(ABC, Generic[Raw]):
     """Reads the examples of a task. It has no state: every method is a class method."""
 
@@ -157,3 +167,13 @@ class DataReader(ABC, Generic[Raw]):
     @abstractmethod
     def identity(cls, example: Raw) -> bytes:
         """Return everything that training uses of an example, as bytes: a run can only be resumed on identical ones."""
+
+
+class PictureReader(DataReader[Raw]):
+    """Reads pictures, which are fitted to the size of the model's images if there is a model."""
+
+    @classmethod
+    def as_trained(cls, recipe: Mapping[str, Any]) -> dict[str, Any]:
+        model = recipe.get("model", {})
+        shape = {"shape": [*model["image_size"], model["channels"]]} if "image_size" in model else {}
+        return super().as_trained(recipe) | shape

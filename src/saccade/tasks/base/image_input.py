@@ -93,7 +93,7 @@ class ImageInputPredictor(Predictor):
         return [self.parse(name) for name in read_texts(path)[0]], "one image name per line"
 
     def read_bytes(self, content: bytes) -> tuple[list[Any], str]:
-        """Read one picture, in any format that Pillow reads."""
+        """Read one picture, a PNG or JPEG file."""
         value = {"png": base64.b64encode(content).decode()}
         self.check_request([value])
         return [self.from_json(value)], "one picture"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Literal
 
 from pydantic import Field
@@ -23,7 +23,7 @@ class TokenSettings(Config):
     lowercase: bool = Field(False, description="Lower-case all text")
     min_frequency: int = Field(1, description="Leave out characters, words or pairs of pieces that occur less often")
 
-    def train(self, texts: Sequence[str]) -> Tokenizer:
+    def train(self, texts: Iterable[str]) -> Tokenizer:
         """Train a tokenizer on these texts."""
         return Tokenizer.train(
             texts,

@@ -11,12 +11,12 @@ from pydantic import Field
 
 from saccade.data.captions import describe_captions, read_captions
 from saccade.data.digits import Captioned, captioned_digits, read_digits
-from saccade.data.images import describe_shape
+from saccade.data.images import Shape, describe_shape
 from saccade.data.lines import choose_encoding
 from saccade.data.paths import column, part_prefixes, resolve_path
 from saccade.data.split import overlap, split
 from saccade.errors import FileError, OptionError
-from saccade.tasks.base.data import BuiltinOrFile, DataReader, Say, Size, Splits, column_keys, hold_out
+from saccade.tasks.base.data import SHAPE, BuiltinOrFile, PictureReader, Say, Size, Splits, column_keys, hold_out
 from saccade.tasks.base.image_task import suggest_patch
 
 __all__ = ["CaptionData", "CaptionsFiles"]
@@ -44,6 +44,7 @@ class CaptionData(BuiltinOrFile):
         description="Image column: its name, or its number counted from 0; paths are relative to the table's folder",
     )
     text_column: str = Field("text", description="Text column: its name, or its number counted from 0")
+    shape: tuple[int, int, int] | None = SHAPE
     encoding: str | None = Field(None, description="Encoding of the files, such as latin-1; detected if not given")
     validation_table: str | None = Field(
         None, description="Table that selects the best model; if not given, a share of the training images does"
@@ -62,11 +63,11 @@ NETWORKS: dict[Size, tuple[int, int]] = {"tiny": (64, 2), "small": (96, 2), "med
 BATCH_TOKENS = 512
 
 
-class CaptionsFiles(DataReader[Captioned]):
+class CaptionsFiles(PictureReader[Captioned]):
     """Reads images with captions from tables or .npz files, or makes them from digits."""
 
     settings = CaptionData
-    read_as = ("image_column", "text_column", "encoding")
+    read_as = ("image_column", "text_column", "shape", "encoding")
 
     @classmethod
     def table(cls, files: Sequence[Path], columns: str | None) -> dict[str, Any]:
@@ -80,15 +81,15 @@ class CaptionsFiles(DataReader[Captioned]):
         """Read and split the images. Digits in test images never occur in training images."""
         if settings.builtin is not None:
             return _digits(settings, seed)
-        train = _read(settings, settings.table)
-        rows = describe_captions(train, str(settings.table), "training")
         notes = _encoding_notes(settings, str(settings.table))
+        train = _read(settings, settings.table, settings.shape, notes.append)
+        rows = describe_captions(train, str(settings.table), "training")
         held_out: dict[str, list[Captioned]] = {}
         for part in ("validation", "test"):
             table = getattr(settings, f"{part}_table")
             if table is None:
                 continue
-            held_out[part] = _read(settings, table)
+            held_out[part] = _read(settings, table, train[0].pixels.shape, notes.append)
             rows += describe_captions(held_out[part], table, part)
             notes += _encoding_notes(settings, table)
             if held_out[part][0].pixels.shape != train[0].pixels.shape:
@@ -106,7 +107,7 @@ class CaptionsFiles(DataReader[Captioned]):
             return _digits(settings, seed=1).test
         for note in _encoding_notes(settings, settings.table):
             say(note)
-        return _read(settings, settings.table)
+        return _read(settings, settings.table, settings.shape, say)
 
     @classmethod
     def write(cls, settings: CaptionData, examples: Sequence[Captioned], path: Path) -> list[str]:
@@ -171,9 +172,10 @@ def _digits(data: CaptionData, seed: int) -> Splits[Captioned]:
     return Splits(made[0], made[1], made[2], rows, notes)
 
 
-def _read(data: CaptionData, table: str | None) -> list[Captioned]:
+def _read(data: CaptionData, table: str | None, shape: Shape | None, say: Say) -> list[Captioned]:
     assert table is not None
-    return read_captions(resolve_path(table), column(data.image_column), column(data.text_column), data.encoding)
+    columns = column(data.image_column), column(data.text_column)
+    return read_captions(resolve_path(table), *columns, data.encoding, shape=shape, say=say)
 
 
 def _encoding_notes(data: CaptionData, table: str) -> list[str]:

@@ -15,15 +15,14 @@ from saccade.data.images import (
     PICTURES,
     LabelledImage,
     describe_shape,
-    one_shape,
     picture_files,
     read_idx_array,
     read_npz_arrays,
-    read_picture,
+    read_pictures,
 )
 from saccade.data.paths import resolve_path
 from saccade.errors import FileError, OptionError
-from saccade.tasks.base.data import BuiltinOrFile, DataReader, Say, Size, Splits, hold_out
+from saccade.tasks.base.data import SHAPE, BuiltinOrFile, PictureReader, Say, Size, Splits, hold_out
 from saccade.tasks.base.image_task import suggest_patch
 
 __all__ = ["ImageAutoencoderData", "ImageAutoencoderFiles"]
@@ -38,14 +37,16 @@ class ImageAutoencoderData(BuiltinOrFile):
         None, description="digits: scikit-learn's handwritten digits, which need an extra package"
     )
     images: str | None = Field(None, description="An .npz file, an idx file, or a folder of pictures")
+    shape: tuple[int, int, int] | None = SHAPE
     validation: float = Field(0.1, ge=0, lt=1, description="Share held out for validation; equal images stay together")
     test: float = Field(0.0, ge=0, lt=1, description="Share held out for the final test")
 
 
-class ImageAutoencoderFiles(DataReader[LabelledImage]):
+class ImageAutoencoderFiles(PictureReader[LabelledImage]):
     """Reads images without labels."""
 
     settings = ImageAutoencoderData
+    read_as = ("shape",)
 
     @classmethod
     def table(cls, files: Sequence[Path], columns: str | None) -> dict[str, Any]:
@@ -55,10 +56,11 @@ class ImageAutoencoderFiles(DataReader[LabelledImage]):
 
     @classmethod
     def read(cls, settings: ImageAutoencoderData, seed: int) -> Splits[LabelledImage]:
-        found = cls.read_for_scoring(settings)
+        notes: list[str] = []
+        found = cls.read_for_scoring(settings, notes.append)
         file = settings.images or "scikit-learn's digits"
         rows = [("file", file), ("images", f"{len(found):,}, {describe_shape(found[0].pixels.shape)}")]
-        return Splits(*hold_out(found, {}, settings, seed), rows)
+        return Splits(*hold_out(found, {}, settings, seed), rows, notes)
 
     @classmethod
     def read_for_scoring(cls, settings: ImageAutoencoderData, say: Say = lambda note: None) -> list[LabelledImage]:
@@ -68,9 +70,8 @@ class ImageAutoencoderFiles(DataReader[LabelledImage]):
         if path.is_dir():
             folders = sorted(entry for entry in path.iterdir() if entry.is_dir())
             files = [picture for folder in folders or [path] for picture in picture_files(folder)]
-            return one_shape(
-                [LabelledImage(read_picture(file), "", n, str(file)) for n, file in enumerate(files, start=1)]
-            )
+            pictures = enumerate(zip(files, read_pictures(files, path, settings.shape, say), strict=True), start=1)
+            return [LabelledImage(image, "", n, str(file)) for n, (file, image) in pictures]
         if path.suffix.lower() in PICTURES:
             raise FileError(f"{path} is a single picture; give a folder of pictures, an .npz file or an idx file.")
         if path.suffix.lower() == ".npz":

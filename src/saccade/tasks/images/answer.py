@@ -41,6 +41,10 @@ class ImagesAnswer(Answer):
     def scored_tokens(self) -> list[str]:
         return [self.text]
 
+    @property
+    def certainty(self) -> str:
+        return ", ".join(f"{name} {share:.1%}" for name, share in list(self.probabilities.items())[:SHOWN])
+
     def record(self) -> dict[str, Any]:
         return {"image": self.image.where, "label": self.text, "probabilities": self.probabilities}
 

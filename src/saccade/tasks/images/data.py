@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -24,7 +24,7 @@ from saccade.data.images import (
 from saccade.data.paths import part_prefixes, resolve_path
 from saccade.data.split import overlap
 from saccade.errors import FileError, OptionError
-from saccade.tasks.base.data import BuiltinOrFile, DataReader, Say, Size, Splits, hold_out
+from saccade.tasks.base.data import SHAPE, BuiltinOrFile, PictureReader, Say, Size, Splits, hold_out
 from saccade.tasks.base.image_task import suggest_patch
 
 __all__ = ["ImageData", "ImagesFiles"]
@@ -45,11 +45,7 @@ class ImageData(BuiltinOrFile):
     classes: list[str] = Field(
         default_factory=list, description="Names of the labels 0, 1, ... in order; if empty, the numbers are the names"
     )
-    shape: tuple[int, int, int] | None = Field(
-        None,
-        description="Height, width and channels (1 grey, 3 colour) of pictures; if not given, they are resized only if "
-        "they differ",
-    )
+    shape: tuple[int, int, int] | None = SHAPE
     validation_images: str | None = Field(
         None, description="Images that select the best model; if not given, a share of the training images does"
     )
@@ -76,7 +72,7 @@ FEW = 5_000
 BATCH = 64
 
 
-class ImagesFiles(DataReader[LabelledImage]):
+class ImagesFiles(PictureReader[LabelledImage]):
     """Reads labelled images from folders, .npz files or idx files."""
 
     settings = ImageData
@@ -126,13 +122,6 @@ class ImagesFiles(DataReader[LabelledImage]):
         found = _read(settings, "", settings.shape, say)
         say(f"{_files(settings, '')}, {describe_shape(found[0].pixels.shape)}")
         return found
-
-    @classmethod
-    def as_trained(cls, recipe: Mapping[str, Any]) -> dict[str, Any]:
-        """Pictures are fitted to the size of the model's images."""
-        model = recipe.get("model", {})
-        shape = {"shape": [*model["image_size"], model["channels"]]} if "image_size" in model else {}
-        return super().as_trained(recipe) | shape
 
     @classmethod
     def write(cls, settings: ImageData, examples: Sequence[LabelledImage], path: Path) -> list[str]:

@@ -44,6 +44,10 @@ class LanguageModelAnswer(Answer):
     def scored_tokens(self) -> list[str]:
         return self.tokens
 
+    @property
+    def certainty(self) -> str:
+        return f"mean probability of a token: {math.exp(self.score):.3g}"
+
     def record(self) -> dict[str, Any]:
         return {
             "prompt": self.prompt,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,7 +10,15 @@ from typing import Any
 
 from pydantic import Field, model_validator
 
-from saccade.data.documents import Document, Unit, document_rows, read_documents, read_text_column, split_end
+from saccade.data.documents import (
+    Document,
+    LongText,
+    Unit,
+    document_rows,
+    read_documents,
+    read_text_column,
+    split_end,
+)
 from saccade.data.lines import choose_encoding, suffix
 from saccade.data.paths import column, part_prefixes, resolve_path
 from saccade.data.tables import TABLES
@@ -106,7 +115,7 @@ class LanguageModelFiles(DataReader[Document]):
             if part not in held_out:
                 held_out[part] = end
                 if end:
-                    size = sum(len(document.text) for document in end)
+                    size = sum(document.characters for document in end)
                     rows.append((f"{part}: characters", f"{size:,}, the end of the text from line {end[0].line}"))
         return Splits(train, held_out["validation"], held_out["test"], rows, notes).require_some()
 
@@ -125,7 +134,7 @@ class LanguageModelFiles(DataReader[Document]):
     @classmethod
     def write(cls, settings: TextData, examples: Sequence[Document], path: Path) -> list[str]:
         """In the format of the training file: a text as it is, or documents as lines, paragraphs or rows."""
-        texts = [one.text for one in examples]
+        texts = (one.text for one in examples)
         if settings.text is None:
             place = column(settings.column)
             rows = ([""] * place + [text] if isinstance(place, int) else {place: text} for text in texts)
@@ -133,7 +142,8 @@ class LanguageModelFiles(DataReader[Document]):
             return ["--data", str(write_lines(path.with_suffix(".jsonl"), lines))]
         file = path.with_suffix(".txt")
         if settings.documents == "file":
-            file.write_bytes("".join(texts).encode())
+            with file.open("wb") as stream:
+                stream.writelines(block.encode() for one in examples for block in one.blocks())
         elif settings.documents == "paragraph":
             write_lines(file, [f"{text}\n" for text in texts])
         else:
@@ -142,12 +152,12 @@ class LanguageModelFiles(DataReader[Document]):
 
     @classmethod
     def suitable(cls, splits: Splits[Document]) -> Size:
-        characters = sum(len(document.text) for document in splits.train)
+        characters = sum(document.characters for document in splits.train)
         return "tiny" if characters <= 100_000 else "small" if characters <= 500_000 else "medium"
 
     @classmethod
     def recommend(cls, splits: Splits[Document], size: Size) -> dict[str, Any]:
-        characters = sum(len(document.text) for document in splits.train)
+        characters = sum(document.characters for document in splits.train)
         context, width, layers, batch, most = NETWORKS[size]
         letters = characters <= LETTER_BY_LETTER
         tokens = characters if letters else characters // 4
@@ -179,6 +189,11 @@ class LanguageModelFiles(DataReader[Document]):
 
     @classmethod
     def identity(cls, example: Document) -> bytes:
+        if isinstance(example, LongText):
+            digest = hashlib.sha256()
+            for block in example.blocks():
+                digest.update(block.encode())
+            return digest.digest()
         return f"{example.text}\0".encode()
 
 

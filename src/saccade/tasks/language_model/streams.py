@@ -2,43 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from tempfile import TemporaryFile
+from typing import NamedTuple, overload
 
 import numpy as np
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from saccade.data.documents import Document
+from saccade.data.documents import Document, LongText
 from saccade.errors import OptionError
 from saccade.tasks.base.task import Batch
 from saccade.text import Tokenizer
+from saccade.text.kinds import KINDS
 
-__all__ = ["LanguageModelBatch", "Stream", "Window", "make_stream"]
+__all__ = ["LanguageModelBatch", "Stream", "Window", "Windows", "make_stream", "texts_to_learn"]
+
+
+#: In a stream on disk, the line is kept of one token in so many.
+SPARSE = 64
+#: A tokenizer learns from at most so many characters of a long text, in chunks from all over it.
+LEARNED_FROM = 50_000_000
 
 
 @dataclass(frozen=True)
 class Stream:
     """All tokens in order. Separated documents have END before the first, between them and after the last."""
 
-    tokens: Int[Tensor, " N"]
-    lines: Int[np.ndarray, " N"]  # the line of the file where each token starts
+    tokens: Int[Tensor, " N"]  # in memory, or mapped from a file on disk
+    marks: Int[np.ndarray, " M"]  # the line of the file where every ``step``-th token starts
     characters: int  # the number of characters in all tokens except the first, which is never predicted
+    breaks: Int[np.ndarray, " V"]  # the number of line breaks in each entry of the vocabulary
+    step: int = 1
 
     def __len__(self) -> int:
         return len(self.tokens)
 
-    def windows(self, context: int) -> list[Window]:
+    def lines(self, places: Int[Tensor, " B"]) -> list[int]:
+        """Return the lines of the file where the tokens at these places start."""
+        found = self.marks[(places // self.step).numpy()]
+        if self.step > 1:
+            since = torch.arange(self.step)
+            first = places // self.step * self.step
+            between = self.tokens[(first.unsqueeze(1) + since).clamp(max=len(self) - 1)].numpy()
+            found = found + (self.breaks[between] * (since < (places % self.step).unsqueeze(1)).numpy()).sum(axis=1)
+        return [int(line) for line in found]
+
+    def windows(self, context: int) -> Windows:
         """Cut the stream into consecutive windows, so that every token except the first is predicted once. The last
         window may be shorter."""
-        return [Window(self, start, min(context, len(self) - 1 - start)) for start in range(0, len(self) - 1, context)]
+        return Windows(self, context)
 
     def cut(self, starts: Int[Tensor, " B"], length: int) -> LanguageModelBatch:
         """Return a batch of the windows of this length that start at these positions."""
-        rows = self.tokens[starts.unsqueeze(1) + torch.arange(length + 1)]
-        return LanguageModelBatch(rows[:, :-1], rows[:, 1:], starts, self.lines[starts.numpy()].tolist())
+        rows = self.tokens[starts.unsqueeze(1) + torch.arange(length + 1)].long()
+        return LanguageModelBatch(rows[:, :-1], rows[:, 1:], starts, self.lines(starts))
+
+    def share_of(self, id: int) -> float:
+        """Return the share of this token among those that are predicted."""
+        parts = torch.split(self.tokens[1:], 1 << 20)
+        return sum([int(torch.eq(part, id).sum()) for part in parts]) / (len(self) - 1)
 
 
 class Window(NamedTuple):
@@ -47,6 +72,34 @@ class Window(NamedTuple):
     stream: Stream
     start: int
     length: int
+
+
+class Windows(Sequence[Window]):
+    """The consecutive windows of a stream, which are only made when they are asked for."""
+
+    def __init__(self, stream: Stream, context: int) -> None:
+        self._stream, self._context = stream, context
+        self._starts = range(0, len(stream) - 1, context)
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    @overload
+    def __getitem__(self, place: int) -> Window: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> list[Window]: ...
+
+    def __getitem__(self, place: int | slice) -> Window | list[Window]:
+        if isinstance(place, slice):
+            return [self[i] for i in range(*place.indices(len(self)))]
+        start = self._starts[place]
+        return Window(self._stream, start, min(self._context, len(self._stream) - 1 - start))
+
+    def lengths(self) -> Int[np.ndarray, "n 1"]:
+        found = np.full((len(self), 1), self._context)
+        found[-1] = self[-1].length
+        return found
 
 
 @dataclass(frozen=True)
@@ -67,8 +120,10 @@ class LanguageModelBatch(Batch):
 
 def make_stream(tokenizer: Tokenizer, documents: Sequence[Document], *, separated: bool) -> Stream:
     """Join documents into a stream; ``separated`` documents have END before, between and after them."""
-    encoded, end = tokenizer.encode_ids([document.text for document in documents]), tokenizer.special.end
     breaks = np.array([tokenizer.decode([id]).count("\n") for id in range(tokenizer.vocabulary_size)])
+    if len(documents) == 1 and isinstance(documents[0], LongText) and not separated:
+        return _stream_on_disk(tokenizer, documents[0], breaks)
+    encoded, end = tokenizer.encode_ids([document.text for document in documents]), tokenizer.special.end
     tokens, lines = [], []
     if separated:
         tokens.append(np.array([end]))
@@ -82,6 +137,39 @@ def make_stream(tokenizer: Tokenizer, documents: Sequence[Document], *, separate
         raise OptionError(
             f"The text has {len(joined)} token, which leaves nothing to predict; a language model needs at least 2."
         )
-    characters = sum(len(document.text) for document in documents)
+    characters = sum(document.characters for document in documents)
     first = 0 if separated else max(1, len(tokenizer.decode([int(joined[0])])))
-    return Stream(torch.from_numpy(joined), np.concatenate(lines), max(1, characters - first))
+    return Stream(torch.from_numpy(joined), np.concatenate(lines), max(1, characters - first), breaks)
+
+
+def _stream_on_disk(tokenizer: Tokenizer, text: LongText, breaks: Int[np.ndarray, " V"]) -> Stream:
+    """Encode a long text chunk by chunk into a temporary file without a name, which is mapped into memory.
+
+    The tokens are the same as those of the whole text, because chunks begin with the space between two words. Kinds of
+    tokenizers that put a space in front of every text would double it.
+    """
+    marks, count, line = [], 0, text.line
+    with TemporaryFile() as file:
+        for number, chunk in enumerate(text.chunks()):
+            (ids,) = tokenizer.encode_ids([chunk.removeprefix(" ") if number and tokenizer.spaced else chunk])
+            some = np.array(ids, dtype=np.int32)
+            feeds = breaks[some]
+            marks.append((line + np.cumsum(feeds) - feeds)[-count % SPARSE :: SPARSE])
+            file.write(some.tobytes())
+            count, line = count + len(some), line + int(feeds.sum())
+        file.flush()
+        tokens = torch.from_numpy(np.memmap(file, dtype=np.int32, mode="r+", shape=(count,)))  # outlives the file
+    first = max(1, len(tokenizer.decode([int(tokens[0])])))
+    return Stream(tokens, np.concatenate(marks), max(1, text.characters - first), breaks, SPARSE)
+
+
+def texts_to_learn(documents: Sequence[Document], kind: str) -> Iterator[str]:
+    """Yield the texts that a tokenizer of this kind learns from: all of them, or a part of a long text."""
+    for document in documents:
+        if not isinstance(document, LongText):
+            yield document.text
+            continue
+        every = -(-document.characters // LEARNED_FROM)
+        for number, chunk in enumerate(document.chunks()):
+            if number % every == 0:
+                yield chunk.removeprefix(" ") if number and KINDS[kind].spaced else chunk

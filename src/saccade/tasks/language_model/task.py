@@ -50,7 +50,7 @@ from saccade.tasks.base.task import (
 from saccade.tasks.base.text_settings import TokenKind, TokenSettings
 from saccade.tasks.language_model.data import TextData
 from saccade.tasks.language_model.generation import GenerationOptions, Prompt, generate
-from saccade.tasks.language_model.streams import LanguageModelBatch, Window, make_stream
+from saccade.tasks.language_model.streams import LanguageModelBatch, Window, Windows, make_stream, texts_to_learn
 from saccade.text import END, ForeignTokenizer, Tokenizer
 
 __all__ = ["LanguageModel", "LanguageModelState", "LanguageModelText", "LanguageModelTraining"]
@@ -100,10 +100,8 @@ class LanguageModelState(TokenizerState):
         text: LanguageModelText = settings["text"]
         data: TextData = settings["data"]
         separated = data.documents != "file" or data.table is not None
-        state = cls(
-            text.train([document.text for document in train]), text.context, separated, carries=_carries(settings)
-        )
-        if sum(len(document.text) for document in train) < 100 * text.context:  # otherwise there are enough tokens
+        state = cls(text.train(texts_to_learn(train, text.kind)), text.context, separated, carries=_carries(settings))
+        if sum(document.characters for document in train) < 100 * text.context:  # otherwise there are enough tokens
             found = len(make_stream(state.tokenizer, train, separated=separated))
             if found <= text.context:
                 raise FileError(
@@ -185,12 +183,14 @@ class LanguageModel(Task):
         super().__init__(*arguments, **named)
         self._memory = Memory()  # of the windows that were trained on last
 
-    def encode(self, examples: Sequence[Document]) -> list[Window]:
+    def encode(self, examples: Sequence[Document]) -> Sequence[Window]:
         if not examples:
             return []
         return make_stream(self.state.tokenizer, examples, separated=self.state.separated).windows(self.state.context)
 
     def lengths(self, examples: Sequence[Window]) -> Int[np.ndarray, "n 1"]:
+        if isinstance(examples, Windows):
+            return examples.lengths()
         return np.array([[window.length] for window in examples])
 
     def batch(self, examples: Sequence[Window]) -> LanguageModelBatch:
@@ -264,8 +264,8 @@ class LanguageModel(Task):
         found = super().evaluate(model, examples, options, check_cancelled)
         predicted = sum(window.length for window in examples)
         found.lines.append(f"{predicted:,} tokens predicted, in consecutive windows of {self.state.context}")
-        unknown_id, predicted_ids = self.state.tokenizer.special.unknown, examples[0].stream.tokens[1:]
-        unknown = 0.0 if unknown_id is None else float(torch.eq(predicted_ids, unknown_id).float().mean())
+        unknown_id, stream = self.state.tokenizer.special.unknown, examples[0].stream
+        unknown = 0.0 if unknown_id is None else stream.share_of(unknown_id)
         if unknown > 0:  # one prediction can stand for any unknown word, so the more unknown tokens, the fewer bits
             found.lines.append(
                 f"{100 * unknown:.2g}% of the tokens are unknown, so bits per character mean little and cannot be "

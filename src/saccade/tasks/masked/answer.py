@@ -44,6 +44,10 @@ class MaskedLanguageModelAnswer(Answer):
     def scored_tokens(self) -> list[str]:
         return self.tokens
 
+    @property
+    def certainty(self) -> str:
+        return ", ".join(f"{best[0].token} {best[0].probability:.0%}" for best in self.candidates if best)
+
     def record(self) -> dict[str, Any]:
         return {
             "given": self.given,

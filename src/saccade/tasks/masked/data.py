@@ -47,11 +47,11 @@ class MaskedLanguageModelFiles(LanguageModelFiles):
 
     @classmethod
     def suitable(cls, splits: Splits[Document]) -> Size:
-        return "small" if sum(len(document.text) for document in splits.train) <= 5_000_000 else "medium"
+        return "small" if sum(document.characters for document in splits.train) <= 5_000_000 else "medium"
 
     @classmethod
     def recommend(cls, splits: Splits[Document], size: Size) -> dict[str, Any]:
-        characters = sum(len(document.text) for document in splits.train)
+        characters = sum(document.characters for document in splits.train)
         width, layers, most = NETWORKS[size]
         return {
             "text": {"vocabulary": max(300, min(8_000, characters // 100))},
