@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import subprocess
 import sys
+from html import escape
 from pathlib import Path
 
+import numpy as np
 import pytest
 from commands import Capture, assert_refused, run, succeed
 from matplotlib.image import imread
+from PIL import Image
 from rich.cells import cell_len
 
+import saccade
+import untrained
 from saccade.cli import main
+from saccade.lens.words import visible_text
 
 TEXT = "the black cat eats the fish."
 
@@ -32,6 +39,26 @@ def test_a_long_text_keeps_to_80_columns(capsys: Capture, tiny_run: Path) -> Non
     lines = succeed(capsys, "look", tiny_run, "the black cat eats the small old fish. " * 6).splitlines()
     assert max(map(cell_len, lines[1:])) <= 80
     assert "columns are left out" in lines[-1]
+
+
+TEXT_MODELS = ("translator", "writer", "filler", "tagger", "sorter", "text_rebuilder")
+IMAGE_MODELS = ("image_classifier", "captioner", "image_rebuilder")
+
+
+@pytest.mark.parametrize("name", [*TEXT_MODELS, *IMAGE_MODELS])
+def test_a_page_leads_with_the_answer_and_what_the_picture_shows(capsys: Capture, tmp_path: Path, name: str) -> None:
+    model = getattr(untrained, name)(tmp_path / name)
+    given = "the cat sees [MASK]." if name == "filler" else "the cat sees the dog."
+    if name in IMAGE_MODELS:
+        given = str(tmp_path / "a.png")
+        Image.fromarray(np.arange(48, dtype=np.uint8).reshape(8, 6)).save(given)
+    (answer,) = saccade.open(model).predict([given])
+    page, png = tmp_path / "look.html", tmp_path / "look.png"
+    succeed(capsys, "look", model, given, "--html", page, "--png", png)
+    lead = page.read_text().split('<section class="lead"', 1)[1].split("</section>", 1)[0]
+    assert escape(visible_text(answer.text)) in lead
+    assert escape(answer.certainty) in lead
+    assert base64.b64encode(png.read_bytes()).decode() in lead
 
 
 def test_as_a_process_there_are_no_escape_codes(tiny_run: Path) -> None:

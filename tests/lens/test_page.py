@@ -18,7 +18,7 @@ from saccade.attention import attend, causal, dense, watch
 from saccade.errors import OptionError, ShapeError, TooLargeError, UnknownNameError
 from saccade.lens import page
 from saccade.lens.colours import ramp
-from saccade.lens.page import render_frame, render_page
+from saccade.lens.page import Lead, render_frame, render_page
 from saccade.lens.page.pack import STEPS, Matrix, exponential, pack
 from saccade.lens.view import View, view
 
@@ -69,6 +69,18 @@ def test_the_policy_allows_the_page_its_own_style_and_script_and_nothing_else() 
         text = document.split(tag, 1)[1].split("</", 1)[0]
         digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
         assert policy[kind] == f"'sha256-{digest}'"
+
+
+def test_an_answer_leads_its_page() -> None:
+    lead = Lead("<b>good</b>", "good 58%, bad 42%", b"PNG")
+    document = render_page(looked_at(5, 5), title="A", lead=lead)
+    section = document.split('<section class="lead"', 1)[1].split("</section>", 1)[0]
+    assert "&lt;b&gt;good&lt;/b&gt;</p>" in section
+    assert "good 58%, bad 42%" in section
+    assert f'src="data:image/png;base64,{base64.b64encode(b"PNG").decode()}"' in section
+    assert document.index('class="lead"') < document.index('id="map"')
+    assert "img-src data:; " in document
+    assert "img-src" not in render_page(looked_at(5, 5), lead=Lead("good"))
 
 
 def test_the_page_names_no_address() -> None:

@@ -18,10 +18,11 @@ from saccade.cli.options import (
     refuse_unknown,
     resolve_device,
 )
-from saccade.errors import OptionError, UnknownNameError
+from saccade.errors import MissingExtraError, OptionError, UnknownNameError
 
 if TYPE_CHECKING:
     from saccade.cli.look_views import Wanted
+    from saccade.lens.page import Lead
     from saccade.lens.view import View
     from saccade.tasks.base.answer import Answer
     from saccade.tasks.base.predictor import Predictor
@@ -171,7 +172,8 @@ def _show_answer(
     elif is_whole:
         show(answer, list(wanted.pictures), dark=wanted.dark)
         if wanted.html is not None:
-            console().print(f"Wrote {answer.view.save(wanted.html, title=text)}.", markup=False)
+            written = answer.view.save(wanted.html, title=text, lead=_lead(answer, wanted.dark))
+            console().print(f"Wrote {written}.", markup=False)
     else:
         layer = _encoder_layer(answer.view) if wanted.view == "arcs" else answer.layer
         show_view(answer.view, wanted, layer, answer.text)
@@ -189,6 +191,18 @@ def show(answer: Answer, files: list[Path], *, dark: bool = False) -> None:
         if drawn is not None:
             save(drawn, path)
             shown.print(f"Wrote {path}.", markup=False)
+
+
+def _lead(answer: Answer, dark: bool) -> Lead:
+    """What comes first on a page: the answer, how sure the model is, and what --png shows, if pictures can be drawn."""
+    from saccade.lens.figures.formats import encode
+    from saccade.lens.page import Lead
+
+    try:
+        drawn = answer.figure(dark)
+    except MissingExtraError:
+        drawn = None
+    return Lead(answer.text, answer.certainty, None if drawn is None else encode(drawn, ".png"))
 
 
 def _input(opened: Predictor, given: str | None) -> Any:

@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float, Int
 from pydantic import Field
 from torch import Tensor, nn
 
+from saccade.attention import MultiHead, padding
 from saccade.kernels.dropout import dropout
 from saccade.models.config import Config
 from saccade.models.encoders import (
@@ -39,6 +40,10 @@ __all__ = [
 
 class RecurrentTaggerConfig(RecurrentEncoderConfig, ReaderConfig):
     """A tagger with recurrent layers."""
+
+    attention_heads: int = Field(
+        0, ge=0, description="Heads of a self-attention on top of the layers, which can be looked at; 0 leaves it out"
+    )
 
 
 class ConvolutionalTaggerConfig(ConvolutionalEncoderConfig, ReaderConfig):
@@ -82,6 +87,20 @@ class _TransformerWords(nn.Module):
         return x if self.positions is None else self.positions(x)
 
 
+class _WordsAttend(nn.Module):
+    """``x + MultiHead(norm(x))``: each word also looks at all others. It starts as ``x``, since ``W_O`` starts as 0."""
+
+    def __init__(self, width: int, num_heads: int) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(width)
+        self.self = MultiHead(width, num_heads)
+        nn.init.zeros_(self.self.output.weight)
+
+    def forward(self, x: Float[Tensor, "B N D"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B N D"]:
+        attended: Tensor = self.self(self.norm(x), mask=padding(lengths))
+        return x + attended
+
+
 class Tagger(nn.Module):
     """Scores the labels of each word. ``words``, ``pieces``, ``characters`` and ``labels`` are vocabulary sizes.
 
@@ -105,6 +124,8 @@ class Tagger(nn.Module):
             if isinstance(config, TransformerTaggerConfig):
                 self.input, width = _TransformerWords(config, self.input), config.width
         self.encoder, self.encoder_norm = build_encoder(config, width)
+        heads = config.attention_heads if isinstance(config, RecurrentTaggerConfig) else 0
+        self.top = _WordsAttend(encoder_width(config), heads) if heads else None
         self.output = TiedLinear(encoder_width(config), labels, bias=True)
 
     def features(
@@ -122,6 +143,7 @@ class Tagger(nn.Module):
             x = self._from_pieces(pieces)
         else:
             x = run_encoder(self.encoder, self.encoder_norm, self.input(words, pieces, characters), lengths)
+            x = x if self.top is None else self.top(x, lengths)
         drop = locked_dropout if isinstance(self.config, RecurrentEncoderConfig) else dropout
         return drop(x, self.share, self.training)
 

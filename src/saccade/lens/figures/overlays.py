@@ -30,7 +30,8 @@ def overlays(image: ArrayLike, over: Sequence[Overlay], *, title: str | None = N
     weights = check_overlays(over)
     largest = max((float(grid.max()) for _, grid in weights), default=0.0)
     scale = Scale(scale_end(None, np.array([largest])))
-    grey = in_grey(pixels)
+    # Pale, or dark on a dark page, so that the colours of the weights look the same on every picture.
+    grey = (0.0 if dark else 0.4) + 0.6 * in_grey(pixels)
     parts: list[tuple[str, Array, Array | None]] = [("image", pixels, None)]
     parts += [(caption, grey, grid) for caption, grid in weights]
     return _draw(parts, title, scale if weights else None, dark)

@@ -14,7 +14,7 @@ import json
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from string import Template
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import torch
@@ -30,7 +30,7 @@ from saccade.lens.page.pack import Matrix, Pack, pack
 from saccade.lens.view import Head, View
 from saccade.lens.words import visible, visible_text
 
-__all__ = ["LIMIT", "MOST_WEIGHTS", "Frame", "render_frame", "render_page"]
+__all__ = ["LIMIT", "MOST_WEIGHTS", "Frame", "Lead", "render_frame", "render_page"]
 
 #: Maximum size in bytes of a page with up to 48 heads of 512×512 weights; it grows in proportion to heads or weights.
 LIMIT = 5_000_000
@@ -44,6 +44,14 @@ SCRIPTS = ("weights.js", "state.js", "map.js", "arcs.js", "heads.js", "page.js")
 #: The main view of the page, named like the kinds of figures.
 PageKind = Literal["heatmap", "arcs"]
 _HEIGHT = 760  # pixels: height of the frame in a notebook
+
+
+class Lead(NamedTuple):
+    """What comes first on the page of an answer: the answer, how sure the model is, and a picture of it in PNG."""
+
+    text: str
+    certainty: str = ""
+    picture: bytes | None = None
 
 
 class Frame(str):
@@ -65,6 +73,7 @@ def render_page(
     column: int | str | None = None,
     words: bool = False,
     kind: PageKind = "heatmap",
+    lead: Lead | None = None,
     progress: Progress | None = None,
 ) -> str:
     """Return the whole document, for a file that opens from disk.
@@ -77,6 +86,7 @@ def render_page(
         column: the key that the page opens on, by position or as a word.
         words: merge tokens into words; positions then count words.
         kind: open on the heat map or on the arcs.
+        lead: the answer that the attention belongs to; it comes first.
         progress: called with the fraction done.
     """
     chosen = _chosen(view, names, heads)
@@ -107,12 +117,12 @@ def render_page(
     content, matrices = _content(view, chosen, title, parts[0])
     num_heads = sum(map(len, chosen.values()))
     limit = LIMIT * max(1.0, num_heads / _HEADS_WITHIN_LIMIT, count / _WEIGHTS_WITHIN_LIMIT)
-    overhead = len(_document(title, content, []).encode()) + 100 * len(matrices)
+    overhead = len(_document(title, content, [], lead).encode()) + 100 * len(matrices)
     packed = pack(matrices, int(limit) - overhead, parts[1])
     content["opens"] = opens
     content["step"] = packed.step
     content["stored"] = _index(packed)
-    return _document(title, content, packed.texts)
+    return _document(title, content, packed.texts, lead)
 
 
 def render_frame(view: View, **options: Any) -> Frame:
@@ -272,7 +282,18 @@ def _index(packed: Pack) -> list[dict[str, Any]]:
     return places
 
 
-def _document(title: str, content: Mapping[str, Any], texts: Sequence[str]) -> str:
+def _lead(lead: Lead) -> str:
+    """Return the markup of the answer. A picture is only as wide as the page."""
+    parts = [f'<p class="answer">{html.escape(visible_text(lead.text))}</p>']
+    if lead.certainty:
+        parts.append(f'<p class="quiet">{html.escape(visible_text(lead.certainty))}</p>')
+    if lead.picture is not None:
+        encoded = base64.b64encode(lead.picture).decode()
+        parts.append(f'<img alt="What the model looked at for this answer" src="data:image/png;base64,{encoded}">')
+    return f'<section class="lead" aria-label="Answer">{"".join(parts)}</section>'
+
+
+def _document(title: str, content: Mapping[str, Any], texts: Sequence[str], lead: Lead | None) -> str:
     script = "\n".join(_read(name) for name in SCRIPTS)
     variables = ""
     for name, colours in (("light", theme(dark=False)), ("dark", theme(dark=True))):
@@ -282,6 +303,8 @@ def _document(title: str, content: Mapping[str, Any], texts: Sequence[str]) -> s
     style = variables + _read("style.css")
     return Template(_read("template.html")).substitute(
         title=html.escape(visible_text(title)),
+        lead="" if lead is None else _lead(lead),
+        images="" if lead is None or lead.picture is None else "img-src data:; ",
         style=style,
         style_hash=_hash(style),
         script=script,

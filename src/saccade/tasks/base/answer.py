@@ -51,6 +51,11 @@ class Answer(ABC):
         """Return whatever else the web page shows, besides the text and the attention, as JSON values."""
         return {}
 
+    @property
+    def certainty(self) -> str:
+        """How sure the model is of this answer, for people; empty if it does not say."""
+        return ""
+
     @cached_property
     def view(self) -> View:
         """Every attention of the model, with its tokens. Raises an error if the model has no attention."""

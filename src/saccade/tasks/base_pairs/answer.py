@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -69,6 +70,10 @@ class BasePairsAnswer(Answer):
         """The structure in CT format."""
         one = self.molecule
         return to_connectivity_table(Molecule(one.sequence, self.partners, one.name, one.line, one.file))
+
+    @property
+    def certainty(self) -> str:
+        return f"mean probability of a base's partner, or of having none: {math.exp(self.score):.1%}"
 
     def record(self) -> dict[str, Any]:
         pairs = [[i, j, round(probability, 6)] for i, j, probability in self.pairs]

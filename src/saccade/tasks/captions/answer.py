@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -44,6 +45,10 @@ class CaptionsAnswer(Answer):
     @property
     def scored_tokens(self) -> list[str]:
         return [*self.tokens, *([SPECIAL_TOKENS[END]] if self.finished else [])]
+
+    @property
+    def certainty(self) -> str:
+        return f"probability of the whole text: {math.exp(self.log_probability):.3g}"
 
     def record(self) -> dict[str, Any]:
         return {

@@ -46,6 +46,10 @@ class ClassificationAnswer(Answer):
     def scored_tokens(self) -> list[str]:
         return [self.text] if self.text else []
 
+    @property
+    def certainty(self) -> str:
+        return ", ".join(f"{name} {share:.1%}" for name, share in list(self.probabilities.items())[:3])
+
     def record(self) -> dict[str, Any]:
         probabilities = {name: round(one, 6) for name, one in self.probabilities.items()}
         return {"source": self.source, "label": self.text, "probabilities": probabilities}

@@ -55,6 +55,14 @@ class TaggingAnswer(Answer):
     def scored_tokens(self) -> list[str]:
         return [f"{word}/{tag}" for word, tag in zip(self.words, self.tokens, strict=True)]
 
+    @property
+    def certainty(self) -> str:
+        if not self.words:
+            return ""
+        least, word, tag = min(zip(self.probabilities, self.words, self.tokens, strict=True))
+        mean = sum(self.probabilities) / len(self.words)
+        return f"mean probability of a label: {mean:.1%}; the least certain is {word}/{tag} with {least:.1%}"
+
     def record(self) -> dict[str, Any]:
         return {
             "text": self.text,

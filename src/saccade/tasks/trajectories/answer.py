@@ -54,6 +54,10 @@ class TrajectoriesAnswer(Answer):
         lines = (f"{sample},{frame},{agent},{x:.4f},{y:.4f}" for sample, frame, agent, x, y in self.rows())
         return "sample,frame,agent,x,y\n" + "\n".join(lines) + "\n"
 
+    @property
+    def certainty(self) -> str:
+        return f"final positions of the likeliest paths; {len(self.drawn)} more were sampled"
+
     def record(self) -> dict[str, Any]:
         paths = {
             agent: {
