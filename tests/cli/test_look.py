@@ -54,11 +54,12 @@ def test_a_page_leads_with_the_answer_and_what_the_picture_shows(capsys: Capture
         Image.fromarray(np.arange(48, dtype=np.uint8).reshape(8, 6)).save(given)
     (answer,) = saccade.open(model).predict([given])
     page, png = tmp_path / "look.html", tmp_path / "look.png"
-    succeed(capsys, "look", model, given, "--html", page, "--png", png)
+    has_picture = name != "text_rebuilder"  # which has no neighbours yet
+    succeed(capsys, "look", model, given, "--html", page, *(("--png", png) if has_picture else ()))
     lead = page.read_text().split('<section class="lead"', 1)[1].split("</section>", 1)[0]
     assert escape(visible_text(answer.text)) in lead
     assert escape(answer.certainty) in lead
-    assert base64.b64encode(png.read_bytes()).decode() in lead
+    assert not has_picture or base64.b64encode(png.read_bytes()).decode() in lead
 
 
 def test_as_a_process_there_are_no_escape_codes(tiny_run: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 from torch import nn
 from toy_labels import classification, tagging, toy_sentences, toy_texts
 
-from saccade.errors import FileError
+from saccade.errors import FileError, OptionError
 from saccade.models import Config
 from saccade.tasks.base.predictor import NoOptions, Predictor
 from saccade.tasks.base.search import SearchOptions
@@ -100,6 +100,15 @@ TRANSLATED: dict[str, tuple[dict[str, Any], list[str]]] = {
     "letters.data": ({"source_column": "0", "target_column": "2"}, [f"{a}\tx\t{b}" for a, b in PAIRS]),
     "rows.jsonl": ({}, [json_row(source=source, target=target) for source, target in PAIRS]),
 }
+FEATURES: dict[str, tuple[dict[str, Any], Callable[[str, str], str], list[str]]] = {
+    "spaces.txt": ({"feature_columns": ["1"]}, "{0} f{1} {1}".format, []),
+    "named.csv": (
+        {"word_column": "form", "label_column": "pos", "feature_columns": ["more"]},
+        '"{0}",f{1},{1}'.format,
+        ["form,more,pos"],
+    ),
+    "corpus.conllu": ({"feature_columns": ["xpos"]}, "1\t{0}\t_\t{1}\tf{1}\t_\t_\t_\t_\t_".format, []),
+}
 ENCODINGS = {
     "utf-8": lambda text: text.encode(),
     "mark": lambda text: codecs.BOM_UTF8 + text.encode(),
@@ -144,6 +153,26 @@ def test_words_in_columns(tmp_path: Path, name: str, encoding: str) -> None:
     task = tagging(toy_sentences(20, seed=1))
     assert_alike(task, path, read_as | {"file": str(path)}, lambda one: list(one.words))
     assert opened(task, read_as).read_file(path)[0] == [[word for word, _ in sentence] for sentence in SENTENCES]
+
+
+@pytest.mark.parametrize("name", FEATURES)
+def test_words_with_features_in_columns(tmp_path: Path, name: str) -> None:
+    read_as, line, header = FEATURES[name]
+    path = tmp_path / name
+    sentences = ["".join(f"{line(*word)}\n" for word in sentence) for sentence in SENTENCES]
+    path.write_bytes(ENCODINGS["windows"]("".join(f"{one}\n" for one in header) + "\n".join(sentences)))
+    reader = TASKS["tagging"].data
+    read = reader.read_for_scoring(reader.settings.read(read_as | {"file": str(path)}, "the test"))
+    task = tagging(read)
+    assert_alike(
+        task,
+        path,
+        read_as | {"file": str(path)},
+        lambda one: [list(row) for row in zip(one.words, *zip(*one.features, strict=True), strict=True)],
+    )
+    assert [one.entries for one in task.state.features] == [["fNOUN", "fDET", "fPUNCT", "fVERB"]]
+    with pytest.raises(OptionError, match=r"takes words with their features"):
+        opened(task, read_as).prepare("the film")
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import math
+import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from torch import nn
 from toy_labels import sentence, tagging, toy_sentences, trained
 
 from saccade.errors import FileError, OptionError
+from saccade.tasks.base.predictor import NoOptions
 from saccade.tasks.base.task import Bundle
 from saccade.tasks.tagging.data import TaggingData, TaggingFiles
 from saccade.tasks.tagging.predictor import TaggingPredictor
@@ -261,3 +264,53 @@ def test_a_change_is_told_word_by_word() -> None:
     assert off.before.before != off.before.after
     with pytest.raises(OptionError, match="The text now has 6 words, but the answer has 5 labels; replace each word"):
         tagger.compare(text, replace=("dofime", "ba do"))
+
+
+@pytest.mark.parametrize("kind", ["recurrent", "transformer", "window"])
+def test_a_feature_that_decides_the_label_is_learned(tmp_path: Path, kind: str) -> None:
+    """The words say nothing: each has any of the features, and only the feature says the label."""
+    draw = random.Random(1)
+    sentences = []
+    for line in range(1, 121):
+        words, features = draw.choices(["ba", "do", "fi"], k=4), draw.choices("xyz", k=4)
+        labels = ["XYZ"["xyz".index(feature)] for feature in features]
+        given = sentence(" ".join(words), " ".join(labels), line)
+        sentences.append(replace(given, features=tuple((feature,) for feature in features)))
+    small = {**SMALL, **(HEADS if kind == "transformer" else {})}
+    bundle = trained(tagging(sentences[:100]), kind, small, sentences[:100], steps=60)
+    found = bundle.task.scores(bundle.model, bundle.task.encode(sentences[100:]), 500, lambda: None)
+    assert found["accuracy"] == 100
+    model = TaggingPredictor(replace(bundle, data={"feature_columns": ["pos"]}))
+    rows = [["ba", "z"], ["ba", "x"]]
+    assert model.predict([rows])[0].labels == ["Z", "X"]
+    assert model.predict([model.replaced(rows[:1], "ba", "new")])[0].text == "new/Z"
+    again = TaggingState.load(bundle.task.state.description(), bundle.task.state.files().__getitem__, "here")
+    assert [one.entries for one in again.features] == [one.entries for one in bundle.task.state.features]
+    for wrong in ("ba do", ["ba"], [["ba"]], [["ba", "x", "y"]], [["ba", ""]]):
+        with pytest.raises(OptionError, match=r"takes words with their features \(pos\)"):
+            model.predict([wrong])
+
+
+def test_columns_after_the_second_are_features(tmp_path: Path) -> None:
+    table = TaggingFiles.table([tmp_path / "a.txt"], "0, 3, 1, 2")
+    assert (table["word_column"], table["label_column"], table["feature_columns"]) == ("0", "3", ["1", "2"])
+    with pytest.raises(OptionError, match="--columns takes"):
+        TaggingFiles.table([tmp_path / "a.txt"], "0,3,")
+
+
+def test_a_recurrent_tagger_with_attention_starts_as_one_without() -> None:
+    train = toy_sentences(30, seed=1)
+    task = tagging(train)
+    batch = task.batch(task.encode(train))
+    logits = []
+    for heads in (0, 2):
+        torch.manual_seed(4)
+        plain = task.build("recurrent", task.networks["recurrent"].config.read(SMALL, "here"))
+        config = task.networks["recurrent"].config.read({**SMALL, "attention_heads": heads}, "here")
+        model = task.build("recurrent", config)
+        model.load_state_dict(plain.state_dict(), strict=False)
+        logits.append(task.logits(model.eval(), batch))
+    torch.testing.assert_close(logits[0], logits[1])
+    (answer,) = TaggingPredictor(Bundle(task, "recurrent", config, model, NoOptions())).predict(["the ba do"])
+    assert answer.view.names == ["top.self"]
+    assert torch.allclose(answer.view.matrix("top.self", 0).sum(dim=-1), torch.ones(3))

@@ -40,6 +40,7 @@ VARIANTS: list[tuple[str, dict[str, Any], list[str]]] = [
     ("language-model", {"documents": "line", "labelled": True}, [f"good {text}" for text in TEXTS]),
     ("language-model", {"documents": "paragraph"}, [f"{text}\nof two lines\n" for text in TEXTS]),
     ("tagging", {"separator": "|"}, [f"word{n}|{'AB'[n % 2]}\n" for n in range(30)]),
+    ("tagging", {"feature_columns": ["1"]}, [f"word{n} {'xyz'[n % 3]} {'AB'[n % 2]}\n" for n in range(30)]),
     ("classification", {"text_column": "2", "label_column": "0"}, [f"{'AB'[n % 2]}\tx\t{n} texts" for n in range(30)]),
 ]
 

@@ -200,7 +200,7 @@ def _lead(answer: Answer, dark: bool) -> Lead:
 
     try:
         drawn = answer.figure(dark)
-    except MissingExtraError:
+    except (MissingExtraError, OptionError):  # of an autoencoder without neighbours there is nothing to draw
         drawn = None
     return Lead(answer.text, answer.certainty, None if drawn is None else encode(drawn, ".png"))
 

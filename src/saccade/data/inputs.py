@@ -8,6 +8,7 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from saccade.data.labelled import split_label
 from saccade.data.lines import choose_encoding, is_utf8, read_lines, suffix
@@ -82,17 +83,25 @@ def read_words(
     label_column: str | None,
     *,
     labels: Collection[str],
+    feature_columns: Sequence[str] = (),
     separator: str | None = None,
     encoding: str | None = None,
-) -> tuple[list[list[str]] | list[str], str]:
-    """Read sentences as lists of words if the file is CoNLL-U or has columns; otherwise one text per line."""
+) -> tuple[list[Any], str]:
+    """Read sentences as lists of words if the file is CoNLL-U or has columns; otherwise one text per line. With
+    features, a word is a list of the word and its features."""
     name, notes = _encoding(path, encoding)
     if suffix(path) != CONLLU and not are_columns(path, word_column, label_column, separator, name, labels):
         return read_texts(path, encoding=encoding)
-    sentences, report = read_tagged(path, word_column, label_column, separator=separator, encoding=name)
-    return [list(one.words) for one in sentences], "; ".join(
-        ("one word per line, labels ignored", *report.notes, *notes)
+    sentences, report = read_tagged(
+        path, word_column, label_column, feature_columns=feature_columns, separator=separator, encoding=name
     )
+    words: list[Any] = [
+        [[word, *more] for word, more in zip(one.words, one.features, strict=True)]
+        if feature_columns
+        else list(one.words)
+        for one in sentences
+    ]
+    return words, "; ".join(("one word per line, labels ignored", *report.notes, *notes))
 
 
 def suffix_of(path: Path, trained: str, columns: Sequence[Column]) -> str:

@@ -7,7 +7,7 @@ separated, and the error for a line that does not fit names the line.
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
@@ -32,7 +32,7 @@ _PARSERS = {"id": DEFAULT_FIELD_PARSERS["id"]}
 LOOKED_AT = 200
 
 Line = tuple[int, str]
-Word = tuple[int, str, str]  # line, word, label
+Word = tuple[int, str, str, tuple[str, ...]]  # line, word, label, features
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,7 @@ class TaggedSentence:
     labels: tuple[str, ...]
     label_lines: tuple[int, ...]  # the line number of each word, counting from 1
     file: str
+    features: tuple[tuple[str, ...], ...] = ()  # of each word: the values of the columns that are read besides
 
     @property
     def line(self) -> int:
@@ -62,6 +63,7 @@ def read_tagged(
     word_column: str | None = None,
     label_column: str | None = None,
     *,
+    feature_columns: Sequence[str] = (),
     separator: str | None = None,
     encoding: str | None = None,
     max_length: int | None = None,
@@ -73,16 +75,18 @@ def read_tagged(
 
     Other columns are given by number, from 0 or from the end (-1 is the last), or by name if the first line names them.
     The first and the last column are the default. Unless ``separator`` is given, columns are separated by commas in a
-    ``.csv`` file, by tabs if the first line has any, and otherwise by white space.
+    ``.csv`` file, by tabs if the first line has any, and otherwise by white space. ``feature_columns`` say more about
+    each word, such as its part of speech.
     """
     name, notes = choose_encoding(path, encoding)
     lines = read_lines(path, name)
     if suffix(path) == CONLLU:
         columns = word_column or "form", label_column or "upos"
-        words = _conllu_words(path, lines, *columns)
-        notes = (*notes, f"columns {columns[0]} and {columns[1]}")
+        words = _conllu_words(path, lines, *columns, feature_columns)
+        notes = (*notes, _note([*columns, *feature_columns]))
     else:
-        words, choices = _column_words(path, lines, word_column or "0", label_column or "-1", separator)
+        columns = word_column or "0", label_column or "-1"
+        words, choices = _column_words(path, lines, (*columns, *feature_columns), separator)
         notes = (*notes, *choices)
     return collect(str(path), _sentences(str(path), words), unit="sentences", max_length=max_length, notes=notes)
 
@@ -94,17 +98,24 @@ def _sentences(file: str, words: Iterable[Word | None]) -> Iterator[TaggedSenten
         if word is not None:
             sentence.append(word)
         elif sentence:
-            lines, forms, labels = zip(*sentence, strict=True)
+            lines, forms, labels, features = zip(*sentence, strict=True)
             if forms != (DOCUMENT_START,):
-                yield TaggedSentence(forms, labels, lines, file)
+                yield TaggedSentence(forms, labels, lines, file, features if features[0] else ())
             sentence = []
 
 
 # --- CoNLL-U -----------------------------------------------------------------------------------------------
 
 
-def _conllu_words(path: str | Path, lines: Iterable[Line], word: str, label: str) -> Iterator[Word | None]:
-    for column in (word, label):
+def _note(columns: Sequence[str]) -> str:
+    """Say which columns are read."""
+    return f"columns {columns[0]} and {columns[1]}" + "".join(f", and {one} as a feature" for one in columns[2:])
+
+
+def _conllu_words(
+    path: str | Path, lines: Iterable[Line], word: str, label: str, features: Sequence[str]
+) -> Iterator[Word | None]:
+    for column in (word, label, *features):
         if column not in DEFAULT_FIELDS:
             raise OptionError(f"CoNLL-U has no column {column!r}; its columns are {', '.join(DEFAULT_FIELDS)}.")
     for number, text in lines:
@@ -123,14 +134,14 @@ def _conllu_words(path: str | Path, lines: Iterable[Line], word: str, label: str
                 "tabs."
             )
         if isinstance(row["id"], int):  # skip 3-4 (several words written as one) and 5.1 (a word that is not written)
-            yield number, row[word], row[label]
+            yield number, row[word], row[label], tuple(row[name] for name in features)
 
 
 # --- columns -----------------------------------------------------------------------------------------------
 
 
 def _column_words(
-    path: str | Path, lines: Iterator[Line], word: str, label: str, separator: str | None
+    path: str | Path, lines: Iterator[Line], columns: Sequence[str], separator: str | None
 ) -> tuple[Iterator[Word | None], tuple[str, ...]]:
     """Return the words, and notes on the choices that were made."""
     # The start of a document ends a sentence, as a blank line does.
@@ -144,25 +155,25 @@ def _column_words(
     if len(cells) == 1:
         raise FileError(f"{where}: there is only one column (separator: {separated}); expected a word and a label.")
     places = []
-    if not _is_number(word) or not _is_number(label):
+    if not all(map(_is_number, columns)):
         names = [cell.strip() for cell in cells]
-        for column in (word, label):
+        for column in columns:
             if column not in names:
                 raise FileError(
                     f"{where}: there is no column named {column!r}; the line has: {', '.join(map(repr, names))}."
                 )
             places.append(names.index(column))
-        note = f"columns {word} and {label}, named in line {first[0]}, separated by {separated}"
+        note = f"{_note(columns)}, named in line {first[0]}, separated by {separated}"
     else:
-        for number in (int(word), int(label)):
+        for number in map(int, columns):
             if not -len(cells) <= number < len(cells):
                 raise FileError(
                     f"{where}: there is no column number {number}; the line has {len(cells)} columns, counted from 0."
                 )
             places.append(number % len(cells))
         lines = chain([first], lines)
-        note = f"columns {places[0]} and {places[1]}, counted from 0, separated by {separated}"
-    return _read_cells(path, lines, split, (places[0], places[1]), (first[0], len(cells))), (note,)
+        note = f"{_note([str(place) for place in places])}, counted from 0, separated by {separated}"
+    return _read_cells(path, lines, split, places, (first[0], len(cells))), (note,)
 
 
 def are_columns(
@@ -201,7 +212,7 @@ def _read_cells(
     path: str | Path,
     lines: Iterable[Line],
     split: Callable[[str], list[str]],
-    places: tuple[int, int],
+    places: Sequence[int],
     first: tuple[int, int],
 ) -> Iterator[Word | None]:
     for number, text in lines:
@@ -214,11 +225,11 @@ def _read_cells(
                 f"{path}, line {number}: there are {len(cells)} columns; expected {first[1]}, as in line {first[0]}, "
                 "or a blank line between sentences."
             )
-        word, label = (cells[place].strip() for place in places)
-        if not word or not label:
-            missing = "label" if word else "word"
+        word, label, *features = (cells[place].strip() for place in places)
+        if not word or not label or not all(features):
+            missing = "word" if not word else "label" if not label else "feature"
             raise FileError(f"{path}, line {number}: there is no {missing}; expected a word and its label.")
-        yield number, word, label
+        yield number, word, label, tuple(features)
 
 
 def _is_number(column: str) -> bool:

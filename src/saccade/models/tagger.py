@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal, cast
 
 import torch
@@ -11,6 +12,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from saccade.attention import MultiHead, padding
+from saccade.errors import OptionError
 from saccade.kernels.dropout import dropout
 from saccade.models.config import Config
 from saccade.models.encoders import (
@@ -24,7 +26,7 @@ from saccade.models.encoders import (
     locked_dropout,
     run_encoder,
 )
-from saccade.models.layers import TiedLinear
+from saccade.models.layers import TiedLinear, WordEmbedding
 from saccade.models.transformer_layers import InputLayer, position_table
 from saccade.models.word_reader import ReaderConfig, WordReader, mean_of_pieces
 
@@ -36,6 +38,10 @@ __all__ = [
     "TransformerTaggerConfig",
     "WindowTaggerConfig",
 ]
+
+
+#: The width of the embedding of a feature.
+FEATURE_WIDTH = 32
 
 
 class RecurrentTaggerConfig(RecurrentEncoderConfig, ReaderConfig):
@@ -74,17 +80,34 @@ TAGGERS: dict[str, type[Config]] = {
 class _TransformerWords(nn.Module):
     """The input of a Transformer over words: the word vectors, projected to its width, with positions."""
 
-    def __init__(self, config: TransformerTaggerConfig, reader: WordReader) -> None:
+    def __init__(self, config: TransformerTaggerConfig, reader: nn.Module, width: int) -> None:
         super().__init__()
         self.reader = reader
-        self.fit = nn.Linear(config.reader_width, config.width - config.position_width)
+        self.fit = nn.Linear(width, config.width - config.position_width)
         self.positions = position_table(config)
 
-    def forward(
-        self, words: Int[Tensor, "B N"], pieces: Int[Tensor, "B N P"], characters: Int[Tensor, "B N C"]
-    ) -> Float[Tensor, "B N D"]:
-        x: Tensor = self.fit(self.reader(words, pieces, characters))
+    def forward(self, *parts: Tensor) -> Float[Tensor, "B N D"]:
+        x: Tensor = self.fit(self.reader(*parts))
         return x if self.positions is None else self.positions(x)
+
+
+class _WithFeatures(nn.Module):
+    """Appends an embedding of each feature to the vector of a word."""
+
+    def __init__(self, reader: WordReader, features: Sequence[int]) -> None:
+        super().__init__()
+        self.reader = reader
+        self.embeddings = nn.ModuleList(WordEmbedding(size, FEATURE_WIDTH, scaled=True) for size in features)
+
+    def forward(
+        self,
+        words: Int[Tensor, "B N"],
+        pieces: Int[Tensor, "B N P"],
+        characters: Int[Tensor, "B N C"],
+        features: Int[Tensor, "B N F"],
+    ) -> Float[Tensor, "B N D"]:
+        read = self.reader(words, pieces, characters)
+        return torch.cat([read, *(one(features[..., n]) for n, one in enumerate(self.embeddings))], dim=-1)
 
 
 class _WordsAttend(nn.Module):
@@ -102,13 +125,16 @@ class _WordsAttend(nn.Module):
 
 
 class Tagger(nn.Module):
-    """Scores the labels of each word. ``words``, ``pieces``, ``characters`` and ``labels`` are vocabulary sizes.
+    """Scores the labels of each word. ``words``, ``pieces``, ``characters``, ``labels`` and ``features`` are vocabulary
+    sizes. Each feature of a word, such as its part of speech, is embedded and appended to the word's vector.
 
     With ``unit = "pieces"`` all parameters except the output's have the names they have in ``EncoderOnly``, so the
     weights of a masked language model can be loaded.
     """
 
-    def __init__(self, config: Config, *, words: int, pieces: int, characters: int, labels: int) -> None:
+    def __init__(
+        self, config: Config, *, words: int, pieces: int, characters: int, labels: int, features: Sequence[int] = ()
+    ) -> None:
         super().__init__()
         assert isinstance(config, tuple(TAGGERS.values()))
         assert isinstance(config, ReaderConfig)
@@ -117,12 +143,15 @@ class Tagger(nn.Module):
         self.by_pieces = isinstance(config, TransformerTaggerConfig) and config.unit == "pieces"
         self.input: nn.Module
         if isinstance(config, TransformerTaggerConfig) and config.unit == "pieces":
+            if features:
+                raise OptionError('model.unit = "pieces" cannot read feature_columns; use "words".')
             self.input, width = InputLayer(config, pieces), config.width
         else:
-            self.input = WordReader(config, words=words, pieces=pieces, characters=characters, dropout=self.share)
-            width = config.reader_width
+            reader = WordReader(config, words=words, pieces=pieces, characters=characters, dropout=self.share)
+            self.input = _WithFeatures(reader, features) if features else reader
+            width = config.reader_width + FEATURE_WIDTH * len(features)
             if isinstance(config, TransformerTaggerConfig):
-                self.input, width = _TransformerWords(config, self.input), config.width
+                self.input, width = _TransformerWords(config, self.input, width), config.width
         self.encoder, self.encoder_norm = build_encoder(config, width)
         heads = config.attention_heads if isinstance(config, RecurrentTaggerConfig) else 0
         self.top = _WordsAttend(encoder_width(config), heads) if heads else None
@@ -134,6 +163,7 @@ class Tagger(nn.Module):
         pieces: Int[Tensor, "B N P"],
         characters: Int[Tensor, "B N C"],
         lengths: Int[Tensor, " B"],
+        features: Int[Tensor, "B N F"] | None = None,
     ) -> Float[Tensor, "B N D"]:
         """A vector for each word that depends on the whole sentence; 0 is padding in all three inputs.
 
@@ -142,7 +172,9 @@ class Tagger(nn.Module):
         if self.by_pieces:
             x = self._from_pieces(pieces)
         else:
-            x = run_encoder(self.encoder, self.encoder_norm, self.input(words, pieces, characters), lengths)
+            more = () if features is None or not features.shape[2] else (features,)
+            x = self.input(words, pieces, characters, *more)
+            x = run_encoder(self.encoder, self.encoder_norm, x, lengths)
             x = x if self.top is None else self.top(x, lengths)
         drop = locked_dropout if isinstance(self.config, RecurrentEncoderConfig) else dropout
         return drop(x, self.share, self.training)
@@ -154,10 +186,11 @@ class Tagger(nn.Module):
         characters: Int[Tensor, "B N C"],
         lengths: Int[Tensor, " B"],
         at: Bool[Tensor, "B N"] | None = None,
+        features: Int[Tensor, "B N F"] | None = None,
     ) -> Float[Tensor, "B N L"] | Float[Tensor, "W L"]:
         """A score for each label of every word, or only of the words selected by ``at``, as one flat list."""
-        features = self.features(words, pieces, characters, lengths)
-        logits: Tensor = self.output(features if at is None else features[at])
+        found = self.features(words, pieces, characters, lengths, features)
+        logits: Tensor = self.output(found if at is None else found[at])
         return logits
 
     def _from_pieces(self, pieces: Int[Tensor, "B N P"]) -> Float[Tensor, "B N D"]:

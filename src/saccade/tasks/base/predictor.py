@@ -172,7 +172,9 @@ class Predictor:
         """How the training files were read: their columns, encoding and so on."""
         reader = task_of_model(self.task.name).data
         fields = reader.settings.model_fields
-        return {key: self.bundle.data.get(key, fields[key].default) for key in reader.read_as}
+        return {
+            key: self.bundle.data.get(key, fields[key].get_default(call_default_factory=True)) for key in reader.read_as
+        }
 
     def replaced(self, given: Any, old: str, new: str) -> Any:
         """Return the input with one word replaced by another."""

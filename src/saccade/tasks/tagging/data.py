@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,10 @@ class TaggingData(LabelledData):
     label_column: str | None = Field(
         None, description="Label column: name, or number from 0; by default upos in CoNLL-U, otherwise the last column"
     )
+    feature_columns: list[str] = Field(
+        default_factory=list,
+        description="Further columns to read for each word, such as its part of speech: names, or numbers from 0",
+    )
     separator: str | None = Field(
         None, description="Separator between columns; by default tabs or spaces, whichever the first line has"
     )
@@ -41,8 +45,15 @@ class TaggingFiles(LabelledFiles[TaggedSentence]):
     """Reads sentences whose words have labels."""
 
     settings = TaggingData
-    read_as = ("word_column", "label_column", "separator", "encoding")
+    read_as = ("word_column", "label_column", "feature_columns", "separator", "encoding")
     column_names = ("word", "label")
+
+    @classmethod
+    def table(cls, files: Sequence[Path], columns: str | None) -> dict[str, Any]:
+        """The columns after the first two are features."""
+        given = [] if columns is None else [column.strip() for column in columns.split(",")]
+        features = {"feature_columns": given[2:]} if all(given[2:]) and given[2:] else {}
+        return {**super().table(files, ",".join(given[:2]) if features else columns), **features}
 
     @classmethod
     def read_file(cls, settings: TaggingData, path: Path, trained_on: bool) -> tuple[list[TaggedSentence], LabelReport]:
@@ -50,6 +61,7 @@ class TaggingFiles(LabelledFiles[TaggedSentence]):
             path,
             settings.word_column,
             settings.label_column,
+            feature_columns=settings.feature_columns,
             separator=settings.separator,
             encoding=settings.encoding,
             max_length=settings.max_length if trained_on else None,
@@ -70,14 +82,11 @@ class TaggingFiles(LabelledFiles[TaggedSentence]):
 
     @classmethod
     def write(cls, settings: TaggingData, examples: Sequence[TaggedSentence], path: Path) -> list[str]:
-        """Write one word and its label per line, with the separator of the training files."""
+        """Write one word, its label and its features per line, with the separator of the training files."""
         separator = settings.separator or "\t"
-        lines = (
-            line
-            for one in examples
-            for line in (*(f"{word}{separator}{tag}" for word, tag in zip(one.words, one.labels, strict=True)), "")
-        )
-        return ["--data", str(write_lines(path.with_suffix(".txt"), lines)), "--columns", "0,1"]
+        lines = (line for one in examples for line in (*map(separator.join, _rows(one)), ""))
+        columns = ",".join(map(str, range(2 + len(settings.feature_columns))))
+        return ["--data", str(write_lines(path.with_suffix(".txt"), lines)), "--columns", columns]
 
     @classmethod
     def suitable(cls, splits: Splits[TaggedSentence]) -> Size:
@@ -99,5 +108,11 @@ class TaggingFiles(LabelledFiles[TaggedSentence]):
 
     @classmethod
     def identity(cls, example: TaggedSentence) -> bytes:
-        pairs = zip(example.words, example.labels, strict=True)
-        return ("".join(f"{word}\t{label}\n" for word, label in pairs) + "\n").encode()
+        return ("".join("\t".join(row) + "\n" for row in _rows(example)) + "\n").encode()
+
+
+def _rows(sentence: TaggedSentence) -> Iterator[tuple[str, ...]]:
+    """Yield each word with its label and its features."""
+    features = sentence.features or ((),) * len(sentence.words)
+    for word, label, more in zip(sentence.words, sentence.labels, features, strict=True):
+        yield word, label, *more

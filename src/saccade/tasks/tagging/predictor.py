@@ -25,8 +25,8 @@ from saccade.text import split_words
 
 __all__ = ["TaggingPredictor"]
 
-#: A text, which is split into words, or a list of words.
-Given = str | Sequence[str]
+#: A text, which is split into words, a list of words, or a list of words with their features.
+Given = str | Sequence[Any]
 
 
 class TaggingPredictor(TextInputPredictor):
@@ -43,19 +43,40 @@ class TaggingPredictor(TextInputPredictor):
         return read_words(path, **self.read_as, labels=self.task.labels)
 
     def from_json(self, value: Any) -> Any:
-        if isinstance(value, list) and all(isinstance(word, str) and word.strip() for word in value):
+        columns = 1 + len(self.task.state.features)
+        rows = [[word] if columns == 1 else word for word in value] if isinstance(value, list) else []
+        if isinstance(value, list) and all(
+            isinstance(row, list)
+            and len(row) == columns
+            and all(isinstance(cell, str) and cell.strip() for cell in row)
+            for row in rows
+        ):
             return value
+        if columns > 1:
+            raise OptionError(f"{self._needs_features}, not {str(value)[:40]!r}.")
         if not isinstance(value, str):
             raise OptionError(f"This model takes a text or a list of words, not {str(value)[:40]!r}.")
         return value
 
+    @property
+    def _needs_features(self) -> str:
+        names = ", ".join(map(str, self.read_as["feature_columns"]))
+        return f"This model takes words with their features ({names}): columns, or a list of [word, feature, ...]"
+
     def input_schema(self) -> dict[str, Any]:
-        return {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
+        words: dict[str, Any] = {"type": "array", "items": {"type": "string"}}
+        if self.task.state.features:
+            return {"type": "array", "items": words}
+        return {"anyOf": [{"type": "string"}, words]}
 
     def prepare(self, given: Given, number: int = 1) -> EncodedSentence:
-        words = split_words(given, self.task.state.words.known) if isinstance(given, str) else list(given)
-        sentence = TaggedSentence(tuple(words), (), (1,) * len(words), "the text")
-        return EncodedSentence([self.task.state.words.ids(word) for word in words], [], sentence)
+        features: tuple[tuple[str, ...], ...] = ()
+        if self.task.state.features:
+            rows = [tuple(row) for row in self.from_json(given)]
+            words, features = [row[0] for row in rows], tuple(row[1:] for row in rows)
+        else:
+            words = split_words(given, self.task.state.words.known) if isinstance(given, str) else list(given)
+        return self.task.state.encode(TaggedSentence(tuple(words), (), (1,) * len(words), "the text", features), [])
 
     def answer(self, inputs: Sequence[EncodedSentence], options: Any, now: Snapshot) -> list[TaggingAnswer]:
         answers = []
@@ -77,9 +98,12 @@ class TaggingPredictor(TextInputPredictor):
     def replaced(self, given: Given, old: str, new: str) -> Given:
         if isinstance(given, str):
             return replace_word(given, old, new)
-        if given.count(old) != 1:
-            raise OptionError(f"The word to replace, {old!r}, occurs {given.count(old)} times in {' '.join(given)!r}.")
-        return [new if word == old else word for word in given]
+        words = [word if isinstance(word, str) else word[0] for word in given]
+        if words.count(old) != 1:
+            raise OptionError(f"The word to replace, {old!r}, occurs {words.count(old)} times in {' '.join(words)!r}.")
+        place = words.index(old)
+        changed = new if isinstance(given[place], str) else [new, *given[place][1:]]
+        return [*given[:place], changed, *given[place + 1 :]]
 
     def token_scores(self, given: Given, answer: Answer) -> list[float]:
         assert isinstance(answer, TaggingAnswer)

@@ -32,6 +32,7 @@ class EncodedSentence(NamedTuple):
     words: list[WordIds]
     labels: list[int]
     sentence: TaggedSentence
+    features: list[list[int]]  # of each word
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,7 @@ class TaggingBatch(Batch):
     words: Int[Tensor, "B N"]
     pieces: Int[Tensor, "B N P"]
     characters: Int[Tensor, "B N C"]
+    features: Int[Tensor, "B N F"]
     lengths: Int[Tensor, " B"]
     labels: Int[Tensor, "B N"]
     real: Bool[Tensor, "B N"]
@@ -54,12 +56,13 @@ class TaggingBatch(Batch):
 
 @dataclass(frozen=True)
 class TaggingState(State):
-    """The labels, and the vocabularies of words, pieces and characters."""
+    """The labels, and the vocabularies of words, pieces and characters, and of each column of features."""
 
     takes_tokenizer = True
 
     labels: list[str]
     words: Words
+    features: tuple[Vocabulary, ...] = ()
 
     @classmethod
     def prepare(
@@ -67,14 +70,26 @@ class TaggingState(State):
     ) -> Self:
         """Learn the labels and vocabularies. A given ``tokenizer`` splits words into pieces."""
         labels = sorted({label for sentence in train for label in sentence.labels})
-        return cls(labels, Words.train([word for one in train for word in one.words], settings["text"], tokenizer))
+        words = Words.train([word for one in train for word in one.words], settings["text"], tokenizer)
+        columns = zip(*(values for one in train for values in one.features), strict=True)
+        return cls(labels, words, tuple(Vocabulary.train(column, size=1 << 20) for column in columns))
 
     @classmethod
     def load(cls, description: Mapping[str, Any], read: ReadFile, where: str) -> Self:
-        return cls(description["labels"], Words.load(description, read))
+        features = tuple(Vocabulary(entries) for entries in description.get("features", ()))
+        return cls(description["labels"], Words.load(description, read), features)
 
     def description(self) -> dict[str, Any]:
-        return {"labels": self.labels, **self.words.description()}
+        features = {"features": [vocabulary.entries for vocabulary in self.features]} if self.features else {}
+        return {"labels": self.labels, **self.words.description(), **features}
+
+    def encode(self, sentence: TaggedSentence, labels: list[int]) -> EncodedSentence:
+        """Turn words and their features into ids."""
+        features = [
+            [vocabulary.id(value) for vocabulary, value in zip(self.features, values, strict=True)]
+            for values in sentence.features or [()] * len(sentence.words)
+        ]
+        return EncodedSentence([self.words.ids(word) for word in sentence.words], labels, sentence, features)
 
     def files(self) -> dict[str, bytes]:
         return self.words.files()
@@ -94,6 +109,7 @@ def _build(config: Config, state: TaggingState) -> nn.Module:
         pieces=state.words.pieces.vocabulary_size,
         characters=len(state.words.characters),
         labels=len(state.labels),
+        features=[len(vocabulary) for vocabulary in state.features],
     )
 
 
@@ -125,11 +141,7 @@ class Tagging(LabelTask):
     def encode(self, examples: Sequence[TaggedSentence]) -> list[EncodedSentence]:
         note_unseen(examples, self.label_ids)  # raises an error if most labels are unknown
         return [
-            EncodedSentence(
-                [self.state.words.ids(word) for word in sentence.words],
-                [self.label_ids.get(label, UNSEEN) for label in sentence.labels],
-                sentence,
-            )
+            self.state.encode(sentence, [self.label_ids.get(label, UNSEEN) for label in sentence.labels])
             for sentence in examples
         ]
 
@@ -144,11 +156,15 @@ class Tagging(LabelTask):
             _by_word(real, [getattr(word, name) for word in flat]) for name in ("pieces", "characters")
         )
         labels, _ = pad([one.labels or [0] * len(one.words) for one in examples])
+        features = torch.zeros(*real.shape, len(self.state.features), dtype=torch.long)
+        values = [some for one in examples for some in one.features]
+        features[real] = torch.tensor(values, dtype=torch.long).reshape(len(values), features.shape[2])
         lines = [one.sentence.line for one in examples]
-        return TaggingBatch(words, pieces, characters, lengths, labels, real, lines)
+        return TaggingBatch(words, pieces, characters, features, lengths, labels, real, lines)
 
     def logits(self, model: nn.Module, batch: TaggingBatch) -> Float[Tensor, "W L"]:
-        scores: Tensor = model(batch.words, batch.pieces, batch.characters, batch.lengths, at=batch.real)
+        more = {"features": batch.features} if self.state.features else {}
+        scores: Tensor = model(batch.words, batch.pieces, batch.characters, batch.lengths, at=batch.real, **more)
         return scores.float()
 
     def targets(self, batch: TaggingBatch) -> Int[Tensor, " W"]:
