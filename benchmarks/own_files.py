@@ -142,8 +142,16 @@ def main() -> None:
 def _from_file_to_look(form: Form, name: str, data: Path, folder: Path, minutes: float) -> None:
     file = form.make(data, folder).relative_to(folder)
     print(f"## {name}: {form.make.__doc__}", flush=True)
-    train = ["train", *form.options.split(), "--data", str(file), "-o", name, "--minutes", f"{minutes:g}"]
-    look = ["look", name, form.look.replace("{file}", str(file)), "--html", f"{name}.html", "--png", f"{name}.png"]
+    train = ["train", *form.options.split(), "--data", str(file), "-o", f"{name}-run", "--minutes", f"{minutes:g}"]
+    look = [
+        "look",
+        f"{name}-run",
+        form.look.replace("{file}", str(file)),
+        "--html",
+        f"{name}.html",
+        "--png",
+        f"{name}.png",
+    ]
     for command in (train, look):
         print(f"$ {shlex.join(['saccade', *command])}", flush=True)
         began = time.monotonic()
