@@ -17,7 +17,7 @@ from torch import Tensor
 from saccade.attention.equation import Call
 from saccade.errors import StaleTraceError
 
-__all__ = ["STATISTIC_LIMIT", "Segment", "exact_weights", "keep"]
+__all__ = ["STATISTIC_LIMIT", "Fingerprint", "Segment", "exact_weights", "keep"]
 
 #: Maximum number of scores held at once while statistics are computed (4 MB in float64).
 STATISTIC_LIMIT = 1 << 19
@@ -25,20 +25,51 @@ STATISTIC_LIMIT = 1 << 19
 STATISTIC_COLUMNS = 2048
 
 
+class Fingerprint:
+    """The content of a call's tensors when it was made, by which a later change is noticed."""
+
+    def __init__(self, call: Call) -> None:
+        self._versions: dict[str, int] = {}
+        self._digests: dict[str, Tensor] = {}
+        for what, tensor in _tensors_of(call).items():
+            self._versions[what], self._digests[what] = tensor._version, _digest(tensor)
+
+    def move(self, call: Call) -> None:
+        """Expect the same keys and values in the tensors of this call from now on."""
+        tensors = _tensors_of(call)
+        self._versions |= {what: tensors[what]._version for what in ("keys", "values") if what in tensors}
+
+    def is_same(self, other: Fingerprint) -> bool:
+        """Return whether the queries, keys and rules had the same content; values may differ."""
+        ours, theirs = (
+            {what: digest for what, digest in one._digests.items() if what != "values"} for one in (self, other)
+        )
+        return ours.keys() == theirs.keys() and all(torch.equal(ours[what], theirs[what]) for what in ours)
+
+    def changed(self, call: Call, batch: range, heads: range) -> list[str]:
+        """Return which tensors have changed, judging by these sequences and heads."""
+        changed = []
+        for what, tensor in _tensors_of(call).items():
+            group = max(1, call.shape[1] // max(1, tensor.shape[1]))
+            cut = (
+                slice(batch.start, batch.stop) if tensor.shape[0] > 1 else slice(None),
+                slice(heads.start // group, (heads.stop - 1) // group + 1) if tensor.shape[1] > 1 else slice(None),
+            )
+            # Writing through ``.data`` leaves the version unchanged.
+            if tensor._version != self._versions[what] or not torch.equal(
+                _digest(tensor[cut]), self._digests[what][cut]
+            ):
+                changed.append(what)
+        return changed
+
+
 class Segment:
     """The rows that one call adds to a trace, with the statistics computed so far."""
 
-    def __init__(self, call: Call, start: int) -> None:
+    def __init__(self, call: Call, start: int, fingerprint: Fingerprint | None = None) -> None:
         self.call = call
         self.start = start
-        tensors = {"queries": call.query, "keys": call.key}
-        if isinstance(call.bias, Tensor):
-            tensors["bias"] = call.bias
-        if call.value is not None:
-            tensors["values"] = call.value
-        self._versions = {what: (tensor, tensor._version) for what, tensor in tensors.items()}
-        self._digests = {what: _digest(tensor) for what, tensor in tensors.items()}
-        self._mask_version = 0 if call.mask is None else call.mask.version()
+        self._fingerprint = Fingerprint(call) if fingerprint is None else fingerprint
         self._statistic: Tensor | None = call.statistic
         self._known: Tensor | None = None  # (B, H, Q), True where the statistic has been computed
 
@@ -61,32 +92,22 @@ class Segment:
             value = other.value[:, :, :count]
             shared |= {"values": value} if torch.equal(value, self.call.value) else {}
         self.call = replace(self.call, key=shared["keys"], value=shared.get("values", self.call.value))
-        self._versions |= {what: (part, part._version) for what, part in shared.items()}  # equal numbers, equal digests
+        self._fingerprint.move(self.call)  # equal numbers have equal digests
+
+    def stale_fingerprint(self) -> Fingerprint | None:
+        """Return the fingerprint if a tensor has changed since, so that a part of this segment is known to be stale."""
+        batch, heads, _, _ = self.call.shape
+        return self._fingerprint if self._fingerprint.changed(self.call, range(batch), range(heads)) else None
 
     def part(self, name: str, batch: range, heads: range) -> Call:
         """Return the call for these sequences and heads; raise an error if a tensor has changed since."""
-        changed = [
-            what
-            for what, (tensor, version) in self._versions.items()
-            if tensor._version != version or self._is_rewritten(what, tensor, batch, heads)
-        ]
-        if self.call.mask is not None and self.call.mask.version() != self._mask_version:
-            changed.append("mask tensor")
+        changed = self._fingerprint.changed(self.call, batch, heads)
         if changed:
             raise StaleTraceError(
                 f"The {' and '.join(changed)} of {name} changed in place after it was watched, so its weights can "
                 "no longer be computed; read the trace before that, or watch again."
             )
         return self.call.part(batch, heads)
-
-    def _is_rewritten(self, what: str, tensor: Tensor, batch: range, heads: range) -> bool:
-        """Return whether this part was overwritten through ``.data``, which leaves the tensor's version unchanged."""
-        group = max(1, self.call.shape[1] // max(1, tensor.shape[1]))
-        cut = (
-            slice(batch.start, batch.stop) if tensor.shape[0] > 1 else slice(None),
-            slice(heads.start // group, (heads.stop - 1) // group + 1) if tensor.shape[1] > 1 else slice(None),
-        )
-        return not torch.equal(_digest(tensor[cut]), self._digests[what][cut])
 
     def statistics(self, rows: range, batch: range, heads: range) -> Shaped[Tensor, "B H Q 1"]:
         """Return the statistics of these rows, computing those that are not known yet."""
@@ -171,11 +192,27 @@ def _kept(tensor: Tensor) -> Tensor:
         return tensor.clone()
 
 
-def _digest(tensor: Shaped[Tensor, "B H N D"]) -> Shaped[Tensor, "B H N"]:
-    """Sum the bits of each row; equal numbers give equal sums."""
+def _tensors_of(call: Call) -> dict[str, Tensor]:
+    """The tensors of a call whose content is checked, all of four dimensions."""
+    tensors = {"queries": call.query, "keys": call.key}
+    if isinstance(call.bias, Tensor):
+        tensors["bias"] = call.bias
+    if call.value is not None:
+        tensors["values"] = call.value
+    if call.mask is not None:
+        tensors |= {f"mask{number or ''}": tensor for number, tensor in enumerate(call.mask.tensors())}
+    return tensors
+
+
+def _digest(tensor: Shaped[Tensor, "B H N D"]) -> Shaped[Tensor, "B H N+D"]:
+    """Sum the bits of each row and of each column; equal numbers give equal sums."""
     whole = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[tensor.element_size()]
     with torch.inference_mode(False), torch.no_grad():
-        return tensor.detach().view(whole).sum(-1, dtype=torch.int64)
+        bits = tensor.detach().view(whole)
+        if whole is torch.uint8:  # the sums of a mask need not change when its entries change places
+            places = torch.arange(1, bits.shape[-1] + 1, device=bits.device)
+            bits = bits * (places * 2654435761 % (1 << 31))
+        return torch.cat([bits.sum(dimension, dtype=torch.int64) for dimension in (-1, -2)], dim=-1)
 
 
 def _exact(call: Call) -> torch.dtype:

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from saccade.attention.equation import Call
 from saccade.attention.watching.overview import Overview, Progress, Reduce, pool
-from saccade.attention.watching.segment import STATISTIC_LIMIT, Segment, exact_weights
+from saccade.attention.watching.segment import STATISTIC_LIMIT, Fingerprint, Segment, exact_weights
 from saccade.errors import OptionError, ShapeError, StaleTraceError, TooLargeError
 
 __all__ = ["KeyWeight", "Place", "Trace"]
@@ -58,10 +58,12 @@ class Trace:
     The weights are those before dropout.
     """
 
-    def __init__(self, name: str, call: Call, place: Place | None = None) -> None:
+    def __init__(
+        self, name: str, call: Call, place: Place | None = None, fingerprint: Fingerprint | None = None
+    ) -> None:
         self.name = name
         self.place = place  # None for Saccade's own layers, whose names tell their place
-        self._segments = [Segment(call, start=0)]
+        self._segments = [Segment(call, 0, fingerprint)]
         self._num_columns = call.shape[3]
         self._num_shared = 0  # number of segments that share one copy of the keys
 
@@ -269,13 +271,13 @@ class Trace:
         next_row = self._segments[0].call.first_row + rows
         return call.first_row == next_row and call.shape[:2] == (batch, heads)
 
-    def append(self, call: Call) -> None:
-        """Add the rows of a call that continues the trace."""
+    def append(self, call: Call, fingerprint: Fingerprint | None = None) -> None:
+        """Add the rows of a call that continues the trace; its fingerprint, if that was taken earlier."""
         old, new = self._segments[-1].call.key, call.key
         same_memory = old.data_ptr() == new.data_ptr() and old.stride() == new.stride()
         if same_memory and old.shape == new.shape and old._version == new._version:
             call = replace(call, key=old)  # a recurrent decoder attends to the same keys at every step
-        self._segments.append(Segment(call, start=self._segments[-1].stop))
+        self._segments.append(Segment(call, self._segments[-1].stop, fingerprint))
         self._num_columns = max(self._num_columns, call.shape[3])
 
     def crop(self, num_rows: int, num_columns: int) -> bool:
@@ -290,7 +292,7 @@ class Trace:
             if rows < call.shape[2] or call.shape[3] > num_columns:
                 value = None if call.value is None else call.value[:, :, :num_columns]
                 call = replace(call, query=call.query[:, :, :rows], key=call.key[:, :, :num_columns], value=value)
-                kept[place] = Segment(call, segment.start)
+                kept[place] = Segment(call, segment.start, segment.stale_fingerprint())
         self._segments, self._num_shared = kept, 0
         self._num_columns = max(segment.call.shape[3] for segment in kept)
         return True

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from saccade.attention.equation import After, Call
 from saccade.attention.watching.coverage import NOT_CALLED, Coverage, advice_for, unseen_modules
 from saccade.attention.watching.foreign.intercept import Forwards, Run, Seen, add_hooks, is_foreign, remove_hooks
-from saccade.attention.watching.foreign.steps import Gap, Shown, Steps, keep_foreign
+from saccade.attention.watching.foreign.steps import Gap, Shown, Steps
 from saccade.attention.watching.segment import keep
 from saccade.attention.watching.trace import Trace
 from saccade.errors import OptionError, UnknownNameError
@@ -65,7 +65,7 @@ class Watch(Mapping[str, Trace]):
         self._notes = {OTHER_THREAD: 0, OTHER_MODEL: 0}
         self._ran: dict[str, nn.Module] = {}  # the modules that ran in the forward passes of these traces
         self._running: dict[str, nn.Module] = {}  # the modules of the forward pass that is running now
-        self._steps = Steps(self._traces, lambda module: module is model)
+        self._steps = Steps(self._traces, lambda module: module is model, values)
 
     def __enter__(self) -> Watch:
         if "torch._dynamo" in sys.modules:  # only then can code be compiled, and compiled code cannot be watched
@@ -171,14 +171,14 @@ class Watch(Mapping[str, Trace]):
                 self._ran, self._running = self._running if is_new else self._ran | self._running, {}
                 forwards.continues = forwards.continues or continues
 
-    def _show(self, runs: list[Run], seen: Seen, kept: Call | str) -> None:
+    def _show(self, runs: list[Run], seen: Seen) -> None:
         """Record an attention under the name of the innermost watched module."""
         mine = [run for run in runs if id(run.module) in self._names]
         name = self._names.get(id(seen.module)) or (self._names[id(mine[-1].module)] if mine else None)
         if name is not None:
             outermost = mine[0] if mine else runs[0]
             label = f"{name}{WRITTEN_OUT_NAME}" if seen.is_written_out else name
-            shown = Shown(label, runs[-1].number, seen.call, kept, seen.place, seen.is_written_out)
+            shown = Shown(label, runs[-1].number, seen.call, seen.place, seen.is_written_out)
             self._steps.see(outermost.number, outermost.module, shown)
 
 
@@ -271,18 +271,8 @@ class _Watchers:
         return any(watcher._model is module for watcher in _active.get())
 
     def show(self, runs: list[Run], seen: Seen) -> None:
-        call, watchers = seen.call, _active.get()
-        if isinstance(call, str):
-            for watcher in watchers:
-                watcher._show(runs, seen, call)
-            return
-        if not self.wants_values():
-            call = replace(call, value=None, after=None)
-        kept = keep_foreign(call, is_step=seen.place is None)
-        for watcher in watchers:
-            watcher._show(
-                runs, seen._replace(call=call), kept if watcher._values else replace(kept, value=None, after=None)
-            )
+        for watcher in _active.get():
+            watcher._show(runs, seen)
 
     def wants_values(self) -> bool:
         return any(watcher._values for watcher in _active.get())

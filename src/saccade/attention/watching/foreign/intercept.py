@@ -284,6 +284,7 @@ class Forwards(threading.local):
             # Two calls that differ in their values alone (DiffLlama) are one attention.
             is_same = last.innermost == innermost and torch.equal(last.query, query) and torch.equal(last.key, key)
             number = last.number + (not is_same)
+        query, key = (part.detach().clone() for part in (query, key))  # the caller may overwrite them
         self._uses[id(module)] = _Use(outermost.number, innermost, number, query, key)
         return CallStep(outermost.cached, number, None if last is None else last.key)
 

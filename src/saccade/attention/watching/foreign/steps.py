@@ -11,7 +11,7 @@ continues in such a way, if they are the same keys again (cross-attention). Noth
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum, auto
 from typing import NamedTuple
 
@@ -19,12 +19,12 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from saccade.attention.equation import After, Call
-from saccade.attention.masks import causal
-from saccade.attention.watching.segment import keep
+from saccade.attention.equation import Call
+from saccade.attention.watching.foreign.plain_steps import PlainSteps, is_plain
+from saccade.attention.watching.segment import Fingerprint, keep
 from saccade.attention.watching.trace import FORBIDDEN, Place, Trace
 
-__all__ = ["Gap", "Step", "Steps", "keep_foreign", "step_between"]
+__all__ = ["Gap", "Shown", "Step", "Steps", "step_between"]
 
 #: Each step of a growing cache brings all keys again; after so many of them one copy is kept for all.
 SHARE_EVERY = 32
@@ -116,16 +116,16 @@ def _changed_columns(old: Float[Tensor, "B G K D"], new: Float[Tensor, "#B G K D
     return (old != new).any(dim=3).any(dim=1)
 
 
-@dataclass(frozen=True)
-class Shown:
+class Shown(NamedTuple):
     """A call that was shown to a watcher."""
 
     name: str  # of the module
-    innermost: int  # the forward that it was made in
-    call: Call | str
-    kept: Call | str  # as a trace may keep it
+    innermost: int  # the forward pass that it was made in
+    call: Call | str  # or why it cannot be shown
     place: Place | None
     is_written_out: bool = False
+    fingerprint: Fingerprint | None = None  # of the call, as a trace may keep it
+    is_plain: bool = False  # True if ``call`` is a plain step, which has its new keys alone
 
 
 class Gap(NamedTuple):
@@ -158,11 +158,12 @@ class _Forward(NamedTuple):
 class Steps:
     """The traces of a watcher's foreign calls: one set for a forward and the steps that continue it."""
 
-    def __init__(self, traces: dict[str, Trace], is_root: Callable[[nn.Module], bool]) -> None:
+    def __init__(self, traces: dict[str, Trace], is_root: Callable[[nn.Module], bool], keeps_values: bool) -> None:
         self.gaps: dict[str, Gap] = {}  # by label
         self._continues = False  # whether the last forward continues the one before it
         self._traces = traces
         self._is_root = is_root
+        self._keeps_values = keeps_values
         self._last: dict[str, _Last] = {}
         self._replaced: dict[str, _Last] = {}  # of the set before this one: it may go on in turns with this one
         self._counts: dict[str, int] = {}  # how many labels a name has
@@ -174,16 +175,48 @@ class Steps:
         self._is_open = False  # whether its first calls have been taken in already
         self._read: set[int] = set()
         self._uses: dict[str, int] = {}  # how many labels of each name are taken
-        self._waiting: dict[str, list[Call]] = {}  # plain steps of generation, to be joined into one call
+        self._plain: dict[str, PlainSteps] = {}  # by name; to be joined into one call
 
     def see(self, number: int, module: nn.Module, shown: Shown) -> None:
         """A call within this outermost forward."""
         if number != self._number:
             self.end(self._number, set())
             self._number, self._module = number, module
-        last = self._pending[-1] if self._pending else None
-        if last is None or not _has_same_weights(last, shown):
+        shown = self._kept(shown)
+        if not self._pending or not self._is_same(self._pending[-1], shown):
             self._pending.append(shown)
+
+    def _kept(self, shown: Shown) -> Shown:
+        """A call with copies of what may be overwritten; a change of anything else will be noticed."""
+        if isinstance(shown.call, str):
+            return shown
+        if shown.place is None and not self._is_open and is_plain(shown.call):
+            steps, last = self._plain.get(shown.name), self._last.get(shown.name)
+            is_known = last is not None and shown.name in self._traces and self._counts.get(shown.name) == 1
+            if steps is None and last is not None and is_known:
+                steps = self._plain[shown.name] = PlainSteps(last.call, SHARE_EVERY, last.is_self)
+            step = None if steps is None else steps.read(shown.call)
+            if step is not None:
+                return shown._replace(call=step, is_plain=True)
+        call = keep_foreign(shown.call if self._keeps_values else replace(shown.call, value=None, after=None))
+        return shown._replace(call=call, fingerprint=Fingerprint(call))
+
+    def _whole(self, shown: Shown) -> Shown:
+        if not shown.is_plain or isinstance(shown.call, str):
+            return shown
+        call = self._plain[shown.name].whole(shown.call)
+        return shown._replace(call=call, fingerprint=Fingerprint(call), is_plain=False)
+
+    def _is_same(self, one: Shown, other: Shown) -> bool:
+        """Whether two calls of one module differ in their values alone, as where the values are wider than the keys."""
+        is_same = one.innermost == other.innermost
+        if not is_same or isinstance(one.call, str) or isinstance(other.call, str):
+            return False
+        if one.is_plain != other.is_plain:
+            return self._is_same(self._whole(one), self._whole(other))
+        if one.fingerprint is not None and other.fingerprint is not None:
+            is_same = one.fingerprint.is_same(other.fingerprint)  # one of them may have been overwritten since
+        return is_same and has_same_weights(one.call, other.call)
 
     def end(self, number: int, read: set[int]) -> bool:
         """An outermost forward has ended; it read what these earlier ones computed. Does it continue the last one?"""
@@ -196,8 +229,8 @@ class Steps:
 
     def take_in(self, read: set[int]) -> None:
         """Decide what the pending calls are to those that are known, and make traces of them."""
-        self._join_waiting()
-        pending, self._pending = self._pending, []
+        pending, self._pending = [self._whole(shown) for shown in self._pending], []
+        self._join_plain()
         if not pending or self._module is None:
             return
         moves: dict[str, Move] = {}
@@ -214,52 +247,31 @@ class Steps:
         for shown in pending:
             self._take(shown, moves, back, is_reordered)
 
-    # --- the plain steps of generation, of which there are many ---
-
     def _wait(self) -> bool:
-        """Keep the pending calls for later if all of them are plain steps; False if one is not, and nothing is done.
-
-        A plain step is one query without a mask: to the keys that were there, bit for bit, and its own; or, beside such
-        steps, to the same keys as before. A number of such steps becomes one call with as many queries.
-        """
-        calls: dict[str, tuple[Shown, Call]] = {}
-        for shown in self._pending:
-            kept, last = shown.kept, self._last.get(shown.name)
-            is_plain = isinstance(kept, Call) and shown.place is None and not kept.has_rules and kept.shape[2] == 1
-            is_known = last is not None and shown.name in self._traces and self._counts.get(shown.name) == 1
-            if self._is_open or not is_plain or not is_known or shown.name in calls:
-                return False
-            assert isinstance(kept, Call)
-            calls[shown.name] = shown, kept
-        if self._module is None or not any(_is_grown(self._last[name], call) for name, (_, call) in calls.items()):
+        """Keep the pending calls for later if all of them are plain steps and one brings a new key."""
+        calls = [shown.call for shown in self._pending if shown.is_plain and isinstance(shown.call, Call)]
+        are_plain = len(calls) == len(self._pending) == len({shown.name for shown in self._pending})
+        if self._module is None or not are_plain or not any(call.shape[3] for call in calls):
             return False
-        for name, (_, call) in calls.items():
-            if not _is_next(self._last[name], call):
-                return False
-        self._continues, self._pending = True, []
+        self._continues = True
         self._enrol(self._module)
-        for name, (shown, call) in calls.items():
-            last = self._last[name]
-            if not _is_grown(last, call):
-                call = replace(call, key=last.call.key, value=last.call.value)
-            self._remember(name, shown, call, last.num_rows, last.is_self)
-            self._waiting.setdefault(name, []).append(call)
-        if any(len(steps) >= SHARE_EVERY for steps in self._waiting.values()):
-            self._join_waiting()
+        for shown, call in zip(self._pending, calls, strict=True):
+            self._plain[shown.name].add(call)
+            self._last[shown.name] = self._last[shown.name]._replace(innermost=shown.innermost)
+        self._pending = []
+        if any(len(steps) >= SHARE_EVERY for steps in self._plain.values()):
+            self._join_plain()
         return True
 
-    def _join_waiting(self) -> None:
-        for label, calls in self._waiting.items():
-            last = calls[-1]
-            query = torch.cat([call.query for call in calls], dim=2)
-            is_grown = calls[0].shape[3] < last.shape[3]
-            joined = replace(last, query=query, after=_without_gradient(last.after))
-            if is_grown:
-                joined = replace(joined, mask=causal, first_row=last.shape[3] - len(calls))
-            self._traces[label].append(joined)
-            if is_grown:
-                self._traces[label].share_keys(1)
-        self._waiting = {}
+    def _join_plain(self) -> None:
+        for name, steps in self._plain.items():
+            if len(steps):
+                joined, last = steps.joined(), self._last[name]
+                self._traces[name].append(joined)
+                if joined.mask is not None:
+                    self._traces[name].share_keys(1)
+                self._last[name] = last._replace(call=joined, num_rows=last.num_rows + len(steps))
+        self._plain = {}
 
     def _moves(self, known: dict[str, _Last], pending: list[Shown]) -> dict[str, Move]:
         """How the first call under each label stands to the one that is known."""
@@ -331,8 +343,8 @@ class Steps:
         self._forwards[-1].labels.add(label)
         step, own_back = moves.get(label, Move(Step.NEW))
         known = self._last.get(label)
-        if isinstance(shown.call, str) or isinstance(shown.kept, str):
-            self._refuse(label, str(shown.call), shown)
+        if isinstance(shown.call, str):
+            self._refuse(label, shown.call, shown)
         elif step is Step.REORDERED or (step is Step.AGAIN and is_reordered):
             self._refuse(label, REORDERED, shown)  # the keys of all beams of a sentence are the same: they do not tell
         elif step is Step.SHIFTED:
@@ -342,17 +354,19 @@ class Steps:
         elif step is Step.NEW or known is None or (step is Step.AGAIN and back >= known.num_rows):
             self.gaps.pop(label, None)
             self._traces.pop(label, None)  # to stand behind those that ran before it
-            self._traces[label] = Trace(label, shown.kept, shown.place or NOT_FOLLOWED)
-            self._remember(label, shown, shown.kept, 0)
+            self._traces[label] = Trace(label, shown.call, shown.place or NOT_FOLLOWED, shown.fingerprint)
+            self._remember(label, shown, shown.call, 0)
         else:
             self._continue(label, shown, back if step is Step.AGAIN else own_back)
 
     def _continue(self, label: str, shown: Shown, back: int) -> None:
-        last, kept = self._last[label], shown.kept
+        last, kept = self._last[label], shown.call
         assert isinstance(kept, Call)
+        assert shown.fingerprint is not None
         num_grown = kept.shape[3] - last.call.shape[3]
         if num_grown == 0 and torch.equal(last.call.key, kept.key):
             kept = replace(kept, key=last.call.key)  # one copy for all steps that ask the same keys
+            shown.fingerprint.move(kept)
         if label in self._traces:
             trace = self._traces[label]
             if back and not trace.crop(
@@ -360,7 +374,7 @@ class Steps:
             ):
                 self._refuse(label, TAKEN_BACK, shown)
                 return
-            trace.append(kept)
+            trace.append(kept, shown.fingerprint)
             if num_grown > 0:
                 trace.share_keys(SHARE_EVERY)
         self._remember(label, shown, kept, last.num_rows - back, last.is_self)
@@ -368,8 +382,8 @@ class Steps:
     def _refuse(self, label: str, reason: str, shown: Shown) -> None:
         self._traces.pop(label, None)
         self.gaps[label] = Gap(shown.name, reason, shown.place, shown.is_written_out)
-        if isinstance(shown.kept, Call):
-            self._remember(label, shown, shown.kept, 1 << 40)
+        if isinstance(shown.call, Call):
+            self._remember(label, shown, shown.call, 1 << 40)
         else:
             self._last.pop(label, None)
 
@@ -377,28 +391,6 @@ class Steps:
         if is_self is None:
             is_self = shown.place is not None and shown.place.source == "self"
         self._last[label] = _Last(kept, shown.innermost, rows_before + kept.shape[2], is_self)
-
-
-def _without_gradient(after: After | None) -> After | None:
-    """What becomes of several calls: they have one W_O, but a gradient each."""
-    return None if after is None else After(after.projection, after.version)
-
-
-def _is_grown(last: _Last, call: Call) -> bool:
-    return call.shape[3] == last.call.shape[3] + 1
-
-
-def _is_next(last: _Last, call: Call) -> bool:
-    """Whether a plain step has the keys and values of the last one, and perhaps one more of each."""
-    count, before = last.call.shape[3], last.call
-    if before.key.dtype != call.key.dtype or (before.value is None) != (call.value is None):
-        return False
-    if not _is_grown(last, call) and (last.is_self or call.shape[3] != count):
-        return False
-    pairs = [(before.key, call.key)]
-    if before.value is not None and call.value is not None:
-        pairs.append((before.value, call.value))
-    return before.shape[1] == call.shape[1] and all(torch.equal(old, new[:, :, :count]) for old, new in pairs)
 
 
 def label_of(name: str, number: int) -> str:
@@ -409,15 +401,13 @@ def _holds(outer: nn.Module, inner: nn.Module) -> bool:
     return any(part is inner for part in outer.modules())
 
 
-def _has_same_weights(one: Shown, other: Shown) -> bool:
-    """Whether two calls of one forward differ in their values alone, as where the values are wider than the keys."""
-    if one.innermost != other.innermost or isinstance(one.call, str) or isinstance(other.call, str):
-        return False
+def has_same_weights(one: Call, other: Call) -> bool:
+    """Whether two calls have the same queries, keys and rules."""
     parts = [
         (call.query, call.key, call.bias, type(call.mask), *(call.mask.tensors() if call.mask is not None else ()))
-        for call in (one.call, other.call)
+        for call in (one, other)
     ]
-    scales = [getattr(call.score, "scale", None) for call in (one.call, other.call)]
+    scales = [getattr(call.score, "scale", None) for call in (one, other)]
     return scales[0] == scales[1] and len(parts[0]) == len(parts[1]) and all(map(_same_tensor, *parts))
 
 
@@ -427,21 +417,19 @@ def _same_tensor(one: object, other: object) -> bool:
     return one is other
 
 
-def keep_foreign(call: Call, is_step: bool) -> Call:
-    """Return a call that a trace can keep.
+def keep_foreign(call: Call) -> Call:
+    """Return a call that a trace can keep, with copies of what is likely to be overwritten.
 
-    Keys that are not those of the queries may be in a cache that is written to, so they are copied, except in a step of
-    generation whose cache is a new tensor each time.
+    That is whatever was written in place already, as a buffer is that several layers use, and keys that are not those
+    of the queries, because they may be in a cache.
     """
-    is_fresh = is_step and _is_fresh(call.key) and (call.value is None or _is_fresh(call.value))
-    if call.shape[2] != call.shape[3] and not is_fresh:
-        with torch.inference_mode(False), torch.no_grad():
-            value = None if call.value is None else call.value.clone()
-            call = replace(call, key=call.key.clone(), value=value)
-    return keep(call)
+    is_cache = call.shape[2] != call.shape[3]
+    with torch.inference_mode(False), torch.no_grad():
+        query = _copied(call.query, False)
+        key = _copied(call.key, is_cache)
+        value = None if call.value is None else _copied(call.value, is_cache)
+    return keep(replace(call, query=query, key=key, value=value))
 
 
-def _is_fresh(tensor: Tensor) -> bool:
-    """Whether nobody has ever written into this tensor, as into a cache that is a buffer; a later write is noticed."""
-    whole = tensor.untyped_storage().nbytes() == tensor.numel() * tensor.element_size()
-    return whole and not tensor.is_inference() and tensor._version == 0
+def _copied(tensor: Tensor, is_cache: bool) -> Tensor:
+    return tensor.clone() if is_cache or (not tensor.is_inference() and tensor._version) else tensor
