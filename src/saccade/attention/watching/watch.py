@@ -163,13 +163,16 @@ class Watch(Mapping[str, Trace]):
     def _end(self, run: Run) -> None:
         """Note that a module's forward pass has ended, which may be the outermost one of this model."""
         name = self._names.get(id(run.module))
-        if name is not None:
-            self._running[name] = run.module
-            if not any(id(outer.module) in self._names for outer in forwards.runs):
-                continues = self._steps.end(run.number, forwards.lineage.read)
-                is_new = run.module is self._model and not continues
-                self._ran, self._running = self._running if is_new else self._ran | self._running, {}
-                forwards.continues = forwards.continues or continues
+        if name is None:
+            return
+        self._running[name] = run.module
+        for outer in forwards.runs:
+            if id(outer.module) in self._names:
+                return
+        continues = self._steps.end(run.number, forwards.lineage.read)
+        is_new = run.module is self._model and not continues
+        self._ran, self._running = self._running if is_new else self._ran | self._running, {}
+        forwards.continues = forwards.continues or continues
 
     def _show(self, runs: list[Run], seen: Seen) -> None:
         """Record an attention under the name of the innermost watched module."""
@@ -262,10 +265,13 @@ class _Watchers:
 
     def wants(self, module: nn.Module) -> bool:
         watchers = _active.get()
+        for watcher in watchers:
+            if watcher._wants(module):
+                return True
         if not watchers:  # nobody watches in this thread
             for watcher in [watcher for watcher in _everywhere if watcher._wants(module)]:
                 watcher._notes[OTHER_THREAD] += 1
-        return any(watcher._wants(module) for watcher in watchers)
+        return False
 
     def is_root(self, module: nn.Module) -> bool:
         return any(watcher._model is module for watcher in _active.get())

@@ -98,9 +98,13 @@ def call_of_sdpa(
     ndim = query.ndim
     if ndim > 4:
         return FIVE_DIMENSIONS.format(ndim)
-    query, key, value = (_four_dimensional(_as_autocast(part), ndim) for part in (query, key, value))
-    batch = max(query.shape[0], key.shape[0])  # torch broadcasts a batch of 1
-    query, key, value = (part.expand(batch, -1, -1, -1) for part in (query, key, value))
+    device = query.device.type
+    if torch.is_autocast_enabled(device) and query.dtype != torch.float64:  # as the kernel gets them
+        query, key, value = (part.to(torch.get_autocast_dtype(device)) for part in (query, key, value))
+    query, key, value = (_four_dimensional(part, ndim) for part in (query, key, value))
+    batch = max(query.shape[0], key.shape[0], value.shape[0])  # torch broadcasts a batch of 1
+    if not query.shape[0] == key.shape[0] == value.shape[0]:
+        query, key, value = (part.expand(batch, -1, -1, -1) for part in (query, key, value))
     if query.shape[1] % key.shape[1]:  # one query head for several key heads
         query = query.expand(-1, key.shape[1], -1, -1)
     mask: Mask | None = causal if is_causal else None
@@ -121,17 +125,11 @@ def has_no_numbers(tensor: Tensor) -> bool:
 
 def _four_dimensional(tensor: Tensor, ndim: int) -> Tensor:
     """Reshape a tensor that is used with queries of ``ndim`` dimensions to (batch, heads, ...)."""
+    if tensor.ndim == 4:
+        return tensor
     if ndim == 3 and tensor.ndim == 3:  # (batch, positions, width): one head
         return tensor.unsqueeze(1)
     return tensor.reshape((1,) * (4 - tensor.ndim) + tuple(tensor.shape))
-
-
-def _as_autocast(tensor: Tensor) -> Tensor:
-    """The tensor as the kernel gets it under autocast."""
-    device = tensor.device.type
-    if torch.is_autocast_enabled(device) and tensor.dtype != torch.float64:
-        return tensor.to(torch.get_autocast_dtype(device))
-    return tensor
 
 
 def unrepeated(mask: Float[Tensor, "#B #H #Q #K"] | Bool[Tensor, "#B #H #Q #K"]) -> Tensor:

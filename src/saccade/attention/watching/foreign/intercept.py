@@ -80,7 +80,7 @@ class Audience(Protocol):
     def end(self, run: Run) -> None: ...
 
 
-@dataclass
+@dataclass(slots=True)
 class Run:
     """A module whose forward is running."""
 
@@ -165,17 +165,17 @@ class Forwards(threading.local):
         is_fast = isinstance(module, torch_modules.FAST)
         if not is_fast and not is_watched and not is_edited:
             return
-        run = Run(next(_numbers), module, _way_of(module) if is_fast else Way.CALLS)
-        if not self.runs:
+        run, runs = Run(next(_numbers), module, _way_of(module) if is_fast else Way.CALLS), self.runs
+        if not runs:
             self._begin_outermost(run, arguments, sys._getframe(1).f_locals.get("kwargs"), is_watched)
         self._last_number = run.number
-        if is_fast or (self.runs and self.runs[-1].way is not Way.CALLS and is_foreign(module)):
+        if is_fast or (runs and runs[-1].way is not Way.CALLS and is_foreign(module)):
             self._enter(run)
         if is_fast and self.lineage.is_on:
             inputs = [part for part in arguments[:1] if isinstance(part, Tensor)]
             marks = self.lineage.marks(inputs[0]) if inputs else None
-            run.marks = marks if marks is not None or not self.runs else self.runs[-1].marks
-        self.runs.append(run)
+            run.marks = marks if marks is not None or not runs else runs[-1].marks
+        runs.append(run)
 
     def _begin_outermost(self, run: Run, arguments: tuple[Any, ...], named: object, is_watched: bool) -> None:
         """Decide whether lineages are needed: a step that is given the same cache as the last one continues it."""
@@ -189,35 +189,37 @@ class Forwards(threading.local):
         if self.lineage.is_on:
             self.lineage.begin(run.number, (arguments, named), joins=not self._audience.is_root(run.module))
 
-    def look(self, module: nn.Module, arguments: tuple[Any, ...], named: dict[str, Any], output: object) -> None:
-        """A forward hook: torch's own attention is seen after it has run, and an edit must have changed something."""
-        if not self.runs or self.runs[-1].module is not module:
-            return
-        run = self.runs[-1]
-        if active_edits():
-            _check_edited(run)
-        if run.way is not Way.MODULE:
-            return
-        if self._audience.wants(module):
-            self._see_torch_module(run, arguments, named, output[0] if isinstance(output, tuple) else None)
-        result = output[0] if isinstance(output, tuple) else output
-        if self.lineage.is_on and isinstance(result, Tensor):
-            self.lineage.set(result, run.marks)
-
-    def end(self, module: nn.Module, arguments: object, output: object) -> None:
-        """A forward hook that is also called after an error."""
-        for run in reversed(self.runs):
+    def end(self, module: nn.Module, arguments: tuple[Any, ...], *result: Any) -> None:
+        """A forward hook that is given the named arguments and the output, or after an error only the output."""
+        runs = self.runs
+        for run in reversed(runs):
             if run.module is module:
                 break
         else:
             return
-        while True:  # an interrupted forward may have left its run behind
-            run = self.runs.pop()
-            self._leave(run)
-            with torch._C.DisableTorchFunction():  # the mode need not see what we compute
-                self._audience.end(run)
-            if run.module is module:
-                break
+        try:
+            if runs[-1] is run and len(result) == 2:
+                self._look(run, arguments, *result)
+        finally:
+            while True:  # an interrupted forward pass may have left its run behind
+                run = runs.pop()
+                self._leave(run)
+                with torch._C.DisableTorchFunction():  # the mode need not see what we compute
+                    self._audience.end(run)
+                if run.module is module:
+                    break
+
+    def _look(self, run: Run, arguments: tuple[Any, ...], named: dict[str, Any], output: object) -> None:
+        """Torch's own attention is seen after it has run, and an edit must have changed something."""
+        if active_edits():
+            _check_edited(run)
+        if run.way is not Way.MODULE:
+            return
+        if self._audience.wants(run.module):
+            self._see_torch_module(run, arguments, named, output[0] if isinstance(output, tuple) else None)
+        result = output[0] if isinstance(output, tuple) else output
+        if self.lineage.is_on and isinstance(result, Tensor):
+            self.lineage.set(result, run.marks)
 
     def _enter(self, run: Run) -> None:
         """Have the modes stand as this run needs them."""
@@ -381,12 +383,12 @@ class Mode(TorchFunctionMode):
     ) -> Any:
         if func is F.scaled_dot_product_attention or func is F.multi_head_attention_forward:
             return self._forwards.attention(func, args, kwargs or {}, sys._getframe(1))
-        followed = self._forwards.followed
-        if followed is not None and find_projection(followed, func, args, kwargs or {}):
-            self._forwards.followed = None
+        forwards = self._forwards
+        if forwards.followed is not None and find_projection(forwards.followed, func, args, kwargs or {}):
+            forwards.followed = None
         output = func(*args, **kwargs) if kwargs else func(*args)
-        if self._forwards.lineage.is_on:
-            self._forwards.other(func, args, kwargs or {}, output)
+        if forwards.lineage.is_on:
+            forwards.other(func, args, kwargs or {}, output)
         return output
 
 
@@ -427,8 +429,7 @@ def add_hooks(forwards: Forwards) -> None:
         _num_users += 1
         if _num_users == 1:
             _handles.append(register_module_forward_pre_hook(forwards.begin))
-            _handles.append(register_module_forward_hook(forwards.look, with_kwargs=True))
-            _handles.append(register_module_forward_hook(forwards.end, always_call=True))
+            _handles.append(register_module_forward_hook(forwards.end, with_kwargs=True, always_call=True))
     forwards.start()
 
 
