@@ -10,7 +10,7 @@ import saccade
 from saccade.errors import OptionError, ShapeError, UnknownNameError
 from saccade.lens.alignment import (
     AlignmentChoice,
-    Lengths,
+    PairLengths,
     align,
     alignment_matrix,
     choose_alignment,
@@ -40,7 +40,7 @@ def forced_pass(sharpness: float = 20.0) -> saccade.Trace:
 def test_the_row_that_predicts_a_word_aligns_it_and_the_row_after_does_not() -> None:
     trace = forced_pass()
     assert trace.shape == (1, 1, len(FRENCH) + 1, len(ENGLISH) + 1)
-    lengths = Lengths(len(ENGLISH), len(FRENCH))
+    lengths = PairLengths(len(ENGLISH), len(FRENCH))
     shares = []
     for row_offset in (0, 1):
         choice = AlignmentChoice(attention="decoder.1.cross", heads=(0,), row_offset=row_offset)
@@ -53,7 +53,7 @@ def test_the_row_that_predicts_a_word_aligns_it_and_the_row_after_does_not() -> 
 
 def test_the_row_that_reads_the_word_is_chosen_where_it_is_the_right_one() -> None:
     weights = forced_pass().weights().roll(1, dims=2)
-    choice = choose_alignment({"decoder.0.cross": weights}, [Lengths(len(ENGLISH), len(FRENCH))], [GOLD])
+    choice = choose_alignment({"decoder.0.cross": weights}, [PairLengths(len(ENGLISH), len(FRENCH))], [GOLD])
     assert choice == AlignmentChoice(attention="decoder.0.cross", heads=(0,), row_offset=1)
 
 
@@ -71,7 +71,7 @@ def test_a_matrix_has_the_exact_weights_of_the_trace() -> None:
 
 
 def test_the_end_column_is_kept_or_dropped() -> None:
-    choice, lengths = AlignmentChoice(attention="a", heads=(0,)), Lengths(len(ENGLISH), len(FRENCH))
+    choice, lengths = AlignmentChoice(attention="a", heads=(0,)), PairLengths(len(ENGLISH), len(FRENCH))
     seen = {"a": forced_pass(sharpness=1.0)}
     kept, dropped = align(choice, seen, lengths, end=True), align(choice, seen, lengths)
     assert kept.shape == (len(FRENCH), len(ENGLISH) + 1)
@@ -81,7 +81,7 @@ def test_the_end_column_is_kept_or_dropped() -> None:
 
 def test_attention_that_rests_on_the_end_still_gives_links_between_words() -> None:
     weights = torch.tensor([[0.1, 0.2, 0.7], [0.05, 0.0, 0.95]])[None, None]
-    matrix = align(AlignmentChoice(attention="a", heads=(0,)), {"a": weights}, Lengths(2, 2))
+    matrix = align(AlignmentChoice(attention="a", heads=(0,)), {"a": weights}, PairLengths(2, 2))
     assert hard_links(matrix) == {(1, 0), (0, 1)}
 
 
@@ -105,7 +105,7 @@ def corpus(num_pairs: int = 40, num_words: int = 23) -> tuple[list[list[int]], l
     return sources, targets, gold
 
 
-def attention_of_habits(lengths: list[Lengths], gold: list[set[WordLink]]) -> dict[str, Tensor]:
+def attention_of_habits(lengths: list[PairLengths], gold: list[set[WordLink]]) -> dict[str, Tensor]:
     """Two layers of three heads: diffuse, diagonal, resting on END; and diagonal, the aligner, diffuse with noise."""
     generator = torch.Generator().manual_seed(1)
     longest = max(max(length) for length in lengths)
@@ -127,7 +127,7 @@ def attention_of_habits(lengths: list[Lengths], gold: list[set[WordLink]]) -> di
 
 def test_the_aligning_head_is_found_with_gold() -> None:
     sources, targets, gold = corpus()
-    lengths = [Lengths(len(source), len(target)) for source, target in zip(sources, targets, strict=True)]
+    lengths = [PairLengths(len(source), len(target)) for source, target in zip(sources, targets, strict=True)]
     ranked = rank_alignments(attention_of_habits(lengths, gold), lengths, gold)
     best = ranked[0]
     assert best.choice == AlignmentChoice(attention="decoder.1.cross", heads=(1,), row_offset=0)
@@ -138,14 +138,14 @@ def test_the_aligning_head_is_found_with_gold() -> None:
 
 def test_the_aligning_head_is_found_without_gold() -> None:
     sources, targets, gold = corpus()
-    lengths = [Lengths(len(source), len(target)) for source, target in zip(sources, targets, strict=True)]
+    lengths = [PairLengths(len(source), len(target)) for source, target in zip(sources, targets, strict=True)]
     choice = choose_alignment(attention_of_habits(lengths, gold), lengths, cooccurrence_links(sources, targets))
     assert choice == AlignmentChoice(attention="decoder.1.cross", heads=(1,), row_offset=0)
 
 
 def test_of_equal_agreement_the_sharper_is_chosen() -> None:
     weights = torch.tensor([[[[0.6, 0.4], [0.4, 0.6], [0.5, 0.5]], [[0.9, 0.1], [0.1, 0.9], [0.5, 0.5]]]])
-    choice = choose_alignment({"cross": weights}, [Lengths(2, 2)], [{(0, 0), (1, 1)}])
+    choice = choose_alignment({"cross": weights}, [PairLengths(2, 2)], [{(0, 0), (1, 1)}])
     assert choice.heads == (1,)
 
 
@@ -190,12 +190,12 @@ def test_what_is_not_there_is_named() -> None:
     with pytest.raises(UnknownNameError, match="reduction of heads 'sum'"):
         alignment_matrix(weights, reduce="sum")  # type: ignore[arg-type]
     with pytest.raises(UnknownNameError, match="attention 'b'"):
-        align(AlignmentChoice(attention="b", heads=(0,)), {"a": weights}, Lengths(7, 4))
+        align(AlignmentChoice(attention="b", heads=(0,)), {"a": weights}, PairLengths(7, 4))
     with pytest.raises(ShapeError, match=r"needs 6 queries and 7 keys; the attention has 5 and 7"):
-        align(AlignmentChoice(attention="a", heads=(0,), row_offset=1), {"a": weights}, Lengths(7, 5))
+        align(AlignmentChoice(attention="a", heads=(0,), row_offset=1), {"a": weights}, PairLengths(7, 5))
     with pytest.raises(OptionError, match="because the sentences have no gold links"):
-        choose_alignment({"a": weights}, [Lengths(2, 2)] * 2, [set(), set()])
+        choose_alignment({"a": weights}, [PairLengths(2, 2)] * 2, [set(), set()])
     with pytest.raises(ShapeError, match="2 sentences, but there are 1 lengths"):
-        choose_alignment({"a": weights}, [Lengths(2, 2)], [{(0, 0)}])
+        choose_alignment({"a": weights}, [PairLengths(2, 2)], [{(0, 0)}])
     with pytest.raises(OptionError, match="no attention to choose"):
         choose_alignment({}, [], [])

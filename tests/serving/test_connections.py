@@ -76,8 +76,8 @@ def test_who_leaves_in_the_middle_of_a_request_is_no_fault(hasty: Running, caplo
 def test_a_fault_of_the_server_is_said_and_the_connection_stays(
     hasty: Running, caplog: pytest.LogCaptureFixture
 ) -> None:
-    worker = hasty.models["tiny"].worker
-    worker.predictor.predict = lambda *_, **__: 1 / 0  # type: ignore[method-assign, assignment]
+    batcher = hasty.models["tiny"].batcher
+    batcher.predictor.predict = lambda *_, **__: 1 / 0  # type: ignore[method-assign, assignment]
     with connected(hasty) as client:
         for _ in range(2):
             client.sendall(HEAD + b'Content-Length: 17\r\n\r\n{"inputs": ["a"]}')

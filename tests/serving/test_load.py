@@ -20,7 +20,7 @@ from servers import Runner, post
 
 from saccade.errors import OptionError
 from saccade.serving import Limits, Models
-from saccade.serving.batching import Worker
+from saccade.serving.batching import Batcher
 from saccade.serving.http.events import Send, event_stream
 from saccade.serving.http.refusals import Refused
 from saccade.tasks.base.model_folder import open_model
@@ -32,33 +32,33 @@ SENTENCES = [source for source, _ in toy_pairs(40, seed=11)]
 def test_waiting_requests_are_answered_together(folders: dict[str, Path]) -> None:
     predictor = open_model(folders["tiny"])
     expected = [answer.text for answer in predictor.predict(SENTENCES)]
-    worker = Worker(predictor, Limits(batch=16, turn=60))
+    batcher = Batcher(predictor, Limits(batch=16, turn=60))
     hold, begun = threading.Event(), threading.Event()
-    first = worker.run(lambda: (begun.set(), hold.wait())[1])
+    first = batcher.run(lambda: (begun.set(), hold.wait())[1])
     begun.wait()
-    waiting = [worker.predict([sentence], {}) for sentence in SENTENCES]
-    drawn = [worker.predict([SENTENCES[0]], {"sample": True, "seed": 3}) for _ in range(2)]
+    waiting = [batcher.predict([sentence], {}) for sentence in SENTENCES]
+    drawn = [batcher.predict([SENTENCES[0]], {"sample": True, "seed": 3}) for _ in range(2)]
     hold.set()
     assert first.result() is True
     assert [future.result()[0].text for future in waiting] == expected
     # What is drawn is drawn alone, so that a seed gives one answer whoever else asks.
     alone = predictor.predict([SENTENCES[0]], sample=True, seed=3)[0].text
     assert [future.result()[0].text for future in drawn] == [alone, alone]
-    worker.close()
-    assert (worker.batches, worker.answered) == (1 + 3 + 2, 42)  # 40 sentences, 16 at a time
+    batcher.close()
+    assert (batcher.batches, batcher.answered) == (1 + 3 + 2, 42)  # 40 sentences, 16 at a time
 
 
 def test_one_bad_request_does_not_spoil_the_others(folders: dict[str, Path]) -> None:
-    worker = Worker(open_model(folders["filler"]), Limits())
+    batcher = Batcher(open_model(folders["filler"]), Limits())
     hold, begun = threading.Event(), threading.Event()
-    worker.run(lambda: (begun.set(), hold.wait()))
+    batcher.run(lambda: (begun.set(), hold.wait()))
     begun.wait()
-    good, bad = worker.predict(["the [MASK] sees"], {}), worker.predict(["no mask"], {})
+    good, bad = batcher.predict(["the [MASK] sees"], {}), batcher.predict(["no mask"], {})
     hold.set()
     assert "MASK" not in good.result()[0].text
     with pytest.raises(OptionError, match="There is no"):
         bad.result()
-    worker.close()
+    batcher.close()
 
 
 def test_a_long_text_does_not_keep_others_waiting(folders: dict[str, Path]) -> None:
@@ -67,44 +67,44 @@ def test_a_long_text_does_not_keep_others_waiting(folders: dict[str, Path]) -> N
     hold, begun = threading.Event(), threading.Event()
     served.reader.run(lambda: (begun.set(), hold.wait()))
     begun.wait()
-    assert served.worker.predict([SENTENCES[0]], {}).result()
+    assert served.batcher.predict([SENTENCES[0]], {}).result()
     hold.set()
     models.close()
 
 
 def test_a_long_computation_ends_at_its_limit(folders: dict[str, Path]) -> None:
     predictor = open_model(folders["writer"])
-    worker = Worker(predictor, Limits(seconds=0.3))
+    batcher = Batcher(predictor, Limits(seconds=0.3))
     with pytest.raises(Refused, match=r"more than 0\.3 seconds") as ended:
-        worker.run(lambda: [predictor.predict(["the"], max_tokens=9) for _ in itertools.count()]).result()
+        batcher.run(lambda: [predictor.predict(["the"], max_tokens=9) for _ in itertools.count()]).result()
     assert ended.value.status == 503
-    assert worker.predict(["the"], {"max_tokens": 2}).result()  # and the next is answered
-    worker.close()
+    assert batcher.predict(["the"], {"max_tokens": 2}).result()  # and the next is answered
+    batcher.close()
 
 
 def test_a_request_that_is_computed_in_parts_ends_at_its_limit_too(folders: dict[str, Path]) -> None:
-    worker = Worker(open_model(folders["writer"]), Limits(seconds=0.5, batch=1))
+    batcher = Batcher(open_model(folders["writer"]), Limits(seconds=0.5, batch=1))
     with pytest.raises(Refused, match=r"more than 0\.5 seconds"):
-        worker.predict(["the"] * 128, {"max_tokens": 20, "sample": False}).result()
-    assert worker.batches > 1
-    worker.close()
+        batcher.predict(["the"] * 128, {"max_tokens": 20, "sample": False}).result()
+    assert batcher.batches > 1
+    batcher.close()
 
 
 def test_what_nobody_waits_for_is_not_computed(folders: dict[str, Path]) -> None:
     predictor = open_model(folders["writer"])
-    worker = Worker(predictor, Limits())
+    batcher = Batcher(predictor, Limits())
     begun = threading.Event()
-    endless = worker.run(lambda: [(predictor.predict(["the"], max_tokens=9), begun.set()) for _ in itertools.count()])
-    waiting = worker.predict(["the"], {})
+    endless = batcher.run(lambda: [(predictor.predict(["the"], max_tokens=9), begun.set()) for _ in itertools.count()])
+    waiting = batcher.predict(["the"], {})
     begun.wait()
     waiting.abandon()
     endless.abandon()
-    assert worker.predict(["the"], {"max_tokens": 2}).result()
+    assert batcher.predict(["the"], {"max_tokens": 2}).result()
     with pytest.raises(Refused, match="disconnected"):
         endless.result()
     assert waiting.cancelled()
-    assert worker.answered == 1
-    worker.close()
+    assert batcher.answered == 1
+    batcher.close()
 
 
 def test_a_client_that_leaves_frees_the_model(folders: dict[str, Path], runner: Runner) -> None:
@@ -119,21 +119,21 @@ def test_a_client_that_leaves_frees_the_model(folders: dict[str, Path], runner: 
 
 
 def test_a_stream_that_nobody_reads_is_stopped(folders: dict[str, Path]) -> None:
-    worker = Worker(open_model(folders["tiny"]), Limits())
+    batcher = Batcher(open_model(folders["tiny"]), Limits())
 
     def forever(send: Send) -> None:
         while True:
             send("more")
 
     async def read_one() -> bytes:
-        pieces = event_stream(worker, forever).body_iterator
+        pieces = event_stream(batcher, forever).body_iterator
         first = await anext(pieces)  # type: ignore[call-overload]
         await pieces.aclose()  # type: ignore[union-attr]
         return bytes(first)
 
     assert asyncio.run(read_one()) == b'data: "more"\n\n'
-    assert worker.run(lambda: True).result()
-    worker.close()
+    assert batcher.run(lambda: True).result()
+    batcher.close()
 
 
 def test_overload_gives_answers_and_429_only(folders: dict[str, Path], runner: Runner) -> None:
@@ -152,7 +152,7 @@ def test_overload_gives_answers_and_429_only(folders: dict[str, Path], runner: R
                 answer = client.post("/api/models/tiny/predict", json=body)
                 statuses.append(answer.status_code)
                 assert answer.status_code != 429 or int(answer.headers["Retry-After"]) >= 1
-                assert models["tiny"].worker.waiting <= limits.queue
+                assert models["tiny"].batcher.waiting <= limits.queue
         return Counter(statuses)
 
     with ThreadPoolExecutor(40) as pool:

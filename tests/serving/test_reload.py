@@ -47,7 +47,7 @@ def test_a_replaced_folder_answers_and_looks_keep_the_model_that_they_were_made_
     running.models.reload("model")
     assert post(running.client, "/api/models/model/predict", inputs=[SENTENCE])["answers"][0]["text"] == new
     # A request that had found the old model before the swap still gets its answer, and so does its look.
-    assert replaced.worker.predict([SENTENCE], {}).result(timeout=60)[0].text == old
+    assert replaced.batcher.predict([SENTENCE], {}).result(timeout=60)[0].text == old
     assert running.client.post(f"/api/looks/{look['id']}/walk", json=walk).json() == before
 
 

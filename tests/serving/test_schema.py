@@ -13,7 +13,7 @@ from servers import Running, post
 
 from saccade.serving import Models
 from saccade.serving.http.app import inner_app
-from saccade.serving.state import State
+from saccade.serving.state import ServerState
 
 #: Cases of each address in `make test`, and in `make test-slow`: there, more than 2,000 in all.
 FEW, MANY = 10, 100
@@ -21,7 +21,7 @@ TEXT = "the black cat sees the dog."
 _known: dict[str, str] = {}
 
 
-SCHEMA = schemathesis.openapi.from_dict(inner_app(State(Models())).openapi())
+SCHEMA = schemathesis.openapi.from_dict(inner_app(ServerState(Models())).openapi())
 OPERATIONS = {found.ok().label: found.ok() for found in SCHEMA.get_all_operations()}
 
 

@@ -12,7 +12,7 @@ import pytest
 from servers import Runner
 
 from saccade.serving import Limits, Models
-from saccade.serving.batching import Worker
+from saccade.serving.batching import Batcher
 from saccade.serving.computation import client_address
 from saccade.serving.http.metrics import Histogram
 from saccade.serving.http.refusals import Refused
@@ -105,29 +105,29 @@ def test_what_costs_too_much_is_refused_with_the_limit(folders: dict[str, Path],
 
 
 def test_what_is_quick_does_not_wait_for_what_is_long(folders: dict[str, Path]) -> None:
-    worker = Worker(open_model(folders["tiny"]), Limits(quick=1000))
+    batcher = Batcher(open_model(folders["tiny"]), Limits(quick=1000))
     hold, begun = threading.Event(), threading.Event()
-    long = worker.run(lambda: (begun.set(), hold.wait()), [SENTENCES[0]] * 20, {"beam": 32})
+    long = batcher.run(lambda: (begun.set(), hold.wait()), [SENTENCES[0]] * 20, {"beam": 32})
     begun.wait()
-    also_long = worker.predict([SENTENCES[0]] * 20, {"beam": 32})
-    assert worker.predict([SENTENCES[0]], {}).result()
+    also_long = batcher.predict([SENTENCES[0]] * 20, {"beam": 32})
+    assert batcher.predict([SENTENCES[0]], {}).result()
     assert not long.done()
     assert not also_long.done()
-    assert worker.waiting == 1
+    assert batcher.waiting == 1
     hold.set()
     assert len(also_long.result()) == 20
-    worker.close()
+    batcher.close()
 
 
 def test_parts_are_answered_as_the_whole_is(folders: dict[str, Path]) -> None:
     predictor = open_model(folders["tiny"])
     expected = [answer.text for answer in predictor.predict(SENTENCES, beam=4)]
-    worker = Worker(predictor, Limits(batch=1))  # one input a turn
-    found = [worker.predict(SENTENCES[start::2], {"beam": 4}) for start in (0, 1)]
+    batcher = Batcher(predictor, Limits(batch=1))  # one input a turn
+    found = [batcher.predict(SENTENCES[start::2], {"beam": 4}) for start in (0, 1)]
     for start, asked in enumerate(found):
         assert [answer.text for answer in asked.result()] == expected[start::2]
-    worker.close()
-    assert worker.batches == worker.answered == 40
+    batcher.close()
+    assert batcher.batches == batcher.answered == 40
 
 
 def test_a_request_that_is_cut_leaves_others_their_turns(folders: dict[str, Path]) -> None:
@@ -141,26 +141,26 @@ def test_a_request_that_is_cut_leaves_others_their_turns(folders: dict[str, Path
         return predict(inputs, **options)
 
     predictor.predict = noted  # type: ignore[method-assign]
-    worker = Worker(predictor, Limits(batch=1, quick=1))
+    batcher = Batcher(predictor, Limits(batch=1, quick=1))
     hold, begun = threading.Event(), threading.Event()
-    worker.run(lambda: (begun.set(), hold.wait()), SENTENCES[:1])
+    batcher.run(lambda: (begun.set(), hold.wait()), SENTENCES[:1])
     begun.wait()
     asked = []
     for client, sentence in (("a", SENTENCES[0]), ("b", SENTENCES[1])):
         client_address.set(client)
-        asked.append(worker.predict([sentence] * 9, {}))
+        asked.append(batcher.predict([sentence] * 9, {}))
     client_address.set("")
     hold.set()
     for one in asked:
         one.result()
-    worker.close()
+    batcher.close()
     assert seen.index(SENTENCES[1]) < 8
     assert seen[0] == SENTENCES[0]
     assert seen.count(SENTENCES[0]) == seen.count(SENTENCES[1]) == 9
 
 
 def test_streams_take_turns(folders: dict[str, Path]) -> None:
-    worker = Worker(open_model(folders["tiny"]), Limits(turn=1e-9))
+    batcher = Batcher(open_model(folders["tiny"]), Limits(turn=1e-9))
     seen: list[str] = []
 
     def writing(name: str) -> Iterator[None]:
@@ -169,32 +169,32 @@ def test_streams_take_turns(folders: dict[str, Path]) -> None:
             yield
 
     hold, begun = threading.Event(), threading.Event()
-    worker.run(lambda: (begun.set(), hold.wait()))
+    batcher.run(lambda: (begun.set(), hold.wait()))
     begun.wait()
     asked = []
     for name in "ab":
         client_address.set(name)
-        asked.append(worker.run(lambda name=name: writing(name)))  # type: ignore[misc]
+        asked.append(batcher.run(lambda name=name: writing(name)))  # type: ignore[misc]
     client_address.set("")
     hold.set()
     for one in asked:
         assert one.result() is None
-    worker.close()
+    batcher.close()
     assert seen[:2] == ["a", "b"]  # how long a turn is measured decides the rest
     assert sorted(seen) == ["a"] * 3 + ["b"] * 3
 
 
 def test_who_loses_its_place_to_another_client_is_told(folders: dict[str, Path]) -> None:
-    worker = Worker(open_model(folders["tiny"]), Limits(queue=2))
+    batcher = Batcher(open_model(folders["tiny"]), Limits(queue=2))
     hold, begun = threading.Event(), threading.Event()
-    worker.run(lambda: (begun.set(), hold.wait()))
+    batcher.run(lambda: (begun.set(), hold.wait()))
     begun.wait()
     client_address.set("a")
-    many = [worker.predict([SENTENCES[0]], {}) for _ in range(2)]
+    many = [batcher.predict([SENTENCES[0]], {}) for _ in range(2)]
     with pytest.raises(Refused, match="2 requests are already waiting"):
-        worker.predict([SENTENCES[0]], {})
+        batcher.predict([SENTENCES[0]], {})
     client_address.set("b")
-    other = worker.predict([SENTENCES[1]], {})
+    other = batcher.predict([SENTENCES[1]], {})
     client_address.set("")
     with pytest.raises(Refused, match="2 requests are already waiting") as told:
         many[1].result()
@@ -202,7 +202,7 @@ def test_who_loses_its_place_to_another_client_is_told(folders: dict[str, Path])
     hold.set()
     assert many[0].result()
     assert other.result()
-    worker.close()
+    batcher.close()
 
 
 def test_one_client_cannot_take_all_places(folders: dict[str, Path], runner: Runner) -> None:
@@ -211,7 +211,7 @@ def test_one_client_cannot_take_all_places(folders: dict[str, Path], runner: Run
     models.add(folders["tiny"])
     running = runner.start(models)
     hold = threading.Event()
-    models["tiny"].worker.run(hold.wait)  # so that nothing quick is answered until then
+    models["tiny"].batcher.run(hold.wait)  # so that nothing quick is answered until then
 
     def asking(source: str) -> tuple[httpx.Client, httpx.HTTPTransport]:
         transport = httpx.HTTPTransport(local_address=source)

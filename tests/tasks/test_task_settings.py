@@ -15,7 +15,7 @@ from saccade.tasks.base.settings import ImageTraining, TextTraining, TrainingSet
 from saccade.tasks.images.task import Images, ImagesState
 from saccade.tasks.language_model.task import LanguageModel, LanguageModelState, LanguageModelText
 from saccade.tasks.registry import TASKS
-from saccade.tasks.text_autoencoder.data import Line
+from saccade.tasks.text_autoencoder.data import TextLine
 from saccade.tasks.text_autoencoder.task import NoisyText, TextAutoencoder, TextAutoencoderState
 from saccade.tasks.trajectories.task import TrajectoriesTraining
 from saccade.tasks.translation.task import TranslationTraining
@@ -38,7 +38,7 @@ def test_a_recipe_without_settings_has_those_of_its_task(name: str) -> None:
 def test_noise_is_that_of_the_recipe() -> None:
     noisy = TextAutoencoder(TextAutoencoderState(WORDS), {"text": NoisyText(mask=0.999)})
     plain = TextAutoencoder(TextAutoencoderState(WORDS))
-    examples = plain.encode([Line("dog cat dog", 1)])
+    examples = plain.encode([TextLine("dog cat dog", 1)])
     torch.manual_seed(0)
     assert noisy.batch(examples).source.tolist() == [[MASK] * 3 + examples_end(plain, examples)]
     assert plain.batch(examples).source.tolist() == noisy.plain_batch(examples).source.tolist()

@@ -13,15 +13,15 @@ from typer.testing import CliRunner, Result
 
 import saccade
 from saccade.cli.main import app
-from saccade.data.tracks import Window
+from saccade.data.tracks import Scene
 from saccade.data.world import FUTURE, PAST, generate_scenes
 from saccade.errors import OptionError
 from saccade.tasks.trajectories.task import SamplingOptions, distances, walk_straight, walk_varied
 
 
-def window(positions: list[list[list[float]]], past: int) -> Window:
+def window(positions: list[list[list[float]]], past: int) -> Scene:
     array = np.array(positions, dtype=np.float32)
-    return Window(array, past, tuple(map(str, range(array.shape[1]))), 0, 1, 1, "here")
+    return Scene(array, past, tuple(map(str, range(array.shape[1]))), 0, 1, 1, "here")
 
 
 def test_distances_by_hand() -> None:

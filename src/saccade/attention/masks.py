@@ -111,7 +111,7 @@ class _Padding(Mask):
             raise ShapeError(f"The padding mask has a length of {self.longest}, but there are only {num_columns} keys.")
 
 
-class _Window(Mask):
+class _SlidingWindow(Mask):
     def __init__(self, radius: int) -> None:
         if radius < 0:
             raise OptionError(f"window() takes a radius of at least 0; it got {radius}.")
@@ -254,7 +254,7 @@ def padding(lengths: Int[Tensor, " B"]) -> Mask:
 
 def window(radius: int) -> Mask:
     """Let each position see at most ``radius`` neighbours on each side: local attention (lecture 004's N < T)."""
-    return _Window(radius)
+    return _SlidingWindow(radius)
 
 
 def dense(allowed: Bool[Tensor, "*BH Q K"], first_row: int = 0) -> Mask:

@@ -145,7 +145,7 @@ def _unit(vectors: Tensor) -> Tensor:
     return nn.functional.normalize(vectors.to(dtype), dim=-1).to(vectors.dtype)
 
 
-class _Learned(Score, nn.Module):
+class _LearnedScore(Score, nn.Module):
     """A score with its own parameters: one set for all heads, or one per head."""
 
     num_heads: int | None
@@ -183,7 +183,7 @@ class _Learned(Score, nn.Module):
             )
 
 
-class Bilinear(_Learned):
+class Bilinear(_LearnedScore):
     """``qᵀ W k`` (Luong 2015, "general")."""
 
     is_product = True
@@ -201,7 +201,7 @@ class Bilinear(_Learned):
         self._check_width("key", key_width, self.weight.shape[2])
 
 
-class Additive(_Learned):
+class Additive(_LearnedScore):
     """``w·tanh(q + k)`` on projected queries and keys (Bahdanau 2015; lecture 004's method 2)."""
 
     def __init__(self, width: int, num_heads: int | None = None) -> None:
@@ -221,7 +221,7 @@ class Additive(_Learned):
         return width
 
 
-class MLP(_Learned):
+class MLP(_LearnedScore):
     """``w·tanh(W [q; k] + b)``, the lectures' f_att. W's halves act on q and k separately, so each is applied once."""
 
     def __init__(

@@ -31,7 +31,7 @@ _PARSERS = {"id": DEFAULT_FIELD_PARSERS["id"]}
 #: The number of lines that are used to tell columns from plain text.
 LOOKED_AT = 200
 
-Line = tuple[int, str]
+NumberedLine = tuple[int, str]
 Word = tuple[int, str, str, tuple[str, ...]]  # line, word, label, features
 
 
@@ -113,7 +113,7 @@ def _note(columns: Sequence[str]) -> str:
 
 
 def _conllu_words(
-    path: str | Path, lines: Iterable[Line], word: str, label: str, features: Sequence[str]
+    path: str | Path, lines: Iterable[NumberedLine], word: str, label: str, features: Sequence[str]
 ) -> Iterator[Word | None]:
     for column in (word, label, *features):
         if column not in DEFAULT_FIELDS:
@@ -141,7 +141,7 @@ def _conllu_words(
 
 
 def _column_words(
-    path: str | Path, lines: Iterator[Line], columns: Sequence[str], separator: str | None
+    path: str | Path, lines: Iterator[NumberedLine], columns: Sequence[str], separator: str | None
 ) -> tuple[Iterator[Word | None], tuple[str, ...]]:
     """Return the words, and notes on the choices that were made."""
     # The start of a document ends a sentence, as a blank line does.
@@ -210,7 +210,7 @@ def _splitter(path: str | Path, first: str, separator: str | None) -> tuple[Call
 
 def _read_cells(
     path: str | Path,
-    lines: Iterable[Line],
+    lines: Iterable[NumberedLine],
     split: Callable[[str], list[str]],
     places: Sequence[int],
     first: tuple[int, int],

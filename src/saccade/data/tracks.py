@@ -19,7 +19,7 @@ from jaxtyping import Float
 from saccade.data.lines import read_lines
 from saccade.errors import FileError
 
-__all__ = ["Tracks", "Window", "last_window", "read_tracks", "tracks_of", "windows"]
+__all__ = ["Scene", "Tracks", "last_window", "read_tracks", "tracks_of", "windows"]
 
 _SEPARATOR = re.compile(r"[\t,; ]+")
 #: The maximum number of agents in a window, because the cost of attention grows with its square.
@@ -37,7 +37,7 @@ class Tracks:
 
 
 @dataclass(frozen=True)
-class Window:
+class Scene:
     """Some successive moments, and the positions of the agents that are present at all of them."""
 
     positions: Float[np.ndarray, "T N 2"]
@@ -103,7 +103,7 @@ def tracks_of(rows: Iterable[tuple[int, float, float, float, float]], file: str,
     return Tracks({frame: frames[frame] for frame in ordered}, lines, step, file)
 
 
-def windows(tracks: Tracks, past: int, future: int, *, stride: int = 1, least_agents: int = 1) -> list[Window]:
+def windows(tracks: Tracks, past: int, future: int, *, stride: int = 1, least_agents: int = 1) -> list[Scene]:
     """Cut tracks into windows of ``past`` observed and ``future`` further moments. A window has the agents that are
     present at all of its moments."""
     found = []
@@ -115,7 +115,7 @@ def windows(tracks: Tracks, past: int, future: int, *, stride: int = 1, least_ag
     return found
 
 
-def last_window(tracks: Tracks, past: int) -> Window:
+def last_window(tracks: Tracks, past: int) -> Scene:
     """Return the last ``past`` moments, with the agents that are present at all of them."""
     last = next(reversed(tracks.frames))
     window = _window(tracks, last - (past - 1) * tracks.step, past, past)
@@ -127,7 +127,7 @@ def last_window(tracks: Tracks, past: int) -> Window:
     return window
 
 
-def _window(tracks: Tracks, first: int, past: int, length: int) -> Window | None:
+def _window(tracks: Tracks, first: int, past: int, length: int) -> Scene | None:
     moments = [tracks.frames.get(first + number * tracks.step, {}) for number in range(length)]
     agents = sorted(set.intersection(*(set(moment) for moment in moments)), key=_number)
     if not agents:
@@ -138,14 +138,14 @@ def _window(tracks: Tracks, first: int, past: int, length: int) -> Window | None
             f"{tracks.file}, line {line}: there are {len(agents)} agents at once; expected at most {MOST_AGENTS}."
         )
     positions = np.array([[moment[agent] for agent in agents] for moment in moments], dtype=np.float64)
-    return Window(positions, past, tuple(agents), first, tracks.step, line, tracks.file)
+    return Scene(positions, past, tuple(agents), first, tracks.step, line, tracks.file)
 
 
 def _number(agent: str) -> tuple[float, str]:
     return float(agent), agent
 
 
-def describe_windows(found: Sequence[Window], what: str) -> tuple[str, str]:
+def describe_windows(found: Sequence[Scene], what: str) -> tuple[str, str]:
     """Summarise windows in a row of the report on the data."""
     agents = [len(one.agents) for one in found]
     return what, f"{len(found):,} windows, {sum(agents):,} paths, at most {max(agents)} agents at once"

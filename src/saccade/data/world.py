@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from saccade.data.tracks import Window
+from saccade.data.tracks import Scene
 
 __all__ = ["WorldScene", "generate_scenes"]
 
@@ -25,7 +25,7 @@ _MOMENTS = PAST + FUTURE
 
 
 @dataclass(frozen=True)
-class WorldScene(Window):
+class WorldScene(Scene):
     """A window with its true links (dependent agent, agent that it depends on), as indices of agents."""
 
     links: tuple[tuple[int, int], ...] = ()

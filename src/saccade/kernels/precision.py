@@ -95,11 +95,11 @@ class _NarrowLinear(TorchFunctionMode):
 
 
 def _narrow_linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    product: Tensor = _Product.apply(x, weight, product_type(x))  # type: ignore[no-untyped-call]
+    product: Tensor = _NarrowProduct.apply(x, weight, product_type(x))  # type: ignore[no-untyped-call]
     return product if bias is None else product + bias
 
 
-class _Product(torch.autograd.Function):
+class _NarrowProduct(torch.autograd.Function):
     """``x Wᵀ`` and its gradients, computed from narrow copies and returned in the types of x and W."""
 
     @staticmethod

@@ -57,7 +57,7 @@ class RankedChoice(NamedTuple):
     mass: float  # the mean weight that a linked target token gives to its true source tokens
 
 
-class Lengths(NamedTuple):
+class PairLengths(NamedTuple):
     """The numbers of tokens of a sentence pair, without START, END and padding."""
 
     source: int
@@ -93,7 +93,7 @@ def alignment_matrix(
 def align(
     choice: AlignmentChoice,
     seen: Mapping[str, Alignable],
-    lengths: Lengths,
+    lengths: PairLengths,
     *,
     batch: int = 0,
     end: bool = False,
@@ -110,7 +110,7 @@ def align(
 
 
 def rank_alignments(
-    candidates: Mapping[str, Alignable], lengths: Sequence[Lengths], gold: Sequence[Collection[WordLink]]
+    candidates: Mapping[str, Alignable], lengths: Sequence[PairLengths], gold: Sequence[Collection[WordLink]]
 ) -> list[RankedChoice]:
     """Rank all ways to read an alignment, the best first: each attention, each head or the mean, and both row offsets.
 
@@ -134,7 +134,7 @@ def rank_alignments(
 
 
 def choose_alignment(
-    candidates: Mapping[str, Alignable], lengths: Sequence[Lengths], gold: Sequence[Collection[WordLink]]
+    candidates: Mapping[str, Alignable], lengths: Sequence[PairLengths], gold: Sequence[Collection[WordLink]]
 ) -> AlignmentChoice:
     """Return the best of ``rank_alignments``."""
     return rank_alignments(candidates, lengths, gold)[0].choice
@@ -148,7 +148,7 @@ def _head_groups(num_heads: int) -> list[tuple[int, ...]]:
 def _try(
     choice: AlignmentChoice,
     weights: Float[Tensor, "B H Q K"],
-    lengths: Sequence[Lengths],
+    lengths: Sequence[PairLengths],
     gold: Sequence[Collection[WordLink]],
 ) -> RankedChoice:
     if not len(lengths) == len(gold) == len(weights):
@@ -166,7 +166,7 @@ def _try(
     return RankedChoice(choice, agreement(links, gold), mass / max(1, linked))
 
 
-def _cut(matrix: Float[Tensor, "Q K"], row_offset: int, lengths: Lengths, end: bool) -> Float[Tensor, "T S"]:
+def _cut(matrix: Float[Tensor, "Q K"], row_offset: int, lengths: PairLengths, end: bool) -> Float[Tensor, "T S"]:
     columns = lengths.source + end
     rows = slice(row_offset, row_offset + lengths.target)
     if rows.stop > matrix.shape[0] or columns > matrix.shape[1]:

@@ -25,7 +25,7 @@ class RWKVConfig(Config):
     tied_output: bool = Field(True, description="Use the embedding as the output layer")
 
 
-class _Block(nn.Module):
+class _RwkvBlock(nn.Module):
     """Time and channel mixing, each with pre-norm and residual; the state is x, x, numerator, denominator, exponent."""
 
     def __init__(self, config: RWKVConfig) -> None:
@@ -50,7 +50,7 @@ class RWKVLanguageModel(SteppedLanguageModel):
         self.config = config
         self.input = WordEmbedding(vocabulary, config.width)
         self.input_norm = nn.LayerNorm(config.width)
-        self.decoder = nn.ModuleList(_Block(config) for _ in range(config.decoder_layers))
+        self.decoder = nn.ModuleList(_RwkvBlock(config) for _ in range(config.decoder_layers))
         self.decoder_norm = nn.LayerNorm(config.width)
         tied = self.input.weight if config.tied_output else None
         self.output = TiedLinear(config.width, vocabulary, bias=False, tied=tied)

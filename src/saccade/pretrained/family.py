@@ -14,7 +14,7 @@ from saccade.models import TransformerConfig
 from saccade.models.weights import unshared
 from saccade.pretrained.fields import Fields
 
-__all__ = ["Family", "Pair", "Pretrained", "Row", "Use"]
+__all__ = ["Family", "NamedRow", "Pretrained", "Row", "Use"]
 
 #: What a model can be used for: fill in hidden words, continue a text, write one text from another, give vectors.
 Use = Literal["fill", "continue", "rewrite", "encode", "classify images"]
@@ -33,7 +33,7 @@ class Row(NamedTuple):
     by_head: bool = False  # theirs has the rows of query, key and value of one head after another
 
 
-class Pair(NamedTuple):
+class NamedRow(NamedTuple):
     """A row for one layer, with full names."""
 
     ours: tuple[str, ...]
@@ -78,7 +78,7 @@ class Family:
     tied: str | None = None  # the tensor of the output layer, left out or repeated where it is the embedding
     copies: Mapping[str, str] = field(default_factory=dict)  # tensors that may be stored again, and of which
 
-    def pairs(self, network: nn.Module) -> Iterator[Pair]:
+    def pairs(self, network: nn.Module) -> Iterator[NamedRow]:
         """Every tensor of a network of ours, each once, with theirs."""
         ours = unshared(network)
         for row in self.rows:
@@ -89,7 +89,7 @@ class Family:
                     names = tuple(name.format(n=number) + end for name in own)
                     if names[0] in ours:
                         theirs = tuple(name.format(n=number) + end for name in other)
-                        yield Pair(names, theirs, row, network.config.num_heads)  # type: ignore[union-attr, arg-type]
+                        yield NamedRow(names, theirs, row, network.config.num_heads)  # type: ignore[union-attr, arg-type]
 
     def is_unused(self, name: str) -> bool:
         return any(re.fullmatch(pattern, name) for pattern in self.unused)

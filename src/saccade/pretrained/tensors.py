@@ -20,7 +20,7 @@ WHOLE, INDEX = "model.safetensors", "model.safetensors.index.json"
 _LARGEST = 64 << 20  # bytes of an index
 
 
-class Stored(NamedTuple):
+class StoredTensor(NamedTuple):
     """A tensor that has not been read."""
 
     file: Path
@@ -28,13 +28,13 @@ class Stored(NamedTuple):
     shape: tuple[int, ...]
 
 
-class TensorFiles(Mapping[str, Stored]):
+class TensorFiles(Mapping[str, StoredTensor]):
     """What the files hold, by name. Old names of the weights of norms are read as today's."""
 
     def __init__(self, files: Mapping[Path, list[str] | None]) -> None:
         """``files`` and the tensors that each must hold; None: all that it has."""
         self.files = list(files)
-        self._stored: dict[str, Stored] = {}
+        self._stored: dict[str, StoredTensor] = {}
         for path, wanted in files.items():
             with _opened(path) as file:
                 present = list(file.keys())
@@ -42,9 +42,9 @@ class TensorFiles(Mapping[str, Stored]):
                     if name not in present:
                         raise FileError(f"{path} does not have the tensor {name}, which the index expects in it.")
                     shape = tuple(file.get_slice(name).get_shape())
-                    self._stored[_today(name)] = Stored(path, name, shape)
+                    self._stored[_today(name)] = StoredTensor(path, name, shape)
 
-    def __getitem__(self, name: str) -> Stored:
+    def __getitem__(self, name: str) -> StoredTensor:
         return self._stored[name]
 
     def __iter__(self):  # type: ignore[no-untyped-def]

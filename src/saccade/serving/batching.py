@@ -29,7 +29,7 @@ from saccade.tasks.base.answer import Answer
 from saccade.tasks.base.cost import Cost
 from saccade.tasks.base.predictor import Predictor
 
-__all__ = ["Worker"]
+__all__ = ["Batcher"]
 
 Result = TypeVar("Result")
 _log = logging.getLogger(__name__)
@@ -47,7 +47,7 @@ class _Part(NamedTuple):
         return cls(job, taken, max(1, sum(cost.total for cost in job.costs[len(job.answers) :][:taken])))
 
 
-class Worker:
+class Batcher:
     """A model and the threads that compute with it."""
 
     def __init__(self, predictor: Predictor, limits: Limits) -> None:

@@ -19,10 +19,10 @@ from torch import nn
 
 from saccade.attention import editable
 from saccade.errors import OptionError, SaccadeError
-from saccade.serving.batching import Worker
+from saccade.serving.batching import Batcher
 from saccade.serving.http.refusals import Refused
 from saccade.serving.limits import Limits, described_options
-from saccade.serving.runs import Run
+from saccade.serving.runs import ServedRun
 from saccade.storage import MANIFEST, write_file
 from saccade.tasks.base.capabilities import ContinuesText, TranslatesText
 from saccade.tasks.base.model_folder import open_model
@@ -48,18 +48,18 @@ class Served:
     name: str
     folder: Path
     predictor: Predictor
-    worker: Worker
+    batcher: Batcher
     version: Version  # of its files when it was opened
 
     @cached_property
-    def reader(self) -> Worker:
+    def reader(self) -> Batcher:
         """Separate threads for the long texts of maps, so that other requests do not wait for them."""
-        limits = self.worker.limits
-        return Worker(self.predictor, replace(limits, seconds=limits.map_seconds, queue=READINGS))
+        limits = self.batcher.limits
+        return Batcher(self.predictor, replace(limits, seconds=limits.map_seconds, queue=READINGS))
 
     def close(self) -> None:
         """Answer all requests that are waiting, then stop."""
-        self.worker.close()
+        self.batcher.close()
         if "reader" in self.__dict__:
             self.reader.close()
 
@@ -81,7 +81,7 @@ class Served:
     @cached_property
     def examples(self) -> list[Any]:
         """A few example inputs for the page."""
-        run = Run(self.name, self.folder)
+        run = ServedRun(self.name, self.folder)
         try:
             probe = run.probe(max(run.probes(), default=0))["inputs"]
         except (Refused, KeyError):
@@ -126,7 +126,7 @@ class Pending:
 
     def describe(self) -> dict[str, Any]:
         """Its progress."""
-        run = Run(self.name, self.folder).describe()
+        run = ServedRun(self.name, self.folder).describe()
         return {
             "name": self.name,
             "ready": False,
@@ -170,7 +170,7 @@ class Models(Mapping[str, Served]):
         predictor.is_exclusive = True
         if self.shared is not None and self.device == "cpu":
             share_weights(predictor.model, self.shared, name)
-        return Served(name, folder, predictor, Worker(predictor, self.limits), version)
+        return Served(name, folder, predictor, Batcher(predictor, self.limits), version)
 
     def watch(self) -> None:
         """Reload models whose folders are replaced, in the background."""

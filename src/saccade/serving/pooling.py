@@ -22,7 +22,7 @@ from saccade.errors import OptionError, TooLargeError
 from saccade.lens.measures import reduce_heads
 from saccade.lens.view import Head, View
 
-__all__ = ["Picture", "Pyramid", "pool"]
+__all__ = ["PooledWeights", "Pyramid", "pool"]
 
 #: The most weights that one picture is computed from.
 WEIGHTS = 1 << 24
@@ -38,7 +38,7 @@ KEPT = 3
 LONG = 2048
 
 
-class Picture(NamedTuple):
+class PooledWeights(NamedTuple):
     """Pooled weights, and the size of a cell in queries and keys."""
 
     values: Float[Tensor, "R C"]
@@ -67,7 +67,7 @@ class Pyramid:
 
     def picture(
         self, name: str, head: Head, rows: range, columns: range, cell: tuple[int, int], reduce: Reduce
-    ) -> Picture:
+    ) -> PooledWeights:
         """A part of an attention in cells of the given size."""
         count = len(rows) * len(columns)
         is_of_weights = count <= WEIGHTS and isinstance(head, str) and head != reduce
@@ -75,15 +75,15 @@ class Pyramid:
             side = self._side(name)  # pooling everything takes seconds, so only where it helps
             if _fits(rows, columns, cell, side):
                 whole = self._whole(name, head, reduce)
-                return Picture(_coarser(whole, self._shape(name), rows, columns, cell), cell)
+                return PooledWeights(_coarser(whole, self._shape(name), rows, columns, cell), cell)
             if count > WEIGHTS:
                 raise TooLargeError(
                     f"{len(rows):,} by {len(columns):,} weights in cells of {cell[0]} by {cell[1]} are too many; "
                     f"cells whose size and start are multiples of {max(side)} work for any part."
                 )
-        return Picture(self._from_weights(name, head, rows, columns, cell, reduce), cell)
+        return PooledWeights(self._from_weights(name, head, rows, columns, cell, reduce), cell)
 
-    def whole(self, name: str, head: Head, cells: int, reduce: Reduce) -> Picture:
+    def whole(self, name: str, head: Head, cells: int, reduce: Reduce) -> PooledWeights:
         """A whole attention in at most cells by cells."""
         num_rows, num_columns = self._shape(name)
         cell = -(-num_rows // cells), -(-num_columns // cells)
@@ -91,9 +91,9 @@ class Pyramid:
         _check_pool(head, reduce)
         if _fits(rows, columns, cell, self._side(name)):
             found = self._whole(name, head, reduce)
-            return Picture(_coarser(found, (num_rows, num_columns), rows, columns, cell), cell)
+            return PooledWeights(_coarser(found, (num_rows, num_columns), rows, columns, cell), cell)
         made = self.view.overview(name, head, cells, reduce, self.progress)
-        return Picture(made.values, made.cell)
+        return PooledWeights(made.values, made.cell)
 
     def preview(self, name: str, head: Head, cells: int, reduce: Reduce) -> Overview:
         """A quick first picture of a whole attention, from one query per row of cells."""

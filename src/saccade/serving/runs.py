@@ -23,7 +23,7 @@ from saccade.storage.run_log import METRICS, read_metrics
 from saccade.tasks.base.task import Probe
 from saccade.tasks.registry import DEFAULT_TASK
 
-__all__ = ["Run", "find_runs"]
+__all__ = ["ServedRun", "find_runs"]
 
 _PROBE = re.compile(r"step-(\d{1,12})\.json")
 #: Most bytes of a file that are read at once.
@@ -31,7 +31,7 @@ MOST_BYTES = 32 << 20
 
 
 @dataclass(frozen=True)
-class Run:
+class ServedRun:
     """A run folder and its name."""
 
     name: str
@@ -97,14 +97,14 @@ class Run:
             return False
 
 
-def find_runs(parents: Iterable[Path], folders: Iterable[tuple[str, Path]]) -> dict[str, Run]:
+def find_runs(parents: Iterable[Path], folders: Iterable[tuple[str, Path]]) -> dict[str, ServedRun]:
     """The runs of these models, and all runs directly inside these folders, by name."""
-    found: dict[str, Run] = {}
+    found: dict[str, ServedRun] = {}
     # Symbolic links are not followed, because they can lead anywhere.
     below = ((path.name, path) for parent in parents for path in sorted(_entries(parent)) if not path.is_symlink())
     for name, folder in (*folders, *below):
         if _is_file(folder / METRICS) and _is_file(folder / "recipe.toml"):
-            found.setdefault(name, Run(name, folder))
+            found.setdefault(name, ServedRun(name, folder))
     return found
 
 

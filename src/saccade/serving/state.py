@@ -16,11 +16,11 @@ from saccade.serving.looks import Looks
 from saccade.serving.models import Models
 from saccade.serving.processes.neighbours import Neighbours
 
-__all__ = ["State", "state_of"]
+__all__ = ["ServerState", "state_of"]
 
 
 @dataclass
-class State:
+class ServerState:
     """The models, their looks, the folder of runs and the metrics."""
 
     models: Models
@@ -50,5 +50,5 @@ class State:
         return self._detector
 
 
-def state_of(request: HTTPConnection) -> State:
-    return cast(State, request.app.state.saccade)
+def state_of(request: HTTPConnection) -> ServerState:
+    return cast(ServerState, request.app.state.saccade)

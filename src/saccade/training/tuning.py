@@ -44,7 +44,7 @@ TRIED = {
 }
 
 
-class _Search:
+class _TuningSearch:
     """The recipe, the trials so far, and what all trials have in common."""
 
     def __init__(self, recipe: Recipe, folder: Path, minutes: float, device: str, say: Say) -> None:
@@ -162,7 +162,7 @@ def tune(recipe: Recipe, folder: Path, minutes: float, device: str, say: Say) ->
 
     Returns the recipe with the best settings, and its own number of updates.
     """
-    search = _Search(recipe, folder, minutes, device, say)
+    search = _TuningSearch(recipe, folder, minutes, device, say)
     scored = min(getattr(recipe.training, "validation_sample", len(search.validation)), len(search.validation))
     say(f"Trials of {search.steps:,} updates, scored by {recipe.metric} on {scored:,} validation examples.")
     search.run()

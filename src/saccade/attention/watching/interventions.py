@@ -129,7 +129,7 @@ def targets_of(owner: nn.Module | None) -> tuple[Target, ...]:
     return tuple(edit.targets[id(owner)] for edit in active if id(owner) in edit.targets)
 
 
-class _Cell(NamedTuple):
+class _LocalLink(NamedTuple):
     """A forbidden link in the rows and columns of one call."""
 
     head: int | None  # None: every head
@@ -140,7 +140,7 @@ class _Cell(NamedTuple):
 class _Without(Mask):
     """Allows everything but a few links."""
 
-    def __init__(self, cells: Sequence[_Cell]) -> None:
+    def __init__(self, cells: Sequence[_LocalLink]) -> None:
         self.cells = cells
 
     def __call__(self, batch: Tensor, head: Tensor, row: Tensor, column: Tensor) -> Tensor:
@@ -167,17 +167,17 @@ def forbid_links(targets: Sequence[Target], mask: Mask | None, where: RowRange) 
     return without if mask is None else mask & without
 
 
-def _in_call(link: ForbiddenLink, where: RowRange) -> list[_Cell]:
+def _in_call(link: ForbiddenLink, where: RowRange) -> list[_LocalLink]:
     """Translate a link between positions of a text into rows and columns of a call; none if the call lacks it."""
     found = []
     if link.use in (None, where.use):
         if where.shared is None:
             if link.row in where.rows and link.column < where.num_columns:
-                found = [_Cell(link.head, link.row, link.column)]
+                found = [_LocalLink(link.head, link.row, link.column)]
         elif link.row == where.shared.position:
             keys = where.shared.key_positions
             places = range(where.num_columns) if keys is None else keys
-            found = [_Cell(link.head, None, key) for key, place in enumerate(places) if place == link.column]
+            found = [_LocalLink(link.head, None, key) for key, place in enumerate(places) if place == link.column]
     link.was_met = link.was_met or bool(found)
     return found
 

@@ -70,7 +70,7 @@ def pool(
     num_rows, num_columns = shape
     cell = (max(1, -(-num_rows // size)), max(1, -(-num_columns // size)))
     # A row of cells may be taller than a tile, so the parts of a cell are joined.
-    pooled = _Pool(cell, (num_rows, num_columns), reduce, parts[0][1].query.device)
+    pooled = _TilePool(cell, (num_rows, num_columns), reduce, parts[0][1].query.device)
     for rows in _row_blocks(parts, cell[0], preview):
         owner = next((held, call) for held, call in parts if rows.start in held)
         pooled.add(rows, owner[0].start, owner[1], statistic)
@@ -95,7 +95,7 @@ def _row_blocks(parts: Sequence[tuple[range, Call]], cell_rows: int, preview: bo
     return blocks
 
 
-class _Pool:
+class _TilePool:
     """Collects tiles of weights into cells."""
 
     def __init__(self, cell: tuple[int, int], shape: tuple[int, int], reduce: Reduce, device: torch.device) -> None:

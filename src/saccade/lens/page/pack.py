@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from saccade.attention.watching.overview import Progress
 from saccade.errors import TooLargeError
 
-__all__ = ["STEPS", "Matrix", "Pack", "Stored", "pack"]
+__all__ = ["STEPS", "Matrix", "Pack", "PackedMatrix", "pack"]
 
 Array = NDArray[np.float64]
 
@@ -57,7 +57,7 @@ class Matrix:
 
 
 @dataclass(frozen=True)
-class Stored:
+class PackedMatrix:
     """One compressed matrix, and the numbers needed to read it."""
 
     content: bytes
@@ -70,7 +70,7 @@ class Pack:
     """All the matrices in base64, at the finest step that fits."""
 
     step: float | None
-    matrices: list[Stored]
+    matrices: list[PackedMatrix]
 
     @property
     def texts(self) -> list[str]:
@@ -94,26 +94,26 @@ def pack(matrices: Sequence[Matrix], limit: int, progress: Progress | None = Non
     )
 
 
-def _num_characters(stored: Sequence[Stored]) -> int:
+def _num_characters(stored: Sequence[PackedMatrix]) -> int:
     return sum(-(-len(one.content) // 3) * 4 for one in stored)
 
 
-def _fitting(stored: list[Stored], limit: int) -> list[Stored] | None:
+def _fitting(stored: list[PackedMatrix], limit: int) -> list[PackedMatrix] | None:
     """Return the matrices if they fit, if necessary after compressing them harder, which takes ten times as long."""
     if limit < _num_characters(stored) <= limit * _HOPE:
         stored = [_tighter(one) for one in stored]
     return stored if _num_characters(stored) <= limit else None
 
 
-def _store(matrices: Sequence[Matrix], step: float | None, progress: Progress | None = None) -> list[Stored]:
+def _store(matrices: Sequence[Matrix], step: float | None, progress: Progress | None = None) -> list[PackedMatrix]:
     stored = []
     grain = _FIRST_GRAIN
     for matrix in matrices:
         if step is None:
-            stored.append(Stored(_deflate(_planes(matrix.weights))))
+            stored.append(PackedMatrix(_deflate(_planes(matrix.weights))))
         else:
             codes = np.floor(matrix.weights.astype(np.float64) * _per_step(step) + 0.5)
-            best = Stored(_deflate(_whole_numbers(codes)))
+            best = PackedMatrix(_deflate(_whole_numbers(codes)))
             if matrix.factors is not None:
                 left, right = _balanced(*matrix.factors)
                 grain = _best_grain(codes, matrix.weights > 0, left, right, grain, step)
@@ -183,11 +183,11 @@ class _Prediction(NamedTuple):
 
 def _store_residuals(
     codes: Array, allowed: Bool[np.ndarray, "Q K"], left: Array, right: Array, grain: float, step: float
-) -> Stored:
+) -> PackedMatrix:
     (left, right), offsets, residuals = _Prediction.of(codes, allowed, left, right, grain, step)
     content = offsets.tobytes() + np.packbits(allowed).tobytes()
     content += _whole_numbers(np.concatenate([left.ravel(), right.ravel(), residuals.ravel()]))
-    return Stored(_deflate(content), rank=len(left), grain=grain)
+    return PackedMatrix(_deflate(content), rank=len(left), grain=grain)
 
 
 def _offsets(scores: Array, allowed: Bool[np.ndarray, "Q K"]) -> Float[np.ndarray, " Q"]:
@@ -232,7 +232,7 @@ def _deflate(content: bytes) -> bytes:
     return packer.compress(content) + packer.flush()
 
 
-def _tighter(stored: Stored) -> Stored:
+def _tighter(stored: PackedMatrix) -> PackedMatrix:
     """Compress harder, with a full search for repetitions."""
     packer = zlib.compressobj(level=9, wbits=-zlib.MAX_WBITS, memLevel=9)
     content = packer.compress(zlib.decompress(stored.content, wbits=-zlib.MAX_WBITS)) + packer.flush()

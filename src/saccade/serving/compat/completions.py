@@ -20,7 +20,7 @@ from saccade.serving.http.strict import StrictRoute
 from saccade.serving.inputs import read_input
 from saccade.serving.limits import check_options
 from saccade.serving.models import Served
-from saccade.serving.state import State, state_of
+from saccade.serving.state import ServerState, state_of
 from saccade.tasks.base.capabilities import Continuation, ContinuesText
 from saccade.tasks.base.cost import MOST_OUTPUTS
 
@@ -123,13 +123,13 @@ async def complete(request: Request, body: CompletionBody) -> Response:
     check_options(served.predictor, options)
     served.predictor.chosen(options)
     if body.stream:
-        return event_stream(served.worker, _streaming(served, prompts, options, body), _encoded, prompts, options)
-    answers = await wait_for(request, await offload(size, served.worker.predict, prompts, options))
+        return event_stream(served.batcher, _streaming(served, prompts, options, body), _encoded, prompts, options)
+    answers = await wait_for(request, await offload(size, served.batcher.predict, prompts, options))
     found = [cast(Continuation, one) for answer in answers for one in (answer, *answer.alternatives)]
     logprobs: list[Any] = [None] * len(found)
     if body.logprobs is not None:
         number = body.logprobs
-        computation = served.worker.run(lambda: [_logprobs(served, one, number) for one in found], prompts, options)
+        computation = served.batcher.run(lambda: [_logprobs(served, one, number) for one in found], prompts, options)
         logprobs = await wait_for(request, computation)
     choices = [
         _piece(
@@ -144,7 +144,7 @@ async def complete(request: Request, body: CompletionBody) -> Response:
     return JSONResponse(_frame(served.name) | {"choices": choices, "usage": _usage(served, prompts, written)})
 
 
-def _writer(state: State, name: str) -> Served:
+def _writer(state: ServerState, name: str) -> Served:
     writers = state.models.writers()
     if name not in writers:
         known = ", ".join(writers) or "none"

@@ -34,20 +34,20 @@ class Segmented(NamedTuple):
 
 def segment_text(text: str) -> Segmented:
     """Split plain text into lines and sentences."""
-    parts = _Parts()
+    parts = _SentenceParts()
     parts.add_text(text)
     return parts.finish(is_html=False)
 
 
 def segment_html(text: str) -> Segmented:
     """Split the text of HTML into sentences; tags, comments and scripts stay unchanged."""
-    reader = _Reader()
+    reader = _HtmlReader()
     reader.feed(text)
     reader.close()
     return reader.parts.finish(is_html=True)
 
 
-class _Parts:
+class _SentenceParts:
     """Collects sentences and what is between them."""
 
     def __init__(self) -> None:
@@ -82,10 +82,10 @@ class _Parts:
         return Segmented(self.sentences, self.between, is_html)
 
 
-class _Reader(HTMLParser):
+class _HtmlReader(HTMLParser):
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
-        self.parts = _Parts()
+        self.parts = _SentenceParts()
         self._verbatim = 0
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:

@@ -14,7 +14,7 @@ from saccade.serving.computation import offload, request_size, wait_for
 from saccade.serving.http.guard import same_key
 from saccade.serving.http.refusals import Refused
 from saccade.serving.models import Served
-from saccade.serving.state import State, state_of
+from saccade.serving.state import ServerState, state_of
 
 __all__ = ["router"]
 
@@ -113,18 +113,18 @@ def _checked(kind: type[Any], fields: dict[str, Any]) -> Any:
         raise Refused(400, f"Invalid request: {place}: {first['msg']}.") from None
 
 
-def _check_key(state: State, request: Request, given: Any) -> None:
+def _check_key(state: ServerState, request: Request, given: Any) -> None:
     bearer = request.headers.get("authorization", "").partition(" ")[2].strip()
     if state.api_key is not None and not any(same_key(str(one or ""), state.api_key) for one in (given, bearer)):
         raise Refused(403, "Invalid API key.")
 
 
-def _check_length(state: State, text: str) -> None:
+def _check_length(state: ServerState, text: str) -> None:
     if len(text) > state.limits.characters:
         raise Refused(400, f"The text has {len(text):,} characters; the limit is {state.limits.characters:,}.")
 
 
-def _model(state: State, source: str, target: str) -> Served | None:
+def _model(state: ServerState, source: str, target: str) -> Served | None:
     """The model from one language to another; None if they are the same."""
     pairs = state.models.translators()
     known = {code for pair in pairs for code in pair}
@@ -158,7 +158,7 @@ async def _translated(
         if body.alternatives:
             beam = models[name].predictor.chosen({}).beam
             options |= {"n_best": body.alternatives + 1, "beam": max(body.alternatives + 1, beam)}
-        computations[name] = await offload(size, models[name].worker.predict, sentences[name], options)
+        computations[name] = await offload(size, models[name].batcher.predict, sentences[name], options)
     done = {name: await wait_for(request, computation) for name, computation in computations.items()}
     answers = {name: iter(found) for name, found in done.items()}
     results: list[tuple[str, list[str]]] = []
@@ -176,7 +176,7 @@ async def _translated(
     return results
 
 
-def _segmented(state: State, routes: list[Served | None], texts: list[str], format: str) -> list[Segmented]:
+def _segmented(state: ServerState, routes: list[Served | None], texts: list[str], format: str) -> list[Segmented]:
     """The sentences of each text, checked against the limits."""
     limits, cut = state.limits, []
     for served, text in zip(routes, texts, strict=True):

@@ -18,7 +18,7 @@ from saccade.serving.http.refusals import Refused, answer_error, answer_http_err
 from saccade.serving.models import Models
 from saccade.serving.processes.neighbours import Neighbours
 from saccade.serving.routes import looks, models, page, runs, walk, words
-from saccade.serving.state import State
+from saccade.serving.state import ServerState
 
 __all__ = ["create_app", "inner_app"]
 
@@ -35,12 +35,12 @@ def create_app(
     neighbours: Neighbours | None = None,
 ) -> Guard:
     """The application for these models; ``hosts`` are additional host names of the server."""
-    state = State(models, runs, api_key, neighbours)
+    state = ServerState(models, runs, api_key, neighbours)
     inner = inner_app(state)
     return Guard(inner if neighbours is None else neighbours.passing_on(inner), state, (*HOSTS, *hosts))
 
 
-def inner_app(state: State) -> FastAPI:
+def inner_app(state: ServerState) -> FastAPI:
     app = FastAPI(
         title="Saccade",
         description="Attention models that you can see through.",

@@ -10,7 +10,7 @@ from typing import Any
 
 from starlette.responses import StreamingResponse
 
-from saccade.serving.batching import Worker
+from saccade.serving.batching import Batcher
 from saccade.serving.http.refusals import sentence_of, status_of
 
 __all__ = ["EVENTS", "Send", "event", "event_stream"]
@@ -30,7 +30,7 @@ def event(value: Any) -> bytes:
 
 
 def event_stream(
-    worker: Worker,
+    batcher: Batcher,
     work: Callable[[Send], Iterator[None] | None],
     encode: Callable[[Any], bytes] = event,
     inputs: Sequence[Any] = (),
@@ -54,7 +54,7 @@ def event_stream(
         with contextlib.suppress(_DisconnectedError):
             yield from work(send) or ()
 
-    computation = worker.run(run, inputs, options)
+    computation = batcher.run(run, inputs, options)
     computation.add_done_callback(lambda done: loop.call_soon_threadsafe(sent.put_nowait, done))
 
     async def pieces() -> AsyncIterator[bytes]:

@@ -10,7 +10,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Message, Receive, Scope, Send
 
 from saccade.serving.http.refusals import Refused, refusal
-from saccade.serving.state import State
+from saccade.serving.state import ServerState
 
 __all__ = ["SECURITY_HEADERS", "Exchange"]
 
@@ -31,7 +31,7 @@ SECURITY_HEADERS = {
 class Exchange:
     """What the application receives and sends; ``read`` must come first, then the application gets the whole body."""
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send, state: State) -> None:
+    def __init__(self, scope: Scope, receive: Receive, send: Send, state: ServerState) -> None:
         self.began = time.monotonic()
         self.status = 0
         self.is_answered = False

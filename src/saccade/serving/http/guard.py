@@ -18,7 +18,7 @@ from saccade.serving.computation import client_address
 from saccade.serving.http.exchange import Exchange
 from saccade.serving.http.places import Places
 from saccade.serving.http.refusals import Refused
-from saccade.serving.state import State
+from saccade.serving.state import ServerState
 
 __all__ = ["Guard", "is_loopback", "same_key"]
 
@@ -40,7 +40,7 @@ class Guard:
     without the key are counted separately, so strangers cannot lock out those who have it.
     """
 
-    def __init__(self, app: ASGIApp, state: State, hosts: Collection[str]) -> None:
+    def __init__(self, app: ASGIApp, state: ServerState, hosts: Collection[str]) -> None:
         self.app = app
         self.state = state
         self.hosts = frozenset(host.lower() for host in hosts)

@@ -40,7 +40,7 @@ class Upstream:
     clients: set[_FromClient] = field(default_factory=set)  # connected or connecting
 
 
-class _Answer:
+class _Response:
     """Follows the bytes of one answer to its end."""
 
     def __init__(self, *, has_body: bool, is_certain: bool = True) -> None:
@@ -113,7 +113,7 @@ class _FromClient(asyncio.Protocol):
         self.relay = relay
         self.transport: asyncio.Transport
         self.worker: _ToWorker | None = None
-        self._answer: _Answer | None = None  # the answer that the client waits for
+        self._answer: _Response | None = None  # the answer that the client waits for
         self._has_next = False  # whether bytes came after the answer had begun
         self._unsent = b""
         self._connecting: asyncio.Task[None] | None = None
@@ -129,7 +129,7 @@ class _FromClient(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self._answer is None:
-            self._answer = _Answer(has_body=not data.startswith(b"HEAD "))
+            self._answer = _Response(has_body=not data.startswith(b"HEAD "))
             if self.worker is not None and self.relay.is_crowded(self.worker.upstream):
                 self.worker.drop()
                 self.worker = None
@@ -146,7 +146,7 @@ class _FromClient(asyncio.Protocol):
         if self._answer is not None and self._answer.ends_with(data):
             if self._answer.closes:
                 self.transport.close()
-            self._answer = _Answer(has_body=True, is_certain=False) if self._has_next else None
+            self._answer = _Response(has_body=True, is_certain=False) if self._has_next else None
             self._has_next = False
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -19,7 +19,7 @@ from saccade.serving.inputs import read_file, read_input, read_inputs
 from saccade.serving.limits import Limits, check_options
 from saccade.serving.looks import Edits, Look, answer_record, finite, no_attention, plain_record
 from saccade.serving.models import Served
-from saccade.serving.state import State, state_of
+from saccade.serving.state import ServerState, state_of
 
 __all__ = ["router"]
 
@@ -111,7 +111,7 @@ async def predict_file(request: Request, name: str, options: str = "{}") -> dict
 async def _answer(
     request: Request, served: Served, inputs: list[Any], size: float, options: dict[str, Any]
 ) -> dict[str, Any]:
-    answers = await wait_for(request, await offload(size, served.worker.predict, inputs, options))
+    answers = await wait_for(request, await offload(size, served.batcher.predict, inputs, options))
     unknown = [served.predictor.unknown(one) for one in inputs]
     return {
         "answers": [
@@ -141,7 +141,7 @@ async def stream(request: Request, name: str, body: StreamBody) -> StreamingResp
             yield
         send({"done": True})
 
-    return event_stream(served.worker, write, inputs=[given], options=body.options)
+    return event_stream(served.batcher, write, inputs=[given], options=body.options)
 
 
 @router.post("/{name}/looks")
@@ -150,7 +150,7 @@ async def look(request: Request, name: str, body: LookBody) -> dict[str, Any]:
     state = state_of(request)
     served = state.models[name]
     given = await _one_input(request, served, body, state.limits)
-    return await wait_for(request, served.worker.run(lambda: _look(state, served, given, body), [given], body.options))
+    return await wait_for(request, served.batcher.run(lambda: _look(state, served, given, body), [given], body.options))
 
 
 @router.post("/{name}/maps", response_class=StreamingResponse, responses=EVENTS)
@@ -178,7 +178,7 @@ async def read_map(request: Request, name: str, body: MapBody) -> StreamingRespo
     return event_stream(served.reader, read)
 
 
-def _look(state: State, served: Served, given: Any, body: LookBody) -> dict[str, Any]:
+def _look(state: ServerState, served: Served, given: Any, body: LookBody) -> dict[str, Any]:
     """Answer, record the attention, and compare with the unedited model; runs in the model's thread."""
     edits, predictor = body.edits, served.predictor
     edited = given if edits.replace is None else predictor.replaced(given, *edits.replace)

@@ -11,7 +11,7 @@ from starlette.responses import FileResponse, HTMLResponse, JSONResponse, PlainT
 from saccade.serving.http.docs import docs_page
 from saccade.serving.http.metrics import Sample, counter, gauge, histogram, merge, render
 from saccade.serving.http.refusals import Refused
-from saccade.serving.state import State, state_of
+from saccade.serving.state import ServerState, state_of
 
 __all__ = ["router"]
 
@@ -105,17 +105,17 @@ def _listed() -> dict[str, Any]:
     return found
 
 
-def _model_samples(state: State) -> list[Sample]:
-    workers = [({"model": name}, served.worker) for name, served in state.models.items()]
-    lanes = [(labels | {"lane": lane.name}, lane) for labels, worker in workers for lane in worker.lanes.values()]
+def _model_samples(state: ServerState) -> list[Sample]:
+    batchers = [({"model": name}, served.batcher) for name, served in state.models.items()]
+    lanes = [(labels | {"lane": lane.name}, lane) for labels, batcher in batchers for lane in batcher.lanes.values()]
     return [
-        counter("saccade_batches_total", "Batches computed.", [(n, w.batches) for n, w in workers]),
-        counter("saccade_inputs_total", "Inputs answered.", [(n, w.answered) for n, w in workers]),
+        counter("saccade_batches_total", "Batches computed.", [(n, b.batches) for n, b in batchers]),
+        counter("saccade_inputs_total", "Inputs answered.", [(n, b.answered) for n, b in batchers]),
         counter(
             "saccade_tokens_total", "Tokens read and written; its rate is tokens/s.", [(n, x.tokens) for n, x in lanes]
         ),
-        counter("saccade_busy_seconds_total", "Time spent computing.", [(n, w.busy_seconds) for n, w in workers]),
-        gauge("saccade_queue", "Requests waiting for a model.", [(n, w.waiting) for n, w in workers]),
+        counter("saccade_busy_seconds_total", "Time spent computing.", [(n, b.busy_seconds) for n, b in batchers]),
+        gauge("saccade_queue", "Requests waiting for a model.", [(n, b.waiting) for n, b in batchers]),
         histogram("saccade_queue_seconds", "Time waiting for a model.", [(n, x.queue_seconds) for n, x in lanes]),
         histogram("saccade_compute_seconds", "Time computing requests.", [(n, x.compute_seconds) for n, x in lanes]),
         gauge("saccade_looks", "Looks in memory.", [({}, len(state.looks))]),

@@ -11,8 +11,8 @@ from starlette.responses import StreamingResponse
 
 from saccade.serving.http.events import EVENTS, event
 from saccade.serving.http.refusals import Refused
-from saccade.serving.runs import Run, find_runs
-from saccade.serving.state import State, state_of
+from saccade.serving.runs import ServedRun, find_runs
+from saccade.serving.state import ServerState, state_of
 
 __all__ = ["router"]
 
@@ -66,13 +66,13 @@ async def run_events(
     return StreamingResponse(pieces(), media_type="text/event-stream", headers={"Cache-Control": "no-store"})
 
 
-def _runs(state: State) -> dict[str, Run]:
+def _runs(state: ServerState) -> dict[str, ServedRun]:
     folders = [(name, served.folder) for name, served in state.models.items()]
     folders += [(name, one.folder) for name, one in list(state.models.pending.items())]
     return find_runs([] if state.runs is None else [state.runs], folders)
 
 
-def _run(state: State, name: str) -> Run:
+def _run(state: ServerState, name: str) -> ServedRun:
     runs = _runs(state)
     if name not in runs:
         raise Refused(404, f"There is no run with this name; the runs are: {', '.join(runs) or 'none'}.")

@@ -20,10 +20,10 @@ from saccade.models import (
 )
 from saccade.tasks.base.task import Network, Task
 
-__all__ = ["SEQ2SEQ", "Seq2Seq", "read_network"]
+__all__ = ["SEQ2SEQ", "Decodable", "read_network"]
 
 
-class Seq2Seq(Protocol):
+class Decodable(Protocol):
     """The methods of every sequence-to-sequence network that decoding needs."""
 
     def start(self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"] | None, max_length: int) -> Any: ...

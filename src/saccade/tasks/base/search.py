@@ -13,7 +13,7 @@ from torch import nn
 
 from saccade.decoding import Hypothesis, beam_search, sample
 from saccade.models import Config
-from saccade.tasks.base.networks import Seq2Seq
+from saccade.tasks.base.networks import Decodable
 from saccade.tasks.base.task import CheckCancelled, device_of
 from saccade.text import Tokenizer, pad, plan_batches
 
@@ -99,7 +99,7 @@ def _search(
 ) -> list[list[Hypothesis]]:
     limits = torch.tensor([longest_output(model, len(source), options) for source in sources])
     return beam_search(
-        cast(Seq2Seq, model),
+        cast(Decodable, model),
         _start(model, sources, int(limits.max())),
         batch_size=len(sources),
         start_token=cast(int, target.special.start),
@@ -123,7 +123,7 @@ def _sample(
     repeated = [source for source in sources for _ in range(options.tries)]
     longest = longest_output(model, len(sources[0]), options)
     flat = sample(
-        cast(Seq2Seq, model),
+        cast(Decodable, model),
         _start(model, repeated, longest),
         batch_size=len(repeated),
         start_token=cast(int, target.special.start),
@@ -142,4 +142,4 @@ def _sample(
 
 def _start(model: nn.Module, sources: list[list[int]], max_length: int) -> Any:
     padded, lengths = pad(sources)
-    return cast(Seq2Seq, model).start(padded.to(device_of(model)), lengths.to(device_of(model)), max_length)
+    return cast(Decodable, model).start(padded.to(device_of(model)), lengths.to(device_of(model)), max_length)

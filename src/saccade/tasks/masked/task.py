@@ -44,7 +44,7 @@ __all__ = [
     "MaskedLanguageModelState",
     "MaskedLanguageModelTraining",
     "MaskedText",
-    "Piece",
+    "Passage",
     "hide",
 ]
 
@@ -63,7 +63,7 @@ class MaskedText(TokenSettings):
     share: float = Field(0.15, gt=0, lt=1, description="Share of tokens that the model must predict")
 
 
-class Piece(NamedTuple):
+class Passage(NamedTuple):
     """Consecutive tokens of a document."""
 
     tokens: list[int]
@@ -170,24 +170,24 @@ class MaskedLanguageModel(Task):
     state: MaskedLanguageModelState
     training: MaskedLanguageModelTraining
 
-    def encode(self, examples: Sequence[Document]) -> list[Piece]:
+    def encode(self, examples: Sequence[Document]) -> list[Passage]:
         tokenizer, found = self.state.tokenizer, []
         size = self.state.context - len(tokenizer.framed([]))
         for document, ids in zip(examples, tokenizer.encode_ids([one.text for one in examples]), strict=True):
-            found += [Piece(tokenizer.framed(ids[i : i + size]), document.line) for i in range(0, len(ids), size)]
+            found += [Passage(tokenizer.framed(ids[i : i + size]), document.line) for i in range(0, len(ids), size)]
         return found
 
-    def lengths(self, examples: Sequence[Piece]) -> Int[np.ndarray, "n 1"]:
+    def lengths(self, examples: Sequence[Passage]) -> Int[np.ndarray, "n 1"]:
         return np.array([[len(piece.tokens)] for piece in examples])
 
-    def batch(self, examples: Sequence[Piece]) -> MaskedBatch:
+    def batch(self, examples: Sequence[Passage]) -> MaskedBatch:
         """Return a batch to train on, in which other tokens are hidden each time."""
         tokens, lengths = pad([piece.tokens for piece in examples])
         real = torch.arange(tokens.shape[1]) < lengths[:, None]
         hidden, chosen = hide(tokens, real, self.state.share, self.state.tokenizer)
         return MaskedBatch(hidden, lengths, chosen, tokens[chosen], [piece.line for piece in examples])
 
-    def with_fixed_masks(self, examples: Sequence[Piece]) -> list[tuple[list[int], list[bool]]]:
+    def with_fixed_masks(self, examples: Sequence[Passage]) -> list[tuple[list[int], list[bool]]]:
         """Return each piece with some tokens hidden, and which ones; the choice does not depend on batches."""
         generator = torch.Generator().manual_seed(VALIDATION_SEED)
         joined = torch.tensor([[token for piece in examples for token in piece.tokens]])
@@ -202,7 +202,7 @@ class MaskedLanguageModel(Task):
         return Loss(model(batch.tokens, batch.lengths, targets=targets), batch.count)
 
     def scores(
-        self, model: nn.Module, examples: Sequence[Piece], batch_size: int, check_cancelled: CheckCancelled
+        self, model: nn.Module, examples: Sequence[Passage], batch_size: int, check_cancelled: CheckCancelled
     ) -> dict[str, float]:
         masked = self.with_fixed_masks(examples)
         total, right, count = 0.0, 0, 0
@@ -227,7 +227,7 @@ class MaskedLanguageModel(Task):
         }
 
     @torch.inference_mode()
-    def probe(self, model: nn.Module, example: Piece) -> Probe:
+    def probe(self, model: nn.Module, example: Passage) -> Probe:
         """Return what the model currently fills in for the masks of one piece, which are always the same."""
         ((hidden, chosen),) = self.with_fixed_masks([example])
         places = [place for place, flag in enumerate(chosen) if flag]
@@ -240,7 +240,7 @@ class MaskedLanguageModel(Task):
             [self.state.tokenizer.token(token) for token in hidden], outputs, self.state.tokenizer.decode(filled), []
         )
 
-    def source_and_truth(self, example: Piece) -> tuple[str, str]:
+    def source_and_truth(self, example: Passage) -> tuple[str, str]:
         return "", self.state.tokenizer.decode(example.tokens)
 
     @torch.inference_mode()

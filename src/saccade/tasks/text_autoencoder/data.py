@@ -16,14 +16,14 @@ from saccade.data.report import Lengths
 from saccade.errors import FileError, OptionError
 from saccade.tasks.base.data import BuiltinOrFile, DataReader, Say, Size, Splits, draw_splits, hold_out, write_lines
 
-__all__ = ["Line", "TextAutoencoderData", "TextAutoencoderFiles"]
+__all__ = ["TextAutoencoderData", "TextAutoencoderFiles", "TextLine"]
 
 #: The number of built-in sentences held out for validation, and as many again for test.
 BUILTIN_HELD_OUT = 500
 
 
 @dataclass(frozen=True)
-class Line:
+class TextLine:
     """A text, and its line number."""
 
     source: str
@@ -43,7 +43,7 @@ class TextAutoencoderData(BuiltinOrFile):
     encoding: str | None = Field(None, description="Encoding of the file, such as latin-1; detected if not given")
 
 
-class TextAutoencoderFiles(DataReader[Line]):
+class TextAutoencoderFiles(DataReader[TextLine]):
     """Reads texts, one per line, or draws them from the built-in corpus."""
 
     settings = TextAutoencoderData
@@ -56,7 +56,7 @@ class TextAutoencoderFiles(DataReader[Line]):
         return {"texts": str(files[0])}
 
     @classmethod
-    def read(cls, settings: TextAutoencoderData, seed: int) -> Splits[Line]:
+    def read(cls, settings: TextAutoencoderData, seed: int) -> Splits[TextLine]:
         if settings.builtin is not None:
             return draw_splits(settings.sentences, BUILTIN_HELD_OUT, seed, _sentences)
         notes: list[str] = []
@@ -66,14 +66,14 @@ class TextAutoencoderFiles(DataReader[Line]):
         return Splits(*hold_out(found, {}, settings, seed), rows, notes)
 
     @classmethod
-    def read_for_scoring(cls, settings: TextAutoencoderData, say: Say = lambda note: None) -> list[Line]:
+    def read_for_scoring(cls, settings: TextAutoencoderData, say: Say = lambda note: None) -> list[TextLine]:
         if settings.texts is None:
             return _sentences(BUILTIN_HELD_OUT, 1, "test")
         path = resolve_path(settings.texts)
         encoding, notes = choose_encoding(path, settings.encoding)
         for note in notes:
             say(note)
-        found = [Line(text.strip(), number) for number, text in read_lines(path, encoding)]
+        found = [TextLine(text.strip(), number) for number, text in read_lines(path, encoding)]
         for one in found:
             if not one.source:
                 raise FileError(f"{path}, line {one.line}: the line is empty; there must be one text per line.")
@@ -82,11 +82,11 @@ class TextAutoencoderFiles(DataReader[Line]):
         return found
 
     @classmethod
-    def write(cls, settings: TextAutoencoderData, examples: Sequence[Line], path: Path) -> list[str]:
+    def write(cls, settings: TextAutoencoderData, examples: Sequence[TextLine], path: Path) -> list[str]:
         return ["--data", str(write_lines(path.with_suffix(".txt"), [one.source for one in examples]))]
 
     @classmethod
-    def recommend(cls, splits: Splits[Line], size: Size) -> dict[str, Any]:
+    def recommend(cls, splits: Splits[TextLine], size: Size) -> dict[str, Any]:
         count = len(splits.train)
         return {
             "text": {"kind": "bpe", "vocabulary": max(300, min(8_000, 2 * count)), "mask": 0.1},
@@ -107,9 +107,11 @@ class TextAutoencoderFiles(DataReader[Line]):
         }
 
     @classmethod
-    def identity(cls, example: Line) -> bytes:
+    def identity(cls, example: TextLine) -> bytes:
         return f"{example.source}\n".encode()
 
 
-def _sentences(count: int, seed: int, part: str) -> list[Line]:
-    return [Line(example.source_text, number) for number, example in enumerate(generate(count, seed, part), start=1)]
+def _sentences(count: int, seed: int, part: str) -> list[TextLine]:
+    return [
+        TextLine(example.source_text, number) for number, example in enumerate(generate(count, seed, part), start=1)
+    ]

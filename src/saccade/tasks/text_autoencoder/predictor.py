@@ -16,7 +16,7 @@ from saccade.tasks.base.neighbours import NeighbourOptions
 from saccade.tasks.base.snapshot import Snapshot
 from saccade.tasks.base.text_input import TextInputPredictor
 from saccade.tasks.text_autoencoder.answer import TextAutoencoderAnswer
-from saccade.tasks.text_autoencoder.data import Line
+from saccade.tasks.text_autoencoder.data import TextLine
 from saccade.tasks.text_autoencoder.task import GREEDY, EncodedLine, TextAutoencoder
 from saccade.text import END, SPECIAL_TOKENS, START
 
@@ -36,17 +36,19 @@ class TextAutoencoderPredictor(TextInputPredictor):
     def plural(self) -> str:
         return "text autoencoders"
 
-    def prepare(self, given: str, number: int = 1) -> Line:
+    def prepare(self, given: str, number: int = 1) -> TextLine:
         if not given.strip():
             raise OptionError(f"Text {number} is empty, so there is nothing to reconstruct.")
-        return Line(given, number)
+        return TextLine(given, number)
 
     def cost(self, given: str, options: NeighbourOptions) -> Cost:
         tokens = self.count_tokens(given)
         return Cost.of(tokens, GREEDY.longest(tokens))
 
     @torch.inference_mode()
-    def answer(self, inputs: Sequence[Line], options: NeighbourOptions, now: Snapshot) -> list[TextAutoencoderAnswer]:
+    def answer(
+        self, inputs: Sequence[TextLine], options: NeighbourOptions, now: Snapshot
+    ) -> list[TextAutoencoderAnswer]:
         tokenizer, lines = self.task.state.tokenizer, self.task.encode(inputs)
         reconstructions, codes = self.task.reconstruct(self.model, lines), self.task.codes(self.model, lines)
         answers = []
@@ -77,11 +79,11 @@ class TextAutoencoderPredictor(TextInputPredictor):
     @torch.inference_mode()
     def token_scores(self, given: str, answer: Answer) -> list[float]:
         assert isinstance(answer, TextAutoencoderAnswer)
-        return self._log_probabilities(self.task.encode([Line(given, 1)])[0], answer.ids)[:-1]
+        return self._log_probabilities(self.task.encode([TextLine(given, 1)])[0], answer.ids)[:-1]
 
     def view_of(self, given: str, answer: Answer) -> View:
         assert isinstance(answer, TextAutoencoderAnswer)
-        return self._look(self.task.encode([Line(given, 1)])[0], answer.ids)
+        return self._look(self.task.encode([TextLine(given, 1)])[0], answer.ids)
 
     @torch.inference_mode()
     def _look(self, line: EncodedLine, ids: list[int]) -> View:

@@ -37,7 +37,7 @@ from saccade.tasks.base.task import (
 )
 from saccade.tasks.base.text_scores import text_scores
 from saccade.tasks.base.text_settings import TokenSettings
-from saccade.tasks.text_autoencoder.data import Line
+from saccade.tasks.text_autoencoder.data import TextLine
 from saccade.text import END, MASK, START, Tokenizer, pad
 
 __all__ = ["EncodedLine", "NoisyText", "TextAutoencoder", "TextAutoencoderState"]
@@ -86,7 +86,9 @@ class TextAutoencoderState(State):
     index: NeighbourIndex = field(default_factory=NeighbourIndex)
 
     @classmethod
-    def prepare(cls, settings: Mapping[str, Any], train: Sequence[Line], tokenizer: Tokenizer | None = None) -> Self:
+    def prepare(
+        cls, settings: Mapping[str, Any], train: Sequence[TextLine], tokenizer: Tokenizer | None = None
+    ) -> Self:
         return cls(settings["text"].train([one.source for one in train]))
 
     @classmethod
@@ -123,7 +125,7 @@ class TextAutoencoder(Task):
     state: TextAutoencoderState
     training: SearchTraining
 
-    def encode(self, examples: Sequence[Line]) -> list[EncodedLine]:
+    def encode(self, examples: Sequence[TextLine]) -> list[EncodedLine]:
         found = self.state.tokenizer.encode_batch([one.source for one in examples])
         return [EncodedLine(one.ids, given.source, given.line) for one, given in zip(found, examples, strict=True)]
 

@@ -12,7 +12,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from saccade.data.tracks import Window
+from saccade.data.tracks import Scene
 from saccade.errors import OptionError
 from saccade.lens.figures.paths import draw_paths
 from saccade.lens.view import View
@@ -28,7 +28,7 @@ __all__ = ["TrajectoriesAnswer"]
 class TrajectoriesAnswer(Answer):
     """The most likely path of each agent, and several sampled paths. Positions are in the units of the data."""
 
-    window: Window
+    window: Scene
     likely: Float[np.ndarray, "F N 2"] = field(repr=False)
     drawn: Float[np.ndarray, "K F N 2"] = field(repr=False)
     look: Callable[[], View] = field(repr=False)

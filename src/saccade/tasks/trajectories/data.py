@@ -9,7 +9,7 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from saccade.data.paths import part_prefixes, resolve_path
-from saccade.data.tracks import Window, describe_windows, read_tracks, windows
+from saccade.data.tracks import Scene, describe_windows, read_tracks, windows
 from saccade.data.world import FUTURE, PAST, generate_scenes
 from saccade.errors import FileError, OptionError
 from saccade.models import Config
@@ -57,7 +57,7 @@ BATCH_PATHS = 64
 SCORING_PART = 3
 
 
-class TrajectoriesFiles(DataReader[Window]):
+class TrajectoriesFiles(DataReader[Scene]):
     """Reads tracks, and cuts them into windows."""
 
     settings = TrajectoriesData
@@ -70,11 +70,11 @@ class TrajectoriesFiles(DataReader[Window]):
         return {f"{part}files": [str(file)] for part, file in zip(part_prefixes(files), files, strict=True)}
 
     @classmethod
-    def read(cls, settings: TrajectoriesData, seed: int) -> Splits[Window]:
+    def read(cls, settings: TrajectoriesData, seed: int) -> Splits[Scene]:
         """Read and split the windows. Those of one part never overlap with those of another."""
         if settings.builtin is not None:
             train, validation, test = (
-                list[Window](generate_scenes(count, seed, part))
+                list[Scene](generate_scenes(count, seed, part))
                 for part, count in enumerate((settings.count, settings.count // 10, settings.count // 10))
             )
             return Splits(train, validation, test, [describe_windows(train, "training")])
@@ -94,7 +94,7 @@ class TrajectoriesFiles(DataReader[Window]):
         return Splits(train, validation, test, rows)
 
     @classmethod
-    def read_for_scoring(cls, settings: TrajectoriesData, say: Say = lambda note: None) -> list[Window]:
+    def read_for_scoring(cls, settings: TrajectoriesData, say: Say = lambda note: None) -> list[Scene]:
         if settings.builtin is not None:
             return list(generate_scenes(settings.count // 10, 1, SCORING_PART))
         found = _read(settings, settings.files)
@@ -102,7 +102,7 @@ class TrajectoriesFiles(DataReader[Window]):
         return found
 
     @classmethod
-    def write(cls, settings: TrajectoriesData, examples: Sequence[Window], path: Path) -> list[str]:
+    def write(cls, settings: TrajectoriesData, examples: Sequence[Scene], path: Path) -> list[str]:
         """Write the positions in all windows as one file of tracks, in which the frames of several files follow each
         other; refuse if cutting that file into windows would give others."""
         rows: dict[tuple[int, str], str] = {}
@@ -123,7 +123,7 @@ class TrajectoriesFiles(DataReader[Window]):
         return ["--data", str(written)]
 
     @classmethod
-    def recommend(cls, splits: Splits[Window], size: Size) -> dict[str, Any]:
+    def recommend(cls, splits: Splits[Scene], size: Size) -> dict[str, Any]:
         """Recommend about twenty passes over the paths."""
         width, heads = NETWORKS[size]
         steps = max(500, 20 * sum(len(one.agents) for one in splits.train) // BATCH_PATHS)
@@ -139,13 +139,13 @@ class TrajectoriesFiles(DataReader[Window]):
         }
 
     @classmethod
-    def identity(cls, example: Window) -> bytes:
+    def identity(cls, example: Scene) -> bytes:
         return f"{example.source} {example.agents} ".encode() + example.positions.tobytes()
 
 
-def _read(settings: TrajectoriesData, files: Sequence[str]) -> list[Window]:
+def _read(settings: TrajectoriesData, files: Sequence[str]) -> list[Scene]:
     length = settings.past + settings.future
-    every: list[Window] = []
+    every: list[Scene] = []
     for file in files:
         tracks = read_tracks(resolve_path(file), settings.frame_step)
         least = settings.least_agents

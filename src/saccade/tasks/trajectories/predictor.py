@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import torch
 
 from saccade.attention import watch
-from saccade.data.tracks import Window, last_window, read_tracks, tracks_of
+from saccade.data.tracks import Scene, last_window, read_tracks, tracks_of
 from saccade.errors import FileError, OptionError
 from saccade.lens.view import View, view
 from saccade.models.agents import AgentTransformer
@@ -37,7 +37,7 @@ class TrajectoriesPredictor(Predictor):
     def plural(self) -> str:
         return "trajectory models"
 
-    def from_json(self, value: Any) -> Window:
+    def from_json(self, value: Any) -> Scene:
         """Accept rows of frame, agent, x and y, the last moments of which are used."""
         fine = isinstance(value, list) and 0 < len(value) <= MOST_ROWS
         if not fine or not all(isinstance(row, list) and len(row) == 4 for row in value):
@@ -68,15 +68,15 @@ class TrajectoriesPredictor(Predictor):
              for agent, side in ((1, 1), (2, -1))]
         ]  # fmt: skip
 
-    def count_tokens(self, given: Window) -> int:
+    def count_tokens(self, given: Scene) -> int:
         return len(given.agents) * (self.task.state.past + self.task.state.future)
 
-    def cost(self, given: Window, options: SamplingOptions) -> Cost:
+    def cost(self, given: Scene, options: SamplingOptions) -> Cost:
         return Cost.of(self.count_tokens(given), rows=options.samples)
 
-    def parse(self, argument: str) -> Window:
+    def parse(self, argument: str) -> Scene:
         if argument.lstrip().startswith("["):
-            found: Window = self._parse_json(argument, "The input")
+            found: Scene = self._parse_json(argument, "The input")
             return found
         return self.prepare(argument)
 
@@ -86,16 +86,16 @@ class TrajectoriesPredictor(Predictor):
         how = f"the last {window.past} moments, starting at frame {window.frame}, with {len(window.agents)} agents"
         return [window], how
 
-    def prepare(self, given: Any, number: int = 1) -> Window:
+    def prepare(self, given: Any, number: int = 1) -> Scene:
         """Accept a window from ``read_file``, rows as in JSON, or the path of a file."""
-        if isinstance(given, Window):
+        if isinstance(given, Scene):
             return given
         if not isinstance(given, str | Path):
             return self.from_json(given)
-        found: Window = self.read_file(Path(given))[0][0]
+        found: Scene = self.read_file(Path(given))[0][0]
         return found
 
-    def answer(self, inputs: Sequence[Window], options: SamplingOptions, now: Snapshot) -> list[TrajectoriesAnswer]:
+    def answer(self, inputs: Sequence[Scene], options: SamplingOptions, now: Snapshot) -> list[TrajectoriesAnswer]:
         answers = []
         for window in inputs:
             likely, drawn = self.task.predicted(self.model, window, options)
@@ -103,7 +103,7 @@ class TrajectoriesPredictor(Predictor):
         return answers
 
     @torch.inference_mode()
-    def _look(self, window: Window) -> View:
+    def _look(self, window: Scene) -> View:
         if not isinstance(self.model, AgentTransformer):
             raise OptionError("This model reads each agent alone, without attention, so there is nothing to view.")
         with watch(self.model) as seen:

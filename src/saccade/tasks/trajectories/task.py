@@ -13,7 +13,7 @@ from jaxtyping import Float, Int
 from pydantic import Field
 from torch import Tensor, nn
 
-from saccade.data.tracks import Window
+from saccade.data.tracks import Scene
 from saccade.models import Config
 from saccade.models.agents import AgentConfig, AgentMLP, AgentMLPConfig, AgentTransformer
 from saccade.tasks.base.settings import TrainingSettings
@@ -87,7 +87,7 @@ class TrajectoriesState(State):
     future: int  # predicted moments
 
     @classmethod
-    def prepare(cls, settings: Mapping[str, Any], train: Sequence[Window], tokenizer: Any = None) -> Self:
+    def prepare(cls, settings: Mapping[str, Any], train: Sequence[Scene], tokenizer: Any = None) -> Self:
         steps = np.concatenate([np.diff(one.positions, axis=0).reshape(-1, 2) for one in train])
         typical = float(np.sqrt(np.square(steps).sum(-1).mean()))
         # With the distance of a few moments as the unit, the network sees numbers close to 1.
@@ -118,13 +118,13 @@ class Trajectories(Task):
     state: TrajectoriesState
     training: TrajectoriesTraining
 
-    def encode(self, examples: Sequence[Window]) -> list[Window]:
+    def encode(self, examples: Sequence[Scene]) -> list[Scene]:
         return list(examples)
 
-    def lengths(self, examples: Sequence[Window]) -> Int[np.ndarray, "n 1"]:
+    def lengths(self, examples: Sequence[Scene]) -> Int[np.ndarray, "n 1"]:
         return np.array([[min(len(one.agents), MOST_TRAINED)] for one in examples], dtype=np.int64)
 
-    def batch(self, examples: Sequence[Window]) -> TrajectoriesBatch:
+    def batch(self, examples: Sequence[Scene]) -> TrajectoriesBatch:
         """Scenes to train on: turned at random, with at most some agents of each."""
         chosen = []
         for one in examples:
@@ -140,15 +140,15 @@ class Trajectories(Task):
             chosen.append(positions)
         return self._batch(chosen, examples)
 
-    def plain_batch(self, examples: Sequence[Window]) -> TrajectoriesBatch:
+    def plain_batch(self, examples: Sequence[Scene]) -> TrajectoriesBatch:
         return self._batch([self._centred(one) for one in examples], examples)
 
-    def _centred(self, window: Window) -> Float[Tensor, "T N 2"]:
+    def _centred(self, window: Scene) -> Float[Tensor, "T N 2"]:
         """Positions relative to the middle of the observed ones, in float64: float32 is too coarse for a map's."""
         positions = torch.from_numpy(window.positions)
         return positions - positions[: self.state.past].mean(dim=(0, 1))
 
-    def _batch(self, scenes: Sequence[Float[Tensor, "T N 2"]], examples: Sequence[Window]) -> TrajectoriesBatch:
+    def _batch(self, scenes: Sequence[Float[Tensor, "T N 2"]], examples: Sequence[Scene]) -> TrajectoriesBatch:
         counts, past = torch.tensor([scene.shape[1] for scene in scenes]), self.state.past
         padded = torch.zeros(len(scenes), len(scenes[0]), int(counts.max()), 2)
         for row, scene in enumerate(scenes):
@@ -170,7 +170,7 @@ class Trajectories(Task):
 
     @torch.inference_mode()
     def predicted(
-        self, model: nn.Module, window: Window, options: SamplingOptions
+        self, model: nn.Module, window: Scene, options: SamplingOptions
     ) -> tuple[Float[np.ndarray, "F N 2"], Float[np.ndarray, "K F N 2"]]:
         """Predict the most likely future of a scene, and sample several others, in the units of the data."""
         past = torch.from_numpy(window.positions[: self.state.past])
@@ -185,7 +185,7 @@ class Trajectories(Task):
         return found[0], found[1]
 
     def validate(
-        self, model: nn.Module, examples: Sequence[Window], check_cancelled: CheckCancelled = lambda: None
+        self, model: nn.Module, examples: Sequence[Scene], check_cancelled: CheckCancelled = lambda: None
     ) -> dict[str, float]:
         with torch.inference_mode(), torch.random.fork_rng():
             torch.manual_seed(self.settings["decoding"].seed)
@@ -193,7 +193,7 @@ class Trajectories(Task):
         return {"loss": loss, **self._scores(model, examples, self.settings["decoding"], check_cancelled)}
 
     def _scores(
-        self, model: nn.Module, examples: Sequence[Window], options: SamplingOptions, check_cancelled: CheckCancelled
+        self, model: nn.Module, examples: Sequence[Scene], options: SamplingOptions, check_cancelled: CheckCancelled
     ) -> dict[str, float]:
         singles, several = [], []
         for window in examples:
@@ -214,7 +214,7 @@ class Trajectories(Task):
     def evaluate(
         self,
         model: nn.Module,
-        examples: Sequence[Window],
+        examples: Sequence[Scene],
         options: Any = None,
         check_cancelled: CheckCancelled = lambda: None,
     ) -> Evaluation:
@@ -241,7 +241,7 @@ class Trajectories(Task):
             )
         return Evaluation(scores, lines=lines)
 
-    def probe(self, model: nn.Module, example: Window) -> Probe:
+    def probe(self, model: nn.Module, example: Scene) -> Probe:
         likely, _ = self.predicted(model, example, SamplingOptions(samples=1))
         ends = [f"({x:.2f}, {y:.2f})" for x, y in likely[-1]]
         return Probe([f"agent {name}" for name in example.agents], ends, " ".join(ends), [])
@@ -259,7 +259,7 @@ def _squared(paths: Float[Tensor, "*K B F N 2"], future: Float[Tensor, "B F N 2"
     return (paths - future).square().sum(-1).sum(-2)
 
 
-def walk_straight(window: Window, moments: int) -> Float[np.ndarray, "F N 2"]:
+def walk_straight(window: Scene, moments: int) -> Float[np.ndarray, "F N 2"]:
     """Continue each path at the last observed velocity."""
     past = window.positions[: window.past].astype(np.float64)
     times = np.arange(1, moments + 1)[:, None, None]
@@ -267,7 +267,7 @@ def walk_straight(window: Window, moments: int) -> Float[np.ndarray, "F N 2"]:
     return found
 
 
-def walk_varied(window: Window, moments: int, options: SamplingOptions) -> Float[np.ndarray, "K F N 2"]:
+def walk_varied(window: Scene, moments: int, options: SamplingOptions) -> Float[np.ndarray, "K F N 2"]:
     """Continue each path several times with a random change of angle and speed. The first path is straight."""
     draw = np.random.default_rng(options.seed)
     past = window.positions[: window.past].astype(np.float64)
@@ -282,7 +282,7 @@ def walk_varied(window: Window, moments: int, options: SamplingOptions) -> Float
     return found
 
 
-def distances(paths: Sequence[Float[np.ndarray, "K F N 2"]], examples: Sequence[Window]) -> dict[str, float]:
+def distances(paths: Sequence[Float[np.ndarray, "K F N 2"]], examples: Sequence[Scene]) -> dict[str, float]:
     """Return the smallest mean distance (ADE) and final distance (FDE) of any path to the truth, averaged over agents.
 
     ``missed`` is the percentage of agents whose best path ends too far from the truth, and ``collisions`` the

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from saccade.attention import Trace
-from saccade.lens.alignment import Alignable, AlignmentChoice, Lengths, align, choose_alignment
+from saccade.lens.alignment import Alignable, AlignmentChoice, PairLengths, align, choose_alignment
 from saccade.lens.cooccurrence import cooccurrence_links
 from saccade.lens.links import WordLink
 
@@ -36,7 +36,7 @@ def choose_alignment_heads(
     candidates = _cross_attention(seen)
     if not candidates:
         return None
-    lengths = [Lengths(len(pair.source) - 1, len(pair.target)) for pair in pairs]
+    lengths = [PairLengths(len(pair.source) - 1, len(pair.target)) for pair in pairs]
     gold = [known for known in links if known is not None]
     if len(gold) < len(links):
         gold = cooccurrence_links([pair.source[:-1] for pair in pairs], [pair.target for pair in pairs])
@@ -66,7 +66,7 @@ def read_alignment(
     if choice is None:
         name = list(candidates)[-1]
         choice = AlignmentChoice(attention=name, heads=tuple(range(candidates[name].shape[1])))
-    return align(choice, candidates, Lengths(columns - 1, rows), batch=batch, end=True)
+    return align(choice, candidates, PairLengths(columns - 1, rows), batch=batch, end=True)
 
 
 def _cross_attention(seen: Mapping[str, Alignable]) -> dict[str, Alignable]:
