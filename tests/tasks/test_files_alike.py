@@ -220,9 +220,9 @@ def test_a_fault_in_a_stream_is_named_by_its_line() -> None:
 @pytest.mark.parametrize("name", TASKS)
 def test_a_lone_text_or_path_is_one_input(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A string is a sequence too, of its characters."""
-    asked: list[Any] = []
     predictor = TASKS[name].predictor
-    monkeypatch.setattr(predictor, "_predict", lambda self, inputs, **_: asked.append(inputs) or list(inputs))
+    monkeypatch.setattr(predictor, "prepare", lambda self, given, number: given)
+    monkeypatch.setattr(predictor, "answer_pieces", lambda self, pieces, *_: pieces)
     model = predictor(Bundle(None, "transformer", Config(), nn.Identity(), NoOptions()))
     for given in ("one text", Path("one.png"), ""):
         assert model.predict(given) == [given]

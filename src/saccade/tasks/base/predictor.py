@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
@@ -35,7 +36,7 @@ class NoOptions(Config):
     """The options of a predictor that has none."""
 
 
-class Predictor:
+class Predictor(ABC):
     """An opened model. Each task has its own subclass."""
 
     options: ClassVar[type[Config]] = NoOptions  # the options of ``predict``
@@ -119,7 +120,7 @@ class Predictor:
         """
         return []
 
-    def check_request(self, values: Sequence[Any]) -> None:
+    def check_request(self, values: Sequence[Any]) -> None:  # noqa: B027
         """Refuse values that would be too costly to decode together. This is called before ``from_json``."""
 
     def count_tokens(self, given: Any) -> int:
@@ -199,19 +200,16 @@ class Predictor:
     ) -> Sequence[Answer]:
         """Answer the inputs, and return the answers in order: always a list, even for a single text or path.
 
+        Some inputs are answered at a time, so that progress is visible and memory stays bounded.
         ``progress`` is called with the number of answers so far; ``options`` are fields of the ``options`` class.
         """
-        return self._predict([inputs] if isinstance(inputs, str | Path) else inputs, progress=progress, **options)
-
-    def _predict(
-        self, inputs: Sequence[Any], *, progress: Callable[[int], None] | None = None, **options: Any
-    ) -> Sequence[Answer]:
-        """Answer some inputs at a time, so that progress is visible and memory stays bounded."""
+        inputs = [inputs] if isinstance(inputs, str | Path) else inputs
         chosen, now = self.chosen(options), Snapshot(self)
         prepared = [self.prepare(given, number) for number, given in enumerate(inputs, start=1)]
+        pieces = [prepared[start : start + self.at_once] for start in range(0, len(prepared), self.at_once)]
         answers: list[Answer] = []
-        for start in range(0, len(prepared), self.at_once):
-            answers += self.answer(prepared[start : start + self.at_once], chosen, now)
+        for found in self.answer_pieces(pieces, chosen, now):
+            answers += found
             if progress is not None:
                 progress(len(answers))
         return answers
@@ -223,12 +221,14 @@ class Predictor:
         """
         return given
 
-    def answer(self, inputs: Sequence[Any], options: Any, now: Snapshot) -> Sequence[Answer]:
-        """Answer some prepared inputs together, in order. ``now`` makes functions that compute attention later.
+    def answer_pieces(self, pieces: Sequence[Sequence[Any]], options: Any, now: Snapshot) -> Iterator[Sequence[Answer]]:
+        """Yield the answers to each piece of the prepared inputs; several processes may work on them at once."""
+        for piece in pieces:
+            yield self.answer(piece, options, now)
 
-        A predictor defines either this method or ``_predict``.
-        """
-        raise NotImplementedError
+    @abstractmethod
+    def answer(self, inputs: Sequence[Any], options: Any, now: Snapshot) -> Sequence[Answer]:
+        """Answer some prepared inputs together, in order. ``now`` makes functions that compute attention later."""
 
     def stream(self, given: Any, **options: Any) -> Iterator[str]:
         """Yield the text of one answer as it is generated, or in one piece if the model cannot stream."""

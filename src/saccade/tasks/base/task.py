@@ -294,14 +294,13 @@ class Task(ABC):
         """Return the label smoothing of the loss, which is 0 in eval mode."""
         return self.training.label_smoothing if model.training else 0.0
 
-    @torch.inference_mode()
+    @abstractmethod
     def validate(
         self, model: nn.Module, examples: Sequence[Any], check_cancelled: CheckCancelled = lambda: None
     ) -> dict[str, float]:
         """Score a model on held-out examples. ``metric`` is one of the scores."""
-        return self.scores(model, examples, self.training.batch_size, check_cancelled)
 
-    @torch.inference_mode()
+    @abstractmethod
     def evaluate(
         self,
         model: nn.Module,
@@ -310,14 +309,6 @@ class Task(ABC):
         check_cancelled: CheckCancelled = lambda: None,
     ) -> Evaluation:
         """Score a trained model on all of these examples. ``options`` is the ``decoding`` table, if there is one."""
-        batch_size = max(self.evaluation_size, int(self.lengths(examples).max(initial=1)))
-        return Evaluation(self.scores(model, examples, batch_size, check_cancelled))
-
-    def scores(
-        self, model: nn.Module, examples: Sequence[Any], batch_size: int, check_cancelled: CheckCancelled
-    ) -> dict[str, float]:
-        """Return the scores of a model. A task defines either this method, or both ``validate`` and ``evaluate``."""
-        raise NotImplementedError
 
     @abstractmethod
     def probe(self, model: nn.Module, example: Any) -> Probe:
@@ -346,6 +337,33 @@ class Task(ABC):
             loss = self.loss(model, self.plain_batch([examples[i] for i in part]).to(device_of(model)))
             total, count = total + float(loss.total), count + loss.count
         return total / count
+
+
+class ScoredTask(Task):
+    """A task whose validations and evaluations compute the same scores."""
+
+    @abstractmethod
+    def scores(
+        self, model: nn.Module, examples: Sequence[Any], batch_size: int, check_cancelled: CheckCancelled
+    ) -> dict[str, float]:
+        """Return the scores of a model."""
+
+    @torch.inference_mode()
+    def validate(
+        self, model: nn.Module, examples: Sequence[Any], check_cancelled: CheckCancelled = lambda: None
+    ) -> dict[str, float]:
+        return self.scores(model, examples, self.training.batch_size, check_cancelled)
+
+    @torch.inference_mode()
+    def evaluate(
+        self,
+        model: nn.Module,
+        examples: Sequence[Any],
+        options: Any = None,
+        check_cancelled: CheckCancelled = lambda: None,
+    ) -> Evaluation:
+        batch_size = max(self.evaluation_size, int(self.lengths(examples).max(initial=1)))
+        return Evaluation(self.scores(model, examples, batch_size, check_cancelled))
 
 
 def device_of(model: nn.Module) -> str:

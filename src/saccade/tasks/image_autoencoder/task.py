@@ -23,7 +23,7 @@ from saccade.tasks.base.image_augmentation import ImageSettings, augment
 from saccade.tasks.base.image_task import ImageState, check_shape, measure_images
 from saccade.tasks.base.neighbours import AT_ONCE, MOST_BYTES, MOST_SAVED, NeighbourIndex, evenly_spaced
 from saccade.tasks.base.settings import ImageTraining
-from saccade.tasks.base.task import Batch, CheckCancelled, Loss, Network, Probe, ReadFile, Task, device_of
+from saccade.tasks.base.task import Batch, CheckCancelled, Loss, Network, Probe, ReadFile, ScoredTask, device_of
 
 __all__ = ["ImageAutoencoder", "ImageAutoencoderState"]
 
@@ -69,7 +69,7 @@ def _build(config: DenseAutoencoderConfig | PatchAutoencoderConfig, state: Image
     return PatchAutoencoder(config) if isinstance(config, PatchAutoencoderConfig) else DenseAutoencoder(config)
 
 
-class ImageAutoencoder(Task):
+class ImageAutoencoder(ScoredTask):
     """Trains with the mean squared error of the pixels, as a share of their variance."""
 
     name = "image-autoencoder"

@@ -42,7 +42,7 @@ from saccade.tasks.base.task import (
     Network,
     Probe,
     ReadFile,
-    Task,
+    ScoredTask,
     TokenizerState,
     device_of,
     read_tokenizer,
@@ -147,7 +147,7 @@ def _transformer(config: TransformerConfig, state: LanguageModelState) -> nn.Mod
     return DecoderOnly(config, state.tokenizer.vocabulary_size)
 
 
-class LanguageModel(Task):
+class LanguageModel(ScoredTask):
     """Trains with the cross-entropy of each next token.
 
     A recurrent network starts each window with an empty state, like a Transformer, or reads the text in order and

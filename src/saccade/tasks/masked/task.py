@@ -30,7 +30,7 @@ from saccade.tasks.base.task import (
     Network,
     Probe,
     ReadFile,
-    Task,
+    ScoredTask,
     TokenizerState,
     device_of,
     read_tokenizer,
@@ -153,7 +153,7 @@ def _build(config: TransformerConfig, state: MaskedLanguageModelState) -> nn.Mod
     return EncoderOnly(config, state.tokenizer.vocabulary_size)
 
 
-class MaskedLanguageModel(Task):
+class MaskedLanguageModel(ScoredTask):
     """Trains with the cross-entropy of hidden tokens. Taggers and classifiers with the same sizes can start from such a
     model (``--init``)."""
 

@@ -30,8 +30,8 @@ from saccade.tasks.base.task import (
     Network,
     Probe,
     ReadFile,
+    ScoredTask,
     State,
-    Task,
     device_of,
     read_tokenizer,
 )
@@ -105,7 +105,7 @@ class TextAutoencoderState(State):
         return {"source": self.tokenizer, "target": self.tokenizer}
 
 
-class TextAutoencoder(Task):
+class TextAutoencoder(ScoredTask):
     """Trains with the cross-entropy of each token of the text, and scores how well texts are reconstructed."""
 
     name = "text-autoencoder"

@@ -71,31 +71,32 @@ class TranslationPredictor(TextInputPredictor, TranslatesText):
     def is_drawn(self, options: dict[str, Any]) -> bool:
         return bool(self.chosen(options).sample)
 
-    def _predict(
-        self, inputs: Sequence[str], *, progress: Callable[[int], None] | None = None, **options: Any
-    ) -> list[TranslationAnswer]:
-        """Return the best translation of each text, in order; ``alternatives`` has the others.
+    def prepare(self, given: str, number: int = 1) -> tuple[str, int]:
+        return given, number
 
-        Texts are translated in pieces, which workers can share, so that progress is visible and memory stays bounded.
+    def answer(
+        self, inputs: Sequence[tuple[str, int]], options: SearchOptions, now: Snapshot
+    ) -> list[TranslationAnswer]:
+        return next(self.answer_pieces([inputs], options, now))
+
+    def answer_pieces(
+        self, pieces: Sequence[Sequence[tuple[str, int]]], options: SearchOptions, now: Snapshot
+    ) -> Iterator[list[TranslationAnswer]]:
+        """Yield the best translation of each text, with the others as its ``alternatives``; workers share the pieces.
+
         Empty texts are left out of the search, because a model would make up translations for them.
         """
-        chosen, now = self.chosen(options), Snapshot(self)
-        encoded = self.task.state.source.encode_batch(list(inputs))
-        pieces, work = [], []
-        for start in range(0, len(inputs), self.at_once):
-            texts = inputs[start : start + self.at_once]
-            pairs = zip(texts, encoded[start:], strict=False)
-            sources = [self.task.state.source.ended(encoding.ids) for text, encoding in pairs if text.strip()]
-            pieces.append(texts)
-            work.append((sources, chosen.model_copy(update={"seed": chosen.seed + start})))  # own random numbers
-        answers: list[TranslationAnswer] = []
-        for texts, found in zip(pieces, self._search(work), strict=True):
+        tokenizer, work = self.task.state.source, []
+        for piece in pieces:
+            encoded = tokenizer.encode_batch([text for text, _ in piece if text.strip()])
+            own = options.model_copy(update={"seed": options.seed + piece[0][1] - 1})  # own random numbers
+            work.append(([tokenizer.ended(encoding.ids) for encoding in encoded], own))
+        for piece, found in zip(pieces, self._search(work), strict=True):
             outputs = iter(found)
-            for text in texts:
-                answers.append(self._answer(text, next(outputs), now) if text.strip() else self.given_answer(text, ""))
-            if progress is not None:
-                progress(len(answers))
-        return answers
+            yield [
+                self._answer(text, next(outputs), now) if text.strip() else self.given_answer(text, "")
+                for text, _ in piece
+            ]
 
     def _search(self, work: Sequence[tuple[list[list[int]], SearchOptions]]) -> Iterator[list[list[Hypothesis]]]:
         if self._workers is not None and work and not active_edits():  # other processes do not have the edits

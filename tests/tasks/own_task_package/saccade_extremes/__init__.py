@@ -28,7 +28,7 @@ from saccade.tasks.base.data import DataReader, Say, Size, Splits, hold_out
 from saccade.tasks.base.predictor import Predictor
 from saccade.tasks.base.settings import TrainingSettings
 from saccade.tasks.base.snapshot import Snapshot
-from saccade.tasks.base.task import Batch, CheckCancelled, Loss, Network, Probe, ReadFile, State, Task
+from saccade.tasks.base.task import Batch, CheckCancelled, Loss, Network, Probe, ReadFile, ScoredTask, State
 from saccade.tasks.registry import Entry
 
 __all__ = ["TASK"]
@@ -161,7 +161,7 @@ class ExtremesBatch(Batch):
         return self.extremes.numel()
 
 
-class Extremes(Task):
+class Extremes(ScoredTask):
     """The squared error of both numbers."""
 
     name = "extremes"
