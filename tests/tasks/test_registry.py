@@ -1,11 +1,13 @@
 """Every task is laid out in the same way: who knows one finds the parts of all."""
 
 import importlib
+import tomllib
+from pathlib import Path
 
 import pytest
 
 from saccade.tasks.base.answer import Answer
-from saccade.tasks.registry import TASKS
+from saccade.tasks.registry import PRETRAINED_TASKS, TASKS
 
 
 @pytest.mark.parametrize("name", list(TASKS))
@@ -27,3 +29,12 @@ def test_the_ceilings_of_a_served_model_are_ceilings_of_its_options(name: str) -
     assert predictor.ceilings.keys() <= fields.keys()
     lists = {option for option in predictor.ceilings if fields[option]["type"] == "array"}
     assert all(fields[option]["default"] <= predictor.ceilings[option] for option in predictor.ceilings.keys() - lists)
+
+
+def test_only_the_registry_may_import_a_task() -> None:
+    """The contract that keeps it so lists every package."""
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
+    contracts = project["tool"]["importlinter"]["contracts"]
+    (forbidden,) = (contract["forbidden_modules"] for contract in contracts if contract["type"] == "forbidden")
+    tasks = (entry.task.__module__ for entry in (TASKS | PRETRAINED_TASKS).values())
+    assert {name.removesuffix(".task") for name in tasks if name.startswith("saccade.")} == set(forbidden)
