@@ -17,7 +17,7 @@ from saccade.pretrained.fields import Fields
 __all__ = ["Family", "NamedRow", "Pretrained", "Row", "Use"]
 
 #: What a model can be used for: fill in hidden words, continue a text, write one text from another, give vectors.
-Use = Literal["fill", "continue", "rewrite", "encode", "classify images"]
+Use = Literal["fill", "continue", "rewrite", "encode"]
 
 
 class Row(NamedTuple):

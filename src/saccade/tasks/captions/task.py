@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
@@ -20,11 +20,11 @@ from saccade.decoding import Hypothesis, beam_search
 from saccade.lens.view import View, view
 from saccade.models import LAST, Config, Targets
 from saccade.models.captioner import Captioner, CaptionerConfig
+from saccade.tasks.base.decoder_batch import DecoderBatch, decoder_tokens
 from saccade.tasks.base.image_augmentation import ImageSettings
 from saccade.tasks.base.image_task import ImageState, check_shape, measure_images, token_names
 from saccade.tasks.base.settings import SearchTraining
 from saccade.tasks.base.task import (
-    Batch,
     CheckCancelled,
     Evaluation,
     Loss,
@@ -38,7 +38,7 @@ from saccade.tasks.base.task import (
 )
 from saccade.tasks.base.text_scores import text_scores
 from saccade.tasks.base.text_settings import TokenSettings
-from saccade.text import END, SPECIAL_TOKENS, START, Tokenizer, pad
+from saccade.text import END, SPECIAL_TOKENS, START, Tokenizer
 
 __all__ = ["AT_ONCE", "CaptionBatch", "CaptionOptions", "Captions", "CaptionsState", "EncodedCaption", "view_caption"]
 
@@ -74,18 +74,10 @@ class EncodedCaption:
 
 
 @dataclass(frozen=True)
-class CaptionBatch(Batch):
-    """Images, the tokens that the decoder reads (START and the text), and those it predicts (the text and END)."""
+class CaptionBatch(DecoderBatch):
+    """Images and their captions."""
 
     images: Float[Tensor, "B C H W"]
-    read: Int[Tensor, "B T"]
-    predicted: Int[Tensor, "B T"]
-    real: Bool[Tensor, "B T"]
-    lines: Sequence[int]
-
-    @property
-    def count(self) -> int:
-        return int(self.real.sum())
 
 
 @dataclass(frozen=True)
@@ -152,11 +144,9 @@ class Captions(Task):
         return replace(plain, images=self.state.augment(plain.images, self.settings["images"]))
 
     def plain_batch(self, examples: Sequence[EncodedCaption]) -> CaptionBatch:
-        read, lengths = pad([[START, *pair.ids] for pair in examples])
-        predicted, _ = pad([[*pair.ids, END] for pair in examples])
-        real = torch.arange(read.shape[1]) < lengths[:, None]
         images = self.state.normalise([pair.pixels for pair in examples])
-        return CaptionBatch(images, read, predicted, real, [pair.line for pair in examples])
+        lines = [pair.line for pair in examples]
+        return CaptionBatch(*decoder_tokens([pair.ids for pair in examples]), lines, images)
 
     def loss(self, model: nn.Module, batch: CaptionBatch) -> Loss:
         words = batch.predicted[batch.real]

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from pydantic import Field
 from torch import Tensor, nn
 
@@ -20,11 +20,11 @@ from saccade.models.autoencoder import (
     TransformerAutoencoder,
     TransformerAutoencoderConfig,
 )
+from saccade.tasks.base.decoder_batch import DecoderBatch, decoder_tokens
 from saccade.tasks.base.neighbours import AT_ONCE, MOST_SAVED, NeighbourIndex, evenly_spaced
 from saccade.tasks.base.search import SearchOptions, search
 from saccade.tasks.base.settings import SearchTraining
 from saccade.tasks.base.task import (
-    Batch,
     CheckCancelled,
     Loss,
     Network,
@@ -38,7 +38,7 @@ from saccade.tasks.base.task import (
 from saccade.tasks.base.text_scores import text_scores
 from saccade.tasks.base.text_settings import TokenSettings
 from saccade.tasks.text_autoencoder.data import TextLine
-from saccade.text import END, MASK, START, Tokenizer, pad
+from saccade.text import END, MASK, Tokenizer, pad
 
 __all__ = ["EncodedLine", "NoisyText", "TextAutoencoder", "TextAutoencoderState"]
 
@@ -63,19 +63,11 @@ class EncodedLine:
 
 
 @dataclass(frozen=True)
-class TextAutoencoderBatch(Batch):
-    """The input of the encoder, which may have noise, and the tokens that the decoder reads and predicts."""
+class TextAutoencoderBatch(DecoderBatch):
+    """The texts, and the input of the encoder, which may have noise."""
 
     source: Int[Tensor, "B S"]
     lengths: Int[Tensor, " B"]
-    read: Int[Tensor, "B T"]
-    predicted: Int[Tensor, "B T"]
-    real: Bool[Tensor, "B T"]
-    lines: Sequence[int]
-
-    @property
-    def count(self) -> int:
-        return int(self.real.sum())
 
 
 @dataclass(frozen=True)
@@ -148,9 +140,8 @@ class TextAutoencoder(ScoredTask):
 
     def plain_batch(self, examples: Sequence[EncodedLine]) -> TextAutoencoderBatch:
         source, lengths = pad([[*one.ids, END] for one in examples])
-        read, read_lengths = pad([[START, *one.ids] for one in examples])
-        real = torch.arange(read.shape[1]) < read_lengths[:, None]
-        return TextAutoencoderBatch(source, lengths, read, source, real, [one.line for one in examples])
+        lines = [one.line for one in examples]
+        return TextAutoencoderBatch(*decoder_tokens([one.ids for one in examples]), lines, source, lengths)
 
     def loss(self, model: nn.Module, batch: TextAutoencoderBatch) -> Loss:
         words = batch.predicted[batch.real]

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
@@ -22,11 +22,11 @@ from saccade.errors import FileError, OptionError
 from saccade.lens.alignment import AlignmentChoice
 from saccade.models import LAST, ReinforcedLoss, Targets, hard_attention
 from saccade.pretrained import Pretrained
+from saccade.tasks.base.decoder_batch import DecoderBatch, decoder_tokens
 from saccade.tasks.base.networks import SEQ2SEQ
 from saccade.tasks.base.search import SearchOptions, search
 from saccade.tasks.base.settings import SearchTraining
 from saccade.tasks.base.task import (
-    Batch,
     CheckCancelled,
     Evaluation,
     Loss,
@@ -81,20 +81,12 @@ class EncodedPair:
 
 
 @dataclass(frozen=True)
-class TranslationBatch(Batch):
-    """Pairs padded to one length: the decoder reads START and the target, and predicts the target and END."""
+class TranslationBatch(DecoderBatch):
+    """Pairs of texts."""
 
     source: Int[Tensor, "B S"]
     source_lengths: Int[Tensor, " B"]
-    read: Int[Tensor, "B T"]
-    predicted: Int[Tensor, "B T"]
-    real: Bool[Tensor, "B T"]
-    links: Float[Tensor, "B T S"] | None  # gold links, for guided alignment
-    lines: Sequence[int]
-
-    @property
-    def count(self) -> int:
-        return int(self.real.sum())
+    links: Float[Tensor, "B T S"] | None = None  # gold links, for guided alignment
 
 
 class TranslationTraining(SearchTraining):
@@ -198,11 +190,8 @@ class Translation(Task):
         assert start is not None
         assert end is not None
         source, source_lengths = pad([pair.source for pair in examples])
-        read, lengths = pad([[start, *pair.target] for pair in examples])
-        predicted, _ = pad([[*pair.target, end] for pair in examples])
-        real = torch.arange(read.shape[1]) < lengths[:, None]
-        lines = [pair.gold.line for pair in examples]
-        return TranslationBatch(source, source_lengths, read, predicted, real, None, lines)
+        target = decoder_tokens([pair.target for pair in examples], start, end)
+        return TranslationBatch(*target, [pair.gold.line for pair in examples], source, source_lengths)
 
     def loss(self, model: nn.Module, batch: TranslationBatch) -> Loss:
         """Return the cross-entropy of the target tokens, and also of the links if alignment is guided."""
