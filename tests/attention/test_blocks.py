@@ -56,7 +56,7 @@ def whole_and_blocked(request: pytest.FixtureRequest, **options: object) -> tupl
     return results[0], results[1]
 
 
-def all_close(whole: list[Tensor], blocked: list[Tensor]) -> None:
+def assert_all_close(whole: list[Tensor], blocked: list[Tensor]) -> None:
     for one, other in zip(whole, blocked, strict=True):
         torch.testing.assert_close(other, one, atol=1e-6, rtol=1e-5)
 
@@ -66,14 +66,14 @@ def all_close(whole: list[Tensor], blocked: list[Tensor]) -> None:
 @pytest.mark.parametrize("mask_name", RULE_NAMES)
 def test_softmax(mask_name: str, with_bias: bool, kernel: Kernel, request: pytest.FixtureRequest) -> None:
     bias = distance_bias(4) if with_bias else None
-    all_close(*whole_and_blocked(request, mask_name=mask_name, bias=bias, kernel=kernel))
+    assert_all_close(*whole_and_blocked(request, mask_name=mask_name, bias=bias, kernel=kernel))
 
 
 @pytest.mark.parametrize("score", SCORE_NAMES)
 @pytest.mark.parametrize("weights", ["softmax", "relu", "sparsemax", "hard", "hard straight_through"])
 def test_scores_and_weights(score: str, weights: str, request: pytest.FixtureRequest) -> None:
     function = make_score(score, 4, 4, torch.float64)
-    all_close(
+    assert_all_close(
         *whole_and_blocked(
             request, mask_name="causal & padding", score=function, weights=make_weights(weights), kernel="equation"
         )

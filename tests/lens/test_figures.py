@@ -78,22 +78,22 @@ def drawn(figure: Figure) -> list[np.ndarray]:
     return [array for array in found if array.shape != (1, 50)]
 
 
-def close(found: np.ndarray, true: Tensor) -> None:
-    np.testing.assert_allclose(found, true.numpy(), rtol=0, atol=1e-6)
+def assert_close(found: np.ndarray, true: Tensor) -> None:
+    np.testing.assert_allassert_close(found, true.numpy(), rtol=0, atol=1e-6)
 
 
 def texts(figure: Figure) -> list[str]:
     return [text.get_text() for text in figure.findobj(Text) if text.get_text()]
 
 
-def check_on_page(figure: Figure) -> None:
+def assert_on_page(figure: Figure) -> None:
     """No text is cut by the edge of the page."""
-    page = figure.bbox
-    for text in figure.findobj(Text):
-        if text.get_text():
-            box = text.get_window_extent()
-            assert page.x0 <= box.x0 <= box.x1 <= page.x1, text
-            assert page.y0 <= box.y0 <= box.y1 <= page.y1, text
+    page, written = figure.bbox, [text for text in figure.findobj(Text) if text.get_text()]
+    assert written
+    for text in written:
+        box = text.get_window_extent()
+        assert page.x0 <= box.x0 <= box.x1 <= page.x1, text
+        assert page.y0 <= box.y0 <= box.y1 <= page.y1, text
 
 
 # --- the numbers -------------------------------------------------------------------------------------------
@@ -105,10 +105,10 @@ def test_heat_maps_hold_the_weights() -> None:
     for head, expected in ((2, weights[2]), ("mean", weights.mean(0)), ("max", weights.amax(0))):
         figure = shown.figure("heatmap", name="decoder.0.cross", head=head)
         (found,) = drawn(figure)
-        close(found, expected)
+        assert_close(found, expected)
     words = shown.figure("heatmap", name="decoder.0.cross", words=True)
     mean = weights.mean(0)
-    close(drawn(words)[0], torch.stack([mean[0], mean[1:3].mean(0), mean[3], mean[4]]))
+    assert_close(drawn(words)[0], torch.stack([mean[0], mean[1:3].mean(0), mean[3], mean[4]]))
     assert "decoder.0.cross, mean of 3 heads" in texts(words)
 
 
@@ -117,11 +117,11 @@ def test_arcs_are_as_thick_as_their_weights_and_a_column_a_head_stands_beside_th
     weights = true["decoder.0.cross"][:, 4]
     figure = shown.figure("arcs", row=4)
     (columns,) = drawn(figure)
-    close(columns, weights.T)
+    assert_close(columns, weights.T)
     (lines,) = figure.findobj(LineCollection)
     mean = weights.mean(0)
     strong = sorted(weight for weight in mean.tolist() if weight >= 0.005)
-    np.testing.assert_allclose(lines.get_linewidth(), [8 * weight for weight in strong], atol=1e-5)
+    np.testing.assert_allassert_close(lines.get_linewidth(), [8 * weight for weight in strong], atol=1e-5)
     ends = [path.vertices[-1, 1] for path in lines.get_paths()]
     assert ends == [key + 0.5 for key in mean.argsort().tolist() if mean[key] >= 0.005]
     bold = [text.get_text() for text in figure.findobj(Text) if text.get_fontweight() == "bold"]
@@ -132,11 +132,11 @@ def test_of_many_keys_arcs_show_the_strongest() -> None:
     trace, weights = watched(90, 90)
     figure = view({"h.0": trace}, tokens(90)).figure("arcs", row=80, most=11)
     chosen = weights[:, 80].amax(0).topk(11).indices.sort().values
-    close(drawn(figure)[0], weights[:, 80, chosen].T)
+    assert_close(drawn(figure)[0], weights[:, 80, chosen].T)
     assert "h.0, mean of 3 heads: the 11 strongest of 90 keys" in texts(figure)
     assert f"{chosen[0]} {label(tokens(90)[chosen[0]])}" in texts(figure)  # which of the many alike it is
     assert "80 internationalisation" in texts(figure)
-    check_on_page(figure)
+    assert_on_page(figure)
 
 
 def test_the_grid_has_every_head() -> None:
@@ -144,9 +144,9 @@ def test_the_grid_has_every_head() -> None:
     found = drawn(shown.figure("grid"))
     assert len(found) == 3 * HEADS
     for array, weights in zip(found, torch.cat([*true.values()][:2]), strict=False):
-        close(array, weights)
+        assert_close(array, weights)
     for array, weights in zip(found[2 * HEADS :], true["decoder.0.cross"], strict=True):
-        close(array, weights)
+        assert_close(array, weights)
     assert len(drawn(shown.figure("grid", names=["encoder.1.self"]))) == HEADS
 
 
@@ -155,7 +155,7 @@ def test_an_alignment_has_gold_in_it_and_beside_it() -> None:
     weights = true["decoder.0.cross"].mean(0)
     figure = shown.figure("alignment")
     found, gold = drawn(figure)
-    close(found, torch.stack([weights[0], weights[1:3].mean(0), weights[3], weights[4]]))
+    assert_close(found, torch.stack([weights[0], weights[1:3].mean(0), weights[3], weights[4]]))
     assert np.argwhere(gold).tolist() == [[0, 6], [3, 2]]
     outlines = [patch for patch in figure.axes[0].patches if isinstance(patch, Rectangle)]
     assert [(int(patch.get_x()), int(patch.get_y())) for patch in outlines] == [(2, 3), (6, 0)]
@@ -172,7 +172,7 @@ def test_rollout_and_its_scale() -> None:
     shown, true = small()
     layers = [0.5 * true[name].mean(0) + 0.5 * torch.eye(7) for name in ("encoder.0.self", "encoder.1.self")]
     figure = shown.figure("rollout")
-    close(drawn(figure)[0], layers[1] @ layers[0])
+    assert_close(drawn(figure)[0], layers[1] @ layers[0])
     (mesh, *_) = figure.findobj(QuadMesh)
     assert mesh.norm.vmax == pytest.approx(float((layers[1] @ layers[0]).max()), abs=1e-6)
     with pytest.raises(OptionError, match="needs self-attention"):
@@ -184,7 +184,7 @@ def test_a_difference_is_around_zero() -> None:
     trace, weights = watched(7, 7, seed=5)
     other = view({"encoder.1.self": trace}, tokens(7))
     figure = shown.figure("difference", other=other, name="encoder.1.self", head=1)
-    close(drawn(figure)[0], true["encoder.1.self"][1] - weights[1])
+    assert_close(drawn(figure)[0], true["encoder.1.self"][1] - weights[1])
     (mesh, *_) = figure.findobj(QuadMesh)
     assert (mesh.norm.vmin, mesh.norm.vmax) == (-1.0, 1.0)
     mesh.update_scalarmappable()
@@ -201,9 +201,9 @@ def test_a_difference_is_around_zero() -> None:
 def test_entropy_and_distance_of_every_head() -> None:
     shown, true = small()
     bits, away = drawn(shown.figure("entropy"))
-    close(bits, torch.stack([-(weights * weights.log2()).sum(-1).mean(-1) for weights in true.values()]))
+    assert_close(bits, torch.stack([-(weights * weights.log2()).sum(-1).mean(-1) for weights in true.values()]))
     steps = (torch.arange(7)[:, None] - torch.arange(7)).abs()
-    close(away[:2], torch.stack([(true[name] * steps).sum(-1).mean(-1) for name in list(true)[:2]]))
+    assert_close(away[:2], torch.stack([(true[name] * steps).sum(-1).mean(-1) for name in list(true)[:2]]))
     assert np.isnan(away[2]).all()
     assert len(drawn(shown.figure("entropy", names=["decoder.0.cross"]))) == 1
 
@@ -218,11 +218,11 @@ def test_patches_lie_over_the_image(colours: tuple[int, ...], class_token: bool)
     figure = seen.figure("patches", image=image, grid=(2, 3), class_token=class_token)
     picture, _, over = drawn(figure)
     assert np.array_equal(picture, image)
-    close(over, weights.mean(0)[0, int(class_token) :].reshape(2, 3))
+    assert_close(over, weights.mean(0)[0, int(class_token) :].reshape(2, 3))
     assert figure.axes[1].images[1].get_extent() == [-0.5, 11.5, 7.5, -0.5]
     mean = seen.figure("patches", image=image, grid=(2, 3), class_token=class_token, row="mean", head=1)
-    close(drawn(mean)[2], weights[1].mean(0)[int(class_token) :].reshape(2, 3))
-    check_on_page(figure)
+    assert_close(drawn(mean)[2], weights[1].mean(0)[int(class_token) :].reshape(2, 3))
+    assert_on_page(figure)
 
 
 def test_images_that_are_none() -> None:
@@ -246,7 +246,7 @@ def test_a_long_input_is_an_overview_that_says_so() -> None:
     figure = shown.figure("heatmap", head=1)
     (found,) = drawn(figure)
     assert found.shape == (134, 134)  # cells of 3×3
-    close(found[:133, :133], weights[1, :399, :399].reshape(133, 3, 133, 3).amax((1, 3)))
+    assert_close(found[:133, :133], weights[1, :399, :399].reshape(133, 3, 133, 3).amax((1, 3)))
     assert "h.0, head 1: max of 3×3 weights" in texts(figure)
     assert "h.0, mean of 3 heads: mean of 3×3 weights" in texts(shown.figure("heatmap"))
     assert "0 the" in texts(figure)
@@ -257,7 +257,7 @@ def test_a_long_input_is_an_overview_that_says_so() -> None:
     shown.figure("heatmap", progress=done.append)
     shown.figure("entropy", progress=done.append)
     assert done.count(1.0) >= 3
-    check_on_page(figure)
+    assert_on_page(figure)
     with pytest.raises(OptionError, match="at most 200 tokens, not 401"):
         shown.figure("rollout")
 
@@ -270,9 +270,9 @@ def test_many_words_are_merged_before_they_are_pooled() -> None:
     expected = merged.reshape(126, 2, 126, 2).max((1, 3))
     heatmap, grid = shown.figure("heatmap", head=0, words=True), shown.figure("grid", words=True)
     for figure in (heatmap, grid):
-        np.testing.assert_allclose(drawn(figure)[0], expected)
+        np.testing.assert_allassert_close(drawn(figure)[0], expected)
         assert any("max of 2×2 weights" in text for text in texts(figure))
-    close(drawn(shown.figure("heatmap", words=True))[0][:75, :75], _pooled(exact.mean(0)[:300, :300]))
+    assert_close(drawn(shown.figure("heatmap", words=True))[0][:75, :75], _pooled(exact.mean(0)[:300, :300]))
     assert any(text.startswith("14 ") for text in texts(heatmap))  # of 252 words, not 402 tokens
 
 
@@ -313,7 +313,7 @@ def test_nothing_is_cut_at_12_and_at_60_tokens(kind: str, size: int) -> None:
         gold=[(0, 0)],
     )
     figure = shown.figure(kind)
-    check_on_page(figure)
+    assert_on_page(figure)
 
 
 @pytest.mark.parametrize("size", [12, 60, 113, 199])
@@ -358,7 +358,7 @@ def test_every_figure_in_both_themes(tmp_path: Path) -> None:
         light, dark = (shown.figure(kind, theme=theme, **options.get(kind, {})) for theme in ("light", "dark"))
         assert to_rgb(light.get_facecolor()) == (1.0, 1.0, 1.0)
         pixels = imread(save(dark, tmp_path / f"{kind}.png"))[..., :3]
-        np.testing.assert_allclose(pixels[0, 0], to_rgb(theme_of(dark=True).background), atol=0.01)
+        np.testing.assert_allassert_close(pixels[0, 0], to_rgb(theme_of(dark=True).background), atol=0.01)
         assert pixels.max() > 0.8
     with pytest.raises(UnknownNameError, match="no theme 'blue'"):
         shown.figure("heatmap", theme="blue")

@@ -53,8 +53,8 @@ def seen_view() -> View:
     return view(SEEN, TOKENS, source_tokens=SOURCE_TOKENS, words=WORDS, source_words=SOURCE_WORDS, batch=1)
 
 
-def close(found: Tensor, true: Tensor) -> None:
-    torch.testing.assert_close(found.double(), true.double(), rtol=0, atol=1e-6)
+def assert_close(found: Tensor, true: Tensor) -> None:
+    torch.testing.assert_assert_close(found.double(), true.double(), rtol=0, atol=1e-6)
 
 
 def merged(weights: Tensor, rows: list[int], columns: list[int]) -> Tensor:
@@ -164,7 +164,7 @@ def test_layers_of_another_length_are_another_stack(seen_view: View) -> None:
     }
     shown = view(traces, batch=1)
     assert shown.stacks == {"layers.* of 7 tokens": ["layers.0", "layers.1"], "layers.* of 5 tokens": ["layers.2"]}
-    close(shown.rollout("layers.* of 7 tokens"), seen_view.rollout("encoder.*.self"))
+    assert_close(shown.rollout("layers.* of 7 tokens"), seen_view.rollout("encoder.*.self"))
 
 
 # --- weights -----------------------------------------------------------------------------------------------
@@ -172,27 +172,27 @@ def test_layers_of_another_length_are_another_stack(seen_view: View) -> None:
 
 @pytest.mark.parametrize("name", SEEN)
 def test_a_matrix_has_the_exact_weights(seen_view: View, name: str) -> None:
-    close(seen_view.matrix(name, 2), TRUE[name][2])
-    close(seen_view.matrix(name), TRUE[name].mean(0))
-    close(seen_view.matrix(name, "max"), TRUE[name].amax(0))
-    close(seen_view.tile(name, "mean", slice(1, 4), range(2, 5)), TRUE[name].mean(0)[1:4, 2:5])
+    assert_close(seen_view.matrix(name, 2), TRUE[name][2])
+    assert_close(seen_view.matrix(name), TRUE[name].mean(0))
+    assert_close(seen_view.matrix(name, "max"), TRUE[name].amax(0))
+    assert_close(seen_view.tile(name, "mean", slice(1, 4), range(2, 5)), TRUE[name].mean(0)[1:4, 2:5])
 
 
 def test_words_sum_over_keys_and_average_over_queries(seen_view: View) -> None:
     rows, columns = seen_view.rows["decoder.0.cross"].words, seen_view.columns["decoder.0.cross"].words
     true = torch.stack([merged(head, rows, columns) for head in TRUE["decoder.0.cross"]])
     assert true.shape == (HEADS, 4, 6)
-    close(seen_view.matrix("decoder.0.cross", 1, words=True), true[1])
-    close(seen_view.matrix("decoder.0.cross", words=True), true.mean(0))
-    close(seen_view.matrix("decoder.0.cross", "max", words=True), true.amax(0))
-    close(seen_view.matrix("decoder.0.cross", words=True).sum(-1), torch.ones(4))
-    close(seen_view.row("decoder.0.cross", 2, words=True), true[:, 2])
+    assert_close(seen_view.matrix("decoder.0.cross", 1, words=True), true[1])
+    assert_close(seen_view.matrix("decoder.0.cross", words=True), true.mean(0))
+    assert_close(seen_view.matrix("decoder.0.cross", "max", words=True), true.amax(0))
+    assert_close(seen_view.matrix("decoder.0.cross", words=True).sum(-1), torch.ones(4))
+    assert_close(seen_view.row("decoder.0.cross", 2, words=True), true[:, 2])
 
 
 def test_a_row_and_its_strongest_keys(seen_view: View) -> None:
     true = TRUE["decoder.0.cross"][:, 3]
-    close(seen_view.row("decoder.0.cross", 3), true)
-    close(seen_view.row("decoder.0.cross", -2), true)
+    assert_close(seen_view.row("decoder.0.cross", 3), true)
+    assert_close(seen_view.row("decoder.0.cross", -2), true)
     best = seen_view.top("decoder.0.cross", 3, 2, head=1)
     assert [link.column for link in best] == true[1].argsort(descending=True)[:2].tolist()
     assert best[0].weight == pytest.approx(float(true[1].max()), abs=1e-6)
@@ -206,15 +206,15 @@ def test_an_overview_pools_the_weights(seen_view: View) -> None:
         for column, columns in enumerate((slice(0, 4), slice(4, 7))):
             part = TRUE["encoder.0.self"][:, rows, columns]
             cells[0, :, row, column], cells[1, :, row, column] = part.mean((1, 2)), part.amax((1, 2))
-    close(seen_view.overview("encoder.0.self", 2, size=2).values, cells[1, 2])
-    close(seen_view.overview("encoder.0.self", 2, size=2, reduce="mean").values, cells[0, 2])
+    assert_close(seen_view.overview("encoder.0.self", 2, size=2).values, cells[1, 2])
+    assert_close(seen_view.overview("encoder.0.self", 2, size=2, reduce="mean").values, cells[0, 2])
     done: list[float] = []
     found = seen_view.overview("encoder.0.self", size=2, progress=done.append)
-    close(found.values, cells[0].mean(0))
+    assert_close(found.values, cells[0].mean(0))
     assert found.label == "mean of 4×4 weights"
     assert done == sorted(done)
     assert done[-1] == 1.0
-    close(seen_view.overview("encoder.0.self", "max", size=2).values, cells[1].amax(0))
+    assert_close(seen_view.overview("encoder.0.self", "max", size=2).values, cells[1].amax(0))
     with pytest.raises(OptionError, match="reduce must be 'mean' for the mean of all heads, not 'max'"):
         seen_view.overview("encoder.0.self", reduce="max")
 
@@ -256,11 +256,11 @@ def test_what_does_not_fit_into_memory_names_the_overview() -> None:
 def test_rollout_multiplies_the_layers(seen_view: View) -> None:
     layers = [0.5 * TRUE[name].mean(0) + 0.5 * torch.eye(SOURCE) for name in ("encoder.0.self", "encoder.1.self")]
     true = layers[1] @ layers[0]
-    close(seen_view.rollout(), true)
-    close(seen_view.rollout().sum(-1), torch.ones(SOURCE))
+    assert_close(seen_view.rollout(), true)
+    assert_close(seen_view.rollout().sum(-1), torch.ones(SOURCE))
     words = seen_view.rows["encoder.0.self"].words
-    close(seen_view.rollout(words=True), merged(true, words, words))
-    close(seen_view.rollout("decoder.*.self"), 0.5 * TRUE["decoder.0.self"].mean(0) + 0.5 * torch.eye(TARGET))
+    assert_close(seen_view.rollout(words=True), merged(true, words, words))
+    assert_close(seen_view.rollout("decoder.*.self"), 0.5 * TRUE["decoder.0.self"].mean(0) + 0.5 * torch.eye(TARGET))
     with pytest.raises(UnknownNameError, match="no stack of self-attentions 'x'"):
         seen_view.rollout("x")
     with pytest.raises(OptionError, match=r"needs self-attention; there is none among decoder.0.cross"):
@@ -269,9 +269,9 @@ def test_rollout_multiplies_the_layers(seen_view: View) -> None:
 
 def test_entropy_and_distance_of_each_head(seen_view: View) -> None:
     weights = TRUE["encoder.0.self"]
-    close(seen_view.entropy("encoder.0.self"), -(weights * weights.log2()).sum(-1).mean(-1))
+    assert_close(seen_view.entropy("encoder.0.self"), -(weights * weights.log2()).sum(-1).mean(-1))
     away = (torch.arange(SOURCE)[:, None] - torch.arange(SOURCE)).abs()
-    close(seen_view.distance("encoder.0.self"), (weights * away).sum(-1).mean(-1))
+    assert_close(seen_view.distance("encoder.0.self"), (weights * away).sum(-1).mean(-1))
     with pytest.raises(OptionError, match=r"decoder.0.cross attends to another sequence"):
         seen_view.distance("decoder.0.cross")
 
@@ -284,7 +284,7 @@ def test_a_difference_is_between_the_tokens_that_both_have(seen_view: View) -> N
     found = seen_view.difference(other, "encoder.0.self", 1)
     assert found.rows == found.columns == ["the", "cat", "ate", "mouse"]
     assert found.row_pairs == found.column_pairs == list(zip(here, there, strict=True))
-    close(found.values, TRUE["encoder.0.self"][1][here][:, here] - weights[1, 1][there][:, there])
+    assert_close(found.values, TRUE["encoder.0.self"][1][here][:, here] - weights[1, 1][there][:, there])
     by_words = seen_view.difference(other, "encoder.0.self", words=True)
     assert [row for row, _ in by_words.row_pairs] == [0, 2, 3, 4]
     with pytest.raises(UnknownNameError):

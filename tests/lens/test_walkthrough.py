@@ -68,7 +68,7 @@ def test_the_dictionary_finds_what_the_lecture_looks_up() -> None:
     (found,) = walk["sum"].values[0].nonzero().flatten().tolist()
     assert walk["sum"].column_labels[found] == "May 5th 2000"
     given = {name: numbers for name, numbers in EXAMPLES["dictionary"].model_dump().items() if numbers is not None}
-    run_lines(walk, {"given": given})
+    assert_lines_compute_their_steps(walk, {"given": given})
     with pytest.raises(ShapeError, match="value_names has 1 names; expected 2, one for each column"):
         walkthrough(**numbers(1, 2, 3), value_names=["one"])
 
@@ -84,7 +84,7 @@ def test_the_additive_score_is_walked_from_the_inputs_on() -> None:
     assert [step.name for step in walk][6:] == ["values", "W_score", "compared", "scores", *TAIL]
     assert math.isclose(walk["scores"].values[0, 0], 0.5 * math.tanh(1) + 0.5 * math.tanh(3))
     assert walk["compared"].values.shape == (3, 3, 3)
-    run_lines(walk, {"given": plain("additive")})
+    assert_lines_compute_their_steps(walk, {"given": plain("additive")})
     query, key, value = (walk[name].values for name in ("queries", "keys", "values"))
     score = Additive(3).double()
     with torch.no_grad():
@@ -96,7 +96,7 @@ def test_the_additive_score_is_walked_from_the_inputs_on() -> None:
 def test_several_heads_are_those_of_attend_side_by_side(name: str, heads: int) -> None:
     """Each head has its columns; as many heads as columns are a softmax for each channel."""
     walk = EXAMPLES[name].walkthrough()
-    run_lines(walk, {"given": plain(name)})
+    assert_lines_compute_their_steps(walk, {"given": plain(name)})
     split = [walk[part].values.view(3, heads, -1).transpose(0, 1) for part in ("queries", "keys", "values")]
     joined = saccade.attend(*split, score="scaled_dot" if name == "heads" else "dot").transpose(0, 1).flatten(1)
     assert torch.allclose(walk["concatenated"].values, joined)
@@ -196,10 +196,10 @@ def test_the_sum_is_what_attend_computes(
 @pytest.mark.parametrize("score", SCORE_NAMES)
 def test_every_line_of_code_computes_its_step(score: str, weights: str, mask: str) -> None:
     walk, _, names = walk_of(7, 4, 5, score, weights, mask)
-    run_lines(walk, names)
+    assert_lines_compute_their_steps(walk, names)
 
 
-def run_lines(walk: Walkthrough, names: dict[str, Any]) -> None:
+def assert_lines_compute_their_steps(walk: Walkthrough, names: dict[str, Any]) -> None:
     """Each line in its turn, from the lines before alone."""
     scope = names | {"torch": torch, "math": math, "F": F, "Sparsemax": Sparsemax}
     with torch.no_grad():
@@ -214,14 +214,14 @@ def test_lines_of_self_and_cross_attention_with_an_output_matrix() -> None:
     sizes |= {"W_output": (6, 8)}
     given = {name: torch.randn(size, generator=generator, dtype=torch.float64) for name, size in sizes.items()}
     walk = walkthrough(**given)
-    run_lines(walk, {"given": {name: tensor.tolist() for name, tensor in given.items()}})
+    assert_lines_compute_their_steps(walk, {"given": {name: tensor.tolist() for name, tensor in given.items()}})
     assert walk.output.shape == (3, 8)
     assert walk["keys"].equation == "K = S W_K"
     assert walk.query_labels == ("input 1", "input 2", "input 3")
     assert walk.key_labels[-1] == "source 5"
     assert [walk["scores"].row_labels, walk["scores"].column_labels] == [walk.query_labels, walk.key_labels]
     plain = walkthrough(inputs=given["inputs"])
-    run_lines(plain, {"given": {"inputs": given["inputs"].tolist()}})
+    assert_lines_compute_their_steps(plain, {"given": {"inputs": given["inputs"].tolist()}})
     assert torch.equal(plain["queries"].values, plain["values"].values)
 
 

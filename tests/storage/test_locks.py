@@ -13,13 +13,13 @@ from saccade.storage.locks import lock
 
 #: Takes the lock of a folder, says so, and holds it until it is killed.
 HOLD = """
-    import sys, time
+    import sys
     from pathlib import Path
     {first}
     from saccade.storage.locks import lock
     with lock(Path(sys.argv[1])) as is_ours:
         print(is_ours, flush=True)
-        time.sleep(600)
+        sys.stdin.read()
 """
 #: Python has no fcntl on Windows; the library that then locks has loaded its own before.
 NO_FCNTL = "import filelock; sys.modules['fcntl'] = None"
@@ -36,7 +36,8 @@ def first(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> st
 
 def test_a_lock_excludes_other_processes_until_its_holder_dies(first: str, tmp_path: Path) -> None:
     code = textwrap.dedent(HOLD).format(first=first)
-    with subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True) as holder:
+    command = [sys.executable, "-c", code, str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
         try:
             assert holder.stdout is not None
             assert holder.stdout.readline() == "True\n"
