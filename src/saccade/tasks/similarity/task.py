@@ -19,12 +19,11 @@ from saccade.tasks.base.settings import TextTraining
 from saccade.tasks.base.task import (
     Batch,
     CheckCancelled,
-    Evaluation,
     Loss,
     Network,
     Probe,
     ReadFile,
-    Task,
+    ScoredTask,
     TokenizerState,
     device_of,
     read_tokenizer,
@@ -76,13 +75,14 @@ class SimilarityBatch(Batch):
         return len(self.scores)
 
 
-class Similarity(Task):
+class Similarity(ScoredTask):
     """The squared difference between the cosine and the score that people gave."""
 
     name = "sentence-similarity"
     about = "gives a text a vector, and says how similar two texts are"
     metrics = ("spearman", "pearson")
     state_class = SimilarityState
+    evaluation_size = BATCH_TOKENS
     tables: ClassVar = {"training": TextTraining}
     networks: ClassVar = {
         "transformer": Network(
@@ -115,12 +115,16 @@ class Similarity(Task):
 
     @torch.inference_mode()
     def vectors(
-        self, model: nn.Module, texts: Sequence[list[int]], check_cancelled: CheckCancelled = lambda: None
+        self,
+        model: nn.Module,
+        texts: Sequence[list[int]],
+        batch_size: int = BATCH_TOKENS,
+        check_cancelled: CheckCancelled = lambda: None,
     ) -> Float[Tensor, "n D"]:
         """Return the vector of each text, given as ids; texts of similar length share a batch."""
         found: dict[int, Tensor] = {}
         sizes = np.array([[max(1, len(ids))] for ids in texts])
-        most = max(BATCH_TOKENS, int(sizes.max(initial=1)))
+        most = max(batch_size, int(sizes.max(initial=1)))
         for part in plan_batches(sizes, max_tokens=most, shuffle=False):
             check_cancelled()
             tokens, lengths = pad([texts[place] for place in part], self.state.tokenizer.special.pad)
@@ -128,31 +132,20 @@ class Similarity(Task):
             found |= dict(zip(part, vectors, strict=True))
         return torch.stack([found[place] for place in range(len(texts))])
 
-    def validate(
-        self, model: nn.Module, examples: Sequence[ScoredPair], check_cancelled: CheckCancelled = lambda: None
+    def scores(
+        self, model: nn.Module, examples: Sequence[ScoredPair], batch_size: int, check_cancelled: CheckCancelled
     ) -> dict[str, float]:
-        return self.evaluate(model, examples, None, check_cancelled).scores
-
-    def evaluate(
-        self,
-        model: nn.Module,
-        examples: Sequence[ScoredPair],
-        options: Any = None,
-        check_cancelled: CheckCancelled = lambda: None,
-    ) -> Evaluation:
         """Return how well the cosines follow the scores: the correlation of their values, and of their ranks."""
         first, second = (
-            self.vectors(model, self.framed(texts), check_cancelled)
+            self.vectors(model, self.framed(texts), batch_size, check_cancelled)
             for texts in ([pair.first for pair in examples], [pair.second for pair in examples])
         )
         cosines = F.cosine_similarity(first, second).double().numpy()
         scores = np.array([pair.score for pair in examples])
-        return Evaluation(
-            {
-                "spearman": 100 * _correlation(_ranks(cosines), _ranks(scores)),
-                "pearson": 100 * _correlation(cosines, scores),
-            }
-        )
+        return {
+            "spearman": 100 * _correlation(_ranks(cosines), _ranks(scores)),
+            "pearson": 100 * _correlation(cosines, scores),
+        }
 
     def probe(self, model: nn.Module, example: ScoredPair) -> Probe:
         tokens = [self.state.tokenizer.token(id) for id in self.framed([example.first])[0]]
