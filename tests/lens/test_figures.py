@@ -79,7 +79,7 @@ def drawn(figure: Figure) -> list[np.ndarray]:
 
 
 def assert_close(found: np.ndarray, true: Tensor) -> None:
-    np.testing.assert_allassert_close(found, true.numpy(), rtol=0, atol=1e-6)
+    np.testing.assert_allclose(found, true.numpy(), rtol=0, atol=1e-6)
 
 
 def texts(figure: Figure) -> list[str]:
@@ -121,7 +121,7 @@ def test_arcs_are_as_thick_as_their_weights_and_a_column_a_head_stands_beside_th
     (lines,) = figure.findobj(LineCollection)
     mean = weights.mean(0)
     strong = sorted(weight for weight in mean.tolist() if weight >= 0.005)
-    np.testing.assert_allassert_close(lines.get_linewidth(), [8 * weight for weight in strong], atol=1e-5)
+    np.testing.assert_allclose(lines.get_linewidth(), [8 * weight for weight in strong], atol=1e-5)
     ends = [path.vertices[-1, 1] for path in lines.get_paths()]
     assert ends == [key + 0.5 for key in mean.argsort().tolist() if mean[key] >= 0.005]
     bold = [text.get_text() for text in figure.findobj(Text) if text.get_fontweight() == "bold"]
@@ -270,7 +270,7 @@ def test_many_words_are_merged_before_they_are_pooled() -> None:
     expected = merged.reshape(126, 2, 126, 2).max((1, 3))
     heatmap, grid = shown.figure("heatmap", head=0, words=True), shown.figure("grid", words=True)
     for figure in (heatmap, grid):
-        np.testing.assert_allassert_close(drawn(figure)[0], expected)
+        np.testing.assert_allclose(drawn(figure)[0], expected)
         assert any("max of 2×2 weights" in text for text in texts(figure))
     assert_close(drawn(shown.figure("heatmap", words=True))[0][:75, :75], _pooled(exact.mean(0)[:300, :300]))
     assert any(text.startswith("14 ") for text in texts(heatmap))  # of 252 words, not 402 tokens
@@ -358,7 +358,7 @@ def test_every_figure_in_both_themes(tmp_path: Path) -> None:
         light, dark = (shown.figure(kind, theme=theme, **options.get(kind, {})) for theme in ("light", "dark"))
         assert to_rgb(light.get_facecolor()) == (1.0, 1.0, 1.0)
         pixels = imread(save(dark, tmp_path / f"{kind}.png"))[..., :3]
-        np.testing.assert_allassert_close(pixels[0, 0], to_rgb(theme_of(dark=True).background), atol=0.01)
+        np.testing.assert_allclose(pixels[0, 0], to_rgb(theme_of(dark=True).background), atol=0.01)
         assert pixels.max() > 0.8
     with pytest.raises(UnknownNameError, match="no theme 'blue'"):
         shown.figure("heatmap", theme="blue")

@@ -54,7 +54,7 @@ def seen_view() -> View:
 
 
 def assert_close(found: Tensor, true: Tensor) -> None:
-    torch.testing.assert_assert_close(found.double(), true.double(), rtol=0, atol=1e-6)
+    torch.testing.assert_close(found.double(), true.double(), rtol=0, atol=1e-6)
 
 
 def merged(weights: Tensor, rows: list[int], columns: list[int]) -> Tensor:

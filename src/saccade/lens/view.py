@@ -121,14 +121,9 @@ class View:
         """The self-attentions that follow each other, under a name with * for the layer: ``encoder.*.self``.
 
         Layers with another number of tokens form a stack of their own: ``encoder.*.self of 4 tokens``. Stacks in
-        which an attention is missing are in ``broken_stacks`` instead. Cross-attentions are not part of a stack.
+        which an attention is missing are left out, and so are cross-attentions.
         """
         return find_stacks(self.traces, self.is_self, self.gaps).whole
-
-    @property
-    def broken_stacks(self) -> dict[str, str]:
-        """The stacks that have no rollout, each with the reason."""
-        return find_stacks(self.traces, self.is_self, self.gaps).broken
 
     # --- weights -------------------------------------------------------------------------------------------
 
