@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
+import os
 import signal
 import sys
 import threading
+import traceback
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -24,7 +26,7 @@ from saccade.cli.serve import serve_models
 from saccade.cli.train import new, train
 from saccade.cli.tune import tune
 from saccade.cli.words import words
-from saccade.errors import SaccadeError
+from saccade.errors import OptionError, SaccadeError
 
 __all__ = ["app", "main"]
 
@@ -54,30 +56,66 @@ app.command("open")(open_folder)
 app.add_typer(lab, name="lab")
 
 
+#: The commands that several processes, started by torchrun, can do together.
+SHARED_COMMANDS = ("train",)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command; an error that Saccade raises on purpose becomes one sentence on stderr and exit code 2."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal that cannot show √ shows ? instead
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # like Ctrl-C, so that training saves before it stops
+    if _one_of_several() and os.environ["RANK"] != "0":
+        sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115  only the first process prints
     try:
         app(args=arguments, prog_name="saccade")
     except SaccadeError as error:
         _refuse(str(error))
     except OSError as error:  # such as a file name that is too long; the system explains it
         _refuse(f"{error.filename or 'The system'}: {error.strerror or error}.")
-    except (MemoryError, RuntimeError) as error:
-        if not _out_of_memory(error):
-            raise
-        _refuse("There is not enough memory; use a smaller model, smaller batches or a shorter text.")
     except KeyboardInterrupt:
         print("Stopped.", file=sys.stderr)
         sys.exit(130)
+    except Exception as error:
+        if isinstance(error, MemoryError | RuntimeError) and _out_of_memory(error):
+            _refuse("There is not enough memory; use a smaller model, smaller batches or a shorter text.")
+        if not _one_of_several():
+            raise
+        _fail_together(error)
+
+
+def _one_of_several() -> bool:
+    """Whether torchrun started this process."""
+    return "TORCHELASTIC_RUN_ID" in os.environ
 
 
 def _refuse(sentence: str) -> None:
-    print(f"saccade: {' '.join(sentence.split())}", file=sys.stderr)
-    sys.exit(2)
+    line = f"saccade: {' '.join(sentence.split())}"
+    if not _one_of_several():
+        print(line, file=sys.stderr)
+        sys.exit(2)
+    from saccade.training.distributed import this_process
+
+    if this_process().may_speak():
+        print(line, file=sys.__stderr__, flush=True)
+    os._exit(2)  # at once: an orderly end would wait for the other processes
+
+
+def _fail_together(error: Exception) -> None:
+    """End this process and, by that, the others: with one sentence, and the traceback in the report of torchrun."""
+    from torch.distributed.elastic.multiprocessing.errors import get_error_handler
+
+    from saccade.training.distributed import Torchrun, this_process
+
+    processes = this_process()
+    assert isinstance(processes, Torchrun)
+    lost = processes.explain(error)
+    if lost is None:
+        get_error_handler().record_exception(error)
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        place = f"{where.filename}, line {where.lineno}"
+    _refuse(str(lost) if lost else f"Process {processes.rank} failed: {type(error).__name__}: {error} ({place}).")
 
 
 def _out_of_memory(error: Exception) -> bool:
@@ -104,5 +142,7 @@ def start(
 
     Example: saccade demo
     """
+    if _one_of_several() and context.invoked_subcommand not in SHARED_COMMANDS:
+        raise OptionError(f"Only these commands can be started by torchrun: {', '.join(SHARED_COMMANDS)}.")
     if context.invoked_subcommand is None:
         print(START, end="")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import time
+import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -84,9 +85,11 @@ def train(
       saccade train --source a.en --target a.fr -o run --minutes 30
       saccade train --data pairs.tsv -o run --set training.steps=5000
       saccade train --task tagging --data train.conllu -o run
+      torchrun --nproc-per-node 2 -m saccade train recipe.toml -o run
     """
     began = time.monotonic()
-    from saccade.training.recipe import read_recipe
+    from saccade.training.distributed import this_process
+    from saccade.training.recipe import read_recipe, read_tables
     from saccade.training.recommendation import Request, recipe_for_run
 
     if recipe is not None:
@@ -101,7 +104,9 @@ def train(
             raise OptionError("Give a folder for the run with -o; it is created if necessary.")
         table = data_table(task_named(task).data, source or (), target or (), data or (), columns)
         request = Request(task, table, tuple(override or ()), init, size, minutes, resolve_device(device), began=began)
-        chosen, folder = recipe_for_run(request, output, _say), output
+        # What the first process measures decides for all.
+        text = this_process().lead(lambda: recipe_for_run(request, output, _say).toml())
+        chosen, folder = read_tables(tomllib.loads(text), "the recipe"), output
         _print_split(chosen)
     run_session(chosen, folder, resolve_device(device), init, began)
 
@@ -130,18 +135,20 @@ def run_session(
 ) -> dict[str, Any]:
     """Train in a folder and display progress; if the user stops the run, say how to continue. See ``training.run``."""
     from saccade.training.display import Display
+    from saccade.training.distributed import this_process
     from saccade.training.interrupt import STOPPED_CODE, Stopped
     from saccade.training.run import train
     from saccade.training.run_folder import RunFolder
 
-    shown = console()
-    with Display(shown, recipe.training.steps) as display:
-        run = RunFolder(recipe, folder, init)
+    processes = this_process()
+    device = processes.begin(recipe.distributed, device)
+    with Display(console(), recipe.training.steps) as display:
+        run = processes.in_turn(lambda: RunFolder(recipe, folder, init))
         if run.finished:
             display.say(f"{folder} is already trained; the model is in {folder / 'model'}.")
             return run.result()
         try:
-            result = train(run, display, device, began)
+            result = train(run, display, device, began, processes)
         except Stopped:
             display.stopped()
             raise typer.Exit(STOPPED_CODE) from None

@@ -63,10 +63,15 @@ class Interrupt:
             os.close(self._pipe)
             self._watcher.join()
 
+    def heard(self) -> bool:
+        """Return whether the user asked to stop. If so, saving may now take as long as it needs."""
+        if self.requested:
+            self._heard.set()
+        return self.requested
+
     def check(self) -> None:
         """Stop here if the user asked to stop."""
-        if self.requested:
-            self._heard.set()  # saving may now take as long as it needs
+        if self.heard():
             raise Stopped
 
     def _remember(self, number: int, frame: FrameType | None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -18,6 +18,7 @@ from saccade.tasks.base.predictor import NoOptions
 from saccade.tasks.base.settings import TrainingSettings
 from saccade.tasks.base.task import State, Task
 from saccade.tasks.registry import DEFAULT_TASK, Entry, task_named
+from saccade.training.distributed import DistributedSettings
 
 __all__ = ["Recipe", "read_recipe", "read_tables"]
 
@@ -34,6 +35,7 @@ class Recipe:
     settings: Mapping[str, Config]  # every table except [model]: data, text, training, decoding, ...
     kind: str  # the kind of network
     model: Config
+    distributed: DistributedSettings = field(default_factory=DistributedSettings)
 
     @property
     def task(self) -> type[Task]:
@@ -66,6 +68,8 @@ class Recipe:
         """The recipe as nested tables, with defaults; None is left out, since TOML has no null."""
         tables = {name: section.model_dump(exclude_none=True) for name, section in self.sections.items()}
         tables["model"] = {"kind": self.kind, **tables["model"]}
+        if self.distributed != DistributedSettings():
+            tables["distributed"] = self.distributed.model_dump()
         return {"task": self.task.name, "metric": self.metric, **tables}
 
     def toml(self) -> str:
@@ -73,16 +77,24 @@ class Recipe:
         return tomli_w.dumps(self.tables())
 
     def differences(self, other: Recipe) -> list[str]:
-        """One text for each key in which the two recipes differ, with both values."""
-        ours, theirs = _flat(self.tables()), _flat(other.tables())
+        """One text for each key in which the two recipes train differently, with both values."""
+        ours, theirs = self._keys(), other._keys()
         keys = [key for key in {**ours, **theirs} if ours.get(key) != theirs.get(key)]
         return [f"{key}: {theirs.get(key)} there, {ours.get(key)} here" for key in keys]
 
     def extends(self, other: Recipe) -> bool:
         """Whether this recipe only trains longer than another: more updates, more minutes, or both."""
-        ours, theirs = _flat(self.tables()), _flat(other.tables())
+        ours, theirs = self._keys(), other._keys()
         limits = {key: (ours.pop(key, math.inf), theirs.pop(key, math.inf)) for key in LIMITS}
-        return ours == theirs and all(one >= two for one, two in limits.values()) and self != other
+        return (
+            ours == theirs
+            and all(one >= two for one, two in limits.values())
+            and any(one > two for one, two in limits.values())
+        )
+
+    def _keys(self) -> dict[str, Any]:
+        """Every key, except for those that only say how several processes work together: a run may change them."""
+        return _flat(replace(self, distributed=DistributedSettings()).tables())
 
 
 def read_recipe(path: Path, overrides: Sequence[str] = ()) -> Recipe:
@@ -108,10 +120,11 @@ def read_tables(tables: dict[str, Any], where: str, overrides: Sequence[str] = (
         _override(tables, override)
     entry = task_named(tables.get("task", DEFAULT_TASK), f"task in {where}")
     fields = {"data": entry.data.settings, **entry.task.tables}
-    _check_keys(fields, tables, where)
+    _check_keys({**fields, "distributed": DistributedSettings}, tables, where)
     kind, model = read_network(tables.get("model", {}), entry.task, f"{where}: [model]")
     settings = {name: table.read(tables.get(name, {}), f"{where}: [{name}]") for name, table in fields.items()}
-    recipe = Recipe(entry, tables.get("metric", entry.task.metrics[0]), settings, kind, model)
+    distributed = DistributedSettings.read(tables.get("distributed", {}), f"{where}: [distributed]")
+    recipe = Recipe(entry, tables.get("metric", entry.task.metrics[0]), settings, kind, model, distributed)
     entry.task.check_metric(recipe.metric)
     return recipe
 

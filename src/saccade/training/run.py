@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -15,6 +16,7 @@ from saccade.storage.run_log import METRICS
 from saccade.tasks.base.model_folder import load_weights, read_bundle, unshared
 from saccade.tasks.base.task import Task
 from saccade.training.display import Display
+from saccade.training.distributed import Processes
 from saccade.training.interrupt import Interrupt, Stopped
 from saccade.training.metrics import MetricsLog
 from saccade.training.run_folder import RunFolder
@@ -23,34 +25,42 @@ from saccade.training.trainer import Progress, Trainer
 __all__ = ["train"]
 
 
-def train(run: RunFolder, display: Display, device: str = "cpu", began: float | None = None) -> dict[str, Any]:
+def train(
+    run: RunFolder,
+    display: Display,
+    device: str = "cpu",
+    began: float | None = None,
+    processes: Processes | None = None,
+) -> dict[str, Any]:
     """Train to the end, from the start or from where the run stopped, and return the final scores.
 
     If the user asks to stop, everything is saved and ``Stopped`` is raised. ``began`` is when the user started to wait,
-    by ``time.monotonic()``: a time limit includes what happened before the training.
+    by ``time.monotonic()``: a time limit includes what happened before the training. If there are several processes,
+    each of them calls this, and the first one writes the files.
     """
-    recipe = run.recipe
+    recipe, processes = run.recipe, processes or Processes()
     began = time.monotonic() if began is None else began
-    with run.alone(), Interrupt(display.abandoned) as interrupt:
+    is_first = processes.rank == 0
+    with run.alone() if is_first else nullcontext(), Interrupt(display.abandoned) as interrupt:
         splits = recipe.entry.data.read(recipe.settings["data"], recipe.training.seed).require_some()
         display.data(splits)
         if run.extended:
             display.say("The run is extended; the learning rate follows the longer schedule, so it may rise first.")
         interrupt.check()
-        task = recipe.build_task(run.state(splits))
+        task = recipe.build_task(processes.in_turn(lambda: run.state(splits)))
         interrupt.check()
         examples, validation = task.encode(splits.train), task.encode(splits.validation)
         test = task.encode(splits.test)  # now, so that errors in it appear before hours of training
         interrupt.check()
 
         torch.manual_seed(recipe.training.seed)
-        trainer = Trainer(task, task.build(recipe.kind, recipe.model), examples, validation, device)
-        checkpoint = run.checkpoints.latest(display.warn)
-        run.averages.drop_after(0 if checkpoint is None else checkpoint.step)
+        network = task.build(recipe.kind, recipe.model)
+        checkpoint = processes.in_turn(lambda: run.checkpoints.latest(display.warn))
+        if checkpoint is None and run.init is not None:
+            _initialise(run, network, display)
+        trainer = Trainer(task, network, examples, validation, device, processes)
         if checkpoint is not None:
             trainer.restore(checkpoint, run.extended)
-        elif run.init is not None:
-            _initialise(run, trainer.model, display)
         display.model(trainer.model, recipe, trainer.progress.step)
         serve = shlex.join(["saccade", "serve", str(run.folder), "--runs", str(run.folder.parent)])
         display.say(f"To watch it in the browser, after the first validation: {serve}")
@@ -63,9 +73,10 @@ def train(run: RunFolder, display: Display, device: str = "cpu", began: float | 
         effort = (getattr(recipe.decoding, "beam", 1) + 1) / 2  # validations are greedy, and share the work better
         trainer.closing = effort * len(test or validation) / len(trainer.sample)
         trainer.progress.seconds += time.monotonic() - began
-        recorder = _Recorder(run, trainer, display)
+        recorder = _Recorder(run, trainer, display) if is_first else _Follower()
+        check = processes.checking(interrupt)
         try:
-            trainer.run(interrupt.check, recorder)
+            trainer.run(check, recorder)
             if trainer.progress.step < recipe.training.steps and (trainer.progress.end is not None or trainer.is_late):
                 display.say(
                     f"The machine was slower than measured: training ended at step {trainer.progress.step:,}, not "
@@ -76,7 +87,7 @@ def train(run: RunFolder, display: Display, device: str = "cpu", began: float | 
             raise
         finally:
             recorder.close()
-        return _finish(run, trainer, recorder.log.validations, test, display, interrupt.check)
+        return processes.lead(lambda: _finish(run, trainer, recorder.validations, test, display, check))
 
 
 def _initialise(run: RunFolder, model: nn.Module, display: Display) -> None:
@@ -105,7 +116,9 @@ class _Recorder:
         self.trainer = trainer
         self.display = display
         progress, settings = trainer.progress, run.recipe.training
+        run.averages.drop_after(progress.step)
         self.log = MetricsLog(run.folder / METRICS, progress.step, progress.validated, tensorboard=settings.tensorboard)
+        self.validations = self.log.validations
 
     def updated(self, progress: Progress, loss: float, rate: float, tokens: int) -> None:
         self.display.updated(progress, loss, rate, tokens)
@@ -132,6 +145,24 @@ class _Recorder:
 
     def close(self) -> None:
         self.log.close()
+
+
+class _Follower:
+    """What the other processes do while the first one records."""
+
+    validations: Sequence[int] = ()
+
+    def updated(self, progress: Progress, loss: float, rate: float, tokens: int) -> None:
+        pass
+
+    def validated(self, progress: Progress, model: nn.Module, improved: bool) -> None:
+        pass
+
+    def save(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
 
 
 def _finish(

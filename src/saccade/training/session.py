@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from saccade.tasks.base.model_folder import open_model
 from saccade.tasks.base.predictor import Predictor
 from saccade.tasks.registry import DEFAULT_TASK, task_named
 from saccade.training.display import Display
+from saccade.training.distributed import this_process
 from saccade.training.interrupt import Stopped
 from saccade.training.recipe import Recipe, read_recipe, read_tables
 from saccade.training.recommendation import Request, recipe_for_run
@@ -77,7 +79,8 @@ def train(
     began = time.monotonic()
     folder, start = Path(output), None if init is None else Path(init)
     overrides = tuple(f"{key}={json.dumps(value)}" for key, value in (settings or {}).items())
-    with Display(Console(quiet=quiet, highlight=False), 0) as display:
+    processes = this_process()
+    with Display(Console(quiet=quiet or processes.rank > 0, highlight=False), 0) as display:
         if recipe is not None:
             if files or minutes is not None or size is not None:
                 raise OptionError("A recipe already names its data and sizes; give either a recipe or files.")
@@ -86,13 +89,15 @@ def train(
             given = [files] if isinstance(files, str | Path) else files
             table = task_named(task).data.table([Path(file) for file in given], columns)
             request = Request(task, table, overrides, start, size, minutes, device, "saccade.train", began)
-            chosen = recipe_for_run(request, folder, display.say)
+            text = processes.lead(lambda: recipe_for_run(request, folder, display.say).toml())
+            chosen = read_tables(tomllib.loads(text), "the recipe")
         display.steps = chosen.training.steps
-        run = RunFolder(chosen, folder, start)
+        device = processes.begin(chosen.distributed, device)
+        run = processes.in_turn(lambda: RunFolder(chosen, folder, start))
         if run.finished:
             return Run(folder, run.result())
         try:
-            return Run(folder, train_run(run, display, device, began))
+            return Run(folder, train_run(run, display, device, began, processes))
         except Stopped:
             raise KeyboardInterrupt from None  # everything is saved; the same call continues
 

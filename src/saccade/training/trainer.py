@@ -25,6 +25,7 @@ from saccade.training.checkpoint import (
     rng_state,
     set_rng_state,
 )
+from saccade.training.distributed import Processes
 from saccade.training.schedule import learning_rate
 
 __all__ = ["Listener", "Progress", "Trainer"]
@@ -71,9 +72,12 @@ class Trainer:
         train: Sequence[Any],
         validation: Sequence[Any],
         device: str = "cpu",
+        processes: Processes | None = None,
     ) -> None:
         self.task = task
+        self.processes = processes or Processes()
         self.model = model.to(device)
+        self.network = self.processes.wrap(self.model)
         self.train = train
         self.validation = validation
         settings: TrainingSettings = task.training
@@ -97,6 +101,7 @@ class Trainer:
     def run(self, check: Callable[[], None], listener: Listener) -> None:
         """Train to the last step, or until patience runs out; ``check`` may raise an exception to stop before that."""
         settings, progress = self.settings, self.progress
+        progress.seconds = self._one_clock(progress.seconds)
         first, began_at = progress.step, progress.seconds
         began = time.monotonic() - progress.seconds
         groups = self.groups()
@@ -105,14 +110,18 @@ class Trainer:
             if due and progress.step > progress.validated:
                 before = time.monotonic()
                 self._validate(check, listener)
-                self._reserved = (1 + self.closing) * (time.monotonic() - before)
-                progress.seconds = time.monotonic() - began
+                self._reserved = (1 + self.closing) * self._one_clock(time.monotonic() - before)
+                progress.seconds = self._one_clock(time.monotonic() - began)
                 continue  # to see whether this was the last one
             check()
             loss, rate, tokens = self.update(next(groups))
-            progress.seconds = time.monotonic() - began
+            progress.seconds = self._one_clock(time.monotonic() - began)
             self._keep_time(first, began_at)
             listener.updated(progress, loss, rate, tokens)
+
+    def _one_clock(self, seconds: float) -> float:
+        """The seconds of the first process, if they decide how long all of them train."""
+        return seconds if self.settings.minutes is None else self.processes.agreed(seconds)
 
     @property
     def _is_over(self) -> bool:
@@ -168,17 +177,18 @@ class Trainer:
         rate = learning_rate(settings, step, self.progress.end)
         for parameters in self.optimizer.param_groups:
             parameters["lr"] = rate
-        batches = [self.task.batch([self.train[i] for i in part]) for part in group]
+        # Every process makes all batches, so that random choices in them do not depend on the number of processes.
+        batches = [self.task.batch([self.train[i] for i in part]) for part in self.processes.divide(group)]
         count = sum(batch.count for batch in batches)
+        lines = [line for batch in batches for line in batch.lines]
         total = 0.0
-        lines: list[int] = []
-        for batch in (batch.to(self.device) for batch in batches):
-            lines += batch.lines
+        for batch, factor in self.processes.turns(batches, self.network, (settings.seed, step)):
             with narrow_products(self.device.partition(":")[0]) if settings.precision == "bf16" else nullcontext():
-                loss = self.task.loss(self.model, batch)
-            (loss.total / count).backward()  # type: ignore[no-untyped-call]
-            total += float(loss.total.detach())
-            self._require_finite("loss", total, lines)
+                loss = self.task.loss(self.network, batch.to(self.device))
+            (loss.total * factor / count).backward()  # type: ignore[no-untyped-call]
+            total += float(loss.total.detach()) if factor else 0.0
+        total = self.processes.total(total)
+        self._require_finite("loss", total, lines)
         norm = nn.utils.clip_grad_norm_(self._names.values(), settings.clip or math.inf)
         self._require_finite("gradient", float(norm), lines)
         self.optimizer.step()
@@ -211,7 +221,7 @@ class Trainer:
         progress = self.progress
         self.model.eval()
         with self._validated_weights():
-            scores = self.task.validate(self.model, self.sample, check)
+            scores = self.processes.lead(lambda: self.task.validate(self.model, self.sample, check))
             self._require_finite_scores(scores)
             value = scores[self.task.metric] * (-1 if self.task.metric_is_loss else 1)
             improved = progress.best is None or value > progress.best
@@ -221,7 +231,7 @@ class Trainer:
             if improved:
                 progress.best, progress.best_step = value, progress.step
             progress.finished = self._is_over
-            listener.validated(progress, self.model, improved)
+            self.processes.lead(lambda: listener.validated(progress, self.model, improved))
         listener.save()  # with the weights that training continues with
 
     @contextmanager

@@ -1,0 +1,303 @@
+"""The processes that work on one run: one alone, or several that torchrun started.
+
+``Processes`` is one process alone, and ``Torchrun`` is one of several; both have the same methods, so that the trainer
+need not know which of them it has. docs/decisions/distributed.md says what is shared between processes, and how.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from datetime import timedelta
+from functools import cache, partial
+from itertools import pairwise
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from pydantic import Field
+from torch import nn
+from torch.distributed.rendezvous import rendezvous
+from torch.nn.parallel import DistributedDataParallel
+
+from saccade.errors import WorkerError
+from saccade.models import Config
+from saccade.training.interrupt import Interrupt, Stopped
+
+__all__ = ["DistributedSettings", "Processes", "Torchrun", "this_process"]
+
+Result = TypeVar("Result")
+Part = TypeVar("Part")
+
+#: Seconds between two looks at the store while waiting, and between two signs of life of a process that others await.
+LOOK, BEAT = 0.02, 1.0
+#: Seconds that a process which lost the others waits for them to say that they are still there.
+ROLL_CALL = 1.5
+#: Seconds that a process which was asked to stop waits for the first process to say what all do.
+STOP_GRACE = 5.0
+#: Seconds after which a question to the store counts as unanswered, because the connection may be gone.
+NO_ANSWER = 5.0
+
+
+class DistributedSettings(Config):
+    """How several processes work together (torchrun)."""
+
+    timeout: float = Field(
+        600.0, gt=0, description="Seconds without a sign of life after which a process counts as hung, and all stop"
+    )
+
+
+class Processes:
+    """One process alone: the first and only one."""
+
+    rank = 0
+    count = 1
+
+    def begin(self, settings: DistributedSettings, device: str) -> str:
+        """Connect the processes, and return the device of this one."""
+        return device
+
+    def checking(self, interrupt: Interrupt) -> Callable[[], None]:
+        """Return a function that raises ``Stopped`` if the user asked to stop, in all processes at the same step."""
+        return interrupt.check
+
+    def wrap(self, network: nn.Module) -> nn.Module:
+        """Return the network to compute losses with, so that all processes get the gradient of all of them."""
+        return network
+
+    def divide(self, group: list[list[int]]) -> list[list[int]]:
+        """Divide the batches of an update into at least as many parts as there are processes."""
+        return group
+
+    def turns(self, batches: Sequence[Part], network: nn.Module, seed: tuple[int, int]) -> Iterator[tuple[Part, int]]:
+        """Yield the batches of this process, each with the factor of its loss.
+
+        ``seed`` is the seed of the run and the step; with the number of the batch, it decides what dropout draws.
+        """
+        return ((batch, 1) for batch in batches)
+
+    def total(self, value: float) -> float:
+        """Return the sum of this value over all processes."""
+        return value
+
+    def agreed(self, value: float) -> float:
+        """Return the value that the first process gives."""
+        return value
+
+    def lead(self, work: Callable[[], Result]) -> Result:
+        """Let the first process do some work while the others wait; all return its result, a JSON value."""
+        return work()
+
+    def in_turn(self, work: Callable[[], Result]) -> Result:
+        """Let the first process do some work, and then the others; each returns its own result."""
+        return work()
+
+    def may_speak(self) -> bool:
+        """Return whether this process is the one that reports a failure of all."""
+        return True
+
+
+class Torchrun(Processes):
+    """One of several processes. They meet at the store of torchrun, which outlives each of them."""
+
+    def __init__(self) -> None:
+        self.rank, self.count = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+        self._interrupt: Interrupt | None = None
+        self._stopping = self._leading = False
+        self._number = self._beats = 0  # of the work that the first process did for all, and of its signs of life
+        self._beaten = 0.0
+        self._timeout = DistributedSettings().timeout
+        store, _, _ = next(rendezvous("env://", timeout=timedelta(seconds=self._timeout)))
+        # The store may outlive a restart, so each attempt has keys of its own.
+        attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+        self._store = dist.PrefixStore(f"saccade/{attempt}", store)  # type: ignore[attr-defined]
+
+    def begin(self, settings: DistributedSettings, device: str) -> str:
+        self._timeout = settings.timeout
+        is_gpu = device.startswith("cuda")
+        if is_gpu:
+            device = f"cuda:{os.environ.get('LOCAL_RANK', '0')}"
+            torch.cuda.set_device(device)
+        if not dist.is_initialized():
+            limit = timedelta(seconds=self._timeout)
+            backend = "nccl" if is_gpu else "gloo"
+            dist.init_process_group(backend, store=self._store, rank=self.rank, world_size=self.count, timeout=limit)
+        self._device = device
+        return device
+
+    # --- one update ---
+
+    def wrap(self, network: nn.Module) -> nn.Module:
+        return DistributedDataParallel(network)
+
+    def divide(self, group: list[list[int]]) -> list[list[int]]:
+        shares = math.ceil(self.count / len(group))
+        cuts = ((batch, [len(batch) * n // shares for n in range(shares + 1)]) for batch in group)
+        parts = (batch[start:stop] for batch, cut in cuts for start, stop in pairwise(cut))
+        return [part for part in parts if part]
+
+    def turns(self, batches: Sequence[Part], network: nn.Module, seed: tuple[int, int]) -> Iterator[tuple[Part, int]]:
+        """Deal the batches out. A process without one in the last round takes the first batch, with the factor 0.
+
+        DistributedDataParallel averages gradients, so the factor of the others is the number of processes.
+        """
+        rounds = math.ceil(len(batches) / self.count)
+        with torch.random.fork_rng([self._device] if self._device.startswith("cuda") else []):
+            for turn in range(rounds):
+                number = turn * self.count + self.rank
+                network.require_backward_grad_sync = turn == rounds - 1  # type: ignore[assignment]
+                torch.manual_seed(int(np.random.SeedSequence([*seed, number]).generate_state(1, np.uint64)[0]) >> 1)
+                yield (batches[number], self.count) if number < len(batches) else (batches[0], 0)
+
+    def total(self, value: float) -> float:
+        asked = self._interrupt is not None and self._interrupt.heard()
+        values = torch.tensor([value, float(asked)], dtype=torch.float64, device=self._device)
+        dist.all_reduce(values)
+        self._stopping = self._stopping or bool(values[1] > 0)
+        return float(values[0])
+
+    def agreed(self, value: float) -> float:
+        values = torch.tensor([value], dtype=torch.float64, device=self._device)
+        dist.broadcast(values, 0)
+        return float(values[0])
+
+    # --- work of the first process ---
+
+    def lead(self, work: Callable[[], Result]) -> Result:
+        self._number += 1
+        key = f"lead/{self._number}"
+        if self.rank > 0:
+            found: Result = json.loads(self._await(key))
+            return found
+        self._leading = True
+        try:
+            result = work()
+        except Stopped:
+            self._store.set(key, "stopped")
+            raise
+        finally:
+            self._leading = False
+        self._store.set(key, json.dumps(result))
+        return result
+
+    def in_turn(self, work: Callable[[], Result]) -> Result:
+        mine: list[Result] = []
+        self.lead(lambda: mine.append(work()))
+        if self.rank > 0:
+            mine.append(work())
+        key = f"all/{self._number}"
+        if self._store.add(f"{key}/arrived", 1) == self.count:
+            self._store.set(key, "null")
+        self._await(key)
+        return mine[0]
+
+    def checking(self, interrupt: Interrupt) -> Callable[[], None]:
+        self._interrupt = interrupt
+        return self._check
+
+    def _check(self) -> None:
+        assert self._interrupt is not None
+        self._show_life()
+        if self._stopping or (self._interrupt.heard() and self._leading):
+            raise Stopped
+
+    def _show_life(self) -> None:
+        if self._leading and time.monotonic() - self._beaten > BEAT:
+            self._store.add("beats", 1)
+            self._beaten = time.monotonic()
+
+    def _await(self, key: str) -> str:
+        """Wait for a value of the store, as long as the first process shows signs of life."""
+        seen, since, asked = -1, time.monotonic(), 0.0
+        while not self._store.check([key]):
+            time.sleep(LOOK)
+            now = time.monotonic()
+            if self._store.check(["failed"]):
+                raise WorkerError("Another process failed.")  # which reports it
+            beats = self._store.add("beats", 0)
+            if beats != seen:
+                seen, since = beats, now
+            if now - since > self._timeout:
+                raise WorkerError(self._silent_sentence([0]))
+            if self._interrupt is not None and self._interrupt.heard():
+                asked = asked or now
+                if now - asked > STOP_GRACE:
+                    raise Stopped
+        value: str = self._store.get(key).decode()
+        if value == "stopped":
+            raise Stopped
+        return value
+
+    # --- failure ---
+
+    def may_speak(self) -> bool:
+        """Return whether no other process has reported a failure. The first goes first: all may have the same."""
+        end = time.monotonic() + (1.0 if self.rank > 0 else 0.0)
+        while time.monotonic() < end and not _answered(lambda: self._store.check(["failed"])):
+            time.sleep(LOOK)
+        first = _answered(lambda: self._store.add("failed/claimed", 1))
+        _answered(lambda: self._store.set("failed", "yes"))
+        # Where the store cannot be reached, the first process of each machine speaks.
+        return first == 1 or (first is None and os.environ.get("LOCAL_RANK", "0") == "0")
+
+    def explain(self, error: BaseException) -> WorkerError | None:
+        """Say which processes are gone or hang, if that is what an error of the network means; otherwise None."""
+        is_lost = isinstance(error, dist.DistError) or (isinstance(error, RuntimeError) and "gloo" in str(error))
+        if not is_lost:
+            return None
+        _answered(lambda: self._store.set(f"present/{self.rank}", "yes"))
+        end = time.monotonic() + ROLL_CALL
+        silent = list(range(self.count))
+        while silent and time.monotonic() < end:
+            silent = [rank for rank in silent if not _answered(partial(self._store.check, [f"present/{rank}"]))]
+            time.sleep(LOOK)
+        if "timed out" in str(error).lower():
+            return WorkerError(self._silent_sentence(silent))
+        return WorkerError(
+            f"{_named(silent)} ended, or the connection was lost; all stop. The same command continues from the last "
+            "checkpoint."
+        )
+
+    def _silent_sentence(self, ranks: Sequence[int]) -> str:
+        return (
+            f"{_named(ranks)} did not answer for {self._timeout:g} seconds; all stop. The same command continues from "
+            "the last checkpoint; if the process was only busy, raise distributed.timeout."
+        )
+
+
+def _named(ranks: Sequence[int]) -> str:
+    if not ranks:
+        return "One of the processes"
+    return f"Process {ranks[0]}" if len(ranks) == 1 else f"Processes {', '.join(map(str, ranks))}"
+
+
+def _answered(question: Callable[[], Any]) -> Any:
+    """Ask the store, but not for longer than ``NO_ANSWER`` seconds; None if there is no answer."""
+    found: list[Any] = []
+
+    def ask() -> None:
+        with suppress(RuntimeError):  # the connection is gone, or the wait was in vain
+            found.append(question())
+
+    thread = threading.Thread(target=ask, daemon=True)
+    thread.start()
+    thread.join(NO_ANSWER)
+    return found[0] if found else None
+
+
+@cache
+def this_process() -> Processes:
+    """This process: one of several if torchrun started it, otherwise alone."""
+    if "TORCHELASTIC_RUN_ID" not in os.environ:
+        return Processes()
+    try:
+        return Torchrun()
+    except dist.DistError as error:
+        where = f"{os.environ.get('MASTER_ADDR')}:{os.environ.get('MASTER_PORT')}"
+        raise WorkerError(f"Cannot reach the other processes at {where}: {str(error).splitlines()[0]}") from None
