@@ -13,6 +13,7 @@ import random
 import resource
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -99,12 +100,19 @@ class Command:
         log: Path,
         *,
         signal_at: tuple[int, str | None, int] | None = None,
+        do_at: tuple[Callable[[], object], str | None, int] | None = None,
         file_size: int | None = None,
+        environment: dict[str, str] | None = None,
     ) -> None:
-        """``signal_at`` is a signal, a function of Python and which call of it; None means any call of anything."""
+        """``signal_at`` is a signal, a function of Python and which call of it; None means any call of anything.
+
+        ``do_at`` is the same with something to do instead of a signal to send.
+        """
+        if signal_at is not None:
+            do_at = (partial(_send, signal_at[0]), *signal_at[1:])
         self._paths = (log.with_suffix(".out"), log.with_suffix(".err"))
         words = [str(argument) for argument in arguments]
-        self.process = CONTEXT.Process(target=_run, args=(words, *self._paths, signal_at, file_size))
+        self.process = CONTEXT.Process(target=_run, args=(words, *self._paths, do_at, file_size, environment or {}))
         self.process.start()
 
     def exit_code(self, seconds: float = PATIENCE) -> int | None:
@@ -148,21 +156,31 @@ def contents(folder: Path) -> dict[str, tuple[bytes, int]]:
 
 
 def _run(
-    arguments: list[str], out: Path, err: Path, signal_at: tuple[int, str | None, int] | None, file_size: int | None
+    arguments: list[str],
+    out: Path,
+    err: Path,
+    do_at: tuple[Callable[[], object], str | None, int] | None,
+    file_size: int | None,
+    environment: dict[str, str],
 ) -> None:
+    os.environ.update(environment)
     for number, path in ((1, out), (2, err)):
         os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
     sys.argv = ["saccade", *arguments]
     if file_size is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (file_size, file_size))
     torch.set_num_threads(1)
-    if signal_at is not None:
-        sys.setprofile(_sender(*signal_at))
+    if do_at is not None:
+        sys.setprofile(_doer(*do_at))
     main(arguments)
 
 
-def _sender(number: int, function: str | None, call: int) -> Callable[[FrameType, str, object], None]:
-    """Sends this process a signal at the moment that we choose, whatever it does then."""
+def _send(number: int) -> None:
+    os.kill(os.getpid(), number)
+
+
+def _doer(action: Callable[[], object], function: str | None, call: int) -> Callable[[FrameType, str, object], None]:
+    """Does something in this process at the moment that we choose, whatever it does then."""
     seen = 0
 
     def profile(frame: FrameType, event: str, _: object) -> None:
@@ -171,6 +189,6 @@ def _sender(number: int, function: str | None, call: int) -> Callable[[FrameType
             seen += 1
             if seen == call:
                 sys.setprofile(None)
-                os.kill(os.getpid(), number)
+                action()
 
     return profile

@@ -11,6 +11,7 @@ import math
 import os
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from datetime import timedelta
@@ -134,6 +135,8 @@ class Torchrun(Processes):
     # --- one update ---
 
     def wrap(self, network: nn.Module) -> nn.Module:
+        # Of a matrix with one row, whose strides mean nothing.
+        warnings.filterwarnings("ignore", "Grad strides do not match bucket view strides")
         return DistributedDataParallel(network)
 
     def divide(self, group: list[list[int]]) -> list[list[int]]:

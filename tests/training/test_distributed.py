@@ -1,0 +1,171 @@
+"""Several processes train as one does: the same updates, whatever their number, and one voice when something fails."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+import tomli_w
+from tiny_runs import final_weights, last_step, saccade, write_recipe
+from together import Together, kinds, losses
+
+from saccade.training.distributed import Torchrun
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("together")
+
+
+def one_of(rank: int, count: int) -> Torchrun:
+    """One of several processes that need not meet."""
+    process = Torchrun.__new__(Torchrun)
+    process.rank, process.count, process._device = rank, count, "cpu"
+    return process
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 7])
+@pytest.mark.parametrize("sizes", [[5, 5, 5, 5], [5, 3, 1], [2], [1, 1]])
+def test_an_update_is_the_same_examples_for_any_number_of_processes(count: int, sizes: list[int]) -> None:
+    group = [[10 * batch + place for place in range(size)] for batch, size in enumerate(sizes)]
+    seen: list[int] = []
+    turns = set()
+    for rank in range(count):
+        process = one_of(rank, count)
+        parts = process.divide(group)
+        assert [i for part in parts for i in part] == [i for batch in group for i in batch]
+        mine = list(process.turns(parts, process_network(), (1, 1)))  # type: ignore[arg-type]
+        turns.add(len(mine))
+        seen += [i for part, factor in mine for i in part if factor]
+    assert sorted(seen) == [i for batch in group for i in batch]
+    assert len(turns) == 1  # a process with fewer turns would leave the others waiting
+
+
+def process_network() -> object:
+    return type("Network", (), {})()
+
+
+@pytest.mark.parametrize(
+    "kind", ["translation, Transformer", "translation, recurrent", "tagging", "images", "language model"]
+)
+def test_two_processes_have_the_loss_curve_of_one(folder: Path, kind: str) -> None:
+    recipe = folder / "recipe.toml"
+    recipe.write_text(tomli_w.dumps(kinds(folder, steps=8, validate_every=4)[kind]))
+    runs = [folder / f"{kind} {count}" for count in (1, 2)]
+    alone = saccade(folder / "alone", "train", recipe, "-o", runs[0])
+    both = Together(2, "train", recipe, "-o", runs[1], log=folder / "both")
+    assert alone[0] == 0, alone[2]
+    assert both.end() == [0, 0], both.err
+    found = [losses(run) for run in runs]
+    assert found[0].keys() == found[1].keys() == set(range(1, 9))
+    assert list(found[1].values()) == pytest.approx(list(found[0].values()), rel=1e-4)
+    results = [json.loads((run / "result.json").read_text()) for run in runs]
+    assert results[0]["scores"] == pytest.approx(results[1]["scores"], rel=1e-3)
+    assert (both.commands[1].out, both.err) == ("", "")  # only the first process prints
+
+
+def test_a_stop_saves_once_and_any_number_of_processes_goes_on(tmp_path: Path) -> None:
+    recipe = write_recipe(tmp_path, steps=12, validate_every=4, accumulate=3, batch_tokens=64)
+    recipe.write_text(recipe.read_text().replace("dropout = 0.2", "dropout = 0.0"))
+    assert saccade(tmp_path / "whole", "train", recipe, "-o", tmp_path / "whole")[0] == 0
+    run = tmp_path / "run"
+    # The signal reaches one process only, in the middle of an update.
+    stop = (send_term, "Trainer.update", 6)
+    both = Together(2, "train", recipe, "-o", run, log=tmp_path / "stopped", do_at={1: stop})
+    assert both.end() == [130, 130]
+    assert both.out.count("Stopped and saved.") == 1
+    assert sorted(os.listdir(run / "checkpoints")) == ["step-00000004", "step-00000006"]
+    three = Together(3, "train", recipe, "-o", run, log=tmp_path / "three", do_at={0: (send_term, "Trainer.update", 3)})
+    assert three.end() == [130, 130, 130]
+    assert last_step(run) == 9
+    assert saccade(tmp_path / "rest", "train", recipe, "-o", run)[0] == 0
+    whole, parts = losses(tmp_path / "whole"), losses(run)
+    assert list(parts.values()) == pytest.approx(list(whole.values()), rel=1e-4)
+
+
+def test_a_killed_process_ends_all_and_the_next_attempt_has_the_same_bits(tmp_path: Path) -> None:
+    recipe = write_recipe(tmp_path, steps=12, validate_every=4, accumulate=2, batch_tokens=64)
+    whole = Together(2, "train", recipe, "-o", tmp_path / "whole", log=tmp_path / "whole")
+    assert whole.end() == [0, 0], whole.err
+    for attempt, rank in enumerate((1, 0)):
+        killed = {rank: (kill, "Trainer.update", 6)}
+        ended = Together(
+            2, "train", recipe, "-o", tmp_path / "run", log=tmp_path / "run", do_at=killed, attempt=attempt
+        )
+        codes = ended.end()
+        assert codes[rank] == -signal.SIGKILL
+        assert codes[1 - rank] == 2
+        assert ended.err == (
+            f"saccade: Process {rank} ended, or the connection was lost; all stop. The same command continues from "
+            "the last checkpoint.\n"
+        )
+    again = Together(2, "train", recipe, "-o", tmp_path / "run", log=tmp_path / "again")
+    assert again.end() == [0, 0], again.err
+    assert "Continuing from step 8 of 12." in again.out
+    assert final_weights(tmp_path / "run") == final_weights(tmp_path / "whole")
+
+
+@pytest.mark.parametrize(
+    ("failure", "sentence"),
+    [
+        ("memory", "There is not enough memory; use a smaller model, smaller batches or a shorter text."),
+        ("hook", "Process 1 failed: ZeroDivisionError: division by zero ("),
+    ],
+)
+def test_the_failure_of_one_process_ends_all_with_one_sentence(tmp_path: Path, failure: str, sentence: str) -> None:
+    recipe = write_recipe(tmp_path, steps=12, validate_every=4)
+    action = {"memory": run_out, "hook": divide_by_zero}[failure]
+    failed = Together(
+        2, "train", recipe, "-o", tmp_path / "run", log=tmp_path / "run", do_at={1: (action, "Trainer.update", 6)}
+    )
+    assert failed.end() == [2, 2]
+    assert failed.err.startswith(f"saccade: {sentence}")
+    assert failed.err.count("\n") == 1
+
+
+def test_an_error_that_all_processes_meet_is_said_once(tmp_path: Path) -> None:
+    recipe = write_recipe(tmp_path)
+    table = tmp_path / "pairs.tsv"
+    table.write_text(table.read_text() + "one\tun\ttoo many\n")
+    failed = Together(2, "train", recipe, "-o", tmp_path / "run", log=tmp_path / "run")
+    assert failed.end() == [2, 2]
+    assert failed.err.startswith(f"saccade: {table}, line 202")
+    assert failed.err.count("\n") == 1
+    assert not (tmp_path / "run").exists()  # so a corrected file can use the folder
+
+
+def test_a_process_that_hangs_is_named(tmp_path: Path) -> None:
+    recipe = write_recipe(tmp_path, steps=12, validate_every=4)
+    recipe.write_text(recipe.read_text() + "\n[distributed]\ntimeout = 2\n")
+    hung = Together(
+        3, "train", recipe, "-o", tmp_path / "run", log=tmp_path / "run", do_at={1: (signal.pause, "Trainer.update", 6)}
+    )
+    assert [hung.commands[rank].exit_code() for rank in (0, 2)] == [2, 2]
+    hung.commands[1].process.kill()  # as torchrun does
+    assert hung.err.startswith("saccade: Process 1 did not answer for 2 seconds; all stop.")
+    assert hung.err.count("\n") == 1
+
+
+def test_a_command_that_cannot_be_shared_is_refused(tmp_path: Path) -> None:
+    refused = Together(2, "explain", log=tmp_path / "refused")
+    assert refused.end() == [2, 2]
+    assert refused.err == "saccade: Only these commands can be started by torchrun: train.\n"
+
+
+def send_term() -> None:
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def kill() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def run_out() -> None:
+    raise MemoryError
+
+
+def divide_by_zero() -> None:
+    print(1 / 0)
