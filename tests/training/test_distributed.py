@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 from pathlib import Path
 
 import pytest
 import tomli_w
+from safetensors.torch import load_file as saved
 from tiny_runs import final_weights, last_step, saccade, write_recipe
 from together import Together, kinds, losses
 
+from saccade.errors import DamagedError
+from saccade.training.checkpoint import CheckpointStore
 from saccade.training.distributed import Torchrun
 
 
@@ -49,15 +53,26 @@ def process_network() -> object:
 
 
 @pytest.mark.parametrize(
-    "kind", ["translation, Transformer", "translation, recurrent", "tagging", "images", "language model"]
+    ("kind", "shard"),
+    [
+        ("translation, Transformer", False),
+        ("translation, Transformer", True),
+        ("translation, recurrent", False),
+        ("tagging", False),
+        ("images", True),
+        ("language model", False),
+        ("language model", True),
+    ],
 )
-def test_two_processes_have_the_loss_curve_of_one(folder: Path, kind: str) -> None:
+def test_two_processes_have_the_loss_curve_of_one(folder: Path, kind: str, shard: bool) -> None:
     recipe = folder / "recipe.toml"
-    recipe.write_text(tomli_w.dumps(kinds(folder, steps=8, validate_every=4)[kind]))
-    runs = [folder / f"{kind} {count}" for count in (1, 2)]
-    alone = saccade(folder / "alone", "train", recipe, "-o", runs[0])
+    tables = kinds(folder, steps=8, validate_every=4, final="ema", ema=0.5)[kind]
+    recipe.write_text(tomli_w.dumps(tables | {"distributed": {"shard": shard}}))
+    runs = [folder / f"{kind} 1", folder / f"{kind} 2 {shard}"]
+    if not runs[0].exists():
+        alone = saccade(folder / "alone", "train", recipe, "-o", runs[0])
+        assert alone[0] == 0, alone[2]
     both = Together(2, "train", recipe, "-o", runs[1], log=folder / "both")
-    assert alone[0] == 0, alone[2]
     assert both.end() == [0, 0], both.err
     found = [losses(run) for run in runs]
     assert found[0].keys() == found[1].keys() == set(range(1, 9))
@@ -65,25 +80,55 @@ def test_two_processes_have_the_loss_curve_of_one(folder: Path, kind: str) -> No
     results = [json.loads((run / "result.json").read_text()) for run in runs]
     assert results[0]["scores"] == pytest.approx(results[1]["scores"], rel=1e-3)
     assert (both.commands[1].out, both.err) == ("", "")  # only the first process prints
+    weights = [saved(run / "model" / "model.safetensors") for run in runs]
+    assert weights[0].keys() == weights[1].keys()
+    files = sorted(os.listdir(runs[1] / "checkpoints" / "step-00000008"))
+    parts = ["tensors-00000-of-00002.safetensors", "tensors-00001-of-00002.safetensors"]
+    assert files == ["manifest.json", "state.json", *(parts if shard else ["tensors.safetensors"])]
 
 
 def test_a_stop_saves_once_and_any_number_of_processes_goes_on(tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, steps=12, validate_every=4, accumulate=3, batch_tokens=64)
     recipe.write_text(recipe.read_text().replace("dropout = 0.2", "dropout = 0.0"))
     assert saccade(tmp_path / "whole", "train", recipe, "-o", tmp_path / "whole")[0] == 0
-    run = tmp_path / "run"
+    run, sharded = tmp_path / "run", ("--set", "distributed.shard=true")
     # The signal reaches one process only, in the middle of an update.
-    stop = (send_term, "Trainer.update", 6)
-    both = Together(2, "train", recipe, "-o", run, log=tmp_path / "stopped", do_at={1: stop})
-    assert both.end() == [130, 130]
+    stop = {1: (send_term, "Trainer.update", 6)}
+    both = Together(2, "train", recipe, "-o", run, *sharded, log=tmp_path / "stopped", do_at=stop)
+    assert both.end() == [130, 130], both.err
     assert both.out.count("Stopped and saved.") == 1
     assert sorted(os.listdir(run / "checkpoints")) == ["step-00000004", "step-00000006"]
-    three = Together(3, "train", recipe, "-o", run, log=tmp_path / "three", do_at={0: (send_term, "Trainer.update", 3)})
-    assert three.end() == [130, 130, 130]
-    assert last_step(run) == 9
+    for count, options, last in ((3, (), 8), (3, sharded, 10)):
+        stop = {0: (send_term, "Trainer.update", 2)}
+        some = Together(count, "train", recipe, "-o", run, *options, log=tmp_path / "some", do_at=stop)
+        assert some.end() == [130] * count, some.err
+        assert last_step(run) == last
     assert saccade(tmp_path / "rest", "train", recipe, "-o", run)[0] == 0
     whole, parts = losses(tmp_path / "whole"), losses(run)
     assert list(parts.values()) == pytest.approx(list(whole.values()), rel=1e-4)
+
+
+def test_every_damage_to_a_sharded_checkpoint_is_found(folder: Path) -> None:
+    recipe = folder / "damaged.toml"
+    tables = kinds(folder, steps=3, validate_every=3)["images"] | {"distributed": {"shard": True}}
+    recipe.write_text(tomli_w.dumps(tables))
+    both = Together(2, "train", recipe, "-o", folder / "damaged", log=folder / "both")
+    assert both.end() == [0, 0], both.err
+    store = CheckpointStore(folder / "damaged" / "checkpoints")
+    assert store.load(3).step == 3
+    files = sorted((store.folder / "step-00000003").iterdir())
+    assert len(files) == 4
+    draw = random.Random(5)
+    for number in range(200):
+        file = draw.choice(files)
+        good = file.read_bytes()
+        place = draw.randrange(len(good))
+        bit = good[place] ^ (1 << draw.randrange(8))
+        file.write_bytes(good[:place] if number % 4 == 0 else good[:place] + bytes([bit]) + good[place + 1 :])
+        with pytest.raises(DamagedError):
+            store.load(3)
+        file.write_bytes(good)
+    assert store.load(3).step == 3
 
 
 def test_a_killed_process_ends_all_and_the_next_attempt_has_the_same_bits(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from saccade.storage.manifest import MANIFEST, FileEntry, is_plain
 from saccade.storage.reading import JSON, Folder, open_folder, read_bytes, read_json, read_tensors, verify_folder
 from saccade.storage.replacing import recover, remove_folder
 from saccade.storage.sealing import seal, unseal
-from saccade.storage.writing import Content, json_bytes, unfinished, write_file, write_folder
+from saccade.storage.writing import Content, json_bytes, unfinished, write_file, write_folder, write_tensors
 
 __all__ = [
     "JSON",
@@ -35,4 +35,5 @@ __all__ = [
     "verify_folder",
     "write_file",
     "write_folder",
+    "write_tensors",
 ]

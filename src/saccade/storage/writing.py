@@ -17,7 +17,7 @@ from saccade.errors import OptionError
 from saccade.storage.manifest import AS_IT_IS, JSON, MANIFEST, FileEntry, is_plain, manifest_bytes, read_regular
 from saccade.storage.replacing import check_replaceable, new_folder_beside, put_in_place, storage_errors, sync_folder
 
-__all__ = ["Content", "json_bytes", "unfinished", "write_file", "write_folder"]
+__all__ = ["Content", "json_bytes", "unfinished", "write_file", "write_folder", "write_tensors"]
 
 #: The content of a file: bytes, named tensors (as safetensors), or a function that writes to a given path.
 Content: TypeAlias = "bytes | Mapping[str, Tensor] | Callable[[Path], object]"
@@ -92,6 +92,12 @@ def _write_content(path: Path, content: Content) -> FileEntry:
     data = content if isinstance(content, bytes) else _tensor_bytes(content)
     _write_bytes(path, data)
     return FileEntry.of(data)
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
+    """Write a new file of named tensors, in the safetensors format, into a folder that another process is writing."""
+    with storage_errors(path):
+        _write_bytes(path, _tensor_bytes(tensors))
 
 
 def _settle(path: Path) -> None:

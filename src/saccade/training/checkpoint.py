@@ -7,7 +7,7 @@ and the random generators. The functions here prefix names with `optimizer.` or 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,10 +16,10 @@ from torch import Tensor
 
 from saccade.errors import DamagedError, OptionError, ShapeError
 from saccade.storage import JSON, json_bytes, open_folder, read_json, read_tensors, recover, remove_folder, write_folder
+from saccade.training.distributed import Processes, part_like, tensor_files
 
 __all__ = ["Checkpoint", "CheckpointStore", "load_optimizer", "optimizer_tensors", "rng_state", "set_rng_state"]
 
-TENSORS_FILE = "tensors.safetensors"
 STATE_FILE = "state.json"
 STEP_NAME = re.compile(r"step-(\d{8,})")
 #: What AdamW stores for a parameter (Loshchilov & Hutter 2019, algorithm 2): t, m and v.
@@ -45,8 +45,13 @@ class CheckpointStore:
         self.keep = keep
         self._damaged: set[int] = set()  # found by `latest`, deleted at the next save
 
-    def save(self, step: int, tensors: Mapping[str, Tensor], state: Mapping[str, JSON]) -> Path:
-        """Write a checkpoint; only when it is safely on disk are those beyond the last `keep` deleted."""
+    def save(
+        self, step: int, tensors: Mapping[str, Tensor], state: Mapping[str, JSON], processes: Processes | None = None
+    ) -> Path:
+        """Write a checkpoint; only when it is safely on disk are those beyond the last `keep` deleted.
+
+        If the tensors are shared out to several `processes`, the others must call `processes.contribute`.
+        """
         if step < 0:
             raise OptionError(f"Step {step} cannot be saved; it must be 0 or more.")
         newer = [other for other in self.steps() if other > step and other not in self._damaged]
@@ -59,7 +64,8 @@ class CheckpointStore:
         if step in self._damaged and path.is_dir():
             remove_folder(path)  # not replaced, because even its manifest may be missing
         record: JSON = {"step": step, "state": dict(state)}
-        write_folder(path, {TENSORS_FILE: tensors, STATE_FILE: json_bytes(record)})
+        files = (processes or Processes()).files(tensors)
+        write_folder(path, {**files, STATE_FILE: json_bytes(record)})
         self._damaged.discard(step)
         good = [other for other in self.steps() if other not in self._damaged]
         for old in {*self.steps()} - {*good[-self.keep :]}:
@@ -76,12 +82,14 @@ class CheckpointStore:
         """Load the checkpoint of `step`; raises `DamagedError` if its files have changed since they were saved."""
         path = self._path(step)
         folder = open_folder(path)
-        if folder.files.keys() != {TENSORS_FILE, STATE_FILE}:
+        names = sorted(folder.files.keys() - {STATE_FILE})
+        if STATE_FILE not in folder.files or names != tensor_files(len(names)):
             raise DamagedError(f"{path} is not a checkpoint: it contains {', '.join(folder.files) or 'nothing'}.")
         record = read_json(folder, STATE_FILE)
         match record:
             case {"step": int(saved), "state": dict(state)} if saved == step:
-                return Checkpoint(step=step, tensors=read_tensors(folder, TENSORS_FILE), state=state)
+                parts = [read_tensors(folder, name) for name in names]
+                return Checkpoint(step=step, tensors=_joined(parts), state=state)
         raise DamagedError(f"{path / STATE_FILE} is not the state of step {step}.")
 
     def latest(self, report: Callable[[str], None]) -> Checkpoint | None:
@@ -107,6 +115,15 @@ class CheckpointStore:
 
     def _path(self, step: int) -> Path:
         return self.folder / f"step-{step:08d}"
+
+
+def _joined(parts: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
+    """The whole tensors, from the files of several processes. What is not shared out is in the first file only."""
+    first, *others = parts
+    return {
+        name: torch.cat([tensor, *(part[name] for part in others)]) if others and name in others[0] else tensor
+        for name, tensor in first.items()
+    }
 
 
 def rng_state() -> dict[str, Tensor]:
@@ -168,7 +185,11 @@ def load_optimizer(
             if shape != expected:
                 raise ShapeError(f"The saved {key} of {name!r} has shape {shape}, expected {expected}.")
         # Copied, because the optimizer updates its state in place.
-        state[index] = {key: tensors[full].clone() for key, full in keys.items()}
+        like = parameters[name]
+        state[index] = {
+            key: (tensors[full] if key == "step" else part_like(tensors[full], like)).clone()
+            for key, full in keys.items()
+        }
         saved.difference_update(keys.values())
     if saved:
         raise OptionError(f"The checkpoint contains {min(saved)!r}, which belongs to no parameter of this optimizer.")

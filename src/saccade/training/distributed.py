@@ -6,32 +6,39 @@ need not know which of them it has. docs/decisions/distributed.md says what is s
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 import os
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from functools import cache, partial
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 import torch
 import torch.distributed as dist
 from pydantic import Field
-from torch import nn
+from torch import Tensor, nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.rendezvous import rendezvous
+from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.nn.parallel import DistributedDataParallel
 
 from saccade.errors import WorkerError
 from saccade.models import Config
+from saccade.models.transformer_layers import Block
+from saccade.storage import Content, write_tensors
 from saccade.training.interrupt import Interrupt, Stopped
 
-__all__ = ["DistributedSettings", "Processes", "Torchrun", "this_process"]
+__all__ = ["DistributedSettings", "Processes", "Torchrun", "part_like", "tensor_files", "this_process", "whole"]
 
 Result = TypeVar("Result")
 Part = TypeVar("Part")
@@ -49,6 +56,9 @@ NO_ANSWER = 5.0
 class DistributedSettings(Config):
     """How several processes work together (torchrun)."""
 
+    shard: bool = Field(
+        False, description="Give each process a part of the weights, gradients and optimizer state, to save memory"
+    )
     timeout: float = Field(
         600.0, gt=0, description="Seconds without a sign of life after which a process counts as hung, and all stop"
     )
@@ -68,9 +78,12 @@ class Processes:
         """Return a function that raises ``Stopped`` if the user asked to stop, in all processes at the same step."""
         return interrupt.check
 
-    def wrap(self, network: nn.Module) -> nn.Module:
-        """Return the network to compute losses with, so that all processes get the gradient of all of them."""
-        return network
+    def wrap(self, network: nn.Module) -> tuple[nn.Module, nn.Module]:
+        """Return the network to compute losses with, and the network whose weights are trained.
+
+        The second is ``network`` itself, unless its weights are shared out to the processes.
+        """
+        return network, network
 
     def divide(self, group: list[list[int]]) -> list[list[int]]:
         """Divide the batches of an update into at least as many parts as there are processes."""
@@ -99,6 +112,13 @@ class Processes:
         """Let the first process do some work, and then the others; each returns its own result."""
         return work()
 
+    def files(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Content]:
+        """Return the files of a checkpoint that store these tensors."""
+        return {tensor_files(1)[0]: tensors}
+
+    def contribute(self, tensors: Mapping[str, Tensor]) -> None:
+        """Write the part of a checkpoint that only this process has. The first process calls ``files`` instead."""
+
     def may_speak(self) -> bool:
         """Return whether this process is the one that reports a failure of all."""
         return True
@@ -111,7 +131,7 @@ class Torchrun(Processes):
         self.rank, self.count = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
         self._interrupt: Interrupt | None = None
         self._stopping = self._leading = False
-        self._number = self._beats = 0  # of the work that the first process did for all, and of its signs of life
+        self._number = self._saves = 0  # of the work that the first process did for all, and of the checkpoints
         self._beaten = 0.0
         self._timeout = DistributedSettings().timeout
         store, _, _ = next(rendezvous("env://", timeout=timedelta(seconds=self._timeout)))
@@ -120,7 +140,7 @@ class Torchrun(Processes):
         self._store = dist.PrefixStore(f"saccade/{attempt}", store)  # type: ignore[attr-defined]
 
     def begin(self, settings: DistributedSettings, device: str) -> str:
-        self._timeout = settings.timeout
+        self._timeout, self._shard = settings.timeout, settings.shard
         is_gpu = device.startswith("cuda")
         if is_gpu:
             device = f"cuda:{os.environ.get('LOCAL_RANK', '0')}"
@@ -134,10 +154,20 @@ class Torchrun(Processes):
 
     # --- one update ---
 
-    def wrap(self, network: nn.Module) -> nn.Module:
-        # Of a matrix with one row, whose strides mean nothing.
-        warnings.filterwarnings("ignore", "Grad strides do not match bucket view strides")
-        return DistributedDataParallel(network)
+    def wrap(self, network: nn.Module) -> tuple[nn.Module, nn.Module]:
+        if not self._shard:
+            # Of a matrix with one row, whose strides mean nothing.
+            warnings.filterwarnings("ignore", "Grad strides do not match bucket view strides")
+            return DistributedDataParallel(network), network
+        sharded = copy.deepcopy(network)
+        if self.rank > 0:
+            network.to("meta")  # only the first process validates and saves
+        mesh = init_device_mesh(self._device.partition(":")[0], (self.count,))
+        for part in list(sharded.modules()):
+            if isinstance(part, Block) and not part.config.shared_layers:
+                fully_shard(part, mesh=mesh)
+        fully_shard(sharded, mesh=mesh)
+        return sharded, sharded
 
     def divide(self, group: list[list[int]]) -> list[list[int]]:
         shares = math.ceil(self.count / len(group))
@@ -154,7 +184,10 @@ class Torchrun(Processes):
         with torch.random.fork_rng([self._device] if self._device.startswith("cuda") else []):
             for turn in range(rounds):
                 number = turn * self.count + self.rank
-                network.require_backward_grad_sync = turn == rounds - 1  # type: ignore[assignment]
+                if isinstance(network, FSDPModule):
+                    network.set_requires_gradient_sync(turn == rounds - 1)
+                else:
+                    network.require_backward_grad_sync = turn == rounds - 1  # type: ignore[assignment]
                 torch.manual_seed(int(np.random.SeedSequence([*seed, number]).generate_state(1, np.uint64)[0]) >> 1)
                 yield (batches[number], self.count) if number < len(batches) else (batches[0], 0)
 
@@ -200,6 +233,30 @@ class Torchrun(Processes):
         self._await(key)
         return mine[0]
 
+    def files(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Content]:
+        """The first process makes the folder, and each process writes its own parts of the tensors into it."""
+        if not self._shard:
+            return super().files(tensors)
+        self._saves += 1
+
+        def begin(path: Path) -> None:
+            self._store.set(f"save/{self._saves}", str(path.parent))
+            write_tensors(path, {name: _local(tensor) for name, tensor in tensors.items()})
+
+        def wait(rank: int, path: Path) -> None:
+            self._await(f"saved/{self._saves}/{rank}", rank)
+
+        writers: list[Content] = [begin, *(partial(wait, rank) for rank in range(1, self.count))]
+        return dict(zip(tensor_files(self.count), writers, strict=True))
+
+    def contribute(self, tensors: Mapping[str, Tensor]) -> None:
+        if not self._shard:
+            return
+        self._saves += 1
+        path = Path(self._await(f"save/{self._saves}")) / tensor_files(self.count)[self.rank]
+        write_tensors(path, {name: _local(tensor) for name, tensor in tensors.items() if isinstance(tensor, DTensor)})
+        self._store.set(f"saved/{self._saves}/{self.rank}", "null")
+
     def checking(self, interrupt: Interrupt) -> Callable[[], None]:
         self._interrupt = interrupt
         return self._check
@@ -215,8 +272,8 @@ class Torchrun(Processes):
             self._store.add("beats", 1)
             self._beaten = time.monotonic()
 
-    def _await(self, key: str) -> str:
-        """Wait for a value of the store, as long as the first process shows signs of life."""
+    def _await(self, key: str, rank: int = 0) -> str:
+        """Wait for a value that a process puts in the store, as long as the first one shows signs of life."""
         seen, since, asked = -1, time.monotonic(), 0.0
         while not self._store.check([key]):
             time.sleep(LOOK)
@@ -227,7 +284,7 @@ class Torchrun(Processes):
             if beats != seen:
                 seen, since = beats, now
             if now - since > self._timeout:
-                raise WorkerError(self._silent_sentence([0]))
+                raise WorkerError(self._silent_sentence([rank]))
             if self._interrupt is not None and self._interrupt.heard():
                 asked = asked or now
                 if now - asked > STOP_GRACE:
@@ -272,6 +329,29 @@ class Torchrun(Processes):
             f"{_named(ranks)} did not answer for {self._timeout:g} seconds; all stop. The same command continues from "
             "the last checkpoint; if the process was only busy, raise distributed.timeout."
         )
+
+
+def tensor_files(count: int) -> list[str]:
+    """The names of the files in a checkpoint whose tensors are shared out to so many processes."""
+    if count == 1:
+        return ["tensors.safetensors"]
+    return [f"tensors-{rank:05d}-of-{count:05d}.safetensors" for rank in range(count)]
+
+
+def whole(tensor: Tensor) -> Tensor:
+    """The whole of a tensor of which each process has a part; all processes must ask for it."""
+    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+
+
+def part_like(tensor: Tensor, like: Tensor) -> Tensor:
+    """The part of a whole tensor that this process needs where it has ``like``."""
+    if not isinstance(like, DTensor):
+        return tensor
+    return distribute_tensor(tensor, like.device_mesh, like.placements, src_data_rank=None)
+
+
+def _local(tensor: Tensor) -> Tensor:
+    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
 
 
 def _named(ranks: Sequence[int]) -> str:

@@ -73,7 +73,7 @@ def train(
         effort = (getattr(recipe.decoding, "beam", 1) + 1) / 2  # validations are greedy, and share the work better
         trainer.closing = effort * len(test or validation) / len(trainer.sample)
         trainer.progress.seconds += time.monotonic() - began
-        recorder = _Recorder(run, trainer, display) if is_first else _Follower()
+        recorder = _Recorder(run, trainer, display) if is_first else _Follower(trainer)
         check = processes.checking(interrupt)
         try:
             trainer.run(check, recorder)
@@ -87,6 +87,7 @@ def train(
             raise
         finally:
             recorder.close()
+        trainer.settle()
         return processes.lead(lambda: _finish(run, trainer, recorder.validations, test, display, check))
 
 
@@ -141,7 +142,8 @@ class _Recorder:
     def save(self) -> None:
         """Save everything that the run needs to continue from here."""
         self.log.sync()
-        self.run.checkpoints.save(self.trainer.progress.step, self.trainer.tensors(), self.trainer.state())
+        trainer = self.trainer
+        self.run.checkpoints.save(trainer.progress.step, trainer.tensors(), trainer.state(), trainer.processes)
 
     def close(self) -> None:
         self.log.close()
@@ -152,6 +154,9 @@ class _Follower:
 
     validations: Sequence[int] = ()
 
+    def __init__(self, trainer: Trainer) -> None:
+        self.trainer = trainer
+
     def updated(self, progress: Progress, loss: float, rate: float, tokens: int) -> None:
         pass
 
@@ -159,7 +164,7 @@ class _Follower:
         pass
 
     def save(self) -> None:
-        pass
+        self.trainer.processes.contribute(self.trainer.tensors())
 
     def close(self) -> None:
         pass
@@ -177,8 +182,6 @@ def _finish(
     model, final = trainer.model, run.recipe.training.final
     if final == "best":
         load_weights(model, unshared(read_bundle(run.model_folder).model), str(run.model_folder))
-    elif final == "ema" and trainer.ema is not None:
-        load_weights(model, trainer.ema, "the moving average")
     elif final == "average":
         load_weights(model, run.averaged(validations, display.warn), "the average")
     model.eval()

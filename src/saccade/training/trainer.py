@@ -25,7 +25,7 @@ from saccade.training.checkpoint import (
     rng_state,
     set_rng_state,
 )
-from saccade.training.distributed import Processes
+from saccade.training.distributed import Processes, part_like, whole
 from saccade.training.schedule import learning_rate
 
 __all__ = ["Listener", "Progress", "Trainer"]
@@ -77,7 +77,7 @@ class Trainer:
         self.task = task
         self.processes = processes or Processes()
         self.model = model.to(device)
-        self.network = self.processes.wrap(self.model)
+        self.network, self._trained = self.processes.wrap(self.model)
         self.train = train
         self.validation = validation
         settings: TrainingSettings = task.training
@@ -92,11 +92,11 @@ class Trainer:
         self._lengths = task.lengths(train)
         for part in (self._lengths, task.lengths(validation)):
             task.check_lengths(part)
-        self._names = dict(model.named_parameters())
+        self._names = dict(self._trained.named_parameters())
         self.optimizer = _optimizer(self._names, settings)
         self.ema = None
         if settings.final == "ema":
-            self.ema = {name: tensor.clone() for name, tensor in unshared(model).items()}
+            self.ema = {name: tensor.clone() for name, tensor in unshared(self._trained).items()}
 
     def run(self, check: Callable[[], None], listener: Listener) -> None:
         """Train to the last step, or until patience runs out; ``check`` may raise an exception to stop before that."""
@@ -172,8 +172,8 @@ class Trainer:
     def update(self, group: list[list[int]]) -> tuple[float, float, int]:
         """Take one optimizer step on these batches; returns loss, learning rate and number of predictions."""
         settings, step = self.settings, self.progress.step + 1
-        if not self.model.training:  # train() visits every module, which is slow for a small model
-            self.model.train()
+        if not self.network.training:  # train() visits every module, which is slow for a small model
+            self.network.train()
         rate = learning_rate(settings, step, self.progress.end)
         for parameters in self.optimizer.param_groups:
             parameters["lr"] = rate
@@ -190,11 +190,11 @@ class Trainer:
         total = self.processes.total(total)
         self._require_finite("loss", total, lines)
         norm = nn.utils.clip_grad_norm_(self._names.values(), settings.clip or math.inf)
-        self._require_finite("gradient", float(norm), lines)
+        self._require_finite("gradient", float(whole(norm)), lines)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         if self.ema is not None:
-            for name, tensor in unshared(self.model).items():
+            for name, tensor in unshared(self._trained).items():
                 if tensor.is_floating_point():
                     self.ema[name].lerp_(tensor, 1 - settings.ema)
                 else:  # a buffer of integers, such as a counter
@@ -219,7 +219,7 @@ class Trainer:
 
     def _validate(self, check: Callable[[], None], listener: Listener) -> None:
         progress = self.progress
-        self.model.eval()
+        self.network.eval()
         with self._validated_weights():
             scores = self.processes.lead(lambda: self.task.validate(self.model, self.sample, check))
             self._require_finite_scores(scores)
@@ -239,10 +239,28 @@ class Trainer:
         """Validate the moving average of the weights if that will become the model."""
         weights = self._swap(self.ema) if self.ema is not None else None
         try:
+            self._collect()
             yield
         finally:
             if weights is not None:
                 self._swap(weights)
+
+    def _collect(self) -> None:
+        """Copy weights that are shared out to the processes to the model of the first one."""
+        if self._trained is self.model:
+            return
+        self.model.eval()
+        ours = unshared(self.model)
+        for name, tensor in unshared(self._trained).items():
+            found = whole(tensor)
+            if not ours[name].is_meta:
+                ours[name].copy_(found)
+
+    def settle(self) -> None:
+        """At the end, put the last weights into the model, or their moving average if that is wanted."""
+        if self.ema is not None:
+            self._swap(self.ema)
+        self._collect()
 
     def _require_finite_scores(self, scores: dict[str, float]) -> None:
         """Raise an error before a model that produces NaN replaces a good one."""
@@ -256,7 +274,7 @@ class Trainer:
 
     def _swap(self, weights: dict[str, Tensor]) -> dict[str, Tensor]:
         """Put other weights and buffers into the model and return the previous ones."""
-        tensors = unshared(self.model)
+        tensors = unshared(self._trained)
         before = {name: tensor.clone() for name, tensor in tensors.items()}
         for name, tensor in tensors.items():
             tensor.copy_(weights[name])
@@ -265,7 +283,7 @@ class Trainer:
     # --- what a checkpoint stores ---
 
     def tensors(self) -> dict[str, Tensor]:
-        found = {f"model.{name}": tensor for name, tensor in unshared(self.model).items()}
+        found = {f"model.{name}": tensor for name, tensor in unshared(self._trained).items()}
         found |= {f"ema.{name}": value for name, value in (self.ema or {}).items()}
         found |= {f"carried.{name}": value for name, value in self.task.carried().items()}
         return found | optimizer_tensors(self.optimizer, self._names) | rng_state()
@@ -276,9 +294,10 @@ class Trainer:
     def restore(self, checkpoint: Checkpoint, extended: bool = False) -> None:
         """Continue exactly where the checkpoint was saved; ``extended`` if the recipe trains longer since."""
         tensors = checkpoint.tensors
-        self._swap({name: tensors[f"model.{name}"] for name in unshared(self.model)})
+        ours = unshared(self._trained)
+        self._swap({name: part_like(tensors[f"model.{name}"], like) for name, like in ours.items()})
         if self.ema is not None:
-            self.ema = {name: tensors[f"ema.{name}"].to(self.device) for name in self.ema}
+            self.ema = {name: part_like(tensors[f"ema.{name}"].to(self.device), like) for name, like in ours.items()}
         load_optimizer(self.optimizer, self._names, tensors)
         set_rng_state(tensors)
         carried = {name: value.to(self.device) for name, value in tensors.items() if name.startswith("carried.")}
