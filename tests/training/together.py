@@ -14,7 +14,7 @@ import numpy as np
 import torch.distributed as dist
 from tiny_runs import MODELS, Command, tables
 
-from saccade.training.metrics import read_metrics
+from saccade.storage.run_log import METRICS, read_metrics
 
 TRANSFORMER = {"kind": "transformer", "width": 12, "num_heads": 3, "feedforward_width": 10, "dropout": 0.0}
 #: What is done at which call of a function, by one of the processes.
@@ -61,7 +61,7 @@ class Together:
 
 def losses(run: Path) -> dict[int, float]:
     """The loss of each step that a run recorded."""
-    return {line["step"]: line["loss"] for line in read_metrics(run / "metrics.jsonl") if "loss" in line}
+    return {line["step"]: line["loss"] for line in read_metrics(run / METRICS)[0] if "loss" in line}
 
 
 def kinds(folder: Path, **training: Any) -> dict[str, dict[str, Any]]:
