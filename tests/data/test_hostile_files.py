@@ -17,6 +17,10 @@ import pytest
 from saccade.data.documents import read_documents
 from saccade.data.images import IDX_IMAGES, read_idx_array, read_npz
 from saccade.data.lines import LONGEST_LINE, read_lines
+from saccade.data.pairs import read_table
+from saccade.data.structures import read_molecules
+from saccade.data.tagged import read_tagged
+from saccade.data.tracks import read_tracks
 from saccade.errors import FileError, SaccadeError
 from saccade.text import Tokenizer
 from saccade.training.recipe import read_recipe
@@ -105,6 +109,23 @@ def test_a_recipe_of_brackets_is_named(tmp_path: Path) -> None:
     said = refused(lambda: read_recipe(path, ["training.lr=" + "[" * 100_000]))
     assert "lr = " in said
     assert len(said) < 700
+
+
+MANY_DIGITS = "1" * 5000  # more than Python converts to a number
+DIGITS: dict[str, tuple[str, Callable[[Path], object]]] = {
+    "a.ct": (f"{MANY_DIGITS} name\n", read_molecules),
+    "b.ct": (f"1 name\n1 G 0 2 {MANY_DIGITS} 1\n", read_molecules),
+    "c.conllu": (f"{MANY_DIGITS}\tthe\tthe\tDET\t_\t_\t0\troot\t_\t_\n", read_tagged),
+    "d.txt": (f"{MANY_DIGITS} 1 0.5 1.5\n", read_tracks),
+    "e.jsonl": (f'{{"source": {MANY_DIGITS}, "target": "a"}}\n', read_table),
+}
+
+
+@pytest.mark.parametrize("name", DIGITS)
+def test_a_number_of_thousands_of_digits_is_named(name: str, tmp_path: Path) -> None:
+    text, read = DIGITS[name]
+    (tmp_path / name).write_text(text)
+    assert f"{name}, line " in refused(lambda: read(tmp_path / name))
 
 
 def test_a_very_long_line_is_refused_before_it_is_in_memory(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Requests, connections and model folders made up at random, with a seed: refused or answered, never a fault.
+"""Requests, connections, model folders and data files made up at random, with a seed: refused or read, never a fault.
 
 No status of 500 or above but the stated 503 and 504, nothing in the log, no abort, and at most 1 GB more memory.
 """
@@ -6,27 +6,39 @@ No status of 500 or above but the stated 503 and 504, nothing in the log, no abo
 from __future__ import annotations
 
 import contextlib
+import gzip
+import io
 import json
 import logging
 import random
 import resource
 import socket
+import struct
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import httpx
+import numpy as np
 import pytest
+from PIL import Image
 from servers import Running, post
 
+from saccade.data.documents import read_documents
+from saccade.data.images import IDX_IMAGES, read_idx_array, read_npz, read_picture
+from saccade.data.labelled import read_labelled
+from saccade.data.pairs import read_table
+from saccade.data.structures import read_molecules
+from saccade.data.tagged import read_tagged
+from saccade.data.tracks import read_tracks
 from saccade.errors import SaccadeError
 from saccade.storage import write_folder
 from saccade.tasks.base.model_folder import open_model
 
-REQUESTS, SHAPES, FOLDERS = 10_000, 240, 80
+REQUESTS, SHAPES, FOLDERS, FILES = 10_000, 240, 80, 220
 STATED = (503, 504)
 NUMBERS: list[Any] = [0, 1, -1, 2, 31, 33, 10**6, 10**400, -(10**400), 0.5, 1e308, 1e-320, -0.0, True]
 TEXTS = [
@@ -223,25 +235,26 @@ def shapes() -> Iterator[bytes]:
         b"GET http://localhost/ready HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n",
     ]
     for number in range(SHAPES):
-        one = bytearray(good[number % len(good)])
-        for _ in range(chance.randrange(1, 6)):
-            place = chance.randrange(len(one))
-            match chance.randrange(5):
-                case 0:
-                    one[place] = chance.randrange(256)
-                case 1:
-                    del one[place : place + chance.randrange(1, 20)]
-                case 2:
-                    one[place:place] = bytes(chance.randrange(256) for _ in range(chance.randrange(1, 9)))
-                case 3:
-                    one[place:place] = chance.choice(
-                        [b"\r\n", b"\0", b"Content-Length: 9\r\n", b"0" * 5000, b"\r\n\r\n"]
-                    )
-                case 4:
-                    one += chance.choice(good)
-            if not one:
-                break
-        yield bytes(one)
+        yield changed(good[number % len(good)], chance, [*good, b"\r\n", b"Content-Length: 9\r\n", b"\r\n\r\n"])
+
+
+def changed(content: bytes, chance: random.Random, pieces: list[bytes]) -> bytes:
+    """The content with up to five changes: bytes replaced, left out or put in."""
+    one = bytearray(content)
+    for _ in range(chance.randrange(1, 6)):
+        place = chance.randrange(len(one) + 1)
+        match chance.randrange(5):
+            case 0:
+                one[place : place + 1] = bytes([chance.randrange(256)])
+            case 1:
+                del one[place : place + chance.randrange(1, 20)]
+            case 2:
+                one[place:place] = bytes(chance.randrange(256) for _ in range(chance.randrange(1, 9)))
+            case 3:
+                one[place:place] = chance.choice([b"\0", b"0" * 5000, b"[" * 5000])
+            case 4:
+                one[place:place] = chance.choice(pieces)
+    return bytes(one)
 
 
 @pytest.mark.slow
@@ -282,3 +295,48 @@ def test_made_up_model_folders(folders: dict[str, Path], tmp_path: Path, quiet: 
         except SaccadeError as error:
             said = str(error)
         assert "\n" not in said, (key, table[key])
+
+
+def good_files() -> dict[str, tuple[bytes, Callable[[Path], object]]]:
+    """A small file of each format, and what reads it."""
+    image, array = io.BytesIO(), io.BytesIO()
+    Image.new("RGB", (5, 3), (7, 77, 177)).save(image, "PNG")
+    np.savez_compressed(array, images=np.arange(30, dtype=np.uint8).reshape(2, 3, 5), labels=[0, 1])
+    index = struct.pack(">4I", IDX_IMAGES, 2, 3, 5) + bytes(range(30))
+    tagged = b"1\tthe\tthe\tDET\t_\t_\t2\tdet\t_\t_\n2\tcat\tcat\tNOUN\t_\t_\t0\troot\t_\t_\n\n"
+    return {
+        "text.txt": (b"the cat sees\nthe dog\n\nand more\n", lambda path: read_documents(path, "paragraph")),
+        "pairs.tsv": (b"source\ttarget\nthe cat\tle chat\nthe dog\tle chien\n", read_table),
+        "pairs.csv": (b'source,target\n"the, cat",le chat\nthe dog,le chien\n', read_table),
+        "pairs.jsonl": (b'{"source": "the cat", "target": "le chat"}\n' * 3, read_table),
+        "labels.tsv": (b"label\ttext\ngood\tthe cat\nbad\tthe dog\n", read_labelled),
+        "packed.tsv.gz": (gzip.compress(b"label\ttext\ngood\tthe cat\n", mtime=0), read_labelled),
+        "tags.conllu": (tagged, read_tagged),
+        "columns.txt": (b"the DET\ncat NOUN\n\nit PRON\n", read_tagged),
+        "tracks.txt": (b"0 1 0.5 1.5\n10 1 1.0 2.0\n20 1 1.5 2.5\n", read_tracks),
+        "molecules.dbn": (b">one\nGGGAAACCC\n(((...)))\n", read_molecules),
+        "molecules.ct": (b"3 one\n1 G 0 2 3 1\n2 A 1 3 0 2\n3 C 2 0 1 3\n", read_molecules),
+        "picture.png": (image.getvalue(), read_picture),
+        "images.npz": (array.getvalue(), read_npz),
+        "images.gz": (gzip.compress(index, mtime=0), lambda path: read_idx_array(path, IDX_IMAGES, "images")),
+    }
+
+
+def test_made_up_data_files(tmp_path: Path, quiet: None) -> None:
+    """Every format with bytes changed, left out and put in: refused in a sentence that names the file, or read."""
+    chance, outcomes = random.Random(29), Counter[bool]()
+    files = good_files()
+    pieces = [b"\n", b"\t", b"\r\n", b'"', b"\xff", b"\xef\xbb\xbf", b"\xff\xfe", b"1e999", b"nan", b"9" * 400, b"{}"]
+    for number in range(FILES):
+        name, (content, read) = list(files.items())[number % len(files)]
+        path = tmp_path / f"{number}-{name}"
+        path.write_bytes(changed(content, chance, pieces))
+        said = path.name
+        try:
+            read(path)
+        except SaccadeError as error:
+            said = str(error)
+        outcomes[said == path.name] += 1
+        assert path.name in said
+        assert "\n" not in said
+    assert min(outcomes.values()) > FILES // 10, outcomes

@@ -225,16 +225,20 @@ def _from_records(path: Path, encoding: str) -> Iterator[Molecule]:
         raise FileError(f"{path}, line {first}: the name {name!r} is not followed by a sequence.")
 
 
+def _is_count(text: str) -> bool:
+    return text.isdecimal() and len(text) < 10  # Python refuses to convert numbers of thousands of digits
+
+
 def _from_connectivity_table(path: Path, encoding: str) -> Iterator[Molecule]:
     lines = ((line, text.split()) for line, text in read_lines(path, encoding) if text.strip() and text[0] != "#")
     for first, header in lines:
-        if not header[0].isdecimal():
-            raise FileError(f"{path}, line {first}: expected the number of bases and a name, not {header[0]!r}.")
+        if not _is_count(header[0]):
+            raise FileError(f"{path}, line {first}: expected the number of bases and a name, not {header[0][:40]!r}.")
         length, name = int(header[0]), " ".join(header[1:]) or f"line {first}"
         letters, partners = [], []
         for place in range(1, length + 1):
             line, cells = next(lines, (first, []))
-            if len(cells) < 5 or cells[0] != str(place) or not cells[4].isdecimal():
+            if len(cells) < 5 or cells[0] != str(place) or not _is_count(cells[4]):
                 raise FileError(
                     f"{path}, line {line}: expected base {place} of {length} in {name}: its number, letter, previous, "
                     "next and partner."

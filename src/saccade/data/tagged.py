@@ -126,7 +126,7 @@ def _conllu_words(
             continue
         try:
             row = parse_line(text, DEFAULT_FIELDS, _PARSERS)
-        except ParseException as error:
+        except (ParseException, ValueError) as error:  # ValueError: a number of thousands of digits
             raise FileError(f"{path}, line {number}: this is not a line of CoNLL-U ({error}).") from None
         if len(row) < len(DEFAULT_FIELDS):
             raise FileError(

@@ -153,7 +153,7 @@ class Images(LabelTask):
 
 def _by_number(label: str) -> tuple[int, int, str]:
     """Return a sort key: whole numbers in numerical order, then names in alphabetical order."""
-    return (0, int(label), label) if label.isascii() and label.isdigit() else (1, 0, label)
+    return (0, int(label), label) if label.isascii() and label.isdigit() and len(label) < 10 else (1, 0, label)
 
 
 # --- what the model looked at ------------------------------------------------------------------------------
