@@ -17,7 +17,8 @@ import httpx
 import pytest
 from test_processes import COMMAND, SENTENCES, connect
 
-CONFIGURATION = Path(__file__).parents[2] / "deploy" / "nginx.conf"
+ROOT = Path(__file__).parents[2]
+CONFIGURATION = ROOT / "deploy" / "nginx.conf"
 NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
 
 
@@ -34,6 +35,16 @@ def until_ready(port: int) -> None:
                 return
         time.sleep(0.1)
     raise AssertionError(port)
+
+
+def test_the_container_is_made_as_the_readme_says() -> None:
+    """CI builds it and runs it; here: it copies what its installation needs, and installs as the README does."""
+    made = (ROOT / "deploy" / "Dockerfile").read_text()
+    assert "'.[plots,serving]'" in made
+    assert "pip install '.[plots,serving]'" in (ROOT / "README.md").read_text()
+    copied = made.partition("COPY ")[2].partition(" ./")[0].split()
+    assert "constraints.txt" in copied
+    assert all((ROOT / name).is_file() for name in copied)
 
 
 @pytest.mark.slow
