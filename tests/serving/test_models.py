@@ -226,6 +226,15 @@ def test_a_long_text_is_read_once(running: Running) -> None:
     assert running.client.post("/api/models/shapes/maps", json={"text": text}).status_code == 400
 
 
+def test_reading_a_long_text_ends_when_the_server_stops(folders: dict[str, Path], runner: Runner) -> None:
+    models = Models()
+    models.add(folders["tiny"])
+    running = runner.start(models)
+    running.app.state.draining = True
+    (said,) = events(running.client, "/api/models/tiny/maps", text="the cat sees the dog.")
+    assert said == {"error": "The server is stopping; ask again in a moment.", "status": 503}
+
+
 @pytest.mark.parametrize("name", ["tiny", "writer", "filler", "tagger", "sorter"])
 def test_a_text_of_nothing_is_no_fault(name: str, client: httpx.Client) -> None:
     for path, body in (("maps", {"text": " "}), ("looks", {"input": ""}), ("predict", {"inputs": [""]})):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import signal
 import socket
 import ssl
@@ -131,7 +132,7 @@ def make_server(
         loop="asyncio",  # the same behaviour whatever else is installed
         http=protocol,
         timeout_keep_alive=KEPT_OPEN,
-        timeout_graceful_shutdown=int(limits.seconds + limits.map_seconds),  # longer than any answer takes
+        timeout_graceful_shutdown=int(2 * limits.seconds) + 1,  # longer than any answer waits and takes, except maps
         server_header=False,
         backlog=at_once,
         proxy_headers=bool(trusted_proxies),
@@ -150,6 +151,8 @@ def serve(
     # Threads that compute give up the interpreter ten times as often as by default (5 ms): a short answer takes
     # hundreds of operations and could otherwise wait that long before each of them.
     sys.setswitchinterval(0.0005)
+    # Requests are short: distributing their texts to threads would take longer than tokenizing them.
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     is_relayed = listening.family not in (socket.AF_INET, socket.AF_INET6)
     app.state.models.watch()
     make_server(app, trusted_proxies, tls, is_relayed=is_relayed).run(sockets=[listening])

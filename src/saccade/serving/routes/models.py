@@ -155,7 +155,10 @@ async def look(request: Request, name: str, body: LookBody) -> dict[str, Any]:
 
 @router.post("/{name}/maps", response_class=StreamingResponse, responses=EVENTS)
 async def read_map(request: Request, name: str, body: MapBody) -> StreamingResponse:
-    """Read a long text for a map: events {"progress": 0..1, "name": attention}, then {"look", "tokens"}."""
+    """Read a long text for a map: events {"progress": 0..1, "name": attention}, then {"look", "tokens"}.
+
+    Reading may take minutes, so it ends with an error when the server stops.
+    """
     state = state_of(request)
     served = state.models[name]
     if not served.reads:
@@ -167,6 +170,8 @@ async def read_map(request: Request, name: str, body: MapBody) -> StreamingRespo
 
     def read(send: Any) -> None:
         def progress(attention: str, share: float) -> None:
+            if state.draining:
+                raise Refused(503, "The server is stopping; ask again in a moment.")
             if attention in names:
                 done = (names.index(attention) + share) / len(names)
                 send({"progress": round(done, 4), "name": attention})
