@@ -14,6 +14,7 @@ import pytest
 from servers import Runner, Running
 
 from saccade.serving import Limits, Models
+from saccade.serving.http.places import Crowd
 
 HEAD = b"POST /api/models/tiny/predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 
@@ -107,6 +108,29 @@ def test_too_many_connections_make_the_oldest_idle_one_of_their_address_go(
     assert idle[-1] not in closed
     for one in (mine, *idle):
         one.close()
+
+
+def test_refusals_that_are_held_back_keep_nobody_out(runner: Runner) -> None:
+    """Their connections count as idle, so that one of them is closed for whoever comes next."""
+    running = runner.start(Models(Limits(connections=8, address_bodies=10)))
+    running.app.state.refused.size = 10**6  # as if very many had just been refused
+    large = b"POST /detect HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99\r\n\r\n" + b"x" * 99
+    refused = [connected(running) for _ in range(8)]
+    for one in refused:
+        one.sendall(large)
+    while running.app.state.metrics.accepted < 8:
+        threading.Event().wait(0.01)
+    assert running.client.get("/health").status_code == 200
+    for one in refused:
+        one.close()
+
+
+def test_the_more_are_refused_the_later_they_are_told() -> None:
+    crowd = Crowd()
+    delays = []
+    for crowd.size in (0, 64, 256, 9999):
+        delays.append(crowd.delay)
+    assert delays == [0, 0.25, 1, 1]
 
 
 def test_connections_stay_below_the_limit_of_open_files(folders: dict[str, Path]) -> None:

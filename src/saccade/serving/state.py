@@ -11,6 +11,7 @@ from starlette.requests import HTTPConnection
 from saccade.serving.compat.languages import Detector
 from saccade.serving.computation import Pool
 from saccade.serving.http.metrics import Metrics
+from saccade.serving.http.places import Crowd
 from saccade.serving.limits import Limits
 from saccade.serving.looks import Looks
 from saccade.serving.models import Models
@@ -30,6 +31,7 @@ class ServerState:
     looks: Looks = field(init=False)
     pool: Pool = field(init=False)
     metrics: Metrics = field(default_factory=Metrics)
+    refused: Crowd = field(default_factory=Crowd)
     draining: bool = False
     _detector: Detector | None = field(default=None, init=False)
 

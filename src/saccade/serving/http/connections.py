@@ -61,9 +61,11 @@ class Connection(H11Protocol):
 
     @property
     def is_idle(self) -> bool:
-        """Whether no complete request is waiting for its answer."""
+        """Whether no complete request is waiting for its answer, other than a refusal that is held back."""
         cycle = self.cycle
-        return cycle is None or cycle.response_complete or (cycle.more_body and not cycle.response_started)
+        if cycle is None or cycle.response_complete or cycle.scope["state"].get("is_refused"):
+            return True
+        return cycle.more_body and not cycle.response_started
 
     def _make_room(self) -> None:
         """If there are too many connections, close the oldest idle one of the address with the most idle ones."""

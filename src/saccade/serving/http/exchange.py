@@ -77,6 +77,9 @@ class Exchange:
         if self.is_answered:  # the body of an answer to HEAD
             return
         if message["type"] == "http.response.start":
+            if message["status"] == 429:
+                self._scope.setdefault("state", {})["is_refused"] = True  # its connection may be closed for others
+                await self._state.refused.hold()
             self.status = message["status"]
             headers = MutableHeaders(scope=message)
             for name, value in SECURITY_HEADERS.items():

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from saccade.serving.http.refusals import Refused
 
-__all__ = ["Places"]
+__all__ = ["Crowd", "Places"]
+
+#: With this many refusals on hold, each is held for one second.
+FULL_CROWD = 256
 
 
 class Places:
@@ -30,3 +34,27 @@ class Places:
         finally:
             self._taken[address] -= count
             self._taken += Counter()  # drops addresses that have none
+
+
+class Crowd:
+    """Holds back refusals (429), the longer the more there are; the first is sent at once.
+
+    Clients that ignore Retry-After would otherwise ask again immediately, and refusing them would take the time that
+    answers need.
+    """
+
+    def __init__(self) -> None:
+        self.size = 0  # refusals on hold
+
+    @property
+    def delay(self) -> float:
+        """Seconds to hold the next refusal."""
+        return min(1.0, self.size / FULL_CROWD)
+
+    async def hold(self) -> None:
+        delay = self.delay
+        self.size += 1
+        try:
+            await asyncio.sleep(delay)
+        finally:
+            self.size -= 1
