@@ -24,8 +24,10 @@ import httpx
 import pytest
 from servers import post
 from test_load import SENTENCES
+from typer.testing import CliRunner
 
-from saccade.errors import SaccadeError
+from saccade.cli.main import app
+from saccade.errors import OptionError, SaccadeError
 from saccade.serving.limits import Limits
 from saccade.serving.processes.supervisor import _Supervisor
 from saccade.serving.processes.worker import Settings
@@ -55,13 +57,30 @@ def workers(process: subprocess.Popen[str]) -> list[int]:
     return [int(line) for line in found.stdout.split()]
 
 
+@pytest.fixture(scope="module")
+def pair(folders: dict[str, Path]) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """One server with two processes for the tests that need no other options."""
+    with serving(folders["tiny"], folders["writer"]) as made:
+        yield made
+
+
+def wait_for_both(client: httpx.Client) -> None:
+    """Until both processes answer."""
+    while True:
+        with contextlib.suppress(httpx.RemoteProtocolError):
+            if client.get("/metrics").text.count("saccade_requests_in_flight{") == 2:
+                return
+        threading.Event().wait(0.05)
+
+
 def connect(url: str, **options: object) -> httpx.Client:
     return httpx.Client(base_url=url, timeout=60, trust_env=False, **options)  # type: ignore[arg-type]
 
 
-def test_two_processes_answer_as_one(folders: dict[str, Path]) -> None:
+def test_two_processes_answer_as_one(folders: dict[str, Path], pair: tuple[str, subprocess.Popen[str]]) -> None:
+    url, process = pair
     expected = [answer.text for answer in open_model(folders["tiny"]).predict(SENTENCES[:8])]
-    with serving(folders["tiny"]) as (url, process), contextlib.ExitStack() as opened:
+    with contextlib.ExitStack() as opened:
         clients = [opened.enter_context(connect(url)) for _ in range(4)]
         for number, client in enumerate(clients):  # each connection goes to the process that has fewest
             answers = post(client, "/api/models/tiny/predict", inputs=SENTENCES[:8])["answers"]
@@ -87,8 +106,9 @@ def test_two_processes_answer_as_one(folders: dict[str, Path]) -> None:
         assert len(shared[0]) == 1
 
 
-def test_who_waits_for_a_process_that_dies_is_told_to_come_again(folders: dict[str, Path]) -> None:
-    with serving(folders["writer"]) as (url, process), connect(url) as idle, ThreadPoolExecutor(1) as pool:
+def test_who_waits_for_a_process_that_dies_is_told_to_come_again(pair: tuple[str, subprocess.Popen[str]]) -> None:
+    url, process = pair
+    with connect(url) as idle, ThreadPoolExecutor(1) as pool:
         assert idle.get("/health").status_code == 200
         before = workers(process)
         body = {"inputs": ["the"] * 64, "options": {"max_tokens": 2048, "sample": True}}
@@ -98,7 +118,7 @@ def test_who_waits_for_a_process_that_dies_is_told_to_come_again(folders: dict[s
                 return client.post("/api/models/writer/predict", json=body)
 
         waiting = pool.submit(ask)
-        while not re.search(r"saccade_batches_total\{.*\} [1-9]", idle.get("/metrics").text):
+        while not re.search(r'saccade_batches_total\{model="writer".*\} [1-9]', idle.get("/metrics").text):
             assert not waiting.done()
         for pid in before:
             os.kill(pid, signal.SIGKILL)
@@ -114,8 +134,10 @@ def test_who_waits_for_a_process_that_dies_is_told_to_come_again(folders: dict[s
         assert not set(before) & set(workers(process))
 
 
-def test_an_idle_connection_does_not_notice_that_its_process_died(folders: dict[str, Path]) -> None:
-    with serving(folders["tiny"]) as (url, process), contextlib.ExitStack() as opened:
+def test_an_idle_connection_does_not_notice_that_its_process_died(pair: tuple[str, subprocess.Popen[str]]) -> None:
+    url, process = pair
+    with contextlib.ExitStack() as opened:
+        wait_for_both(opened.enter_context(connect(url)))
         clients = [opened.enter_context(connect(url)) for _ in range(4)]
         for client in clients:
             assert client.get("/health").status_code == 200
@@ -176,7 +198,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return files
 
 
-@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize("processes", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_https(processes: int, folders: dict[str, Path], certificate: tuple[Path, Path]) -> None:
     expected = open_model(folders["tiny"]).predict(SENTENCES[:1])[0].text
     tls = ("--tls-certificate", certificate[0], "--tls-key", certificate[1])
@@ -196,10 +218,8 @@ def test_certificates_that_cannot_be_used_are_refused(certificate: tuple[Path, P
         (("--tls-certificate", certificate[0], "--tls-key", "none.pem"), "There is no file none.pem"),
         (("--tls-certificate", certificate[0], "--tls-key", certificate[0]), "are not a certificate and its key"),
     ):
-        command = [*COMMAND, str(folders["tiny"]), *map(str, options)]
-        found = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-        assert (found.returncode, "Traceback" in found.stderr) == (2, False)
-        assert said in " ".join(found.stderr.split())
+        with pytest.raises(OptionError, match=said):
+            CliRunner().invoke(app, ["serve", str(folders["tiny"]), *map(str, options)], catch_exceptions=False)
 
 
 @pytest.mark.slow
@@ -240,8 +260,7 @@ def test_reloads_and_deaths_under_load(folders: dict[str, Path], tmp_path: Path)
                     assert not asking[0].done()
                     threading.Event().wait(0.05)
                 os.kill(workers(process)[0], signal.SIGKILL)
-                while len(re.findall("saccade_requests_in_flight{", own.get("/metrics").text)) < 2:  # both are there
-                    threading.Event().wait(0.05)
+                wait_for_both(own)
         finally:
             done.set()
         for one in asking:

@@ -74,6 +74,27 @@ def test_in_a_full_queue_the_client_with_most_requests_loses_its_newest() -> Non
     assert len(queue) == 3
 
 
+def test_clients_that_were_answered_together_share_the_next_batch_too(
+    folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("saccade.serving.batching.GATHER", 1e6)  # no clock decides this test
+    worker = Worker(open_model(folders["tiny"]), Limits(turn=60))
+    for sentence in SENTENCES[:3]:  # alone: nobody is waited for
+        assert worker.predict([sentence], {}).result()
+    hold, begun = threading.Event(), threading.Event()
+    worker.run(lambda: (begun.set(), hold.wait()))
+    begun.wait()
+    first = [worker.predict([sentence], {}) for sentence in SENTENCES[:3]]
+    hold.set()
+    assert [len(one.result()) for one in first] == [1, 1, 1]
+    again = [worker.predict([sentence], {}) for sentence in SENTENCES[3:6]]  # one after another
+    assert [len(one.result()) for one in again] == [1, 1, 1]
+    assert worker.batches == 3 + 1 + 1 + 1
+    worker.predict([SENTENCES[0]], {})  # waits for two more
+    worker.close()  # but not when the server stops
+    assert worker.answered == 3 + 3 + 3 + 1
+
+
 def test_a_job_is_cut_by_cost_number_and_steps() -> None:
     one = Job("a", [Cost(1, 5, 30), Cost(1, 5, 30), Cost(1, 11, 30)], inputs="xyz")
     assert [one.next_part(room, 9, 10) for room in (29, 30, 60, 1000)] == [0, 1, 2, 2]

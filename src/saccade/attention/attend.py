@@ -267,6 +267,8 @@ def _mask_rows(call: Call) -> int:
     _, _, num_rows, num_columns = call.shape
     if isinstance(call.bias, Tensor) and call.bias.requires_grad and math.prod(call.shape) <= EQUATION_LIMIT:
         return num_rows  # the bias is in memory anyway, and each block's gradient would be as large
+    if num_rows <= NARROW_BLOCK and math.prod(call.shape) <= MASK_LIMIT:
+        return num_rows  # small, like each step of a decoder, which the probe below would make slower
     probe = call.added(range(min(2, num_rows)), range(min(2, num_columns)), torch.float32)
     assert probe is not None
     batch, heads = probe.shape[:2]
