@@ -128,9 +128,9 @@ def test_refusals_that_are_held_back_keep_nobody_out(runner: Runner) -> None:
 def test_the_more_are_refused_the_later_they_are_told() -> None:
     crowd = Crowd()
     delays = []
-    for crowd.size in (0, 64, 256, 9999):
+    for crowd.size in (0, 64, 256, 512, 9999):
         delays.append(crowd.delay)
-    assert delays == [0, 0.25, 1, 1]
+    assert delays == [0, 0.5, 2, 4, 4]
 
 
 def test_connections_stay_below_the_limit_of_open_files(folders: dict[str, Path]) -> None:

@@ -166,7 +166,13 @@ def test_overload_gives_answers_and_429_only(folders: dict[str, Path], runner: R
     assert running.client.get("/ready").status_code == 200
 
 
-@pytest.mark.parametrize("is_kept", [True, False], ids=["kept connections", "a connection for each request"])
+@pytest.mark.parametrize(
+    "is_kept",
+    [
+        pytest.param(True, id="kept connections"),
+        pytest.param(False, id="a connection for each request", marks=pytest.mark.slow),
+    ],
+)
 def test_a_server_that_is_told_to_end_answers_what_it_took(folders: dict[str, Path], is_kept: bool) -> None:
     """Requests go on while the process is told to end: what is not answered found nobody who listens any more."""
     command = [sys.executable, "-m", "saccade.cli", "serve", str(folders["tiny"]), "--port", "0", "--no-browser"]

@@ -158,13 +158,12 @@ def streams(client: httpx.Client) -> list[Any]:
 
 
 def test_a_folder_that_cannot_be_opened_ends_the_start(tmp_path: Path) -> None:
-    found = subprocess.run(
-        [*COMMAND, "--processes", "2", str(tmp_path / "none")], capture_output=True, text=True, timeout=120, check=False
-    )
-    assert found.returncode == 2
-    assert found.stderr.count("There is no folder") == 1
-    assert "Traceback" not in found.stderr
-    assert not found.stdout
+    async def start() -> None:
+        supervisor = _Supervisor(Settings([(None, str(tmp_path / "none"))], Limits(), processes=1), tmp_path)
+        await asyncio.wait_for(supervisor.run(listening, None, lambda _: None), 120)
+
+    with socket.socket() as listening, pytest.raises(SaccadeError, match="There is no folder"):
+        asyncio.run(start())
 
 
 def test_a_worker_that_dies_while_others_are_still_starting_ends_the_start(

@@ -11,8 +11,8 @@ from saccade.serving.http.refusals import Refused
 
 __all__ = ["Crowd", "Places"]
 
-#: With this many refusals on hold, each is held for one second.
-FULL_CROWD = 256
+#: Refusals per second when many clients are refused, and the longest that one is held back, in seconds.
+REFUSALS, LONGEST_HOLD = 128, 4.0
 
 
 class Places:
@@ -37,7 +37,7 @@ class Places:
 
 
 class Crowd:
-    """Holds back refusals (429), the longer the more there are; the first is sent at once.
+    """Holds back refusals (429), the longer the more there are: the first goes out at once, others at a limited rate.
 
     Clients that ignore Retry-After would otherwise ask again immediately, and refusing them would take the time that
     answers need.
@@ -49,7 +49,7 @@ class Crowd:
     @property
     def delay(self) -> float:
         """Seconds to hold the next refusal."""
-        return min(1.0, self.size / FULL_CROWD)
+        return min(self.size / REFUSALS, LONGEST_HOLD)
 
     async def hold(self) -> None:
         delay = self.delay
