@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -226,7 +227,10 @@ def test_a_long_text_is_read_once(running: Running) -> None:
     assert running.client.post("/api/models/shapes/maps", json={"text": text}).status_code == 400
 
 
-def test_reading_a_long_text_ends_when_the_server_stops(folders: dict[str, Path], runner: Runner) -> None:
+def test_reading_a_long_text_ends_when_the_server_stops(
+    folders: dict[str, Path], runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.modules["saccade.attention.attend"], "LONG", 4)  # a text of this many tokens is long
     models = Models()
     models.add(folders["tiny"])
     running = runner.start(models)

@@ -37,7 +37,7 @@ __all__ = ["Batcher"]
 Result = TypeVar("Result")
 _log = logging.getLogger(__name__)
 #: How long to wait after a batch for the clients that it answered, as a share of the time that it took.
-GATHER = 0.3
+GATHER = 0.5
 
 
 class _Part(NamedTuple):
