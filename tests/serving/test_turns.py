@@ -78,7 +78,7 @@ def test_clients_that_were_answered_together_share_the_next_batch_too(
     folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("saccade.serving.batching.GATHER", 1e6)  # no clock decides this test
-    worker = Worker(open_model(folders["tiny"]), Limits(turn=60))
+    worker = Batcher(open_model(folders["tiny"]), Limits(turn=60))
     for sentence in SENTENCES[:3]:  # alone: nobody is waited for
         assert worker.predict([sentence], {}).result()
     hold, begun = threading.Event(), threading.Event()
