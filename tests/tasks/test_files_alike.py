@@ -8,12 +8,14 @@ import io
 import json
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from torch import nn
 from toy_labels import classification, tagging, toy_sentences, toy_texts
 
+from saccade.data.structures import Molecule, from_dot_bracket, to_connectivity_table
 from saccade.errors import FileError, OptionError
 from saccade.models import Config
 from saccade.tasks.base.predictor import NoOptions, Predictor
@@ -184,6 +186,71 @@ def test_pairs(tmp_path: Path, name: str, encoding: str) -> None:
     task = Translation(TranslationState(WORDS, WORDS))
     assert_alike(task, path, read_as | {"table": str(path)}, lambda one: one.source)
     assert opened(task, read_as).read_file(path)[0] == [source for source, _ in PAIRS]
+
+
+MOLECULES = [("GGGAAACCC", "(((...)))"), ("GGAAGGAACCAACC", "((..[[..))..]]"), ("ACGUN", ".....")]
+FOLDED: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "headed.csv": ({}, ["structure,sequence", *(f"{structure},{sequence}" for sequence, structure in MOLECULES)]),
+    "named.tsv": (
+        {"sequence_column": "rna", "structure_column": "fold", "id_column": "id"},
+        ["id\trna\tfold", *(f"m{n}\t{one}\t{two}" for n, (one, two) in enumerate(MOLECULES))],
+    ),
+    "rows.jsonl": ({}, [json_row(sequence=sequence, structure=structure) for sequence, structure in MOLECULES]),
+    "records.dbn": ({}, [line for n, pair in enumerate(MOLECULES) for line in (f">m{n}", *pair)]),
+    "tables.ct": (
+        {},
+        [
+            line
+            for sequence, structure in MOLECULES
+            for line in to_connectivity_table(
+                Molecule(sequence, from_dot_bracket(structure, len(sequence), "here"), "m", 1, "here")
+            ).splitlines()
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+@pytest.mark.parametrize("name", FOLDED)
+def test_molecules(tmp_path: Path, name: str, encoding: str) -> None:
+    read_as, lines = FOLDED[name]
+    path = tmp_path / name
+    path.write_bytes(ENCODINGS[encoding]("".join(f"{line}\n" for line in lines)))
+    reader = TASKS["base-pairs"].data
+    data = read_as | {"file": str(path)}
+    scored = [one.sequence for one in reader.read_for_scoring(reader.settings.read(data, "the test"))]
+    assert scored == [sequence for sequence, _ in MOLECULES]
+    network = nn.Identity()
+    network.config = SimpleNamespace(max_length=99)
+    task = SimpleNamespace(name="base-pairs")
+    predictor = TASKS["base-pairs"].predictor(Bundle(task, "pairs", Config(), network, NoOptions(), data))
+    content = path.read_bytes()
+    for read in (
+        predictor.read_file(path),
+        predictor.read_stream(io.BytesIO(content)),
+        predictor.read_bytes(content),
+    ):
+        assert [one.sequence for one in read[0]] == scored
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".jsonl"])
+@pytest.mark.parametrize("name", ["language-model", "masked-language-model"])
+def test_texts_in_a_column(tmp_path: Path, name: str, suffix: str, encoding: str) -> None:
+    texts = [source for source, _ in PAIRS]
+    rows = {
+        ".csv": ["id,body", *(quoted((str(n), text)) for n, text in enumerate(texts))],
+        ".tsv": ["id\tbody", *(f"{n}\t{text}" for n, text in enumerate(texts))],
+        ".jsonl": [json_row(id=str(n), body=text) for n, text in enumerate(texts)],
+    }[suffix]
+    path = tmp_path / f"a{suffix}"
+    path.write_bytes(ENCODINGS[encoding]("".join(f"{row}\n" for row in rows)))
+    task: Task = {
+        "language-model": lambda: LanguageModel(LanguageModelState(WORDS, 8, separated=True)),
+        "masked-language-model": lambda: MaskedLanguageModel(MaskedLanguageModelState(WORDS, 8)),
+    }[name]()
+    assert_alike(task, path, {"column": "body", "table": str(path)}, lambda one: one.text)
+    assert opened(task, {"column": "body"}).read_file(path)[0] == texts
 
 
 @pytest.mark.parametrize("trained", ["a.txt", "a.tsv", "a.csv", "a.jsonl", "a.conllu"])
