@@ -111,17 +111,19 @@ class _WithFeatures(nn.Module):
 
 
 class _WordsAttend(nn.Module):
-    """``x + MultiHead(norm(x))``: each word also looks at all others. It starts as ``x``, since ``W_O`` starts as 0."""
+    """``x + dropout(MultiHead(norm(x)))``: each word also looks at all others. It starts as ``x``, since ``W_O`` starts
+    as 0."""
 
-    def __init__(self, width: int, num_heads: int) -> None:
+    def __init__(self, width: int, num_heads: int, dropout: float) -> None:
         super().__init__()
+        self.dropout = dropout
         self.norm = nn.LayerNorm(width)
         self.self = MultiHead(width, num_heads)
         nn.init.zeros_(self.self.output.weight)
 
     def forward(self, x: Float[Tensor, "B N D"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B N D"]:
-        attended: Tensor = self.self(self.norm(x), mask=padding(lengths))
-        return x + attended
+        attended: Tensor = self.self(locked_dropout(self.norm(x), self.dropout, self.training), mask=padding(lengths))
+        return x + locked_dropout(attended, self.dropout, self.training)
 
 
 class Tagger(nn.Module):
@@ -154,7 +156,7 @@ class Tagger(nn.Module):
                 self.input, width = _TransformerWords(config, self.input, width), config.width
         self.encoder, self.encoder_norm = build_encoder(config, width)
         heads = config.attention_heads if isinstance(config, RecurrentTaggerConfig) else 0
-        self.top = _WordsAttend(encoder_width(config), heads) if heads else None
+        self.top = _WordsAttend(encoder_width(config), heads, self.share) if heads else None
         self.output = TiedLinear(encoder_width(config), labels, bias=True)
 
     def features(
