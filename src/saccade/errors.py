@@ -22,7 +22,8 @@ unchanged. The tree:
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 __all__ = [
     "DamagedError",
@@ -39,6 +40,7 @@ __all__ = [
     "TooLargeError",
     "UnknownNameError",
     "WorkerError",
+    "describe_invalid",
 ]
 
 
@@ -53,11 +55,12 @@ class ShapeError(SaccadeError, ValueError):
 class UnknownNameError(SaccadeError, KeyError):
     """A name is unknown."""
 
-    def __init__(self, kind: str, name: object, allowed: Iterable[str]) -> None:
+    def __init__(self, kind: str, name: object, allowed: Iterable[str], subject: str = "There is") -> None:
+        """``subject`` begins the sentence, as in "The file has" no key 'x'."""
         names = sorted(allowed)
         near = difflib.get_close_matches(str(name), names, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
-        super().__init__(f"There is no {kind} {name!r}; allowed: {', '.join(names)}.{hint}")
+        super().__init__(f"{subject} no {kind} {name!r}; allowed: {', '.join(names)}.{hint}")
 
     def __str__(self) -> str:  # KeyError would show the repr of the message
         return str(self.args[0])
@@ -105,3 +108,39 @@ class DivergedError(SaccadeError, ArithmeticError):
 
 class WorkerError(SaccadeError, RuntimeError):
     """A worker process ended before its work was done."""
+
+
+#: What pydantic's kinds of error mean to a person.
+_INVALID = {
+    "greater_than": "must be greater than {gt}",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than": "must be less than {lt}",
+    "less_than_equal": "must be at most {le}",
+    "finite_number": "must be a finite number",
+    "literal_error": "must be {expected}",
+    "too_short": "must have at least {min_length} items",
+    "too_long": "must have at most {max_length} items",
+    "string_too_short": "must have at least {min_length} characters",
+    "string_too_long": "must have at most {max_length} characters",
+    "extra_forbidden": "is unknown",
+    "missing": "is missing",
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float", "int_parsing_size"), "must be a whole number"),
+    **dict.fromkeys(("float_type", "float_parsing"), "must be a number"),
+    **dict.fromkeys(("bool_type", "bool_parsing"), "must be true or false"),
+    **dict.fromkeys(("list_type", "tuple_type"), "must be a list"),
+    **dict.fromkeys(("string_type", "string_sub_type"), "must be a text"),
+    **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "must be an object"),
+}
+
+
+def describe_invalid(details: Mapping[str, Any], name: str) -> str:
+    """Turn the details of a pydantic error into a sentence about the field ``name``, without the full stop."""
+    given = repr(details["input"])
+    given = given if len(given) <= 60 else f"{given[:57]}..."
+    if details["type"] not in _INVALID:  # one of our own checks; one that concerns several fields names them itself
+        said: str = details["msg"].removeprefix("Value error, ")
+        return f"{name} = {given}: {said}" if name else said
+    context = details.get("ctx", {})
+    limits = {key: f"{value:,}".removesuffix(".0") for key, value in context.items() if isinstance(value, int | float)}
+    said = f"{name or 'the value'} {_INVALID[details['type']].format(**context | limits)}"
+    return said if details["type"] in ("missing", "extra_forbidden") else f"{said}, not {given}"

@@ -333,7 +333,7 @@ def test_intact_bytes_that_are_not_what_is_asked_for(tmp_path: Path) -> None:
         read_tensors(folder, "text")
     with pytest.raises(DamagedError, match="text: it is not JSON"):
         read_json(folder, "text")
-    with pytest.raises(UnknownNameError, match=r"no file in .*run 'number.json'.*Did you mean 'numbers.json'"):
+    with pytest.raises(UnknownNameError, match=r"run has no file 'number.json'.*Did you mean 'numbers.json'"):
         read_json(folder, "number.json")
     with pytest.raises(FileError, match="There is no folder"):
         open_folder(tmp_path / "rum")

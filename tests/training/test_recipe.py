@@ -27,12 +27,15 @@ def read(values: dict[str, Any], *overrides: str) -> Recipe:
 @pytest.mark.parametrize(
     ("values", "sentence"),
     [
-        ({"traning": {}}, r"There is no key in r\.toml 'traning'; .* Did you mean 'training'\?"),
-        ({"training": {"stpes": 5}}, r"There is no key in r\.toml: \[training\] 'stpes'; .* Did you mean 'steps'\?"),
-        ({"model": {"num_head": 5}}, r"no key in r\.toml: \[model\] 'num_head'; .* Did you mean 'num_heads'\?"),
-        ({"model": {"kind": "transformr"}}, r"no kind of model .* 'transformr'; .* Did you mean 'transformer'\?"),
-        ({"metric": "blue"}, r"no score for translation 'blue'; .* Did you mean 'bleu'\?"),
-        ({"task": "translate"}, r"no task in r\.toml 'translate'; .* Did you mean 'translation'\?"),
+        ({"traning": {}}, r"r\.toml has no key 'traning'; .* Did you mean 'training'\?"),
+        ({"training": {"stpes": 5}}, r"r\.toml: \[training\] has no key 'stpes'; .* Did you mean 'steps'\?"),
+        ({"model": {"num_head": 5}}, r"r\.toml: \[model\] has no key 'num_head'; .* Did you mean 'num_heads'\?"),
+        (
+            {"model": {"kind": "transformr"}},
+            r"the task translation has no network of kind 'transformr'; .* Did you mean 'transformer'\?",
+        ),
+        ({"metric": "blue"}, r"The task translation has no metric 'blue'; .* Did you mean 'bleu'\?"),
+        ({"task": "translate"}, r"r\.toml: there is no task 'translate'; .* Did you mean 'translation'\?"),
     ],
 )
 def test_an_unknown_name_is_answered_with_the_nearest(values: dict[str, Any], sentence: str) -> None:
@@ -43,9 +46,9 @@ def test_an_unknown_name_is_answered_with_the_nearest(values: dict[str, Any], se
 @pytest.mark.parametrize(
     ("values", "sentence"),
     [
-        ({"training": {"steps": "many"}}, r"r\.toml: \[training\]: steps = 'many': Input should be a valid integer"),
-        ({"training": {"steps": 0}}, r"steps = 0: Input should be greater than or equal to 1\."),
-        ({"training": {"final": "worst"}}, r"final = 'worst': Input should be 'last', 'best', 'average' or 'ema'\."),
+        ({"training": {"steps": "many"}}, r"r\.toml: \[training\]: steps must be a whole number, not 'many'\."),
+        ({"training": {"steps": 0}}, r"steps must be at least 1, not 0\."),
+        ({"training": {"final": "worst"}}, r"final must be 'last', 'best', 'average' or 'ema', not 'worst'\."),
         ({"training": 5}, r"r\.toml: training must be a table, written \[training\]\."),
         ({"data": {}}, r"r\.toml: \[data\]: give one of builtin, source \(with target\), table, nettalk\."),
         ({"data": {"source": "a.en"}}, r"give both source and target, or neither"),
@@ -68,7 +71,10 @@ def test_set_overrides_a_key() -> None:
         ("=5", "--set takes table.key=value"),
         ("training..lr=5", "--set takes table.key=value"),
         ("task.name.first=5", "task is not a table"),
-        ("training.lr=fast", r"lr = 'fast': Input should be a valid number"),
+        ("training.lr=fast", r"^--set training\.lr=fast: \[training\]: lr must be a number, not 'fast'\.$"),
+        ("training.lr=true", r"^--set training\.lr=true: \[training\]: lr must be a number, not true\.$"),
+        ("training.steps=7", r"^--set training\.steps=7: \[training\]: warmup = 200 must be less than steps = 7\.$"),
+        ("training.batch_images=5", r"^--set training\.batch_images=5: .*does not apply to this task"),
         ("training=5", r"training must be a table, written \[training\]"),
     ],
 )
@@ -77,9 +83,31 @@ def test_a_bad_override_is_refused(override: str, sentence: str) -> None:
         read({"task": "translation"}, override)
 
 
-def test_an_unknown_key_in_an_override_is_answered_with_the_nearest() -> None:
-    with pytest.raises(UnknownNameError, match="Did you mean 'warmup'"):
-        read({}, "training.warmpu=5")
+@pytest.mark.parametrize(
+    ("override", "sentence"),
+    [
+        ("training.warmpu=5", r"^--set training\.warmpu=5: \[training\] has no key 'warmpu'; .* Did you mean 'warmup'"),
+        ("traning.lr=5", r"^--set traning\.lr=5: a recipe has no key 'traning'; .* Did you mean 'training'"),
+        ("metric=blue", r"^--set metric=blue: The task translation has no metric 'blue'"),
+        ("task=tags", r"^--set task=tags: there is no task 'tags'"),
+    ],
+)
+def test_an_unknown_name_in_an_override_is_answered_with_the_nearest(override: str, sentence: str) -> None:
+    with pytest.raises(UnknownNameError, match=sentence):
+        read({}, "training.lr=3e-4", override)
+
+
+def test_a_wrong_key_of_the_file_is_not_blamed_on_an_override() -> None:
+    with pytest.raises(UnknownNameError, match=r"^r\.toml: \[training\] has no key 'stpes'"):
+        read({"training": {"stpes": 5}}, "training.lr=3e-4")
+
+
+def test_a_recipe_that_names_no_task_is_read_as_translation_and_says_so() -> None:
+    said: list[str] = []
+    assert read_tables({**DATA}, "r.toml", (), said.append).task.name == "translation"
+    assert said == ["r.toml does not name a task, so it is read as a recipe for translation."]
+    read_tables({**DATA}, "r.toml", ["task=translation"], said.append)
+    assert len(said) == 1
 
 
 def test_a_file_that_is_no_recipe_is_named(tmp_path: Path) -> None:
@@ -184,6 +212,6 @@ def test_a_key_of_another_network_says_so(name: str) -> None:
 
 def test_a_flag_is_not_a_number() -> None:
     for key in ("training.steps=true", "training.warmup=false", "training.lr=true"):
-        with pytest.raises(OptionError, match="must be a number, not true or false"):
+        with pytest.raises(OptionError, match=r"must be a number, not (true|false)"):
             read_tables({"task": "tagging", "data": {"file": "a.txt"}}, "r.toml", [key])
     assert read_tables({"task": "tagging", "data": {"file": "a.txt"}}, "r.toml", ["training.tensorboard=true"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -123,7 +124,7 @@ def examples_of(
     given = data_table(reader, sources, targets, data or (), columns)
     table = given | as_trained if columns is None else as_trained | given
     notes: list[str] = []
-    examples = reader.read_for_scoring(reader.settings.read(table, "the options"), notes.append)
+    examples = reader.read_for_scoring(reader.settings.read(table, ""), notes.append)
     files = " and ".join(str(file) for file in (source, target, *(data or ())) if file is not None)
     said = f"Read {len(examples):,} examples from {files}{': ' if notes else ''}{'; '.join(notes)}."
     console(stderr=True).print(said, markup=False)
@@ -160,7 +161,8 @@ def given_only(**options: Any) -> dict[str, Any]:
 def refuse_unknown(
     options: dict[str, Any], opened: Predictor, offered: Collection[str], *, scoring: bool = False
 ) -> None:
-    """Refuse options that do not apply to the model, and name those of the ``offered`` ones that do.
+    """Refuse options that do not apply to the model or have a wrong value, and name those of the ``offered`` ones that
+    do apply.
 
     With ``scoring``, the options of its evaluation apply too.
     """
@@ -171,3 +173,10 @@ def refuse_unknown(
                 ", ".join(f"--{key.replace('_', '-')}" for key in known if key in offered) or "none of these options"
             )
             raise OptionError(f"--{name.replace('_', '-')} does not apply to {opened.plural}, which take {allowed}.")
+    try:
+        opened.chosen({name: value for name, value in options.items() if name in opened.options.model_fields})
+    except OptionError as error:  # in Python, the options have underscores
+        said = str(error)
+        for name in options:
+            said = re.sub(rf"\b{name}\b", f"--{name.replace('_', '-')}", said)
+        raise OptionError(said) from None

@@ -73,15 +73,15 @@ def predict(
       saccade predict run large.txt --precision int8 --workers 2
     """
     opened = saccade.open(model, resolve_device(device), precision)
-    inputs, from_file = read_inputs(given, opened)
-    if workers > 1 and from_file:  # for a single input, starting workers would take longer than the answer
-        opened = saccade.open(model, resolve_device(device), precision, workers)
     searching = given_only(beam=beam, n_best=n_best, length_penalty=length_penalty)
     drawing = given_only(tries=tries, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed)
     options = searching | drawing | given_only(sample=sample, max_tokens=max_tokens, stop=stop)
     refuse_unknown(options, opened, signature(predict).parameters)
     if "sample" in opened.options.model_fields:
         _refuse_idle(searching, drawing, opened.chosen(options).sample)
+    inputs, from_file = read_inputs(given, opened)
+    if workers > 1 and from_file:  # for a single input, starting workers would take longer than the answer
+        opened = saccade.open(model, resolve_device(device), precision, workers)
     if opened.streams and not from_file and not as_json and not alignments and not {"tries", "n_best"} & set(options):
         for piece in opened.stream(inputs[0], **options):
             print(piece, end="", flush=True)

@@ -97,7 +97,7 @@ def train(
             raise OptionError(f"{recipe} already names its data; leave out --source, --target and --data.")
         if minutes is not None or size is not None:
             raise OptionError(f"{recipe} already sets all sizes; use --minutes and --size with saccade new instead.")
-        chosen = read_recipe(recipe, override or ())
+        chosen = read_recipe(recipe, override or (), _say)
         folder = output or Path("runs") / recipe.stem
     else:
         if output is None:

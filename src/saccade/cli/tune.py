@@ -39,12 +39,10 @@ def tune(
 
     folder = output or Path("runs") / f"tune-{recipe.stem}"
     shown = console()
-    search(
-        read_recipe(recipe, override or ()),
-        folder,
-        minutes,
-        resolve_device(device),
-        lambda text: shown.print(text, markup=False),
-    )
+
+    def say(text: str) -> None:
+        shown.print(text, markup=False)
+
+    search(read_recipe(recipe, override or (), say), folder, minutes, resolve_device(device), say)
     shown.print(f"Wrote {folder / 'best.toml'}, trials.tsv and trials.png.", markup=False)
     shown.print(f"Next: saccade train {shlex.quote(str(folder / 'best.toml'))} -o run", markup=False)

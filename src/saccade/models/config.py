@@ -6,7 +6,7 @@ from typing import Any, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator
 
-from saccade.errors import OptionError, UnknownNameError
+from saccade.errors import OptionError, UnknownNameError, describe_invalid
 
 __all__ = ["Config"]
 
@@ -46,22 +46,21 @@ class Config(BaseModel):
     @classmethod
     def read(cls, values: dict[str, Any], where: str) -> Self:
         """Validate values from outside; an error is one sentence that begins with ``where`` they came from."""
+        prefix = f"{where}: " if where else ""
         for key in values:
             if key not in cls.model_fields:
-                raise UnknownNameError(f"key in {where}", key, cls.model_fields)
+                raise UnknownNameError(
+                    "key" if where else "option", key, cls.model_fields, f"{where} has" if where else "There is"
+                )
             kinds = _kinds(cls.model_fields[key].annotation)
             if isinstance(values[key], bool) and bool not in kinds and kinds & {int, float}:
-                raise OptionError(f"{where}: {key} = {str(values[key]).lower()}: must be a number, not true or false.")
+                raise OptionError(f"{prefix}{key} must be a number, not {str(values[key]).lower()}.")
         try:
             return cls.model_validate(values, strict=False)
         except ValidationError as error:
             first = error.errors()[0]
             key = ".".join(str(part) for part in first["loc"])
-            problem = first["msg"].removeprefix("Value error, ")
-            # A rule about several keys has no single key to name; its input is the whole table.
-            given = repr(first["input"])
-            what = f"{key} = {given if len(given) <= 200 else f'{given[:197]}...'}: " if key else ""
-            raise OptionError(f"{where}: {what}{problem}.") from None
+            raise OptionError(f"{prefix}{describe_invalid(first, key)}.") from None
 
 
 def _kinds(annotation: Any) -> set[Any]:

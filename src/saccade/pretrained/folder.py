@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from saccade.errors import FileError, SaccadeError
+from saccade.errors import FileError, SaccadeError, describe_invalid
 from saccade.models import DecoderOnly, EncoderDecoder, EncoderOnly, TransformerConfig
 from saccade.models.sentence_encoder import SentenceConfig, SentenceEncoder
 from saccade.models.weights import assign, unshared
@@ -58,7 +58,7 @@ def read_pretrained(path: Path) -> Pretrained:
         config = family.configure(fields, use, names)
     except ValidationError as error:
         first = error.errors()[0]
-        said = f"{'.'.join(map(str, first['loc']))}: {first['msg'].removeprefix('Value error, ')}"
+        said = describe_invalid(first, ".".join(map(str, first["loc"])))
         raise FileError(f"{fields.where} describes a network that cannot be built ({said}).") from None
     if use == "encode":
         config = SentenceConfig(**config.model_dump(), **sentence_fields(path))

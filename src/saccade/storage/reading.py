@@ -50,7 +50,7 @@ def read_bytes(folder: Folder | Path | str, name: str) -> bytes:
     """Read one file, verify its checksum, and return its bytes."""
     folder = _opened(folder)
     if name not in folder.files:
-        raise UnknownNameError(f"file in {folder.path}", name, folder.files)
+        raise UnknownNameError("file", name, folder.files, f"{folder.path} has")
     entry = folder.files[name]
     data = read_regular(folder.path / name, size=entry.size)
     if hashlib.sha256(data).hexdigest() != entry.sha256:

@@ -83,12 +83,15 @@ for point in entry_points(group="saccade.tasks"):
 DEFAULT_TASK = "translation"
 
 
-def task_named(name: Any, what: str = "task") -> Entry:
-    """Return the task with this name. ``what`` tells error messages what the name is."""
+def task_named(name: Any, where: str = "") -> Entry:
+    """Return the task with this name. ``where`` tells error messages which file the name comes from."""
     if name == "autoencoder":  # the name of the task before it was split in two
-        raise OptionError(f"The {what} is 'autoencoder'; use text-autoencoder for texts, image-autoencoder for images.")
+        raise OptionError(
+            f"{where or 'The command'} names the task 'autoencoder'; use text-autoencoder for texts, image-autoencoder "
+            "for images."
+        )
     if not isinstance(name, str) or name not in TASKS:
-        raise UnknownNameError(what, name, TASKS)
+        raise UnknownNameError("task", name, TASKS, f"{where}: there is" if where else "There is")
     return TASKS[name]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,6 +14,7 @@ import tomli_w
 
 from saccade.errors import FileError, OptionError, UnknownNameError
 from saccade.models import Config
+from saccade.tasks.base.data import Say
 from saccade.tasks.base.networks import read_network
 from saccade.tasks.base.predictor import NoOptions
 from saccade.tasks.base.settings import TrainingSettings
@@ -97,8 +99,9 @@ class Recipe:
         return _flat(replace(self, distributed=DistributedSettings()).tables())
 
 
-def read_recipe(path: Path, overrides: Sequence[str] = ()) -> Recipe:
-    """Read a recipe file, and apply overrides of the form ``table.key=value``."""
+def read_recipe(path: Path, overrides: Sequence[str] = (), say: Say = lambda note: None) -> Recipe:
+    """Read a recipe file, and apply overrides of the form ``table.key=value``. ``say`` is called with what a person
+    should know about it."""
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -111,14 +114,38 @@ def read_recipe(path: Path, overrides: Sequence[str] = ()) -> Recipe:
         raise FileError(f"{path} is not valid TOML: {error}.") from None
     except RecursionError:
         raise FileError(f"{path} is not valid TOML: it nests brackets too deeply.") from None
-    return read_tables(tables, str(path), overrides)
+    return read_tables(tables, str(path), overrides, say)
 
 
-def read_tables(tables: dict[str, Any], where: str, overrides: Sequence[str] = ()) -> Recipe:
+def read_tables(
+    tables: dict[str, Any], where: str, overrides: Sequence[str] = (), say: Say = lambda note: None
+) -> Recipe:
     """Validate a recipe given as nested tables; errors say ``where`` the wrong value is."""
     for override in overrides:
         _override(tables, override)
-    entry = task_named(tables.get("task", DEFAULT_TASK), f"task in {where}")
+    if "task" not in tables:
+        say(f"{where} does not name a task, so it is read as a recipe for {DEFAULT_TASK}.")
+    try:
+        return _checked(tables, where)
+    except (OptionError, UnknownNameError) as error:
+        error.args = (_blame_override(str(error), where, overrides),)
+        raise
+
+
+def _blame_override(sentence: str, where: str, overrides: Sequence[str]) -> str:
+    """Name the override instead of the file if the value that an error complains about comes from it."""
+    subject = sentence.partition(";")[0]
+    for override in reversed(overrides):
+        table, _, name = override.partition("=")[0].strip().rpartition(".")
+        named = re.search(rf"\b{re.escape(name)}\b", subject) is not None and table in subject
+        if named or f"no key {table!r}" in subject:
+            said = sentence.removeprefix(f"{where}: ")
+            return f"--set {override}: {re.sub(f'^{re.escape(where)} has', 'a recipe has', said)}"
+    return sentence
+
+
+def _checked(tables: dict[str, Any], where: str) -> Recipe:
+    entry = task_named(tables.get("task", DEFAULT_TASK), where)
     fields = {"data": entry.data.settings, **entry.task.tables}
     _check_keys({**fields, "distributed": DistributedSettings}, tables, where)
     kind, model = read_network(tables.get("model", {}), entry.task, f"{where}: [model]")
@@ -138,7 +165,7 @@ def _check_keys(fields: Mapping[str, type[Config]], tables: dict[str, Any], wher
         if homes and key not in keys:
             raise OptionError(f"{where}: {key} must be in a table; did you mean {homes[0]}.{key}?")
         if key not in keys:
-            raise UnknownNameError(f"key in {where}", key, keys)
+            raise UnknownNameError("key", key, keys, f"{where} has")
     for name in names:
         if not isinstance(tables.get(name, {}), dict):
             raise OptionError(f"{where}: {name} must be a table, written [{name}].")

@@ -58,7 +58,7 @@ class Request:
     size: str | None = None
     minutes: float | None = None
     device: str = "cpu"
-    where: str = "the command line"  # for error messages
+    where: str = "The command line"  # for error messages
     began: float = field(default_factory=time.monotonic)  # when the user started to wait
 
     def overridden(self, key: str) -> str | None:

@@ -106,4 +106,4 @@ def _read(recipe: str | Path | Mapping[str, Any], overrides: Sequence[str]) -> R
     if isinstance(recipe, str | Path):
         return read_recipe(Path(recipe), overrides)
     tables = {name: dict(table) if isinstance(table, Mapping) else table for name, table in recipe.items()}
-    return read_tables(tables, "the recipe", overrides)
+    return read_tables(tables, "The recipe", overrides)

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field, StrictStr, ValidationError
 
+from saccade.errors import describe_invalid
 from saccade.serving.compat.forms import read_fields
 from saccade.serving.compat.languages import Detected, language_name
 from saccade.serving.compat.segments import Segmented, segment_html, segment_text
@@ -110,7 +111,7 @@ def _checked(kind: type[Any], fields: dict[str, Any]) -> Any:
         place = str(first["loc"][0]) if first["loc"] else "the request"
         if first["type"] == "missing":
             raise Refused(400, f"Invalid request: missing {place} parameter.") from None
-        raise Refused(400, f"Invalid request: {place}: {first['msg']}.") from None
+        raise Refused(400, f"Invalid request: {describe_invalid(first, place)}.") from None
 
 
 def _check_key(state: ServerState, request: Request, given: Any) -> None:

@@ -10,7 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
-from saccade.errors import SaccadeError, TooLargeError
+from saccade.errors import SaccadeError, TooLargeError, describe_invalid
 
 __all__ = ["Refused", "refusal", "sentence_of", "status_of"]
 
@@ -81,8 +81,6 @@ async def answer_invalid(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
     place = ".".join(str(part) for part in first["loc"] if part not in _NOT_FIELDS)
-    given = repr(jsonable_encoder(first.get("input"), custom_encoder={float: str}))
-    shown = given if len(given) <= 60 else f"{given[:57]}..."
-    what = f"{place} = {shown}: " if place else "The request: "
-    said = str(first["msg"]).removeprefix("Value error, ")
-    return refusal(request.url.path, 400, f"{what}{said}.".replace("..", "."))
+    given = jsonable_encoder(first.get("input"), custom_encoder={float: str})
+    said = describe_invalid({**first, "input": given}, place)
+    return refusal(request.url.path, 400, f"{'' if place else 'The request: '}{said}.".replace("..", "."))

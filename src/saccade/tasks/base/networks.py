@@ -38,7 +38,7 @@ def read_network(values: Mapping[str, Any], task: type[Task], where: str) -> tup
     fields = dict(values)
     kind = fields.pop("kind", next(iter(task.networks)))
     if not isinstance(kind, str) or kind not in task.networks:
-        raise UnknownNameError(f"kind of model in {where}", kind, task.networks)
+        raise UnknownNameError("network of kind", kind, task.networks, f"{where}: the task {task.name} has")
     for key in fields:
         kinds = [other for other, network in task.networks.items() if key in network.config.model_fields]
         if kinds and kind not in kinds:

@@ -189,7 +189,7 @@ class Predictor(ABC):
 
     def chosen(self, options: dict[str, Any]) -> Any:
         """Complete the given options with the model's own settings."""
-        return self.options.read(self.bundle.decoding.model_dump() | options, "the options")
+        return self.options.read(self.bundle.decoding.model_dump() | options, "")
 
     def is_drawn(self, options: dict[str, Any]) -> bool:
         """Return whether answers depend on which inputs are answered together, because they share random numbers."""

@@ -219,7 +219,7 @@ class Task(ABC):
     @classmethod
     def check_metric(cls, metric: str) -> None:
         if metric not in cls.metrics:
-            raise UnknownNameError(f"score for {cls.name}", metric, cls.metrics)
+            raise UnknownNameError("metric", metric, cls.metrics, f"The task {cls.name} has")
 
     @property
     def metric_is_loss(self) -> bool:

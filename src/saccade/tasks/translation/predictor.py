@@ -125,7 +125,7 @@ class TranslationPredictor(TextInputPredictor, TranslatesText):
         """Return BLEU and chrF by sacrebleu, with their signatures, and the share of exact matches. If gold links are
         given, also score how well the model aligns the references."""
         given = {name: options.pop(name) for name in self.scoring.model_fields if name in options}
-        how = TranslationScoring.read(given, "the options")
+        how = TranslationScoring.read(given, "")
         gold = None if how.alignments is None else read_links(examples, how.alignments)
         answers = self.predict(
             [pair.source for pair in examples], progress=progress, **{"sample": False, "n_best": 1, **options}
