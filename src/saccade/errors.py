@@ -7,6 +7,7 @@ unchanged. The tree:
     ├── ShapeError          a tensor has the wrong rank, width or length
     ├── UnknownNameError    a name is unknown; the message lists the allowed ones
     ├── OptionError         an option value, or a combination of options, is not allowed
+    ├── InputTypeError      an input of predict has the wrong type
     ├── KernelError         a fused kernel was requested, but it would compute something else
     ├── PositionError       a position is beyond the end of a position table
     ├── TooLargeError       a result would need more memory than the limit allows
@@ -29,6 +30,7 @@ __all__ = [
     "DamagedError",
     "DivergedError",
     "FileError",
+    "InputTypeError",
     "KernelError",
     "MissingExtraError",
     "OptionError",
@@ -40,6 +42,7 @@ __all__ = [
     "TooLargeError",
     "UnknownNameError",
     "WorkerError",
+    "counted",
     "describe_invalid",
 ]
 
@@ -68,6 +71,14 @@ class UnknownNameError(SaccadeError, KeyError):
 
 class OptionError(SaccadeError, ValueError):
     """An option value, or a combination of options, is not allowed."""
+
+
+class InputTypeError(SaccadeError, TypeError):
+    """An input of ``predict`` has the wrong type."""
+
+    def __init__(self, subject: str, expected: str, given: object) -> None:
+        shown = "None" if given is None else f"{type(given).__name__} {str(given)[:40]!r}"
+        super().__init__(f"{subject} must be {expected}, not {shown}.")
 
 
 class KernelError(SaccadeError, ValueError):
@@ -144,3 +155,8 @@ def describe_invalid(details: Mapping[str, Any], name: str) -> str:
     limits = {key: f"{value:,}".removesuffix(".0") for key, value in context.items() if isinstance(value, int | float)}
     said = f"{name or 'the value'} {_INVALID[details['type']].format(**context | limits)}"
     return said if details["type"] in ("missing", "extra_forbidden") else f"{said}, not {given}"
+
+
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """A number of things, for a message: "1 word", "2,000 words"."""
+    return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"

@@ -7,7 +7,20 @@ from contextlib import contextmanager
 
 from saccade.errors import MissingExtraError
 
-__all__ = ["needs_extra"]
+__all__ = ["MODULES", "needs_extra"]
+
+#: The modules that each extra installs for us. If another module is missing, the extra would not help.
+MODULES = {
+    "plots": ("matplotlib",),
+    "images": ("PIL",),
+    "serving": ("fastapi", "starlette", "uvicorn", "python_multipart", "PIL"),
+    "tensorboard": ("tensorboard",),
+    "tune": ("optuna", "matplotlib"),
+    "digits": ("sklearn",),
+    "engines": ("ctranslate2",),
+    "huggingface": ("transformers",),
+    "onnx": ("onnx", "onnxruntime", "onnxscript"),
+}
 
 
 @contextmanager
@@ -17,7 +30,7 @@ def needs_extra(extra: str, what: str) -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
-        if package in ("saccade", ""):
+        if package not in MODULES[extra]:
             raise
         raise MissingExtraError(
             f"{what} needs the package {package}, which is not installed; run: pip install 'saccade[{extra}]'"

@@ -126,7 +126,7 @@ def test_bad_gold_is_one_sentence(capsys: Capture, tmp_path: Path, tiny_run: Pat
     bad = write_lines(tmp_path / "bad", ["0-0", "0:1", *["0-0"] * 28])
     outside = write_lines(tmp_path / "outside", ["0-0", "99-1", *["0-0"] * 28])
     for gold, parts in (
-        (short, ["1 lines of links, but there are 30 pairs"]),
+        (short, ["1 line of links for 30 pairs"]),
         (bad, ["Line 2 of", "0:1"]),
         (outside, ["Line 2 of", "99-1", "counted from 0"]),
     ):

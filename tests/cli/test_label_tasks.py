@@ -130,7 +130,7 @@ def test_bad_files_are_refused_in_one_sentence(capsys: Capture, tagger: Path, tm
     bad = tmp_path / "bad.txt"
     bad.write_text("the DET\ncat\n")
     for arguments, parts in (
-        (["--data", bad], (f"{bad}, line 2: there are 1 columns; expected 2",)),
+        (["--data", bad], (f"{bad}, line 2: the line has 1 column; expected 2",)),
         (["--data", tagger / "test.txt", "--columns", "0,5"], ("line 1: there is no column number 5",)),
     ):
         assert_refused(run(capsys, "evaluate", tagger / "run", *arguments), *parts)

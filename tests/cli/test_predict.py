@@ -180,7 +180,9 @@ def test_how_a_file_and_the_standard_input_were_read_is_said(
     latin.write_bytes("the cat\nl'été\n".encode("latin-1"))
     code, out, said = run(capsys, "predict", tiny_run, latin)
     assert code == 0
-    assert said.startswith(f"Read 2 from {latin}: one text per line; {latin} is not UTF-8; it was read as cp1252")
+    assert said.startswith(
+        f"Read 2 inputs from {latin}: one text per line; {latin} is not UTF-8; it was read as cp1252"
+    )
     give_input(monkeypatch, latin.read_bytes())
     assert run(capsys, "predict", tiny_run, "-") == (
         0,
@@ -215,7 +217,7 @@ def test_an_empty_answer_is_noted(capsys: Capture, monkeypatch: pytest.MonkeyPat
     give_input(monkeypatch, b"the cat\n\nthe dog\n")
     code, out, err = run(capsys, "predict", tiny_run, "-")
     assert (code, out) == (0, "\n\n\n")
-    assert err.splitlines()[1:] == ["Note: 2 answers are empty (texts 1, 3)."]
+    assert err.splitlines()[1:] == ["Note: 2 of 3 answers are empty (texts 1, 3)."]
 
 
 def test_together_and_alone_are_the_same(tiny_model: Predictor, toy_data: Path) -> None:
@@ -232,7 +234,7 @@ def test_as_a_process_results_are_the_only_output(tiny_run: Path) -> None:
     """No escape codes, no blank lines of a progress bar, where neither stream is a terminal."""
     command = [sys.executable, "-m", "saccade.cli", "predict", str(tiny_run), "-"]
     done = subprocess.run(command, input=f"{TEXT}\n\n".encode(), capture_output=True, check=True)
-    said = b"Read 2 from standard input: one text per line.\n"
+    said = b"Read 2 inputs from standard input: one text per line.\n"
     assert (done.stdout, done.stderr) == (b"le chat noir mange le poisson.\n\n", said)
 
 

@@ -107,7 +107,7 @@ def test_a_recipe_of_brackets_is_named(tmp_path: Path) -> None:
     assert "too deeply" in refused(lambda: read_recipe(path))
     path.write_text('[data]\nbuiltin = "grammar"')
     said = refused(lambda: read_recipe(path, ["training.lr=" + "[" * 100_000]))
-    assert "lr = " in said
+    assert "lr must be a number" in said
     assert len(said) < 700
 
 

@@ -201,7 +201,7 @@ def test_pictures_of_different_sizes_are_fitted_to_the_median(tmp_path):
     found = read_images(tmp_path, say=said.append)
     assert {image.pixels.shape for image in found} == {(24, 32, 1)}  # of 22×30, in multiples of 8
     assert {int(value) for image in found for value in np.unique(image.pixels)} == {7}
-    assert said == [f"3 of 3 pictures in {tmp_path} were fitted to 24×32 pixels, grey"]
+    assert said == [f"fitted 3 of 3 pictures in {tmp_path} to 24×32 pixels, grey"]
 
 
 def test_large_pictures_become_small_and_one_in_colour_makes_all_coloured(tmp_path):

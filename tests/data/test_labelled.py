@@ -84,7 +84,7 @@ def test_a_text_with_two_labels_is_reported(tmp_path: Path) -> None:
         ("a.txt", "1 good\n0\n", "{file}, line 2: the label '0' has no text; expected a label and a text."),
         ("a.csv", "label,text\n1,\n", "{file}, line 2: the label '1' has no text; expected a label and a text."),
         ("a.csv", "label,text\n,good\n", "{file}, line 2: the text has no label; expected a label and a text."),
-        ("a.csv", "label,text\n1\n", "{file}, line 2: there are 1 columns; expected 2, as in the first line."),
+        ("a.csv", "label,text\n1\n", "{file}, line 2: the line has 1 column; expected 2, as in the first line."),
         ("a.csv", "y,a,b\n1,x,z\n", "{file}, line 1: there is no column named 'label'; the line has: 'y', 'a', 'b'."),
         ("a.jsonl", '{"text": "x"}\n', "{file}, line 1: there is no column 'label'; the line has: 'text'."),
     ],
@@ -99,11 +99,11 @@ def test_a_bad_file_is_refused_in_one_sentence(tmp_path: Path, name: str, text: 
 def test_bad_rows_are_skipped_on_request_and_counted(tmp_path):
     path = tmp_path / "a.tsv"
     path.write_text("good\ta text\nbad\nbad\t\n\ttwo texts\ngood\tthree\ttexts\nbad\tlast\n")
-    with pytest.raises(FileError, match="line 2: there are 1 columns"):
+    with pytest.raises(FileError, match="line 2: the line has 1 column"):
         read_labelled(path)
     found, report = read_labelled(path, skip_bad=True)
     assert [(one.label, one.text, one.line) for one in found] == [("good", "a text", 1), ("bad", "last", 6)]
     assert report.notes[-1] == (
-        f"4 bad rows were skipped, the first: {path}, line 2: there are 1 columns; expected 2, as in the first line"
+        f"4 bad rows were skipped, the first: {path}, line 2: the line has 1 column; expected 2, as in the first line"
     )
     assert report.read == 2

@@ -31,9 +31,9 @@ def test_silent_symbols_are_dropped_and_links_are_kept(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
-        ("abbe\t@b-e\t0<>1", "there are 3 columns; expected 4 (word, phonemes, stress, class), separated by tabs."),
+        ("abbe\t@b-e\t0<>1", "the line has 3 columns; expected 4 (word, phonemes, stress, class), separated by tabs."),
         ("abbe\t@be\t0<>1\t0", "there are 4 letters, 3 phonemes and 4 stress marks; expected the same number of each"),
-        ("no tab", "there are 1 columns; expected 4"),
+        ("no tab", "the line has 1 column; expected 4"),
     ],
 )
 def test_a_bad_line_names_file_and_line(tmp_path: Path, line: str, sentence: str) -> None:

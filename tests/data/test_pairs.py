@@ -168,8 +168,8 @@ def test_empty_rows_are_reported_not_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "data", "sentence"),
     [
-        ("a.tsv", "source\ttarget\na\tb\tc\n", "line 2: there are 3 columns; expected 2, as in the first line."),
-        ("a.csv", "source,target\na\n", "line 2: there are 1 columns; expected 2, as in the first line."),
+        ("a.tsv", "source\ttarget\na\tb\tc\n", "line 2: the line has 3 columns; expected 2, as in the first line."),
+        ("a.csv", "source,target\na\n", "line 2: the line has 1 column; expected 2, as in the first line."),
         ("a.csv", 'source,target\na,b\n"open,\nc,d\n', "line 3: this is not a CSV row"),
         ("a.tsv", "en\tfr\tde\n", "line 1: there is no column named 'source'; the line has: 'en', 'fr', 'de'."),
         ("a.tsv", "source\tsource\ttarget\n", "line 1: 2 columns are named 'source'; expected one."),

@@ -63,7 +63,7 @@ def test_a_share_of_few_sentences_is_at_least_one() -> None:
         (0.1, -1, "or a number of pairs, not -1."),
         (True, 0.1, "or a number of pairs, not True."),
         (float("nan"), 0.1, "or a number of pairs, not nan."),
-        (0.1, 2_000, "The test size is 2,000 pairs, but there are only 1,009."),
+        (0.1, 2_000, "The test part needs 2,000 pairs, but there are only 1,009."),
         (
             0.5,
             0.6,

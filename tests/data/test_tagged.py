@@ -122,12 +122,12 @@ LINE = "{file}, line "
     [
         ("a.conllu", "", {}, NONE + "the file is empty."),
         ("a.txt", "\n\n", {}, NONE + "the file is empty."),
-        ("a.txt", "a X\nb X\n", {"max_length": 1}, NONE + "1 were read, all longer than 1 words."),
+        ("a.txt", "a X\nb X\n", {"max_length": 1}, NONE + "1 read, all longer than 1 word."),
         (
             "a.txt",
             "a X\nb\n",
             {},
-            LINE + "2: there are 1 columns; expected 2, as in line 1, or a blank line between sentences.",
+            LINE + "2: the line has 1 column; expected 2, as in line 1, or a blank line between sentences.",
         ),
         (
             "a.txt",
@@ -148,7 +148,7 @@ LINE = "{file}, line "
             {"word_column": "word", "label_column": "tag"},
             LINE + "1: there is no column named 'tag'; the line has: 'word', 'pos'.",
         ),
-        ("a.conllu", "1\tGo\n", {}, LINE + "1: there are 2 columns; CoNLL-U has 10, separated by tabs."),
+        ("a.conllu", "1\tGo\n", {}, LINE + "1: the line has 2 columns; CoNLL-U has 10, separated by tabs."),
         (
             "a.conllu",
             "# x\nGo VERB\n",

@@ -165,7 +165,7 @@ def test_cooccurrence_leaves_out_what_it_cannot_tell_apart() -> None:
 
 def test_cooccurrence_of_empty_sentences() -> None:
     assert cooccurrence_links([[], [1]], [[], []]) == [frozenset(), frozenset()]
-    with pytest.raises(ShapeError, match="1 source sentences but 2"):
+    with pytest.raises(ShapeError, match="sources has 1 sentence but targets has 2"):
         cooccurrence_links([[1]], [[1], [2]])
     with pytest.raises(OptionError, match="at least 1 iteration, not 0"):
         cooccurrence_links([[1]], [[1]], iterations=0)

@@ -103,7 +103,7 @@ def test_no_line_is_wider_than_the_terminal(rows: list[str], columns: list[str],
 
 
 def test_what_cannot_be_drawn_is_refused() -> None:
-    with pytest.raises(ShapeError, match=r"1 rows and 2 columns needs weights of that shape, not \(2, 1\)"):
+    with pytest.raises(ShapeError, match=r"1 by 2 cells needs weights of that shape, not \(2, 1\)"):
         TerminalHeatmap(torch.ones(2, 1), ["a"], ["b", "c"])
     with pytest.raises(OptionError, match="finite"):
         TerminalHeatmap(torch.tensor([[float("inf")]]), ["a"], ["b"])

@@ -94,7 +94,7 @@ def test_the_truth_has_no_error(links: frozenset[WordLink]) -> None:
 
 
 def test_sentences_must_pair_up() -> None:
-    with pytest.raises(ShapeError, match="2 sentences but 1 gold"):
+    with pytest.raises(ShapeError, match="links has 2 sentences but gold has 1"):
         alignment_scores([set(), set()], [read_pharaoh("")])
-    with pytest.raises(ShapeError, match="1 sentences but 0 gold"):
+    with pytest.raises(ShapeError, match="links has 1 sentence but gold has 0"):
         agreement([set()], [])

@@ -160,7 +160,7 @@ def test_weights_past_one_are_ink_and_the_scale_says_so() -> None:
 
 
 def test_what_cannot_be_drawn_is_refused() -> None:
-    with pytest.raises(ShapeError, match=r"2 rows and 2 columns needs weights of that shape, not \(2, 3\)"):
+    with pytest.raises(ShapeError, match=r"2 by 2 cells needs weights of that shape, not \(2, 3\)"):
         draw_weights(WEIGHTS, ROWS, ROWS)
     with pytest.raises(OptionError, match="must be finite and at least 0, not nan"):
         draw_weights(torch.tensor([[float("nan")]]), ["a"], ["b"])

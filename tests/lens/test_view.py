@@ -77,7 +77,7 @@ def test_words_are_counted_from_zero_as_runs_of_one_number() -> None:
     assert axis.joined == ["[CLS]", "playing", "[SEP]", "it", "[SEP]"]
     assert Axis.of(["a", "b"]).words == [0, 1]
     assert Axis.of([], []).joined == []
-    with pytest.raises(ShapeError, match="2 tokens but 1 word numbers"):
+    with pytest.raises(ShapeError, match="tokens has 2 entries but words has 1"):
         Axis.of(["a", "b"], [0])
 
 

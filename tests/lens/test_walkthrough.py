@@ -69,7 +69,7 @@ def test_the_dictionary_finds_what_the_lecture_looks_up() -> None:
     assert walk["sum"].column_labels[found] == "May 5th 2000"
     given = {name: numbers for name, numbers in EXAMPLES["dictionary"].model_dump().items() if numbers is not None}
     assert_lines_compute_their_steps(walk, {"given": given})
-    with pytest.raises(ShapeError, match="value_names has 1 names; expected 2, one for each column"):
+    with pytest.raises(ShapeError, match="value_names has 1 name; expected 2, one for each column"):
         walkthrough(**numbers(1, 2, 3), value_names=["one"])
 
 
@@ -359,7 +359,7 @@ GOOD: dict[str, Any] = {"queries": [[1.0, 2.0]], "keys": [[1.0, 2.0], [3.0, 4.0]
         ({"keys": []}, ShapeError, "keys is empty"),
         ({"keys": torch.ones(2)}, ShapeError, "keys must be a matrix of at least 1 by 1; it has shape (2,)"),
         ({"keys": [[1.0], [2.0]]}, ShapeError, "query has width 2, the key 1"),
-        ({"values": [[1.0]]}, ShapeError, "There are 2 keys but 1 values"),
+        ({"values": [[1.0]]}, ShapeError, "keys has 2 rows but values has 1"),
         ({"values": None}, OptionError, "values is missing"),
         ({"inputs": [[1.0]]}, OptionError, "Both inputs and queries"),
         ({"mask": [[True]]}, ShapeError, "mask is 1 by 1; expected 1 by 2"),
@@ -371,7 +371,7 @@ GOOD: dict[str, Any] = {"queries": [[1.0, 2.0]], "keys": [[1.0, 2.0], [3.0, 4.0]
         ({"weights": "soft"}, UnknownNameError, "softmax"),
         ({"score": "cosine", "scale": True}, OptionError, "not the Cosine score"),
         ({"tokens": ["a", "b"]}, ShapeError, "tokens has 2 names; expected 1, one for each query"),
-        ({"source_tokens": ["a"]}, ShapeError, "source_tokens has 1 names; expected 2"),
+        ({"source_tokens": ["a"]}, ShapeError, "source_tokens has 1 name; expected 2"),
         ({"W_output": [[1.0], [2.0]]}, ShapeError, "W_output has 2 rows; expected 1"),
         ({"queries": [[1e200, 1.0]], "keys": [[1e200, 1.0], [0.0, 0.0]]}, OptionError, "scores[0][0] is inf"),
         ({"queries": torch.ones(2048, 2), "values": torch.ones(2, 2048)}, TooLargeError, "2048 queries × 2 keys"),

@@ -285,4 +285,4 @@ def test_pictures_of_different_sizes_are_fitted(tmp_path):
         Image.fromarray(np.full(shape, grey, dtype=np.uint8)).save(tmp_path / f"{name}.png")
     splits = ImageAutoencoderFiles.read(ImageAutoencoderData(images=str(tmp_path), validation=0.3), seed=1)
     assert {image.pixels.shape for image in [*splits.train, *splits.validation]} == {(24, 32, 1)}
-    assert splits.notes == [f"3 of 3 pictures in {tmp_path} were fitted to 24×32 pixels, grey"]
+    assert splits.notes == [f"fitted 3 of 3 pictures in {tmp_path} to 24×32 pixels, grey"]

@@ -360,8 +360,9 @@ def test_what_a_model_does_not_know_is_found(name: str, kind: str) -> None:
     assert model.unknown("a zebu, dogs [MASK]" if "masked" in name else "a zebu, dogs") == expected[kind]
 
 
-def test_a_classifier_knows_that_words_can_be_unknown() -> None:
-    """It has learned from texts with rare words; only where hardly any word is known there is nothing to go by."""
+def test_a_classifier_and_a_tagger_say_which_words_they_do_not_know() -> None:
     model = opened(classification(toy_texts(20, seed=1)), {})
-    assert model.unknown("the film was blorp") == []
-    assert model.unknown("blorp film blip") == ["blorp", "blip"]
+    assert model.unknown("the film was blorp") == ["blorp"]
+    tagger = opened(tagging(toy_sentences(20, seed=1)), {})
+    assert tagger.unknown("the BLORP the") == ["BLORP"]
+    assert tagger.unknown(["THE", "blorp"]) == ["blorp"]  # it ignores case

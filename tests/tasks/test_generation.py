@@ -241,7 +241,7 @@ def test_a_change_is_seen_in_every_token() -> None:
     [
         ({"sample": False, "n_best": 2}, "n_best = 2 needs a beam"),
         ({"stop": [""]}, "a stop string must have at least one character"),
-        ({"temperature": -1}, "greater than or equal to 0"),
+        ({"temperature": -1}, "temperature must be at least 0, not -1"),
     ],
 )
 def test_options_that_cannot_be_meant(options: dict[str, Any], said: str) -> None:

@@ -2,12 +2,15 @@
 
 import importlib
 import tomllib
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
 import pytest
 
+from saccade.errors import OptionError
+from saccade.tasks import registry
 from saccade.tasks.base.answer import Answer
-from saccade.tasks.registry import PRETRAINED_TASKS, TASKS
+from saccade.tasks.registry import PRETRAINED_TASKS, TASKS, InstalledEntry, add_installed
 
 
 @pytest.mark.parametrize("name", list(TASKS))
@@ -38,3 +41,32 @@ def test_only_the_registry_may_import_a_task() -> None:
     (forbidden,) = (contract["forbidden_modules"] for contract in contracts if contract["type"] == "forbidden")
     tasks = (entry.task.__module__ for entry in (TASKS | PRETRAINED_TASKS).values())
     assert {name.removesuffix(".task") for name in tasks if name.startswith("saccade.")} == set(forbidden)
+
+
+def test_a_broken_package_is_named_with_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "broken_package.py").write_text("1 / 0\n")
+    information = tmp_path / "saccade_broken-1.0.dist-info"
+    information.mkdir()
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: saccade-broken\nVersion: 1.0\n")
+    points = "[saccade.tasks]\nbroken = broken_package:TASK\nabsent = nothing_here:TASK\n"
+    (information / "entry_points.txt").write_text(points)
+    monkeypatch.syspath_prepend(tmp_path)
+    found = {point.name: point for point in entry_points(group="saccade.tasks")}
+    for name, reason in {"broken": "ZeroDivisionError: division by zero", "absent": "No module named"}.items():
+        expected = f"task '{name}' .* package saccade-broken, .*{reason}.*pip uninstall saccade-broken"
+        with pytest.raises(OptionError, match=expected):
+            InstalledEntry(found[name]).task  # noqa: B018
+
+
+def test_a_package_does_not_replace_a_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "TASKS", dict(TASKS))
+    points = [EntryPoint(name, f"{name}_package:TASK", "saccade.tasks") for name in ("tagging", "mine", "mine")]
+    with pytest.warns(UserWarning, match="which is ignored") as warned:
+        add_installed(points)
+    assert [str(one.message) for one in warned] == [
+        f"The package {name}_package has a task named '{name}', which is ignored, because there already is a task with "
+        "this name."
+        for name in ("tagging", "mine")
+    ]
+    assert registry.TASKS["tagging"] is TASKS["tagging"]
+    assert "mine" in registry.TASKS

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from saccade.cli.options import console
-from saccade.errors import OptionError
+from saccade.errors import OptionError, counted
 
 __all__ = ["data"]
 
@@ -74,7 +74,9 @@ def _split(run: Path | None, to: Path) -> None:
     if run is None:
         raise OptionError("Give the folder of the run: saccade data split RUN --to FOLDER.")
     for part, (count, options) in write_parts(run, to).items():
-        console().print(f"{part}: {count:,} examples; saccade evaluate {run} {shlex.join(options)}", markup=False)
+        console().print(
+            f"{part}: {counted(count, 'example')}; saccade evaluate {run} {shlex.join(options)}", markup=False
+        )
 
 
 def _list(checksums: bool) -> None:
@@ -91,8 +93,7 @@ def _list(checksums: bool) -> None:
     shown = console()
     for name, entry in CATALOGUE.items():
         how = "can be downloaded" if entry.fetchable else "must be copied with --from"
-        count = "1 file" if len(entry.files) == 1 else f"{len(entry.files)} files"
-        shown.print(f"{name}: {entry.size / 1e6:.1f} MB, {count}, {how}", markup=False)
+        shown.print(f"{name}: {entry.size / 1e6:.1f} MB, {counted(len(entry.files), 'file')}, {how}", markup=False)
         for line in (entry.what, f"from {entry.source}", f"terms: {entry.terms}"):
             shown.print(Padding(Text(line), (0, 0, 0, 4)), soft_wrap=False)
     shown.print("Set SACCADE_DATA to the folder with the data sets; recipes look there.")

@@ -19,6 +19,7 @@ from saccade.cli.options import (
     Workers,
     examples_of,
     given_only,
+    refuse_unknown,
     resolve_device,
 )
 
@@ -60,8 +61,9 @@ def evaluate(
     from saccade.cli.scoring import evaluate_model
 
     opened = saccade.open(model, resolve_device(device), precision, workers)
-    examples = examples_of(model, source, target, data, columns)
     options = given_only(beam=beam, lowercase=lowercase or None, alignments=alignments)
+    refuse_unknown(options, opened, ("beam", "lowercase", "alignments"), scoring=True)
+    examples = examples_of(model, source, target, data, columns)
     evaluate_model(opened, examples, options, pictures)
 
 
@@ -81,9 +83,10 @@ def score(
     Example:
       saccade score run --source test.en --target test.fr
     """
-    from saccade.cli.scoring import score_pairs
+    from saccade.cli.scoring import open_translator, score_pairs
 
-    score_pairs(model, examples_of(model, source, target, data, columns), device)
+    opened = open_translator(model, device)
+    score_pairs(opened, examples_of(model, source, target, data, columns))
 
 
 def compare(
@@ -105,6 +108,7 @@ def compare(
     Example:
       saccade compare run-a run-b --source test.en --target test.fr
     """
-    from saccade.cli.scoring import compare_models
+    from saccade.cli.scoring import compare_models, open_translator
 
-    compare_models(first, second, examples_of(first, source, target, data, columns), lowercase, beam, device)
+    opened = {name: open_translator(name, device) for name in (first, second)}
+    compare_models(first, second, opened, examples_of(first, source, target, data, columns), lowercase, beam)

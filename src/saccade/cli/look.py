@@ -13,6 +13,7 @@ from saccade.cli.options import (
     Model,
     console,
     given_only,
+    note_surprises,
     progress,
     read_inputs,
     refuse_unknown,
@@ -171,6 +172,7 @@ def _show_answer(
         show_difference(answer.view, other.view, wanted, _encoder_layer(answer.view), [answer.text, other.text])
     elif is_whole:
         show(answer, list(wanted.pictures), dark=wanted.dark)
+        note_surprises(opened, [given], [answer])
         if wanted.html is not None:
             written = answer.view.save(wanted.html, title=text, lead=_lead(answer, wanted.dark))
             console().print(f"Wrote {written}.", markup=False)

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from saccade.errors import OptionError, UnknownNameError
+from saccade.errors import OptionError, UnknownNameError, counted
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from saccade.tasks.base.answer import Answer
     from saccade.tasks.base.data import DataReader
     from saccade.tasks.base.predictor import Predictor
 
@@ -32,6 +33,7 @@ __all__ = [
     "data_table",
     "examples_of",
     "given_only",
+    "note_surprises",
     "progress",
     "read_inputs",
     "refuse_unknown",
@@ -56,6 +58,8 @@ Columns = Annotated[
     str | None,
     typer.Option(help="Columns of the table, by name or by number from 0, such as en,fr.", show_default=False),
 ]
+#: The maximum number of unknown words, or of empty answers, that a note lists.
+MAX_LISTED = 5
 DEVICES = ("auto", "cpu", "cuda", "mps")
 
 
@@ -126,7 +130,7 @@ def examples_of(
     notes: list[str] = []
     examples = reader.read_for_scoring(reader.settings.read(table, ""), notes.append)
     files = " and ".join(str(file) for file in (source, target, *(data or ())) if file is not None)
-    said = f"Read {len(examples):,} examples from {files}{': ' if notes else ''}{'; '.join(notes)}."
+    said = f"Read {counted(len(examples), 'example')} from {files}{': ' if notes else ''}{'; '.join(notes)}."
     console(stderr=True).print(said, markup=False)
     return examples
 
@@ -137,7 +141,7 @@ def read_inputs(given: str, opened: Predictor) -> tuple[list[Any], bool]:
     if given == "-" or path is not None:
         inputs, said = opened.read_stream(sys.stdin.buffer) if path is None else opened.read_file(path)
         where = "standard input" if path is None else path
-        console(stderr=True).print(f"Read {len(inputs):,} from {where}: {said}.", markup=False)
+        console(stderr=True).print(f"Read {counted(len(inputs), 'input')} from {where}: {said}.", markup=False)
         return inputs, True
     parsed = opened.parse(given)
     if isinstance(parsed, str) and len(given.split()) == 1 and Path(given).suffix and not given.endswith("."):
@@ -180,3 +184,26 @@ def refuse_unknown(
         for name in options:
             said = re.sub(rf"\b{name}\b", f"--{name.replace('_', '-')}", said)
         raise OptionError(said) from None
+
+
+def note_surprises(opened: Predictor, inputs: Sequence[Any], answers: Sequence[Answer]) -> None:
+    """Print notes on stderr about unknown words in the inputs and about empty answers."""
+    found = [words for words in map(opened.unknown, inputs) if words]
+    if found:
+        names = list(dict.fromkeys(word for words in found for word in words))
+        said = ", ".join(repr(name[:40]) for name in names[:MAX_LISTED]) + (", ..." if len(names) > MAX_LISTED else "")
+        many = (
+            f"{len(found):,} of {len(inputs):,} texts {'contains' if len(found) == 1 else 'contain'}"
+            if len(inputs) > 1
+            else "the text contains"
+        )
+        note = f"Note: {many} words or characters that the model does not know: {said}. Expect mistakes."
+        console(stderr=True).print(note, markup=False)
+    pairs = enumerate(zip(inputs, answers, strict=False), start=1)
+    empty = [str(number) for number, (one, answer) in pairs if not answer.text and isinstance(one, str) and one.strip()]
+    if len(inputs) == 1 and empty:
+        console(stderr=True).print("Note: the answer is empty.", markup=False)
+    elif empty:
+        numbers = ", ".join(empty[:MAX_LISTED]) + (", ..." if len(empty) > MAX_LISTED else "")
+        said = f"{len(empty):,} of {len(inputs):,} answers {'is' if len(empty) == 1 else 'are'} empty"
+        console(stderr=True).print(f"Note: {said} ({'text' if len(empty) == 1 else 'texts'} {numbers}).", markup=False)

@@ -14,8 +14,8 @@ from saccade.cli.options import (
     Model,
     Precision,
     Workers,
-    console,
     given_only,
+    note_surprises,
     progress,
     read_inputs,
     refuse_unknown,
@@ -24,15 +24,9 @@ from saccade.cli.options import (
 from saccade.errors import OptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from saccade.tasks.base.answer import Answer
-    from saccade.tasks.base.predictor import Predictor
 
 __all__ = ["predict"]
-
-#: The maximum number of unknown words, or of empty answers, that a note lists.
-MAX_LISTED = 5
 
 
 def predict(
@@ -86,29 +80,13 @@ def predict(
         for piece in opened.stream(inputs[0], **options):
             print(piece, end="", flush=True)
         print()
-        _note_unknown(opened, inputs, [])
+        note_surprises(opened, inputs, [])
         return
     with opened, progress("predicting", len(inputs), shown=from_file) as show:
         answers = opened.predict(inputs, progress=show, **options)
     for answer in answers:
         _print(answer, as_json, alignments)
-    _note_unknown(opened, inputs, answers)
-
-
-def _note_unknown(opened: Predictor, inputs: Sequence[Any], answers: Sequence[Answer]) -> None:
-    """Print notes on stderr about unknown words in the inputs and about empty answers."""
-    found = [words for words in map(opened.unknown, inputs) if words]
-    if found:
-        names = list(dict.fromkeys(word for words in found for word in words))
-        said = ", ".join(repr(name[:40]) for name in names[:MAX_LISTED]) + (", ..." if len(names) > MAX_LISTED else "")
-        many = f"{len(found):,} of {len(inputs):,} texts contain" if len(inputs) > 1 else "the text contains"
-        note = f"Note: {many} words or characters that the model does not know: {said}. Expect mistakes."
-        console(stderr=True).print(note, markup=False)
-    pairs = enumerate(zip(inputs, answers, strict=False), start=1)
-    empty = [str(number) for number, (one, answer) in pairs if not answer.text and isinstance(one, str) and one.strip()]
-    if empty:
-        numbers = ", ".join(empty[:MAX_LISTED]) + (", ..." if len(empty) > MAX_LISTED else "")
-        console(stderr=True).print(f"Note: {len(empty):,} answers are empty (texts {numbers}).", markup=False)
+    note_surprises(opened, inputs, answers)
 
 
 def _refuse_idle(searching: dict[str, Any], drawing: dict[str, Any], sample: bool) -> None:

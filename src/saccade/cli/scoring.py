@@ -10,13 +10,13 @@ from typing import Any
 from sacrebleu.significance import PairedTest, Result
 
 import saccade
-from saccade.cli.options import console, given_only, progress, refuse_unknown, resolve_device
-from saccade.errors import OptionError
+from saccade.cli.options import console, given_only, progress, resolve_device
+from saccade.errors import OptionError, counted
 from saccade.lens.figures.formats import save
 from saccade.tasks.base.capabilities import TranslatesText
 from saccade.tasks.base.predictor import Predictor
 
-__all__ = ["compare_models", "evaluate_model", "score_pairs"]
+__all__ = ["compare_models", "evaluate_model", "open_translator", "score_pairs"]
 
 #: Number of bootstrap samples, the usual choice.
 RESAMPLES = 1000
@@ -24,7 +24,6 @@ RESAMPLES = 1000
 
 def evaluate_model(opened: Predictor, examples: list[Any], options: dict[str, Any], pictures: Path | None) -> None:
     """Print the scores of a model, and draw them in the folder ``pictures`` if it is given."""
-    refuse_unknown(options, opened, ("beam", "lowercase", "alignments"), scoring=True)
     with opened, progress("evaluating", len(examples)) as show:
         found = opened.evaluate(examples, progress=show, **options)
     for name, value in found.scores.items():
@@ -46,19 +45,21 @@ def evaluate_model(opened: Predictor, examples: list[Any], options: dict[str, An
         print(f"Wrote {path}.")
 
 
-def score_pairs(model: str, pairs: list[Any], device: str) -> None:
-    opened = _open_translator(model, device)
+def score_pairs(opened: TranslatesText, pairs: list[Any]) -> None:
     scores = opened.score([pair.source for pair in pairs], [pair.target for pair in pairs])
     for value in scores:
         print(f"{value:.4f}")
     tokens = sum(len(ids) + 1 for ids in opened.tokenizers[1].encode_ids([pair.target for pair in pairs]))
-    console(stderr=True).print(f"perplexity {math.exp(min(-sum(scores) / tokens, 700)):.3f} over {tokens:,} tokens")
+    console(stderr=True).print(
+        f"perplexity {math.exp(min(-sum(scores) / tokens, 700)):.3f} over {counted(tokens, 'token')}"
+    )
 
 
-def compare_models(first: str, second: str, pairs: list[Any], lowercase: bool, beam: int | None, device: str) -> None:
+def compare_models(
+    first: str, second: str, opened: dict[str, TranslatesText], pairs: list[Any], lowercase: bool, beam: int | None
+) -> None:
     if len(pairs) < 2:
         raise OptionError("A paired bootstrap needs at least 2 pairs, and preferably hundreds; only 1 was given.")
-    opened = {name: _open_translator(name, device) for name in (first, second)}
     systems: list[tuple[str, Sequence[str]]] = [
         (name, _translate(opened[name], pairs, beam)) for name in (first, second)
     ]
@@ -84,7 +85,8 @@ def compare_models(first: str, second: str, pairs: list[Any], lowercase: bool, b
     )
 
 
-def _open_translator(model: str, device: str) -> TranslatesText:
+def open_translator(model: str, device: str) -> TranslatesText:
+    """Open a model, and refuse it if it does not translate."""
     opened = saccade.open(model, resolve_device(device))
     if not isinstance(opened, TranslatesText):
         raise OptionError(f"{model} does not translate; this command does not apply to {opened.plural}.")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from saccade.cli.options import Device, console, resolve_device
-from saccade.errors import OptionError
+from saccade.errors import OptionError, counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -141,7 +141,7 @@ def _serve_here(
         )
     app = create_app(models, runs=Path(settings.runs or ""), api_key=settings.api_key, hosts=settings.hosts)
     serve(app, listening, settings.trusted_proxies, tls)
-    console().print(f"Stopped after answering {app.state.metrics.accepted:,} requests.", markup=False)
+    console().print(f"Stopped after answering {counted(app.state.metrics.accepted, 'request')}.", markup=False)
 
 
 def _name_and_folder(given: str) -> tuple[str | None, str]:

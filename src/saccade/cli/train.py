@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from saccade.cli.options import Columns, Device, Table, console, data_table, resolve_device
-from saccade.errors import FileError, OptionError
+from saccade.errors import FileError, OptionError, counted
 from saccade.tasks.registry import DEFAULT_TASK, TASKS, task_named
 
 if TYPE_CHECKING:
@@ -201,7 +201,7 @@ def new(
         output.write_text(text, encoding="utf-8")
     except OSError as error:
         raise FileError(f"{output} cannot be written: {error.strerror}.") from None
-    _say(f"Wrote {output}: {recipe.training.steps:,} updates, {takes} on this machine.")
+    _say(f"Wrote {output}: {counted(recipe.training.steps, 'update')}, {takes} on this machine.")
     if takes.endswith("hours"):
         _say("For a shorter run, set a time limit with --minutes.")
     _say(f"Next: saccade train {shlex.quote(str(output))} -o run")

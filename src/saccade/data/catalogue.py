@@ -85,7 +85,7 @@ _SETS = (
         name="ud_english_ewt",
         what="English web text with parts of speech, CoNLL-U: 12,544 / 2,001 / 2,077 sentences",
         source="Universal Dependencies, treebank UD_English-EWT (universaldependencies.org); the text changes with "
-        "each release, so other releases have other checksums",
+        "each release, so other releases have different checksums",
         terms="CC BY-SA 4.0",
         files=_files(
             None,

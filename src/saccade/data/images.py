@@ -22,7 +22,7 @@ import numpy as np
 from jaxtyping import Shaped, UInt8
 
 from saccade.data.lines import reading, unreadable
-from saccade.errors import FileError
+from saccade.errors import FileError, counted
 from saccade.extras import needs_extra
 
 if TYPE_CHECKING:
@@ -111,7 +111,8 @@ def read_idx(images: Path, labels: Path) -> list[LabelledImage]:
     pixels, numbers = read_idx_array(images, IDX_IMAGES, "images"), read_idx_array(labels, IDX_LABELS, "labels")
     if len(pixels) != len(numbers):
         raise FileError(
-            f"{images} has {len(pixels):,} images, but {labels} has {len(numbers):,} labels; there must be one label "
+            f"{images} has {counted(len(pixels), 'image')}, but {labels} has "
+            f"{counted(len(numbers), 'label')}; there must be one label "
             "for each image."
         )
     return _labelled(pixels[..., None], [str(number) for number in numbers.tolist()], images)
@@ -178,7 +179,8 @@ def read_npz_arrays(path: Path, labels: str | None) -> tuple[UInt8[np.ndarray, "
         return pixels, []
     if values.ndim != 1 or len(values) != len(pixels):
         raise FileError(
-            f"{path} has {len(pixels):,} images, but {labels} has shape {values.shape}; expected ({len(pixels)},)."
+            f"{path} has {counted(len(pixels), 'image')}, but {labels} has shape {values.shape}; expected "
+            f"({len(pixels)},)."
         )
     if values.dtype.kind not in "iubU":
         raise FileError(f"{path}: {labels} has type {values.dtype}; expected whole numbers or text.")
@@ -235,7 +237,7 @@ def read_pictures(files: Sequence[Path], where: Path, shape: Shape | None, say: 
     _check_size(where, len(files) * int(np.prod(shape)), 1)
     others = sum(one != shape for one in shapes)
     if others:
-        say(f"{others:,} of {len(files):,} pictures in {where} were fitted to {describe_shape(shape)}")
+        say(f"fitted {others:,} of {counted(len(files), 'picture')} in {where} to {describe_shape(shape)}")
     return [read_picture(file, shape) for file in files]
 
 
@@ -367,6 +369,6 @@ def describe_images(images: Sequence[LabelledImage], files: str, what: str) -> l
     return [
         (f"{what} files", files),
         (f"{what} images", f"{len(images):,}, {describe_shape(images[0].pixels.shape)}"),
-        (f"{what} classes", f"{len(labels):,}, with {fewest:,} to {most:,} images each"),
+        (f"{what} classes", f"{len(labels):,}, with {fewest:,} to {counted(most, 'image')} each"),
         (f"{what} duplicates", f"{len(images) - distinct:,} kept" if distinct < len(images) else "none"),
     ]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from saccade.data.report import SHOWN, Finding, Lengths
-from saccade.errors import FileError
+from saccade.errors import FileError, counted
 
 __all__ = ["LabelReport", "Labelled", "collect", "note_unseen"]
 
@@ -72,7 +72,7 @@ class LabelReport:
             (f"{self.unit} read", f"{self.read:,}"),
             (f"{self.unit} kept", f"{self.kept:,}"),
             ("length in words", str(self.lengths)),
-            (f"{len(self.labels):,} labels", ", ".join(named + more)),
+            (counted(len(self.labels), "label"), ", ".join(named + more)),
             *((FINDINGS[finding.kind], str(finding)) for finding in self.findings),
         ]
 
@@ -97,7 +97,9 @@ def collect(
         seen.setdefault(example.source, labels)
         kept.append(example)
     if not kept:
-        dropped = f": {read:,} were read, all longer than {max_length} words" if read else ": the file is empty"
+        dropped = (
+            f": {read:,} read, all longer than {counted(max_length or 0, 'word')}" if read else ": the file is empty"
+        )
         raise FileError(f"There are no {unit} in {file}{dropped}.")
     counts = Counter(label for example in kept for label in example.labels)
     findings = tuple(

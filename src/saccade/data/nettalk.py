@@ -13,7 +13,7 @@ from saccade.data.lines import read_lines
 from saccade.data.pairs import Cleaning, Pair, PairCollector
 from saccade.data.report import Report
 from saccade.data.split import Parts, split_by_line
-from saccade.errors import FileError
+from saccade.errors import FileError, counted
 
 __all__ = ["SILENT", "nettalk_splits", "read_nettalk"]
 
@@ -43,7 +43,8 @@ def _pair(path: str | Path, line: int, text: str, number: int) -> Pair:
     cells = text.split("\t")
     if len(cells) != len(_COLUMNS):
         raise FileError(
-            f"{path}, line {line}: there are {len(cells)} columns; expected {len(_COLUMNS)} ({', '.join(_COLUMNS)}), "
+            f"{path}, line {line}: the line has {counted(len(cells), 'column')}; expected {len(_COLUMNS)} "
+            f"({', '.join(_COLUMNS)}), "
             "separated by tabs."
         )
     word, phonemes, stress, _ = cells

@@ -16,7 +16,7 @@ from pathlib import Path
 from saccade.data.lines import choose_encoding, read_lines
 from saccade.data.report import FINDINGS, SHOWN, Finding, Lengths, Report
 from saccade.data.tables import note_skipped, read_columns
-from saccade.errors import FileError, OptionError
+from saccade.errors import FileError, OptionError, counted
 
 __all__ = ["Cleaning", "Pair", "PairCollector", "read_parallel", "read_table"]
 
@@ -152,7 +152,8 @@ def read_parallel(
     if counts[0] != counts[1]:
         longer = (source_path, target_path)[counts[1] > counts[0]]
         raise FileError(
-            f"{source_path} has {counts[0]:,} lines, but {target_path} has {counts[1]:,}; both must have the same "
+            f"{source_path} has {counted(counts[0], 'line')}, but {target_path} has {counts[1]:,}; both must "
+            "have the same "
             f"number of lines (the first without a partner is line {min(counts) + 1} of {longer})."
         )
     return collector.pairs, collector.report((source_path, target_path), source_notes + target_notes)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 from saccade.data.pairs import Pair
-from saccade.errors import OptionError
+from saccade.errors import OptionError, counted
 
 __all__ = ["Overlap", "Parts", "overlap", "split", "split_by_line", "without_sources"]
 
@@ -49,7 +49,7 @@ class Overlap:
 
     def __str__(self) -> str:
         return (
-            f"{self.sources:,} sources occur in both ({self.train_pairs:,} training pairs, and "
+            f"{counted(self.sources, 'source')} in both ({self.train_pairs:,} training pairs, and "
             f"{self.other_pairs:,} of the {self.other_total:,} other pairs)"
         )
 
@@ -123,7 +123,7 @@ def _prefix(ordered: list[str], places: dict[str, float], copies: Counter[str], 
         total += copies[source]
         if total >= size:
             return count
-    raise OptionError(f"The {part} size is {size:,} pairs, but there are only {total:,}.")
+    raise OptionError(f"The {part} part needs {counted(size, 'pair')}, but there are only {total:,}.")
 
 
 def split_by_line(

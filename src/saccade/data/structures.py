@@ -13,7 +13,7 @@ from pathlib import Path
 from saccade.data.lines import choose_encoding, read_lines, suffix
 from saccade.data.paths import column
 from saccade.data.tables import read_columns
-from saccade.errors import FileError, OptionError
+from saccade.errors import FileError, OptionError, counted
 
 __all__ = [
     "UNPAIRED",
@@ -90,7 +90,10 @@ def from_dot_bracket(text: str, length: int, where: str) -> tuple[int, ...]:
     """Return the partners in a structure such as ``((..[[))..]]``."""
     structure = text.strip()
     if len(structure) != length:
-        raise FileError(f"{where}: the structure has {len(structure)} symbols, but the sequence has {length} bases.")
+        raise FileError(
+            f"{where}: the structure has {counted(len(structure), 'symbol')}, but the sequence has "
+            f"{counted(length, 'base')}."
+        )
     partners = [UNPAIRED] * length
     opened: dict[str, list[int]] = {kind: [] for kind in BRACKETS}
     for place, symbol in enumerate(structure):
@@ -262,6 +265,7 @@ def describe_molecules(molecules: Sequence[Molecule], what: str) -> tuple[str, s
     lengths = sorted(one.length for one in molecules)
     paired = sum(2 * len(pairs_of(one.partners)) for one in molecules if one.partners is not None)
     return what, (
-        f"{len(molecules):,} molecules of {lengths[0]} to {lengths[-1]} bases (median {lengths[len(lengths) // 2]}), "
+        f"{counted(len(molecules), 'molecule')} of {lengths[0]} to {lengths[-1]} bases (median "
+        f"{lengths[len(lengths) // 2]}), "
         f"{100 * paired / sum(lengths):.0f}% paired"
     )

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Never
 
 from saccade.data.lines import choose_encoding, is_tabbed, read_lines, suffix
-from saccade.errors import FileError, OptionError
+from saccade.errors import FileError, OptionError, counted
 
 __all__ = ["TABLES", "Column", "note_skipped", "read_columns", "refuse_or_skip", "table_format"]
 
@@ -119,7 +119,8 @@ def _locate(path: str | Path, first: Row, columns: tuple[Column, ...], header: b
     for index in indices:
         if not 0 <= index < len(cells):
             raise FileError(
-                f"{path}, line {line}: there is no column number {index}; the line has {len(cells)} columns, "
+                f"{path}, line {line}: there is no column number {index}; the line has "
+                f"{counted(len(cells), 'column')}, "
                 "counted from 0."
             )
     return indices, headed
@@ -133,7 +134,9 @@ def _pick(
             yield line, [""] * len(indices)
         elif len(cells) != width:
             refuse_or_skip(
-                f"{path}, line {line}: there are {len(cells)} columns; expected {width}, as in the first line.", bad
+                f"{path}, line {line}: the line has {counted(len(cells), 'column')}; expected {width}, as in "
+                "the first line.",
+                bad,
             )
         else:
             yield line, [cells[index] for index in indices]

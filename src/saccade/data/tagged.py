@@ -17,7 +17,7 @@ from conllu.parser import DEFAULT_FIELD_PARSERS, DEFAULT_FIELDS, parse_line
 
 from saccade.data.labels import LabelReport, collect
 from saccade.data.lines import choose_encoding, read_lines, suffix
-from saccade.errors import FileError, OptionError
+from saccade.errors import FileError, OptionError, counted
 
 __all__ = ["CONLLU", "TaggedSentence", "are_columns", "read_tagged"]
 
@@ -130,7 +130,8 @@ def _conllu_words(
             raise FileError(f"{path}, line {number}: this is not a line of CoNLL-U ({error}).") from None
         if len(row) < len(DEFAULT_FIELDS):
             raise FileError(
-                f"{path}, line {number}: there are {len(row)} columns; CoNLL-U has {len(DEFAULT_FIELDS)}, separated by "
+                f"{path}, line {number}: the line has {counted(len(row), 'column')}; CoNLL-U has "
+                f"{len(DEFAULT_FIELDS)}, separated by "
                 "tabs."
             )
         if isinstance(row["id"], int):  # skip 3-4 (several words written as one) and 5.1 (a word that is not written)
@@ -168,7 +169,8 @@ def _column_words(
         for number in map(int, columns):
             if not -len(cells) <= number < len(cells):
                 raise FileError(
-                    f"{where}: there is no column number {number}; the line has {len(cells)} columns, counted from 0."
+                    f"{where}: there is no column number {number}; the line has "
+                    f"{counted(len(cells), 'column')}, counted from 0."
                 )
             places.append(number % len(cells))
         lines = chain([first], lines)
@@ -222,7 +224,8 @@ def _read_cells(
         cells = split(text)
         if len(cells) != first[1]:
             raise FileError(
-                f"{path}, line {number}: there are {len(cells)} columns; expected {first[1]}, as in line {first[0]}, "
+                f"{path}, line {number}: the line has {counted(len(cells), 'column')}; expected {first[1]}, "
+                f"as in line {first[0]}, "
                 "or a blank line between sentences."
             )
         word, label, *features = (cells[place].strip() for place in places)

@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Float
 
 from saccade.data.lines import read_lines
-from saccade.errors import FileError
+from saccade.errors import FileError, counted
 
 __all__ = ["Scene", "Tracks", "last_window", "read_tracks", "tracks_of", "windows"]
 
@@ -148,4 +148,8 @@ def _number(agent: str) -> tuple[float, str]:
 def describe_windows(found: Sequence[Scene], what: str) -> tuple[str, str]:
     """Summarise windows in a row of the report on the data."""
     agents = [len(one.agents) for one in found]
-    return what, f"{len(found):,} windows, {sum(agents):,} paths, at most {max(agents)} agents at once"
+    return (
+        what,
+        f"{counted(len(found), 'window')}, {counted(sum(agents), 'path')}, at most "
+        f"{counted(max(agents), 'agent')} at once",
+    )

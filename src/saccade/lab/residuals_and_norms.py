@@ -64,7 +64,7 @@ def measure(trial: Trial) -> Mapping[str, float]:
 def draw(axes: Axes, found: Mapping[str, Interval]) -> None:
     axes.bar(list(KINDS), [found[name].mean for name in KINDS])
     axes.axhline(100 / WORDS, color="black", linewidth=0.6)
-    axes.set_ylabel("right words in percent (line: chance)")
+    axes.set_ylabel("correct words in percent (line: chance)")
 
 
 EXPERIMENT = Experiment(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import torch
 
-from saccade.errors import FileError
+from saccade.errors import FileError, counted
 from saccade.extras import needs_extra
 from saccade.lab.experiment import Experiment, Trial
 from saccade.storage import write_file
@@ -83,7 +83,8 @@ class Results:
         """The verdict, with the number that it rests on."""
         one = self.experiment
         return (
-            f"{self.verdict}: {one.decisive} is {self.decisive} over {len(self.trials)} seeds; the claim needs "
+            f"{self.verdict}: {one.decisive} is {self.decisive} over {counted(len(self.trials), 'seed')}; the "
+            "claim needs "
             f"{one.direction} {one.bound:g}"
         )
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from saccade.attention import Trace
-from saccade.errors import OptionError, ShapeError, UnknownNameError
+from saccade.errors import OptionError, ShapeError, UnknownNameError, counted
 
 __all__ = ["Axis", "Towers", "choose_axes"]
 
@@ -35,7 +35,10 @@ class Axis:
         if words is None:
             return cls(list(tokens), list(range(len(tokens))))
         if len(words) != len(tokens):
-            raise ShapeError(f"There are {len(tokens)} tokens but {len(words)} word numbers; each token needs one.")
+            raise ShapeError(
+                f"tokens has {counted(len(tokens), 'entry', 'entries')} but words has {len(words)}; each "
+                "token needs a word number."
+            )
         numbers = [0] if tokens else []
         for before, word in pairwise(words):
             numbers.append(numbers[-1] + (word is None or word != before))
@@ -77,7 +80,7 @@ class Towers:
     def of(cls, tokens: Mapping[str, Sequence[str]], words: object, names: Iterable[str]) -> Towers:
         """Check that every tower has an attention, and that words are given by tower too."""
         if words is not None and (not isinstance(words, Mapping) or not set(words) <= set(tokens)):
-            raise OptionError("With tokens for each tower, words is a mapping from some of the same names.")
+            raise OptionError("If tokens has an entry per tower, words must be a mapping with some of the same names.")
         for tower in tokens:
             if not any(_is_in(name, tower) for name in names):
                 raise UnknownNameError("part of the model with attention", tower, names)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from saccade.errors import OptionError, ShapeError
+from saccade.errors import OptionError, ShapeError, counted
 from saccade.lens.links import WordLink
 
 __all__ = ["cooccurrence_links"]
@@ -31,7 +31,10 @@ def cooccurrence_links(
     cannot tell the two apart.
     """
     if len(sources) != len(targets):
-        raise ShapeError(f"There are {len(sources)} source sentences but {len(targets)} target sentences.")
+        raise ShapeError(
+            f"sources has {counted(len(sources), 'sentence')} but targets has {len(targets)}; each needs one "
+            "of the other."
+        )
     if iterations < 1:
         raise OptionError(f"cooccurrence_links() needs at least 1 iteration, not {iterations}.")
     forth = _best(sources, targets, iterations)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from jaxtyping import Float
 from torch import Tensor
 
-from saccade.errors import FileError, ShapeError
+from saccade.errors import FileError, ShapeError, counted
 
 __all__ = [
     "Agreement",
@@ -153,4 +153,7 @@ def _share(part: int, whole: int) -> float:
 
 def _check_lengths(links: Sequence[object], gold: Sequence[object]) -> None:
     if len(links) != len(gold):
-        raise ShapeError(f"There are {len(links)} sentences but {len(gold)} gold alignments; each sentence needs one.")
+        raise ShapeError(
+            f"links has {counted(len(links), 'sentence')} but gold has {len(gold)}; each sentence needs a "
+            "gold alignment."
+        )

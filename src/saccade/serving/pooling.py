@@ -84,7 +84,7 @@ class Pyramid:
         return PooledWeights(self._from_weights(name, head, rows, columns, cell, reduce), cell)
 
     def whole(self, name: str, head: Head, cells: int, reduce: Reduce) -> PooledWeights:
-        """A whole attention in at most cells by cells."""
+        """A whole attention matrix, reduced to at most ``cells`` by ``cells`` numbers."""
         num_rows, num_columns = self._shape(name)
         cell = -(-num_rows // cells), -(-num_columns // cells)
         rows, columns = range(num_rows), range(num_columns)

@@ -8,8 +8,10 @@ when the task is used.
 from __future__ import annotations
 
 import pkgutil
+import warnings
+from collections.abc import Iterable
 from functools import cached_property
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any
 
 from saccade.errors import OptionError, UnknownNameError
@@ -35,26 +37,40 @@ class Entry:
 
     @cached_property
     def task(self) -> type[Task]:
-        return _import(self._task)  # type: ignore[no-any-return]
+        return self._load(self._task)  # type: ignore[no-any-return]
 
     @cached_property
     def data(self) -> type[DataReader[Any]]:
-        return _import(self._data)  # type: ignore[no-any-return]
+        return self._load(self._data)  # type: ignore[no-any-return]
 
     @cached_property
     def predictor(self) -> type[Predictor]:
-        return _import(self._predictor)  # type: ignore[no-any-return]
+        return self._load(self._predictor)  # type: ignore[no-any-return]
+
+    def _load(self, name: Any) -> Any:
+        return pkgutil.resolve_name(name) if isinstance(name, str) else name
 
 
-def _import(name: Any) -> Any:
-    if not isinstance(name, str):
-        return name
-    try:
-        return pkgutil.resolve_name(name)
-    except (AttributeError, ImportError) as error:
-        if name.startswith("saccade."):
-            raise
-        raise OptionError(f"The installed task {name.partition(':')[0]} cannot be loaded: {error}.") from None
+class InstalledEntry(Entry):
+    """The task of an installed package, which is imported on first use."""
+
+    def __init__(self, point: EntryPoint) -> None:
+        super().__init__(*(f"{point.value}.{part}" for part in ("task", "data", "predictor")))
+        self._point = point
+
+    def _load(self, name: Any) -> Any:
+        try:
+            return super()._load(name)
+        except Exception as error:  # a package of someone else's may fail in any way
+            package = _package_of(self._point)
+            raise OptionError(
+                f"The task {self._point.name!r} comes from the package {package}, which cannot be loaded "
+                f"({type(error).__name__}: {error}); update it, or remove it with: pip uninstall {package}"
+            ) from error
+
+
+def _package_of(point: EntryPoint) -> str:
+    return point.value.partition(":")[0] if point.dist is None else point.dist.name
 
 
 def _built_in(package: str, name: str) -> Entry:
@@ -77,8 +93,22 @@ TASKS = {
 }
 #: Tasks whose models Saccade opens but does not train: they come from other libraries.
 PRETRAINED_TASKS = {"sentence-similarity": _built_in("similarity", "Similarity")}
-for point in entry_points(group="saccade.tasks"):
-    TASKS.setdefault(point.name, Entry(*(f"{point.value}.{part}" for part in ("task", "data", "predictor"))))
+
+
+def add_installed(points: Iterable[EntryPoint]) -> None:
+    """Add the tasks of installed packages. A name that is already taken is warned about, and keeps its meaning."""
+    for point in points:
+        if point.name in TASKS or point.name in PRETRAINED_TASKS:
+            warnings.warn(
+                f"The package {_package_of(point)} has a task named {point.name!r}, which is ignored, because there "
+                "already is a task with this name.",
+                stacklevel=2,
+            )
+        else:
+            TASKS[point.name] = InstalledEntry(point)
+
+
+add_installed(entry_points(group="saccade.tasks"))
 #: The task of a recipe that does not name one.
 DEFAULT_TASK = "translation"
 

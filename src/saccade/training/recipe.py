@@ -140,7 +140,8 @@ def _blame_override(sentence: str, where: str, overrides: Sequence[str]) -> str:
         named = re.search(rf"\b{re.escape(name)}\b", subject) is not None and table in subject
         if named or f"no key {table!r}" in subject:
             said = sentence.removeprefix(f"{where}: ")
-            return f"--set {override}: {re.sub(f'^{re.escape(where)} has', 'a recipe has', said)}"
+            shown = override if len(override) <= 80 else f"{override[:77]}..."
+            return f"--set {shown}: {re.sub(f'^{re.escape(where)} has', 'a recipe has', said)}"
     return sentence
 
 

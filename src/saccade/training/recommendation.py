@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from saccade.errors import OptionError, UnknownNameError
+from saccade.errors import OptionError, UnknownNameError, counted
 from saccade.tasks.base.data import SIZES, Say, Size, Splits
 from saccade.tasks.base.model_folder import bundle_recipe
 from saccade.tasks.registry import task_named
@@ -161,7 +161,7 @@ def _fit_to_time(
             break
     steps = max(FEWEST, min(wanted, affordable))
     rest = f"{FOR_UPDATES:.0%} of the time that is left; the rest is for validations and the final test"
-    say(f"Chose {size} with {steps:,} updates ({'it needs no more' if steps == wanted else rest}).")
+    say(f"Chose {size} with {counted(steps, 'update')} ({'it needs no more' if steps == wanted else rest}).")
     fitting = FOR_VALIDATIONS * 60 * minutes / max(timing.validation, 1e-9)
     return candidate(size, steps, int(max(1, min(MOST_VALIDATIONS, fitting))))
 

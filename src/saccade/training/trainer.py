@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from saccade.errors import DivergedError
+from saccade.errors import DivergedError, counted
 from saccade.kernels.precision import narrow_products
 from saccade.tasks.base.model_folder import unshared
 from saccade.tasks.base.settings import TrainingSettings
@@ -211,7 +211,8 @@ class Trainer:
         shown = ", ".join(str(line) for line in sorted(lines)[:5])
         raise DivergedError(
             f"The {what} became {value} at step {progress.step + 1} (epoch {progress.epoch + 1}, update "
-            f"{progress.position}; a batch of {len(lines)} examples, lines {shown}, ...); no weights were updated. "
+            f"{progress.position}; a batch of {counted(len(lines), 'example')}, lines {shown}, ...); no "
+            "weights were updated. "
             "Usually a lower training.lr or a longer training.warmup helps; start again in another folder (-o)."
         )
 

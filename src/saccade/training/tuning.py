@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from saccade.errors import DivergedError, OptionError
+from saccade.errors import DivergedError, OptionError, counted
 from saccade.extras import needs_extra
 from saccade.storage import write_file
 from saccade.tasks.base.data import Say
@@ -164,7 +164,10 @@ def tune(recipe: Recipe, folder: Path, minutes: float, device: str, say: Say) ->
     """
     search = _TuningSearch(recipe, folder, minutes, device, say)
     scored = min(getattr(recipe.training, "validation_sample", len(search.validation)), len(search.validation))
-    say(f"Trials of {search.steps:,} updates, scored by {recipe.metric} on {scored:,} validation examples.")
+    say(
+        f"Trials of {counted(search.steps, 'update')}, scored by {recipe.metric} on "
+        f"{counted(scored, 'validation example')}."
+    )
     search.run()
     study, sign = search.study, search.sign
     finished = [one for one in study.trials if one.value is not None and one.state.name == "COMPLETE"]
@@ -173,14 +176,15 @@ def tune(recipe: Recipe, folder: Path, minutes: float, device: str, say: Say) ->
     best = max(finished, key=lambda one: one.value or 0.0)
     assert best.value is not None
     found = search.recipe_of(best.params, recipe.training.steps)
-    heading = [f"The best of {len(study.trials)} trials: {recipe.metric} {sign * best.value:.2f}."]
+    heading = [f"The best of {counted(len(study.trials), 'trial')}: {recipe.metric} {sign * best.value:.2f}."]
     write_file(folder / "best.toml", commented(found, heading).encode())
     write_file(folder / "trials.tsv", _table(study.trials, sign).encode())
     _figure(study.trials, sign, recipe.metric).savefig(folder / "trials.png", dpi=150)
     own = next((f"{sign * (one.value or 0.0):.2f}" for one in finished if one.number == 0), None)
     say(
         f"{recipe.metric} of the recipe's own settings: {own or 'unknown, as trial 0 did not finish'}; "
-        f"best, trial {best.number}: {sign * best.value:.2f}, after {search.steps:,} updates{' each' * bool(own)}."
+        f"best, trial {best.number}: {sign * best.value:.2f}, after "
+        f"{counted(search.steps, 'update')}{' each' * bool(own)}."
     )
     return found
 

@@ -198,7 +198,7 @@ class Trace:
 
     @_reading()
     def times_gradient(self, *, head: int | None = None, batch: int | None = None) -> Float[Tensor, "*BH Q K"]:
-        """Each weight times its gradient: how much what was differentiated depends on it, to first order.
+        """Each weight times its gradient: to first order, how much the differentiated number depends on it.
 
         Call ``backward()`` on one number that is computed from the model's output first.
         """

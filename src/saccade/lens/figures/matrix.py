@@ -254,7 +254,7 @@ def _checked(weights: Tensor | np.ndarray, rows: Sequence[str], columns: Sequenc
     matrix: Array = torch.as_tensor(weights).detach().cpu().double().numpy()
     if matrix.shape != (len(rows), len(columns)):
         raise ShapeError(
-            f"A heat map of {len(rows)} rows and {len(columns)} columns needs weights of that shape, "
+            f"A heat map with labels for {len(rows)} by {len(columns)} cells needs weights of that shape, "
             f"not {tuple(matrix.shape)}."
         )
     if max(matrix.shape) > MOST_TOKENS:

@@ -47,7 +47,8 @@ class TerminalHeatmap:
     def __post_init__(self) -> None:
         if tuple(self.weights.shape) != (len(self.rows), len(self.columns)):
             raise ShapeError(
-                f"A heat map of {len(self.rows)} rows and {len(self.columns)} columns needs weights of that shape, "
+                f"A heat map with labels for {len(self.rows)} by {len(self.columns)} cells needs weights of "
+                "that shape, "
                 f"not {tuple(self.weights.shape)}."
             )
         if not bool(torch.isfinite(self.weights).all()):
@@ -65,7 +66,10 @@ class TerminalHeatmap:
         yield line(legend(shades), options, wrap=True)
         left_out = len(self.columns) - columns.count
         if left_out:
-            text = f"{left_out} of {len(self.columns)} columns are left out; those shown have the largest weights."
+            text = (
+                f"{left_out} of {len(self.columns)} columns {'is' if left_out == 1 else 'are'} left out; "
+                "those shown have the largest weights."
+            )
             yield line(text, options, wrap=True)
 
     def _columns(self, space: int) -> _Columns:

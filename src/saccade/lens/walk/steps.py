@@ -15,7 +15,7 @@ from torch import Tensor
 
 from saccade.attention import Dot, ScaledDot
 from saccade.attention.equation import Call, normalise
-from saccade.errors import ShapeError
+from saccade.errors import ShapeError, counted
 from saccade.lens.walk.equations import Line, mask_line, score_line, weights_line
 from saccade.lens.walk.step import Changes, Step
 
@@ -154,7 +154,8 @@ def joined_steps(heads: list[Step], W_output: Tensor | None, query_labels: tuple
 def _output_steps(name: str, total: Tensor, W_output: Tensor, query_labels: tuple[str, ...]) -> list[Step]:
     if len(W_output) != total.shape[1]:
         raise ShapeError(
-            f"W_output has {len(W_output)} rows; expected {total.shape[1]}, one for each column of the values."
+            f"W_output has {counted(len(W_output), 'row')}; expected {total.shape[1]}, one for each column of "
+            "the values."
         )
     line = Line("O = Z W_O", f"output = {name} @ W_output")
     output = _matrix_step("output", "Output", line, total @ W_output, query_labels)

@@ -19,7 +19,7 @@ from saccade.attention import SCORES, Additive, Dot, Mask, ScaledDot, Score, Wei
 from saccade.attention.equation import Call
 from saccade.attention.scores import resolve_score
 from saccade.attention.weights import resolve_weights
-from saccade.errors import OptionError, ShapeError, TooLargeError, UnknownNameError
+from saccade.errors import OptionError, ShapeError, TooLargeError, UnknownNameError, counted
 from saccade.lens.walk.numbers import Numbers, boolean_matrix, matrix, require_finite, require_size
 from saccade.lens.walk.step import Changed, Changes, Step
 from saccade.lens.walk.steps import head_steps, joined_steps, projection_steps, sum_steps, weight_steps
@@ -202,7 +202,7 @@ def _sources(given: dict[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
     """Return queries, keys and values, given or projected from the inputs."""
     query, key, value = _given_or_projected(given)
     if len(key) != len(value):
-        raise ShapeError(f"There are {len(key)} keys but {len(value)} values; each key needs one value.")
+        raise ShapeError(f"keys has {counted(len(key), 'row')} but values has {len(value)}; each key needs one value.")
     if len(query) * value.numel() > WEIGHTED_LIMIT:
         raise TooLargeError(
             f"{len(query)} queries × {len(key)} keys × values of width {value.shape[1]} are too many to read; "
@@ -249,7 +249,8 @@ def _project(name: str, vectors: Tensor, matrix_name: str, given: dict[str, Tens
     weight = given[matrix_name]
     if len(weight) != vectors.shape[1]:
         raise ShapeError(
-            f"{matrix_name} has {len(weight)} rows; expected {vectors.shape[1]}, one for each column of {name}."
+            f"{matrix_name} has {counted(len(weight), 'row')}; expected {vectors.shape[1]}, one for each "
+            f"column of {name}."
         )
     return vectors @ weight
 
@@ -269,7 +270,7 @@ def _labels(
     for name, labels, count in (("tokens", tokens, num_queries), ("source_tokens", source_tokens, num_keys)):
         if labels is not None and len(labels) != count:
             what = "query" if name == "tokens" else "key"
-            raise ShapeError(f"{name} has {len(labels)} names; expected {count}, one for each {what}.")
+            raise ShapeError(f"{name} has {counted(len(labels), 'name')}; expected {count}, one for each {what}.")
     noun = "input" if "inputs" in given else "token" if shared else "query"
     query_labels = tuple(tokens) if tokens is not None else _numbered(noun, num_queries)
     if shared:
@@ -301,7 +302,8 @@ def _finished(step: Step, value_names: Sequence[str] | None) -> Step:
         return step
     if len(value_names) != step.values.shape[-1]:
         raise ShapeError(
-            f"value_names has {len(value_names)} names; expected {step.values.shape[-1]}, one for each column."
+            f"value_names has {counted(len(value_names), 'name')}; expected {step.values.shape[-1]}, one for "
+            "each column."
         )
     return replace(step, column_labels=tuple(value_names))
 

@@ -45,7 +45,7 @@ class Guard:
         self.state = state
         self.hosts = frozenset(host.lower() for host in hosts)
         limits = state.limits
-        bodies, requests = "The requests on their way are too large together", "There are too many requests at once"
+        bodies, requests = "The requests in progress are too large together", "There are too many requests at once"
         self._bodies = Places(limits.all_bodies, limits.address_bodies, bodies)
         self._places = Places(limits.requests, limits.address_requests, requests)
         self._strange_bodies = Places(limits.strange_bodies, limits.strange_bodies // 4, bodies)

@@ -1,7 +1,7 @@
 """Relaying connections to worker processes, so that clients get an answer even if a worker dies.
 
-The relay passes bytes through and looks only at where each answer ends. So it knows, when a worker dies, whether a
-client waits for an answer (it gets 503), has received half of one (the connection is closed), or neither (its next
+The relay passes bytes through and looks only at where each answer ends. So when a worker dies, it knows whether a
+client is waiting for an answer (it gets 503), has received half of one (the connection is closed), or neither (its next
 request goes to another worker).
 """
 

@@ -120,7 +120,7 @@ async def overview(
     cell: Annotated[int | None, Query(ge=1, le=4096, description="Side of a cell, instead of cells.")] = None,
     preview: Annotated[bool, Query(description="Quick: one query per row of cells.")] = False,
 ) -> Any:
-    """A part in at most cells by cells numbers, each the maximum or mean of its weights."""
+    """A part of the matrix in at most ``cells`` by ``cells`` numbers, each the maximum or mean of its weights."""
 
     def draw(look: Look) -> Response:
         if preview:

@@ -10,7 +10,7 @@ from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr
 
 from saccade.attention import edit, editable
-from saccade.errors import OptionError
+from saccade.errors import OptionError, counted
 from saccade.serving.computation import offload, request_size, wait_for
 from saccade.serving.http.events import EVENTS, event_stream
 from saccade.serving.http.refusals import Refused
@@ -194,7 +194,9 @@ def _look(state: ServerState, served: Served, given: Any, body: LookBody) -> dic
         first = predictor.predict([edited], **body.options)[0]
         every = [first, *first.alternatives]
         if body.which >= len(every):
-            raise Refused(400, f"which = {body.which}: there are only {len(every)} answers; request more with n_best.")
+            raise Refused(
+                400, f"which = {body.which}: the model gave {counted(len(every), 'answer')}; request more with n_best."
+            )
         answer = every[body.which]
         found |= {"answer": plain_record(answer), "which": body.which}
         found["alternatives"] = [plain_record(one) for one in every]

@@ -55,6 +55,9 @@ class InputImage:
 class ImageInputPredictor(Predictor):
     """A predictor whose inputs are images."""
 
+    input_types = (InputImage, np.ndarray, str, Path)
+    input_name = "the name of an image file or an array of uint8"
+
     @property
     def shape(self) -> tuple[int, int, int]:
         """The height, width and number of channels of the images that the model takes."""

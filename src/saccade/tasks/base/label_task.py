@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from saccade.errors import counted
 from saccade.tasks.base.label_report import confusion_figure, confusion_lines, label_lines
 from saccade.tasks.base.label_scores import UNSEEN, LabelScore, accuracy, confusion, label_scores, macro_f1, numbered
 from saccade.tasks.base.task import CheckCancelled, Evaluation, Loss, Task, device_of
@@ -181,4 +182,4 @@ class LabelTask(Task):
 
 def label_fact(labels: Sequence[str]) -> str:
     """Describe the labels in one line, for the README of a model folder."""
-    return f"{len(labels)} labels: {', '.join(labels[:50])}{', ...' if len(labels) > 50 else ''}"
+    return f"{counted(len(labels), 'label')}: {', '.join(labels[:50])}{', ...' if len(labels) > 50 else ''}"

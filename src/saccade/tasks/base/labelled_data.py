@@ -12,7 +12,7 @@ from pydantic import Field
 from saccade.data import overlap
 from saccade.data.labels import Labelled, LabelReport, note_unseen
 from saccade.data.paths import part_prefixes, resolve_path
-from saccade.errors import OptionError
+from saccade.errors import OptionError, counted
 from saccade.tasks.base.data import BuiltinOrFile, DataReader, Say, Splits, column_keys, draw_splits, hold_out
 
 __all__ = ["LabelledData", "LabelledFiles"]
@@ -81,7 +81,7 @@ class LabelledFiles(DataReader[Item]):
                 shared = overlap(examples, held_out[part])
                 if shared.sources:
                     notes.append(
-                        f"{shared.sources:,} texts occur in both training and {part}: "
+                        f"training and {part} share {counted(shared.sources, 'text')}: "
                         f"{shared.other_pairs:,} of {shared.other_total:,} {part} texts"
                     )
         train, validation, test = hold_out(examples, held_out, settings, seed, lambda example: example.labels)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from saccade.errors import counted
 from saccade.tasks.base.task import Bundle
 
 __all__ = ["model_readme"]
@@ -23,7 +24,7 @@ def model_readme(bundle: Bundle, recipe: dict[str, Any], result: dict[str, Any])
     lines = [
         f"# {bundle.task.name}: {bundle.task.about}",
         "",
-        f"A {bundle.kind} network with {parameters:,} parameters, trained for {result['steps']:,} updates.",
+        f"A {bundle.kind} network with {parameters:,} parameters, trained for {counted(result['steps'], 'update')}.",
         "",
         f"- data: {origin}",
         *(f"- {fact}" for fact in bundle.task.facts()),

@@ -6,7 +6,7 @@ import json
 import re
 import shutil
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,7 +17,7 @@ import torch
 from saccade.attention import edit
 from saccade.attention.watching.watch import Rows
 from saccade.data.lines import read_lines
-from saccade.errors import FileError, OptionError
+from saccade.errors import FileError, InputTypeError, OptionError, counted
 from saccade.lens.causal import Change, Scored, describe_changes, find_places
 from saccade.lens.view import View
 from saccade.models import Config, TransformerConfig, lower_precision
@@ -46,6 +46,8 @@ class Predictor(ABC):
     takes_workers: ClassVar[bool] = False  # whether several processes can share the inputs
     streams: ClassVar[bool] = False  # whether an answer can be shown while it is generated
     reads: ClassVar[bool] = False  # whether ``view_input`` takes a text of any length
+    input_types: ClassVar[tuple[type, ...]] = (object,)  # the types of the inputs of ``predict``
+    input_name: ClassVar[str] = "a JSON value"  # what such an input is called in a sentence
     at_once: ClassVar[int] = 250  # the number of inputs that are answered between two progress reports
 
     def __init__(
@@ -83,9 +85,9 @@ class Predictor(ABC):
         if isinstance(bundle.config, TransformerConfig):
             config = bundle.config
             layers = {"encoder": config.encoder_layers, "decoder": config.decoder_layers}
-            sizes += [f"{number} {part} layers" for part, number in layers.items() if number]
-            sizes += [f"width {config.width}", f"{config.num_heads} heads"]
-            sizes += [f"at most {config.max_length} positions"] if config.position == "learned" else []
+            sizes += [counted(number, f"{part} layer") for part, number in layers.items() if number]
+            sizes += [f"width {config.width}", counted(config.num_heads, "head")]
+            sizes += [f"at most {counted(config.max_length, 'position')}"] if config.position == "learned" else []
         described = {
             "family": bundle.family or f"Saccade ({bundle.kind})",
             "does": f"{self.task.about} ({self.task.name})",
@@ -203,7 +205,13 @@ class Predictor(ABC):
         Some inputs are answered at a time, so that progress is visible and memory stays bounded.
         ``progress`` is called with the number of answers so far; ``options`` are fields of the ``options`` class.
         """
-        inputs = [inputs] if isinstance(inputs, str | Path) else inputs
+        if isinstance(inputs, str | Path):
+            inputs = [inputs]
+        if isinstance(inputs, bytes | Mapping) or not isinstance(inputs, Iterable):
+            raise InputTypeError("The inputs", "a list", inputs)
+        inputs = list(inputs)
+        for number, given in enumerate(inputs, start=1):
+            self.check_type(given, number)
         chosen, now = self.chosen(options), Snapshot(self)
         prepared = [self.prepare(given, number) for number, given in enumerate(inputs, start=1)]
         pieces = [prepared[start : start + self.at_once] for start in range(0, len(prepared), self.at_once)]
@@ -213,6 +221,11 @@ class Predictor(ABC):
             if progress is not None:
                 progress(len(answers))
         return answers
+
+    def check_type(self, given: Any, number: int = 1) -> None:
+        """Raise an error if an input does not have one of the types that ``predict`` takes."""
+        if not isinstance(given, self.input_types):
+            raise InputTypeError(f"Input {number}", self.input_name, given)
 
     def prepare(self, given: Any, number: int = 1) -> Any:
         """Convert an input to the form that ``answer`` takes. Raises an error if the input is invalid.
@@ -275,6 +288,7 @@ class Predictor(ABC):
         """
         if not (without_heads or without_links or replace):
             raise OptionError("There is nothing to change; give without_heads, without_links or replace.")
+        self.check_type(given)
         changed = given if replace is None else self.replaced(given, *replace)
         before = self.best_answer(given, **options)
         links = self._find_links(changed, before, without_links)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from saccade.data.grammar import showcase
 from saccade.data.inputs import read_texts, suffix_of
@@ -19,6 +19,9 @@ __all__ = ["TextInputPredictor"]
 
 class TextInputPredictor(Predictor):
     """A predictor whose inputs are texts."""
+
+    input_types: ClassVar[tuple[type, ...]] = (str,)
+    input_name = "a text"
 
     def from_json(self, value: Any) -> str:
         if not isinstance(value, str):

@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from saccade.errors import OptionError, UnknownNameError
+from saccade.errors import OptionError, UnknownNameError, counted
 from saccade.lens.figures.canvas import drawing, label
 from saccade.models.layers import OneHot, WordEmbedding
 from saccade.tasks.base.task import Bundle, Task
@@ -54,7 +54,7 @@ class WordMap(NamedTuple):
 
     def figure(self, *, named: Sequence[str] = (), dark: bool = False) -> Figure:
         """Draw the words at their points, with those in ``named`` in bold."""
-        title = f"{len(self.words)} words, {100 * self.share:.0f}% of their variance"
+        title = f"{counted(len(self.words), 'word')}, {100 * self.share:.0f}% of their variance"
         low, high = self.points.amin(dim=0), self.points.amax(dim=0)
         places = ((self.points - low) / (high - low).clamp(min=1e-12)).tolist()
         with drawing(title, dark=dark) as page:

@@ -35,6 +35,8 @@ __all__ = ["BasePairsPredictor"]
 class BasePairsPredictor(Predictor):
     """An opened model that predicts base pairs."""
 
+    input_types = (Molecule, str, dict)
+    input_name = 'a sequence such as "GGGAAAUCCC"'
     options = FoldingOptions
     at_once = 1
     task: BasePairs

@@ -15,7 +15,7 @@ from saccade.data.images import Shape, describe_shape
 from saccade.data.lines import choose_encoding
 from saccade.data.paths import column, part_prefixes, resolve_path
 from saccade.data.split import overlap, split
-from saccade.errors import FileError, OptionError
+from saccade.errors import FileError, OptionError, counted
 from saccade.tasks.base.data import SHAPE, BuiltinOrFile, PictureReader, Say, Size, Splits, column_keys, hold_out
 from saccade.tasks.base.image_task import suggest_patch
 
@@ -97,7 +97,7 @@ class CaptionsFiles(PictureReader[Captioned]):
                 raise FileError(f"{table} has images of {shapes[0]}; they must be {shapes[1]}, as in {settings.table}.")
             shared = overlap(train, held_out[part])
             if shared.sources:
-                notes.append(f"{shared.sources:,} images occur in both training and {part}")
+                notes.append(f"training and {part} share {counted(shared.sources, 'image')}")
         return Splits(*hold_out(train, held_out, settings, seed), rows, notes)
 
     @classmethod

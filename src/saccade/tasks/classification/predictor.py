@@ -50,11 +50,6 @@ class ClassificationPredictor(TextInputPredictor):
             path, columns, 1, labels=self.task.labels, encoding=how["encoding"], skip_bad=how["skip_bad_rows"]
         )
 
-    def unknown(self, given: str) -> list[str]:
-        """Return unknown words only if they are at least half of the text; training has rare unknown words too."""
-        found = super().unknown(given)
-        return found if 2 * len(found) >= self.count_tokens(given) else []
-
     def answer(self, inputs: Sequence[str], options: Any, now: Snapshot) -> list[ClassificationAnswer]:
         texts = self._encode(inputs)
         found = torch.cat(self.task.probabilities(self.model, texts)).tolist()

@@ -23,7 +23,7 @@ from saccade.data.images import (
 )
 from saccade.data.paths import part_prefixes, resolve_path
 from saccade.data.split import overlap
-from saccade.errors import FileError, OptionError
+from saccade.errors import FileError, OptionError, counted
 from saccade.tasks.base.data import SHAPE, BuiltinOrFile, PictureReader, Say, Size, Splits, hold_out
 from saccade.tasks.base.image_task import suggest_patch
 
@@ -112,7 +112,7 @@ class ImagesFiles(PictureReader[LabelledImage]):
                 rows += describe_images(held_out[part], _files(settings, f"{part}_"), part)
                 shared = overlap(train, held_out[part])
                 if shared.sources:
-                    notes.append(f"{shared.sources:,} images occur in both training and {part}")
+                    notes.append(f"training and {part} share {counted(shared.sources, 'image')}")
         train, validation, test = hold_out(train, held_out, settings, seed, lambda image: (image.label,))
         known = {image.label for image in train}
         return Splits(train, validation, test, rows, [*notes, *unseen_classes((*validation, *test), known)])

@@ -93,6 +93,7 @@ class LanguageModelPredictor(TextInputPredictor, ContinuesText):
             yield from (piece.text for piece in pieces if piece.text or piece.finished is not None)
 
     def pieces(self, given: str, **options: Any) -> Iterator[Piece]:
+        self.check_type(given)
         last: list[Written] = []
         for last in write(self.model, self.task.state.tokenizer, self.task.prompt(given), self.chosen(options)):
             yield Piece(last[0].fresh(), len(last[0].ids))

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from saccade.attention import watch
 from saccade.data.documents import Document
-from saccade.errors import FileError, OptionError
+from saccade.errors import FileError, OptionError, counted
 from saccade.models import (
     LAST,
     ConvolutionalLanguageConfig,
@@ -105,7 +105,7 @@ class LanguageModelState(TokenizerState):
             found = len(make_stream(state.tokenizer, train, separated=separated))
             if found <= text.context:
                 raise FileError(
-                    f"{data.text or data.table} has only {found:,} tokens to train on; it needs at least "
+                    f"{data.text or data.table} has only {counted(found, 'token')} to train on; it needs at least "
                     f"{text.context + 1:,}, one more than text.context."
                 )
         return state
@@ -263,7 +263,7 @@ class LanguageModel(ScoredTask):
     ) -> Evaluation:
         found = super().evaluate(model, examples, options, check_cancelled)
         predicted = sum(window.length for window in examples)
-        found.lines.append(f"{predicted:,} tokens predicted, in consecutive windows of {self.state.context}")
+        found.lines.append(f"{counted(predicted, 'token')} predicted, in consecutive windows of {self.state.context}")
         unknown_id, stream = self.state.tokenizer.special.unknown, examples[0].stream
         unknown = 0.0 if unknown_id is None else stream.share_of(unknown_id)
         if unknown > 0:  # one prediction can stand for any unknown word, so the more unknown tokens, the fewer bits

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 
 from saccade.attention import watch
 from saccade.attention.watching.watch import Rows
-from saccade.errors import OptionError
+from saccade.errors import InputTypeError, OptionError
 from saccade.lens.view import View, view
 from saccade.models.sentence_encoder import SentenceConfig
 from saccade.tasks.base.answer import Answer
@@ -29,12 +29,20 @@ SEPARATORS = ("\t", "|||")
 class SimilarityPredictor(TextInputPredictor):
     """An opened sentence encoder. Two texts are a list, or one text with a tab or ``|||`` between them."""
 
+    input_types = (str, list, tuple)
+    input_name = "a text or two texts"
     reads = True
     task: Similarity
 
     @property
     def plural(self) -> str:
         return "sentence encoders"
+
+    def check_type(self, given: Any, number: int = 1) -> None:
+        super().check_type(given, number)
+        for text in given:
+            if not isinstance(text, str):
+                raise InputTypeError(f"Each text of input {number}", "a text", text)
 
     def from_json(self, value: Any) -> Any:
         if isinstance(value, list) and len(value) == 2 and all(isinstance(text, str) for text in value):

@@ -13,7 +13,7 @@ from saccade.attention import watch
 from saccade.attention.watching.watch import Rows
 from saccade.data.inputs import read_words
 from saccade.data.tagged import TaggedSentence
-from saccade.errors import OptionError
+from saccade.errors import InputTypeError, OptionError, counted
 from saccade.lens.causal import replace_word
 from saccade.lens.view import View, view
 from saccade.tasks.base.answer import Answer
@@ -35,12 +35,20 @@ class TaggingPredictor(TextInputPredictor):
     ``saccade.text.words.split_words`` splits a text into words. To choose the words yourself, pass a list of them.
     """
 
+    input_types = (str, list, tuple)
+    input_name = "a text or a list of words"
     reads = True
     at_once = 500
     task: Tagging
 
     def read_file(self, path: Path) -> tuple[list[Any], str]:
         return read_words(path, **self.read_as, labels=self.task.labels)
+
+    def check_type(self, given: Any, number: int = 1) -> None:
+        super().check_type(given, number)
+        for word in given if not self.task.state.features else ():
+            if not isinstance(word, str):
+                raise InputTypeError(f"Each word of input {number}", "a text", word)
 
     def from_json(self, value: Any) -> Any:
         columns = 1 + len(self.task.state.features)
@@ -69,13 +77,21 @@ class TaggingPredictor(TextInputPredictor):
             return {"type": "array", "items": words}
         return {"anyOf": [{"type": "string"}, words]}
 
+    def unknown(self, given: Given) -> list[str]:
+        """Return the words that training never saw; the model only knows their spelling."""
+        words = [row[0] for row in self.from_json(given)] if self.task.state.features else self._words(given)
+        return [word for word in words if word not in self.task.state.words]
+
+    def _words(self, given: Given) -> list[str]:
+        return split_words(given, self.task.state.words.known) if isinstance(given, str) else list(given)
+
     def prepare(self, given: Given, number: int = 1) -> EncodedSentence:
         features: tuple[tuple[str, ...], ...] = ()
         if self.task.state.features:
             rows = [tuple(row) for row in self.from_json(given)]
             words, features = [row[0] for row in rows], tuple(row[1:] for row in rows)
         else:
-            words = split_words(given, self.task.state.words.known) if isinstance(given, str) else list(given)
+            words = self._words(given)
         return self.task.state.encode(TaggedSentence(tuple(words), (), (1,) * len(words), "the text", features), [])
 
     def answer(self, inputs: Sequence[EncodedSentence], options: Any, now: Snapshot) -> list[TaggingAnswer]:
@@ -110,7 +126,8 @@ class TaggingPredictor(TextInputPredictor):
         encoded = self.prepare(given)
         if len(encoded.words) != len(answer.tokens):
             raise OptionError(
-                f"The text now has {len(encoded.words)} words, but the answer has {len(answer.tokens)} labels; replace "
+                f"The text now has {counted(len(encoded.words), 'word')}, but the answer has "
+                f"{counted(len(answer.tokens), 'label')}; replace "
                 "each word by exactly one word."
             )
         (found,) = self.task.probabilities(self.model, [encoded])

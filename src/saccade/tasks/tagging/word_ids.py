@@ -92,6 +92,10 @@ class Words:
             "known-words.json": self.known.to_bytes(),
         }
 
+    def __contains__(self, word: str) -> bool:
+        """Return whether training saw a word, in this case or, for a model that ignores case, in another."""
+        return word in self.known or (self.lowercase and word.lower() in self.words)
+
     def ids(self, word: str) -> WordIds:
         """Return the ids of a word; they are computed once, because most words of a text are frequent ones."""
         if word not in self._found:

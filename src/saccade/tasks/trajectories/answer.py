@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from saccade.data.tracks import Scene
-from saccade.errors import OptionError
+from saccade.errors import OptionError, counted
 from saccade.lens.figures.paths import draw_paths
 from saccade.lens.view import View
 from saccade.tasks.base.answer import Answer
@@ -88,7 +88,7 @@ class TrajectoriesAnswer(Answer):
             now, end = self.window.positions[self.window.past - 1, number], self.likely[-1, number]
             table.add_row(agent, f"{now[0]:.2f} {now[1]:.2f}", f"{end[0]:.2f} {end[1]:.2f}", self._others(agent))
         yield table
-        yield Text(f"{len(self.window.agents)} agents, {len(self.drawn)} sampled futures")
+        yield Text(f"{counted(len(self.window.agents), 'agent')}, {counted(len(self.drawn), 'sampled future')}")
 
     def _others(self, agent: str) -> str:
         try:
@@ -115,6 +115,6 @@ class TrajectoriesAnswer(Answer):
             true=true,
             chosen=chosen,
             weights=weights,
-            title=f"{window.file}, frame {window.frame}: where {len(window.agents)} agents will go",
+            title=f"{window.file}, frame {window.frame}: where {counted(len(window.agents), 'agent')} will go",
             dark=dark,
         )

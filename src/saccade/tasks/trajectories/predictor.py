@@ -10,7 +10,7 @@ import torch
 
 from saccade.attention import watch
 from saccade.data.tracks import Scene, last_window, read_tracks, tracks_of
-from saccade.errors import FileError, OptionError
+from saccade.errors import FileError, OptionError, counted
 from saccade.lens.view import View, view
 from saccade.models.agents import AgentTransformer
 from saccade.tasks.base.cost import MOST_OUTPUTS, Cost
@@ -28,6 +28,8 @@ MOST_ROWS = 20_000
 class TrajectoriesPredictor(Predictor):
     """An opened model that predicts the paths of agents."""
 
+    input_types = (Scene, str, Path, list)
+    input_name = "the name of a file of tracks or a list of rows [frame, agent, x, y]"
     options = SamplingOptions
     ceilings: ClassVar = {"samples": MOST_OUTPUTS}
     at_once = 1
@@ -83,7 +85,10 @@ class TrajectoriesPredictor(Predictor):
     def read_file(self, path: Path) -> tuple[list[Any], str]:
         """Read one scene: the last moments in a file of tracks."""
         window = last_window(read_tracks(path, self._step), self.task.state.past)
-        how = f"the last {window.past} moments, starting at frame {window.frame}, with {len(window.agents)} agents"
+        how = (
+            f"the last {window.past} moments, starting at frame {window.frame}, with "
+            f"{counted(len(window.agents), 'agent')}"
+        )
         return [window], how
 
     def prepare(self, given: Any, number: int = 1) -> Scene:

@@ -24,7 +24,7 @@ from saccade.data.lines import read_lines
 from saccade.data.paths import column, part_prefixes, resolve_path
 from saccade.data.reversals import reversals
 from saccade.data.tables import TABLES, table_format
-from saccade.errors import FileError, OptionError
+from saccade.errors import FileError, OptionError, counted
 from saccade.lens.links import GoldLinks, read_pharaoh
 from saccade.models import Config
 from saccade.tasks.base.data import DataReader, Say, Size, Splits, column_keys, draw_splits, hold_out, write_lines
@@ -142,7 +142,7 @@ class TranslationFiles(DataReader[GoldPair]):
             train, validation, test = (
                 [from_characters(pair) for pair in part] for part in (parts.train, parts.validation, parts.test)
             )
-            note = f"{len(parts.removed)} words with held-out spellings were removed from training"
+            note = f"removed {counted(len(parts.removed), 'word')} with held-out spellings from training"
             return Splits(train, validation, test, report.rows(), [note])
         return _read_files(settings, seed)
 
@@ -304,7 +304,8 @@ def read_links(pairs: Sequence[Pair | GoldPair], path: Path) -> list[GoldLinks]:
     lines = list(read_lines(path))
     if len(lines) != len(pairs):
         raise FileError(
-            f"{path} has {len(lines):,} lines of links, but there are {len(pairs):,} pairs; there must be one line for "
+            f"{path} has {counted(len(lines), 'line')} of links for {counted(len(pairs), 'pair')}; there must "
+            "be one line for "
             "each pair."
         )
     found = []

@@ -18,7 +18,7 @@ __all__ = ["RoundedSoftmax", "call_of_sdpa", "has_no_numbers", "softmax_of"]
 
 NO_NUMBERS = "its queries are a nested or meta tensor, or one within torch.func, which has no rows of numbers to show"
 
-FIVE_DIMENSIONS = "its queries have {} dimensions, which does not tell which one of them counts the heads"
+FIVE_DIMENSIONS = "its queries have {} dimensions, so it is unclear which of them counts the heads"
 SUBCLASS = "its {} is a {}, whose numbers only its own class can read"
 
 #: Beyond this size float32 numbers are 64 and more apart, so that a score beside it is rounded away.
