@@ -44,6 +44,7 @@ def test_help_lists_every_command(capsys: Capture) -> None:
 def test_help_has_an_example_of_the_command(capsys: Capture, command: str) -> None:
     out = succeed(capsys, command, "--help")
     assert re.search(rf"Examples?:\n\s+saccade {command}", out)
+    assert not re.search(r"\[\[|\.\.\.[\]}]", out.partition("\n")[0]), "brackets and dots come once"
 
 
 @pytest.mark.parametrize("arguments", [["predikt"], ["predict"], ["predict", "run", "text", "--bean", "3"]])

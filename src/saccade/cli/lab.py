@@ -42,7 +42,9 @@ def list_experiments() -> None:
 
 @lab.command()
 def run(
-    names: Annotated[list[str], typer.Argument(help="Names of experiments; saccade lab list shows them.")],
+    names: Annotated[
+        list[str], typer.Argument(metavar="NAME", help="Names of experiments; saccade lab list shows them.")
+    ],
     output: Folder = Path("lab"),
     seeds: Seeds = 3,
     quick: Quick = False,

@@ -43,7 +43,7 @@ Asked = Annotated[
 Book = Annotated[
     Path | None,
     typer.Option(
-        help="Read this file as one text of any length and show what the encoder attends to in it.", show_default=False
+        help="Read this file as one text of any length, and show what the model attends to in it.", show_default=False
     ),
 ]
 TargetText = Annotated[

@@ -29,7 +29,7 @@ DEMO = Path("runs/demo")
 
 ModelFolders = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[MODEL...]", help="Model or run folders; NAME=FOLDER also names the model."),
+    typer.Argument(metavar="MODEL", help="Model or run folders; NAME=FOLDER also names the model."),
 ]
 Port = Annotated[int, typer.Option(help="Port to listen on; 0 picks a free one.", min=0, max=65535)]
 Host = Annotated[str, typer.Option(help="Address to listen on; one that others can reach needs an API key.")]

@@ -159,7 +159,7 @@ def run_session(
 def new(
     files: Annotated[
         list[Path],
-        typer.Argument(metavar="DATA...", help="Two files with matching lines, or other data that the task reads."),
+        typer.Argument(metavar="DATA", help="Two files with matching lines, or other data that the task reads."),
     ],
     columns: Columns = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="Recipe file to write.")] = Path("recipe.toml"),

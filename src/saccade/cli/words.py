@@ -20,7 +20,7 @@ __all__ = ["words"]
 def words(
     model: Model,
     given: Annotated[
-        list[str] | None, typer.Argument(metavar="[WORD]...", help="Words to compare.", show_default=False)
+        list[str] | None, typer.Argument(metavar="WORD", help="Words to compare.", show_default=False)
     ] = None,
     neighbours: Annotated[int, typer.Option(help="Number of nearest words to show for a single word.", min=1)] = 10,
     embedding: Annotated[
