@@ -81,18 +81,27 @@ def test_clients_that_were_answered_together_share_the_next_batch_too(
     worker = Batcher(open_model(folders["tiny"]), Limits(turn=60))
     for sentence in SENTENCES[:3]:  # alone: nobody is waited for
         assert worker.predict([sentence], {}).result()
-    hold, begun = threading.Event(), threading.Event()
-    worker.run(lambda: (begun.set(), hold.wait()))
-    begun.wait()
-    first = [worker.predict([sentence], {}) for sentence in SENTENCES[:3]]
-    hold.set()
-    assert [len(one.result()) for one in first] == [1, 1, 1]
+
+    def together(sentences: list[str]) -> None:
+        """Answer these in one batch, because they wait for something else."""
+        hold, begun = threading.Event(), threading.Event()
+        worker.run(lambda: (begun.set(), hold.wait()))
+        begun.wait()
+        waiting = [worker.predict([sentence], {}) for sentence in sentences]
+        hold.set()
+        assert all(one.result() for one in waiting)
+
+    together(SENTENCES[:3])
     again = [worker.predict([sentence], {}) for sentence in SENTENCES[3:6]]  # one after another
-    assert [len(one.result()) for one in again] == [1, 1, 1]
-    assert worker.batches == 3 + 1 + 1 + 1
-    worker.predict([SENTENCES[0]], {})  # waits for two more
+    assert all(one.result() for one in again)
+    assert worker.batches == 3 + 2 + 1
+    for one in [worker.run(lambda: True) for _ in range(3)]:
+        assert one.result()
+    assert worker.predict([SENTENCES[0]], {}).result()  # after what is no batch, nobody is waited for either
+    together(SENTENCES[:2])
+    worker.predict([SENTENCES[0]], {})  # waits for one more
     worker.close()  # but not when the server stops
-    assert worker.answered == 3 + 3 + 3 + 1
+    assert worker.answered == 3 + 3 + 3 + 1 + 2 + 1
 
 
 def test_a_job_is_cut_by_cost_number_and_steps() -> None:

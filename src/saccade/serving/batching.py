@@ -229,6 +229,7 @@ class _Lane:
                 turn = self._joined(self._queue.in_turn())
                 if turn:
                     self._current = [part.job for part in turn]
+                    self._expected = 0
                     return turn
 
     def _drop_late(self) -> None:
