@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import select
 import socket
 import subprocess
@@ -12,9 +13,13 @@ from pathlib import Path
 import httpx
 import pytest
 from servers import Runner, Running
+from starlette.types import Message
 
 from saccade.serving import Limits, Models
+from saccade.serving.http.exchange import Exchange
 from saccade.serving.http.places import Crowd
+from saccade.serving.http.refusals import Refused
+from saccade.serving.state import ServerState
 
 HEAD = b"POST /api/models/tiny/predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 
@@ -131,6 +136,27 @@ def test_the_more_are_refused_the_later_they_are_told() -> None:
     for crowd.size in (0, 64, 256, 512, 9999):
         delays.append(crowd.delay)
     assert delays == [0, 0.5, 2, 4, 4]
+
+
+def test_a_refused_request_does_not_keep_its_body() -> None:
+    received: list[Message] = [{"type": "http.request", "body": b"large"}, {"type": "http.disconnect"}]
+    sent: list[Message] = []
+
+    async def receive() -> Message:
+        return received.pop(0)
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    async def refuse() -> Message:
+        scope = {"type": "http", "method": "POST", "path": "/detect", "headers": []}
+        exchange = Exchange(scope, receive, send, ServerState(Models()))
+        await exchange.read(99, 60)
+        await exchange.refuse(Refused(429, "Full."))
+        return await exchange.receive()
+
+    assert asyncio.run(refuse()) == {"type": "http.disconnect"}
+    assert sent[0]["status"] == 429
 
 
 def test_connections_stay_below_the_limit_of_open_files(folders: dict[str, Path]) -> None:

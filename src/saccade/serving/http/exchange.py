@@ -93,6 +93,7 @@ class Exchange:
         await self._send(message)
 
     async def refuse(self, error: Refused) -> None:
+        self._body = None  # no longer counted, and the refusal may be held back
         await refusal(self._scope["path"], error.status, str(error), error.headers)(
             self._scope, self._receive, self.send
         )
