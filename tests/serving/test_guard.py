@@ -131,6 +131,13 @@ def test_hostile_bodies_are_refused(kind: str, client: httpx.Client) -> None:
     assert len(error_of(answer)) < 500
 
 
+@pytest.mark.parametrize("kind", ["text/plain", "application/octet-stream", "", "x"])
+def test_a_body_of_another_kind_is_refused_whatever_its_bytes(kind: str, client: httpx.Client) -> None:
+    answer = client.post("/api/models/tiny/predict", content=b'{"inputs": ["\xf5"]}', headers={"content-type": kind})
+    assert answer.status_code == 400, answer.text
+    assert error_of(answer)
+
+
 def test_a_body_without_a_length_is_counted(client: httpx.Client) -> None:
     chunks = (b"a" * 1_000_000 for _ in range(6))
     answer = client.post("/api/models/tiny/predict", content=chunks, headers=JSON)
