@@ -13,6 +13,7 @@ import pytest
 import safetensors.torch
 import torch
 
+import untrained
 from saccade.errors import DamagedError, FileError, OptionError, SaccadeError, UnknownNameError
 from saccade.storage import write_folder
 from saccade.tasks.base.model_folder import load_weights, read_bundle, unshared
@@ -144,6 +145,20 @@ def test_a_forged_description_takes_no_memory(
     assert said in str(refused.value)
     assert len(str(refused.value)) < 700
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < before + 200_000  # kilobytes
+
+
+@pytest.mark.parametrize(("key", "value"), [("longest", 0.5), ("longest", "x"), ("longest", 0), ("labels", 1e-320)])
+def test_a_forged_setting_of_a_task_is_refused(key: str, value: Any, tmp_path: Path) -> None:
+    folder = rewritten(untrained.sorter(tmp_path / "made"), lambda d: d.update({key: value}), tmp_path / "model")
+    with pytest.raises(FileError, match=r"config\.json has a value of the wrong kind"):
+        read_bundle(folder)
+
+
+@pytest.mark.parametrize("labels", [3.5, [1, 2], [None]])
+def test_forged_labels_are_refused(labels: Any, tmp_path: Path) -> None:
+    folder = rewritten(untrained.tagger(tmp_path / "made"), lambda d: d.update(labels=labels), tmp_path / "model")
+    with pytest.raises(FileError, match=r"config\.json has a value of the wrong kind"):
+        read_bundle(folder)
 
 
 @pytest.mark.parametrize("ratio", [1e9, float("inf"), 101.0])

@@ -81,7 +81,9 @@ async def answer_invalid(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
     place = ".".join(str(part) for part in first["loc"] if part not in _NOT_FIELDS)
-    readable = {float: str, bytes: lambda raw: raw.decode("utf-8", "replace")}  # a body that is not JSON is bytes
-    given = jsonable_encoder(first.get("input"), custom_encoder=readable)
+    given = first.get("input")
+    if isinstance(given, bytes):  # a body that is not JSON
+        given = given.decode("utf-8", "replace")
+    given = jsonable_encoder(given, custom_encoder={float: str})
     said = describe_invalid({**first, "input": given}, place)
     return refusal(request.url.path, 400, f"{'' if place else 'The request: '}{said}.".replace("..", "."))

@@ -71,6 +71,8 @@ class LabelTask(Task):
     def __init__(self, state: Any, settings: Mapping[str, Any] | None = None, metric: str | None = None) -> None:
         super().__init__(state, settings, metric)
         self.labels: list[str] = list(state.labels)
+        if not all(isinstance(label, str) for label in self.labels):
+            raise TypeError("the labels are not all texts")
         self.label_ids = {label: id for id, label in enumerate(self.labels)}
 
     @abstractmethod

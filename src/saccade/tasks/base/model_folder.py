@@ -110,11 +110,13 @@ def read_bundle(path: Path) -> Bundle:
     entry = TASKS[name]
     try:
         state = entry.task.state_class.load(description, lambda file: read_bytes(folder, file), str(config_path))
+        task = entry.task(state, metric=description["metric"])
     except SaccadeError:
         raise
-    except (AttributeError, KeyError, TypeError, ValueError) as error:  # a missing key, or one with a wrong value
+    except KeyError as error:
         raise FileError(f"{config_path} has no valid {error}, which this version needs.") from None
-    task = entry.task(state, metric=description["metric"])
+    except (AttributeError, OverflowError, TypeError, ValueError) as error:
+        raise FileError(f"{config_path} has a value of the wrong kind ({error}).") from None
     kind, config = read_network(description["model"], entry.task, str(config_path))
     tensors, where = read_tensors(folder, "model.safetensors"), str(folder.path / "model.safetensors")
     with torch.device("meta"):  # compare shapes first: no memory is allocated for a network that does not fit

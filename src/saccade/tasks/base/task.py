@@ -40,6 +40,7 @@ __all__ = [
     "Task",
     "TokenizerState",
     "device_of",
+    "read_count",
     "read_tokenizer",
 ]
 
@@ -368,6 +369,14 @@ class ScoredTask(Task):
 
 def device_of(model: nn.Module) -> str:
     return str(next(model.parameters()).device)
+
+
+def read_count(description: Mapping[str, Any], key: str) -> int:
+    """Return a whole number of at least 1 from config.json, which may have been changed by hand."""
+    value = description[key]
+    if type(value) is not int or not 1 <= value < 2**31:
+        raise TypeError(f"{key} is {str(value)[:40]!r}, not a whole number of at least 1")
+    return value
 
 
 def read_tokenizer(read: ReadFile, where: str, name: str = "tokenizer.json") -> Tokenizer:

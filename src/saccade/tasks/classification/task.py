@@ -23,7 +23,7 @@ from saccade.tasks.base.label_report import reliability_figure
 from saccade.tasks.base.label_scores import UNSEEN, Bin, calibration_error, reliability
 from saccade.tasks.base.label_task import LabelPredictions, LabelTask, label_fact
 from saccade.tasks.base.settings import TextTraining
-from saccade.tasks.base.task import Batch, Network, Probe, ReadFile, TokenizerState, read_tokenizer
+from saccade.tasks.base.task import Batch, Network, Probe, ReadFile, TokenizerState, read_count, read_tokenizer
 from saccade.tasks.base.text_settings import TokenKind, TokenSettings
 from saccade.text import KINDS, MASK, PAD, UNKNOWN, Tokenizer, pad
 
@@ -111,7 +111,7 @@ class ClassificationState(TokenizerState):
 
     @classmethod
     def load(cls, description: Mapping[str, Any], read: ReadFile, where: str) -> Self:
-        return cls(dict(description["labels"]), read_tokenizer(read, where), description["longest"])
+        return cls(dict(description["labels"]), read_tokenizer(read, where), read_count(description, "longest"))
 
     def description(self) -> dict[str, Any]:
         return {"labels": [list(item) for item in self.counts.items()], "longest": self.longest}

@@ -45,6 +45,7 @@ from saccade.tasks.base.task import (
     ScoredTask,
     TokenizerState,
     device_of,
+    read_count,
     read_tokenizer,
 )
 from saccade.tasks.base.text_settings import TokenKind, TokenSettings
@@ -123,7 +124,7 @@ class LanguageModelState(TokenizerState):
     def load(cls, description: Mapping[str, Any], read: ReadFile, where: str) -> Self:
         return cls(
             read_tokenizer(read, where),
-            description["context"],
+            read_count(description, "context"),
             description["separated"],
             description.get("framed", False),  # these two are not in folders of earlier versions
             description.get("carries", False),

@@ -33,6 +33,7 @@ from saccade.tasks.base.task import (
     ScoredTask,
     TokenizerState,
     device_of,
+    read_count,
     read_tokenizer,
 )
 from saccade.tasks.base.text_settings import TokenSettings
@@ -137,7 +138,7 @@ class MaskedLanguageModelState(TokenizerState):
 
     @classmethod
     def load(cls, description: Mapping[str, Any], read: ReadFile, where: str) -> Self:
-        return cls(read_tokenizer(read, where), description["context"], description["share"])
+        return cls(read_tokenizer(read, where), read_count(description, "context"), description["share"])
 
     def description(self) -> dict[str, Any]:
         return {"context": self.context, "share": self.share}

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from pydantic import Field
 
 from saccade.models import Config
-from saccade.tasks.base.task import ReadFile
+from saccade.tasks.base.task import ReadFile, read_count
 from saccade.text import Tokenizer, Vocabulary
 
 __all__ = ["TaggingText", "WordIds", "Words"]
@@ -78,7 +78,7 @@ class Words:
             Vocabulary.from_bytes(read(name), name) for name in ("words.json", "characters.json", "known-words.json")
         )
         pieces = Tokenizer.from_bytes(read("tokenizer.json"), "tokenizer.json")
-        settings = {name: description[name] for name in ("lowercase", "longest_word")}
+        settings = {"lowercase": description["lowercase"], "longest_word": read_count(description, "longest_word")}
         return cls(words, pieces, characters, known, **settings)
 
     def description(self) -> dict[str, Any]:
