@@ -27,7 +27,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def one_of(rank: int, count: int) -> Torchrun:
     """One of several processes that need not meet."""
     process = Torchrun.__new__(Torchrun)
-    process.rank, process.count, process._device = rank, count, "cpu"
+    process.rank, process.count, process._device, process._shard = rank, count, "cpu", False
     return process
 
 

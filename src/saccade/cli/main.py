@@ -57,7 +57,7 @@ app.add_typer(lab, name="lab")
 
 
 #: The commands that several processes, started by torchrun, can do together.
-SHARED_COMMANDS = ("train",)
+SHARED_COMMANDS = ("train", "predict")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

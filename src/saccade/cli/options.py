@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from saccade.tasks.base.answer import Answer
     from saccade.tasks.base.data import DataReader
     from saccade.tasks.base.predictor import Predictor
+    from saccade.training.distributed import Processes
 
 __all__ = [
     "Columns",
@@ -38,6 +39,7 @@ __all__ = [
     "read_inputs",
     "refuse_unknown",
     "resolve_device",
+    "several_or_one",
 ]
 
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="A model folder or a run folder.")]
@@ -82,6 +84,14 @@ def resolve_device(name: str) -> str:
     if not available[name]:
         raise OptionError(f"This machine has no {name} device; use --device auto.")
     return name
+
+
+def several_or_one(device: str) -> tuple[Processes, str]:
+    """The processes that share a command, and the device of this one."""
+    from saccade.training.distributed import DistributedSettings, this_process
+
+    processes = this_process()
+    return processes, processes.begin(DistributedSettings(), device)
 
 
 @contextmanager

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from inspect import signature
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -14,12 +16,14 @@ from saccade.cli.options import (
     Model,
     Precision,
     Workers,
+    console,
     given_only,
     note_surprises,
     progress,
     read_inputs,
     refuse_unknown,
     resolve_device,
+    several_or_one,
 )
 from saccade.errors import OptionError
 
@@ -53,6 +57,15 @@ def predict(
     alignments: Annotated[
         bool, typer.Option("--alignments", help="Add the links between source and target words, such as 0-0 1-2.")
     ] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="Folder for the answers to a file. A job that was stopped continues.",
+            show_default=False,
+        ),
+    ] = None,
     precision: Precision = "fp32",
     workers: Workers = 1,
     device: Device = "auto",
@@ -65,8 +78,10 @@ def predict(
       saccade predict run input.txt --beam 5 --n-best 3
       cat input.txt | saccade predict run - --json --alignments
       saccade predict run large.txt --precision int8 --workers 2
+      torchrun --nproc-per-node 2 -m saccade predict run large.txt -o answers
     """
-    opened = saccade.open(model, resolve_device(device), precision)
+    processes, device = several_or_one(resolve_device(device))
+    opened = saccade.open(model, device, precision)
     searching = given_only(beam=beam, n_best=n_best, length_penalty=length_penalty)
     drawing = given_only(tries=tries, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed)
     options = searching | drawing | given_only(sample=sample, max_tokens=max_tokens, stop=stop)
@@ -74,8 +89,21 @@ def predict(
     if "sample" in opened.options.model_fields:
         _refuse_idle(searching, drawing, opened.chosen(options).sample)
     inputs, from_file = read_inputs(given, opened)
+    if output is None and processes.count > 1:
+        raise OptionError("Several processes write their answers to a folder; give one with -o.")
+    if output is not None and (not from_file or given == "-"):
+        raise OptionError("-o needs a file of inputs, because it writes the answers to a folder.")
     if workers > 1 and from_file:  # for a single input, starting workers would take longer than the answer
-        opened = saccade.open(model, resolve_device(device), precision, workers)
+        opened = saccade.open(model, device, precision, workers)
+    if output is not None:
+        from saccade.cli.jobs import answer_file
+
+        with opened:
+            lines_of, suffix = partial(_lines, as_json=as_json, alignments=alignments), ".jsonl" if as_json else ".txt"
+            done = answer_file(opened, model, given, inputs, options, output, lines_of, suffix, processes)
+        console(stderr=True).print(f"The answers are in {done}.", markup=False)
+        note_surprises(opened, inputs, [])
+        return
     if opened.streams and not from_file and not as_json and not alignments and not {"tries", "n_best"} & set(options):
         for piece in opened.stream(inputs[0], **options):
             print(piece, end="", flush=True)
@@ -85,7 +113,7 @@ def predict(
     with opened, progress("predicting", len(inputs), shown=from_file) as show:
         answers = opened.predict(inputs, progress=show, **options)
     for answer in answers:
-        _print(answer, as_json, alignments)
+        print(*_lines(answer, as_json, alignments), sep="\n")
     note_surprises(opened, inputs, answers)
 
 
@@ -96,16 +124,18 @@ def _refuse_idle(searching: dict[str, Any], drawing: dict[str, Any], sample: boo
         raise OptionError(f"--{name.replace('_', '-')} {said}.")
 
 
-def _print(answer: Answer, as_json: bool, alignments: bool) -> None:
+def _lines(answer: Answer, as_json: bool, alignments: bool) -> list[str]:
+    """The lines that show an answer and its alternatives: one for each, or one JSON object."""
     every = [answer, *answer.alternatives]
     if as_json:
         first, *others = [one.record() | ({"alignment": _links(one)} if alignments else {}) for one in every]
-        print(json.dumps(first | {"alternatives": others}, ensure_ascii=False))
-        return
+        return [json.dumps(first | {"alternatives": others}, ensure_ascii=False)]
+    lines = []
     for one in every:
         score = f"{one.score:.4f}\t" if answer.alternatives and one.score is not None else ""
         links = f"\t{_links(one)}" if alignments else ""
-        print(f"{score}{' '.join(one.text.splitlines())}{links}")  # always one line per answer
+        lines.append(f"{score}{' '.join(one.text.splitlines())}{links}")  # always one line per answer
+    return lines
 
 
 def _links(answer: Answer) -> str:

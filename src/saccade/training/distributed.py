@@ -19,17 +19,14 @@ from datetime import timedelta
 from functools import cache, partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 import torch
 import torch.distributed as dist
 from pydantic import Field
 from torch import Tensor, nn
-from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.rendezvous import rendezvous
-from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.nn.parallel import DistributedDataParallel
 
 from saccade.errors import WorkerError
@@ -37,6 +34,10 @@ from saccade.models import Config
 from saccade.models.transformer_layers import Block
 from saccade.storage import Content, write_tensors
 from saccade.training.interrupt import Interrupt, Stopped
+
+if TYPE_CHECKING:
+    from torch.distributed.fsdp import FSDPModule
+    from torch.distributed.tensor import DTensor
 
 __all__ = ["DistributedSettings", "Processes", "Torchrun", "part_like", "tensor_files", "this_process", "whole"]
 
@@ -119,6 +120,9 @@ class Processes:
     def contribute(self, tensors: Mapping[str, Tensor]) -> None:
         """Write the part of a checkpoint that only this process has. The first process calls ``files`` instead."""
 
+    def show_life(self) -> None:
+        """Tell processes that wait for this one that it is at work."""
+
     def may_speak(self) -> bool:
         """Return whether this process is the one that reports a failure of all."""
         return True
@@ -133,7 +137,7 @@ class Torchrun(Processes):
         self._stopping = self._leading = False
         self._number = self._saves = 0  # of the work that the first process did for all, and of the checkpoints
         self._beaten = 0.0
-        self._timeout = DistributedSettings().timeout
+        self._timeout, self._shard = DistributedSettings().timeout, False
         store, _, _ = next(rendezvous("env://", timeout=timedelta(seconds=self._timeout)))
         # The store may outlive a restart, so each attempt has keys of its own.
         attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
@@ -159,6 +163,9 @@ class Torchrun(Processes):
             # Of a matrix with one row, whose strides mean nothing.
             warnings.filterwarnings("ignore", "Grad strides do not match bucket view strides")
             return DistributedDataParallel(network), network
+        from torch.distributed.device_mesh import init_device_mesh
+        from torch.distributed.fsdp import fully_shard
+
         sharded = copy.deepcopy(network)
         if self.rank > 0:
             network.to("meta")  # only the first process validates and saves
@@ -184,10 +191,11 @@ class Torchrun(Processes):
         with torch.random.fork_rng([self._device] if self._device.startswith("cuda") else []):
             for turn in range(rounds):
                 number = turn * self.count + self.rank
-                if isinstance(network, FSDPModule):
-                    network.set_requires_gradient_sync(turn == rounds - 1)
+                is_last = turn == rounds - 1
+                if self._shard:
+                    cast("FSDPModule", network).set_requires_gradient_sync(is_last)
                 else:
-                    network.require_backward_grad_sync = turn == rounds - 1  # type: ignore[assignment]
+                    network.require_backward_grad_sync = is_last  # type: ignore[assignment]
                 torch.manual_seed(int(np.random.SeedSequence([*seed, number]).generate_state(1, np.uint64)[0]) >> 1)
                 yield (batches[number], self.count) if number < len(batches) else (batches[0], 0)
 
@@ -254,7 +262,7 @@ class Torchrun(Processes):
             return
         self._saves += 1
         path = Path(self._await(f"save/{self._saves}")) / tensor_files(self.count)[self.rank]
-        write_tensors(path, {name: _local(tensor) for name, tensor in tensors.items() if isinstance(tensor, DTensor)})
+        write_tensors(path, {name: _local(tensor) for name, tensor in tensors.items() if _is_part(tensor)})
         self._store.set(f"saved/{self._saves}/{self.rank}", "null")
 
     def checking(self, interrupt: Interrupt) -> Callable[[], None]:
@@ -263,17 +271,17 @@ class Torchrun(Processes):
 
     def _check(self) -> None:
         assert self._interrupt is not None
-        self._show_life()
+        self.show_life()
         if self._stopping or (self._interrupt.heard() and self._leading):
             raise Stopped
 
-    def _show_life(self) -> None:
-        if self._leading and time.monotonic() - self._beaten > BEAT:
+    def show_life(self) -> None:
+        if time.monotonic() - self._beaten > BEAT:
             self._store.add("beats", 1)
             self._beaten = time.monotonic()
 
     def _await(self, key: str, rank: int = 0) -> str:
-        """Wait for a value that a process puts in the store, as long as the first one shows signs of life."""
+        """Wait for a value that a process puts in the store, as long as any process shows signs of life."""
         seen, since, asked = -1, time.monotonic(), 0.0
         while not self._store.check([key]):
             time.sleep(LOOK)
@@ -340,18 +348,26 @@ def tensor_files(count: int) -> list[str]:
 
 def whole(tensor: Tensor) -> Tensor:
     """The whole of a tensor of which each process has a part; all processes must ask for it."""
-    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+    return cast("DTensor", tensor).full_tensor() if _is_part(tensor) else tensor
 
 
 def part_like(tensor: Tensor, like: Tensor) -> Tensor:
     """The part of a whole tensor that this process needs where it has ``like``."""
-    if not isinstance(like, DTensor):
+    if not _is_part(like):
         return tensor
-    return distribute_tensor(tensor, like.device_mesh, like.placements, src_data_rank=None)
+    from torch.distributed.tensor import distribute_tensor
+
+    held = cast("DTensor", like)
+    return distribute_tensor(tensor, held.device_mesh, held.placements, src_data_rank=None)
+
+
+def _is_part(tensor: Tensor) -> bool:
+    """Whether this is one process's part of a tensor; the class takes long to import, so it is not asked for."""
+    return hasattr(tensor, "to_local")
 
 
 def _local(tensor: Tensor) -> Tensor:
-    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
+    return cast("DTensor", tensor).to_local() if _is_part(tensor) else tensor
 
 
 def _named(ranks: Sequence[int]) -> str:

@@ -198,12 +198,14 @@ class Predictor(ABC):
         return False
 
     def predict(
-        self, inputs: Any, *, progress: Callable[[int], None] | None = None, **options: Any
+        self, inputs: Any, *, progress: Callable[[int], None] | None = None, first: int = 0, **options: Any
     ) -> Sequence[Answer]:
         """Answer the inputs, and return the answers in order: always a list, even for a single text or path.
 
         Some inputs are answered at a time, so that progress is visible and memory stays bounded.
-        ``progress`` is called with the number of answers so far; ``options`` are fields of the ``options`` class.
+        ``progress`` is called with the number of answers so far; ``options`` are fields of the ``options`` class. If
+        the inputs are a part of a longer list, ``first`` is the place in it where they begin; the answers are exactly
+        those for the whole list if ``first`` is a multiple of ``at_once``.
         """
         if isinstance(inputs, str | Path):
             inputs = [inputs]
@@ -213,7 +215,7 @@ class Predictor(ABC):
         for number, given in enumerate(inputs, start=1):
             self.check_type(given, number)
         chosen, now = self.chosen(options), Snapshot(self)
-        prepared = [self.prepare(given, number) for number, given in enumerate(inputs, start=1)]
+        prepared = [self.prepare(given, number) for number, given in enumerate(inputs, start=first + 1)]
         pieces = [prepared[start : start + self.at_once] for start in range(0, len(prepared), self.at_once)]
         answers: list[Answer] = []
         for found in self.answer_pieces(pieces, chosen, now):

@@ -1,0 +1,106 @@
+"""Answer a file into a folder, in parts: several processes share them, and a job that was killed continues.
+
+out/
+  job.json         what is answered: the model, the options, and a checksum of the inputs
+  parts/           the answers to some inputs each, written completely or not at all
+  answers.txt      the answers to all inputs, in order; written last, when the parts are deleted
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from saccade.cli.options import progress
+from saccade.errors import OptionError
+from saccade.storage import json_bytes, write_file
+from saccade.tasks.base.answer import Answer
+from saccade.tasks.base.model_folder import bundle_identity
+from saccade.tasks.base.predictor import Predictor
+from saccade.training.distributed import Processes
+
+__all__ = ["answer_file"]
+
+#: A part has so many groups of inputs that are answered together, at most; a file has so many parts, if it is large.
+MOST_GROUPS, PARTS = 8, 64
+
+
+def answer_file(
+    opened: Predictor,
+    model: str,
+    given: str,
+    inputs: Sequence[Any],
+    options: dict[str, Any],
+    folder: Path,
+    lines_of: Callable[[Answer], list[str]],
+    suffix: str,
+    processes: Processes,
+) -> Path:
+    """Answer all inputs, or those that are left, and return the file with the answers, in the order of the inputs."""
+    groups = -(-len(inputs) // opened.at_once)
+    size = opened.at_once * max(1, min(MOST_GROUPS, groups // PARTS))
+    job = {
+        "model": bundle_identity(Path(model)),
+        "inputs": _checksum(Path(given)),
+        "number": len(inputs),
+        "options": opened.chosen(options).model_dump(mode="json"),
+        "part": size,
+    }
+    answers = folder / f"answers{suffix}"
+    processes.lead(lambda: _claim(folder, job | {"format": suffix}))
+    starts = range(0, len(inputs), size)
+    files = [folder / "parts" / f"{start:012d}{suffix}" for start in starts]
+    if answers.exists():
+        return answers
+    mine = list(zip(starts, files, strict=True))[processes.rank :: processes.count]
+    with progress("predicting", sum(len(inputs[start : start + size]) for start, _ in mine)) as show:
+        done = 0
+        for start, file in mine:
+            part = inputs[start : start + size]
+            if not file.exists():
+
+                def report(number: int, before: int = done) -> None:
+                    processes.show_life()
+                    show(before + number)
+
+                found = opened.predict(part, progress=report, first=start, **options)
+                write_file(file, "".join(f"{line}\n" for answer in found for line in lines_of(answer)).encode())
+            done += len(part)
+    processes.in_turn(lambda: None)  # wait until all parts are there
+    processes.lead(lambda: _join(files, answers))
+    return answers
+
+
+def _claim(folder: Path, job: dict[str, Any]) -> None:
+    """Write down the job, or verify that the folder has the same one."""
+    file = folder / "job.json"
+    if file.exists():
+        kept = json.loads(file.read_bytes())
+        different = sorted(key for key in {*kept, *job} if kept.get(key) != job.get(key))
+        if different:
+            raise OptionError(
+                f"{folder} contains the answers of a different job (other {', '.join(different)}); give another folder "
+                "with -o."
+            )
+    elif folder.exists() and any(folder.iterdir()):
+        raise OptionError(f"{folder} is not empty; give a new or empty folder with -o.")
+    else:
+        write_file(file, json_bytes(job))
+
+
+def _checksum(path: Path) -> str:
+    """A checksum of a file, or of the names and sizes in a folder."""
+    if path.is_dir():
+        listed = sorted((str(one.relative_to(path)), one.stat().st_size) for one in path.rglob("*"))
+        return hashlib.sha256(json.dumps(listed).encode()).hexdigest()
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _join(files: Sequence[Path], answers: Path) -> None:
+    write_file(answers, (file.read_bytes() for file in files))
+    shutil.rmtree(answers.parent / "parts")
