@@ -12,7 +12,7 @@ import pytest
 import tomli_w
 from safetensors.torch import load_file as saved
 from tiny_runs import final_weights, last_step, saccade, write_recipe
-from together import Together, kinds, losses
+from together import Together, divide_by_zero, kill, kinds, losses, run_out, send_term
 
 from saccade.errors import DamagedError
 from saccade.training.checkpoint import CheckpointStore
@@ -197,20 +197,4 @@ def test_a_process_that_hangs_is_named(tmp_path: Path) -> None:
 def test_a_command_that_cannot_be_shared_is_refused(tmp_path: Path) -> None:
     refused = Together(2, "explain", log=tmp_path / "refused")
     assert refused.end() == [2, 2]
-    assert refused.err == "saccade: Only these commands can be started by torchrun: train.\n"
-
-
-def send_term() -> None:
-    os.kill(os.getpid(), signal.SIGTERM)
-
-
-def kill() -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def run_out() -> None:
-    raise MemoryError
-
-
-def divide_by_zero() -> None:
-    print(1 / 0)
+    assert refused.err == "saccade: Only these commands can be started by torchrun: train, predict, evaluate.\n"

@@ -5,7 +5,9 @@ Like torchrun, the test keeps the store at which they meet, so that it outlives 
 
 from __future__ import annotations
 
+import os
 import random
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -103,3 +105,22 @@ def kinds(folder: Path, **training: Any) -> dict[str, dict[str, Any]]:
             "training": by_token,
         },
     }
+
+
+# --- what a process may do ---
+
+
+def send_term() -> None:
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def kill() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def run_out() -> None:
+    raise MemoryError
+
+
+def divide_by_zero() -> None:
+    print(1 / 0)

@@ -21,6 +21,7 @@ from saccade.cli.options import (
     given_only,
     refuse_unknown,
     resolve_device,
+    several_or_one,
 )
 
 __all__ = ["compare", "evaluate", "score"]
@@ -60,11 +61,12 @@ def evaluate(
     """
     from saccade.cli.scoring import evaluate_model
 
-    opened = saccade.open(model, resolve_device(device), precision, workers)
+    processes, device = several_or_one(resolve_device(device))
+    opened = saccade.open(model, device, precision, workers)
     options = given_only(beam=beam, lowercase=lowercase or None, alignments=alignments)
     refuse_unknown(options, opened, ("beam", "lowercase", "alignments"), scoring=True)
     examples = examples_of(model, source, target, data, columns)
-    evaluate_model(opened, examples, options, pictures)
+    evaluate_model(opened, examples, options, pictures, processes)
 
 
 def score(

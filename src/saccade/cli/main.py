@@ -57,7 +57,7 @@ app.add_typer(lab, name="lab")
 
 
 #: The commands that several processes, started by torchrun, can do together.
-SHARED_COMMANDS = ("train", "predict")
+SHARED_COMMANDS = ("train", "predict", "evaluate")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -15,6 +15,8 @@ from saccade.errors import OptionError, counted
 from saccade.lens.figures.formats import save
 from saccade.tasks.base.capabilities import TranslatesText
 from saccade.tasks.base.predictor import Predictor
+from saccade.tasks.base.sharing import sharing
+from saccade.training.distributed import Processes
 
 __all__ = ["compare_models", "evaluate_model", "open_translator", "score_pairs"]
 
@@ -22,9 +24,11 @@ __all__ = ["compare_models", "evaluate_model", "open_translator", "score_pairs"]
 RESAMPLES = 1000
 
 
-def evaluate_model(opened: Predictor, examples: list[Any], options: dict[str, Any], pictures: Path | None) -> None:
+def evaluate_model(
+    opened: Predictor, examples: list[Any], options: dict[str, Any], pictures: Path | None, processes: Processes
+) -> None:
     """Print the scores of a model, and draw them in the folder ``pictures`` if it is given."""
-    with opened, progress("evaluating", len(examples)) as show:
+    with opened, sharing(processes), progress("evaluating", len(examples)) as show:
         found = opened.evaluate(examples, progress=show, **options)
     for name, value in found.scores.items():
         digits = 0 if isinstance(value, int) else 4 if name in opened.task.losses else 2
@@ -34,7 +38,7 @@ def evaluate_model(opened: Predictor, examples: list[Any], options: dict[str, An
         print(f"{kind}: {right} of {total} right")
     for line in found.lines:
         print(line)
-    if pictures is None:
+    if pictures is None or processes.rank > 0:
         return
     if not found.figures:
         raise OptionError(f"--pictures does not apply to {opened.plural}: their scores are plain numbers.")

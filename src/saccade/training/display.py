@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 import time
@@ -128,13 +129,13 @@ class Display:
         """Say how to continue a run that the user stopped."""
         if self._bar is not None:
             self._bar.stop()
-        self.say(f"Stopped and saved. Continue with the same command: {shlex.join(['saccade', *sys.argv[1:]])}")
+        self.say(f"Stopped and saved. Continue with the same command: {_command()}")
 
     def abandoned(self) -> None:
         """Say what is lost when the process ends during work that cannot be interrupted."""
         self.say(
             "Stopped in the middle of a long step; everything saved before it is kept. "
-            f"Continue with the same command: {shlex.join(['saccade', *sys.argv[1:]])}"
+            f"Continue with the same command: {_command()}"
         )
 
     def result(self, part: str, scores: dict[str, float], lines: Sequence[str]) -> None:
@@ -143,6 +144,12 @@ class Display:
         self.say(f"{part}: {_scores(scores)}")
         for line in lines:
             self.say(line)
+
+
+def _command() -> str:
+    """The command that was given; what torchrun was given besides is not known here."""
+    start = "torchrun ... -m saccade" if "TORCHELASTIC_RUN_ID" in os.environ else "saccade"
+    return f"{start} {shlex.join(sys.argv[1:])}"
 
 
 def _scores(scores: dict[str, float]) -> str:

@@ -26,7 +26,6 @@ import torch
 import torch.distributed as dist
 from pydantic import Field
 from torch import Tensor, nn
-from torch.distributed.rendezvous import rendezvous
 from torch.nn.parallel import DistributedDataParallel
 
 from saccade.errors import WorkerError
@@ -113,6 +112,10 @@ class Processes:
         """Let the first process do some work, and then the others; each returns its own result."""
         return work()
 
+    def gather(self, mine: list[Any]) -> list[list[Any]]:
+        """Return what each process gives, by rank. It travels as a pickle, from processes that run the same code."""
+        return [mine]
+
     def files(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Content]:
         """Return the files of a checkpoint that store these tensors."""
         return {tensor_files(1)[0]: tensors}
@@ -132,6 +135,8 @@ class Torchrun(Processes):
     """One of several processes. They meet at the store of torchrun, which outlives each of them."""
 
     def __init__(self) -> None:
+        from torch.distributed.rendezvous import rendezvous
+
         self.rank, self.count = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
         self._interrupt: Interrupt | None = None
         self._stopping = self._leading = False
@@ -210,6 +215,11 @@ class Torchrun(Processes):
         values = torch.tensor([value], dtype=torch.float64, device=self._device)
         dist.broadcast(values, 0)
         return float(values[0])
+
+    def gather(self, mine: list[Any]) -> list[list[Any]]:
+        every: list[list[Any]] = [[] for _ in range(self.count)]
+        dist.all_gather_object(every, mine)
+        return every
 
     # --- work of the first process ---
 

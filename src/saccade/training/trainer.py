@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from saccade.errors import DivergedError, counted
+from saccade.errors import DivergedError, OptionError, counted
 from saccade.kernels.precision import narrow_products
 from saccade.tasks.base.model_folder import unshared
 from saccade.tasks.base.settings import TrainingSettings
@@ -76,6 +76,11 @@ class Trainer:
     ) -> None:
         self.task = task
         self.processes = processes or Processes()
+        if task.carries and self.processes.count > 1:
+            raise OptionError(
+                "training.truncate carries the state of the network from batch to batch, so only one process can train "
+                "with it; leave it out, or start saccade without torchrun."
+            )
         self.model = model.to(device)
         self.network, self._trained = self.processes.wrap(self.model)
         self.train = train

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from saccade.errors import counted
 from saccade.tasks.base.label_report import confusion_figure, confusion_lines, label_lines
 from saccade.tasks.base.label_scores import UNSEEN, LabelScore, accuracy, confusion, label_scores, macro_f1, numbered
+from saccade.tasks.base.sharing import for_each
 from saccade.tasks.base.task import CheckCancelled, Evaluation, Loss, Task, device_of
 from saccade.text import plan_batches
 
@@ -109,12 +110,16 @@ class LabelTask(Task):
         lengths = self.lengths(examples)
         there = [i for i, length in enumerate(lengths) if length.any()]
         most = max(batch_size or self.evaluation_size, int(lengths.max(initial=1)))
-        for part in plan_batches(lengths[there], max_tokens=most, shuffle=False):
+        parts = plan_batches(lengths[there], max_tokens=most, shuffle=False)
+
+        def scores_of(part: list[int]) -> Float[Tensor, "n L"]:
             check_cancelled()
-            some = [examples[there[i]] for i in part]
-            batch = self.plain_batch(some).to(device_of(model))
-            scores = self.logits(model, batch).log_softmax(dim=-1).cpu()
-            for i, one in zip(part, torch.split(scores, [self.count_items(one) for one in some]), strict=True):
+            batch = self.plain_batch([examples[there[i]] for i in part]).to(device_of(model))
+            return self.logits(model, batch).log_softmax(dim=-1).cpu()
+
+        for part, scores in zip(parts, for_each(parts, scores_of), strict=True):
+            items = [self.count_items(examples[there[i]]) for i in part]
+            for i, one in zip(part, torch.split(scores, items), strict=True):
                 found[there[i]] = one
         return found
 

@@ -14,6 +14,7 @@ from torch import nn
 from saccade.decoding import Hypothesis, beam_search, sample
 from saccade.models import Config
 from saccade.tasks.base.networks import Decodable
+from saccade.tasks.base.sharing import for_each
 from saccade.tasks.base.task import CheckCancelled, device_of
 from saccade.text import Tokenizer, pad, plan_batches
 
@@ -70,19 +71,22 @@ def search(
     lengths = np.array([[len(source)] for source in sources])
     generator = torch.Generator(device=device_of(model)).manual_seed(options.seed)
     most = max(batch_tokens // options.rows, int(lengths.max(initial=1)))  # a long source gets a batch of its own
-    for part in plan_batches(lengths, max_tokens=most, seed=0, epoch=0, shuffle=False):
-        # The length of the source limits a sampled output, so only sources of equal length are sampled together.
-        for _, equal in groupby(part, key=lambda i: len(sources[i]) if options.sample else 0):
-            check_cancelled()
-            chosen = list(equal)
-            batch = [sources[i] for i in chosen]
-            results = (
-                _sample(model, batch, options, generator, target)
-                if options.sample
-                else _search(model, batch, options, target)
-            )
-            for index, hypotheses in zip(chosen, results, strict=True):
-                found[index] = hypotheses
+    parts = plan_batches(lengths, max_tokens=most, seed=0, epoch=0, shuffle=False)
+    if options.sample:  # only sources of equal length are sampled together, because their length limits an output
+        parts = [list(equal) for part in parts for _, equal in groupby(part, key=lambda i: len(sources[i]))]
+
+    def outputs_of(part: list[int]) -> list[list[Hypothesis]]:
+        check_cancelled()
+        batch = [sources[i] for i in part]
+        if options.sample:
+            return _sample(model, batch, options, generator, target)
+        return _search(model, batch, options, target)
+
+    # All samples come from one sequence of random numbers, so that they cannot be shared.
+    every = map(outputs_of, parts) if options.sample else for_each(parts, outputs_of)
+    for part, outputs in zip(parts, every, strict=True):
+        for index, hypotheses in zip(part, outputs, strict=True):
+            found[index] = hypotheses
     return found
 
 

@@ -22,6 +22,7 @@ from saccade.errors import OptionError, UnknownNameError
 from saccade.models import Config, TransformerConfig
 from saccade.pretrained import Pretrained
 from saccade.recurrent import Recurrent
+from saccade.tasks.base.sharing import for_each
 from saccade.text import ForeignTokenizer, Tokenizer, Vocabulary, plan_batches
 
 if TYPE_CHECKING:
@@ -283,6 +284,11 @@ class Task(ABC):
     def loss(self, model: nn.Module, batch: Any) -> Loss:
         """Return the loss that training minimises. In eval mode it has no training aids, such as label smoothing."""
 
+    @property
+    def carries(self) -> bool:
+        """Whether a batch depends on the one before it, so that several processes cannot share them."""
+        return False
+
     def carried(self) -> dict[str, Tensor]:
         """Return what training carries from batch to batch besides the weights; checkpoints save it too."""
         return {}
@@ -332,12 +338,15 @@ class Task(ABC):
         self, model: nn.Module, examples: Sequence[Any], batch_size: int, check_cancelled: CheckCancelled
     ) -> float:
         """Return the mean loss per prediction over all of these examples."""
-        total, count = 0.0, 0
-        for part in plan_batches(self.lengths(examples), max_tokens=batch_size, shuffle=False):
+
+        def loss_of(part: list[int]) -> tuple[float, int]:
             check_cancelled()
             loss = self.loss(model, self.plain_batch([examples[i] for i in part]).to(device_of(model)))
-            total, count = total + float(loss.total), count + loss.count
-        return total / count
+            return float(loss.total), loss.count
+
+        parts = plan_batches(self.lengths(examples), max_tokens=batch_size, shuffle=False)
+        totals, counts = zip(*for_each(parts, loss_of), strict=True)
+        return float(sum(totals) / sum(counts))
 
 
 class ScoredTask(Task):

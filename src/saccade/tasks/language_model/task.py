@@ -35,6 +35,7 @@ from saccade.models import (
 )
 from saccade.pretrained import Pretrained
 from saccade.tasks.base.settings import TextTraining
+from saccade.tasks.base.sharing import for_each
 from saccade.tasks.base.task import (
     CheckCancelled,
     Evaluation,
@@ -222,6 +223,10 @@ class LanguageModel(ScoredTask):
         carried = {"memory": memory, "starts": batch.starts} if self.state.carries else {}
         return Loss(model(batch.read, targets=targets, **carried), batch.count)
 
+    @property
+    def carries(self) -> bool:
+        return self.state.carries
+
     def carried(self) -> dict[str, Tensor]:
         memory = self._memory
         if memory.state is None or memory.ends is None:
@@ -240,15 +245,23 @@ class LanguageModel(ScoredTask):
         self, model: nn.Module, examples: Sequence[Window], batch_size: int, check_cancelled: CheckCancelled
     ) -> dict[str, float]:
         """Score the whole text in consecutive windows, without shifting them; one by one if the state is carried."""
-        total, count, memory = 0.0, 0, Memory()
+        memory = Memory()
+        size = 1 if self.state.carries else batch_size
+        parts: list[list[Window]] = []
         for length, equal in groupby(examples, key=lambda window: window.length):
-            windows, size = list(equal), 1 if self.state.carries else max(1, batch_size // length)
-            for first in range(0, len(windows), size):
-                check_cancelled()
-                starts = torch.tensor([window.start for window in windows[first : first + size]])
-                batch = windows[0].stream.cut(starts, length).to(device_of(model))
-                loss = self._loss(model, batch, memory)
-                total, count = total + float(loss.total), count + loss.count
+            windows, most = list(equal), max(1, size // length)
+            parts += [windows[first : first + most] for first in range(0, len(windows), most)]
+
+        def loss_of(windows: list[Window]) -> tuple[float, int]:
+            check_cancelled()
+            starts = torch.tensor([window.start for window in windows])
+            batch = windows[0].stream.cut(starts, windows[0].length).to(device_of(model))
+            loss = self._loss(model, batch, memory)
+            return float(loss.total), loss.count
+
+        # A state that is carried from window to window cannot be shared.
+        totals, counts = zip(*(map(loss_of, parts) if self.state.carries else for_each(parts, loss_of)), strict=True)
+        total, count = float(sum(totals)), int(sum(counts))
         stream = examples[0].stream
         characters = stream.characters * count / (len(stream) - 1)
         mean = total / count

@@ -1,0 +1,85 @@
+"""Several processes predict and evaluate as one does, byte for byte; a job that was killed continues."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+import tomli_w
+from tiny_runs import saccade, sentences
+from together import Together, kill, kinds
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tagger and a translator, and a file of inputs for each: enough for five groups, and one of them short."""
+    made = tmp_path_factory.mktemp("jobs")
+    recipes = kinds(made, steps=3, validate_every=3)
+    for name, kind in (("tagger", "tagging"), ("translator", "translation, Transformer")):
+        (made / f"{name}.toml").write_text(tomli_w.dumps(recipes[kind]))
+        assert saccade(made / name, "train", made / f"{name}.toml", "-o", made / name)[0] == 0
+    draw = random.Random(8)
+    lines = [" ".join(draw.choices(["ba", "do", "fida", "ku"], k=draw.randint(1, 6))) for _ in range(1100)]
+    (made / "tagger.txt").write_text("\n".join(lines) + "\n")
+    (made / "translator.txt").write_text("\n".join(source for source, _ in sentences(520, seed=6)) + "\n")
+    return made
+
+
+@pytest.mark.parametrize(
+    ("model", "options"),
+    [("tagger", ["--json"]), ("translator", ["--n-best", "2"]), ("translator", ["--sample", "--tries", "2"])],
+)
+def test_two_processes_answer_as_one(folder: Path, tmp_path: Path, model: str, options: list[str]) -> None:
+    arguments = ["predict", folder / model, folder / f"{model}.txt", *options]
+    code, printed, _ = saccade(tmp_path / "printed", *arguments)
+    assert code == 0
+    both = Together(2, *arguments, "-o", tmp_path / "two", log=tmp_path / "two")
+    assert both.end() == [0, 0], both.err
+    suffix = ".jsonl" if "--json" in options else ".txt"
+    assert sorted(path.name for path in (tmp_path / "two").iterdir()) == [f"answers{suffix}", "job.json"]
+    assert (tmp_path / "two" / f"answers{suffix}").read_text() == printed
+
+
+def test_a_killed_job_continues_with_any_number_of_processes(folder: Path, tmp_path: Path) -> None:
+    arguments = ["predict", folder / "tagger", folder / "tagger.txt"]
+    printed = saccade(tmp_path / "printed", *arguments)[1]
+    job = [*arguments, "-o", tmp_path / "out"]
+    # The first process has written the job and two of its parts, the second one part.
+    killed = Together(2, *job, log=tmp_path / "killed", do_at={0: (kill, "write_file", 4), 1: (kill, "write_file", 2)})
+    assert killed.end() == [-9, -9]
+    parts = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "out" / "parts").glob("0*")}
+    assert sorted(parts) == ["000000000000.txt", "000000000250.txt", "000000000500.txt"]
+    three = Together(3, *job, log=tmp_path / "three", do_at={0: (kill, "_join", 1)})
+    assert three.commands[0].exit_code() == -9
+    for command in three.commands[1:]:
+        command.process.kill()
+    kept = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "out" / "parts").glob("0*")}
+    assert len(kept) == 5
+    assert kept | parts == kept  # what was answered is not answered again
+    assert saccade(tmp_path / "rest", *job)[0] == 0
+    assert (tmp_path / "out" / "answers.txt").read_text() == printed
+    assert saccade(tmp_path / "again", *job)[0] == 0
+    other = saccade(tmp_path / "other", "predict", folder / "translator", folder / "tagger.txt", "-o", tmp_path / "out")
+    assert other[0] == 2
+    assert "contains the answers of a different job (other model, options); give another folder" in other[2]
+
+
+def test_two_processes_need_a_folder(folder: Path, tmp_path: Path) -> None:
+    refused = Together(2, "predict", folder / "tagger", folder / "tagger.txt", log=tmp_path / "refused")
+    assert refused.end() == [2, 2]
+    assert "saccade: Several processes write their answers to a folder; give one with -o.\n" in refused.err
+    assert refused.err.count("saccade:") == 1
+
+
+@pytest.mark.parametrize(
+    ("model", "options"),
+    [("tagger", ["--data", "tagged.tsv"]), ("translator", ["--data", "pairs.tsv", "--lowercase"])],
+)
+def test_two_processes_evaluate_as_one(folder: Path, tmp_path: Path, model: str, options: list[str]) -> None:
+    arguments = ["evaluate", folder / model, options[0], folder / options[1], *options[2:]]
+    code, printed, _ = saccade(tmp_path / "printed", *arguments)
+    assert code == 0
+    both = Together(2, *arguments, log=tmp_path / "both")
+    assert both.end() == [0, 0], both.err
+    assert both.out == printed
