@@ -50,7 +50,7 @@ ROLL_CALL = 1.5
 #: Seconds that a process which was asked to stop waits for the first process to say what all do.
 STOP_GRACE = 5.0
 #: Seconds after which a question to the store counts as unanswered, because the connection may be gone.
-NO_ANSWER = 5.0
+NO_ANSWER = 3.0
 
 
 class DistributedSettings(Config):
@@ -134,12 +134,14 @@ class Processes:
 class Torchrun(Processes):
     """One of several processes. They meet at the store of torchrun, which outlives each of them."""
 
+    unreachable = False  # whether there was no way to meet
+
     def __init__(self) -> None:
         from torch.distributed.rendezvous import rendezvous
 
         self.rank, self.count = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
         self._interrupt: Interrupt | None = None
-        self._stopping = self._leading = False
+        self._stopping = self._leading = self._is_cut_off = False
         self._number = self._saves = 0  # of the work that the first process did for all, and of the checkpoints
         self._beaten = 0.0
         self._timeout, self._shard = DistributedSettings().timeout, False
@@ -317,10 +319,10 @@ class Torchrun(Processes):
     def may_speak(self) -> bool:
         """Return whether no other process has reported a failure. The first goes first: all may have the same."""
         end = time.monotonic() + (1.0 if self.rank > 0 else 0.0)
-        while time.monotonic() < end and not _answered(lambda: self._store.check(["failed"])):
+        while time.monotonic() < end and not self._ask(lambda: self._store.check(["failed"])):
             time.sleep(LOOK)
-        first = _answered(lambda: self._store.add("failed/claimed", 1))
-        _answered(lambda: self._store.set("failed", "yes"))
+        first = self._ask(lambda: self._store.add("failed/claimed", 1))
+        self._ask(lambda: self._store.set("failed", "yes"))
         # Where the store cannot be reached, the first process of each machine speaks.
         return first == 1 or (first is None and os.environ.get("LOCAL_RANK", "0") == "0")
 
@@ -329,11 +331,11 @@ class Torchrun(Processes):
         is_lost = isinstance(error, dist.DistError) or (isinstance(error, RuntimeError) and "gloo" in str(error))
         if not is_lost:
             return None
-        _answered(lambda: self._store.set(f"present/{self.rank}", "yes"))
+        self._ask(lambda: self._store.set(f"present/{self.rank}", "yes"))
         end = time.monotonic() + ROLL_CALL
-        silent = list(range(self.count))
+        silent = [rank for rank in range(self.count) if rank != self.rank]
         while silent and time.monotonic() < end:
-            silent = [rank for rank in silent if not _answered(partial(self._store.check, [f"present/{rank}"]))]
+            silent = [rank for rank in silent if not self._ask(partial(self._store.check, [f"present/{rank}"]))]
             time.sleep(LOOK)
         if "timed out" in str(error).lower():
             return WorkerError(self._silent_sentence(silent))
@@ -341,6 +343,21 @@ class Torchrun(Processes):
             f"{_named(silent)} ended, or the connection was lost; all stop. The same command continues from the last "
             "checkpoint."
         )
+
+    def _ask(self, question: Callable[[], Any]) -> Any:
+        """Ask the store, but not for longer than ``NO_ANSWER`` seconds; None if there is no answer, now or before."""
+        found: list[Any] = []
+
+        def ask() -> None:
+            with suppress(RuntimeError):  # the connection is gone
+                found.append(question())
+
+        if not self._is_cut_off:
+            thread = threading.Thread(target=ask, daemon=True)
+            thread.start()
+            thread.join(NO_ANSWER)
+        self._is_cut_off = not found
+        return found[0] if found else None
 
     def _silent_sentence(self, ranks: Sequence[int]) -> str:
         return (
@@ -386,27 +403,14 @@ def _named(ranks: Sequence[int]) -> str:
     return f"Process {ranks[0]}" if len(ranks) == 1 else f"Processes {', '.join(map(str, ranks))}"
 
 
-def _answered(question: Callable[[], Any]) -> Any:
-    """Ask the store, but not for longer than ``NO_ANSWER`` seconds; None if there is no answer."""
-    found: list[Any] = []
-
-    def ask() -> None:
-        with suppress(RuntimeError):  # the connection is gone, or the wait was in vain
-            found.append(question())
-
-    thread = threading.Thread(target=ask, daemon=True)
-    thread.start()
-    thread.join(NO_ANSWER)
-    return found[0] if found else None
-
-
 @cache
 def this_process() -> Processes:
     """This process: one of several if torchrun started it, otherwise alone."""
-    if "TORCHELASTIC_RUN_ID" not in os.environ:
+    if "TORCHELASTIC_RUN_ID" not in os.environ or Torchrun.unreachable:
         return Processes()
     try:
         return Torchrun()
     except dist.DistError as error:
+        Torchrun.unreachable = True  # so the error is not looked for again when it is reported
         where = f"{os.environ.get('MASTER_ADDR')}:{os.environ.get('MASTER_PORT')}"
         raise WorkerError(f"Cannot reach the other processes at {where}: {str(error).splitlines()[0]}") from None
