@@ -25,7 +25,7 @@ from saccade.training.recipe import read_tables
 from saccade.training.trainer import Trainer
 
 RECIPE = {
-    "data": {"builtin": "grammar"},
+    "data": {"builtin": "grammar", "sentences": 3000},
     "text": {"kind": "word"},
     "model": {"kind": "transformer", "dropout": 0.0},
     "training": {"warmup": 10, "log_every": 1, "accumulate": 4, "validation_sample": 1},

@@ -28,7 +28,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize(
     ("model", "options"),
-    [("tagger", ["--json"]), ("translator", ["--n-best", "2"]), ("translator", ["--sample", "--tries", "2"])],
+    [
+        ("tagger", ["--json"]),
+        pytest.param("translator", ["--n-best", "2"], marks=pytest.mark.slow),
+        ("translator", ["--sample", "--tries", "2"]),
+    ],
 )
 def test_two_processes_answer_as_one(folder: Path, tmp_path: Path, model: str, options: list[str]) -> None:
     arguments = ["predict", folder / model, folder / f"{model}.txt", *options]

@@ -26,9 +26,7 @@ Action = tuple[Callable[[], object], str | None, int]
 class Together:
     """The same command in ``count`` processes."""
 
-    def __init__(
-        self, count: int, *arguments: str | Path, log: Path, do_at: dict[int, Action] | None = None, attempt: int = 0
-    ) -> None:
+    def __init__(self, count: int, *arguments: str | Path, log: Path, do_at: dict[int, Action] | None = None) -> None:
         self.store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
         shared = {
             "MASTER_ADDR": "127.0.0.1",
@@ -36,7 +34,6 @@ class Together:
             "WORLD_SIZE": str(count),
             "TORCHELASTIC_RUN_ID": "test",
             "TORCHELASTIC_USE_AGENT_STORE": "True",
-            "TORCHELASTIC_RESTART_COUNT": str(attempt),
         }
         self.commands = [
             Command(
