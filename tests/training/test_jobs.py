@@ -20,7 +20,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (made / f"{name}.toml").write_text(tomli_w.dumps(recipes[kind]))
         assert saccade(made / name, "train", made / f"{name}.toml", "-o", made / name)[0] == 0
     draw = random.Random(8)
-    lines = [" ".join(draw.choices(["ba", "do", "fida", "ku"], k=draw.randint(1, 6))) for _ in range(1100)]
+    lines = [" ".join(draw.choices(["ba", "do", "fida", "ku"], k=draw.randint(1, 6))) for _ in range(2200)]
     (made / "tagger.txt").write_text("\n".join(lines) + "\n")
     (made / "translator.txt").write_text("\n".join(source for source, _ in sentences(520, seed=6)) + "\n")
     return made
@@ -53,7 +53,7 @@ def test_a_killed_job_continues_with_any_number_of_processes(folder: Path, tmp_p
     killed = Together(2, *job, log=tmp_path / "killed", do_at={0: (kill, "write_file", 4), 1: (kill, "write_file", 2)})
     assert killed.end() == [-9, -9]
     parts = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "out" / "parts").glob("0*")}
-    assert sorted(parts) == ["000000000000.txt", "000000000250.txt", "000000000500.txt"]
+    assert sorted(parts) == ["000000000000.txt", "000000000500.txt", "000000001000.txt"]
     three = Together(3, *job, log=tmp_path / "three", do_at={0: (kill, "_join", 1)})
     assert three.commands[0].exit_code() == -9
     for command in three.commands[1:]:
@@ -66,7 +66,7 @@ def test_a_killed_job_continues_with_any_number_of_processes(folder: Path, tmp_p
     assert saccade(tmp_path / "again", *job)[0] == 0
     other = saccade(tmp_path / "other", "predict", folder / "translator", folder / "tagger.txt", "-o", tmp_path / "out")
     assert other[0] == 2
-    assert "contains the answers of a different job (other model, options); give another folder" in other[2]
+    assert "contains the answers of a different job (other model, options, part); give another folder" in other[2]
 
 
 def test_two_processes_need_a_folder(folder: Path, tmp_path: Path) -> None:
