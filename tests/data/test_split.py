@@ -67,7 +67,7 @@ def test_a_share_of_few_sentences_is_at_least_one() -> None:
         (
             0.5,
             0.6,
-            "none of the 1,009 examples (701 different texts) are left for training",
+            "nothing is left for training (1,009 examples with 701 different texts)",
         ),
     ],
 )
@@ -78,7 +78,7 @@ def test_impossible_sizes_are_refused(validation: float, test: float, sentence: 
 
 
 def test_two_sources_are_too_few_for_three_parts() -> None:
-    with pytest.raises(OptionError, match=r"none of the 3 examples \(2 different texts\) are left for training"):
+    with pytest.raises(OptionError, match=r"nothing is left for training \(3 examples with 2 different texts\)"):
         split(numbered("a", "b", "b"), 1, 1)
     with pytest.raises(OptionError, match=r"2\*\*64 - 1, not -1"):
         split(MANY, seed=-1)

@@ -261,7 +261,7 @@ def test_files_of_the_command_line(tmp_path):
     three = ImagesFiles.table([tmp_path / f"{part}.npz" for part in ("a", "b", "c")], None)
     assert list(three) == ["images", "validation_images", "test_images"]
     (tmp_path / "i").touch()
-    with pytest.raises(OptionError, match="not these 3 files"):
+    with pytest.raises(OptionError, match="not these: "):
         ImagesFiles.table([tmp_path / "i"] * 3, None)
     with pytest.raises(FileError, match=r"There is no file or folder .*nowhere\."):
         ImagesFiles.table([tmp_path / "nowhere"], None)

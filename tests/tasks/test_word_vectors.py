@@ -176,5 +176,5 @@ def test_a_classifier_begins_from_a_model_with_one_tokenizer_for_all() -> None:
 
 
 def test_a_model_without_words_is_refused() -> None:
-    with pytest.raises(OptionError, match="A task models have no word embeddings"):
+    with pytest.raises(OptionError, match="have no word embeddings"):
         word_vectors(bundle(nn.Linear(2, 3), tokenizer=WORDS))

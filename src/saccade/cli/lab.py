@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from saccade.cli.options import Command
 from saccade.errors import OptionError
 
 __all__ = ["lab"]
@@ -25,7 +26,7 @@ Seeds = Annotated[int, typer.Option(min=1, max=100, help="Random seeds; at least
 Quick = Annotated[bool, typer.Option("--quick", help="Run for a small fraction of the time, for a first impression.")]
 
 
-@lab.command("list")
+@lab.command("list", cls=Command)
 def list_experiments() -> None:
     """List the experiments, with their claims and what would refute them.
 
@@ -40,7 +41,7 @@ def list_experiments() -> None:
         print(f"{name} (lecture {one.lecture})\n  {one.claim}\n  {one.refuted_if}")
 
 
-@lab.command()
+@lab.command(cls=Command)
 def run(
     names: Annotated[
         list[str], typer.Argument(metavar="NAME", help="Names of experiments; saccade lab list shows them.")
@@ -66,7 +67,7 @@ def run(
         print(f"{one.claim}\n  {results.sentence()}.", flush=True)
 
 
-@lab.command("all")
+@lab.command("all", cls=Command)
 def run_all(output: Folder = Path("lab"), seeds: Seeds = 3, quick: Quick = False) -> None:
     """Run all experiments, and continue those that were stopped.
 

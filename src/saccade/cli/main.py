@@ -21,6 +21,7 @@ from saccade.cli.explain import explain
 from saccade.cli.lab import lab
 from saccade.cli.look import look
 from saccade.cli.open import open_folder
+from saccade.cli.options import Command
 from saccade.cli.predict import predict
 from saccade.cli.serve import serve_models
 from saccade.cli.train import new, train
@@ -50,9 +51,9 @@ saccade --help lists the commands, saccade COMMAND --help their options.
 
 app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
 for command in (demo, new, train, tune, predict, look, words, evaluate, score, compare, explain, data):
-    app.command()(command)
-app.command("serve")(serve_models)
-app.command("open")(open_folder)
+    app.command(cls=Command)(command)
+app.command("serve", cls=Command)(serve_models)
+app.command("open", cls=Command)(open_folder)
 app.add_typer(lab, name="lab")
 
 

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
-from saccade.errors import OptionError, UnknownNameError, counted
+from saccade.errors import OptionError, UnknownNameError, counted, describe_invalid
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Columns",
+    "Command",
     "Device",
     "Model",
     "Precision",
@@ -63,6 +65,20 @@ Columns = Annotated[
 #: The maximum number of unknown words, or of empty answers, that a note lists.
 MAX_LISTED = 5
 DEVICES = ("auto", "cpu", "cuda", "mps")
+
+
+class Command(TyperCommand):
+    """A command that says in our own words why a value is invalid; typer would use pydantic's."""
+
+    def make_context(self, *arguments: Any, **named: Any) -> Any:
+        try:
+            return super().make_context(*arguments, **named)
+        except typer.BadParameter as error:
+            from pydantic import ValidationError
+
+            if isinstance(error.__cause__, ValidationError):
+                error.message = describe_invalid(error.__cause__.errors()[0], "it")
+            raise
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -117,7 +133,7 @@ def data_table(
         return reader.table(data, columns)
     if sources and targets and len(sources) != len(targets):
         raise OptionError(f"Each --source needs a --target; there are {len(sources)} and {len(targets)}.")
-    if sources and targets and not data:
+    if sources and targets and not data and "source" in reader.settings.model_fields:
         return reader.table([file for pair in zip(sources, targets, strict=True) for file in pair], columns)
     if "source" in reader.settings.model_fields:
         raise OptionError("Give --source and --target, or --data with one table that contains both sides.")

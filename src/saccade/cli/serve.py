@@ -146,8 +146,8 @@ def _serve_here(
 
 def _name_and_folder(given: str) -> tuple[str | None, str]:
     name, equals, folder = given.partition("=")
-    if equals and not folder:
-        raise OptionError(f"{given} has no folder after the name; give NAME=FOLDER.")
+    if equals and not (name and folder):
+        raise OptionError(f"{given} lacks the {'folder' if name else 'name'}; give NAME=FOLDER.")
     return (name, folder) if equals else (None, given)
 
 

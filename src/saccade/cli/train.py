@@ -100,6 +100,8 @@ def train(
         chosen = read_recipe(recipe, override or (), _say)
         folder = output or Path("runs") / recipe.stem
     else:
+        if not (source or target or data):
+            raise OptionError("Give a recipe, or data files with --source and --target, or --data.")
         if output is None:
             raise OptionError("Give a folder for the run with -o; it is created if necessary.")
         table = data_table(task_named(task).data, source or (), target or (), data or (), columns)

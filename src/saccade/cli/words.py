@@ -41,10 +41,12 @@ def words(
       saccade words runs/demo dog cat
       saccade words runs/demo dog cat bank --map words.png
     """
-    from saccade.lens.figures.formats import save
+    from saccade.lens.figures.formats import check_suffix, save
     from saccade.tasks.base.model_folder import read_bundle
     from saccade.tasks.base.word_vectors import word_vectors
 
+    if picture is not None:
+        check_suffix(picture)
     vectors = word_vectors(read_bundle(Path(model)), embedding)
     asked = given or []
     if not asked and picture is None:

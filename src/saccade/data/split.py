@@ -77,8 +77,10 @@ def split(
     validation_sources = set(ordered[: _prefix(ordered, mirrored, copies, validation, "validation")])
     if len(test_sources) + len(validation_sources) >= len(places) or test_sources & validation_sources:
         raise OptionError(
-            f"With validation = {validation} and test = {test}, none of the {len(pairs):,} examples ({len(places):,} "
-            "different texts) are left for training; choose smaller sizes or add data."
+            f"With validation = {validation} and test = {test}, nothing is left for training "
+            f"({counted(len(pairs), 'example')} with {counted(len(places), 'different text')}); choose "
+            "smaller sizes or "
+            "add data."
         )
     if labels is not None:
         needed = _only_ones(pairs, test_sources | validation_sources, labels)

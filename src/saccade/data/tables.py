@@ -106,7 +106,8 @@ def _locate(path: str | Path, first: Row, columns: tuple[Column, ...], header: b
     missing = [name for name in wanted if name not in names]
     headed = header if header is not None else bool(wanted) and not missing
     by_order_only = len(wanted) == len(columns) == len(cells)
-    if (missing and headed) or (wanted and not headed and not by_order_only):
+    some = header is None and 0 < len(missing) < len(wanted)  # the first row names one of them, so it is a header
+    if (missing and headed) or some or (wanted and not headed and not by_order_only):
         raise FileError(
             f"{path}, line {line}: there is no column named {(missing or wanted)[0]!r}; the line has: "
             f"{', '.join(map(repr, names))}."

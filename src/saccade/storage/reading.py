@@ -35,7 +35,8 @@ def open_folder(path: Path | str) -> Folder:
         if parent.is_dir():
             recover(parent)
         if not path.is_dir():
-            raise FileError(f"There is no folder {path}.")
+            what = f"{path} is a file; expected a folder." if path.exists() else f"There is no folder {path}."
+            raise FileError(what)
     return Folder(path=path, files=read_manifest(path))
 
 

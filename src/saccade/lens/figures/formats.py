@@ -14,7 +14,7 @@ from saccade.lens.files import write_file
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["encode", "save"]
+__all__ = ["check_suffix", "encode", "save"]
 
 #: The file formats by suffix, with the metadata to leave out because it differs from run to run.
 _FORMATS: dict[str, dict[str, str | None]] = {
@@ -27,12 +27,17 @@ _FORMATS: dict[str, dict[str, str | None]] = {
 def save(figure: Figure, path: str | os.PathLike[str]) -> Path:
     """Save a figure as PNG, SVG or PDF, depending on the suffix of the file."""
     path = Path(path)
+    return write_file(path, encode(figure, check_suffix(path)), "picture")
+
+
+def check_suffix(path: Path) -> str:
+    """Return the suffix of a picture file. Raises an error if pictures cannot be saved in that format."""
     suffix = path.suffix.lower()
     if suffix not in _FORMATS:
         raise FileError(
             f"{path}: a picture can be saved as {', '.join(_FORMATS)}, not as {suffix or 'a name without suffix'}."
         )
-    return write_file(path, encode(figure, suffix), "picture")
+    return suffix
 
 
 def encode(figure: Figure, suffix: str) -> bytes:

@@ -141,7 +141,7 @@ class DataReader(ABC, Generic[Raw]):
     @classmethod
     def as_trained(cls, recipe: Mapping[str, Any]) -> dict[str, Any]:
         """Return the keys of a model's ``[data]`` table that say how to read other files for it."""
-        return {key: value for key, value in recipe["data"].items() if key in cls.read_as}
+        return {key: value for key, value in recipe.get("data", {}).items() if key in cls.read_as}
 
     @classmethod
     def write(cls, settings: Any, examples: Sequence[Raw], path: Path) -> list[str]:

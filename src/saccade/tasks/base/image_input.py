@@ -71,6 +71,12 @@ class ImageInputPredictor(Predictor):
         path = resolve_path(given)
         if path.suffix.lower() in PICTURES and (numbered is None or path.exists()):
             return InputImage(read_picture(path, self.shape), given)
+        if numbered is None and not path.exists():
+            raise FileError(
+                f"There is no file {given!r}; give a picture ({', '.join(PICTURES)}), or one image of a "
+                "larger file by its "
+                "number, such as images.npz:1."
+            )
         if numbered is None:
             raise FileError(
                 f"{given} is not a picture ({', '.join(PICTURES)}); to choose one image from a larger file, add its "

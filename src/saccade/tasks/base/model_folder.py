@@ -149,9 +149,7 @@ def open_model(path: str | Path, device: str = "cpu", precision: str = "fp32", w
     if device != "cpu":
         raise OptionError(f"workers = {workers} only works on the CPU; on {device}, leave workers out.")
     if not predictor.takes_workers:
-        raise OptionError(
-            f"{bundle.task.name.capitalize()} models can only use one process; leave workers = {workers} out."
-        )
+        raise OptionError(f"Models for {bundle.task.name} can only use one process; leave out workers = {workers}.")
     return predictor(bundle, device, precision, Workers(Path(path), workers, precision, read_bundle))
 
 

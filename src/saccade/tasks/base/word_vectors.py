@@ -161,7 +161,7 @@ def word_vectors(bundle: Bundle, name: str | None = None) -> WordVectors:
     """Return the embedding with this name (source, target, input, words or pieces), or the first one."""
     found = all_word_vectors(bundle.model, bundle.task)
     if not found:
-        raise OptionError(f"{bundle.task.name.capitalize()} models have no word embeddings.")
+        raise OptionError(f"Models for {bundle.task.name} have no word embeddings.")
     if name is not None and name not in found:
         raise UnknownNameError("embedding", name, found)
     return found[name] if name is not None else next(iter(found.values()))

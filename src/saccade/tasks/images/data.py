@@ -93,7 +93,7 @@ class ImagesFiles(PictureReader[LabelledImage]):
                     raise FileError(f"There is no file or folder {file}.")
             raise OptionError(
                 "Give folders, .npz files, or idx files of images, each followed by its labels, for training, "
-                f"validation and test, not these {len(files)} files."
+                f"validation and test, not these: {', '.join(map(str, files))}."
             )
         keys = [f"{part}{kind}" for part in part_prefixes(files[:: len(kinds)]) for kind in kinds]
         return dict(zip(keys, map(str, files), strict=True))

@@ -78,7 +78,7 @@ class TaggingAnswer(Answer):
             style = _COLOURS[self.inventory.index(tag) % len(_COLOURS)]
             line.append(visible(word)).append(f"/{tag}", style=style)
             line.append(" " if probability >= 0.9 else f"({100 * probability:.0f}%) ")
-        yield line
+        yield line if self.words else Text("There are no words.")
         if not self.words:
             return
         try:
