@@ -39,7 +39,7 @@ def _encoder(**changed: Any) -> dict[str, Any]:
 
 
 def bert(**changed: Any) -> Any:
-    model = random_weights(hf.BertForMaskedLM(hf.BertConfig(**_encoder(type_vocab_size=2, **changed))))
+    model = random_weights(hf.BertForMaskedLM(hf.BertConfig(**_encoder(**{"type_vocab_size": 2} | changed))))
     model.cls.predictions.decoder.bias.data.copy_(model.cls.predictions.bias.data)  # stored twice where nothing is tied
     return model
 
@@ -152,4 +152,18 @@ MODELS = {**ENCODING, **FILLING, **CONTINUING, **REWRITING}
 
 def save(model: Any, folder: Path, **options: Any) -> Path:
     model.save_pretrained(folder, **options)
+    return folder
+
+
+#: A vocabulary with which BERT can read a little English.
+WORDS = [
+    *("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "dog", "cat", "sleep", "##s", "here", ".", "was", "good"),
+    *("bad", "very", "film"),
+]
+
+
+def save_bert(folder: Path, **changed: Any) -> Path:
+    """A BERT with its vocabulary."""
+    save(bert(vocab_size=len(WORDS), **changed), folder)
+    (folder / "vocab.txt").write_text("\n".join(WORDS) + "\n")
     return folder

@@ -70,7 +70,8 @@ def train(
     size: SizeName = None,
     override: Set = None,
     init: Annotated[
-        Path | None, typer.Option(help="Start from the weights of this model folder.", show_default=False)
+        Path | None,
+        typer.Option(help="Start from the weights of this model, which may be a pretrained one.", show_default=False),
     ] = None,
     device: Device = "auto",
 ) -> None:
@@ -97,7 +98,7 @@ def train(
             raise OptionError(f"{recipe} already names its data; leave out --source, --target and --data.")
         if minutes is not None or size is not None:
             raise OptionError(f"{recipe} already sets all sizes; use --minutes and --size with saccade new instead.")
-        chosen = read_recipe(recipe, override or (), _say)
+        chosen = read_recipe(recipe, override or (), _say, init)
         folder = output or Path("runs") / recipe.stem
     else:
         if not (source or target or data):

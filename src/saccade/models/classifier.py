@@ -36,12 +36,13 @@ __all__ = [
     "WindowClassifierConfig",
 ]
 
-Pooling = Literal["mean", "last", "attention"]
+Pooling = Literal["mean", "max", "first", "last", "attention"]
 
 
 class _PoolingConfig(Config):
     pooling: Pooling = Field(
-        "attention", description="How a sequence is pooled into one vector: mean, last or attention"
+        "attention",
+        description="How a sequence becomes one vector: its mean, its max, its first or last one, or by attention",
     )
 
 
@@ -113,8 +114,7 @@ class Classifier(nn.Module):
     def __init__(self, config: Config, vocabulary: int, labels: int) -> None:
         super().__init__()
         assert isinstance(config, _PoolingConfig)
-        self.config = config
-        self.average = config.pooling == "mean"
+        self.config: _PoolingConfig = config
         self.share = cast(EncoderConfig, config).dropout
         self.directions = 2 if isinstance(config, RecurrentEncoderConfig) and config.bidirectional else 1
         if isinstance(config, _WordsConfig):
@@ -133,8 +133,13 @@ class Classifier(nn.Module):
         x = run_encoder(self.encoder, self.encoder_norm, self.input(tokens), lengths)
         if self.pooling is not None:
             pooled: Tensor = self.pooling(x, lengths)
-        elif self.average:
+        elif self.config.pooling == "mean":
             pooled = x.sum(dim=1) / lengths[:, None].to(x)
+        elif self.config.pooling == "max":
+            padded = torch.arange(x.shape[1], device=x.device) >= lengths.to(x.device)[:, None]
+            pooled = x.masked_fill(padded.unsqueeze(-1), -torch.inf).amax(dim=1)
+        elif self.config.pooling == "first":
+            pooled = x[:, 0]
         else:
             pooled = last_read(x, lengths, self.directions)
         return dropout(pooled, self.share, self.training)

@@ -19,7 +19,14 @@ from saccade.models.config import Config
 from saccade.models.convolutional import ConvolutionalEncoder, OddKernel
 from saccade.models.layers import OneHot, WordEmbedding
 from saccade.models.recurrent import ADDS_INPUT
-from saccade.models.transformer_layers import Block, InputLayer, TransformerConfig, encoder_mask, final_norm
+from saccade.models.transformer_layers import (
+    Block,
+    InputLayer,
+    TransformerConfig,
+    encoder_blocks,
+    encoder_mask,
+    final_norm,
+)
 from saccade.models.window import WholeWindow, WindowEncoder
 from saccade.recurrent import Recurrent
 
@@ -151,7 +158,7 @@ def build_encoder(config: Config, input_width: int) -> tuple[nn.Module, nn.Modul
     """The encoder with these settings for inputs of this width, and its final norm if it has one."""
     if isinstance(config, TransformerEncoderConfig):
         assert input_width == config.width, "a Transformer's input layer produces vectors of the Transformer's width"
-        return TransformerEncoder(Block(config) for _ in range(config.encoder_layers)), final_norm(config)
+        return TransformerEncoder(encoder_blocks(config)), final_norm(config)
     if isinstance(config, RecurrentEncoderConfig):
         return RecurrentEncoder(config, input_width), None
     encoder: nn.Module

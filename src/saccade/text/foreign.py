@@ -20,10 +20,12 @@ from saccade.errors import FileError, OptionError
 from saccade.text.subwords import letters_to_bytes
 from saccade.text.tokenizer import MASK_TEXT, Encoding, Special, Tokenizer, check_texts, readable
 
-__all__ = ["ForeignTokenizer", "read_foreign"]
+__all__ = ["ForeignTokenizer", "config_name", "read_foreign"]
 
 _BYTE = re.compile(r"<0x([0-9A-F]{2})>")
 _LARGEST = 256 << 20  # bytes of a tokenizer file
+#: The roles of special tokens, and their keys in a tokenizer_config.json.
+ROLES = {"pad": "pad_token", "unknown": "unk_token", "start": "bos_token", "end": "eos_token", "mask": "mask_token"}
 
 
 class ForeignTokenizer(Tokenizer):
@@ -42,6 +44,7 @@ class ForeignTokenizer(Tokenizer):
         added = {one["id"] for one in described.get("added_tokens") or () if one.get("special")}
         ids = {role: vocabulary.get(name) if isinstance(name, str) else name for role, name in names.items()}
         ids = {role: id if id is not None and 0 <= id < size else None for role, id in ids.items()}
+        self._roles = ids
         self.special = Special(ids.get("pad") or 0, *(ids.get(role) for role in ("unknown", "start", "end", "mask")))
         known = {id for id in (*ids.values(), *added) if id is not None and id < size}
         self.hidden_ids = sorted(known | {id for id in range(size) if id not in entries})
@@ -55,8 +58,7 @@ class ForeignTokenizer(Tokenizer):
         ]
         if self.special.unknown is not None:
             self._surface[self.special.unknown] = f" {self._tokens[self.special.unknown]}".encode()
-        self._before, self._after = self._frame()
-        self.before = len(self._before)
+        self.frame = self._frame()
 
     @property
     def spaced(self) -> bool:
@@ -73,12 +75,32 @@ class ForeignTokenizer(Tokenizer):
                 return ids[:first], ids[first + len(bare) :]
         return [], []
 
-    def framed(self, ids: Sequence[int]) -> list[int]:
-        return [*self._before, *ids, *self._after]
-
     def ended(self, ids: Sequence[int]) -> list[int]:
         framed, end = self.framed(ids), self.special.end
         return framed if end is None or framed[-1:] == [end] else [*framed, end]
+
+    def files(self, name: str = "tokenizer.json") -> dict[str, bytes]:
+        """Return the tokenizer.json, and a tokenizer_config.json that says which tokens have which roles."""
+        tokens = {ROLES[role]: self._tokens[id] for role, id in self._roles.items() if id is not None}
+        about = {
+            "tokenizer_class": "PreTrainedTokenizerFast",
+            **tokens,
+            "vocabulary_size": self.vocabulary_size,
+            "special_ids": self._roles,
+        }
+        return {name: self.to_bytes(), config_name(name): (json.dumps(about, indent=2) + "\n").encode()}
+
+    @classmethod
+    def restore(cls, data: bytes, about: bytes, where: str) -> ForeignTokenizer:
+        """Restore a tokenizer from the two files that ``files`` returned. Errors name `where` they were found."""
+        try:
+            text, found = data.decode(), json.loads(about)
+            size, ids = found["vocabulary_size"], {role: found["special_ids"].get(role) for role in ROLES}
+            if type(size) is not int or not all(id is None or type(id) is int for id in ids.values()):
+                raise ValueError("its sizes and ids are not whole numbers")
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise FileError(f"{where} has a tokenizer_config.json that Saccade cannot read: {error}.") from None
+        return cls(_from_text(text, where), size, ids)
 
     def encode_batch(self, texts: Sequence[str]) -> list[Encoding]:
         check_texts(texts)
@@ -161,9 +183,8 @@ def read_foreign(folder: Path, size: int, ids: Mapping[str, int | None]) -> Fore
     settings: dict[str, Any] = {}
     for name in ("special_tokens_map.json", "tokenizer_config.json"):
         settings.update(_json(folder / name) if (folder / name).exists() else {})
-    roles = {"pad": "pad_token", "unknown": "unk_token", "start": "bos_token", "end": "eos_token", "mask": "mask_token"}
     names: dict[str, str | int | None] = {}
-    for role, key in roles.items():
+    for role, key in ROLES.items():
         stated = settings.get(key)
         token = stated.get("content") if isinstance(stated, dict) else stated
         names[role] = token if isinstance(token, str) and ids.get(role) is None else ids.get(role)
@@ -179,12 +200,7 @@ def _inner(folder: Path, settings: Mapping[str, Any], size: int) -> tokenizers.T
         if (folder / name).exists():
             return _llama2c(folder / name, size)
     if (folder / "tokenizer.json").exists():
-        text = _text(folder / "tokenizer.json")
-        _check_ids(text, folder / "tokenizer.json")
-        try:
-            return tokenizers.Tokenizer.from_str(text)
-        except Exception as error:  # the library raises no narrower class
-            raise FileError(f"{folder / 'tokenizer.json'} is not a tokenizer.json: {error}.") from None
+        return _from_text(_text(folder / "tokenizer.json"), str(folder / "tokenizer.json"))
     if (folder / "vocab.txt").exists():
         pieces = [line.rstrip("\r\n") for line in _text(folder / "vocab.txt").split("\n")]
         return _words(pieces[:-1] if not pieces[-1] else pieces, settings)
@@ -285,7 +301,21 @@ def _llama2c(path: Path, size: int) -> tokenizers.Tokenizer:
     return inner
 
 
-def _check_ids(text: str, path: Path) -> None:
+def _from_text(text: str, where: str) -> tokenizers.Tokenizer:
+    """Read the content of a tokenizer.json."""
+    _check_ids(text, where)
+    try:
+        return tokenizers.Tokenizer.from_str(text)
+    except Exception as error:  # the library raises no narrower class
+        raise FileError(f"{where} is not a tokenizer.json: {error}.") from None
+
+
+def config_name(name: str) -> str:
+    """Return the name of the file beside a tokenizer.json that says which tokens have which roles."""
+    return name.replace("tokenizer.json", "tokenizer_config.json")
+
+
+def _check_ids(text: str, path: str) -> None:
     """Raise an error if an id is far beyond the number of entries, because it would allocate a huge table."""
     try:
         found = json.loads(text)

@@ -132,12 +132,18 @@ class Tokenizer:
         check_texts(texts)
         return [encoding.ids for encoding in self._inner.encode_batch_fast(list(texts), add_special_tokens=False)]
 
+    #: The tokens that the model expects before and after every text.
+    frame: tuple[Sequence[int], Sequence[int]] = ((), ())
+
     def framed(self, ids: Sequence[int]) -> list[int]:
         """Add the tokens that the model expects before and after every text, if any."""
-        return list(ids)
+        before, after = self.frame
+        return [*before, *ids, *after]
 
-    #: How many tokens `ended` puts in front of a text.
-    before: int = 0
+    @property
+    def before(self) -> int:
+        """How many tokens `framed` and `ended` put in front of a text."""
+        return len(self.frame[0])
 
     def ended(self, ids: Sequence[int]) -> list[int]:
         """A source as an encoder reads it that a decoder attends to: the text and its end."""
@@ -221,6 +227,10 @@ class Tokenizer:
     def to_bytes(self) -> bytes:
         """Return the content of a tokenizer.json, the format that every Hugging Face tool reads."""
         return (self._inner.to_str(pretty=True) + "\n").encode()
+
+    def files(self, name: str = "tokenizer.json") -> dict[str, bytes]:
+        """Return the files that a model folder needs for this tokenizer; ``name`` is that of the tokenizer.json."""
+        return {name: self.to_bytes()}
 
     @classmethod
     def from_bytes(cls, data: bytes, where: str) -> Tokenizer:

@@ -15,6 +15,7 @@ import tomli_w
 from saccade.errors import FileError, OptionError, UnknownNameError
 from saccade.models import Config
 from saccade.tasks.base.data import Say
+from saccade.tasks.base.model_folder import bundle_recipe
 from saccade.tasks.base.networks import read_network
 from saccade.tasks.base.predictor import NoOptions
 from saccade.tasks.base.settings import TrainingSettings
@@ -22,7 +23,7 @@ from saccade.tasks.base.task import State, Task
 from saccade.tasks.registry import DEFAULT_TASK, Entry, task_named
 from saccade.training.distributed import DistributedSettings
 
-__all__ = ["Recipe", "read_recipe", "read_tables"]
+__all__ = ["Recipe", "read_recipe", "read_tables", "tables_of_model"]
 
 #: The keys that say how long a run trains; a run without one of them has no such limit.
 LIMITS = ("training.steps", "training.minutes")
@@ -99,9 +100,12 @@ class Recipe:
         return _flat(replace(self, distributed=DistributedSettings()).tables())
 
 
-def read_recipe(path: Path, overrides: Sequence[str] = (), say: Say = lambda note: None) -> Recipe:
+def read_recipe(
+    path: Path, overrides: Sequence[str] = (), say: Say = lambda note: None, init: Path | None = None
+) -> Recipe:
     """Read a recipe file, and apply overrides of the form ``table.key=value``. ``say`` is called with what a person
-    should know about it."""
+    should know about it. Keys of [model] that the recipe leaves out are those of the model ``init``, if there is one.
+    """
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -114,19 +118,24 @@ def read_recipe(path: Path, overrides: Sequence[str] = (), say: Say = lambda not
         raise FileError(f"{path} is not valid TOML: {error}.") from None
     except RecursionError:
         raise FileError(f"{path} is not valid TOML: it nests brackets too deeply.") from None
-    return read_tables(tables, str(path), overrides, say)
+    return read_tables(tables, str(path), overrides, say, init)
 
 
 def read_tables(
-    tables: dict[str, Any], where: str, overrides: Sequence[str] = (), say: Say = lambda note: None
+    tables: dict[str, Any],
+    where: str,
+    overrides: Sequence[str] = (),
+    say: Say = lambda note: None,
+    init: Path | None = None,
 ) -> Recipe:
-    """Validate a recipe given as nested tables; errors say ``where`` the wrong value is."""
+    """Validate a recipe given as nested tables; errors say ``where`` the wrong value is. ``say`` and ``init`` are as in
+    ``read_recipe``."""
     for override in overrides:
         _override(tables, override)
     if "task" not in tables:
         say(f"{where} does not name a task, so it is read as a recipe for {DEFAULT_TASK}.")
     try:
-        return _checked(tables, where)
+        return _checked(tables, where, init)
     except (OptionError, UnknownNameError) as error:
         error.args = (_blame_override(str(error), where, overrides),)
         raise
@@ -145,8 +154,12 @@ def _blame_override(sentence: str, where: str, overrides: Sequence[str]) -> str:
     return sentence
 
 
-def _checked(tables: dict[str, Any], where: str) -> Recipe:
+def _checked(tables: dict[str, Any], where: str, init: Path | None) -> Recipe:
     entry = task_named(tables.get("task", DEFAULT_TASK), where)
+    for name, table in ({} if init is None else tables_of_model(entry.task.name, init)).items():
+        given = tables.get(name, {})
+        if isinstance(given, dict) and given.get("kind", table.get("kind")) == table.get("kind"):
+            tables[name] = {**table, **given}
     fields = {"data": entry.data.settings, **entry.task.tables}
     _check_keys({**fields, "distributed": DistributedSettings}, tables, where)
     kind, model = read_network(tables.get("model", {}), entry.task, f"{where}: [model]")
@@ -155,6 +168,23 @@ def _checked(tables: dict[str, Any], where: str) -> Recipe:
     recipe = Recipe(entry, tables.get("metric", entry.task.metrics[0]), settings, kind, model, distributed)
     entry.task.check_metric(recipe.metric)
     return recipe
+
+
+def tables_of_model(task: str, init: Path) -> dict[str, dict[str, Any]]:
+    """The tables of a recipe that starts from a model: its network, and how it reads text, as far as they apply."""
+    theirs, entry = bundle_recipe(init), task_named(task).task
+    network = entry.networks.get(theirs["model"]["kind"])
+    if network is None:
+        raise OptionError(f"Cannot initialise {task} from a {theirs['model']['kind']} model.")
+    known = {"model": {"kind", *network.config.model_fields}}
+    if "text" in entry.tables:
+        known["text"] = set(entry.tables["text"].model_fields)
+    kept = {
+        name: {key: one for key, one in theirs.get(name, {}).items() if key in keys} for name, keys in known.items()
+    }
+    if theirs["task"] != task:
+        kept["model"] |= entry.init_defaults
+    return kept
 
 
 def _check_keys(fields: Mapping[str, type[Config]], tables: dict[str, Any], where: str) -> None:

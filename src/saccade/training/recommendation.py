@@ -12,9 +12,8 @@ from typing import Any, NamedTuple
 
 from saccade.errors import OptionError, UnknownNameError, counted
 from saccade.tasks.base.data import SIZES, Say, Size, Splits
-from saccade.tasks.base.model_folder import bundle_recipe
 from saccade.tasks.registry import task_named
-from saccade.training.recipe import Recipe, read_recipe, read_tables
+from saccade.training.recipe import Recipe, read_recipe, read_tables, tables_of_model
 from saccade.training.trainer import Trainer
 
 __all__ = ["Request", "duration", "recipe_for_run", "recommended_recipe", "seconds_per_update"]
@@ -99,7 +98,7 @@ def recommended_recipe(request: Request, say: Say) -> tuple[Recipe, Splits[Any]]
         raise OptionError("--minutes determines training.steps; give only one of the two.")
     reader = task_named(request.task).data
     splits = reader.read(reader.settings.read(request.data, request.where), seed=1).require_some()
-    theirs = {} if request.init is None else _tables_from_model(request.task, bundle_recipe(request.init))
+    theirs = {} if request.init is None else tables_of_model(request.task, request.init)
 
     def candidate(size: Size, steps: int | None, validations: int = MOST_VALIDATIONS) -> Recipe:
         recommended = reader.recommend(splits, size)
@@ -120,26 +119,6 @@ def recommended_recipe(request: Request, say: Say) -> tuple[Recipe, Splits[Any]]
         return candidate(usual if size is None else size, None), splits
     sizes = SIZES[: SIZES.index(suitable) + 1] if size is None else (size,)
     return _fit_to_time(candidate, sizes, splits, request.minutes, request, say), splits
-
-
-def _tables_from_model(task: str, theirs: dict[str, Any]) -> dict[str, Any]:
-    """The tables to copy from the recipe of an --init model; if its task differs, only the keys that both have."""
-    shared: dict[str, Any] = {name: theirs[name] for name in ("text", "model") if name in theirs}
-    if theirs.get("task") == task:
-        return shared
-    entry = task_named(task).task
-    network = entry.networks.get(shared["model"]["kind"])
-    if network is None:
-        raise OptionError(f"Cannot initialise {task} from a {shared['model']['kind']} model.")
-    fields: dict[str, set[str]] = {"model": {"kind", *network.config.model_fields}}
-    if "text" in entry.tables:
-        fields["text"] = set(entry.tables["text"].model_fields)
-    kept = {
-        name: {key: value for key, value in shared.get(name, {}).items() if key in known}
-        for name, known in fields.items()
-    }
-    kept["model"] |= entry.init_defaults
-    return kept
 
 
 # --- time --------------------------------------------------------------------------------------------------

@@ -11,12 +11,13 @@ from typing import Any
 import torch
 from torch import nn
 
-from saccade.errors import OptionError
+from saccade.models.low_rank import merge
 from saccade.storage.run_log import METRICS
-from saccade.tasks.base.model_folder import load_weights, read_bundle, unshared
+from saccade.tasks.base.model_folder import load_weights, read_weights, unshared
 from saccade.tasks.base.task import Task
 from saccade.training.display import Display
 from saccade.training.distributed import Processes
+from saccade.training.fine_tuning import copy_initial_weights, prepare_layers
 from saccade.training.interrupt import Interrupt, Stopped
 from saccade.training.metrics import MetricsLog
 from saccade.training.run_folder import RunFolder
@@ -55,12 +56,14 @@ def train(
 
         torch.manual_seed(recipe.training.seed)
         network = task.build(recipe.kind, recipe.model)
+        copied, note = copy_initial_weights(run, network)
+        prepare_layers(network, recipe.training, copied)
         checkpoint = processes.in_turn(lambda: run.checkpoints.latest(display.warn))
-        if checkpoint is None and run.init is not None:
-            _initialise(run, network, display)
         trainer = Trainer(task, network, examples, validation, device, processes)
         if checkpoint is not None:
             trainer.restore(checkpoint, run.extended)
+        elif note:
+            display.say(note)
         display.model(trainer.model, recipe, trainer.progress.step)
         serve = shlex.join(["saccade", "serve", str(run.folder), "--runs", str(run.folder.parent)])
         display.say(f"To watch it in the browser, after the first validation: {serve}")
@@ -89,24 +92,6 @@ def train(
             recorder.close()
         trainer.settle()
         return processes.lead(lambda: _finish(run, trainer, recorder.validations, test, display, check))
-
-
-def _initialise(run: RunFolder, model: nn.Module, display: Display) -> None:
-    """Copy the weights of another model: all of them if its task is the same, otherwise those that both have."""
-    assert run.init is not None
-    other = read_bundle(run.init)
-    weights = unshared(other.model)
-    if not isinstance(other.task, run.recipe.task):
-        ours = unshared(model)
-        shared = {name for name in ours if name in weights and weights[name].shape == ours[name].shape}
-        if not shared:
-            raise OptionError(
-                f"{run.init} ({other.task.name}, {other.kind}) shares no weights with this recipe's "
-                f"{run.recipe.kind}; use a network of the same shape."
-            )
-        display.say(f"Starting from {run.init}: {len(shared)} of {len(ours)} tensors are copied.")
-        weights = ours | {name: weights[name] for name in shared}
-    load_weights(model, weights, str(run.init))
 
 
 class _Recorder:
@@ -180,10 +165,15 @@ def _finish(
 ) -> dict[str, Any]:
     """Choose the final weights, complete the task's state, score the test examples, and write the model folder."""
     model, final = trainer.model, run.recipe.training.final
+    is_merged = run.recipe.training.lora_saved == "merged"
     if final == "best":
-        load_weights(model, unshared(read_bundle(run.model_folder).model), str(run.model_folder))
+        if is_merged:
+            merge(model)
+        load_weights(model, read_weights(run.model_folder, merged=is_merged), str(run.model_folder))
     elif final == "average":
         load_weights(model, run.averaged(validations, display.warn), "the average")
+    if is_merged:
+        merge(model)
     model.eval()
     task: Task = run.recipe.build_task(trainer.task.finish(model, trainer.train))
     check()

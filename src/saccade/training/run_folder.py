@@ -217,7 +217,8 @@ class RunFolder:
     def write_model(self, model: nn.Module, task: Task, result: dict[str, Any]) -> None:
         bundle = Bundle(task, self.recipe.kind, self.recipe.model, model, self.recipe.decoding)
         readme = model_readme(bundle, self.recipe.tables(), result)
-        write_bundle(self.model_folder, bundle, recipe=self.recipe.toml(), readme=readme)
+        is_apart = self.recipe.training.lora_saved == "apart"
+        write_bundle(self.model_folder, bundle, recipe=self.recipe.toml(), readme=readme, apart=is_apart)
 
     def write_result(self, result: dict[str, Any]) -> None:
         write_file(self.result_file, json_bytes(result))

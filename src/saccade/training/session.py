@@ -84,7 +84,7 @@ def train(
         if recipe is not None:
             if files or minutes is not None or size is not None:
                 raise OptionError("A recipe already names its data and sizes; give either a recipe or files.")
-            chosen = _read(recipe, overrides)
+            chosen = _read(recipe, overrides, start)
         else:
             given = [files] if isinstance(files, str | Path) else files
             table = task_named(task).data.table([Path(file) for file in given], columns)
@@ -102,8 +102,8 @@ def train(
             raise KeyboardInterrupt from None  # everything is saved; the same call continues
 
 
-def _read(recipe: str | Path | Mapping[str, Any], overrides: Sequence[str]) -> Recipe:
+def _read(recipe: str | Path | Mapping[str, Any], overrides: Sequence[str], init: Path | None) -> Recipe:
     if isinstance(recipe, str | Path):
-        return read_recipe(Path(recipe), overrides)
+        return read_recipe(Path(recipe), overrides, init=init)
     tables = {name: dict(table) if isinstance(table, Mapping) else table for name, table in recipe.items()}
-    return read_tables(tables, "The recipe", overrides)
+    return read_tables(tables, "The recipe", overrides, init=init)

@@ -26,6 +26,7 @@ from saccade.training.checkpoint import (
     set_rng_state,
 )
 from saccade.training.distributed import Processes, part_like, whole
+from saccade.training.fine_tuning import rate_share
 from saccade.training.schedule import learning_rate
 
 __all__ = ["Listener", "Progress", "Trainer"]
@@ -97,7 +98,7 @@ class Trainer:
         self._lengths = task.lengths(train)
         for part in (self._lengths, task.lengths(validation)):
             task.check_lengths(part)
-        self._names = dict(self._trained.named_parameters())
+        self._names = {name: one for name, one in self._trained.named_parameters() if one.requires_grad}
         self.optimizer = _optimizer(self._names, settings)
         self.ema = None
         if settings.final == "ema":
@@ -181,7 +182,7 @@ class Trainer:
             self.network.train()
         rate = learning_rate(settings, step, self.progress.end)
         for parameters in self.optimizer.param_groups:
-            parameters["lr"] = rate
+            parameters["lr"] = rate * parameters["share"]
         # Every process makes all batches, so that random choices in them do not depend on the number of processes.
         batches = [self.task.batch([self.train[i] for i in part]) for part in self.processes.divide(group)]
         count = sum(batch.count for batch in batches)
@@ -315,12 +316,20 @@ class Trainer:
 
 
 def _optimizer(names: dict[str, nn.Parameter], settings: TrainingSettings) -> torch.optim.AdamW:
-    """AdamW (Loshchilov 2019); weight decay applies to matrices only."""
-    matrices = [parameter for parameter in names.values() if parameter.ndim >= 2]
-    others = [parameter for parameter in names.values() if parameter.ndim < 2]
-    groups = [{"params": matrices, "weight_decay": settings.weight_decay}, {"params": others, "weight_decay": 0.0}]
+    """AdamW (Loshchilov 2019); weight decay applies to matrices only, and lower blocks may have lower rates."""
+    groups: dict[tuple[bool, float], list[nn.Parameter]] = {}
+    for name, parameter in names.items():
+        share = rate_share(name, names, settings.layer_decay)
+        groups.setdefault((parameter.ndim < 2, share), []).append(parameter)
     return torch.optim.AdamW(
-        [group for group in groups if group["params"]],
+        [
+            {
+                "params": groups[is_vector, share],
+                "weight_decay": 0.0 if is_vector else settings.weight_decay,
+                "share": share,
+            }
+            for is_vector, share in sorted(groups, key=lambda group: (group[0], -group[1]))
+        ],
         lr=settings.lr,
         betas=(settings.beta1, settings.beta2),
         eps=1e-9,

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from saccade.attention import LinearPositions
 from saccade.errors import DamagedError, FileError, OptionError, SaccadeError
+from saccade.models import TransformerConfig, low_rank
 from saccade.models.weights import unshared
 from saccade.pretrained import is_pretrained, weights_checksum
 from saccade.storage import (
@@ -45,17 +46,25 @@ __all__ = [
     "load_weights",
     "open_model",
     "read_bundle",
+    "read_weights",
     "unshared",
     "write_bundle",
 ]
 
 FORMAT = 1
+#: What LoRA added to the weights, if it is saved apart from them.
+ADAPTER = "adapter.safetensors"
 #: The keys that ``config.json`` has for every task, besides its format and the state of the task.
 KEYS = {"task": str, "metric": str, "model": dict, "decoding": dict}
 
 
-def write_bundle(folder: Path, bundle: Bundle, *, recipe: str, readme: str) -> None:
-    """Write a model folder. It is written completely or not at all."""
+def write_bundle(folder: Path, bundle: Bundle, *, recipe: str, readme: str, apart: bool = False) -> None:
+    """Write a model folder. It is written completely or not at all.
+
+    What LoRA added to the weights is added to the saved weights too or, with ``apart``, is in a file of its own.
+    """
+    weights, factors = low_rank.apart(bundle.model)
+    tensors = {"model.safetensors": weights, ADAPTER: factors} if apart and factors else {}
     description = {
         "format": FORMAT,
         "task": bundle.task.name,
@@ -68,7 +77,7 @@ def write_bundle(folder: Path, bundle: Bundle, *, recipe: str, readme: str) -> N
         folder,
         {
             "config.json": json_bytes(description),
-            "model.safetensors": unshared(bundle.model),
+            **(tensors or {"model.safetensors": low_rank.join(weights, factors)}),
             "recipe.toml": recipe.encode(),
             "README.md": readme.encode(),
             **bundle.task.state.files(),
@@ -118,7 +127,7 @@ def read_bundle(path: Path) -> Bundle:
     except (AttributeError, OverflowError, TypeError, ValueError) as error:
         raise FileError(f"{config_path} has a value of the wrong kind ({error}).") from None
     kind, config = read_network(description["model"], entry.task, str(config_path))
-    tensors, where = read_tensors(folder, "model.safetensors"), str(folder.path / "model.safetensors")
+    tensors, where = read_weights(folder), str(folder.path / "model.safetensors")
     with torch.device("meta"):  # compare shapes first: no memory is allocated for a network that does not fit
         shapes = task.build(kind, config)
         tensors = {**_older_positions(shapes, tensors), **tensors}
@@ -127,6 +136,17 @@ def read_bundle(path: Path) -> Bundle:
     load_weights(model, tensors, where)
     decoding = entry.predictor.options.read(description["decoding"], f"{config_path}: decoding")
     return Bundle(task, kind, config, model.eval(), decoding, _recipe(folder).get("data", {}))
+
+
+def read_weights(folder: Folder | Path, *, merged: bool = True) -> dict[str, Tensor]:
+    """Read the weights of a model folder of ours. Without ``merged``, what LoRA added stays apart, as in training."""
+    folder = folder if isinstance(folder, Folder) else open_folder(folder)
+    weights = read_tensors(folder, "model.safetensors")
+    factors = read_tensors(folder, ADAPTER) if ADAPTER in folder.files else {}
+    try:
+        return low_rank.join(weights, factors) if merged else low_rank.as_trained(weights, factors)
+    except (KeyError, RuntimeError) as error:
+        raise DamagedError(f"{folder.path / ADAPTER} does not fit model.safetensors: {error}.") from None
 
 
 def _task_name(description: dict[str, Any]) -> str:
@@ -154,10 +174,15 @@ def open_model(path: str | Path, device: str = "cpu", precision: str = "fp32", w
 
 
 def bundle_recipe(path: Path) -> dict[str, Any]:
-    """Return the tables of the recipe that a model was trained with. If another library trained the model, they only
-    name the task."""
+    """Return the tables of the recipe that a model was trained with. If another library trained the model, they name
+    the task and describe the network, and what its positions allow."""
     if _is_foreign(path):
-        return {"task": read_bundle(path).task.name, "data": {}}
+        bundle = read_bundle(path)
+        config = cast(TransformerConfig, bundle.config)
+        model = {"kind": bundle.kind, **config.model_dump(mode="json", exclude_none=True)}
+        longest = config.max_length if config.position == "learned" else None
+        text = {} if longest is None else {"longest": longest, "context": longest}
+        return {"task": bundle.task.name, "data": {}, "text": text, "model": model}
     folder = open_folder(_model_folder(path))
     recipe = _recipe(folder)
     if recipe.get("task") == "autoencoder":  # one task in earlier versions

@@ -13,6 +13,7 @@ from pydantic import Field, model_validator
 
 from saccade.errors import OptionError
 from saccade.models import Config
+from saccade.models.low_rank import PROJECTIONS, Projection
 from saccade.tasks.registry import TASKS
 
 __all__ = ["ImageTraining", "SearchTraining", "TextTraining", "TrainingSettings"]
@@ -40,6 +41,21 @@ class TrainingSettings(Config):
     weight_decay: float = Field(0.0, ge=0, description="Weight decay of matrices; biases and norms are never decayed")
     beta1: float = Field(0.9, ge=0, lt=1, description="AdamW: decay of the mean gradient")
     beta2: float = Field(0.98, ge=0, lt=1, description="AdamW: decay of the mean squared gradient")
+    frozen: tuple[str, ...] = Field(
+        (), description='Parts that keep their weights, by name, such as "input" or "encoder.0"; the rest is trained'
+    )
+    layer_decay: float = Field(
+        1.0, gt=0, le=1, description="Rate of each block as a share of that of the block above; embeddings come last"
+    )
+    lora_rank: int = Field(
+        0, ge=0, description="If above 0, the weights of the --init model stay, and matrices of this rank are added"
+    )
+    lora_on: tuple[Projection, ...] = Field(
+        PROJECTIONS, description="LoRA: the layers to add to: query, key_value, output, inner and outer (feed-forward)"
+    )
+    lora_saved: Literal["merged", "apart"] = Field(
+        "merged", description="LoRA: add the matrices to the weights of the saved model, or keep them apart"
+    )
     clip: float = Field(1.0, ge=0, description="Largest norm of the gradient, above which it is clipped; 0 never clips")
     precision: Literal["fp32", "bf16"] = Field(
         "fp32", description="Precision of matrix products: fp32 or bf16; weights are always fp32"

@@ -24,6 +24,7 @@ from saccade.pretrained import Pretrained
 from saccade.recurrent import Recurrent
 from saccade.tasks.base.sharing import for_each
 from saccade.text import ForeignTokenizer, Tokenizer, Vocabulary, plan_batches
+from saccade.text.foreign import config_name
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -168,7 +169,7 @@ class TokenizerState(State):
     tokenizer: Tokenizer
 
     def files(self) -> Mapping[str, bytes]:
-        return {"tokenizer.json": self.tokenizer.to_bytes()}
+        return self.tokenizer.files()
 
     def vocabularies(self) -> Mapping[str, Tokenizer | Vocabulary]:
         return {"tokenizer": self.tokenizer}
@@ -389,5 +390,9 @@ def read_count(description: Mapping[str, Any], key: str) -> int:
 
 
 def read_tokenizer(read: ReadFile, where: str, name: str = "tokenizer.json") -> Tokenizer:
-    """Read a tokenizer from a model folder."""
-    return Tokenizer.from_bytes(read(name), f"{where}: {name}")
+    """Read a tokenizer from a model folder; that of a pretrained model has a second file, which names its roles."""
+    try:
+        about = read(config_name(name))
+    except UnknownNameError:
+        return Tokenizer.from_bytes(read(name), f"{where}: {name}")
+    return ForeignTokenizer.restore(read(name), about, f"{where}: {name}")

@@ -109,7 +109,10 @@ class ClassificationPredictor(TextInputPredictor):
                 "not use it."
             )
         text, tokenizer = encoded.text.text, self.task.state.tokenizer
-        tokens = as_written(text, tokenizer.encode(text), tokenizer.special.unknown)[: len(encoded.tokens)]
+        before, after = tokenizer.frame
+        written = as_written(text, tokenizer.encode(text), tokenizer.special.unknown)
+        shown = written[: len(encoded.tokens) - len(before) - len(after)]
+        tokens = [*map(tokenizer.token, before), *shown, *map(tokenizer.token, after)]
         words = tokenizer.words(encoded.tokens) if tokenizer.spaced else None
         # The single row of attention pooling stands for the whole text, not for a token.
         pooling = {name: trace for name, trace in seen.items() if name == POOLING}

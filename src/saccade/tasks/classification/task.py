@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from saccade.data.labelled import LabelledText
 from saccade.data.labels import note_unseen
 from saccade.errors import OptionError
-from saccade.models import Config
+from saccade.models import Config, TransformerConfig
 from saccade.models.classifier import CLASSIFIERS, Classifier
 from saccade.tasks.base.label_report import reliability_figure
 from saccade.tasks.base.label_scores import UNSEEN, Bin, calibration_error, reliability
@@ -25,7 +25,7 @@ from saccade.tasks.base.label_task import LabelPredictions, LabelTask, label_fac
 from saccade.tasks.base.settings import TextTraining
 from saccade.tasks.base.task import Batch, Network, Probe, ReadFile, TokenizerState, read_count, read_tokenizer
 from saccade.tasks.base.text_settings import TokenKind, TokenSettings
-from saccade.text import KINDS, MASK, PAD, UNKNOWN, Tokenizer, pad
+from saccade.text import KINDS, Tokenizer, pad
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -122,6 +122,11 @@ class ClassificationState(TokenizerState):
 
 
 def _build(config: Config, state: ClassificationState) -> nn.Module:
+    if isinstance(config, TransformerConfig) and config.position == "learned" and config.max_length < state.longest:
+        raise OptionError(
+            f"model.max_length = {config.max_length} is less than text.longest = {state.longest}; raise it, or lower "
+            "text.longest."
+        )
     return Classifier(config, state.tokenizer.vocabulary_size, len(state.counts))
 
 
@@ -154,9 +159,11 @@ class Classification(LabelTask):
         return self.encode_texts(examples, [self.label_ids.get(one.label, UNSEEN) for one in examples])
 
     def encode_texts(self, examples: Sequence[LabelledText], labels: Sequence[int]) -> list[EncodedText]:
-        ids = self.state.tokenizer.encode_ids([one.text for one in examples])
+        tokenizer = self.state.tokenizer
+        ids = tokenizer.encode_ids([one.text for one in examples])
+        most = max(0, self.state.longest - len(tokenizer.framed([])))
         return [
-            EncodedText(tokens[: self.state.longest], label, one)
+            EncodedText(tokenizer.framed(tokens[:most]), label, one)
             for tokens, label, one in zip(ids, labels, examples, strict=True)
         ]
 
@@ -170,12 +177,17 @@ class Classification(LabelTask):
         if not text.word_dropout:
             return batch
         hidden = torch.rand(batch.tokens.shape) < text.word_dropout
+        tokenizer, special = self.state.tokenizer, self.state.tokenizer.special
         # Hidden words become the unknown token or, if the tokenizer knows everything, the mask token.
-        instead = MASK if KINDS[self.state.tokenizer.kind].of_bytes else UNKNOWN
-        return replace(batch, tokens=batch.tokens.masked_fill(hidden & (batch.tokens != PAD), instead))
+        of_bytes = tokenizer.kind in KINDS and KINDS[tokenizer.kind].of_bytes
+        instead = special.mask if of_bytes or special.unknown is None else special.unknown
+        if instead is None:
+            raise OptionError("text.word_dropout needs a token for unknown or hidden words, which the model lacks.")
+        kept = torch.isin(batch.tokens, torch.tensor([special.pad, *tokenizer.framed([])]))
+        return replace(batch, tokens=batch.tokens.masked_fill(hidden & ~kept, instead))
 
     def plain_batch(self, examples: Sequence[EncodedText]) -> ClassificationBatch:
-        tokens, lengths = pad([one.tokens for one in examples])
+        tokens, lengths = pad([one.tokens for one in examples], self.state.tokenizer.special.pad)
         labels = torch.tensor([one.label for one in examples])
         return ClassificationBatch(tokens, lengths, labels, [one.text.line for one in examples])
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from pydantic import Field
 
 from saccade.models import Config
-from saccade.tasks.base.task import ReadFile, read_count
+from saccade.tasks.base.task import ReadFile, read_count, read_tokenizer
 from saccade.text import Tokenizer, Vocabulary
 
 __all__ = ["TaggingText", "WordIds", "Words"]
@@ -77,7 +77,7 @@ class Words:
         words, characters, known = (
             Vocabulary.from_bytes(read(name), name) for name in ("words.json", "characters.json", "known-words.json")
         )
-        pieces = Tokenizer.from_bytes(read("tokenizer.json"), "tokenizer.json")
+        pieces = read_tokenizer(read, "the model folder")
         settings = {"lowercase": description["lowercase"], "longest_word": read_count(description, "longest_word")}
         return cls(words, pieces, characters, known, **settings)
 
@@ -86,7 +86,7 @@ class Words:
 
     def files(self) -> dict[str, bytes]:
         return {
-            "tokenizer.json": self.pieces.to_bytes(),
+            **self.pieces.files(),
             "words.json": self.words.to_bytes(),
             "characters.json": self.characters.to_bytes(),
             "known-words.json": self.known.to_bytes(),

@@ -91,7 +91,7 @@ class TextAutoencoderState(State):
         return {"neighbours": len(self.index.lines)}
 
     def files(self) -> dict[str, bytes]:
-        return {"tokenizer.json": self.tokenizer.to_bytes(), **self.index.files()}
+        return {**self.tokenizer.files(), **self.index.files()}
 
     def vocabularies(self) -> Mapping[str, Tokenizer]:
         return {"source": self.tokenizer, "target": self.tokenizer}

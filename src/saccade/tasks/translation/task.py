@@ -145,8 +145,8 @@ class TranslationState(State):
 
     def files(self) -> dict[str, bytes]:
         if self.source is self.target:
-            return {SHARED: self.source.to_bytes()}
-        return {SOURCE: self.source.to_bytes(), TARGET: self.target.to_bytes()}
+            return self.source.files(SHARED)
+        return self.source.files(SOURCE) | self.target.files(TARGET)
 
     def vocabularies(self) -> Mapping[str, Tokenizer]:
         return {"source": self.source, "target": self.target}

@@ -1,0 +1,86 @@
+"""Start from the weights of another model: which of them are trained, how fast, and what is added to them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+
+from torch import nn
+
+from saccade.errors import OptionError, UnknownNameError
+from saccade.models.low_rank import add_low_rank
+from saccade.models.weights import unshared
+from saccade.tasks.base.model_folder import load_weights, read_bundle
+from saccade.tasks.base.settings import TrainingSettings
+from saccade.training.run_folder import RunFolder
+
+__all__ = ["copy_initial_weights", "prepare_layers", "rate_share"]
+
+_BLOCK = re.compile(r"(encoder|decoder)\.(\d+)\.")
+
+
+def copy_initial_weights(run: RunFolder, network: nn.Module) -> tuple[set[str], str]:
+    """Copy the weights of the --init model: all of them if its task is the same, otherwise those that both have.
+
+    Returns the names of the tensors that were copied, and a sentence about them for the user.
+    """
+    if run.init is None:
+        return set(), ""
+    other = read_bundle(run.init)
+    theirs, ours = unshared(other.model), unshared(network)
+    if isinstance(other.task, run.recipe.task):
+        load_weights(network, theirs, str(run.init))
+        return set(ours), ""
+    shared = {name for name in ours if name in theirs and theirs[name].shape == ours[name].shape}
+    if not shared:
+        raise OptionError(
+            f"{run.init} ({other.task.name}, {other.kind}) shares no weights with this recipe's {run.recipe.kind}; use "
+            "a network of the same shape."
+        )
+    load_weights(network, ours | {name: theirs[name] for name in shared}, str(run.init))
+    return shared, f"Starting from {run.init}: {len(shared)} of {len(ours)} tensors are copied."
+
+
+def prepare_layers(network: nn.Module, settings: TrainingSettings, copied: Collection[str]) -> None:
+    """Freeze what the recipe says, and add what LoRA trains instead; what was not copied is always trained by LoRA."""
+    parameters = dict(network.named_parameters())
+    if settings.lora_rank:
+        if not copied:
+            raise OptionError("training.lora_rank needs a model to start from; give one with --init.")
+        if getattr(network.config, "shared_layers", False):
+            raise OptionError("training.lora_rank does not apply to a network whose blocks share their weights.")
+        for name in copied:
+            if name in parameters:
+                parameters[name].requires_grad_(False)
+        if not add_low_rank(network, settings.lora_rank, settings.lora_on):
+            raise OptionError(
+                f"training.lora_rank only applies to Transformers: this network has no layer {settings.lora_on}."
+            )
+    for part in settings.frozen:
+        names = [name for name in parameters if name == part or name.startswith(f"{part}.")]
+        if not names:
+            parts = dict.fromkeys(name for full in parameters for name in _parts(full))
+            raise UnknownNameError("part in training.frozen", part, list(parts))
+        for name in names:
+            parameters[name].requires_grad_(False)
+    if not any(parameter.requires_grad for parameter in network.parameters()):
+        raise OptionError("training.frozen leaves nothing to train; take something out of it.")
+
+
+def _parts(name: str) -> list[str]:
+    """The parts that a parameter belongs to, for a list of what can be frozen: input, or encoder and encoder.0."""
+    block = _BLOCK.match(name)
+    return [name.split(".")[0]] if block is None else [block[1], f"{block[1]}.{block[2]}"]
+
+
+def rate_share(name: str, names: Collection[str], decay: float) -> float:
+    """The learning rate of a parameter as a share of the highest, which the output and the top block have.
+
+    Each block has ``decay`` times the rate of the block above it, and the embeddings that of the block above them.
+    """
+    block = _BLOCK.match(name)
+    if block is None and name.split(".")[0] not in ("input", "source", "target"):
+        return 1.0
+    blocks = [one for one in map(_BLOCK.match, names) if one and (block is None or one[1] == block[1])]
+    top = max((int(one[2]) for one in blocks), default=-1)
+    return decay ** (top - (int(block[2]) if block else -1))
