@@ -33,7 +33,7 @@ from saccade.text import END, PAD, pad
 
 __all__ = ["CTRANSLATE2", "CTRANSLATE2_INT8", "OURS", "PEGASUS", "measure_decoding"]
 
-PRECISIONS = ("fp32", "bf16", "int8")
+PRECISIONS = ("fp32", "bf16")
 OURS = "saccade fp32"
 PEGASUS = "transformers fp32"
 CTRANSLATE2, CTRANSLATE2_INT8 = "CTranslate2 fp32", "CTranslate2 int8"

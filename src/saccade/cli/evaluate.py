@@ -11,6 +11,7 @@ import saccade
 from saccade.cli.options import (
     Columns,
     Device,
+    Engine,
     Model,
     Precision,
     Source,
@@ -46,6 +47,7 @@ def evaluate(
         Path | None, typer.Option(help="Write pictures, such as a confusion matrix, to this folder.")
     ] = None,
     precision: Precision = "fp32",
+    engine: Engine = "auto",
     workers: Workers = 1,
     device: Device = "auto",
 ) -> None:
@@ -62,7 +64,7 @@ def evaluate(
     from saccade.cli.scoring import evaluate_model
 
     processes, device = several_or_one(resolve_device(device))
-    opened = saccade.open(model, device, precision, workers)
+    opened = saccade.open(model, device, precision, workers, engine)
     options = given_only(beam=beam, lowercase=lowercase or None, alignments=alignments)
     refuse_unknown(options, opened, ("beam", "lowercase", "alignments"), scoring=True)
     examples = examples_of(model, source, target, data, columns)

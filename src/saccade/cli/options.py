@@ -26,6 +26,7 @@ __all__ = [
     "Columns",
     "Command",
     "Device",
+    "Engine",
     "Model",
     "Precision",
     "Source",
@@ -46,7 +47,11 @@ __all__ = [
 
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="A model folder or a run folder.")]
 Device = Annotated[str, typer.Option(help="Device to run on: auto, cpu, cuda or mps.")]
-Precision = Annotated[str, typer.Option(help="Precision of matrix products: fp32, bf16 or int8.")]
+Precision = Annotated[str, typer.Option(help="Precision of matrix products: fp32, bf16 or int8 (by CTranslate2).")]
+Engine = Annotated[
+    str,
+    typer.Option(help="What generates texts: torch, or ctranslate2, which is faster; auto is torch, but not for int8."),
+]
 Workers = Annotated[int, typer.Option(help="Number of CPU processes that share the work.", min=1, max=256)]
 Source = Annotated[Path | None, typer.Option(help="File of source texts, one per line.", show_default=False)]
 Target = Annotated[Path | None, typer.Option(help="File of their translations, one per line.", show_default=False)]

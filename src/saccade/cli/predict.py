@@ -13,6 +13,7 @@ import typer
 import saccade
 from saccade.cli.options import (
     Device,
+    Engine,
     Model,
     Precision,
     Workers,
@@ -67,6 +68,7 @@ def predict(
         ),
     ] = None,
     precision: Precision = "fp32",
+    engine: Engine = "auto",
     workers: Workers = 1,
     device: Device = "auto",
 ) -> None:
@@ -77,11 +79,11 @@ def predict(
       saccade predict runs/demo "The black cat ate the mouse."
       saccade predict run input.txt --beam 5 --n-best 3
       cat input.txt | saccade predict run - --json --alignments
-      saccade predict run large.txt --precision int8 --workers 2
+      saccade predict run large.txt --engine ctranslate2 --workers 2
       torchrun --nproc-per-node 2 -m saccade predict run large.txt -o answers
     """
     processes, device = several_or_one(resolve_device(device))
-    opened = saccade.open(model, device, precision)
+    opened = saccade.open(model, device, precision, engine=engine)
     searching = given_only(beam=beam, n_best=n_best, length_penalty=length_penalty)
     drawing = given_only(tries=tries, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed)
     options = searching | drawing | given_only(sample=sample, max_tokens=max_tokens, stop=stop)
@@ -94,7 +96,7 @@ def predict(
     if output is not None and (not from_file or given == "-"):
         raise OptionError("-o needs a file of inputs, because it writes the answers to a folder.")
     if workers > 1 and from_file:  # for a single input, starting workers would take longer than the answer
-        opened = saccade.open(model, device, precision, workers)
+        opened = saccade.open(model, device, precision, workers, engine)
     if output is not None:
         from saccade.cli.jobs import answer_file
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from saccade.cli.options import Device, console, resolve_device
+from saccade.cli.options import Device, Engine, console, resolve_device
 from saccade.errors import OptionError, counted
 
 if TYPE_CHECKING:
@@ -78,6 +78,7 @@ def serve_models(
     tls_certificate: Certificate = None,
     tls_key: CertificateKey = None,
     browser: Browser = True,
+    engine: Engine = "auto",
     device: Device = "auto",
 ) -> None:
     """Open the studio in a browser, and answer HTTP requests.
@@ -100,6 +101,7 @@ def serve_models(
         limits=Limits(queue=queue, seconds=seconds),
         processes=processes,
         device=resolve_device(device),
+        engine=engine,
         runs=str(runs),
         api_key=api_key,
         hosts=(host, *(allow_host or [])),
@@ -128,7 +130,7 @@ def _serve_here(
     """Serve with this process alone, which may also train the model of `saccade demo` first."""
     from saccade.serving import Models, create_app, listen, serve
 
-    models = Models(settings.limits, settings.device)
+    models = Models(settings.limits, settings.device, engine=settings.engine)
     for name, folder in settings.models:
         models.add(Path(folder), name)
     listening = listen(host, port)

@@ -60,7 +60,7 @@ def check_narrow_products() -> None:
         return
     if subprocess.run([sys.executable, "-c", _PROBE], capture_output=True, check=False).returncode < 0:
         raise OptionError(
-            "bf16 and int8 would crash on this machine, because it reports AMX instructions that it cannot run. "
+            "bf16 would crash on this machine, because it reports AMX instructions that it cannot run. "
             f"Set {_LIMIT}={_WITHOUT_AMX} in the environment and run the command again, or use fp32."
         )
 

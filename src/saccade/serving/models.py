@@ -139,8 +139,11 @@ class Pending:
 class Models(Mapping[str, Served]):
     """The models by name; clients can use only these."""
 
-    def __init__(self, limits: Limits | None = None, device: str = "cpu", shared: Path | None = None) -> None:
+    def __init__(
+        self, limits: Limits | None = None, device: str = "cpu", shared: Path | None = None, engine: str = "auto"
+    ) -> None:
         self.limits = limits or Limits()
+        self.engine = engine
         self.device = device
         self.shared = shared  # the folder for weights that several processes map
         self.not_reloaded: dict[str, Version] = {}  # replaced folders that could not be opened
@@ -166,7 +169,7 @@ class Models(Mapping[str, Served]):
 
     def _open(self, name: str, folder: Path) -> Served:
         version = version_of(folder)  # before reading: a later change is noticed
-        predictor = open_model(folder, self.device)
+        predictor = open_model(folder, self.device, engine=self.engine)
         predictor.is_exclusive = True
         if self.shared is not None and self.device == "cpu":
             share_weights(predictor.model, self.shared, name)

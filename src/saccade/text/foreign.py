@@ -59,6 +59,7 @@ class ForeignTokenizer(Tokenizer):
         if self.special.unknown is not None:
             self._surface[self.special.unknown] = f" {self._tokens[self.special.unknown]}".encode()
         self.frame = self._frame()
+        self.word_prefix = " " if '"ByteLevel"' in json.dumps(described.get("pre_tokenizer")) else ""
 
     @property
     def spaced(self) -> bool:

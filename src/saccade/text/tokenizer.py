@@ -103,6 +103,10 @@ class Tokenizer:
         """Whether tokens include the space before a word; otherwise they are single characters or bytes."""
         return KINDS[self.kind].spaced
 
+    def entries(self) -> list[str]:
+        """Return the entries of the vocabulary by id, as the tokenizer.json has them."""
+        return [self._inner.id_to_token(id) or f"[unused {id}]" for id in range(self.vocabulary_size)]
+
     def token(self, id: int) -> str:
         """Return one entry of the vocabulary, in the readable form of `Encoding.tokens`."""
         if not 0 <= id < len(self._tokens):
@@ -132,6 +136,8 @@ class Tokenizer:
         check_texts(texts)
         return [encoding.ids for encoding in self._inner.encode_batch_fast(list(texts), add_special_tokens=False)]
 
+    #: What is put in front of a single word, so that it is split as it would be inside a text.
+    word_prefix: str = ""
     #: The tokens that the model expects before and after every text.
     frame: tuple[Sequence[int], Sequence[int]] = ((), ())
 

@@ -28,6 +28,7 @@ class Settings:
     limits: Limits
     processes: int
     device: str = "cpu"
+    engine: str = "auto"
     runs: str | None = None
     api_key: str | None = None
     hosts: tuple[str, ...] = ()
@@ -48,7 +49,7 @@ def work() -> None:
         os._exit(1)
 
     threading.Thread(target=stop_with_supervisor, daemon=True).start()
-    models = Models(settings.limits, settings.device, shared=folder)
+    models = Models(settings.limits, settings.device, folder, settings.engine)
     try:
         for name, path in settings.models:
             models.add(Path(path), name)

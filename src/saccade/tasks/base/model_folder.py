@@ -34,6 +34,7 @@ from saccade.storage import (
     write_folder,
 )
 from saccade.tasks.base.adopting import adopt
+from saccade.tasks.base.engines import chosen_engine
 from saccade.tasks.base.networks import read_network
 from saccade.tasks.base.predictor import Predictor
 from saccade.tasks.base.task import Bundle
@@ -156,14 +157,20 @@ def _task_name(description: dict[str, Any]) -> str:
     return name
 
 
-def open_model(path: str | Path, device: str = "cpu", precision: str = "fp32", workers: int = 1) -> Predictor:
+def open_model(
+    path: str | Path, device: str = "cpu", precision: str = "fp32", workers: int = 1, engine: str = "auto"
+) -> Predictor:
     """Open a model folder, or the folder of a run, for prediction. Also available as ``saccade.open``.
 
     ``precision`` is the precision of matrix products: fp32, bf16 or int8. ``workers`` is the number of processes that
-    share the inputs of ``predict`` on the CPU; ``close()`` ends them.
+    share the inputs of ``predict`` on the CPU; ``close()`` ends them. ``engine`` is what generates texts: torch, or
+    ctranslate2, which is several times as fast and has workers of its own; auto is ctranslate2 for int8 only.
     """
+    engine = chosen_engine(engine, precision)
     bundle = read_bundle(Path(path))
     predictor = task_of_model(bundle.task.name).predictor
+    if engine == "ctranslate2":
+        return predictor(bundle, device, engine=predictor.open_engine(bundle, device, precision, workers))
     if workers == 1:
         return predictor(bundle, device, precision)
     if device != "cpu":
@@ -255,7 +262,7 @@ def _is_ours(path: Path) -> bool:
 
 def _is_foreign(path: Path) -> bool:
     """Return whether another library wrote this model, in a layout that Saccade can read."""
-    return not _is_ours(path) and is_pretrained(path)
+    return not (path / "recipe.toml").exists() and is_pretrained(path)
 
 
 def _model_folder(path: Path) -> Path:

@@ -51,7 +51,12 @@ class Predictor(ABC):
     at_once: ClassVar[int] = 250  # the number of inputs that are answered between two progress reports
 
     def __init__(
-        self, bundle: Bundle, device: str = "cpu", precision: str = "fp32", workers: Workers | None = None
+        self,
+        bundle: Bundle,
+        device: str = "cpu",
+        precision: str = "fp32",
+        workers: Workers | None = None,
+        engine: Any = None,
     ) -> None:
         self.bundle = bundle
         self.task = bundle.task
@@ -60,6 +65,14 @@ class Predictor(ABC):
         self._workers = workers
         #: Whether no other code can change the weights; answers then need no checksum to notice that they have changed.
         self.is_exclusive = False
+        self._engine = engine
+
+    @classmethod
+    def open_engine(cls, bundle: Bundle, device: str, precision: str, workers: int) -> Any:
+        """Open another engine than torch for texts that this model generates. Raises an error if there is none."""
+        raise OptionError(
+            f"Neither --engine ctranslate2 nor int8 applies to {bundle.task.name} models, only to those that translate."
+        )
 
     @property
     def plural(self) -> str:

@@ -24,9 +24,10 @@ from saccade.models import LAST, Config, Targets
 from saccade.tasks.base.answer import Answer
 from saccade.tasks.base.capabilities import TranslatesText
 from saccade.tasks.base.cost import MOST_OUTPUTS, Cost
+from saccade.tasks.base.engines import TranslationEngine
 from saccade.tasks.base.search import SearchOptions, search
 from saccade.tasks.base.snapshot import Snapshot
-from saccade.tasks.base.task import Evaluation
+from saccade.tasks.base.task import Bundle, Evaluation
 from saccade.tasks.base.text_input import TextInputPredictor
 from saccade.tasks.base.text_scores import METRIC_CLASSES, exact_share
 from saccade.tasks.base.workers import BATCH_TOKENS
@@ -58,6 +59,11 @@ class TranslationPredictor(TextInputPredictor, TranslatesText):
     scoring = TranslationScoring
     reads = True
     takes_workers = True
+    _engine: TranslationEngine | None
+
+    @classmethod
+    def open_engine(cls, bundle: Bundle, device: str, precision: str, workers: int) -> TranslationEngine:
+        return TranslationEngine(bundle.task, bundle.model, device, precision, workers)
 
     def read_file(self, path: Path) -> tuple[list[str], str]:
         how = self.read_as
@@ -99,13 +105,22 @@ class TranslationPredictor(TextInputPredictor, TranslatesText):
             ]
 
     def _search(self, work: Sequence[tuple[list[list[int]], SearchOptions]]) -> Iterator[list[list[Hypothesis]]]:
+        if self._engine is not None and not active_edits():  # it cannot edit its attention
+            for sources, options in work:
+                if options.sample:
+                    yield self._torch_search(sources, options)
+                else:
+                    yield self._engine.search(sources, options)
+            return
         if self._workers is not None and work and not active_edits():  # other processes do not have the edits
             yield from self._workers.search(work)
             return
         for sources, options in work:
-            with torch.inference_mode():
-                found = search(self.model, sources, options, BATCH_TOKENS, lambda: None, self.task.state.target)
-            yield found  # not in inference mode, so that the caller's progress report is not either
+            yield self._torch_search(sources, options)  # not in inference mode, nor is the caller's progress report
+
+    @torch.inference_mode()
+    def _torch_search(self, sources: list[list[int]], options: SearchOptions) -> list[list[Hypothesis]]:
+        return search(self.model, sources, options, BATCH_TOKENS, lambda: None, self.task.state.target)
 
     @property
     def languages(self) -> tuple[str, str] | None:

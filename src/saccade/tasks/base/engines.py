@@ -1,0 +1,141 @@
+"""Decode with CTranslate2 instead of torch: the same weights and the same answers, sooner.
+
+What a model looks at is computed by our own network all the same, from one pass over the source and the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from tempfile import TemporaryDirectory
+from typing import Any, Literal, get_args
+
+import torch
+from torch import nn
+
+from saccade.decoding import Hypothesis
+from saccade.errors import OptionError, UnknownNameError
+from saccade.extras import needs_extra
+from saccade.pretrained.ctranslate2 import LONGEST, Marks, specification
+from saccade.tasks.base.search import SearchOptions, longest_output
+from saccade.tasks.base.task import Task
+from saccade.text import Tokenizer
+
+__all__ = ["Engine", "TranslationEngine", "chosen_engine", "marks_of", "specified"]
+
+Engine = Literal["torch", "ctranslate2"]
+_PRECISIONS = {"fp32": "float32", "bf16": "bfloat16", "int8": "int8"}
+#: The number of tokens that CTranslate2 decodes at once.
+_BATCH_TOKENS = 4096
+
+
+def chosen_engine(engine: str, precision: str) -> Engine:
+    """The engine that a user chose; auto is torch, except for int8, which only CTranslate2 computes."""
+    if engine == "auto":
+        return "ctranslate2" if precision == "int8" else "torch"
+    for one in get_args(Engine):
+        if one == engine:
+            if one == "torch" and precision == "int8":
+                raise OptionError("int8 needs --engine ctranslate2; torch computes in fp32 and bf16.")
+            return one  # type: ignore[no-any-return]
+    raise UnknownNameError("engine", engine, ("auto", *get_args(Engine)))
+
+
+def marks_of(tokenizer: Tokenizer) -> Marks:
+    """The special entries of a vocabulary; the first stands in for a missing one that no text uses."""
+    special, entries = tokenizer.special, tokenizer.entries()
+    ids = (special.unknown, special.start, special.end)
+    return Marks(*(entries[0 if id is None else id] for id in ids))
+
+
+def specified(task: Task, network: nn.Module) -> Any:
+    """The network of this task as CTranslate2 describes it."""
+    words = task.state.vocabularies()
+    both = [words.get(side, words.get("tokenizer")) for side in ("source", "target")]
+    if not all(isinstance(one, Tokenizer) for one in both):
+        raise OptionError(f"CTranslate2 takes models that translate or continue a text, not {task.name} models.")
+    source, target = both
+    assert isinstance(source, Tokenizer)
+    assert isinstance(target, Tokenizer)
+    return specification(network, source.entries(), target.entries(), marks_of(target))
+
+
+class TranslationEngine:
+    """A translation network in CTranslate2."""
+
+    def __init__(self, task: Task, network: nn.Module, device: str, precision: str, workers: int = 1) -> None:
+        with needs_extra("engines", "--engine ctranslate2"):
+            import ctranslate2
+        if device.partition(":")[0] not in ("cpu", "cuda"):
+            raise OptionError(f"--engine ctranslate2 runs on cpu and cuda, not on {device}.")
+        self._arguments = task, network, device, precision, workers
+        self._network = network  # whose positions limit the length of an output
+        words = task.state.vocabularies()
+        source, target = words["source"], words["target"]
+        assert isinstance(source, Tokenizer)
+        assert isinstance(target, Tokenizer)
+        self._source, self._target = source.entries(), target.entries()
+        self._ids = {entry: id for id, entry in enumerate(self._target)}
+        self._end = target.special.end
+        self._barred = [[self._target[id]] for id in target.barred_ids]
+        with TemporaryDirectory() as folder:
+            specified(task, network).save(folder)
+            self._translator = ctranslate2.Translator(
+                folder,
+                device=device.partition(":")[0],
+                compute_type=_compute_type(precision),
+                inter_threads=workers,
+                intra_threads=max(1, torch.get_num_threads() // workers),
+            )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle how the engine is opened: what it has in memory cannot be sent to another process."""
+        return TranslationEngine, self._arguments
+
+    def search(self, sources: Sequence[list[int]], options: SearchOptions) -> list[list[Hypothesis]]:
+        """The outputs for each source, best first, as ``tasks.base.search.search`` returns them."""
+        limits = [longest_output(self._network, len(source), options) for source in sources]
+        for source in sources:
+            if len(source) > LONGEST:
+                raise OptionError(f"A text has {len(source):,} tokens; --engine ctranslate2 reads at most {LONGEST:,}.")
+        found = self._translate(sources, options, max(limits, default=1))
+        # CTranslate2 has one limit for all texts; the few that exceed their own are decoded again.
+        over = [place for place, limit in enumerate(limits) if any(_length(one) > limit for one in found[place])]
+        for place in over:
+            (found[place],) = self._translate([sources[place]], options, limits[place])
+        return found
+
+    def _translate(self, sources: Sequence[list[int]], options: SearchOptions, most: int) -> list[list[Hypothesis]]:
+        results = self._translator.translate_batch(
+            [[self._source[id] for id in source] for source in sources],
+            beam_size=options.beam,
+            num_hypotheses=options.n_best,
+            length_penalty=options.length_penalty,
+            max_decoding_length=most,
+            min_decoding_length=0,
+            max_input_length=0,  # texts are never cut
+            max_batch_size=_BATCH_TOKENS,
+            batch_type="tokens",
+            return_scores=True,
+            return_end_token=True,
+            suppress_sequences=self._barred or None,
+        )
+        return [
+            [self._hypothesis(tokens, score, options) for tokens, score in zip(one.hypotheses, one.scores, strict=True)]
+            for one in results
+        ]
+
+    def _hypothesis(self, tokens: list[str], score: float, options: SearchOptions) -> Hypothesis:
+        ids = [self._ids[token] for token in tokens]
+        finished = ids[-1:] == [self._end]
+        length = max(1, len(ids))
+        return Hypothesis(ids[:-1] if finished else ids, score * length**options.length_penalty, score, finished)
+
+
+def _compute_type(precision: str) -> str:
+    if precision not in _PRECISIONS:
+        raise UnknownNameError("precision", precision, _PRECISIONS)
+    return _PRECISIONS[precision]
+
+
+def _length(one: Hypothesis) -> int:
+    return len(one.tokens) + one.finished

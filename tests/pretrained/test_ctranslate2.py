@@ -1,0 +1,106 @@
+"""CTranslate2 writes what our own search writes, from the same weights; what it cannot express is refused by name."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import ctranslate2
+import numpy as np
+import pytest
+import torch
+from tiny import CONTINUING, LENGTH, VOCABULARY, save
+
+import saccade
+from saccade.errors import OptionError
+from saccade.pretrained import read_pretrained
+from saccade.pretrained.ctranslate2 import Marks, specification
+from saccade.tasks.base.search import SearchOptions
+from saccade.tasks.translation.task import Translation, TranslationState
+from saccade.text import Tokenizer
+from untrained import ENGLISH, FRENCH, write_untrained
+
+TRANSLATORS: dict[str, dict[str, Any]] = {
+    "pre-norm": {},
+    "post-norm": {"norm_first": False},
+    "Llama-like": {"gated": True, "norm": "rms", "bias": False, "position": "rotary"},
+    "BART-like": {"position": "learned", "embedding_norm": True, "scaled_embedding": True},
+    "grouped heads": {"num_heads": 4, "num_key_heads": 2},
+    "no positions": {"activation": "gelu_tanh", "position": "none", "tied_output": False, "output_bias": True},
+    "wide heads": {"head_width": 5},
+}
+
+
+@pytest.fixture
+def translator(tmp_path: Path) -> Any:
+    def make(**fields: Any) -> Path:
+        task = Translation(TranslationState(Tokenizer.train(FRENCH, "word"), Tokenizer.train(ENGLISH, "word")))
+        return write_untrained(tmp_path / "model", task, SearchOptions(beam=1), **fields)
+
+    return make
+
+
+@pytest.mark.parametrize("name", TRANSLATORS)
+def test_greedy_translations_are_the_same_token_for_token(translator: Any, name: str) -> None:
+    folder = translator(**TRANSLATORS[name])
+    ours, theirs = (saccade.open(folder, engine=engine).predict(FRENCH[:20]) for engine in ("torch", "ctranslate2"))
+    assert [one.text for one in ours] == [one.text for one in theirs]
+    assert [one.score for one in ours] == pytest.approx([one.score for one in theirs], abs=1e-4)
+    assert len({one.text for one in ours}) > 1
+    weights = [one.attention.view.matrix("decoder.1.cross", 0) for one in (ours[3], theirs[3])]
+    torch.testing.assert_close(*weights, rtol=0, atol=0)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", [name for name in CONTINUING if name != "mistral"])
+def test_a_text_gives_the_same_logits(name: str, tmp_path: Path) -> None:
+    ours = read_pretrained(save(CONTINUING[name](), tmp_path / "theirs")).network
+    entries = [f"t{id}" for id in range(VOCABULARY)]
+    folder = tmp_path / "converted"
+    folder.mkdir()
+    specification(ours, entries, entries, Marks("t2", "t1", "t0")).save(str(folder))
+    generator = ctranslate2.Generator(str(folder), compute_type="float32", intra_threads=1)
+    tokens = torch.randint(VOCABULARY, (3, LENGTH))
+    found = generator.forward_batch([[entries[id] for id in row] for row in tokens.tolist()])
+    torch.testing.assert_close(torch.from_numpy(np.array(found)), ours(tokens), rtol=1e-4, atol=1e-4)
+
+
+def test_an_edited_or_sampled_answer_is_that_of_torch(translator: Any) -> None:
+    opened = [saccade.open(translator(), engine=engine) for engine in ("torch", "ctranslate2")]
+    plain = [one.text for one in opened[1].predict(FRENCH[:9])]
+    edited = []
+    for one in opened:
+        with saccade.edit(one.model, without_heads=["decoder.0.cross:0", "decoder.0.cross:1"]):
+            edited.append([answer.text for answer in one.predict(FRENCH[:9])])
+    assert edited[0] == edited[1] != plain
+    sampled = [[answer.text for answer in one.predict(FRENCH[:9], sample=True)] for one in opened]
+    assert sampled[0] == sampled[1] != plain
+
+
+def test_the_limit_on_the_length_is_that_of_each_text(translator: Any) -> None:
+    texts = [FRENCH[0], " ".join(FRENCH[:6])]
+    opened = [saccade.open(translator(), engine=engine) for engine in ("torch", "ctranslate2")]
+    found = [[len(answer.text.split()) for answer in one.predict(texts, max_ratio=0.5)] for one in opened]
+    assert found[0] == found[1]
+    assert len(set(found[0])) == 2
+
+
+def test_an_engine_can_be_sent_to_another_process(translator: Any) -> None:
+    opened = saccade.open(translator(), engine="ctranslate2")
+    again = pickle.loads(pickle.dumps(opened))
+    assert [one.text for one in again.predict(FRENCH[:3])] == [one.text for one in opened.predict(FRENCH[:3])]
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("score", "additive"), ("weights", "sparsemax"), ("position", "alibi"), ("final_norm", False)]
+)
+def test_what_it_cannot_express_is_refused_by_name(translator: Any, field: str, value: Any) -> None:
+    with pytest.raises(OptionError, match=f"cannot express a network with {field} = {value}"):
+        saccade.open(translator(**{field: value}), engine="ctranslate2")
+
+
+def test_int8_is_decoded_by_ctranslate2(translator: Any) -> None:
+    assert all(answer.text for answer in saccade.open(translator(), precision="int8").predict(FRENCH[:3]))
+    with pytest.raises(OptionError, match="int8 needs --engine ctranslate2"):
+        saccade.open(translator(), precision="int8", engine="torch")
