@@ -15,6 +15,7 @@ unchanged. The tree:
     ├── FileError           a file cannot be parsed; the message names the field or line
     ├── DamagedError        a saved file is missing, cut short or changed
     ├── DivergedError       a loss or gradient is not finite; no weights were updated
+    ├── ExportError         another library gives other answers than Saccade with the same weights
     ├── MissingExtraError   an optional package is missing; the message says how to install it
     ├── StorageError        a folder cannot be reached or written
     └── WorkerError         a worker process ended before its work was done
@@ -29,6 +30,7 @@ from typing import Any
 __all__ = [
     "DamagedError",
     "DivergedError",
+    "ExportError",
     "FileError",
     "InputTypeError",
     "KernelError",
@@ -107,6 +109,10 @@ class DamagedError(SaccadeError, ValueError):
 
 class StorageError(SaccadeError, OSError):
     """A folder cannot be reached or written: a full disk, a quota, missing permissions."""
+
+
+class ExportError(SaccadeError, RuntimeError):
+    """Another library gives other answers than Saccade with the same weights."""
 
 
 class MissingExtraError(SaccadeError, ImportError):

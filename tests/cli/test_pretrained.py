@@ -99,6 +99,7 @@ def test_a_sentence_encoder_is_scored_by_correlations_with_finite_scores(
     capsys.readouterr()  # what the other library printed
     said = succeed(capsys, "evaluate", tmp_path / "encoder", "--data", table)
     assert "spearman" in said
+    assert "mean (a default, because the folder does not say)" in succeed(capsys, "open", tmp_path / "encoder")
     assert "loss" not in said  # scores from 0 to 5 have no squared distance to a cosine that means anything
     for wrong in ("nan", "inf", "-Infinity", "high"):
         table.write_text("\n".join([*lines, f"the dog\tit was tired\t{wrong}"]) + "\n")

@@ -14,7 +14,7 @@ from tiny import CONTINUING, ENCODING, FILLING, LENGTH, MODELS, REWRITING, TOLER
 import saccade
 from saccade.decoding import beam_search
 from saccade.errors import FileError
-from saccade.pretrained import Pretrained, read_pretrained, write_pretrained
+from saccade.pretrained import Pretrained, pretrained_files, read_pretrained
 
 
 @pytest.fixture(scope="module")
@@ -145,7 +145,8 @@ def test_greedy_search_writes_what_the_home_library_writes(opened: Any, name: st
 @pytest.mark.parametrize("name", MODELS)
 def test_what_we_write_is_bit_for_bit_what_we_read(opened: Any, name: str, tmp_path: Path) -> None:
     theirs, folder, ours = opened(name)
-    write_pretrained(ours, tmp_path)
+    for file, content in pretrained_files(ours).items():
+        (tmp_path / file).write_bytes(content)
     before, after = load_file(folder / "model.safetensors"), load_file(tmp_path / "model.safetensors")
     assert set(after) == set(before) - {name for name in before if "pooler" in name}  # not used by ours
     for key in after:

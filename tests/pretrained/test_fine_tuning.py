@@ -9,7 +9,7 @@ import pytest
 import torch
 import transformers as hf
 from safetensors.torch import load_file
-from tiny import save_bert
+from tiny import CONTINUING, VOCABULARY, save, save_bert
 
 import saccade
 from saccade.errors import OptionError, UnknownNameError
@@ -117,3 +117,48 @@ def test_lower_blocks_have_lower_rates() -> None:
     shares = [rate_share(name, names, 0.5) for name in names]
     assert shares == [0.125, *[0.25] * 5, *[0.5] * 5, *[1.0] * 5, 1.0, 1.0]
     assert {rate_share(name, names, 1.0) for name in names} == {1.0}
+
+
+def test_a_tagger_reads_the_words_as_the_home_library_does(folder: Path, tmp_path: Path) -> None:
+    rows = "\n\n".join(
+        "\n".join(f"{word}\t{'N' if word in ('dog', 'cat') else 'X'}" for word in text.split()) for text in TEXTS
+    )
+    (tmp_path / "tags.txt").write_text(rows + "\n")
+    recipe = {
+        "task": "tagging",
+        "data": {"file": str(tmp_path / "tags.txt"), "validation": 0.25},
+        "training": {"steps": 1, "warmup": 0, "validate_every": 1, "lr": 1e-12, "batch_tokens": 64},
+    }
+    opened = saccade.train(recipe, output=tmp_path / "run", init=folder, quiet=True).open()
+    sentences = [["the", "dogs", "sleep"], ["cats", "was", "very", "good", "."]]
+    batch = opened.task.batch([opened.prepare(words) for words in sentences])
+    tokenizer = hf.BertTokenizer(str(folder / "vocab.txt"))
+    given = tokenizer(sentences, is_split_into_words=True, padding=True, return_tensors="pt")
+    assert given["input_ids"][0].tolist() == [2, 5, 6, 9, 8, 3, 0, 0]  # [CLS] the dog ##s sleep [SEP]
+    with torch.no_grad():
+        states = hf.BertModel.from_pretrained(folder).eval()(**given).last_hidden_state
+        found = opened.model.features(batch.words, batch.pieces, batch.characters, batch.lengths)
+    expected = torch.stack(
+        [states[0, 1], states[0, 2:4].mean(dim=0), states[0, 4], *states[1, 1:3].mean(dim=0)[None], *states[1, 3:7]]
+    )
+    torch.testing.assert_close(found[batch.real], expected, rtol=1e-5, atol=1e-5)
+    shown = opened.predict([sentences[0]])[0].view.columns["encoder.1.self"]
+    assert shown.tokens == ["[CLS]", "▁the", "▁dog", "s", "▁sleep", "[SEP]"]
+
+
+def test_a_language_model_goes_on_from_a_folder(tmp_path: Path) -> None:
+    theirs = CONTINUING["gpt2"]()
+    save(theirs, tmp_path / "gpt2")
+    text = " ".join(str(id) for id in torch.randint(1, VOCABULARY, (400,)).tolist())  # a folder without a tokenizer
+    (tmp_path / "ids.txt").write_text(text + "\n")
+    recipe = {
+        "task": "language-model",
+        "data": {"text": str(tmp_path / "ids.txt"), "validation": 0.3},
+        "text": {"context": 11},
+        "training": {"steps": 1, "warmup": 0, "validate_every": 1, "lr": 1e-12, "batch_tokens": 64},
+    }
+    opened = saccade.train(recipe, output=tmp_path / "run", init=tmp_path / "gpt2", quiet=True).open()
+    tokens = torch.tensor([[4, 9, 17, 2]])
+    with torch.no_grad():
+        torch.testing.assert_close(opened.model(tokens), theirs(tokens).logits, rtol=1e-5, atol=1e-5)
+    assert opened.predict("4 9 17 2", sample=False, max_tokens=5)[0].text

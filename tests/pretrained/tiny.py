@@ -167,3 +167,19 @@ def save_bert(folder: Path, **changed: Any) -> Path:
     save(bert(vocab_size=len(WORDS), **changed), folder)
     (folder / "vocab.txt").write_text("\n".join(WORDS) + "\n")
     return folder
+
+
+def labelling(kind: str, model: Callable[..., Any], **changed: Any) -> Any:
+    """A model with the sizes of another, and labels; ``kind`` is the end of its class."""
+    config = model(**changed).config
+    config.id2label, config.label2id = {0: "bad", 1: "good", 2: "mixed"}, {"bad": 0, "good": 1, "mixed": 2}
+    start = type(config).__name__.removesuffix("Config")
+    return random_weights(getattr(hf, f"{start}For{kind}Classification")(config))
+
+
+LABELLING_TEXTS: dict[str, Callable[..., Any]] = {
+    "bert": bert,
+    "roberta": roberta,
+    "distilbert": distilbert,
+    "albert": albert,
+}

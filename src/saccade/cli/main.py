@@ -18,6 +18,7 @@ from saccade.cli.data import data
 from saccade.cli.demo import demo
 from saccade.cli.evaluate import compare, evaluate, score
 from saccade.cli.explain import explain
+from saccade.cli.export import export
 from saccade.cli.lab import lab
 from saccade.cli.look import look
 from saccade.cli.open import open_folder
@@ -50,7 +51,7 @@ saccade --help lists the commands, saccade COMMAND --help their options.
 """
 
 app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
-for command in (demo, new, train, tune, predict, look, words, evaluate, score, compare, explain, data):
+for command in (demo, new, train, tune, predict, look, words, evaluate, score, compare, export, explain, data):
     app.command(cls=Command)(command)
 app.command("serve", cls=Command)(serve_models)
 app.command("open", cls=Command)(open_folder)

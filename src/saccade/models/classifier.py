@@ -68,6 +68,11 @@ class WindowClassifierConfig(WindowEncoderConfig, _WordsConfig):
 class TransformerClassifierConfig(TransformerEncoderConfig, _PoolingConfig):
     """A classifier with Transformer blocks."""
 
+    pooled_layer: Literal["none", "tanh", "relu"] = Field(
+        "none",
+        description="Put a dense layer with this activation between the pooled vector and the output (as BERT does)",
+    )
+
 
 #: The settings of each kind of classifier, by the name that recipes use.
 CLASSIFIERS: dict[str, type[Config]] = {
@@ -126,6 +131,8 @@ class Classifier(nn.Module):
         self.encoder, self.encoder_norm = build_encoder(config, width)
         encoded = encoder_width(config)
         self.pooling = AttentionPooling(encoded) if config.pooling == "attention" else None
+        self.pooled_activation = getattr(config, "pooled_layer", "none")
+        self.pooled = nn.Linear(encoded, encoded) if self.pooled_activation != "none" else None
         self.output = TiedLinear(encoded, labels, bias=True)
 
     def features(self, tokens: Int[Tensor, "B N"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B D"]:
@@ -142,6 +149,8 @@ class Classifier(nn.Module):
             pooled = x[:, 0]
         else:
             pooled = last_read(x, lengths, self.directions)
+        if self.pooled is not None:
+            pooled = getattr(torch, self.pooled_activation)(self.pooled(pooled))
         return dropout(pooled, self.share, self.training)
 
     def forward(self, tokens: Int[Tensor, "B N"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B L"]:

@@ -169,13 +169,17 @@ class Tagger(nn.Module):
     ) -> Float[Tensor, "B N D"]:
         """A vector for each word that depends on the whole sentence; 0 is padding in all three inputs.
 
+        ``pieces`` may have one more word before the first and one after the last, such as [CLS] and [SEP].
+
         The number of vectors to compute depends on the values of pieces and characters, so keep those on the CPU.
         """
+        before = (pieces.shape[1] - words.shape[1]) // 2
+        inner = slice(before, before + words.shape[1])
         if self.by_pieces:
-            x = self._from_pieces(pieces)
+            x = self._from_pieces(pieces)[:, inner]
         else:
             more = () if features is None or not features.shape[2] else (features,)
-            x = self.input(words, pieces, characters, *more)
+            x = self.input(words, pieces[:, inner], characters, *more)
             x = run_encoder(self.encoder, self.encoder_norm, x, lengths)
             x = x if self.top is None else self.top(x, lengths)
         drop = locked_dropout if isinstance(self.config, RecurrentEncoderConfig) else dropout

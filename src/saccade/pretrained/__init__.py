@@ -4,9 +4,9 @@ from saccade.pretrained.folder import (
     FAMILIES,
     Pretrained,
     is_pretrained,
+    pretrained_files,
     read_pretrained,
     weights_checksum,
-    write_pretrained,
 )
 
-__all__ = ["FAMILIES", "Pretrained", "is_pretrained", "read_pretrained", "weights_checksum", "write_pretrained"]
+__all__ = ["FAMILIES", "Pretrained", "is_pretrained", "pretrained_files", "read_pretrained", "weights_checksum"]

@@ -7,7 +7,7 @@ from typing import Any
 
 from saccade.models import TransformerConfig
 from saccade.pretrained.family import Family, Row, Use
-from saccade.pretrained.fields import Fields
+from saccade.pretrained.fields import Fields, theirs
 
 __all__ = ["BART", "MARIAN"]
 
@@ -58,6 +58,24 @@ def _marian(fields: Fields, use: Use, names: Collection[str]) -> TransformerConf
     return _both(fields, names, position="sinusoidal", sines_first=True)
 
 
+def _described(config: TransformerConfig) -> dict[str, Any]:
+    stacks = {"encoder": config.encoder_layers, "decoder": config.decoder_layers}
+    return {
+        "d_model": config.width,
+        **{f"{stack}_layers": layers for stack, layers in stacks.items()},
+        **{f"{stack}_attention_heads": config.num_heads for stack in stacks},
+        **{f"{stack}_ffn_dim": config.feedforward_width for stack in stacks},
+        "activation_function": theirs(config.activation),
+        "dropout": config.dropout,
+        "attention_dropout": config.attention_dropout,
+        "activation_dropout": config.feedforward_dropout,
+        "scale_embedding": config.scaled_embedding,
+        "max_position_embeddings": config.max_length,
+        "tie_word_embeddings": config.tied_output,
+        "forced_eos_token_id": None,
+    }
+
+
 def _rows() -> tuple[Row, ...]:
     rows = [
         Row("source.words.weight", "model.shared.weight"),
@@ -92,6 +110,7 @@ BART = Family(
     model_type="bart",
     architectures={"BartForConditionalGeneration": "rewrite", "BartModel": "rewrite"},
     configure=_bart,
+    describe=_described,
     prefix="model.",
     rows=_rows(),
     tied="lm_head.weight",
@@ -102,6 +121,7 @@ MARIAN = Family(
     model_type="marian",
     architectures={"MarianMTModel": "rewrite"},
     configure=_marian,
+    describe=_described,
     prefix="model.",
     rows=_rows(),
     tied="lm_head.weight",

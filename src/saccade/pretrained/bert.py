@@ -8,7 +8,7 @@ from typing import Any
 
 from saccade.models import TransformerConfig
 from saccade.pretrained.family import Family, Row, Use
-from saccade.pretrained.fields import Fields
+from saccade.pretrained.fields import Fields, theirs
 
 __all__ = ["ALBERT", "BERT", "DISTILBERT", "ROBERTA"]
 
@@ -76,6 +76,46 @@ def _albert(fields: Fields, use: Use, names: Collection[str]) -> TransformerConf
     return _bert(fields, use, names, embedding_width=fields.whole("embedding_size"), shared_layers=True)
 
 
+def _described(config: TransformerConfig) -> dict[str, Any]:
+    return {
+        "hidden_size": config.width,
+        "num_attention_heads": config.num_heads,
+        "num_hidden_layers": config.encoder_layers,
+        "intermediate_size": config.feedforward_width,
+        "hidden_act": theirs(config.activation),
+        "layer_norm_eps": config.norm_epsilon,
+        "hidden_dropout_prob": config.dropout,
+        "attention_probs_dropout_prob": config.attention_dropout,
+        "max_position_embeddings": config.max_length,
+        "type_vocab_size": config.token_types,
+        "tie_word_embeddings": config.tied_output,
+    }
+
+
+def _roberta_described(config: TransformerConfig) -> dict[str, Any]:
+    skipped = config.skipped_positions
+    more = {"pad_token_id": skipped - 1, "max_position_embeddings": config.max_length + skipped}
+    return _described(config) | (more if skipped else {})
+
+
+def _distilbert_described(config: TransformerConfig) -> dict[str, Any]:
+    return {
+        "dim": config.width,
+        "n_heads": config.num_heads,
+        "n_layers": config.encoder_layers,
+        "hidden_dim": config.feedforward_width,
+        "activation": theirs(config.activation),
+        "dropout": config.dropout,
+        "attention_dropout": config.attention_dropout,
+        "max_position_embeddings": config.max_length,
+        "tie_word_embeddings": config.tied_output,
+    }
+
+
+def _albert_described(config: TransformerConfig) -> dict[str, Any]:
+    return _described(config) | {"embedding_size": config.embedding_width or config.width}
+
+
 def _rows(prefix: str, layer: str, parts: dict[str, str | tuple[str, ...]]) -> tuple[Row, ...]:
     """The rows that all of these models have; ``parts`` names those of a layer."""
     named = {
@@ -91,6 +131,11 @@ def _rows(prefix: str, layer: str, parts: dict[str, str | tuple[str, ...]]) -> t
     )
 
 
+def _labelling(start: str) -> dict[str, Use]:
+    """The classes that give a text, or each of its words, a label."""
+    return {f"{start}ForSequenceClassification": "label texts", f"{start}ForTokenClassification": "label words"}
+
+
 _BERT_LAYER: dict[str, str | tuple[str, ...]] = {
     "self.query": "attention.self.query",
     "self.key_value": ("attention.self.key", "attention.self.value"),
@@ -104,8 +149,14 @@ _BERT_LAYER: dict[str, str | tuple[str, ...]] = {
 BERT = Family(
     name="BERT",
     model_type="bert",
-    architectures={"BertForMaskedLM": "fill", "BertForPreTraining": "fill", "BertModel": "encode"},
+    architectures={
+        "BertForMaskedLM": "fill",
+        "BertForPreTraining": "fill",
+        "BertModel": "encode",
+        **_labelling("Bert"),
+    },
     configure=_bert,
+    describe=_described,
     prefix="bert.",
     rows=(
         *_rows("bert", "bert.encoder.layer.{n}", _BERT_LAYER),
@@ -113,6 +164,8 @@ BERT = Family(
         Row("output.transform_norm", "cls.predictions.transform.LayerNorm"),
         Row("output.words.weight", "cls.predictions.decoder.weight"),
         Row("output.words.bias", "cls.predictions.bias"),
+        Row("pooled", "bert.pooler.dense"),
+        Row("output", "classifier"),
     ),
     tied="cls.predictions.decoder.weight",
     copies={"cls.predictions.decoder.bias": "cls.predictions.bias"},
@@ -122,8 +175,13 @@ BERT = Family(
 ROBERTA = Family(
     name="RoBERTa",
     model_type="roberta",
-    architectures={"RobertaForMaskedLM": "fill", "RobertaModel": "encode"},
+    architectures={
+        "RobertaForMaskedLM": "fill",
+        "RobertaModel": "encode",
+        "RobertaForSequenceClassification": "label texts",
+    },
     configure=_roberta,
+    describe=_roberta_described,
     prefix="roberta.",
     rows=(
         *_rows("roberta", "roberta.encoder.layer.{n}", _BERT_LAYER),
@@ -131,6 +189,8 @@ ROBERTA = Family(
         Row("output.transform_norm", "lm_head.layer_norm"),
         Row("output.words.weight", "lm_head.decoder.weight"),
         Row("output.words.bias", "lm_head.bias"),
+        Row("pooled", "classifier.dense"),
+        Row("output", "classifier.out_proj"),
     ),
     tied="lm_head.decoder.weight",
     copies={"lm_head.decoder.bias": "lm_head.bias"},
@@ -140,8 +200,10 @@ ROBERTA = Family(
 DISTILBERT = Family(
     name="DistilBERT",
     model_type="distilbert",
-    architectures={"DistilBertForMaskedLM": "fill", "DistilBertModel": "encode"},
+    architectures={"DistilBertForMaskedLM": "fill", "DistilBertModel": "encode", **_labelling("DistilBert")},
     configure=_distilbert,
+    describe=_distilbert_described,
+    pooled_layer="relu",
     prefix="distilbert.",
     rows=(
         *_rows(
@@ -161,6 +223,8 @@ DISTILBERT = Family(
         Row("output.transform_norm", "vocab_layer_norm"),
         Row("output.words.weight", "vocab_projector.weight"),
         Row("output.words.bias", "vocab_projector.bias"),
+        Row("pooled", "pre_classifier"),
+        Row("output", "classifier"),
     ),
     tied="vocab_projector.weight",
     unused=(r"distilbert\.embeddings\.position_ids",),
@@ -169,8 +233,14 @@ DISTILBERT = Family(
 ALBERT = Family(
     name="ALBERT",
     model_type="albert",
-    architectures={"AlbertForMaskedLM": "fill", "AlbertForPreTraining": "fill", "AlbertModel": "encode"},
+    architectures={
+        "AlbertForMaskedLM": "fill",
+        "AlbertForPreTraining": "fill",
+        "AlbertModel": "encode",
+        **_labelling("Albert"),
+    },
     configure=_albert,
+    describe=_albert_described,
     prefix="albert.",
     rows=(
         *_rows(
@@ -191,6 +261,8 @@ ALBERT = Family(
         Row("output.transform_norm", "predictions.LayerNorm"),
         Row("output.words.weight", "predictions.decoder.weight"),
         Row("output.words.bias", "predictions.bias"),
+        Row("pooled", "albert.pooler"),
+        Row("output", "classifier"),
     ),
     tied="predictions.decoder.weight",
     copies={"predictions.decoder.bias": "predictions.bias"},

@@ -10,14 +10,16 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from saccade.errors import FileError
 from saccade.models import TransformerConfig
 from saccade.models.weights import unshared
 from saccade.pretrained.fields import Fields
 
-__all__ = ["Family", "NamedRow", "Pretrained", "Row", "Use"]
+__all__ = ["Family", "NamedRow", "Pretrained", "Row", "Use", "read_labels"]
 
-#: What a model can be used for: fill in hidden words, continue a text, write one text from another, give vectors.
-Use = Literal["fill", "continue", "rewrite", "encode"]
+#: What a model can be used for: fill in hidden words, continue a text, write one text from another, give a text a
+#: vector or a label, or each of its words a label.
+Use = Literal["fill", "continue", "rewrite", "encode", "label texts", "label words"]
 
 
 class Row(NamedTuple):
@@ -73,8 +75,12 @@ class Family:
     architectures: Mapping[str, Use]  # the classes of its home library that are understood, and what they are for
     configure: Callable[[Fields, Use, Collection[str]], TransformerConfig]  # with the names of the tensors
     rows: tuple[Row, ...]
+    describe: Callable[[TransformerConfig], dict[str, Any]]  # the fields that configure turns into this configuration
     prefix: str = ""  # of the tensors of the bare model, which a folder of that model leaves out
     unused: tuple[str, ...] = ()  # patterns of tensors that change no answer of ours
+    pooled_layer: Literal["tanh", "relu"] = (
+        "tanh"  # the activation of a classifier, between its first token and its labels
+    )
     tied: str | None = None  # the tensor of the output layer, left out or repeated where it is the embedding
     copies: Mapping[str, str] = field(default_factory=dict)  # tensors that may be stored again, and of which
 
@@ -102,6 +108,15 @@ class Family:
         return name
 
 
+def read_labels(fields: Mapping[str, Any]) -> list[str]:
+    """The labels that a config.json names; two without names, if it does not."""
+    named = fields.get("id2label") or {"0": "LABEL_0", "1": "LABEL_1"}
+    found = [named.get(str(id), named.get(id)) for id in range(len(named))]
+    if not all(isinstance(label, str) for label in found) or len(set(found)) != len(found):
+        raise FileError(f"config.json: id2label does not give each id from 0 to {len(found) - 1} a label of its own.")
+    return [str(label) for label in found]
+
+
 @dataclass(frozen=True)
 class Pretrained:
     """A model of another library, as a network of ours."""
@@ -114,6 +129,11 @@ class Pretrained:
     vocabulary: int
     unused: tuple[str, ...]  # tensors of its files that our network does not have
     is_bare: bool  # whether its tensors lack the prefix of the family
+
+    @property
+    def labels(self) -> list[str]:
+        """The labels of a classifier or tagger, by id."""
+        return read_labels(self.fields)
 
     @property
     def trained_length(self) -> int | None:

@@ -10,7 +10,7 @@ from typing import Any
 from saccade.errors import FileError
 from saccade.models.layers import Activation
 
-__all__ = ["ACTIVATIONS", "Fields", "read_fields", "read_table"]
+__all__ = ["ACTIVATIONS", "Fields", "read_fields", "read_table", "theirs"]
 
 _LARGEST = 16 << 20  # bytes of a config.json
 
@@ -46,6 +46,11 @@ _WITHOUT_EFFECT = frozenset(
     use_cache
     """.split()  # noqa: SIM905 - a list of 90 lines says no more
 )
+
+
+def theirs(activation: Activation) -> str:
+    """Their usual name of an activation of ours."""
+    return next(name for name, ours in ACTIVATIONS.items() if ours == activation)
 
 
 class Fields:

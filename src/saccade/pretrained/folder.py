@@ -6,19 +6,22 @@ import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 from pydantic import ValidationError
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor, nn
 
 from saccade.errors import FileError, SaccadeError, describe_invalid
 from saccade.models import DecoderOnly, EncoderDecoder, EncoderOnly, TransformerConfig
+from saccade.models.classifier import Classifier, TransformerClassifierConfig
 from saccade.models.sentence_encoder import SentenceConfig, SentenceEncoder
+from saccade.models.tagger import Tagger, TransformerTaggerConfig
 from saccade.models.weights import assign, unshared
 from saccade.pretrained.bart import BART, MARIAN
 from saccade.pretrained.bert import ALBERT, BERT, DISTILBERT, ROBERTA
-from saccade.pretrained.family import Family, Pretrained, Use
+from saccade.pretrained.family import Family, Pretrained, Use, read_labels
 from saccade.pretrained.fields import Fields, read_fields
 from saccade.pretrained.gpt2 import GPT2
 from saccade.pretrained.gpt_neox import GPT_NEOX
@@ -27,7 +30,15 @@ from saccade.pretrained.llama2c import find_llama2c, read_llama2c
 from saccade.pretrained.sentences import sentence_fields
 from saccade.pretrained.tensors import WHOLE, TensorFiles, find_tensors
 
-__all__ = ["FAMILIES", "Pretrained", "is_pretrained", "read_pretrained", "weights_checksum", "write_pretrained"]
+__all__ = [
+    "FAMILIES",
+    "Pretrained",
+    "is_pretrained",
+    "pretrained_files",
+    "read_pretrained",
+    "weights_checksum",
+    "with_head",
+]
 
 _EVERY = (BERT, DISTILBERT, ROBERTA, ALBERT, GPT2, LLAMA, MISTRAL, QWEN2, GPT_NEOX, MARIAN, BART)
 FAMILIES: Mapping[str, Family] = {family.model_type: family for family in _EVERY}
@@ -60,8 +71,8 @@ def read_pretrained(path: Path) -> Pretrained:
         first = error.errors()[0]
         said = describe_invalid(first, ".".join(map(str, first["loc"])))
         raise FileError(f"{fields.where} describes a network that cannot be built ({said}).") from None
-    if use == "encode":
-        config = SentenceConfig(**config.model_dump(), **sentence_fields(path))
+    config = with_head(config, family, use, sentence_fields(path) if use == "encode" else {})
+    fields.expect("problem_type", None, "single_label_classification")
     vocabulary = fields.whole("vocab_size")
     fields.expect("pruned_heads", {}, [])
     fields.refuse_unknown(family.name)
@@ -74,7 +85,7 @@ def read_pretrained(path: Path) -> Pretrained:
         config = config.model_copy(update={"tied_output": False})  # as the home library does
     try:
         with torch.device("meta"):  # shapes alone: whatever config.json says, no memory is taken before the files agree
-            network = _build(config, use, vocabulary)
+            network = _build(config, use, vocabulary, fields.values)
     except SaccadeError as error:
         raise FileError(f"{fields.where} describes a network that cannot be built: {error}") from None
     unused = _check(network, family, files, names, path)
@@ -87,11 +98,10 @@ def read_pretrained(path: Path) -> Pretrained:
     return Pretrained(family, use, config, network.eval(), fields.values, vocabulary, unused, is_bare)
 
 
-def write_pretrained(model: Pretrained, folder: Path) -> None:
-    """Write a model as its home library reads it: ``config.json`` and ``model.safetensors``."""
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "config.json").write_text(json.dumps(dict(model.fields), indent=2) + "\n", encoding="utf-8")
-    save_file(model.tensors(), folder / WHOLE, metadata={"format": "pt"})
+def pretrained_files(model: Pretrained) -> dict[str, bytes]:
+    """The files of a model as its home library reads them: ``config.json`` and ``model.safetensors``."""
+    fields = (json.dumps(dict(model.fields), indent=2) + "\n").encode()
+    return {"config.json": fields, WHOLE: save(model.tensors(), metadata={"format": "pt"})}
 
 
 def weights_checksum(path: Path) -> str:
@@ -118,9 +128,25 @@ def _family(fields: Fields) -> tuple[Family, Use]:
     return family, family.architectures[str(name)]
 
 
-def _build(config: TransformerConfig, use: Use, vocabulary: int) -> nn.Module:
+def with_head(
+    config: TransformerConfig, family: Family, use: Use, sentence: Mapping[str, Any] | None = None
+) -> TransformerConfig:
+    """The configuration with what a model has above its blocks, if that is not one logit for each word."""
+    given = config.model_dump()
+    if use == "encode":
+        return SentenceConfig(**given, **(sentence or {}))
+    if use == "label texts":
+        return TransformerClassifierConfig(**given, pooling="first", pooled_layer=family.pooled_layer)
+    return TransformerTaggerConfig(**given, unit="pieces") if use == "label words" else config
+
+
+def _build(config: TransformerConfig, use: Use, vocabulary: int, fields: Mapping[str, Any]) -> nn.Module:
     if isinstance(config, SentenceConfig):
         return SentenceEncoder(config, vocabulary)
+    if use == "label texts":
+        return Classifier(config, vocabulary, len(read_labels(fields)))
+    if use == "label words":
+        return Tagger(config, words=0, pieces=vocabulary, characters=0, labels=len(read_labels(fields)))
     if use == "fill":
         return EncoderOnly(config, vocabulary)
     if use == "continue":

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Any
 
 from saccade.models import TransformerConfig
 from saccade.pretrained.family import Family, Row, Use
-from saccade.pretrained.fields import Fields
+from saccade.pretrained.fields import Fields, theirs
 
 __all__ = ["GPT2"]
 
@@ -32,12 +33,28 @@ def _configure(fields: Fields, use: Use, names: Collection[str]) -> TransformerC
     )
 
 
+def _described(config: TransformerConfig) -> dict[str, Any]:
+    return {
+        "n_embd": config.width,
+        "n_head": config.num_heads,
+        "n_layer": config.decoder_layers,
+        "n_inner": config.feedforward_width,
+        "n_positions": config.max_length,
+        "activation_function": theirs(config.activation),
+        "layer_norm_epsilon": config.norm_epsilon,
+        "resid_pdrop": config.dropout,
+        "attn_pdrop": config.attention_dropout,
+        "tie_word_embeddings": config.tied_output,
+    }
+
+
 _LAYER = "transformer.h.{n}"
 GPT2 = Family(
     name="GPT-2",
     model_type="gpt2",
     architectures={"GPT2LMHeadModel": "continue", "GPT2Model": "continue"},
     configure=_configure,
+    describe=_described,
     prefix="transformer.",
     rows=(
         Row("input.words.weight", "transformer.wte.weight"),

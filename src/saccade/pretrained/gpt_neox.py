@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Any
 
 from saccade.models import TransformerConfig
 from saccade.pretrained.family import Family, Row, Use
-from saccade.pretrained.fields import Fields
+from saccade.pretrained.fields import Fields, theirs
 from saccade.pretrained.llama import rotary_fields
 
 __all__ = ["GPT_NEOX"]
@@ -35,13 +36,34 @@ def _configure(fields: Fields, use: Use, names: Collection[str]) -> TransformerC
     )
 
 
-_OURS = ("decoder.{n}.self.query", "decoder.{n}.self.key_value")
+def _described(config: TransformerConfig) -> dict[str, Any]:
+    head = config.width // config.num_heads
+    return {
+        "hidden_size": config.width,
+        "num_attention_heads": config.num_heads,
+        "num_hidden_layers": config.decoder_layers,
+        "intermediate_size": config.feedforward_width,
+        "hidden_act": theirs(config.activation),
+        "layer_norm_eps": config.norm_epsilon,
+        "hidden_dropout": config.dropout,
+        "attention_dropout": config.attention_dropout,
+        "use_parallel_residual": config.parallel,
+        "rope_parameters": {
+            "rope_type": "default",
+            "rope_theta": config.rotary_base,
+            "partial_rotary_factor": (config.rotary_width or head) / head,
+        },
+        "tie_word_embeddings": config.tied_output,
+    }
+
+
 _LAYER = "gpt_neox.layers.{n}"
 GPT_NEOX = Family(
     name="GPT-NeoX",
     model_type="gpt_neox",
     architectures={"GPTNeoXForCausalLM": "continue"},
     configure=_configure,
+    describe=_described,
     rows=(
         Row("input.words.weight", "gpt_neox.embed_in.weight"),
         Row("decoder.{n}.self_norm", f"{_LAYER}.input_layernorm"),

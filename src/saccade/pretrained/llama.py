@@ -8,7 +8,7 @@ from typing import Any
 from saccade.errors import FileError
 from saccade.models import TransformerConfig
 from saccade.pretrained.family import Family, Row, Use
-from saccade.pretrained.fields import Fields
+from saccade.pretrained.fields import Fields, theirs
 
 __all__ = ["LLAMA", "MISTRAL", "QWEN2", "rotary_fields"]
 
@@ -78,6 +78,23 @@ def _configure(fields: Fields, use: Use, names: Collection[str]) -> TransformerC
     )
 
 
+def _described(config: TransformerConfig) -> dict[str, Any]:
+    return {
+        "hidden_size": config.width,
+        "num_attention_heads": config.num_heads,
+        "num_key_value_heads": config.num_key_heads or config.num_heads,
+        "head_dim": config.head_width or config.width // config.num_heads,
+        "num_hidden_layers": config.decoder_layers,
+        "intermediate_size": config.feedforward_width,
+        "hidden_act": theirs(config.activation),
+        "rms_norm_eps": config.norm_epsilon,
+        "attention_dropout": config.attention_dropout,
+        "rope_parameters": {"rope_type": "default", "rope_theta": config.rotary_base},
+        "tie_word_embeddings": config.tied_output,
+        "sliding_window": config.attention_window,
+    }
+
+
 def _family(name: str, model_type: str, start: str) -> Family:
     layer = "model.layers.{n}"
     return Family(
@@ -85,6 +102,7 @@ def _family(name: str, model_type: str, start: str) -> Family:
         model_type=model_type,
         architectures={f"{start}ForCausalLM": "continue"},
         configure=_configure,
+        describe=_described,
         rows=(
             Row("input.words.weight", "model.embed_tokens.weight"),
             Row("decoder.{n}.self_norm", f"{layer}.input_layernorm"),

@@ -23,6 +23,8 @@ TASK_OF: Mapping[Use, str] = {
     "continue": "language-model",
     "rewrite": "translation",
     "encode": "sentence-similarity",
+    "label texts": "classification",
+    "label words": "tagging",
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,13 +20,14 @@ from saccade.data.labels import note_unseen
 from saccade.errors import OptionError
 from saccade.models import Config, TransformerConfig
 from saccade.models.classifier import CLASSIFIERS, Classifier
+from saccade.pretrained import Pretrained
 from saccade.tasks.base.label_report import reliability_figure
 from saccade.tasks.base.label_scores import UNSEEN, Bin, calibration_error, reliability
 from saccade.tasks.base.label_task import LabelPredictions, LabelTask, label_fact
 from saccade.tasks.base.settings import TextTraining
 from saccade.tasks.base.task import Batch, Network, Probe, ReadFile, TokenizerState, read_count, read_tokenizer
 from saccade.tasks.base.text_settings import TokenKind, TokenSettings
-from saccade.text import KINDS, Tokenizer, pad
+from saccade.text import KINDS, ForeignTokenizer, Tokenizer, pad
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -108,6 +110,12 @@ class ClassificationState(TokenizerState):
             tokenizer or text.train([one.text for one in train]),
             text.longest,
         )
+
+    @classmethod
+    def adopt(cls, model: Pretrained, tokenizer: ForeignTokenizer) -> Self:
+        """The labels are those of its config.json; how often each was seen in training is not known."""
+        longest = model.config.max_length if model.config.position == "learned" else model.trained_length
+        return cls(dict.fromkeys(model.labels, 0), tokenizer, longest or sys.maxsize)
 
     @classmethod
     def load(cls, description: Mapping[str, Any], read: ReadFile, where: str) -> Self:

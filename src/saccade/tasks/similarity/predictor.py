@@ -44,6 +44,11 @@ class SimilarityPredictor(TextInputPredictor):
             if not isinstance(text, str):
                 raise InputTypeError(f"Each text of input {number}", "a text", text)
 
+    def describe(self) -> dict[str, str]:
+        config = cast(SentenceConfig, self.bundle.config)
+        stated = "" if "pooling" in config.model_fields_set else " (a default, because the folder does not say)"
+        return {**super().describe(), "pooling": f"{config.pooling}{stated}"}
+
     def from_json(self, value: Any) -> Any:
         if isinstance(value, list) and len(value) == 2 and all(isinstance(text, str) for text in value):
             return "\t".join(text.replace("\t", " ") for text in value)

@@ -151,5 +151,8 @@ class TaggingPredictor(TextInputPredictor):
         words = encoded.sentence.words
         if not getattr(self.model, "by_pieces", False):
             return view(seen, words)
-        pieces = [(self.task.state.words.pieces.token(i), n) for n, one in enumerate(encoded.words) for i in one.pieces]
-        return view(seen, [piece for piece, _ in pieces], words=[word for _, word in pieces])
+        tokenizer = self.task.state.words.pieces
+        before, after = ([[id] for id in part] for part in tokenizer.frame)  # each a word of its own
+        every = [*before, *(one.pieces for one in encoded.words), *after]
+        tokens = [tokenizer.token(id) for word in every for id in word]
+        return view(seen, tokens, words=[number for number, word in enumerate(every) for _ in word])

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
@@ -16,12 +17,13 @@ from saccade.data.tagged import TaggedSentence
 from saccade.errors import OptionError
 from saccade.models import Config
 from saccade.models.tagger import TAGGERS, Tagger
+from saccade.pretrained import Pretrained
 from saccade.tasks.base.label_scores import UNSEEN, are_spans, span_f1
 from saccade.tasks.base.label_task import LabelPredictions, LabelTask, label_fact
 from saccade.tasks.base.settings import TextTraining
 from saccade.tasks.base.task import Batch, Network, Probe, ReadFile, State
 from saccade.tasks.tagging.word_ids import TaggingText, WordIds, Words
-from saccade.text import Tokenizer, Vocabulary, pad
+from saccade.text import ForeignTokenizer, Tokenizer, Vocabulary, pad
 
 __all__ = ["EncodedSentence", "Tagging", "TaggingBatch", "TaggingState"]
 
@@ -70,9 +72,16 @@ class TaggingState(State):
     ) -> Self:
         """Learn the labels and vocabularies. A given ``tokenizer`` splits words into pieces."""
         labels = sorted({label for sentence in train for label in sentence.labels})
+        if tokenizer is not None and 0 not in tokenizer.hidden_ids:
+            raise OptionError("The tokenizer of this model has text for id 0, which a tagger uses for padding.")
         words = Words.train([word for one in train for word in one.words], settings["text"], tokenizer)
         columns = zip(*(values for one in train for values in one.features), strict=True)
         return cls(labels, words, tuple(Vocabulary.train(column, size=1 << 20) for column in columns))
+
+    @classmethod
+    def adopt(cls, model: Pretrained, tokenizer: ForeignTokenizer) -> Self:
+        """The labels are those of its config.json; the words that it was trained on are not known."""
+        return cls(model.labels, Words.train([], TaggingText(), tokenizer))
 
     @classmethod
     def load(cls, description: Mapping[str, Any], read: ReadFile, where: str) -> Self:
@@ -155,6 +164,8 @@ class Tagging(LabelTask):
         pieces, characters = (
             _by_word(real, [getattr(word, name) for word in flat]) for name in ("pieces", "characters")
         )
+        if any(self.state.words.pieces.frame):
+            pieces = _framed(pieces, lengths, *self.state.words.pieces.frame)
         labels, _ = pad([one.labels or [0] * len(one.words) for one in examples])
         features = torch.zeros(*real.shape, len(self.state.features), dtype=torch.long)
         values = [some for one in examples for some in one.features]
@@ -221,6 +232,17 @@ class Tagging(LabelTask):
 
 def _tagged(words: Sequence[str], tags: Sequence[str]) -> str:
     return " ".join(f"{word}/{tag}" for word, tag in zip(words, tags, strict=True))
+
+
+def _framed(
+    pieces: Int[Tensor, "B N P"], lengths: Int[Tensor, " B"], before: Sequence[int], after: Sequence[int]
+) -> Int[Tensor, "B N+2 P"]:
+    """Put what the model expects before and after every text in front of the first word and behind the last."""
+    room = max(pieces.shape[2], len(before), len(after)) - pieces.shape[2]
+    framed = F.pad(pieces, (0, room, 1, 1))
+    framed[:, 0, : len(before)] = torch.tensor(before, dtype=torch.long)
+    framed[torch.arange(len(pieces)), lengths + 1, : len(after)] = torch.tensor(after, dtype=torch.long)
+    return framed
 
 
 def _by_word(real: Bool[Tensor, "B N"], parts: Sequence[Sequence[int]]) -> Int[Tensor, "B N P"]:

@@ -99,7 +99,7 @@ class Words:
     def ids(self, word: str) -> WordIds:
         """Return the ids of a word; they are computed once, because most words of a text are frequent ones."""
         if word not in self._found:
-            (pieces,) = self.pieces.encode_ids([word])
+            (pieces,) = self.pieces.encode_ids([self.pieces.word_prefix + word])
             characters = [self.characters.id(character) for character in self._ends(word)]
             own = self.words.id(word.lower() if self.lowercase else word)
             self._found[word] = WordIds(own, list(self._ends(pieces)), characters)

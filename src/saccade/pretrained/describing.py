@@ -1,0 +1,99 @@
+"""Find a family that can express a network of ours, so that its home library can open it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import nn
+
+from saccade.errors import FileError, OptionError
+from saccade.models import DecoderOnly, EncoderDecoder, EncoderOnly, TransformerConfig
+from saccade.models.classifier import Classifier
+from saccade.models.sentence_encoder import SentenceConfig, SentenceEncoder
+from saccade.pretrained.family import Family, Pretrained, Use
+from saccade.pretrained.fields import Fields
+from saccade.pretrained.folder import FAMILIES, with_head
+
+__all__ = ["as_pretrained"]
+
+#: What each network is for.
+_USES: dict[type[nn.Module], Use] = {
+    EncoderOnly: "fill",
+    SentenceEncoder: "encode",
+    Classifier: "label texts",
+    DecoderOnly: "continue",
+    EncoderDecoder: "rewrite",
+}
+#: Fields that change no answer of a trained network.
+_WITHOUT_EFFECT = {"dropout", "attention_dropout", "feedforward_dropout"}
+#: Fields of sentence encoders, which are in another file there.
+_OF_SENTENCES = set(SentenceConfig.model_fields) - set(TransformerConfig.model_fields)
+
+
+def as_pretrained(network: nn.Module, vocabulary: int, more: dict[str, Any]) -> Pretrained:
+    """The network as a model of the family that can express it; ``more`` are further fields, such as eos_token_id."""
+    use = _USES.get(type(network))
+    if use is None or not isinstance(network.config, TransformerConfig):
+        raise OptionError(f"Hugging Face has no model with the shape of a {type(network).__name__}.")
+    config = network.config
+    nearest: tuple[list[str], str] | None = None
+    for family in FAMILIES.values():
+        name = next((name for name, of in family.architectures.items() if of == use), None)
+        if name is None:
+            continue
+        given = {key: value for key, value in more.items() if value is not None}
+        fields = {
+            "model_type": family.model_type,
+            "architectures": [name],
+            "vocab_size": vocabulary,
+            **given,
+            **family.describe(config),
+        }
+        differing = _differing(family, fields, use, network)
+        if not differing:
+            return Pretrained(family, use, config, network, fields, vocabulary, (), use == "encode")
+        if nearest is None or len(differing) < len(nearest[0]):
+            nearest = differing, family.name
+    assert nearest is not None
+    said = ", ".join(f"{name} = {getattr(config, name)}" for name in nearest[0] if hasattr(config, name))
+    raise OptionError(
+        f"Hugging Face has no model with the shape of this network; the nearest, {nearest[1]}, cannot express "
+        f"{said or nearest[0][0]}."
+    )
+
+
+def _differing(family: Family, fields: dict[str, Any], use: Use, network: nn.Module) -> list[str]:
+    """The fields of our configuration that a family does not express."""
+    ours: TransformerConfig = network.config  # type: ignore[assignment]
+    names = {theirs for pair in family.pairs(network) for theirs in pair.theirs}
+    try:
+        theirs = with_head(family.configure(Fields(fields, "config.json"), use, names), family, use)
+    except (FileError, ValueError) as error:
+        return [str(error)]
+    left, right = _resolved(ours), _resolved(theirs)
+    return [key for key in right if left[key] != right[key]]
+
+
+def _resolved(config: TransformerConfig) -> dict[str, Any]:
+    """The fields that have an effect, with the values that others imply."""
+    chosen = _WITHOUT_EFFECT | (_OF_SENTENCES if isinstance(config, SentenceConfig) else set())
+    found = config.model_dump(exclude=chosen)
+    found["num_key_heads"] = config.num_key_heads or config.num_heads
+    found["head_width"] = config.head_width or config.width // config.num_heads
+    found["projection_bias"] = config.bias if config.projection_bias is None else config.projection_bias
+    found["final_norm"] = config.norm_first if config.final_norm is None else config.final_norm
+    found["rotary_width"] = config.rotary_width or found["head_width"]
+    unused = {
+        "learned": ("max_length", "skipped_positions"),
+        "rotary": ("rotary_base", "rotary_width", "rotary_interleaved"),
+        "sinusoidal": ("sines_first",),
+        "linear": ("position_slope", "position_offset"),
+    }
+    for kind, names in unused.items():
+        if config.position != kind:
+            found |= dict.fromkeys(names)
+    if not (config.encoder_layers and config.decoder_layers):
+        found["tied_embeddings"] = None
+    if not isinstance(config, SentenceConfig) and type(config) is not TransformerConfig:
+        found |= dict.fromkeys(("tied_output", "output_bias", "output_transform"))  # the output has no words
+    return found

@@ -1,0 +1,56 @@
+"""Classifiers and taggers of other libraries give the logits, and so the labels, that they give at home."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from tiny import LABELLING_TEXTS, TOLERANCE, VOCABULARY, WORDS, bert, labelling, save
+
+import saccade
+from saccade.errors import FileError
+from saccade.pretrained import read_pretrained
+from saccade.tasks.base.exporting import export
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", LABELLING_TEXTS)
+def test_texts_get_the_same_logits_and_labels(name: str, tmp_path: Path) -> None:
+    theirs = labelling("Sequence", LABELLING_TEXTS[name])
+    folder = save(theirs, tmp_path / "theirs")
+    ours = read_pretrained(folder)
+    tokens, lengths = torch.randint(2, VOCABULARY, (3, 13)), torch.tensor([13, 5, 8])
+    real = torch.arange(13) < lengths[:, None]
+    tokens = tokens.masked_fill(~real, theirs.config.pad_token_id)
+    expected = theirs(tokens, attention_mask=real.long()).logits
+    torch.testing.assert_close(ours.network(tokens, lengths), expected, **TOLERANCE)
+    (answer,) = saccade.open(folder).predict([" ".join(map(str, tokens[0].tolist()))])  # ids, without a tokenizer
+    found = [answer.probabilities[label] for label in ("bad", "good", "mixed")]
+    assert found == pytest.approx(expected[0].softmax(dim=-1).tolist(), abs=1e-5)
+
+
+@torch.no_grad()
+def test_words_get_the_mean_of_the_logits_of_their_pieces(tmp_path: Path) -> None:
+    theirs = labelling("Token", bert, vocab_size=len(WORDS))
+    folder = save(theirs, tmp_path / "theirs")
+    (folder / "vocab.txt").write_text("\n".join(WORDS) + "\n")
+    (answer,) = saccade.open(folder).predict([["the", "dogs", "sleep"]])
+    logits = theirs(torch.tensor([[2, 5, 6, 9, 8, 3]])).logits[0]  # [CLS] the dog ##s sleep [SEP]
+    expected = torch.stack([logits[1], logits[2:4].mean(dim=0), logits[4]]).softmax(dim=-1)
+    torch.testing.assert_close(answer.every, expected, **TOLERANCE)
+
+
+def test_a_classifier_is_exported_to_the_class_that_it_came_from(tmp_path: Path) -> None:
+    folder = save(labelling("Sequence", bert, vocab_size=len(WORDS)), tmp_path / "theirs")
+    (folder / "vocab.txt").write_text("\n".join(WORDS) + "\n")
+    assert "same logits" in export(folder, "huggingface", tmp_path / "out", ["the dog sleeps", "very good film ."])
+    again, before = saccade.open(tmp_path / "out"), saccade.open(folder)
+    assert again.predict("the cat was bad")[0].record() == before.predict("the cat was bad")[0].record()
+
+
+def test_labels_without_names_of_their_own_are_refused(tmp_path: Path) -> None:
+    model = labelling("Sequence", bert)
+    model.config.id2label = {0: "good", 1: "good", 2: "bad"}
+    with pytest.raises(FileError, match="id2label does not give each id from 0 to 2 a label of its own"):
+        read_pretrained(save(model, tmp_path))
