@@ -393,6 +393,6 @@ def read_tokenizer(read: ReadFile, where: str, name: str = "tokenizer.json") -> 
     """Read a tokenizer from a model folder; that of a pretrained model has a second file, which names its roles."""
     try:
         about = read(config_name(name))
-    except UnknownNameError:
+    except KeyError:  # there is no such file
         return Tokenizer.from_bytes(read(name), f"{where}: {name}")
     return ForeignTokenizer.restore(read(name), about, f"{where}: {name}")
