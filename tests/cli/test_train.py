@@ -260,7 +260,7 @@ def test_what_is_no_model_is_refused(capsys: Capture, tmp_path: Path, tiny_run: 
     empty.mkdir()
     for path, part in (
         (tmp_path / "none", "There is no folder"),
-        (file, "There is no folder"),
+        (file, "is a file; expected a folder"),
         (empty, "is not a model folder"),
         (checkpoint, "is not a model folder"),
         (begun, "no model yet"),

@@ -159,7 +159,8 @@ def test_without_its_only_heads_it_knows_less(model):
     ("given", "said"),
     [
         ("none.png", "There is no file none.png"),
-        ("set.npz", r"set.npz is not a picture .* as in set.npz:1"),
+        ("set.npz", r"There is no file 'set.npz'; give a picture .*, such as images.npz:1"),
+        ("{run}/test.npz", r"test.npz is not a picture .* as in .*test.npz:1"),
         ("{run}/test.npz:61", "must be from 1 to 60"),
         ("{run}/test.npz:0", "must be from 1 to 60"),
         ("digits:1", "digits:1 is 8×8 pixels, grey; this model takes 8×12 pixels, grey"),
