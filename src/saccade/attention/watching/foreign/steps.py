@@ -24,7 +24,7 @@ from saccade.attention.watching.foreign.plain_steps import PlainSteps, is_plain
 from saccade.attention.watching.segment import Fingerprint, keep
 from saccade.attention.watching.trace import FORBIDDEN, Place, Trace
 
-__all__ = ["CallStep", "Gap", "Shown", "Steps", "step_between"]
+__all__ = ["Gap", "Relation", "Shown", "Steps", "step_between"]
 
 #: Each step of a growing cache brings all keys again; after so many of them one copy is kept for all.
 SHARE_EVERY = 32
@@ -48,7 +48,7 @@ TAKEN_BACK = "it looked at tokens that the decoder took back later; watch one fo
 NOT_FOLLOWED = Place("unknown", 0, frozenset(), is_whole=False)
 
 
-class CallStep(Enum):
+class Relation(Enum):
     """How a call relates to the one before it."""
 
     NEW = auto()  # another forward
@@ -62,7 +62,7 @@ class CallStep(Enum):
 class Move(NamedTuple):
     """The step, and how many of the last rows it takes back."""
 
-    step: CallStep
+    step: Relation
     back: int = 0
 
 
@@ -72,32 +72,32 @@ def step_between(last: Call, call: Call, is_self: bool = False) -> Move:
     old, new, num_last = last.key, call.key, last.shape[3]
     is_same_form = old.shape[:2] == new.shape[:2] and old.shape[3] == new.shape[3] and old.dtype == new.dtype
     if not is_same_form or last.shape[1] != call.shape[1] or not len(new):
-        return Move(CallStep.NEW)
+        return Move(Relation.NEW)
     num_before = num_keys - num_queries  # keys that are no new ones, if the keys are the tokens of the queries
     if not is_self and num_last == num_keys and torch.equal(old, new):
-        return Move(CallStep.AGAIN)
+        return Move(Relation.AGAIN)
     if num_before <= 0:
-        return Move(CallStep.NEW)
+        return Move(Relation.NEW)
     if num_last < num_keys and num_last <= num_before:
         # A buffer is longer than what is in it: what is beyond the new keys is forbidden.
         beyond = range(num_last + num_queries, num_keys)
         if beyond and not _forbids(call, beyond):
-            return Move(CallStep.NEW)
+            return Move(Relation.NEW)
         if torch.equal(old, new[:, :, :num_last]):
-            return Move(CallStep.GROWN)
-        return Move(CallStep.REORDERED if _has_all(old, new[:, :, :num_last], 0) else CallStep.NEW)
+            return Move(Relation.GROWN)
+        return Move(Relation.REORDERED if _has_all(old, new[:, :, :num_last], 0) else Relation.NEW)
     if num_last == num_keys:
         differs = _changed_columns(old, new)
         changed = differs.any(0).nonzero().flatten().tolist()
         if 0 < len(changed) <= num_queries and all(_forbids(last, range(c, c + 1)) for c in changed):
-            return Move(CallStep.GROWN)  # a buffer, written where it was empty
+            return Move(Relation.GROWN)  # a buffer, written where it was empty
         allowed = num_queries if call.has_rules else 0
         if int(differs.sum(-1).max()) > allowed and _has_all(old, new, allowed):
-            return Move(CallStep.REORDERED)
+            return Move(Relation.REORDERED)
     if is_self and torch.equal(old[:, :, :num_before], new[:, :, :num_before]):
-        return Move(CallStep.GROWN, num_last - num_before)  # the last tokens were taken back
+        return Move(Relation.GROWN, num_last - num_before)  # the last tokens were taken back
     was_kept = old[:, :, num_last - num_keys + num_queries :]
-    return Move(CallStep.SHIFTED if _has_all(was_kept, new[:, :, :-num_queries], 0) else CallStep.NEW)
+    return Move(Relation.SHIFTED if _has_all(was_kept, new[:, :, :-num_queries], 0) else Relation.NEW)
 
 
 def _forbids(call: Call, columns: range) -> bool:
@@ -236,14 +236,14 @@ class Steps:
         moves: dict[str, Move] = {}
         if not self._is_open:
             moves = self._moves(self._last, pending)
-            self._continues = any(move.step not in (CallStep.NEW, CallStep.AGAIN) for move in moves.values())
+            self._continues = any(move.step not in (Relation.NEW, Relation.AGAIN) for move in moves.values())
             if not self._continues:
                 moves = self._make_room(self._module, read, pending)
             self._uses = {} if self._continues else dict(self._counts)
             self._enrol(self._module)
             self._is_open = True
         back = max((move.back for move in moves.values()), default=0)
-        is_reordered = any(move.step is CallStep.REORDERED for move in moves.values())
+        is_reordered = any(move.step is Relation.REORDERED for move in moves.values())
         for shown in pending:
             self._take(shown, moves, back, is_reordered)
 
@@ -286,7 +286,7 @@ class Steps:
             if last is not None:
                 is_self = last.is_self and (shown.place is None or shown.place.source != "cross")
                 move = step_between(last.call, shown.call, is_self)
-                moves[label] = Move(CallStep.NEW) if move.back >= last.num_rows else move
+                moves[label] = Move(Relation.NEW) if move.back >= last.num_rows else move
         return moves
 
     def _make_room(self, module: nn.Module, read: set[int], pending: list[Shown]) -> dict[str, Move]:
@@ -313,9 +313,9 @@ class Steps:
         self._counts = {name: count for name, count in self._counts.items() if label_of(name, count) in kept}
         turns = self._moves(self._replaced, pending)
         self._replaced = dropped
-        if not any(move.step is CallStep.GROWN for move in turns.values()):
+        if not any(move.step is Relation.GROWN for move in turns.values()):
             return {}
-        return {label: Move(CallStep.IN_TURNS) for label, move in turns.items() if move.step is not CallStep.NEW}
+        return {label: Move(Relation.IN_TURNS) for label, move in turns.items() if move.step is not Relation.NEW}
 
     def _enrol(self, module: nn.Module) -> None:
         known = next((known for known in self._forwards if known.module is module), None)
@@ -334,30 +334,30 @@ class Steps:
         if last is not None and is_later and not isinstance(shown.call, str):
             # A decoder may make all its steps within one outermost forward.
             move = step_between(last.call, shown.call)
-            if move == Move(CallStep.GROWN):
+            if move == Move(Relation.GROWN):
                 self._continue(label_of(shown.name, count), shown, 0)
                 return
         self._uses[shown.name] = count + 1
         self._counts[shown.name] = max(count + 1, self._counts.get(shown.name, 0))
         label = label_of(shown.name, count + 1)
         self._forwards[-1].labels.add(label)
-        step, own_back = moves.get(label, Move(CallStep.NEW))
+        step, own_back = moves.get(label, Move(Relation.NEW))
         known = self._last.get(label)
         if isinstance(shown.call, str):
             self._refuse(label, shown.call, shown)
-        elif step is CallStep.REORDERED or (step is CallStep.AGAIN and is_reordered):
+        elif step is Relation.REORDERED or (step is Relation.AGAIN and is_reordered):
             self._refuse(label, REORDERED, shown)  # the keys of all beams of a sentence are the same: they do not tell
-        elif step is CallStep.SHIFTED:
+        elif step is Relation.SHIFTED:
             self._refuse(label, SHIFTED, shown)
-        elif step is CallStep.IN_TURNS:
+        elif step is Relation.IN_TURNS:
             self._refuse(label, INTERLEAVED, shown)
-        elif step is CallStep.NEW or known is None or (step is CallStep.AGAIN and back >= known.num_rows):
+        elif step is Relation.NEW or known is None or (step is Relation.AGAIN and back >= known.num_rows):
             self.gaps.pop(label, None)
             self._traces.pop(label, None)  # to stand behind those that ran before it
             self._traces[label] = Trace(label, shown.call, shown.place or NOT_FOLLOWED, shown.fingerprint)
             self._remember(label, shown, shown.call, 0)
         else:
-            self._continue(label, shown, back if step is CallStep.AGAIN else own_back)
+            self._continue(label, shown, back if step is Relation.AGAIN else own_back)
 
     def _continue(self, label: str, shown: Shown, back: int) -> None:
         last, kept = self._last[label], shown.call
