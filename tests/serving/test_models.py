@@ -98,8 +98,8 @@ def test_a_picture_is_a_file(running: Running) -> None:
     [
         ("sorter", b"", 400, "There is no input"),
         ("sorter", b"the cat\n" * 129, 413, "129 inputs"),
-        ("sorter", gzip.compress(b"\n" * (5 << 20)), 413, "The decompressed file is larger"),
-        ("sorter", gzip.compress(b"the cat")[:-4], 400, "cannot be decompressed"),
+        ("sorter", gzip.compress(b"\n" * (5 << 20), mtime=0), 413, "The decompressed file is larger"),
+        ("sorter", gzip.compress(b"the cat", mtime=0)[:-4], 400, "cannot be decompressed"),
         ("sorter", b'{"text": "a"}\n{"words": "a"}\n', 400, "The file, line 2: there is no column 'text'"),
         ("shapes", b"digits:1", 400, "picture"),
     ],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from saccade.serving.processes.relay import _Answer
+from saccade.serving.processes.relay import _Response
 
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\n"
 ANSWERS = {
@@ -20,24 +20,24 @@ ANSWERS = {
 @pytest.mark.parametrize("kind", ANSWERS)
 @pytest.mark.parametrize("size", [1, 2, 7, 1000])
 def test_the_end_of_an_answer_is_found_however_it_is_cut(kind: str, size: int) -> None:
-    text, answer = ANSWERS[kind], _Answer(has_body=True)
+    text, answer = ANSWERS[kind], _Response(has_body=True)
     pieces = [text[start : start + size] for start in range(0, len(text), size)]
     assert [answer.ends_with(piece) for piece in pieces] == [False] * (len(pieces) - 1) + [True]
 
 
 def test_an_answer_may_say_that_the_connection_closes() -> None:
     for header, closes in ((b"", False), (b"Connection: close\r\n", True), (b"connection: keep-alive\r\n", False)):
-        answer = _Answer(has_body=True)
+        answer = _Response(has_body=True)
         assert answer.ends_with(HEAD + header + b"content-length: 2\r\n\r\nok")
         assert answer.closes == closes
 
 
 def test_an_answer_to_head_has_no_body() -> None:
-    assert _Answer(has_body=False).ends_with(HEAD + b"content-length: 500\r\n\r\n")
+    assert _Response(has_body=False).ends_with(HEAD + b"content-length: 500\r\n\r\n")
 
 
 def test_being_told_to_go_on_is_no_answer_yet() -> None:
-    answer = _Answer(has_body=True)
+    answer = _Response(has_body=True)
     assert not answer.ends_with(b"HTTP/1.1 100 Continue\r\n\r\n")
     assert not answer.has_begun
     assert not answer.ends_with(b"HTTP/1.1 2")
