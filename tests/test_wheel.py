@@ -161,8 +161,11 @@ def test_a_file_of_the_checkout_would_be_noticed(scripts: Path, tmp_path: Path) 
 
 def test_the_wheel_serves_the_page(scripts: Path, tiny_run: Path, tmp_path: Path) -> None:
     (installed,) = scripts.parent.glob(f"lib/python*/site-packages/{STUDIO}")
-    names = {path.name for path in (ROOT / "src" / STUDIO).iterdir()}
-    assert {path.name for path in installed.iterdir()} == names
+    names, found = (
+        {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+        for folder in (ROOT / "src" / STUDIO, installed)
+    )
+    assert found == names
     with served(scripts, tiny_run, tmp_path) as client:
         page = client.get("/")
         assert page.status_code == 200

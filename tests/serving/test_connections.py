@@ -63,7 +63,7 @@ def test_a_body_that_does_not_come_is_refused_with_a_sentence(hasty: Running) ->
 
 def test_an_answer_that_is_not_read_is_given_up(hasty: Running) -> None:
     with connected(hasty) as client:
-        client.sendall(b"GET /static/walk-step.js HTTP/1.1\r\nHost: localhost\r\n\r\n" * 2000)
+        client.sendall(b"GET /static/walk/step.js HTTP/1.1\r\nHost: localhost\r\n\r\n" * 2000)
         waiting = select.poll()
         waiting.register(client, select.POLLERR)  # until the connection is reset
         assert waiting.poll(60_000)

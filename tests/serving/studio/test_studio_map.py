@@ -175,7 +175,7 @@ def test_however_small_weights_are_told(open_studio: OpenStudio) -> None:
     page = open_studio("/map?m=filler&t=the+cat")
     told = page.evaluate(
         """async () => {
-          const { briefly, exactly } = await import("/static/legend.js");
+          const { briefly, exactly } = await import("/static/shared/legend.js");
           return [0.5, 0.0123, 0.000029, 4.5678e-10, 0].map(one => [briefly(one), exactly(one)]);
         }"""
     )
@@ -192,7 +192,7 @@ def test_an_ink_for_few_strong_weights_and_for_many_weak_ones(open_studio: OpenS
     page = open_studio("/map?m=filler&t=the+cat")
     found = page.evaluate(
         """async () => {
-          const { settledInk, usualInk } = await import("/static/map-ink.js");
+          const { settledInk, usualInk } = await import("/static/map/ink.js");
           const even = Float32Array.from({ length: 1000 }, (_, place) => 1e-5 * (1 + place / 1000));
           const one = even.map((value, place) => place % 250 ? value : 0.9);
           const none = new Float32Array(10);

@@ -2,17 +2,41 @@
 
 from __future__ import annotations
 
+import re
 from importlib.resources import files
+from pathlib import Path
 
-LONGEST = 120  # characters, as in Python
+STUDIO = Path(str(files("saccade.serving") / "studio"))
+LONGEST_LINE = 120  # characters, as in Python
+LONGEST_FILE = 400  # lines
+LONGEST_FUNCTION = 40  # lines between the one that opens it and the one that closes it
+#: The beginning of a function or method, at the indentation where its closing brace will be.
+OPENS = re.compile(
+    r"( *)(?:export |async |static |get |\*)*(?:function\b|(?!if|for|while|switch|catch)\w+\()(?!.*=>).*\{$"
+)
+
+
+def modules() -> dict[str, list[str]]:
+    found = {str(path.relative_to(STUDIO)): path.read_text("utf-8").splitlines() for path in STUDIO.rglob("*.js")}
+    assert len(found) > 30
+    return found
 
 
 def test_no_line_is_longer_than_a_window() -> None:
-    modules = [entry for entry in (files("saccade.serving") / "studio").iterdir() if entry.name.endswith(".js")]
-    lines = {
-        f"{entry.name}:{place}": len(line)
-        for entry in modules
-        for place, line in enumerate(entry.read_text(encoding="utf-8").splitlines(), 1)
-    }
-    assert {place: length for place, length in lines.items() if length > LONGEST} == {}
-    assert len(lines) > 1000  # they were found
+    lines = {f"{name}:{place}": line for name, lines in modules().items() for place, line in enumerate(lines, 1)}
+    assert {place: len(line) for place, line in lines.items() if len(line) > LONGEST_LINE} == {}
+
+
+def test_a_module_can_be_read_at_once() -> None:
+    assert {name: len(lines) for name, lines in modules().items() if len(lines) > LONGEST_FILE} == {}
+
+
+def test_a_function_fits_a_screen() -> None:
+    lengths: dict[str, int] = {}
+    for name, lines in modules().items():
+        for place, line in enumerate(lines):
+            if opened := OPENS.match(line):
+                end = lines.index(f"{opened[1]}}}", place)
+                lengths[f"{name}:{place + 1}"] = end - place + 1
+    assert len(lengths) > 300
+    assert {place: length for place, length in lengths.items() if length > LONGEST_FUNCTION} == {}

@@ -75,7 +75,7 @@ def test_the_ramp_is_that_of_the_lens(open_studio: OpenStudio) -> None:
     shades = np.arange(256) / 255
     differences = np.linspace(-1, 1, 511)
     script = """async ([shades, isDifference]) => {
-      const { colourOf } = await import('/static/ramp.js');
+      const { colourOf } = await import('/static/shared/ramp.js');
       return shades.map(one => colourOf(one, isDifference).match(/\\d+/g).map(Number));
     }"""
     for dark in (False, True):

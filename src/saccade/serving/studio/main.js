@@ -1,20 +1,29 @@
 // The shell: which page, which model, which theme, which keys.
 
-import { PAGES, address, addressOf, changeAddress, forgetVisited, goTo, visited, whenReturned } from "./address.js";
-import { get, isAnswering } from "./api.js";
-import { open as openAsk } from "./ask.js";
-import { byId, make, reveal, visible } from "./dom.js";
-import { open as openMap } from "./map.js";
-import { open as openRuns } from "./runs.js";
-import { Status } from "./status.js";
-import { TrainingView } from "./training.js";
-import { open as openWalk } from "./walk.js";
-import { open as openWords } from "./words.js";
+import {
+  PAGES,
+  address,
+  addressOf,
+  changeAddress,
+  forgetVisited,
+  goTo,
+  visited,
+  whenReturned,
+} from "./shared/address.js";
+import { get, isAnswering } from "./shared/api.js";
+import { open as openAsk } from "./ask/page.js";
+import { byId, make, reveal, visible } from "./shared/dom.js";
+import { open as openMap } from "./map/page.js";
+import { open as openRuns } from "./runs/page.js";
+import { Status } from "./shared/status.js";
+import { TrainingView } from "./runs/training.js";
+import { open as openWalk } from "./walk/page.js";
+import { open as openWords } from "./words/page.js";
 
 /**
- * @typedef {import("./types.js").Model} Model
- * @typedef {import("./types.js").PageView} PageView
- * @typedef {import("./types.js").Studio} Studio
+ * @typedef {import("./shared/types.js").Model} Model
+ * @typedef {import("./shared/types.js").PageView} PageView
+ * @typedef {import("./shared/types.js").Studio} Studio
  */
 
 /** @type {Record<string, (place: HTMLElement, studio: Studio) => PageView>} */
@@ -122,7 +131,7 @@ function leavePage(sentence) {
   if (sentence !== null) content.replaceChildren();
 }
 
-/** @param {string} page @param {import("./types.js").Parts} parts */
+/** @param {string} page @param {import("./shared/types.js").Parts} parts */
 function needsModel(page, parts) {
   return WITH_MODEL.includes(page) || (page === "walk" && parts.from === "model");
 }
@@ -136,7 +145,7 @@ function isUnknownModel() {
 /**
  * Where the link to a page leads: to what was seen there last, or to the model that is seen now. The link to the page
  * that is open lets it begin anew.
- * @param {string} page @returns {import("./types.js").Parts}
+ * @param {string} page @returns {import("./shared/types.js").Parts}
  */
 function partsOf(page) {
   const last = page === address().page ? undefined : visited()[page];
@@ -237,7 +246,7 @@ async function readModels() {
   }
 }
 
-/** In the place of a page that needs the model. @param {import("./training.js").Training} waiting */
+/** In the place of a page that needs the model. @param {import("./runs/training.js").Training} waiting */
 async function showTraining(waiting) {
   const { page, parts } = address();
   chooser.replaceChildren(make("option", {}, `${waiting.name} · being trained`));

@@ -1,0 +1,146 @@
+// The links of one word: a line to each word that it looks at, a colour a head.
+
+import { make, visible, within } from "../shared/dom.js";
+import { sized } from "../shared/matrix.js";
+import { currentTheme } from "../shared/ramp.js";
+
+/** @typedef {import("../shared/types.js").Matrix} Matrix */
+
+// Told apart by every common colour blindness as far as eight colours can be; the number of the head says the rest.
+const HEAD_COLOURS = {
+  light: ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8a7a12", "#7b8494"],
+  dark: ["#4da8f0", "#ff8243", "#2fc596", "#f0a0cb", "#ffc04a", "#9adcff", "#d4c355", "#b6bfca"],
+};
+const AROUND = 20; // words shown before and after the chosen one
+const MOST_LINKED = 41;
+const SMALLEST_LINK = 0.01;
+
+/** @param {number} head */
+export function headColour(head) {
+  return HEAD_COLOURS[currentTheme()][head % 8];
+}
+
+export class Arcs {
+  /** @param {(row: number) => void} chosen */
+  constructor(chosen) {
+    this.chosen = chosen;
+    this.lines = make("canvas", { "aria-hidden": "true" });
+    this.from = make("ol", { class: "from", "aria-label": "From" });
+    this.to = make("ol", { class: "to", "aria-label": "To" });
+    this.frame = make("div", { class: "links" }, this.lines, this.from, this.to);
+    this.note = make("p", { class: "quiet" });
+    this.element = make("div", { class: "arcs" }, this.frame, this.note);
+    /** @type {{heads: {head: number, matrix: Matrix}[], rows: string[], columns: string[], row: number} | null} */
+    this.drawn = null;
+    /** @type {number[]} */
+    this.listed = [];
+    this.from.addEventListener("keydown", (event) => this.onKey(event));
+    new ResizeObserver(() => this.redraw()).observe(this.frame);
+  }
+
+  /**
+   * @param {{head: number, matrix: Matrix}[]} heads @param {string[]} rows @param {string[]} columns
+   * @param {number} row
+   */
+  show(heads, rows, columns, row) {
+    this.drawn = { heads, rows, columns, row };
+    const first = Math.max(0, row - AROUND);
+    const hadFocus = this.from.contains(document.activeElement);
+    this.from.replaceChildren(
+      ...rows.slice(first, row + AROUND + 1).map((label, place) => this.fromItem(label, first + place)),
+    );
+    this.listed = columns.map((_, column) => column);
+    const isCut = columns.length > MOST_LINKED;
+    if (isCut) {
+      const most = this.listed.map((column) =>
+        Math.max(...heads.map(({ matrix }) => matrix.values[row * matrix.columns + column])),
+      );
+      const linked = this.listed.filter((column) => most[column] >= SMALLEST_LINK);
+      linked.sort((one, other) => most[other] - most[one]);
+      this.listed = linked.slice(0, MOST_LINKED).sort((one, other) => one - other);
+    }
+    this.to.replaceChildren(...this.listed.map((column) => make("li", {}, make("bdi", {}, visible(columns[column])))));
+    const cut = isCut ? ` Of ${columns.length} words, the ${this.listed.length} that get most are listed.` : "";
+    const colours = heads.length > 1 ? ", a colour a head" : "";
+    this.note.textContent = `Lines are links of ${SMALLEST_LINK} and more${colours}.${cut}`;
+    if (hadFocus) /** @type {HTMLElement | null} */ (this.from.querySelector('[aria-pressed="true"]'))?.focus();
+    this.redraw();
+  }
+
+  /** @param {string} label @param {number} row */
+  fromItem(label, row) {
+    const isChosen = row === this.drawn?.row;
+    const button = make(
+      "button",
+      {
+        type: "button",
+        class: "word",
+        tabindex: isChosen ? "0" : "-1",
+        "aria-pressed": String(isChosen),
+        onclick: () => this.chosen(row),
+      },
+      visible(label),
+    );
+    return make("li", {}, button);
+  }
+
+  /** @param {KeyboardEvent} event */
+  onKey(event) {
+    const step = { ArrowUp: -1, ArrowDown: 1 }[event.key];
+    if (!step || !this.drawn) return;
+    event.preventDefault();
+    this.chosen(within(this.drawn.row + step, 0, this.drawn.rows.length - 1));
+  }
+
+  /** What is drawn: the words on both sides, the place of the chosen one, and its links to places on the other side. */
+  linked() {
+    if (!this.drawn) return { from: [], to: [], links: [], row: 0 };
+    const { heads, rows, columns, row } = this.drawn;
+    const first = Math.max(0, row - AROUND);
+    const links = heads.flatMap(({ head, matrix }) => {
+      return this.listed.map((column, place) => {
+        return { head, place, weight: Math.min(1, matrix.values[row * matrix.columns + column]) };
+      });
+    });
+    return {
+      from: rows.slice(first, row + AROUND + 1),
+      to: this.listed.map((column) => columns[column]),
+      links: links.filter(({ weight }) => weight >= SMALLEST_LINK),
+      row: row - first,
+    };
+  }
+
+  redraw() {
+    const chosen = this.from.querySelector('[aria-pressed="true"]');
+    const frame = this.frame.getBoundingClientRect();
+    if (!this.drawn || !chosen || !frame.width) return;
+    const context = sized(this.lines, frame.width, frame.height);
+    context.clearRect(0, 0, frame.width, frame.height);
+    const box = chosen.getBoundingClientRect();
+    const start = { x: box.right - frame.left + 4, y: (box.top + box.bottom) / 2 - frame.top };
+    [...this.to.children].forEach((item, place) => {
+      const its = item.getBoundingClientRect();
+      const end = { x: its.left - frame.left - 4, y: (its.top + its.bottom) / 2 - frame.top };
+      for (const { head, matrix } of this.drawn?.heads ?? []) {
+        const weight = Math.min(1, matrix.values[(this.drawn?.row ?? 0) * matrix.columns + this.listed[place]]);
+        if (weight >= SMALLEST_LINK) drawLink(context, start, end, weight, headColour(head));
+      }
+    });
+  }
+}
+
+/**
+ * @param {CanvasRenderingContext2D} context @param {{x: number, y: number}} start @param {{x: number, y: number}} end
+ * @param {number} weight @param {string} colour
+ */
+function drawLink(context, start, end, weight, colour) {
+  const bend = (end.x - start.x) / 2;
+  context.strokeStyle = colour;
+  context.globalAlpha = 0.2 + 0.8 * weight;
+  context.lineWidth = 1 + 4 * weight;
+  context.beginPath();
+  context.moveTo(start.x, start.y);
+  context.bezierCurveTo(start.x + bend, start.y, end.x - bend, end.y, end.x, end.y);
+  context.stroke();
+  context.globalAlpha = 1;
+}

@@ -1,0 +1,171 @@
+// Every head of every layer, small; choose one to open it, switch one off.
+
+import { headPictures } from "../shared/api.js";
+import { make } from "../shared/dom.js";
+import { picture } from "../shared/ramp.js";
+
+/**
+ * @typedef {import("../shared/types.js").Look} Look
+ * @typedef {import("../shared/types.js").Attention} Attention
+ */
+
+export class HeadGrid {
+  /**
+   * @param {(name: string, head: number) => void} chosen
+   * @param {((name: string, head: number) => void) | null} switched null: heads stay on
+   */
+  constructor(chosen, switched) {
+    this.chosen = chosen;
+    this.switched = switched;
+    this.note = make("p", { class: "quiet" });
+    this.groups = make("div", {
+      class: "heads",
+      role: "group",
+      "aria-label": "Every head; arrow keys move, Enter opens one",
+    });
+    this.groups.addEventListener("keydown", (event) => this.onKey(event));
+    this.element = make("section", { "aria-label": "Heads" }, this.groups, this.note);
+    /** @type {Look | null} */
+    this.look = null;
+  }
+
+  /**
+   * @param {Look} look @param {string} name @param {string} head the one that is open
+   * @param {string[]} off "encoder.0.self:2"
+   */
+  async show(look, name, head, off) {
+    const isNew = look !== this.look;
+    this.look = look;
+    if (isNew) this.build(look);
+    this.mark(name, head, off);
+    if (isNew) await this.draw(look);
+  }
+
+  /** @param {Look} look */
+  build(look) {
+    this.groups.style.setProperty("--heads", String(Math.max(...look.attentions.map(({ heads }) => heads))));
+    this.groups.replaceChildren(
+      ...look.attentions.map((attention) => {
+        const buttons = Array.from({ length: attention.heads }, (_, head) => this.cell(attention, head));
+        const label = make("h3", {}, ...breakable(attention.name));
+        return make(
+          "div",
+          { role: "group", "aria-label": attention.name, "data-attention": attention.name },
+          label,
+          make("div", { class: "maps" }, ...buttons),
+        );
+      }),
+    );
+  }
+
+  /** @param {Attention} attention @param {number} head */
+  cell({ name }, head) {
+    const label = `${name}, head ${head}`;
+    const canvas = make("canvas", { width: 1, height: 1 });
+    const open = make(
+      "button",
+      {
+        type: "button",
+        class: "head",
+        "aria-label": label,
+        title: label,
+        tabindex: "-1",
+        onclick: () => this.chosen(name, head),
+      },
+      canvas,
+    );
+    open.dataset.key = `${name}:${head}`;
+    const off =
+      this.switched &&
+      make(
+        "button",
+        {
+          type: "button",
+          class: "switch",
+          tabindex: "-1",
+          "aria-label": `Switch ${label} off`,
+          title: "Switch this head off",
+          onclick: () => this.switched?.(name, head),
+        },
+        "×",
+      );
+    return make("div", { class: "cell" }, open, off);
+  }
+
+  /** @param {string} name @param {string} head @param {string[]} off */
+  mark(name, head, off) {
+    let reachable = null;
+    for (const button of this.buttons()) {
+      const key = button.dataset.key ?? "";
+      const isOpen = key === `${name}:${head}`;
+      const isOff = off.includes(key);
+      button.setAttribute("aria-pressed", String(isOpen));
+      button.tabIndex = -1;
+      if (isOpen) reachable = button;
+      button.parentElement?.toggleAttribute("data-off", isOff);
+      const toggle = button.nextElementSibling;
+      const [attention, number] = [key.slice(0, key.lastIndexOf(":")), key.slice(key.lastIndexOf(":") + 1)];
+      toggle?.setAttribute("aria-label", `Switch ${attention}, head ${number} ${isOff ? "on" : "off"}`);
+      button.setAttribute("aria-label", `${attention}, head ${number}${isOff ? ", switched off" : ""}`);
+    }
+    for (const group of this.groups.children) {
+      group.toggleAttribute("data-open", /** @type {HTMLElement} */ (group).dataset.attention === name);
+    }
+    reachable ??= this.groups.querySelector("[data-open] button.head") ?? this.buttons()[0];
+    if (reachable) /** @type {HTMLElement} */ (reachable).tabIndex = 0;
+  }
+
+  /** @returns {HTMLElement[]} */
+  buttons() {
+    return [...this.groups.querySelectorAll("button.head")].map((one) => /** @type {HTMLElement} */ (one));
+  }
+
+  /** @param {Look} look */
+  async draw(look) {
+    delete this.groups.dataset.ready;
+    let note = "";
+    for (const attention of look.attentions) {
+      const { heads, rows, columns, values, pool, cell } = await headPictures(look, attention.name);
+      if (this.look !== look) return;
+      for (let head = 0; head < heads; head += 1) {
+        const part = values.subarray(head * rows * columns, (head + 1) * rows * columns);
+        const drawn = picture({ rows, columns, values: part });
+        const button = this.groups.querySelector(`[data-key="${CSS.escape(`${attention.name}:${head}`)}"]`);
+        button?.firstChild?.replaceWith(drawn);
+      }
+      note = Math.max(...cell) > 1 ? `each dot the ${pool} of ${cell.join("×")} weights` : "each dot a weight";
+    }
+    this.note.textContent = `Rows look at columns; ${note}.`;
+    this.groups.dataset.ready = "yes";
+  }
+
+  /** Another theme. */
+  recolour() {
+    if (this.look) void this.draw(this.look).catch(() => undefined);
+  }
+
+  /** @param {KeyboardEvent} event */
+  onKey(event) {
+    const target = /** @type {HTMLElement} */ (event.target);
+    const group = target.closest("[data-attention]");
+    if (!group || !target.matches("button.head")) return;
+    const inGroup = (/** @type {Element | null} */ one) => [...(one?.querySelectorAll("button.head") ?? [])];
+    const place = inGroup(group).indexOf(target);
+    const every = this.buttons();
+    /** @type {Record<string, Element | undefined>} */
+    const found = {
+      ArrowRight: every[every.indexOf(target) + 1],
+      ArrowLeft: every[every.indexOf(target) - 1],
+      ArrowDown: inGroup(group.nextElementSibling)[place],
+      ArrowUp: inGroup(group.previousElementSibling)[place],
+    };
+    if (!(event.key in found)) return;
+    event.preventDefault();
+    /** @type {HTMLElement | undefined} */ (found[event.key])?.focus();
+  }
+}
+
+/** A name that may break after its dots. @param {string} name @returns {(string | Node)[]} */
+function breakable(name) {
+  return name.split(/(?<=\.)/).flatMap((part) => [part, make("wbr")]);
+}

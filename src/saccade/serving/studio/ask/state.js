@@ -1,0 +1,214 @@
+// What is looked at on the Ask page, as the address says it, made to fit what the model has.
+
+import { wholeNumber } from "../shared/address.js";
+import { Refused, stackOf } from "../shared/api.js";
+
+export const ANSWERS = 5;
+const WRITTEN_TOKENS = 40;
+
+/**
+ * @typedef {import("../shared/types.js").Look} Look
+ * @typedef {import("../shared/types.js").Model} Model
+ * @typedef {import("../shared/types.js").Parts} Parts
+ * @typedef {import("../shared/types.js").Attention} Attention
+ *
+ * @typedef {object} AskState
+ * @property {string | null} attention
+ * @property {string | null} head  a number, "mean", "max", "rollout" or "alignment"
+ * @property {boolean} words  words, not their pieces
+ * @property {string | null} view  "map", "arcs" or "picture"
+ * @property {number | null} row
+ * @property {number | null} column
+ * @property {boolean} isPinned
+ * @property {number} which  0: the best answer
+ * @property {boolean} isDrawn  answers are drawn, not searched for
+ * @property {number} seed
+ * @property {number | null} step  words of the output that are written so far; null: all
+ * @property {string[]} off  heads that are switched off
+ * @property {[string, number, number][]} cut  links that are cut
+ * @property {[string, string] | null} swap
+ * @property {boolean} isDifference  of two texts, the second less the first
+ * @property {string} shown  weights "after" a change, "before" it, or their "difference"
+ *
+ * @typedef {object} Settled  the same for one look: nothing is left open
+ * @property {Attention} attention
+ * @property {string} head
+ * @property {boolean} words
+ * @property {string} view
+ * @property {string[]} rows  labels
+ * @property {string[]} columns
+ */
+
+/** @param {Parts} parts @returns {AskState} */
+export function readState(parts) {
+  const swap = (parts.swap ?? "").split("→");
+  return {
+    attention: parts.a ?? null,
+    head: parts.h ?? null,
+    words: parts.w !== "0",
+    view: parts.v ?? null,
+    row: parts.row === undefined ? null : wholeNumber(parts.row, 0),
+    column: parts.col === undefined ? null : wholeNumber(parts.col, 0),
+    isPinned: parts.pin === "1",
+    which: wholeNumber(parts.n, 0),
+    isDrawn: parts.how === "draw",
+    seed: wholeNumber(parts.seed, 1),
+    step: parts.step === undefined ? null : wholeNumber(parts.step, 1),
+    off: (parts.off ?? "").split(",").filter(Boolean),
+    cut: (parts.cut ?? "").split(",").flatMap((link) => readLink(link)),
+    swap: swap.length === 2 && swap[0] ? [swap[0], swap[1]] : null,
+    isDifference: parts.d === "1",
+    shown: ["before", "difference"].includes(parts.show) ? parts.show : "after",
+  };
+}
+
+/** @param {string} text "encoder.0.self:2:3:4": head 2, row 3, column 4 @returns {[string, number, number][]} */
+function readLink(text) {
+  const found = /^(.+:\d+):(\d+):(\d+)$/.exec(text);
+  return found ? [[found[1], Number(found[2]), Number(found[3])]] : [];
+}
+
+/** @param {[string, number, number][]} links */
+export function writeLinks(links) {
+  return links.length ? links.map((link) => link.join(":")).join(",") : null;
+}
+
+/** @param {AskState} state */
+export function isEdited(state) {
+  return state.off.length > 0 || state.cut.length > 0 || state.swap !== null;
+}
+
+/** What is changed, as the server takes it. @param {AskState} state */
+export function editsOf(state) {
+  return { without_heads: state.off, without_links: state.cut, replace: state.swap };
+}
+
+/** The examples of a model as they are typed: texts, or values of JSON. @param {Model} model @returns {string[]} */
+export function typedExamples(model) {
+  if (model.input.kind === "json") return model.examples.map((one) => JSON.stringify(one));
+  return model.examples.filter((one) => typeof one === "string");
+}
+
+/**
+ * What the model is sent for what was given: a text that was typed may stand for a value of JSON.
+ * @template Given @param {Model} model @param {Given} given
+ */
+export function inputOf(model, given) {
+  if (model.input.kind !== "json" || typeof given !== "string") return given;
+  try {
+    return JSON.parse(given);
+  } catch {
+    throw new Refused("The input is not valid JSON.", 400);
+  }
+}
+
+/** @param {Model} model @param {AskState} state */
+export function optionsOf(model, state) {
+  /** @type {Record<string, unknown>} */
+  const options = {};
+  const has = (/** @type {string} */ name) => name in model.options;
+  if (state.isDrawn && has("tries")) Object.assign(options, { sample: true, tries: ANSWERS, seed: state.seed });
+  else if (has("beam") && !model.streams) Object.assign(options, { beam: ANSWERS, n_best: ANSWERS });
+  else if (has("seed")) options.seed = state.seed;
+  if (has("max_tokens")) options.max_tokens = WRITTEN_TOKENS;
+  return options;
+}
+
+/**
+ * Whether the weights of one look can be taken from those of the other, cell by cell.
+ * @param {AskState} state @param {Look} before @param {Look} after
+ * @param {boolean} isSameText whether rows have to agree
+ */
+export function isComparable(state, before, after, isSameText) {
+  const [one, other] = [before, after].map((look) => (look.id === null ? null : settle(state, look)));
+  if (!one || !other || one.attention.name !== other.attention.name || one.head !== other.head) return false;
+  if (one.rows.length !== other.rows.length || one.columns.length !== other.columns.length) return false;
+  return !isSameText || one.rows.join("\n") === other.rows.join("\n");
+}
+
+/** Whether the answer is drawn at random, not searched for. @param {Model} model @param {AskState} state */
+export function isDrawnAnswer(model, state) {
+  return Boolean(optionsOf(model, state).sample ?? model.defaults?.sample);
+}
+
+/**
+ * The parts of an address that lead to this answer again: of all answers which, or what is changed.
+ * @param {AskState} state @param {boolean} isChanged the answer after the changes
+ * @returns {Parts}
+ */
+export function answerParts(state, isChanged) {
+  const { off, which, swap } = state;
+  /** @type {Record<string, string | null>} */
+  const parts = {
+    how: state.isDrawn ? "draw" : null,
+    seed: state.seed === 1 ? null : String(state.seed),
+    n: which && !isChanged ? String(which) : null,
+    off: isChanged && off.length ? off.join(",") : null,
+    cut: isChanged ? writeLinks(state.cut) : null,
+    swap: isChanged && swap ? swap.join("→") : null,
+  };
+  return /** @type {Parts} */ (Object.fromEntries(Object.entries(parts).filter(([, value]) => value !== null)));
+}
+
+/** The same in words. @param {AskState} state @returns {string[]} */
+export function answerNames(state) {
+  return [
+    ...(state.isDrawn ? [`sampled answers, seed ${state.seed}`] : []),
+    ...(state.which ? [`answer ${state.which + 1}`] : []),
+    ...state.off.map((head) => `without head ${head}`),
+    ...state.cut.map((link) => `without link ${link.join(":")}`),
+    ...(state.swap ? [`«${state.swap[1]}» for «${state.swap[0]}»`] : []),
+  ];
+}
+
+/** @param {AskState} state @param {Look} look @returns {Settled | null} null: there is nothing to look at */
+export function settle(state, look) {
+  const named = look.attentions.find((one) => one.name === state.attention);
+  const attention = named ?? look.attentions.find((one) => one.name === look.layer) ?? look.attentions.at(-1);
+  if (!attention) return null;
+  const head = settledHead(state, look, attention, Boolean(named));
+  const view = settledView(state, look, attention);
+  if (head === "alignment" && look.alignment) {
+    const { rows, columns } = look.alignment;
+    return { attention, head, words: true, view, rows, columns };
+  }
+  const [rows, columns] = [look.axes[attention.rows], look.axes[attention.columns]];
+  const labels = (/** @type {import("../shared/types.js").Axis} */ axis) => (state.words ? axis.labels : axis.tokens);
+  return { attention, head, words: state.words, view, rows: labels(rows), columns: labels(columns) };
+}
+
+/** @param {AskState} state @param {Look} look @param {Attention} attention @param {boolean} isNamed */
+function settledHead(state, look, attention, isNamed) {
+  const { head } = state;
+  if (head === "alignment" && look.alignment) return head;
+  if (head === "mean" || head === "max") return head;
+  if (head === "rollout" && stackOf(look, attention.name)) return head;
+  if (head !== null && /^\d+$/.test(head) && Number(head) < attention.heads) return head;
+  if (!isNamed && look.alignment) return "alignment";
+  if (!isNamed && look.head !== undefined) return String(look.head);
+  return "0";
+}
+
+/** @param {AskState} state @param {Look} look @param {Attention} attention */
+function settledView(state, look, attention) {
+  const hasPicture = Boolean(look.image) && isOfPatches(look, attention);
+  if (state.view === "picture") return hasPicture ? "picture" : "map";
+  if (state.view === "map" || state.view === "arcs") return state.view;
+  return hasPicture ? "picture" : "map";
+}
+
+/** Whether the columns of an attention are the patches of the image. @param {Look} look @param {Attention} attention */
+export function isOfPatches(look, attention) {
+  if (!look.image) return false;
+  const patches = look.image.grid[0] * look.image.grid[1];
+  return [patches, patches + 1].includes(look.axes[attention.columns].tokens.length) && patches > 1;
+}
+
+/**
+ * The tokens that a row or column stands for: itself, or the pieces of a word.
+ * @param {import("../shared/types.js").Axis} axis @param {number} place @param {boolean} words
+ */
+export function tokensOf(axis, place, words) {
+  if (!words) return [place];
+  return axis.words.flatMap((word, token) => (word === place ? [token] : []));
+}

@@ -1,0 +1,82 @@
+// One word in the place of another: each word of the text by itself, also where it stands there twice.
+
+import { make, reveal, shortened } from "../shared/dom.js";
+
+/**
+ * @typedef {object} Place  a word, with as many words around it as nobody can mistake
+ * @property {string} label
+ * @property {string} phrase
+ * @property {string} before  what stands before the word in the phrase
+ * @property {string} after
+ */
+
+const MOST_AROUND = 12; // words: what is not told apart by so many is not offered
+const WORD = /[\p{L}\p{N}'’-]+/gu;
+
+export class Swap {
+  /** @param {(swap: string) => void} swapped */
+  constructor(swapped) {
+    this.old = make("select", { "aria-label": "The word that is swapped" });
+    this.fresh = make("input", {
+      type: "text",
+      size: 10,
+      "aria-label": "The word in its place",
+      placeholder: "another word",
+    });
+    const button = make("button", { class: "small" }, "Swap");
+    this.element = make("form", { class: "row swap" }, "swap ", this.old, " for ", this.fresh, button);
+    /** @type {Place[]} */
+    this.places = [];
+    this.element.addEventListener("submit", (event) => {
+      event.preventDefault();
+      const place = this.places.find((one) => one.phrase === this.old.value);
+      const word = this.fresh.value.trim();
+      if (place && word) swapped(`${place.phrase}→${place.before}${word}${place.after}`);
+    });
+  }
+
+  /** @param {string | null} text null: there are no words @param {[string, string] | null} swap what is swapped now */
+  show(text, swap) {
+    this.places = text === null ? [] : placesOf(text);
+    reveal(this.element, this.places.length > 0);
+    const wanted = swap?.[0] ?? this.old.value;
+    const options = this.places.map(({ phrase, label }) => make("option", { value: phrase, title: phrase }, label));
+    this.old.replaceChildren(...options);
+    const place = this.places.find((one) => one.phrase === wanted) ?? this.places[0];
+    if (!place) return;
+    this.old.value = place.phrase;
+    if (!swap || place.phrase !== wanted || document.activeElement === this.fresh) return;
+    this.fresh.value = swap[1].slice(place.before.length, swap[1].length - place.after.length);
+  }
+}
+
+/** @param {string} text @returns {Place[]} */
+function placesOf(text) {
+  const words = [...text.matchAll(WORD)].map((found) => {
+    return { word: found[0], start: found.index, end: found.index + found[0].length };
+  });
+  return words.flatMap(({ word, start, end }, place) => {
+    let [first, last] = [place, place];
+    const phrase = () => text.slice(words[first].start, words[last].end);
+    while (!isOnce(text, phrase()) && last - first < MOST_AROUND && (first > 0 || last < words.length - 1)) {
+      if (first > 0) first -= 1;
+      else last += 1;
+    }
+    if (!isOnce(text, phrase())) return [];
+    const same = words.filter((one) => one.word === word);
+    const which = same.length > 1 ? ` (${same.findIndex((one) => one.start === start) + 1} of ${same.length})` : "";
+    const [before, after] = [text.slice(words[first].start, start), text.slice(end, words[last].end)];
+    return [{ label: shortened(word) + which, phrase: phrase(), before, after }];
+  });
+}
+
+/** Whether a phrase stands once in a text, between ends of words. @param {string} text @param {string} phrase */
+function isOnce(text, phrase) {
+  const isPart = (/** @type {string} */ two) => /^[\p{L}\p{N}]{2}$/u.test(two);
+  let count = 0;
+  for (let at = text.indexOf(phrase); at >= 0 && count < 2; at = text.indexOf(phrase, at + 1)) {
+    const end = at + phrase.length;
+    if (!isPart(text.slice(Math.max(0, at - 1), at + 1)) && !isPart(text.slice(end - 1, end + 1))) count += 1;
+  }
+  return count === 1;
+}

@@ -1,0 +1,69 @@
+// What is asked besides the text: an example, best or sampled answers, a second text.
+
+import { typedExamples } from "./state.js";
+import { choice, make, reveal, setChoice } from "../shared/dom.js";
+
+/**
+ * @typedef {import("../shared/types.js").Model} Model
+ * @typedef {import("./state.js").AskState} AskState
+ *
+ * @typedef {object} ToolsListener
+ * @property {(parts: Record<string, string | null>) => void} changed
+ * @property {(example: string) => void} tried
+ * @property {() => string} second the text that a second one begins with
+ */
+
+export class Tools {
+  /** @param {ToolsListener} listener */
+  constructor({ changed, tried, second }) {
+    this.seed = 1;
+    this.two = make("input", {
+      type: "checkbox",
+      onchange: () => changed(this.two.checked ? { t2: second() } : { t2: null, d: null }),
+    });
+    this.twoLabel = make("label", { class: "check" }, this.two, "two texts");
+    this.difference = make("input", {
+      type: "checkbox",
+      onchange: () => changed({ d: this.difference.checked ? "1" : null }),
+    });
+    this.differenceLabel = make("label", { class: "check" }, this.difference, "second minus first");
+    this.examples = make("select", {
+      "aria-label": "An example",
+      onchange: () => this.examples.value && tried(this.examples.value),
+    });
+    const kinds = /** @type {[string, string][]} */ (Object.entries({ best: "best answers", draw: "sampled answers" }));
+    this.how = choice("Answers", "how", kinds, (value) => {
+      changed({ how: value === "draw" ? "draw" : null, n: null, pin: null, step: null });
+    });
+    const draw = () => changed({ seed: String(this.seed + 1), n: null, pin: null });
+    this.again = make("button", { type: "button", class: "small", onclick: draw }, "Sample again");
+    const all = [this.examples, this.how, this.again, this.twoLabel, this.differenceLabel];
+    this.element = make("div", { class: "row ask-tools" }, ...all);
+  }
+
+  /** @param {Model} model @param {AskState} state @param {boolean} isTwo */
+  show(model, state, isTwo) {
+    this.seed = state.seed;
+    this.two.checked = isTwo;
+    reveal(this.twoLabel, model.input.kind !== "image");
+    reveal(this.differenceLabel, isTwo);
+    const examples = typedExamples(model);
+    reveal(this.examples, examples.length > 0);
+    const options = examples.map((one) => make("option", { value: one }, one));
+    const hint = model.input.kind === "json" ? "try another input …" : "try another text …";
+    this.examples.replaceChildren(make("option", { value: "" }, hint), ...options);
+    reveal(this.how, "tries" in model.options);
+    reveal(this.again, "tries" in model.options && (state.isDrawn || model.streams));
+    setChoice(this.how, state.isDrawn ? "draw" : "best");
+  }
+
+  /**
+   * Offers the difference of two texts where their maps have the same shape.
+   * @param {boolean} isThere @param {boolean} isOn
+   */
+  offerDifference(isThere, isOn) {
+    this.difference.disabled = !isThere;
+    this.difference.checked = isOn && isThere;
+    this.differenceLabel.title = isThere ? "" : "The two maps have different numbers of rows or columns.";
+  }
+}

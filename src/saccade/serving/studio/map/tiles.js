@@ -1,0 +1,290 @@
+// The tiles of a large matrix: fetched when they come into sight, nearest first, kept while there is room.
+
+import { Refused, get, inPath, isStopped, numbers, query } from "../shared/api.js";
+import { picture } from "../shared/ramp.js";
+
+/**
+ * @typedef {object} Tile
+ * @property {string} key
+ * @property {number} level  tokens along a cell, as asked for; infinite: of the preview
+ * @property {number} top  the first row
+ * @property {number} left
+ * @property {number} bottom  after the last row
+ * @property {number} right
+ * @property {[number, number]} cell  weights along a cell: rows, columns
+ * @property {import("../shared/types.js").Matrix} matrix
+ * @property {HTMLCanvasElement | null} picture
+ *
+ * @typedef {{name: string, head: string, pool: string}} Source
+ * @typedef {{top: number, left: number, bottom: number, right: number}} Part  in tokens
+ * @typedef {{key: string, level: number, row: number, column: number}} Wanted
+ */
+
+const CELLS = 256; // along a tile
+export const COARSEST = 256;
+const PREVIEW = Infinity; // the level of the picture of all of it that is there first
+const PREVIEW_CELLS = 128;
+const FROM_WHOLE = 8; // tiles of such a level and coarser ones follow from a picture of the whole,
+const LONG = 4096; // which takes a while if the text is so long: a preview is asked for
+const POLLS = 450; // milliseconds
+const MOST_SEEN = 20_000; // values that tell which ink is usual
+const MOST_KEPT = 700;
+const AT_ONCE = 2; // the server computes the tiles of a look one after the other
+const FIRST_PAUSE = 2; // seconds; twice as long after each failure that follows
+const LONGEST_PAUSE = 60;
+const PASSING = [0, 429, 500, 502, 503, 504]; // no answer, or one that may be another the next time
+
+/** The tokens along a tile of a level. @param {number} level */
+export function spanOf(level) {
+  return CELLS * level;
+}
+
+export class Tiles {
+  /**
+   * @param {string} look its id @param {number} rows @param {number} columns
+   * @param {() => void} arrived @param {(error: unknown) => void} failed
+   */
+  constructor(look, rows, columns, arrived, failed) {
+    this.look = look;
+    this.rows = rows;
+    this.columns = columns;
+    this.arrived = arrived;
+    this.failed = failed;
+    /** @type {Source} */
+    this.source = { name: "", head: "0", pool: "max" };
+    /** @type {Map<string, Tile>} */
+    this.kept = new Map();
+    /** @type {Map<string, {level: number, controller: AbortController}>} */
+    this.running = new Map();
+    /** @type {Wanted[]} */
+    this.wanted = [];
+    this.refused = new Set(); // keys of tiles that will not come
+    this.failures = 0; // one after the other
+    this.resumes = 0; // when the server is asked again
+    this.ink = 1;
+    this.share = 0; // of the picture that coarse tiles follow from; 0 or 1: not known
+    this.isPolling = false;
+    this.isEnded = false;
+  }
+
+  /** Another head, or another way to pool. @param {Source} source */
+  use(source) {
+    if (JSON.stringify(source) === JSON.stringify(this.source)) return;
+    this.source = source;
+    this.wanted = [];
+    for (const { controller } of this.running.values()) controller.abort();
+  }
+
+  /** @param {number} ink the weight that has the colour of the ink */
+  setInk(ink) {
+    if (ink === this.ink) return;
+    this.ink = ink;
+    this.repaint();
+  }
+
+  repaint() {
+    for (const tile of this.kept.values()) tile.picture = null;
+  }
+
+  /** @param {number} level @param {number} row @param {number} column */
+  keyOf(level, row, column) {
+    return [this.source.name, this.source.head, this.source.pool, level, row, column].join(" ");
+  }
+
+  /** The picture of all of it that is there first, if it is there. */
+  get preview() {
+    return this.kept.get(this.keyOf(PREVIEW, 0, 0)) ?? null;
+  }
+
+  /**
+   * The tiles of a level that a part of the matrix lies in, the nearest to its middle first.
+   * @param {number} level @param {Part} part @returns {Wanted[]}
+   */
+  places(level, { top, left, bottom, right }) {
+    const span = spanOf(level);
+    const found = [];
+    const last = (/** @type {number} */ end, /** @type {number} */ count) => Math.ceil(Math.min(end, count) / span);
+    for (let row = Math.max(0, Math.floor(top / span)); row < last(bottom, this.rows); row += 1) {
+      for (let column = Math.max(0, Math.floor(left / span)); column < last(right, this.columns); column += 1) {
+        found.push({ key: this.keyOf(level, row, column), level, row, column });
+      }
+    }
+    const [middleRow, middleColumn] = [(top + bottom) / 2 / span - 0.5, (left + right) / 2 / span - 0.5];
+    const distance = (/** @type {{row: number, column: number}} */ one) =>
+      Math.hypot(one.row - middleRow, one.column - middleColumn);
+    return found.sort((one, other) => distance(one) - distance(other));
+  }
+
+  /**
+   * Asks for what is in sight; what is no longer in sight is not waited for.
+   * @param {number} level @param {Part} part
+   * @returns {{ready: number, refused: number, all: number}}
+   */
+  want(level, part) {
+    const places = this.places(level, part);
+    const missing = places.filter(({ key }) => !this.kept.has(key));
+    const isAsked = (/** @type {Wanted} */ { key }) => !this.kept.has(key) && !this.refused.has(key);
+    const first = { key: this.keyOf(PREVIEW, 0, 0), level: PREVIEW, row: 0, column: 0 };
+    const isSlow = missing.length > 0 && level >= FROM_WHOLE && Math.max(this.rows, this.columns) > LONG;
+    this.wanted = [...(isSlow ? [first] : []), ...missing].filter(isAsked);
+    this.abandon(level);
+    this.fetchMore();
+    if (isSlow && this.preview) void this.poll();
+    const refused = missing.filter(({ key }) => this.refused.has(key)).length;
+    return { ready: places.length - missing.length, refused, all: places.length };
+  }
+
+  /**
+   * Waits no more for what is out of sight. Coarse tiles all follow from one picture, which the server makes for the
+   * first of them: that one is let go on while others want it too.
+   * @param {number} level the one in sight
+   */
+  abandon(level) {
+    const keys = new Set(this.wanted.map(({ key }) => key));
+    for (const [key, running] of this.running) {
+      const isShared = running.level >= FROM_WHOLE && level >= FROM_WHOLE;
+      if (!keys.has(key) && !(isShared && keys.size)) running.controller.abort();
+    }
+  }
+
+  /** Asks how far the picture is that all wait for. */
+  async poll() {
+    if (this.isPolling || this.isEnded) return;
+    this.isPolling = true;
+    const found = await get(`/api/looks/${inPath(this.look)}/progress`).catch(() => ({ progress: 0 }));
+    this.share = found.progress;
+    setTimeout(() => (this.isPolling = false), POLLS);
+  }
+
+  fetchMore() {
+    while (this.running.size < AT_ONCE && !this.isEnded && performance.now() >= this.resumes) {
+      // Nothing overtakes the preview: the server makes one picture of a look after the other.
+      if ([...this.running.values()].some(({ level }) => level === PREVIEW)) return;
+      const next = this.wanted.find(({ key }) => !this.running.has(key));
+      if (!next) return;
+      void this.fetch(next);
+    }
+  }
+
+  /** @param {Wanted} wanted */
+  async fetch({ key, level, row, column }) {
+    const controller = new AbortController();
+    this.running.set(key, { level, controller });
+    const isPreview = level === PREVIEW;
+    const span = spanOf(level);
+    const [top, left] = isPreview ? [0, 0] : [row * span, column * span];
+    const [bottom, right] = [Math.min(this.rows, top + span), Math.min(this.columns, left + span)];
+    try {
+      const found = await numbers(this.pathOf(level, { top, left, bottom, right }), controller.signal);
+      const matrix = { rows: found.rows, columns: found.columns, values: found.values };
+      this.keep({ key, level, top, left, bottom, right, cell: found.cell, matrix, picture: null });
+      this.failures = 0;
+      if (!this.isEnded) this.arrived();
+    } catch (error) {
+      if (!isStopped(error) && !this.isEnded) this.fail(key, error);
+    } finally {
+      this.running.delete(key);
+      this.fetchMore();
+    }
+  }
+
+  /** @param {number} level @param {Part} part */
+  pathOf(level, { top, left, bottom, right }) {
+    const { name, head, pool } = this.source;
+    const base = `/api/looks/${inPath(this.look)}`;
+    if (level === PREVIEW) {
+      const cells = /^\d+$/.test(head) ? PREVIEW_CELLS : PREVIEW_CELLS / 2; // of all heads it is made one by one
+      return `${base}/overview?${query({ name, head, pool, cells, preview: 1 })}`;
+    }
+    const part = { name, head, rows: `${top}:${bottom}`, columns: `${left}:${right}` };
+    return level === 1 ? `${base}/tile?${query(part)}` : `${base}/overview?${query({ ...part, pool, cell: level })}`;
+  }
+
+  /** Asks no more for a tile that is refused; where the server has too much to do, for none before a pause is over. */
+  fail(/** @type {string} */ key, /** @type {unknown} */ error) {
+    if (error instanceof Refused && PASSING.includes(error.status)) {
+      const pause = error.pause || Math.min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** this.failures);
+      this.failures += 1;
+      this.resumes = performance.now() + 1000 * pause;
+    } else {
+      this.refused.add(key);
+      this.wanted = this.wanted.filter((one) => one.key !== key);
+    }
+    this.failed(error);
+  }
+
+  /** @param {Tile} tile */
+  keep(tile) {
+    this.kept.set(tile.key, tile);
+    this.wanted = this.wanted.filter(({ key }) => key !== tile.key);
+    if (this.kept.size > MOST_KEPT) this.kept.delete(/** @type {string} */ (this.kept.keys().next().value));
+  }
+
+  /**
+   * What there is to draw of a part, the coarsest first.
+   * @param {number} level no finer than this @param {Part} part
+   */
+  drawable(level, part) {
+    const prefix = `${this.source.name} ${this.source.head} ${this.source.pool} `;
+    const inSight = [...this.kept.values()].filter((tile) => {
+      const isHere =
+        tile.top < part.bottom && tile.bottom > part.top && tile.left < part.right && tile.right > part.left;
+      return isHere && tile.level >= level && tile.key.startsWith(prefix);
+    });
+    return inSight.sort((one, other) => other.level - one.level);
+  }
+
+  /** @param {Tile} tile */
+  pictureOf(tile) {
+    tile.picture ??= picture(tile.matrix, { most: this.ink });
+    return tile.picture;
+  }
+
+  /**
+   * The value at a row and column as finely as it is known.
+   * @param {number} row @param {number} column @param {number} level no finer
+   */
+  valueAt(row, column, level) {
+    let tile;
+    for (let coarser = level; coarser <= COARSEST && !tile; coarser *= 2) {
+      const span = spanOf(coarser);
+      tile = this.kept.get(this.keyOf(coarser, Math.floor(row / span), Math.floor(column / span)));
+    }
+    tile ??= this.preview ?? undefined;
+    if (!tile) return null;
+    const [down, across] = [
+      Math.floor((row - tile.top) / tile.cell[0]),
+      Math.floor((column - tile.left) / tile.cell[1]),
+    ];
+    const value = tile.matrix.values[down * tile.matrix.columns + across];
+    return { value, cell: tile.cell, isPreview: tile.level === PREVIEW };
+  }
+
+  /**
+   * Values of cells in sight, some of them where there are many; of the level in sight where there are any of it.
+   * @param {number} level @param {Part} part @returns {Float32Array}
+   */
+  seen(level, part) {
+    const all = this.drawable(level, part);
+    const fine = all.filter((tile) => tile.level === level);
+    /** @type {number[]} */
+    const found = [];
+    const tiles = fine.length ? fine : all.slice(0, 1);
+    for (const { top, left, bottom, right, cell, matrix } of tiles) {
+      const first = [Math.max(0, part.top - top) / cell[0], Math.max(0, part.left - left) / cell[1]].map(Math.floor);
+      const last = [(Math.min(bottom, part.bottom) - top) / cell[0], (Math.min(right, part.right) - left) / cell[1]];
+      const count = (last[0] - first[0]) * (last[1] - first[1]) * tiles.length;
+      const step = Math.max(1, Math.floor(Math.sqrt(count / MOST_SEEN)));
+      for (let row = first[0]; row < last[0]; row += step)
+        for (let column = first[1]; column < last[1]; column += step)
+          found.push(matrix.values[row * matrix.columns + column]);
+    }
+    return Float32Array.from(found);
+  }
+
+  end() {
+    this.isEnded = true;
+    this.wanted = [];
+    for (const { controller } of this.running.values()) controller.abort();
+  }
+}

@@ -1,0 +1,345 @@
+// One step of the walk: its equation, its numbers, its line of code.
+
+import { make, named, number, shortened } from "../shared/dom.js";
+import { isAt } from "./document.js";
+import { colourOf, isDarkInk } from "../shared/ramp.js";
+
+/**
+ * @typedef {import("../shared/types.js").Step} Step
+ * @typedef {import("./document.js").Edit} Edit
+ *
+ * @typedef {object} StepListener
+ * @property {(name: string, place: number[], value: number, isFirst: boolean) => void} edited isFirst: another number
+ *   than the one before
+ * @property {(name: string, place: number[]) => void} returned a number is put back
+ * @property {(row: number, column: number) => void} masked a cell of the mask is clicked
+ * @property {(name: string, row: number, column: number) => void} pointed
+ * @property {() => void} left
+ * @property {(block: number) => void} block another query's weighted values
+ */
+
+const GIVEN = ["inputs", "source", "W_query", "W_key", "W_value", "bias", "W_output", "W_score"];
+const DIRECT = ["queries", "keys", "values"];
+const SYMBOLS = new Set([...GIVEN, ...DIRECT]);
+const DRAG = 6; // pixels a tenth
+const STEP = 0.1;
+const DECIMALS = 3;
+
+/** @param {Step} step Whether its numbers are given, not computed. */
+export function isGiven(step) {
+  return SYMBOLS.has(step.name) && step.code.includes("given[");
+}
+
+export class StepView {
+  /** @param {StepListener} listener */
+  constructor(listener) {
+    this.listener = listener;
+    this.title = make("h2", {});
+    this.equation = make("p", { class: "equation" });
+    this.code = make("code", { class: "code" });
+    this.table = make("table", { class: "numbers" });
+    this.chooser = make("select", {
+      "aria-label": "The query whose weighted values are shown",
+      hidden: true,
+      onchange: () => listener.block(Number(this.chooser.value)),
+    });
+    this.scroll = make("div", { class: "scroll", tabindex: "0", role: "region" }, this.table);
+    this.note = make("small", {});
+    this.wrong = make("p", { class: "wrong", role: "status" }); // what cannot be computed with, and what can
+    this.element = make(
+      "section",
+      { class: "step" },
+      make("div", { class: "said" }, this.title, this.equation, this.note),
+      make("div", { class: "held" }, this.chooser, this.scroll, this.wrong),
+      this.code,
+    );
+    this.shape = "";
+    /** @type {HTMLElement[][]} */
+    this.cells = [];
+    /** @type {(number | null)[][]} */
+    this.values = []; // with what is being typed
+    /** @type {(number | null)[][]} */
+    this.before = []; // as they were shown last
+    this.name = "";
+    this.decimals = 0; // of numbers while they are not edited
+    /** @type {number | null} */
+    this.block = null; // the query, where each has its own numbers
+    /** @type {HTMLElement[]} */
+    this.notes = []; // at the ends of the rows
+    this.edited = ""; // the number that is being edited: row and column
+    this.table.addEventListener("pointerover", (event) => this.onPointer(event));
+    this.table.addEventListener("pointerleave", () => listener.left());
+    this.table.addEventListener("focusin", (event) => this.onPointer(event));
+  }
+
+  /** @param {Step} step @param {number} block @param {Edit[]} edits @param {boolean} mayGlow */
+  show(step, block, edits, mayGlow) {
+    const isBlocked = step.block_labels.length > 0;
+    const values = /** @type {(number | null)[][]} */ (isBlocked ? step.values[block] : step.values);
+    this.name = step.name;
+    this.block = isBlocked ? block : null;
+    this.element.dataset.step = step.name;
+    this.title.textContent = step.title;
+    this.equation.replaceChildren(...subscripts(step.equation));
+    this.code.textContent = step.code;
+    this.scroll.setAttribute("aria-label", `${step.title}, ${values.length} by ${values[0]?.length ?? 0} numbers`);
+    const hint = step.name === "masked" ? " · click a number to forbid or allow it" : " · type, drag, or ↑ ↓";
+    this.note.textContent = `${values.length} × ${values[0]?.length ?? 0}${hint}`;
+    this.wrong.textContent = "";
+    this.chooser.toggleAttribute("hidden", !isBlocked);
+    if (isBlocked) {
+      this.chooser.replaceChildren(
+        ...step.block_labels.map((label, place) => make("option", { value: place }, `of the query «${named(label)}»`)),
+      );
+      this.chooser.value = String(block);
+    }
+    const shape = JSON.stringify([step.name, isGiven(step), step.row_labels, step.column_labels]);
+    const isNew = shape !== this.shape;
+    if (isNew) this.build(step, values);
+    this.shape = shape;
+    this.decimals = decimalsOf(step, values);
+    this.fill(step, values, mayGlow && !isNew);
+    this.mark(step, edits);
+    this.values = values;
+    this.before = structuredClone(values);
+  }
+
+  /** @param {Step} step @param {(number | null)[][]} values */
+  build(step, values) {
+    const head = make(
+      "tr",
+      {},
+      make("td", {}),
+      ...step.column_labels.map((label) => make("th", { scope: "col" }, make("bdi", {}, named(label)))),
+    );
+    this.cells = values.map((row, at) => row.map((_, place) => this.cell(step, at, place)));
+    this.notes = values.map(() => make("td", { class: "row-note" }));
+    const rows = this.cells.map((cells, row) => {
+      const entries = cells.map((cell, column) => make("td", { "data-row": row, "data-column": column }, cell));
+      return make(
+        "tr",
+        {},
+        make("th", { scope: "row" }, make("bdi", {}, named(step.row_labels[row] ?? ""))),
+        ...entries,
+        ...(step.name === "weights" ? [this.notes[row]] : []),
+      );
+    });
+    this.table.replaceChildren(
+      make("caption", { class: "unseen" }, step.title),
+      make("thead", {}, head),
+      make("tbody", {}, ...rows),
+    );
+  }
+
+  /** @param {Step} step @param {number} row @param {number} column @returns {HTMLElement} */
+  cell(step, row, column) {
+    const label = `${step.title}, row ${step.row_labels[row]}, column ${step.column_labels[column]}`;
+    if (step.name !== "masked") {
+      const input = make("input", {
+        type: "text",
+        inputmode: "decimal",
+        class: `${isGiven(step) ? "given" : "computed"} mono`,
+        "aria-label": label,
+        size: 5,
+      });
+      input.addEventListener("input", () => this.typed(input, row, column));
+      input.addEventListener("focus", () => {
+        input.value = String(this.values[row][column]);
+        input.select(); // so that typing replaces all of its digits
+      });
+      input.addEventListener("blur", () => this.left(input, row, column));
+      input.addEventListener("keydown", (event) => this.stepped(event, input, row, column));
+      drag(
+        input,
+        () => this.values[row][column] ?? 0,
+        (value) => this.set(input, row, column, value),
+      );
+      return input;
+    }
+    const button = make("button", { type: "button", class: "mono", onclick: () => this.listener.masked(row, column) });
+    button.dataset.label = label;
+    return button;
+  }
+
+  /** @param {HTMLInputElement} input @param {number} row @param {number} column */
+  typed(input, row, column) {
+    const value = Number(input.value.replace("−", "-").replace(",", "."));
+    const isNumber = input.value.trim() !== "" && Number.isFinite(value);
+    input.toggleAttribute("data-wrong", !isNumber);
+    const text = input.value.trim() ? `«${shortened(input.value)}»` : "An empty cell";
+    const kept = number(this.values[row][column] ?? 0, this.decimals);
+    const said = `${text} is not a number; write one such as 2, −0.5 or 1e3, or ${kept} stays.`;
+    this.wrong.textContent = isNumber ? "" : said;
+    if (isNumber) this.tell(row, column, value);
+  }
+
+  /** @param {number} row @param {number} column @param {number} value */
+  tell(row, column, value) {
+    const key = `${row} ${column}`;
+    const isFirst = key !== this.edited;
+    this.edited = key;
+    this.values[row][column] = value;
+    this.listener.edited(this.name, this.place(row, column), value, isFirst);
+  }
+
+  /**
+   * The number as it is, in the place of what was typed; the sentence stays that says what was wrong with that.
+   * @param {HTMLInputElement} input @param {number} row @param {number} column
+   */
+  putBack(input, row, column) {
+    input.removeAttribute("data-wrong");
+    input.value = number(this.values[row][column] ?? 0, this.decimals);
+  }
+
+  /** @param {HTMLInputElement} input @param {number} row @param {number} column */
+  left(input, row, column) {
+    this.edited = "";
+    this.putBack(input, row, column);
+  }
+
+  /** @param {KeyboardEvent} event @param {HTMLInputElement} input @param {number} row @param {number} column */
+  stepped(event, input, row, column) {
+    if (event.key === "Escape") this.wrong.textContent = "";
+    if (event.key === "Escape" || (event.key === "Enter" && input.hasAttribute("data-wrong"))) {
+      this.left(input, row, column);
+      input.select();
+    }
+    const by = { ArrowUp: STEP, ArrowDown: -STEP }[event.key];
+    if (by === undefined || event.altKey) return;
+    event.preventDefault();
+    this.set(input, row, column, (this.values[row][column] ?? 0) + by * (event.shiftKey ? 10 : 1));
+  }
+
+  /** @param {HTMLInputElement} input @param {number} row @param {number} column @param {number} value */
+  set(input, row, column, value) {
+    const next = Number(value.toFixed(6)); // sums of tenths have long tails
+    input.value = String(next);
+    this.wrong.textContent = "";
+    this.tell(row, column, next);
+  }
+
+  /** @param {number} row @param {number} column */
+  place(row, column) {
+    return this.block === null ? [row, column] : [this.block, row, column];
+  }
+
+  /**
+   * Shows which numbers were changed, each with a way back, and what follows for its row.
+   * @param {Step} step @param {Edit[]} edits
+   */
+  mark(step, edits) {
+    this.notes.forEach((note, row) => (note.textContent = step.row_notes[row] ?? ""));
+    this.cells.forEach((cells, row) =>
+      cells.forEach((cell, column) => {
+        const frame = /** @type {HTMLElement} */ (cell.parentElement);
+        const isChanged = edits.some((edit) => isAt(edit, step.name, this.place(row, column)));
+        if (isChanged === frame.hasAttribute("data-changed")) return;
+        frame.toggleAttribute("data-changed", isChanged);
+        if (isChanged) frame.append(this.backButton(step, row, column, cell));
+        else frame.querySelector(".back")?.remove();
+      }),
+    );
+  }
+
+  /** @param {Step} step @param {number} row @param {number} column @param {HTMLElement} cell */
+  backButton(step, row, column, cell) {
+    const label = `Put back row ${step.row_labels[row]}, column ${step.column_labels[column]} of ${step.title}`;
+    const back = () => {
+      cell.focus(); // the button goes
+      this.listener.returned(this.name, this.place(row, column));
+    };
+    return make(
+      "button",
+      { type: "button", class: "back", "aria-label": label, title: "Put back", onclick: back },
+      "↺",
+    );
+  }
+
+  /** @param {Step} step @param {(number | null)[][]} values @param {boolean} mayGlow */
+  fill(step, values, mayGlow) {
+    values.forEach((row, at) =>
+      row.forEach((value, place) => {
+        const cell = this.cells[at][place];
+        const frame = /** @type {HTMLElement} */ (cell.parentElement);
+        if (cell instanceof HTMLInputElement) {
+          if (document.activeElement !== cell || Number(cell.value) !== value)
+            cell.value = number(value ?? 0, this.decimals);
+          cell.removeAttribute("data-wrong");
+        } else cell.textContent = value === null ? "−∞" : number(value, this.decimals);
+        if (cell.dataset.label) cell.setAttribute("aria-label", `${cell.dataset.label}: ${cell.textContent}`);
+        frame.title = value === null ? "masked" : String(value);
+        if (step.name === "weights" && value !== null) {
+          frame.style.backgroundColor = colourOf(value);
+          frame.toggleAttribute("data-ink", isDarkInk(value));
+        }
+        if (mayGlow && this.before[at]?.[place] !== value) glow(frame);
+      }),
+    );
+  }
+
+  /** @param {Event} event */
+  onPointer(event) {
+    const frame = /** @type {Element} */ (event.target).closest("td[data-row]");
+    if (frame instanceof HTMLElement)
+      this.listener.pointed(this.name, Number(frame.dataset.row), Number(frame.dataset.column));
+  }
+
+  /** @param {number | null} row @param {number | null} column */
+  light(row, column) {
+    this.cells.forEach((cells, at) =>
+      cells.forEach((cell, place) => {
+        const isLit = (row === null || row === at) && (column === null || column === place);
+        if (isLit) cell.parentElement?.setAttribute("data-lit", "");
+      }),
+    );
+  }
+
+  dim() {
+    for (const cell of this.table.querySelectorAll("[data-lit]")) cell.removeAttribute("data-lit");
+  }
+}
+
+/**
+ * Digits after the point that numbers need, as far as they fit into their cells.
+ * @param {Step} step @param {(number | null)[][]} values
+ */
+function decimalsOf(step, values) {
+  const isWhole = values.flat().every((value) => value === null || Number.isInteger(value));
+  if (!isGiven(step)) return isWhole ? 0 : DECIMALS;
+  const needed = values
+    .flat()
+    .map((value) => String(Number((value ?? 0).toFixed(DECIMALS))).split(".")[1]?.length ?? 0);
+  return Math.max(0, ...needed);
+}
+
+/** "A_ij v_j" with its letters below the line. @param {string} equation */
+function subscripts(equation) {
+  return equation.split(/_([A-Za-z]+)/).map((part, place) => (place % 2 ? make("sub", {}, part) : part));
+}
+
+/** @param {HTMLElement} frame */
+function glow(frame) {
+  frame.removeAttribute("data-glow");
+  void frame.offsetWidth; // begins the animation anew
+  frame.setAttribute("data-glow", "");
+}
+
+/**
+ * A number that is drawn to the right grows.
+ * @param {HTMLInputElement} input @param {() => number} current @param {(value: number) => void} moved
+ */
+function drag(input, current, moved) {
+  /** @type {{x: number, value: number} | null} */
+  let start = null;
+  input.addEventListener("pointerdown", (event) => {
+    if (document.activeElement === input) return;
+    start = { x: event.clientX, value: current() };
+    input.setPointerCapture(event.pointerId);
+  });
+  input.addEventListener("pointermove", (event) => {
+    const steps = start ? Math.trunc((event.clientX - start.x) / DRAG) : 0;
+    if (start && steps) moved(start.value + steps * STEP);
+  });
+  input.addEventListener("pointerup", () => (start = null));
+  input.addEventListener("pointercancel", () => (start = null));
+}

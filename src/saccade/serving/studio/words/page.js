@@ -1,0 +1,190 @@
+// Words: what the model has learned of a word: its neighbours, how two words relate, and a map of many.
+
+import { Refused, get, inPath, query } from "../shared/api.js";
+import { make, number, reveal, visible } from "../shared/dom.js";
+import { Scatter } from "./scatter.js";
+
+/**
+ * @typedef {import("../shared/types.js").Studio} Studio
+ * @typedef {import("../shared/types.js").Parts} Parts
+ * @typedef {import("../shared/types.js").PageView} PageView
+ * @typedef {{word: string, cosine: number}} Near
+ * @typedef {{word: string, cosine: number, correlation: number}} Related
+ * @typedef {{word: string, neighbours: Near[], other?: Related}} Found
+ * @typedef {{words: import("./scatter.js").WordPoint[], share: number}} Plane
+ */
+
+// Frequent words that are on the map beside those that are asked for.
+const OTHERS = 100;
+const UNKNOWN = 400; // how the server refuses a word that the model does not know
+
+/** @param {HTMLElement} place @param {Studio} studio @returns {PageView} */
+export function open(place, studio) {
+  const page = new WordsPage(studio);
+  place.append(page.element);
+  return page;
+}
+
+class WordsPage {
+  /** @param {Studio} studio */
+  constructor(studio) {
+    this.studio = studio;
+    this.word = make("input", { type: "text", "aria-label": "A word", spellcheck: "false" });
+    this.other = make("input", {
+      type: "text",
+      "aria-label": "Another word",
+      placeholder: "another word",
+      spellcheck: "false",
+    });
+    this.side = make("select", { onchange: () => this.change({ side: this.side.value, word: null, other: null }) });
+    this.sideLabel = make("label", { class: "check quiet" }, "of the", this.side);
+    this.form = this.makeForm();
+    this.neighbours = make("ol", { class: "bars" });
+    const measure = "cosine of the angle between two word vectors: 1 if they point the same way";
+    const about = [make("h2", {}, "Nearest words"), make("p", { class: "quiet" }, measure)];
+    this.near = make("section", { "aria-label": "Neighbours" }, ...about, this.neighbours);
+    this.pair = make("section", { class: "pair", "aria-label": "Two words" });
+    this.scatter = new Scatter((word) => this.change({ word }));
+    this.note = make("p", { class: "quiet" });
+    this.map = make(
+      "section",
+      { class: "word-map", "aria-label": "A map of words" },
+      make("h2", {}, "Words on a plane"),
+      this.scatter.element,
+      this.note,
+    );
+    this.element = make(
+      "div",
+      { class: "words" },
+      make("h1", { class: "unseen" }, "Words"),
+      this.form,
+      make("div", { class: "word-columns" }, make("div", {}, this.pair, this.near), this.map),
+    );
+    this.mapOf = "";
+    this.shown = ""; // the address that was shown last
+    this.isTyped = false; // something since then, which must not be written over
+    /** @type {string[]} */
+    this.frequent = [];
+    this.keys = { "/": { does: "type a word", run: () => this.word.focus() } };
+  }
+
+  makeForm() {
+    const form = make(
+      "form",
+      { class: "row words-form" },
+      make("label", { class: "check" }, "word", this.word),
+      make("label", { class: "check" }, "compared with", this.other),
+      make("button", {}, "Show"),
+      this.sideLabel,
+    );
+    form.addEventListener("input", () => (this.isTyped = true));
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.change({ word: this.word.value.trim() || null, other: this.other.value.trim() || null });
+    });
+    return form;
+  }
+
+  /** @param {Record<string, string | null>} parts */
+  change(parts) {
+    this.studio.go(parts, "push");
+    void this.show(this.studio.parts());
+  }
+
+  /** @param {Parts} parts */
+  async show(parts) {
+    const model = this.studio.model();
+    if (!model) return this.studio.status.say("There is no model with words here.");
+    this.showSides(model.words, parts.side);
+    const address = JSON.stringify([model.name, parts]);
+    if (this.shown !== address) this.isTyped = false;
+    this.shown = address;
+    const base = `/api/models/${inPath(model.name)}/words`;
+    await this.studio.status.during("Comparing words", async (signal) => {
+      const key = `${model.name} ${parts.side ?? ""}`;
+      if (this.mapOf !== key) {
+        /** @type {Plane} */
+        const plane = await get(`${base}/map?${query({ side: parts.side })}`, signal);
+        [this.mapOf, this.frequent] = [key, plane.words.map((point) => point.word)];
+      }
+      const word = parts.word ?? telling(this.frequent);
+      if (!this.isTyped) [this.word.value, this.other.value] = [word, parts.other ?? ""];
+      const asked = query({ word, other: parts.other, side: parts.side, neighbours: 12 });
+      /** @type {Found | Refused} */
+      const found = await get(`${base}?${asked}`, signal).catch(refusalOf);
+      const isKnown = !(found instanceof Refused);
+      const words = isKnown ? [word, ...(parts.other ? [parts.other] : [])].join(",") : "";
+      this.drawPlane(await get(`${base}/map?${query({ side: parts.side, words, others: OTHERS })}`, signal));
+      this.draw(isKnown ? found : { word: "", neighbours: [] });
+      if (!isKnown) throw found; // only now: the plane needs no word
+    });
+    return undefined;
+  }
+
+  /** The vocabularies of a model, if it has more than one. @param {string[]} sides @param {string} [chosen] */
+  showSides(sides, chosen = sides[0]) {
+    reveal(this.sideLabel, sides.length > 1);
+    this.side.replaceChildren(...sides.map((side) => make("option", { value: side }, side)));
+    this.side.value = chosen;
+  }
+
+  /** @param {Plane} plane */
+  drawPlane({ words, share }) {
+    this.scatter.show(words);
+    this.note.textContent =
+      "The two directions in which these words differ most; " +
+      `they keep ${number(100 * share, 0)} % of the differences, ` +
+      "so words that are near here may be far apart in the others.";
+  }
+
+  /** @param {Found} found */
+  draw(found) {
+    reveal(this.near, found.neighbours.length > 0);
+    this.neighbours.replaceChildren(
+      ...found.neighbours.map(({ word, cosine }) => {
+        const item = make(
+          "li",
+          {},
+          make("button", { type: "button", class: "word", onclick: () => this.change({ word }) }, visible(word)),
+          make("span", { class: "mono" }, number(cosine, 3)),
+        );
+        item.style.setProperty("--share", String(Math.max(0, cosine)));
+        return item;
+      }),
+    );
+    this.scatter.mark(
+      [found.word, ...(found.other ? [found.other.word] : []), ...found.neighbours.map(({ word }) => word)],
+      found.word,
+    );
+    reveal(this.pair, Boolean(found.other));
+    if (!found.other) return;
+    const { word, cosine, correlation } = found.other;
+    this.pair.replaceChildren(
+      make("h2", {}, `${visible(found.word)} and ${visible(word)}`),
+      make(
+        "dl",
+        { class: "two" },
+        make("dt", {}, "correlation"),
+        make("dd", { class: "mono" }, number(correlation, 4)),
+        make("dt", {}, "cosine"),
+        make("dd", { class: "mono" }, number(cosine, 4)),
+      ),
+    );
+  }
+
+  redraw() {
+    this.scatter.draw();
+  }
+}
+
+/** A word to begin with: rather one with a meaning than one of grammar. @param {string[]} frequent */
+function telling(frequent) {
+  const spelt = frequent.filter((one) => /^\p{L}+$/u.test(one));
+  return [4, 3, 1].flatMap((least) => spelt.find((one) => one.length >= least) ?? [])[0] ?? frequent[0] ?? "";
+}
+
+/** What the server has against a word; anything else that goes wrong is thrown. @param {unknown} error */
+function refusalOf(error) {
+  if (error instanceof Refused && error.status === UNKNOWN) return error;
+  throw error;
+}
