@@ -63,6 +63,11 @@ class Served:
         if "reader" in self.__dict__:
             self.reader.close()
 
+    @cached_property
+    def openings(self) -> dict[str, dict[str, Any] | None]:
+        """What was found to begin with, by the options of its answers."""
+        return {}
+
     @property
     def languages(self) -> tuple[str, str] | None:
         """Source and target language, if it translates and its recipe names them."""

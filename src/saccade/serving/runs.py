@@ -56,6 +56,7 @@ class ServedRun:
             "finished": bool(result),
             "running": self.is_running,
             "scores": result.get("scores") or (validated[-1] if validated else {}),
+            "part": result.get("part", "test") if result.get("scores") else "validation",
         }
 
     def metrics(self, start: int = 0) -> tuple[list[dict[str, Any]], int]:

@@ -154,6 +154,8 @@ async def export(
     head: HeadName = "mean",
     words: bool = True,
     theme: Literal["light", "dark"] = "light",
+    row: Annotated[int | None, Query(ge=0, le=10**9, description="The row that an interactive page opens on.")] = None,
+    column: Annotated[int | None, Query(ge=0, le=10**9, description="The column, likewise.")] = None,
 ) -> Response:
     """Download a picture, an interactive page, or the numbers."""
 
@@ -165,7 +167,7 @@ async def export(
             if format == "npy":
                 look.view.save_numbers(path, name, _head(head))
             elif format == "html":
-                look.view.save(path, names=[name], head=_head(head), words=words)
+                look.view.save(path, names=[name], head=_head(head), words=words, row=row, column=column)
             else:
                 look.view.save(path, "heatmap", name=name, head=_head(head), words=words, theme=theme)
             content = path.read_bytes()

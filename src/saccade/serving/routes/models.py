@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Annotated, Any
 
@@ -12,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr
 from saccade.attention import edit, editable
 from saccade.errors import OptionError, counted
 from saccade.serving.computation import offload, request_size, wait_for
+from saccade.serving.effects import find_opening, words_left_out
 from saccade.serving.http.events import EVENTS, event_stream
 from saccade.serving.http.refusals import Refused
 from saccade.serving.http.strict import StrictRoute, parse_json
@@ -24,6 +26,9 @@ from saccade.serving.state import ServerState, state_of
 __all__ = ["router"]
 
 router = APIRouter(prefix="/api/models", route_class=StrictRoute, tags=["models"])
+
+#: Openings of one model that are kept, each for other options.
+MOST_OPENINGS = 16
 
 Options = Annotated[dict[str, Any], Field(max_length=32)]
 
@@ -44,6 +49,12 @@ class StreamBody(_Body):
     """One input and the model's options."""
 
     input: Any
+    options: Options = {}
+
+
+class OpeningBody(_Body):
+    """The options that answers are to be found with."""
+
     options: Options = {}
 
 
@@ -153,6 +164,38 @@ async def look(request: Request, name: str, body: LookBody) -> dict[str, Any]:
     return await wait_for(request, served.batcher.run(lambda: _look(state, served, given, body), [given], body.options))
 
 
+@router.post("/{name}/effects", response_class=StreamingResponse, responses=EVENTS)
+async def effects(request: Request, name: str, body: StreamBody) -> StreamingResponse:
+    """What the answer to a text depends on: events with the log-probability of the answer without each word."""
+    state = state_of(request)
+    served = state.models[name]
+    text = await _one_input(request, served, body, state.limits)
+    if not isinstance(text, str):
+        raise Refused(400, "Words can be left out of a text only; this model takes another kind of input.")
+    served.predictor.chosen(body.options)  # refuses invalid options before the stream begins
+
+    def measure(send: Any) -> Iterator[None]:
+        for record in words_left_out(served.predictor, text, body.options):
+            send(finite(record))
+            yield
+
+    return event_stream(served.batcher, measure, inputs=[text], options=body.options)
+
+
+@router.post("/{name}/opening")
+async def opening(request: Request, name: str, body: OpeningBody) -> dict[str, Any] | None:
+    """An example and a link between two of its words whose loss changes the answer, or null if none was found."""
+    served = state_of(request).models[name]
+    check_options(served.predictor, body.options)
+    key = json.dumps(body.options, sort_keys=True)
+    if key not in served.openings:
+        if len(served.openings) >= MOST_OPENINGS:
+            served.openings.clear()
+        work = served.batcher.run(lambda: find_opening(served.predictor, served.examples, body.options))
+        served.openings[key] = await wait_for(request, work)
+    return served.openings[key]
+
+
 @router.post("/{name}/maps", response_class=StreamingResponse, responses=EVENTS)
 async def read_map(request: Request, name: str, body: MapBody) -> StreamingResponse:
     """Read a long text for a map: events {"progress": 0..1, "name": attention}, then {"look", "tokens"}.
@@ -187,7 +230,7 @@ def _look(state: ServerState, served: Served, given: Any, body: LookBody) -> dic
     """Answer, record the attention, and compare with the unedited model; runs in the model's thread."""
     edits, predictor = body.edits, served.predictor
     edited = given if edits.replace is None else predictor.replaced(given, *edits.replace)
-    found: dict[str, Any] = {}
+    found: dict[str, Any] = {"unknown": predictor.unknown(edited)}
     if edits:
         found["change"] = _change(served, given, edits, body.options)
     with edit(predictor.model, without_heads=edits.without_heads, without_links=edits.without_links):

@@ -68,6 +68,7 @@ def docs(request: Request) -> HTMLResponse:
 
 
 @router.get("/", include_in_schema=False)
+@router.get("/learn", include_in_schema=False)
 @router.get("/ask", include_in_schema=False)
 @router.get("/walk", include_in_schema=False)
 @router.get("/map", include_in_schema=False)

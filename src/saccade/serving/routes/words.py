@@ -47,6 +47,7 @@ def word_map(
     name: str,
     words: Annotated[str, Query(max_length=5000)] = "",
     others: Annotated[int, Query(ge=0, le=MOST)] = 0,
+    fixed: Annotated[bool, Query(description="Whether the other words keep their places.")] = False,
     side: Side = None,
 ) -> dict[str, Any]:
     """Words (separated by commas), their neighbours and some of the most frequent words as points in a plane."""
@@ -54,7 +55,7 @@ def word_map(
     chosen = list(dict.fromkeys(word.strip() for word in words.split(",") if word.strip()))
     if len(chosen) > MOST:
         raise Refused(413, f"The request has {len(chosen)} words; the limit for a map is {MOST}.")
-    placed = vectors.map(chosen, others)
+    placed = vectors.map(chosen, others, fixed=fixed)
     points = zip(placed.words, placed.points.tolist(), strict=True)
     return {"words": [{"word": word, "x": x, "y": y} for word, (x, y) in points], "share": placed.share}
 

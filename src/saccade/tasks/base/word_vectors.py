@@ -135,10 +135,11 @@ class WordVectors:
         places = best.indices[:count].tolist()
         return [(ids[place], float(cosines[place])) for place in places]
 
-    def map(self, words: Sequence[str] = (), others: int = 0) -> WordMap:
+    def map(self, words: Sequence[str] = (), others: int = 0, *, fixed: bool = False) -> WordMap:
         """Map these words, their neighbours, and the ``others`` most frequent words, by their principal components.
 
-        Without words or a number, map the 100 most frequent words.
+        Without words or a number, map the 100 most frequent words. If ``fixed``, the components are those of the
+        frequent words alone, so that every one of them stays in its place whichever words are added.
         """
         placed = {word: self.vector(word) for word in words}
         near = [id for word in words for id, _ in self._nearest(word, MAP_NEIGHBOURS)]
@@ -149,10 +150,10 @@ class WordVectors:
         if len(chosen) < 3:
             raise OptionError(f"A map needs at least 3 words, not {len(chosen)} ({self.name} vocabulary).")
         vectors = torch.stack(list(placed.values())).double()
-        centred = vectors - vectors.mean(dim=0)
-        left, sizes, _ = torch.linalg.svd(centred, full_matrices=False)
-        points = left[:, :2] * sizes[:2]
-        largest = points.gather(0, points.abs().argmax(dim=0, keepdim=True))
+        fitted = self.vectors[list(frequent)].double() if fixed and len(frequent) >= 3 else vectors
+        _, sizes, directions = torch.linalg.svd(fitted - fitted.mean(dim=0), full_matrices=False)
+        first, points = ((some - fitted.mean(dim=0)) @ directions[:2].T for some in (fitted, vectors))
+        largest = first.gather(0, first.abs().argmax(dim=0, keepdim=True))
         points = points * torch.where(largest < 0, -1.0, 1.0)  # the sign of a component is arbitrary, so fix it
         return WordMap(chosen, points.float(), float((sizes[:2] ** 2).sum() / (sizes**2).sum()))
 

@@ -1,0 +1,98 @@
+"""What an answer depends on, measured: each word left out in turn, and the link whose loss changes an answer.
+
+Attention weights say where a model looked. Whether the answer depends on it, only a change can tell.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+from saccade.attention import edit, editable
+from saccade.data.grammar import showcase
+from saccade.errors import OptionError, TooLargeError
+from saccade.lens.causal import find_places
+from saccade.lens.view import View
+from saccade.tasks.base.predictor import Predictor
+
+__all__ = ["find_opening", "words_left_out"]
+
+#: A word of a text; punctuation marks stay where they are.
+_WORD = re.compile(r"[^\W_](?:[\w'’-]*[^\W_])?")
+#: Words of a text that are left out one by one.
+MOST_WORDS = 200
+#: Links that are cut before the search for an opening gives up, and strong links that are tried for one layer.
+_MOST_CUTS = 24
+_STRONGEST = 2
+
+
+def words_left_out(predictor: Predictor, text: str, options: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Leave out each word in turn; yield the log-probability of the whole answer without it.
+
+    The first record is that of the whole text, with the number of words.
+    """
+    answer = predictor.best_answer(text, **options)
+    words = list(_WORD.finditer(text))
+    if len(words) > MOST_WORDS:
+        raise TooLargeError(f"The text has {len(words):,} words; at most {MOST_WORDS} can be left out one by one.")
+    before = predictor.token_scores(text, answer)
+    if not before:
+        raise OptionError("This model gives its answer no probability, so there is no change to measure.")
+    yield {"of": len(words), "answer": answer.text, "before": sum(before)}
+    for number, word in enumerate(words):
+        rest = re.sub(r"\s+", " ", text[: word.start()].rstrip() + " " + text[word.end() :].lstrip()).strip()
+        rest = re.sub(r" (?=[^\w\s]*$)", "", rest)
+        try:
+            after = sum(predictor.token_scores(rest, answer)) if rest else None
+        except OptionError:
+            raise OptionError("Each word has its own label, so no word can be left out; swap one instead.") from None
+        yield {"number": number, "word": word[0], "start": word.start(), "after": after}
+
+
+def find_opening(predictor: Predictor, examples: list[Any], options: dict[str, Any]) -> dict[str, Any] | None:
+    """Find a link between two words of an example that changes the answer if all heads of its layer lose it.
+
+    Links that are known to matter (those of the built-in corpus) come before strong ones, and later layers first.
+    """
+    texts = [one for one in examples if isinstance(one, str)]
+    if predictor.is_drawn(options) or not texts:
+        return None
+    if not editable(predictor.model):
+        return None  # it has no links
+    for text, name, rows, columns in islice(_candidates(predictor, texts, options), _MOST_CUTS):
+        before = predictor.best_answer(text, **options)
+        links = [(name, row, column) for row in rows for column in columns]
+        with edit(predictor.model, without_links=links):
+            after = predictor.best_answer(text, **options)
+        if after.text != before.text:
+            axis = predictor.view_of(text, before).columns[name]
+            return {"input": text, "name": name, "row": axis.words[rows[0]], "column": axis.words[columns[0]]}
+    return None
+
+
+def _candidates(
+    predictor: Predictor, texts: list[str], options: dict[str, Any]
+) -> Iterator[tuple[str, str, list[int], list[int]]]:
+    """A text, an attention, and the tokens of two words that it links."""
+    known = {example.source_text: example for example in showcase()}
+    for text in sorted(texts, key=lambda text: not (text in known and known[text].links)):
+        view = predictor.view_of(text, predictor.best_answer(text, **options))
+        for name in reversed([name for name in view.names if view.is_self(name) and view.kind(name) != "causal"]):
+            for link in known[text].links if text in known else ():
+                word, antecedent = (known[text].source[place] for place in (link.word, link.antecedent))
+                yield text, name, find_places(view.columns[name], word), find_places(view.columns[name], antecedent)
+            for rows, columns in _strong_links(view, name):
+                yield text, name, rows, columns
+
+
+def _strong_links(view: View, name: str) -> list[tuple[list[int], list[int]]]:
+    """The strongest links between two different words, as the tokens of both."""
+    axis = view.columns[name]
+    weights = view.matrix(name, "mean", words=True).clone()
+    weights.fill_diagonal_(0)
+    best = weights.flatten().topk(min(_STRONGEST, weights.numel())).indices.tolist()
+    pairs = [divmod(place, weights.shape[1]) for place in best]
+    tokens = [[place for place, word in enumerate(axis.words) if word == number] for number in range(len(axis.joined))]
+    return [(tokens[row], tokens[column]) for row, column in pairs if tokens[row] and tokens[column]]
