@@ -20,12 +20,16 @@ from saccade.serving.http.server import make_server
 
 HERE = Path(__file__).parent
 CHROMIUM = "/usr/bin/chromium"
-ASK = "/ask?m=demo&t=The+black+cat+ate+the+mouse."
-#: File, address, width, height, colours, and what is there when the page has come to rest.
+SENTENCE = "The+cat+ate+the+mouse+because+it+was+hungry."
+CUT = f"/ask?m=demo&t={SENTENCE}&a=encoder.1.self&h=mean&row=6&col=1&cut=encoder.1.self:6:1"
+#: File, address, width, height, colours, what is there when the page has come to rest, and what is clicked then.
 SHOTS = (
-    ("studio-ask.png", ASK, 1280, 900, "light", ".heads canvas"),
-    ("studio-walk.png", "/walk", 1280, 900, "light", ".step table"),
-    ("studio-map.png", "/map?m=demo", 1280, 800, "dark", ".map[data-level]"),
+    ("studio-learn-1.png", "/learn?s=links", 1280, 800, "light", ".scene-picture[data-ready]", None),
+    ("studio-learn-2.png", "/learn?s=cut", 1280, 800, "light", ".scene-picture[data-ready]", ".handle"),
+    ("studio-learn-3.png", "/learn?s=own", 1280, 800, "dark", ".scene-picture[data-ready]", None),
+    ("studio-ask.png", CUT, 1280, 800, "light", ".heads[data-ready]", None),
+    ("studio-walk.png", "/walk", 1280, 800, "light", ".step table", None),
+    ("studio-map.png", "/map?m=demo", 1280, 800, "dark", ".map[data-level]", None),
 )
 
 
@@ -40,13 +44,15 @@ def main() -> None:
     try:
         with sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
-            for name, address, width, height, colours, ready in SHOTS:
+            for name, address, width, height, colours, ready, clicked in SHOTS:
                 context = browser.new_context(
                     viewport={"width": width, "height": height}, color_scheme=colours, reduced_motion="reduce"
                 )
                 page = context.new_page()
                 page.goto(f"http://127.0.0.1:{listening.getsockname()[1]}{address}")
                 page.wait_for_selector(ready)
+                if clicked is not None:
+                    page.locator(clicked).first.click()
                 photograph(page, HERE / name)
                 context.close()
             browser.close()
