@@ -29,6 +29,26 @@ def parts_of(page: Page) -> dict[str, str]:
     return {key: values[0] for key, values in parse_qs(urlsplit(page.url).query, keep_blank_values=True).items()}
 
 
+def layer_name(name: str) -> str:
+    """An attention as the page names it: "reading, layer 2" is encoder.1.self."""
+    side, number, kind = name.split(".")
+    does = "reading while writing" if kind == "cross" else {"encoder": "reading", "decoder": "writing"}[side]
+    return f"{does}, layer {int(number) + 1}"
+
+
+def head_name(name: str, head: int) -> str:
+    return f"{layer_name(name)}, head {head + 1}"
+
+
+def percent(share: float) -> str:
+    """A probability as the page writes it."""
+    value = 100 * share
+    if 0 < value < 0.005:
+        return "< 0.01 %"
+    decimals = 0 if value >= 100 else 2 if value > 99 or 0 < value < 1 else 1
+    return f"{value:.{decimals}f} %"
+
+
 def readout(page: Page, row: int, column: int) -> float:
     """The number that is read out, once the page has come to this cell."""
     place = page.locator(".figure:visible .readout small").first

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import itertools
+import math
 import re
 from typing import Any
 from xml.etree import ElementTree
@@ -20,9 +21,12 @@ from studio_pages import (
     SENTENCE,
     OpenStudio,
     answer,
+    head_name,
     held,
+    layer_name,
     matrix,
     parts_of,
+    percent,
     place_of,
     readout,
 )
@@ -34,7 +38,8 @@ def test_an_answer_as_soon_as_typing_stops(open_studio: OpenStudio, look: dict[s
     page.wait_for_selector(".answer")
     expect(page.locator(".sentence:visible .answer")).to_have_text(look["answer"]["text"])
     assert parts_of(page)["t"] == SENTENCE
-    assert page.locator(".score").inner_text() == f"{look['answer']['score']:.2f}".replace("-", "−")
+    probability = percent(math.exp(look["answer"]["log_probability"]))
+    assert page.locator(".sentence:visible .probability").inner_text() == f"{probability} probability"
 
 
 def test_every_weight_by_arrow_keys(open_studio: OpenStudio, running: Running, look: dict[str, Any]) -> None:
@@ -88,7 +93,8 @@ def test_heads_together(open_studio: OpenStudio, running: Running, look: dict[st
     for unit, head in itertools.product(("words", "pieces"), ("mean", "max", "rollout")):
         page.get_by_role("radio", name=unit, exact=True).check(force=True)
         page.get_by_role("radio", name=head, exact=True).check(force=True)
-        said = {"mean": "mean of heads", "max": "maximum of heads", "rollout": "rollout over the layers"}[head]
+        together = {"mean": "mean of all heads", "max": "maximum of all heads", "rollout": "rollout over the layers"}
+        said = together[head]
         expect(page.locator(".figure:visible h2")).to_have_text(re.compile(f"{said} · {unit}$"))
         if head == "rollout":
             path = f"/api/looks/{look['id']}/rollout"
@@ -108,22 +114,23 @@ def test_the_grid_opens_heads_and_the_address_holds_them(
     page = open_studio(ADDRESS)
     page.wait_for_selector(".heads[data-ready]")
     assert page.locator(".heads button.head").count() == sum(one["heads"] for one in look["attentions"])
-    page.get_by_role("button", name=f"{CROSS}, head 1").first.click()
-    expect(page.locator(".figure:visible h2")).to_have_text(f"{CROSS}, head 1 · words")
+    page.get_by_role("button", name=head_name(CROSS, 1)).first.click()
+    expect(page.locator(".figure:visible h2")).to_have_text(f"{head_name(CROSS, 1)} · words")
+    expect(page.locator(".figure:visible .named-as")).to_have_text(f"{CROSS}:1")
     page.keyboard.press("]")
     heads = next(one["heads"] for one in look["attentions"] if one["name"] == CROSS)
     following = 2 % heads
-    expect(page.locator(".figure:visible h2")).to_have_text(f"{CROSS}, head {following} · words")
+    expect(page.locator(".figure:visible h2")).to_have_text(f"{head_name(CROSS, following)} · words")
     page.keyboard.press("w")
-    expect(page.locator(".figure:visible h2")).to_have_text(f"{CROSS}, head {following} · pieces")
+    expect(page.locator(".figure:visible h2")).to_have_text(f"{head_name(CROSS, following)} · pieces")
     assert parts_of(page) | {"a": CROSS, "h": str(following), "w": "0"} == parts_of(page)
     page.reload()
-    expect(page.locator(".figure:visible h2")).to_have_text(f"{CROSS}, head {following} · pieces")
+    expect(page.locator(".figure:visible h2")).to_have_text(f"{head_name(CROSS, following)} · pieces")
     exact = matrix(running, look, name=CROSS, head=following)
     place = np.unravel_index(int(np.argmax(exact)), exact.shape)
     assert readout(page, int(place[0]), int(place[1])) == pytest.approx(exact[place], abs=5.01e-7)
     page.go_back()
-    expect(page.locator(".figure:visible h2")).to_have_text("alignment of words")
+    expect(page.locator(".figure:visible h2")).to_have_text(aligned(look))
 
 
 def test_other_answers_have_their_own_attention(
@@ -142,7 +149,7 @@ def test_other_answers_have_their_own_attention(
 
 def test_drawn_answers(open_studio: OpenStudio, running: Running) -> None:
     page = open_studio(ADDRESS)
-    page.get_by_role("radio", name="sampled answers").check(force=True)
+    page.get_by_role("radio", name="sampled").check(force=True)
     options = {"sample": True, "tries": 5, "seed": 1}
     drawn = post(running.client, "/api/models/tiny/looks", input=SENTENCE, options=options)
     expect(page.locator(".others li")).to_have_count(len(drawn["alternatives"]))
@@ -183,7 +190,14 @@ def test_arcs(open_studio: OpenStudio, look: dict[str, Any]) -> None:
     expect(page.locator(".from button[aria-pressed=true]:visible")).to_have_text(words[2])
 
 
+def aligned(look: dict[str, Any]) -> str:
+    return f"alignment: mean over the heads of {layer_name(look['layer'])}"
+
+
 def saved(page: Page, name: str) -> bytes:
+    share = page.locator(".share")
+    if not share.evaluate("one => one.open"):
+        share.locator("summary").click()
     with page.expect_download() as download:
         page.get_by_role("button", name=name, exact=True).click()
     return download.value.path().read_bytes()
@@ -195,7 +209,10 @@ def test_files_to_keep(open_studio: OpenStudio, running: Running, look: dict[str
     labels = [one.text for one in drawn.iter("{http://www.w3.org/2000/svg}text")]
     attention = next(one for one in look["attentions"] if one["name"] == CROSS)
     rows, columns = (look["axes"][attention[side]]["labels"] for side in ("rows", "columns"))
-    assert labels[: 1 + len(rows) + len(columns)] == [f"{CROSS}, head 1 · words · ".rstrip(" ·"), *rows, *columns]
+    assert labels[: 1 + len(rows) + len(columns)] == [f"{head_name(CROSS, 1)} · words", *rows, *columns]
+    asked, model = (str(label) for label in labels[-2:])  # a picture says where it comes from
+    assert asked == f"{SENTENCE} → {look['answer']['text']}"
+    assert re.fullmatch(r"model tiny; weight 0 is the background, 1 the ink; \d{4}-\d\d-\d\d", model)
     picture = Image.open(io.BytesIO(saved(page, "PNG")))
     assert picture.size == (2 * int(drawn.attrib["width"]), 2 * int(drawn.attrib["height"]))
     assert len(picture.convert("RGB").getcolors(1 << 24) or []) > 10  # something is drawn
@@ -212,7 +229,7 @@ def test_the_numbers_are_those_that_are_seen(open_studio: OpenStudio, look: dict
     page.wait_for_selector(".arcs:visible")
     drawn = ElementTree.fromstring(saved(page, "SVG"))
     labels = [one.text for one in drawn.iter("{http://www.w3.org/2000/svg}text")]
-    assert labels == ["alignment of words", *look["alignment"]["rows"], *look["alignment"]["columns"]]
+    assert labels[:-2] == [aligned(look), *look["alignment"]["rows"], *look["alignment"]["columns"]]
     assert len(list(drawn.iter("{http://www.w3.org/2000/svg}path"))) > 0
 
 
@@ -254,7 +271,7 @@ def test_keys_are_listed(open_studio: OpenStudio) -> None:
     page.keyboard.press("?")
     assert "switch the open head off or on" in page.get_by_role("dialog").inner_text()
     page.keyboard.press("Escape")
-    page.keyboard.press("2")
+    page.keyboard.press("3")
     page.wait_for_selector("html[data-ready=walk]")
     page.go_back()
     page.wait_for_selector("html[data-ready=ask]")
@@ -285,7 +302,7 @@ def test_by_keyboard_alone(open_studio: OpenStudio) -> None:
     expect(page.locator("button.head[aria-pressed=true]")).to_be_focused()
     page.keyboard.press("x")
     page.wait_for_selector(".cell[data-off] button.head[aria-pressed=true]")
-    page.wait_for_selector(".outcome dd")
+    page.wait_for_selector(".was:visible")
 
 
 def test_a_text_too_long_for_the_map_of_this_page(open_studio: OpenStudio) -> None:
@@ -301,7 +318,7 @@ def test_a_later_view_is_not_dimmed_by_an_earlier_one(open_studio: OpenStudio) -
     page.wait_for_function("() => document.querySelector('.heads:not([data-ready])')")
     page.locator(".heatmap:visible").focus()
     page.keyboard.press("w")
-    expect(page.locator(".figure:visible h2")).to_have_text(f"{CROSS}, head 1 · pieces")
+    expect(page.locator(".figure:visible h2")).to_have_text(f"{head_name(CROSS, 1)} · pieces")
     for route in waiting:
         route.continue_()
     page.unroute("**/api/looks/*/heads?*")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
-import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
-from servers import Running, post
+from servers import Running, events, post
 from studio_pages import (
     ADDRESS,
     CROSS,
@@ -16,96 +16,224 @@ from studio_pages import (
     SENTENCE,
     OpenStudio,
     answer,
+    head_name,
+    layer_name,
     matrix,
     number,
     parts_of,
+    percent,
     place_of,
     readout,
 )
 
+SELF = "encoder.0.self"
+
+
+def changed(running: Running, **edits: Any) -> Any:
+    """The look at the sentence with something changed, asked for as the page does."""
+    return post(running.client, "/api/models/tiny/looks", input=SENTENCE, options=OPTIONS, **edits)
+
+
+def before_and_after(look: Any) -> str:
+    """How probable the old answer was and is now, as the page writes it."""
+    scored = look["change"]["before"]
+    return " → ".join(percent(math.exp(sum(scored[side]))) for side in ("before", "after"))
+
+
+def every_head(look: dict[str, Any]) -> list[str]:
+    return [f"{one['name']}:{head}" for one in look["attentions"] for head in range(one["heads"])]
+
+
+def test_the_headline_is_the_answer_of_the_model_as_it_is_changed(
+    open_studio: OpenStudio, running: Running, look: dict[str, Any]
+) -> None:
+    """Wrong before: the old answer stayed in the headline while the map showed the new one."""
+    every = every_head(look)
+    after = changed(running, without_heads=every)
+    assert after["answer"]["text"] != look["answer"]["text"]
+    page = open_studio(f"{ADDRESS}&a={CROSS}&h=1&off={','.join(every)}")
+    expect(page.locator(".sentence:visible .answer")).to_have_text(after["answer"]["text"])
+    expect(page.locator(".was:visible")).to_have_text(re.compile("^before: "))
+    struck = page.locator(".was:visible s").all_inner_texts()
+    assert struck
+    assert set(struck) <= set(look["answer"]["text"].split())
+    expect(page.locator(".sentence:visible .probability b")).to_have_text(before_and_after(after))
+    page.get_by_role("radio", name="before").check(force=True)  # of the map: the headline stays as the model is now
+    expect(page.locator(".figure:visible h2")).to_have_text(re.compile("before$"))
+    expect(page.locator(".sentence:visible .answer")).to_have_text(after["answer"]["text"])
+
 
 def test_a_head_is_switched_off_and_on(open_studio: OpenStudio, running: Running, look: dict[str, Any]) -> None:
     page = open_studio(f"{ADDRESS}&a={CROSS}&h=1")
-    page.get_by_role("button", name="Switch this head off").click()
-    changed = post(
-        running.client, "/api/models/tiny/looks", input=SENTENCE, options=OPTIONS, without_heads=[f"{CROSS}:1"]
-    )["change"]
-    page.wait_for_selector(".outcome dd")
-    before, after = page.locator(".outcome dd").all_inner_texts()
-    assert before == look["answer"]["text"]
-    assert after == ("the same answer" if changed["same"] else changed["after"]["text"])
-    page.locator(".outcome summary").click()
-    shown = [[number(cell) for cell in row.all_inner_texts()] for row in cells_of(page)]
-    expected = np.exp(np.array([changed["before"]["before"], changed["before"]["after"]]).T)
-    np.testing.assert_allclose(shown, expected, atol=5.01e-5)
+    page.get_by_role("button", name=f"Switch off {head_name(CROSS, 1)}").click()
+    after = changed(running, without_heads=[f"{CROSS}:1"])
+    expect(page.locator(".sentence:visible .probability b")).to_have_text(before_and_after(after))
+    expect(page.locator(".sentence:visible .answer")).to_have_text(after["answer"]["text"])
+    if after["change"]["same"]:
+        expect(page.locator(".was:visible")).to_have_text("the same answer as before the change")
+    page.get_by_text("each part").click()
+    scored = after["change"]["before"]
+    shown = [row.locator("td").all_inner_texts() for row in page.locator(".parts tbody tr").all()]
+    expected = zip(scored["before"], scored["after"], strict=True)
+    assert shown == [[percent(math.exp(one)), percent(math.exp(other))] for one, other in expected]
     assert parts_of(page)["off"] == f"{CROSS}:1"
     page.get_by_role("button", name=re.compile("^Undo")).click()
-    page.wait_for_selector(".outcome dd", state="hidden")
+    expect(page.locator(".was:visible")).to_be_hidden()
+    expect(page.locator(".sentence:visible .probability b")).to_have_text(
+        percent(math.exp(look["answer"]["log_probability"]))
+    )
     assert "off" not in parts_of(page)
 
 
-def cells_of(page: Page) -> list[Any]:
-    return [row.locator("td") for row in page.locator(".outcome tbody tr").all()]
-
-
-def test_a_link_is_cut(open_studio: OpenStudio) -> None:
+def test_a_link_is_cut_in_one_head(open_studio: OpenStudio) -> None:
     page = open_studio(f"{ADDRESS}&a={CROSS}&h=0&w=0&row=2&col=1")
     assert readout(page, 2, 1) > 0
-    page.get_by_role("button", name=re.compile("^Cut the link")).click()
-    page.wait_for_selector(".outcome dd")
+    page.get_by_role("button", name=re.compile(f"^✂ Cut .* in {head_name(CROSS, 0)}$")).click()
+    expect(page.locator(".chips")).to_contain_text(f"in {head_name(CROSS, 0)}")
     assert parts_of(page)["cut"] == f"{CROSS}:0:2:1"
     expect(page.locator(".figure:visible .readout b")).to_have_text("0.000000")
     page.get_by_role("radio", name="before").check(force=True)
     expect(page.locator(".figure:visible .readout b")).not_to_have_text("0.000000")
 
 
+def test_from_the_first_paint_to_a_cut_link_with_one_hover_and_one_click(
+    open_studio: OpenStudio, running: Running, look: dict[str, Any]
+) -> None:
+    """The links of a word are drawn between the words, and cut there; the page says in which heads."""
+    page = open_studio(f"{ADDRESS}&a={SELF}&h=mean")
+    page.locator(".link-word", has_text=re.compile("^cat$")).hover()
+    weights = matrix(running, look, name=SELF, head="mean", words=True)
+    row = look["axes"][look["attentions"][0]["rows"]]["labels"].index("cat")
+    column = int(max((one for one in range(weights.shape[1]) if one != row), key=lambda one: weights[row, one]))
+    assert place_of(page) == (row, column)  # a word that is pointed at is read out with its strongest link
+    handle = page.locator(f"[data-link='{row},{column}']")
+    expect(handle).to_have_attribute("aria-label", re.compile(f"^Cut the link .* in all heads of {layer_name(SELF)}$"))
+    handle.click()
+    expect(page.locator(".chips")).to_contain_text(f"in all heads of {layer_name(SELF)}")
+    expect(page.locator(".figure:visible .readout b")).to_have_text("0.000000")
+    cut = [link.split(":") for link in parts_of(page)["cut"].split(",")]
+    assert {name for name, *_ in cut} == {SELF}  # no head is named: it is cut in all of them
+    after = changed(running, without_links=[(name, int(one), int(other)) for name, one, other in cut])
+    expect(page.locator(".sentence:visible .probability b")).to_have_text(before_and_after(after))
+    expect(page.locator(".sentence:visible .answer")).to_have_text(after["answer"]["text"])
+    page.get_by_role("button", name=re.compile("^Restore the link")).press("Enter")
+    expect(page.locator(".chips li")).to_have_count(0)
+
+
+def test_the_page_opens_on_a_link_that_changes_the_answer(open_studio: OpenStudio, running: Running) -> None:
+    """What is opened with was measured by the server; with no text in the address, its link is the one read out."""
+    found = {"input": "the cat sees the dog.", "name": SELF, "row": 1, "column": 4}
+    page = open_studio("/runs")
+    page.route("**/api/models/tiny/opening", lambda route: route.fulfill(json=found))
+    page.route(
+        "**/api/models",
+        lambda route: route.fulfill(json=[one | {"examples": ["the cat"]} for one in route.fetch().json()]),
+    )
+    page.goto(f"{running.url}/ask?m=tiny")
+    expect(page.get_by_label("Your text")).to_have_value(found["input"])
+    expect(page.locator("[data-link='1,4']")).to_have_attribute("aria-label", re.compile("^Cut the link «cat» → «dog»"))
+    assert parts_of(page) | {"a": SELF, "h": "mean", "row": "1", "col": "4"} == parts_of(page)
+
+
+def test_what_it_looked_at_and_what_it_depends_on_are_two_things(open_studio: OpenStudio, running: Running) -> None:
+    page = open_studio(ADDRESS)
+    expect(page.locator(".sentence:visible .strip-said")).to_contain_text("looked at")
+    page.get_by_role("radio", name="depends on").check(force=True)
+    asked = {"input": SENTENCE, "options": OPTIONS}
+    whole, *left_out = events(running.client, "/api/models/tiny/effects", **asked)
+    expect(page.locator(".depends:visible .depends-words bdi")).to_have_text([one["word"] for one in left_out])
+    shown = page.locator(".depends:visible .depends-words .mono").all_inner_texts()
+    assert shown == [percent(math.exp(one["after"])) for one in left_out]
+    expect(page.locator(".depends:visible p")).to_contain_text(
+        f"with all words it is {percent(math.exp(whole['before']))}"
+    )
+    expect(page.locator(".strip:visible")).to_have_count(0)
+    assert parts_of(page)["see"] == "depends"
+
+
+def test_a_pinned_word_is_let_go_where_rows_are_other_words(open_studio: OpenStudio, look: dict[str, Any]) -> None:
+    """Wrong before: a pinned row kept its number when the rows became other words."""
+    page = open_studio(f"{ADDRESS}&a={CROSS}&h=0&row=2&col=1&pin=1")
+    readout(page, 2, 1)
+    page.keyboard.press("]")  # another head of the same words
+    readout(page, 2, 1)
+    assert parts_of(page)["pin"] == "1"
+    page.get_by_role("button", name=head_name(SELF, 1)).first.click()
+    expect(page.locator(".figure:visible h2")).to_have_text(f"{head_name(SELF, 1)} · words")
+    assert not {"row", "col", "pin"} & set(parts_of(page))
+
+
+def test_stepping_takes_the_word_along_that_is_read_out(open_studio: OpenStudio, look: dict[str, Any]) -> None:
+    """Wrong before: readout and box stayed on a word that is not written yet."""
+    rows = look["alignment"]["rows"]
+    words = len([word for word in rows if word != "</s>"])
+    page = open_studio(f"{ADDRESS}&row={words - 1}&col=0")
+    readout(page, words - 1, 0)
+    page.get_by_role("button", name="One word back").click()
+    expect(page.locator(".figure:visible .readout bdi").first).to_have_text(f"«{rows[words - 2]}»")
+    expect(page.locator(".link-word[aria-pressed=true]")).to_have_text(rows[words - 2])
+    page.get_by_role("button", name="One word back").click()
+    expect(page.locator(".figure:visible .readout bdi").first).to_have_text(f"«{rows[words - 3]}»")
+
+
+def test_an_arc_that_is_pointed_at_is_read_out(open_studio: OpenStudio, running: Running, look: dict[str, Any]) -> None:
+    page = open_studio(f"{ADDRESS}&a={SELF}&h=1&v=arcs&row=1&col=0")
+    weights = matrix(running, look, name=SELF, head=1, words=True)
+    page.locator(".to li[data-column='3']:visible").hover()
+    assert readout(page, 1, 3) == pytest.approx(weights[1, 3], abs=5.01e-7)
+    expect(page.locator(".to li[data-pointed]:visible")).to_have_attribute("data-column", "3")
+
+
+def test_words_that_a_model_does_not_know_are_told(open_studio: OpenStudio) -> None:
+    page = open_studio("/ask?m=back&t=chat+zebra+chien")
+    expect(page.locator(".unknown:visible")).to_have_text(
+        re.compile(r"^1 of 3 words is new to this model, so its answer may mean nothing: «zebra»\.")
+    )
+    page.get_by_label("Your text").fill("chat chien")
+    expect(page.locator(".unknown:visible")).to_have_count(0)
+
+
 def test_a_word_is_swapped(open_studio: OpenStudio, running: Running) -> None:
     page = open_studio(ADDRESS)
+    page.get_by_text("swap a word", exact=True).click()
     page.get_by_label("The word that is swapped").select_option("cat")
     page.get_by_label("The word in its place").fill("dog")
     page.get_by_role("button", name="Swap", exact=True).click()
-    page.wait_for_selector(".outcome dd")
     swapped = SENTENCE.replace("cat", "dog")
     (expected,) = post(running.client, "/api/models/tiny/predict", inputs=[swapped], options=OPTIONS)["answers"]
-    assert page.locator(".outcome dd").nth(1).inner_text().strip() == expected["text"]
+    expect(page.locator(".sentence:visible .answer")).to_have_text(expected["text"])
+    expect(page.locator(".was:visible")).to_be_visible()
 
 
 def test_a_head_off_while_answers_are_drawn(open_studio: OpenStudio, running: Running) -> None:
     page = open_studio(f"{ADDRESS}&a={CROSS}&h=1&how=draw&seed=3&off={CROSS}:1")
     asked = {"input": SENTENCE, "options": {"sample": True, "tries": 5, "seed": 3}}
-    before = post(running.client, "/api/models/tiny/looks", **asked)
     after = post(running.client, "/api/models/tiny/looks", **asked, without_heads=[f"{CROSS}:1"])
-    names = ["drawn before", "drawn after", "likeliest before", "likeliest after"]
-    assert page.locator(".outcome dt").all_inner_texts() == names
-    said = [text.strip() for text in page.locator(".outcome dd").all_inner_texts()]
-    assert said[0] == before["answer"]["text"] == answer(page)
-    assert said[1] in (after["answer"]["text"], "the same answer")
-    assert said[2] == after["change"]["before"]["text"]
+    assert answer(page) == after["answer"]["text"]
+    expect(page.locator(".sentence:visible .probability b")).to_have_text(before_and_after(after))
+    expect(page.locator(".sentence:visible .probability")).to_contain_text("probability of the likeliest answer before")
 
 
-def test_a_difference_only_of_the_same_words(open_studio: OpenStudio, running: Running, look: dict[str, Any]) -> None:
-    page = open_studio(f"{ADDRESS}&a=encoder.0.self&h=1&w=0&off=encoder.0.self:0&show=difference&row=0&col=0")
-    expect(page.locator(".figure:visible h2")).to_have_text("encoder.0.self, head 1 · pieces · after minus before")
+def test_a_difference_only_of_the_same_words(open_studio: OpenStudio, look: dict[str, Any]) -> None:
+    page = open_studio(f"{ADDRESS}&a={SELF}&h=1&w=0&off={SELF}:0&show=difference&row=0&col=0")
+    expect(page.locator(".figure:visible h2")).to_have_text(f"{head_name(SELF, 1)} · pieces · after minus before")
     assert readout(page, 0, 0) == 0  # a head of the first layer does not see that another one is off
-    every = ",".join(f"{one['name']}:{head}" for one in look["attentions"] for head in range(one["heads"]))
-    changed = post(
-        running.client, "/api/models/tiny/looks", input=SENTENCE, options=OPTIONS, without_heads=every.split(",")
-    )
-    assert changed["alignment"]["rows"] != look["alignment"]["rows"]
-    page = open_studio(f"{ADDRESS}&a={CROSS}&h=1&off={every}&show=difference")
-    expect(page.locator(".figure:visible h2")).to_have_text(f"{CROSS}, head 1 · words · after")
+    page = open_studio(f"{ADDRESS}&a={CROSS}&h=1&off={','.join(every_head(look))}&show=difference")
+    expect(page.locator(".figure:visible h2")).to_have_text(f"{head_name(CROSS, 1)} · words · after")
     expect(page.get_by_role("radio", name="difference")).to_be_disabled()
     expect(page.get_by_role("radio", name="after")).to_be_checked()
-    expect(page.locator(".edits")).to_contain_text("there is no difference")
+    expect(page.get_by_role("group", name="Weights that are shown")).to_have_attribute(
+        "title", re.compile("there is no difference")
+    )
 
 
 def test_the_difference_of_two_texts(open_studio: OpenStudio, running: Running, look: dict[str, Any]) -> None:
     other = "the white dog sees the cat."
-    page = open_studio(f"{ADDRESS}&t2={other.replace(' ', '+')}&a=encoder.0.self&h=1&w=0&row=1&col=2")
+    page = open_studio(f"{ADDRESS}&t2={other.replace(' ', '+')}&a={SELF}&h=1&w=0&row=1&col=2")
     page.get_by_label("second minus first").check()
-    expect(page.locator(".figure h2").nth(1)).to_have_text("encoder.0.self, head 1 · pieces · second minus first")
+    expect(page.locator(".figure h2").nth(1)).to_have_text(f"{head_name(SELF, 1)} · pieces · second minus first")
     second = post(running.client, "/api/models/tiny/looks", input=other, options=OPTIONS)
-    one, two = (matrix(running, which, name="encoder.0.self", head=1) for which in (look, second))
+    one, two = (matrix(running, which, name=SELF, head=1) for which in (look, second))
     shown = number(page.locator(".figure .readout b").nth(1).inner_text())
     assert shown == pytest.approx(two[1, 2] - one[1, 2], abs=1.01e-6)
     assert parts_of(page)["d"] == "1"
@@ -115,27 +243,28 @@ def test_the_difference_of_two_texts(open_studio: OpenStudio, running: Running, 
 
 def test_a_word_that_stands_twice_is_swapped_by_itself(open_studio: OpenStudio, running: Running) -> None:
     page = open_studio("/ask?m=tiny&t=the+cat+sees+the+cat.")
+    page.get_by_text("swap a word", exact=True).click()
     page.get_by_label("The word that is swapped").select_option(label="cat (2 of 2)")
     page.get_by_label("The word in its place").fill("dog")
     page.get_by_role("button", name="Swap", exact=True).click()
-    page.wait_for_selector(".outcome dd")
     (expected,) = post(running.client, "/api/models/tiny/predict", inputs=["the cat sees the dog."], options=OPTIONS)[
         "answers"
     ]
-    assert page.locator(".outcome dd").nth(1).inner_text().strip() == expected["text"]
+    expect(page.locator(".sentence:visible .answer")).to_have_text(expected["text"])
+    expect(page.locator(".was:visible")).to_be_visible()
     page.reload()
-    page.wait_for_selector(".outcome dd")
+    page.get_by_text("swap a word", exact=True).click()
     assert page.get_by_label("The word in its place").input_value() == "dog"
 
 
 def test_the_link_that_can_be_cut_is_the_one_that_is_read_out(open_studio: OpenStudio) -> None:
-    switched = f"{ADDRESS}&a=encoder.0.self&h=1&off=encoder.0.self:1"
+    switched = f"{ADDRESS}&a={SELF}&h=1&off={SELF}:1"
 
     def told(page: Page) -> tuple[str, tuple[int, int]]:
-        expect(page.locator(".figure:visible h2")).to_have_text("encoder.0.self, head 1 · words · after minus before")
-        expect(page.locator(".figure:visible p.quiet").first).to_contain_text("still looks as before")
+        expect(page.locator(".figure:visible h2")).to_have_text(f"{head_name(SELF, 1)} · words · after minus before")
+        expect(page.locator(".figure:visible .side > p.quiet")).to_contain_text("still looks as before")
         words = " → ".join(page.locator(".figure:visible .readout bdi").all_inner_texts())
-        expect(page.locator(".edits")).to_contain_text(f"Cut the link {words}")
+        expect(page.locator(".changes")).to_contain_text(f"Cut {words}")
         return words, place_of(page)
 
     page = open_studio(switched)
@@ -143,5 +272,5 @@ def test_the_link_that_can_be_cut_is_the_one_that_is_read_out(open_studio: OpenS
     page.get_by_role("radio", name="difference").check(force=True)
     clicked = told(page)
     assert clicked == told(open_studio(f"{switched}&show=difference"))
-    page = open_studio(f"{ADDRESS}&a=encoder.0.self&h=0&off=encoder.0.self:1&show=difference")
-    expect(page.locator(".figure:visible p.quiet").first).to_contain_text("the change does not reach this head")
+    page = open_studio(f"{ADDRESS}&a={SELF}&h=0&off={SELF}:1&show=difference")
+    expect(page.locator(".figure:visible .side > p.quiet")).to_contain_text("the change does not reach this head")

@@ -57,6 +57,7 @@ def test_the_key_is_asked_for_once_and_sent_with_everything(open_studio: OpenStu
     give(form, KEY)
     page.wait_for_selector(".answer")
     expect(form).to_be_hidden()
+    page.locator(".share summary").click()
     with page.expect_download() as download:
         page.get_by_role("button", name="HTML", exact=True).click()
     assert download.value.path().read_bytes().startswith(b"<!doctype html>")

@@ -71,6 +71,31 @@ def test_from_all_of_it_to_one_number(open_studio: OpenStudio, running: Running,
     page.wait_for_selector(".map[data-level='2']")
 
 
+def test_a_weight_without_a_pixel_of_its_own_is_pooled_and_the_page_says_so(open_studio: OpenStudio) -> None:
+    """Wrong before: "exact weights" where 565 weights shared 430 pixels, and two in five were never drawn."""
+    page = open_map(open_studio)
+    label = page.locator(".map-label")
+    for scale, said in ((0.76, "max of 2×2 weights"), (0.99, "max of 2×2 weights"), (1.0, "exact weights")):
+        page.evaluate(
+            """scale => {
+              const url = new URL(location.href);
+              url.searchParams.set('x', '300'); url.searchParams.set('y', '300'); url.searchParams.set('z', scale);
+              history.pushState(null, '', url); dispatchEvent(new PopStateEvent('popstate'));
+            }""",
+            scale,
+        )
+        page.wait_for_selector(".map[data-ready=yes]")
+        expect(label).to_have_text(said)
+
+
+def test_a_single_row_is_not_mapped_and_there_is_a_way_out(open_studio: OpenStudio) -> None:
+    """Wrong before: the map of a classifier that looks at its text once was a line of two pixels."""
+    page = open_studio(f"/map?m=sorter&t={TEXT[:60]}")
+    rows, _ = (int(part.replace(",", "")) for part in page.locator(".map-frame p.quiet").inner_text().split()[::2][:2])
+    assert rows > 1
+    assert "pooling" not in page.get_by_label("layer").locator("option").all_inner_texts()
+
+
 def test_another_head_and_means(open_studio: OpenStudio, running: Running, look: dict[str, Any]) -> None:
     page = open_map(open_studio, width=400)
     page.get_by_label("layer").select_option(LAYER)

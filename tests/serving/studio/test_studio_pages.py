@@ -46,21 +46,6 @@ def test_everyone_can_use_it_at_every_width(open_studio: OpenStudio, name: str, 
         assert violations(page) == []
 
 
-def test_in_a_small_window_the_readout_leaves_the_map_to_be_seen(open_studio: OpenStudio) -> None:
-    page = open_studio(f"/ask?m=tiny&t={TEXT}", width=400)
-    page.set_viewport_size({"width": 400, "height": 800})
-    page.evaluate("() => window.scrollTo(0, document.querySelector('.heatmap').offsetTop - 700)")
-    over, beside, drawn = (
-        page.locator(f".figure:visible {name}").bounding_box() for name in (".readout", ".strongest", ".heatmap")
-    )
-    assert over
-    assert beside
-    assert drawn
-    assert over["height"] < 60
-    assert over["y"] + over["height"] <= 801  # it is in sight
-    assert over["y"] < drawn["y"] + drawn["height"] <= beside["y"]
-
-
 def test_other_colours_are_chosen_and_stay(open_studio: OpenStudio) -> None:
     page = open_studio("/walk")
     page.get_by_role("button", name="Dark colours").click()
@@ -172,9 +157,9 @@ def test_the_links_lead_to_what_was_seen_last(open_studio: OpenStudio, running: 
     page.wait_for_selector(".pair:visible")
     page.reload()
     page.get_by_role("link", name="Ask").click()
-    expect(page.locator(".figure:visible h2")).to_have_text("decoder.0.cross, head 1 · words")
+    expect(page.locator(".figure:visible h2")).to_have_text("reading while writing, layer 1, head 2 · words")
     assert page.url == running.url + ask
-    page.keyboard.press("5")
+    page.keyboard.press("6")
     page.wait_for_selector(".pair:visible")
     assert page.url == running.url + words
     page.get_by_label("model").select_option("back")  # another model: nothing of the other one is kept

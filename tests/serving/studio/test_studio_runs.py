@@ -42,6 +42,16 @@ def test_a_training_is_followed(open_studio: OpenStudio, followed: tuple[str, Pa
     expect(page.locator(".run p.quiet").first).to_contain_text("finished")
 
 
+def test_scores_say_what_they_are_of(open_studio: OpenStudio, followed: tuple[str, Path]) -> None:
+    """Wrong before: scores of the test data and of the validation data were both called "bleu"."""
+    url, _ = followed
+    page = open_studio("/runs?run=growing", url=url)
+    listed = page.locator(".run-list")
+    expect(listed.get_by_role("button", name="done")).to_contain_text(" · test bleu ")
+    expect(listed.get_by_role("button", name="growing")).to_contain_text(" · validation bleu ")
+    expect(page.locator(".curve h3", has_text="validation bleu")).to_have_count(1)
+
+
 def test_one_sentence_over_the_checkpoints(open_studio: OpenStudio, followed: tuple[str, Path]) -> None:
     url, run = followed
     page = open_studio("/runs", url=url)
@@ -99,6 +109,31 @@ def test_words_and_their_neighbours(open_studio: OpenStudio, running: Running) -
     name = page.locator(".bars button").first.inner_text().lstrip("·")
     page.locator(".bars button").first.click()
     expect(page.get_by_label("A word")).to_have_value(name)
+
+
+def test_the_plane_stays_as_it_is_from_word_to_word(open_studio: OpenStudio, running: Running) -> None:
+    """Wrong before: the plane was fitted anew for each word, so that every point moved."""
+    frequent = running.client.get("/api/models/tiny/words/map", params={"others": 100, "fixed": True}).json()["words"]
+    page = open_studio("/words?m=tiny&word=cat")
+    asked = {"others": 100, "fixed": 1}
+    for word in ("cat", "dog"):
+        with page.expect_response(lambda one: "/map?" in one.url and "words=" in one.url) as answered:
+            page.get_by_label("A word").fill(word)
+            page.get_by_label("Another word").fill("the")
+            page.get_by_role("button", name="Show").click()
+        places = {one["word"]: (one["x"], one["y"]) for one in answered.value.json()["words"]}
+        assert f"others={asked['others']}&fixed=1" in answered.value.url
+        shown = [places[one["word"]] for one in frequent]
+        np.testing.assert_allclose(shown, [(one["x"], one["y"]) for one in frequent], atol=1e-5)
+
+
+def test_a_model_without_words_says_so_and_leads_to_others(open_studio: OpenStudio) -> None:
+    """Wrong before: an empty frame."""
+    page = open_studio("/words?m=shapes")
+    expect(page.get_by_text("shapes has learned no words. These models have:")).to_be_visible()
+    expect(page.locator(".scatter")).to_be_hidden()
+    page.locator("main").get_by_role("button", name="tiny", exact=True).click()
+    page.wait_for_selector(".bars li")
 
 
 def test_an_unknown_word_is_a_sentence(open_studio: OpenStudio) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import re
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 from PIL import Image
 from playwright.sync_api import expect
 from servers import Running, numbers, post
-from studio_pages import OpenStudio, number, parts_of, place_of
+from studio_pages import OpenStudio, number, parts_of, percent, place_of
 
 SENTENCE = "the black cat sees the dog."
 TYPED = "the+black+cat+sees+the+dog."
@@ -28,13 +29,14 @@ def test_tags_beside_their_words(open_studio: OpenStudio, running: Running) -> N
     assert shown == expected["labels"]
 
 
-def test_a_label_with_the_words_that_decided(open_studio: OpenStudio, running: Running) -> None:
+def test_a_label_with_where_the_pooling_looked(open_studio: OpenStudio, running: Running) -> None:
     page = open_studio(f"/ask?m=sorter&t={TYPED}")
     look = post(running.client, "/api/models/sorter/looks", input=SENTENCE)
     assert page.locator(".label").inner_text() == look["answer"]["label"]
     shown = [number(text) for text in page.locator(".bars .mono").all_inner_texts()]
     expected = sorted(look["answer"]["probabilities"].values(), reverse=True)
     np.testing.assert_allclose(shown, expected, atol=5.01e-4)
+    expect(page.locator(".deciding small").first).to_have_text("where the pooling looked: ")  # not: what decided
     assert page.locator(".decided").all_inner_texts() == [one["word"] for one in look["deciding"]]
 
 
@@ -52,7 +54,7 @@ def test_a_text_streams(open_studio: OpenStudio, running: Running) -> None:
         page.get_by_label("Your text").fill("the cat")
     assert streamed.value.headers["content-type"].startswith("text/event-stream")
     expected = predicted(running, "writer", "the cat", seed=1, max_tokens=40)
-    page.wait_for_selector(".score")
+    page.wait_for_selector(".probability b")
     assert page.locator(".answer").text_content() == f"the cat{expected['text']}"
     page.get_by_role("button", name="Sample again").click()
     again = predicted(running, "writer", "the cat", seed=2, max_tokens=40)
@@ -64,10 +66,11 @@ def test_a_head_off_while_a_text_is_drawn(open_studio: OpenStudio, running: Runn
     page = open_studio(f"/ask?m=writer&t=the+cat&a=decoder.0.self&h=1&off={off}")
     asked = {"input": "the cat", "options": {"seed": 1, "max_tokens": 40}}
     after = post(running.client, "/api/models/writer/looks", **asked, without_heads=[off])
-    said = page.locator(".outcome dd").all_text_contents()
-    assert f"the cat{said[0]}" == page.locator(".answer").text_content()
-    assert page.locator(".outcome dt").nth(2).inner_text() == "likeliest before"
-    assert said[2] == after["change"]["before"]["text"]
+    expect(page.locator(".answer")).to_have_text(f"the cat{after['answer']['text']}")
+    change = after["change"]["before"]
+    expected = " → ".join(percent(math.exp(sum(change[side]))) for side in ("before", "after"))
+    expect(page.locator(".sentence:visible .probability b")).to_have_text(expected)
+    expect(page.locator(".sentence:visible .probability")).to_contain_text("probability of the likeliest answer before")
 
 
 def test_a_text_from_left_to_right_opens_on_a_weight_that_tells_something(

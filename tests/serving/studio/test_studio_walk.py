@@ -188,6 +188,65 @@ def test_a_wrong_number_is_told_and_the_old_one_put_back(open_studio: OpenStudio
     expect(said).to_have_text("")
 
 
+def test_a_number_that_cannot_be_computed_with_goes_back(open_studio: OpenStudio) -> None:
+    """Wrong before: 1e308 stayed in X while Q, K and V were the old ones."""
+    page = open_studio("/walk", may_refuse=True)
+    cell = page.get_by_label("Inputs, row input 1, column 1")
+    cell.fill("2")
+    page.wait_for_selector("[data-step=sum] [data-glow]")
+    cell.fill("1e308")
+    expect(page.locator("#status .error")).to_be_visible()
+    expect(cell).to_have_value("2")
+    inputs = [list(row) for row in EXAMPLES["projection"].inputs or ()]
+    inputs[0][0] = 2
+    assert_same(page, explained({"inputs": inputs}))
+    assert parts_of(page)["e"] == "inputs:0:0:2"
+
+
+def test_a_head_arrives_with_the_word_that_was_chosen(open_studio: OpenStudio, running: Running) -> None:
+    """Wrong before: "Take this head apart" and the exported page forgot the word."""
+    page = open_studio("/ask?m=tiny&t=the+black+cat+sees+the+dog.&a=encoder.0.self&h=1&row=2&col=1&pin=1")
+    page.locator(".share summary").click()
+    with page.expect_request("**/export?*") as exported:
+        page.get_by_role("button", name="HTML", exact=True).click()
+    assert "&row=2&column=1" in exported.value.url
+    page.get_by_role("link", name="Take this head apart").click()
+    page.wait_for_selector(".step[data-step=sum]")
+    look = post(running.client, "/api/models/tiny/looks", input="the black cat sees the dog.")
+    axis = look["axes"][look["attentions"][0]["rows"]]
+    row = axis["words"].index(2)
+    chosen = page.get_by_role("combobox", name="The query whose weighted values are shown")
+    expect(chosen).to_have_value(str(row))
+    expect(page.locator("[data-step=weights] tr[data-chosen] th")).to_have_text(axis["tokens"][row].replace("▁", "·"))
+
+
+def test_no_other_numbers_stand_under_a_model_that_has_none(open_studio: OpenStudio, running: Running) -> None:
+    """Wrong before: the lecture's matrices stayed under the heading of a real model."""
+    page = open_studio("/walk", may_refuse=True)
+    page.wait_for_selector(".step[data-step=sum]")
+    page.route("**/api/models/tiny/looks", lambda route: route.fulfill(status=400, json={"error": "No attention."}))
+    page.evaluate(
+        "() => { history.pushState(null, '', '/walk?from=model&m=tiny&t=the+cat'); "
+        "dispatchEvent(new PopStateEvent('popstate')); }"
+    )
+    expect(page.locator("#status .error")).to_have_text("No attention.")
+    expect(page.locator(".step")).to_have_count(0)
+
+
+def test_every_column_of_a_wide_matrix_is_seen(open_studio: OpenStudio) -> None:
+    """Wrong before: 5 of 32 columns were in sight."""
+    page = open_studio("/walk", width=1280)
+    wide = {"queries": [[1.25] * 32] * 2, "keys": [[-1.25] * 32] * 2, "values": [[0.5] * 32] * 2}
+    page.route("**/api/walkthroughs", lambda route: route.fulfill(json={"projection": wide}))
+    page.reload()
+    page.wait_for_selector(".step[data-step=sum]")
+    hidden = page.evaluate(
+        "() => [...document.querySelectorAll('.scroll')].filter(one => one.scrollWidth > one.clientWidth + 1).length"
+    )
+    assert hidden == 0
+    assert page.locator("[data-step=queries] tbody tr").first.locator("td[data-row]").count() == 32
+
+
 def test_back_undoes_a_number(open_studio: OpenStudio) -> None:
     page = open_studio("/walk")
     cell = page.get_by_label("Inputs, row input 1, column 2")

@@ -13,9 +13,11 @@ import {
 import { get, isAnswering } from "./shared/api.js";
 import { open as openAsk } from "./ask/page.js";
 import { byId, make, reveal, visible } from "./shared/dom.js";
+import { open as openLearn } from "./learn/page.js";
 import { open as openMap } from "./map/page.js";
 import { open as openRuns } from "./runs/page.js";
 import { Status } from "./shared/status.js";
+import { startTheme } from "./shared/theme.js";
 import { TrainingView } from "./runs/training.js";
 import { open as openWalk } from "./walk/page.js";
 import { open as openWords } from "./words/page.js";
@@ -27,13 +29,13 @@ import { open as openWords } from "./words/page.js";
  */
 
 /** @type {Record<string, (place: HTMLElement, studio: Studio) => PageView>} */
-const OPENERS = { ask: openAsk, walk: openWalk, map: openMap, runs: openRuns, words: openWords };
+const OPENERS = { learn: openLearn, ask: openAsk, walk: openWalk, map: openMap, runs: openRuns, words: openWords };
 const PAUSE = 700; // milliseconds between two looks at a model that is being trained
 const RETRY = 2000; // milliseconds between two calls to a server that does not answer
 const SILENT = 200; // milliseconds: what takes longer says so
 const WITH_MODEL = ["ask", "map", "words"];
 /** @type {Record<string, string>} */
-const TITLES = { ask: "Ask", walk: "Walk", map: "Map", runs: "Runs", words: "Words" };
+const TITLES = { learn: "Learn", ask: "Ask", walk: "Walk", map: "Map", runs: "Runs", words: "Words" };
 
 const content = byId("content");
 const chooser = /** @type {HTMLSelectElement} */ (byId("model"));
@@ -133,7 +135,8 @@ function leavePage(sentence) {
 
 /** @param {string} page @param {import("./shared/types.js").Parts} parts */
 function needsModel(page, parts) {
-  return WITH_MODEL.includes(page) || (page === "walk" && parts.from === "model");
+  const isStory = page === "learn" && ["links", "cut", "own", "heads", undefined].includes(parts.s);
+  return WITH_MODEL.includes(page) || isStory || (page === "walk" && parts.from === "model");
 }
 
 /** Whether the address names a model that is not here. */
@@ -159,31 +162,8 @@ function isOfUse(page, name) {
   return !studio.models.length || usable(page).some((one) => one.name === name);
 }
 
-/** @param {string} name */
-function setTheme(name) {
-  document.documentElement.dataset.theme = name;
-  const other = name === "dark" ? "Light" : "Dark";
-  byId("theme").textContent = name === "dark" ? "☀" : "☾";
-  byId("theme").setAttribute("aria-label", `${other} colours`);
-  view?.redraw?.();
-}
-
-function startTheme() {
-  const system = matchMedia("(prefers-color-scheme: dark)");
-  const kept = localStorage.getItem("theme");
-  setTheme(kept ?? (system.matches ? "dark" : "light"));
-  system.addEventListener("change", () => {
-    if (!localStorage.getItem("theme")) setTheme(system.matches ? "dark" : "light");
-  });
-  byId("theme").addEventListener("click", () => {
-    const name = document.documentElement.dataset.theme === "dark" ? "light" : "dark";
-    localStorage.setItem("theme", name);
-    setTheme(name);
-  });
-}
-
 function showKeys() {
-  const everywhere = { "1 … 5": "Ask, Walk, Map, Runs, Words", "?": "these keys" };
+  const everywhere = { "1 … 6": "Learn, Ask, Walk, Map, Runs, Words", "?": "these keys" };
   const here = Object.entries(view?.keys ?? {}).map(([key, { does }]) => /** @type {[string, string]} */ ([key, does]));
   const lines = [...here, ...Object.entries(everywhere)];
   byId("keys-list").replaceChildren(...lines.flatMap(([key, does]) => [make("dt", {}, key), make("dd", {}, does)]));
@@ -194,6 +174,7 @@ function showKeys() {
 function onKey(event) {
   const target = /** @type {Element} */ (event.target);
   if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
+  if (target.matches("input[type=range]") && event.key.startsWith("Arrow")) return;
   if (target.matches("select, textarea, input:not([type=radio], [type=checkbox], [type=range])")) return;
   const found = view?.keys?.[event.key];
   const page = PAGES[Number(event.key) - 1];
@@ -283,7 +264,7 @@ function begin() {
   return Promise.all([showPage(), modelsRead]).catch((error) => studio.status.fail(error));
 }
 
-startTheme();
+startTheme(() => view?.redraw?.());
 listen();
 studio.status.whenSilent = waitForServer;
 await begin();

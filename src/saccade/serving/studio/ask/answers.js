@@ -1,6 +1,6 @@
 // The answer, as each task gives it: a text, coloured tags, a label with the words that decided, holes filled in.
 
-import { directionOf, make, named, number, shortened, visible } from "../shared/dom.js";
+import { directionOf, make, named, number, percent, shortened, visible } from "../shared/dom.js";
 import { imagePicture } from "./overlay.js";
 import { colourOf, isDarkInk } from "../shared/ramp.js";
 
@@ -121,7 +121,7 @@ function decided(deciding) {
     mark.style.backgroundColor = colourOf(shade, isEffect);
     return [mark, " "];
   });
-  const said = isEffect ? "how much each word adds to the label: " : "the words that decided: ";
+  const said = isEffect ? "how much each word adds to the label: " : "where the pooling looked: ";
   const scale = isEffect ? `darkest: ${number(most)} of log-odds` : `darkest: share ${number(most)}`;
   return make("p", { class: "deciding" }, make("small", {}, said), ...parts, make("small", {}, scale));
 }
@@ -176,7 +176,8 @@ function bar(name, probability) {
 export function alternativesElement(answers, which, chosen) {
   if (answers.length < 2) return null;
   const items = answers.map((one, place) => {
-    const score = typeof one.score === "number" ? make("span", { class: "mono" }, number(one.score, 3)) : null;
+    const chance = typeof one.log_probability === "number" ? percent(Math.exp(one.log_probability)) : null;
+    const score = chance === null ? null : make("span", { class: "mono" }, chance);
     const button = make(
       "button",
       { type: "button", "aria-pressed": String(place === which), onclick: () => chosen(place) },
@@ -197,9 +198,9 @@ export function alternativesElement(answers, which, chosen) {
 
 /**
  * Two texts, and where the second differs: its words that are not in the first in this order.
- * @param {string} before @param {string} after
+ * @param {string} before @param {string} after @param {"mark" | "s"} [how] what is around these words
  */
-export function differing(before, after) {
+export function differing(before, after, how = "mark") {
   const [one, other] = [before.split(/\s+/), after.split(/\s+/)];
   const common = one.map(() => new Array(other.length + 1).fill(0));
   common.push(new Array(other.length + 1).fill(0));
@@ -218,7 +219,7 @@ export function differing(before, after) {
     while (row < one.length && one[row] !== word && common[row + 1][column] >= common[row][column + 1]) row += 1;
     const isSame = row < one.length && one[row] === word;
     if (isSame) row += 1;
-    parts.push(isSame ? word : make("mark", {}, word), " ");
+    parts.push(isSame ? word : make(how, {}, word), " ");
   });
   return parts;
 }

@@ -21,9 +21,10 @@ export function headColour(head) {
 }
 
 export class Arcs {
-  /** @param {(row: number) => void} chosen */
-  constructor(chosen) {
+  /** @param {(row: number) => void} chosen @param {(column: number) => void} pointed */
+  constructor(chosen, pointed) {
     this.chosen = chosen;
+    this.pointed = pointed;
     this.lines = make("canvas", { "aria-hidden": "true" });
     this.from = make("ol", { class: "from", "aria-label": "From" });
     this.to = make("ol", { class: "to", "aria-label": "To" });
@@ -34,16 +35,18 @@ export class Arcs {
     this.drawn = null;
     /** @type {number[]} */
     this.listed = [];
+    this.column = 0;
     this.from.addEventListener("keydown", (event) => this.onKey(event));
     new ResizeObserver(() => this.redraw()).observe(this.frame);
   }
 
   /**
    * @param {{head: number, matrix: Matrix}[]} heads @param {string[]} rows @param {string[]} columns
-   * @param {number} row
+   * @param {number} row @param {number} column the link that is read out
    */
-  show(heads, rows, columns, row) {
+  show(heads, rows, columns, row, column) {
     this.drawn = { heads, rows, columns, row };
+    this.column = column;
     const first = Math.max(0, row - AROUND);
     const hadFocus = this.from.contains(document.activeElement);
     this.from.replaceChildren(
@@ -59,7 +62,7 @@ export class Arcs {
       linked.sort((one, other) => most[other] - most[one]);
       this.listed = linked.slice(0, MOST_LINKED).sort((one, other) => one - other);
     }
-    this.to.replaceChildren(...this.listed.map((column) => make("li", {}, make("bdi", {}, visible(columns[column])))));
+    this.to.replaceChildren(...this.listed.map((other) => this.toItem(columns[other], other)));
     const cut = isCut ? ` Of ${columns.length} words, the ${this.listed.length} that get most are listed.` : "";
     const colours = heads.length > 1 ? ", a colour a head" : "";
     this.note.textContent = `Lines are links of ${SMALLEST_LINK} and more${colours}.${cut}`;
@@ -82,6 +85,17 @@ export class Arcs {
       visible(label),
     );
     return make("li", {}, button);
+  }
+
+  /** A word that is looked at; pointing at it tells how much. @param {string} label @param {number} column */
+  toItem(label, column) {
+    const point = () => {
+      if (column === this.column) return;
+      this.column = column;
+      this.pointed(column);
+      this.redraw();
+    };
+    return make("li", { onpointerenter: point, "data-column": column }, make("bdi", {}, visible(label)));
   }
 
   /** @param {KeyboardEvent} event */
@@ -119,11 +133,13 @@ export class Arcs {
     const box = chosen.getBoundingClientRect();
     const start = { x: box.right - frame.left + 4, y: (box.top + box.bottom) / 2 - frame.top };
     [...this.to.children].forEach((item, place) => {
+      item.toggleAttribute("data-pointed", this.listed[place] === this.column);
       const its = item.getBoundingClientRect();
       const end = { x: its.left - frame.left - 4, y: (its.top + its.bottom) / 2 - frame.top };
       for (const { head, matrix } of this.drawn?.heads ?? []) {
         const weight = Math.min(1, matrix.values[(this.drawn?.row ?? 0) * matrix.columns + this.listed[place]]);
-        if (weight >= SMALLEST_LINK) drawLink(context, start, end, weight, headColour(head));
+        const isPointed = this.listed[place] === this.column;
+        if (weight >= SMALLEST_LINK) drawLink(context, start, end, weight, headColour(head), isPointed);
       }
     });
   }
@@ -131,13 +147,13 @@ export class Arcs {
 
 /**
  * @param {CanvasRenderingContext2D} context @param {{x: number, y: number}} start @param {{x: number, y: number}} end
- * @param {number} weight @param {string} colour
+ * @param {number} weight @param {string} colour @param {boolean} isPointed
  */
-function drawLink(context, start, end, weight, colour) {
+function drawLink(context, start, end, weight, colour, isPointed) {
   const bend = (end.x - start.x) / 2;
   context.strokeStyle = colour;
-  context.globalAlpha = 0.2 + 0.8 * weight;
-  context.lineWidth = 1 + 4 * weight;
+  context.globalAlpha = isPointed ? 1 : 0.2 + 0.8 * weight;
+  context.lineWidth = (isPointed ? 3 : 1) + 4 * weight;
   context.beginPath();
   context.moveTo(start.x, start.y);
   context.bezierCurveTo(start.x + bend, start.y, end.x - bend, end.y, end.x, end.y);

@@ -47,10 +47,14 @@ function image(pixels, x, y, width, height) {
   return svg("image", { ...place, href: pixels.toDataURL("image/png") });
 }
 
-/** One picture of what is seen, side by side. @param {Figure[]} figures @returns {string} */
-export function svgFile(figures) {
+/**
+ * One picture of what is seen, side by side, and below it where it comes from.
+ * @param {Figure[]} figures @param {string[]} caption @returns {string}
+ */
+export function svgFile(figures, caption) {
   const drawings = figures.map((figure) => titled(figure, drawingOf(figure)));
-  const height = Math.max(...drawings.map((one) => one.height));
+  const tallest = Math.max(...drawings.map((one) => one.height));
+  const height = tallest + LINE * caption.length;
   const width = drawings.reduce((sum, one) => sum + one.width, 0);
   const background = svg("rect", { width, height, fill: styleColour("background") });
   const root = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}` }, background);
@@ -59,6 +63,11 @@ export function svgFile(figures) {
     root.append(svg("g", { transform: `translate(${left} 0)` }, ...drawing.parts));
     left += drawing.width;
   }
+  caption.forEach((line, place) => {
+    const style = { fill: styleColour("quiet"), "font-size": 13 };
+    const said = shortened(visible(line).replaceAll("·", " "), 2 * Math.floor(width / 14));
+    root.append(text(said, MARGIN, tallest + place * LINE, style));
+  });
   return new XMLSerializer().serializeToString(root);
 }
 
@@ -83,7 +92,8 @@ function drawingOf(figure) {
 function mapOf({ map, isDifference }, matrix, rows, columns) {
   const context = /** @type {CanvasRenderingContext2D} */ (document.createElement("canvas").getContext("2d"));
   const room = Math.max(NARROWEST, map.element.clientWidth);
-  const { cell, left, top, angle, every, width, height } = layOut(context, rows, columns, room, map.zoom);
+  const laidOut = layOut(context, rows, columns, { width: room, height: null }, map.zoom);
+  const { cell, left, top, angle, every, width, height } = laidOut;
   const [across, down] = [cell * matrix.columns, cell * matrix.rows];
   const frame = { x: left, y: top, width: across, height: down, fill: "none", stroke: styleColour("line") };
   const parts = [image(picture(matrix, { isDifference }), left, top, across, down), svg("rect", frame)];

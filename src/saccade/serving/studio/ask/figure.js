@@ -3,10 +3,12 @@
 import { addressOf } from "../shared/address.js";
 import { Refused, weightsOf } from "../shared/api.js";
 import { Arcs } from "./arcs.js";
-import { isEdited, isOfPatches } from "./state.js";
-import { make, reveal, shortened, visible, within } from "../shared/dom.js";
+import { bestColumn, hintOf, isWritten, namedAs, sameOf, tellingCell, titleOf, writesNote } from "./figure-text.js";
+import { cutCells } from "./cells.js";
+import { make, reveal, visible, within } from "../shared/dom.js";
 import { HeatMap } from "../shared/heatmap.js";
 import { Legend } from "../shared/legend.js";
+import { GLOSSARY } from "../shared/names.js";
 import { Overlay } from "./overlay.js";
 import { Readout } from "../shared/readout.js";
 
@@ -38,7 +40,8 @@ export class Figure {
     this.pinned = pinned;
     this.readout = new Readout(id);
     this.legend = new Legend();
-    this.title = make("h2", {});
+    this.title = make("h2", { title: `${GLOSSARY.head} ${GLOSSARY.layer}` });
+    this.named = make("small", { class: "mono named-as" });
     this.hint = make("p", { class: "quiet" });
     this.walk = make("a", { class: "button small", "data-page": "walk" }, "Take this head apart");
     this.map = new HeatMap({
@@ -47,19 +50,15 @@ export class Figure {
       moved: (row, column) => this.onMoved(row, column),
       pinned: (row) => pinned(row, this.column),
     });
-    this.arcs = new Arcs((row) => pinned(row, this.column));
-    this.overlay = new Overlay((row, column) => this.onPatch(row, column), id);
-    this.element = make(
-      "section",
-      { class: "figure", "aria-label": "Attention" },
-      make("div", { class: "figure-head" }, this.title, this.walk),
-      this.hint,
-      this.overlay.element,
-      this.map.element,
-      this.arcs.element,
-      this.readout.element,
-      this.legend.element,
+    this.arcs = new Arcs(
+      (row) => pinned(row, this.column),
+      (column) => this.onMoved(this.row, column),
     );
+    this.overlay = new Overlay((row, column) => this.onPatch(row, column), id);
+    const head = make("div", { class: "figure-head" }, this.title, this.named);
+    const views = make("div", { class: "views" }, this.overlay.element, this.map.element, this.arcs.element);
+    const side = make("div", { class: "side" }, this.hint, this.readout.element, this.legend.element, this.walk);
+    this.element = make("section", { class: "figure", "aria-label": "Attention" }, head, views, side);
     /** @type {Matrix | null} */
     this.matrix = null;
     /** @type {Settled | null} */
@@ -67,6 +66,7 @@ export class Figure {
     /** @type {Look | null} */
     this.look = null;
     this.isDifference = false;
+    this.upTo = Infinity; // rows from here on are not written yet
     this.row = 0;
     this.column = 0;
     this.asked = 0;
@@ -88,17 +88,17 @@ export class Figure {
     if (other) matrix = { ...matrix, values: matrix.values.map((weight, place) => weight - other.values[place]) };
     const isSame = other !== null && matrix.values.every((weight) => Math.abs(weight) < UNSEEN);
     [this.matrix, this.settled, this.look] = [matrix, settled, look];
+    this.upTo = written === null || !isWritten(look, settled) ? Infinity : written;
     this.place(look, settled, state, isSame ? weights : matrix);
-    const { head, attention } = settled;
     this.title.textContent = titleOf(look, settled) + (label && ` · ${label}`);
+    this.named.textContent = namedAs(settled);
     this.hint.textContent = isSame ? sameOf(settled, state) : hintOf(look, settled);
-    reveal(this.walk, walked !== null && /^\d+$/.test(head));
-    this.walk.href = addressOf("walk", { from: "model", ...walked, a: attention.name, h: head });
+    this.walked = walked;
     for (const view of this.views()) reveal(view.element, settled.view === view.name);
     reveal(this.legend.element, settled.view === "map");
     this.legend.show(1, this.isDifference);
-    if (settled.view === "map") this.showMap(look, settled, state, matrix, written);
-    else if (settled.view === "arcs") this.arcs.show(heads, settled.rows, settled.columns, this.row);
+    if (settled.view === "map") this.showMap(look, settled, state, matrix);
+    else if (settled.view === "arcs") this.arcs.show(heads, settled.rows, settled.columns, this.row, this.column);
     else if (look.image) this.overlay.show(look.image, matrix, this.row, this.column);
     this.read();
   }
@@ -112,25 +112,25 @@ export class Figure {
   }
 
   /**
-   * The cell that is read out.
+   * The cell that is read out: never of a word that is not written yet.
    * @param {Look} look @param {Settled} settled @param {AskState} state @param {Matrix} matrix
    */
   place(look, settled, state, matrix) {
     const isOfClass = look.image?.class_token && settled.view === "picture";
     const first = isOfClass ? { row: 0, column: bestColumn(matrix, 0) } : tellingCell(matrix, settled);
-    const row = within(state.row ?? first.row, 0, matrix.rows - 1);
-    const column = state.row === null ? first.column : (state.column ?? bestColumn(matrix, row));
+    const last = Math.min(matrix.rows, this.upTo) - 1;
+    const wanted = Number.isFinite(this.upTo) ? last : (state.row ?? first.row); // stepping goes along
+    const row = within(wanted, 0, last);
+    const isChosen = state.row !== null && row === state.row && state.column !== null;
+    const column = isChosen ? (state.column ?? 0) : row === first.row ? first.column : bestColumn(matrix, row);
     [this.row, this.column] = [row, within(column, 0, matrix.columns - 1)];
   }
 
-  /**
-   * @param {Look} look @param {Settled} settled @param {AskState} state @param {Matrix} matrix
-   * @param {number | null} written
-   */
-  showMap(look, settled, state, matrix, written) {
+  /** @param {Look} look @param {Settled} settled @param {AskState} state @param {Matrix} matrix */
+  showMap(look, settled, state, matrix) {
     this.map.show(matrix, settled.rows.map(visible), settled.columns.map(visible), {
       isDifference: this.isDifference,
-      upTo: written === null || !isWritten(look, settled) ? Infinity : written,
+      upTo: this.upTo,
       row: this.row,
       column: this.column,
       pinned: state.isPinned ? this.row : null,
@@ -156,6 +156,14 @@ export class Figure {
     this.read();
   }
 
+  /** A word or a link that is pointed at elsewhere. @param {number} row @param {number | null} column */
+  pointFrom(row, column) {
+    if (!this.matrix || row >= this.upTo) return;
+    const isSelf = this.settled && this.settled.attention.rows === this.settled.attention.columns;
+    this.onMoved(row, column ?? (isSelf ? bestOther(this.matrix, row) : bestColumn(this.matrix, row)));
+    this.map.point(this.row, this.column, false);
+  }
+
   /** @param {number} row @param {number} column */
   onMoved(row, column) {
     [this.row, this.column] = [row, column];
@@ -175,12 +183,17 @@ export class Figure {
   }
 
   read() {
-    if (!this.matrix || !this.settled || !this.look) return;
-    const note = writesNote(this.look, this.settled, this.row);
-    this.readout.show(this.matrix, this.settled.rows, this.settled.columns, this.row, this.column, {
+    const { matrix, settled, look, walked } = this;
+    if (!matrix || !settled || !look) return;
+    const note = writesNote(look, settled, this.row);
+    this.readout.show(matrix, settled.rows, settled.columns, this.row, this.column, {
       isDifference: this.isDifference,
       note,
     });
+    reveal(this.walk, Boolean(walked) && /^\d+$/.test(settled.head));
+    const { attention, head, words } = settled;
+    const cell = { row: String(this.row), col: String(this.column), w: words ? "1" : "0" };
+    this.walk.href = addressOf("walk", { from: "model", ...walked, a: attention.name, h: head, ...cell });
   }
 
   recolour() {
@@ -189,6 +202,13 @@ export class Figure {
     this.arcs.redraw();
     this.overlay.redraw();
   }
+}
+
+/** The strongest link to another word. @param {Matrix} matrix @param {number} row */
+function bestOther(matrix, row) {
+  const values = matrix.values.slice();
+  if (row < matrix.columns) values[row * matrix.columns + row] = -1;
+  return bestColumn({ ...matrix, values }, row);
 }
 
 /** @param {Look} look @param {Settled} settled @returns {Promise<Matrix>} */
@@ -204,86 +224,4 @@ async function matrixOf(look, { attention, head, words }) {
   if (head !== "alignment" || !look.alignment) return weightsOf(look, attention.name, head, words);
   const { rows, columns, values } = look.alignment;
   return { rows: rows.length, columns: columns.length, values: Float64Array.from(values.flat()) };
-}
-
-/** @param {Look} look @param {Settled} settled */
-function titleOf(look, { attention, head, words }) {
-  const name = attention.name;
-  if (head === "alignment") return "alignment of words";
-  const unit = isOfPatches(look, attention) ? "patches" : words ? "words" : "pieces";
-  /** @type {Record<string, string>} */
-  const together = {
-    mean: `${name}, mean of heads`,
-    max: `${name}, maximum of heads`,
-    rollout: "rollout over the layers",
-  };
-  return `${together[head] ?? `${name}, head ${head}`} · ${unit}`;
-}
-
-/** What a row stands for, where that is not plain. @param {Look} look @param {Settled} settled */
-function hintOf(look, settled) {
-  if (settled.head === "alignment") return "A row is a word that is written: what it looked at just before.";
-  return writes(look, settled) ? "A row is what was read last; what it looks at helps to write what comes next." : "";
-}
-
-/** What a difference without any ink means. @param {Settled} settled @param {AskState} state */
-function sameOf({ attention, head }, state) {
-  if (state.isDifference || !isEdited(state)) return "No weight differs.";
-  const later = "What follows from it shows in later layers and in the answer.";
-  return state.off.includes(`${attention.name}:${head}`)
-    ? `No weight differs: a head that is switched off still looks as before, only what it finds is left out. ${later}`
-    : `No weight differs: the change does not reach this head. ${later}`;
-}
-
-/** Whether the rows are what is written, step by step. @param {Look} look @param {Settled} settled */
-export function isWritten(look, settled) {
-  return settled.head === "alignment" || writes(look, settled);
-}
-
-/** Whether a row is read when the next is written: of a decoder. @param {Look} look @param {Settled} settled */
-function writes(look, { attention }) {
-  return look.attentions.some((one) => one.kind === "causal" && one.rows === attention.rows);
-}
-
-/** @param {Look} look @param {Settled} settled @param {number} row */
-function writesNote(look, settled, row) {
-  if (settled.head === "alignment" || !writes(look, settled)) return "";
-  const next = settled.rows[row + 1];
-  return next === undefined ? "" : `read before «${shortened(visible(next))}» is written`;
-}
-
-/** @param {Look} look @param {Settled} settled @param {AskState} state */
-function cutCells(look, { attention, head, words }, state) {
-  const [rows, columns] = [look.axes[attention.rows].words, look.axes[attention.columns].words];
-  const here = state.cut.filter(([name]) => name === `${attention.name}:${head}`);
-  return new Set(here.map(([, row, column]) => (words ? `${rows[row]},${columns[column]}` : `${row},${column}`)));
-}
-
-/**
- * The strongest cell that tells something: a word that looks at itself does not, nor the start of a text that is read
- * from left to right, which has nothing else to look at and is looked at for want of anything better.
- * @param {Matrix} matrix @param {Settled} settled
- */
-function tellingCell(matrix, { attention, head }) {
-  const { values, columns } = matrix;
-  const isSelf = attention.rows === attention.columns && head !== "alignment";
-  const isCausal = isSelf && attention.kind === "causal";
-  let [best, any] = [-1, 0];
-  for (let place = 0; place < values.length; place += 1) {
-    const [row, column] = [Math.floor(place / columns), place % columns];
-    const size = Math.abs(values[place]);
-    if (size > Math.abs(values[any])) any = place;
-    if ((isSelf && row === column) || (isCausal && (row === 0 || column === 0))) continue;
-    if (size > (best < 0 ? 0 : Math.abs(values[best]))) best = place;
-  }
-  const chosen = best < 0 ? any : best;
-  return { row: Math.floor(chosen / columns), column: chosen % columns };
-}
-
-/** @param {Matrix} matrix @param {number} row */
-function bestColumn({ values, columns }, row) {
-  let best = 0;
-  for (let column = 1; column < columns; column += 1)
-    if (values[row * columns + column] > values[row * columns + best]) best = column;
-  return best;
 }

@@ -2,6 +2,7 @@
 
 import { headPictures } from "../shared/api.js";
 import { make } from "../shared/dom.js";
+import { headName, layerName } from "../shared/names.js";
 import { picture } from "../shared/ramp.js";
 
 /**
@@ -47,10 +48,10 @@ export class HeadGrid {
     this.groups.replaceChildren(
       ...look.attentions.map((attention) => {
         const buttons = Array.from({ length: attention.heads }, (_, head) => this.cell(attention, head));
-        const label = make("h3", {}, ...breakable(attention.name));
+        const label = make("h3", { title: attention.name }, layerName(attention.name));
         return make(
           "div",
-          { role: "group", "aria-label": attention.name, "data-attention": attention.name },
+          { role: "group", "aria-label": layerName(attention.name), "data-attention": attention.name },
           label,
           make("div", { class: "maps" }, ...buttons),
         );
@@ -60,7 +61,7 @@ export class HeadGrid {
 
   /** @param {Attention} attention @param {number} head */
   cell({ name }, head) {
-    const label = `${name}, head ${head}`;
+    const label = headName(name, head);
     const canvas = make("canvas", { width: 1, height: 1 });
     const open = make(
       "button",
@@ -68,7 +69,7 @@ export class HeadGrid {
         type: "button",
         class: "head",
         "aria-label": label,
-        title: label,
+        title: `${label} (${name}:${head})`,
         tabindex: "-1",
         onclick: () => this.chosen(name, head),
       },
@@ -105,8 +106,9 @@ export class HeadGrid {
       button.parentElement?.toggleAttribute("data-off", isOff);
       const toggle = button.nextElementSibling;
       const [attention, number] = [key.slice(0, key.lastIndexOf(":")), key.slice(key.lastIndexOf(":") + 1)];
-      toggle?.setAttribute("aria-label", `Switch ${attention}, head ${number} ${isOff ? "on" : "off"}`);
-      button.setAttribute("aria-label", `${attention}, head ${number}${isOff ? ", switched off" : ""}`);
+      const label = headName(attention, number);
+      toggle?.setAttribute("aria-label", `Switch ${label} ${isOff ? "on" : "off"}`);
+      button.setAttribute("aria-label", `${label}${isOff ? ", switched off" : ""}`);
     }
     for (const group of this.groups.children) {
       group.toggleAttribute("data-open", /** @type {HTMLElement} */ (group).dataset.attention === name);
@@ -163,9 +165,4 @@ export class HeadGrid {
     event.preventDefault();
     /** @type {HTMLElement | undefined} */ (found[event.key])?.focus();
   }
-}
-
-/** A name that may break after its dots. @param {string} name @returns {(string | Node)[]} */
-function breakable(name) {
-  return name.split(/(?<=\.)/).flatMap((part) => [part, make("wbr")]);
 }

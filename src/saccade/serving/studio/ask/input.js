@@ -5,6 +5,7 @@ import { imagePicture } from "./overlay.js";
 
 /** @typedef {import("../shared/types.js").Model} Model */
 
+const HOW = "draw with the pointer, or with arrows and space";
 const PAUSE = 150; // milliseconds after the last key until the model is asked
 const BRUSH = 1.6; // pixels of the model's image
 
@@ -79,12 +80,7 @@ export class ImageInput {
     this.element = make(
       "div",
       { class: "image-input" },
-      make(
-        "div",
-        {},
-        make("div", { class: "pad-frame" }, this.pad, this.mark),
-        make("p", { class: "quiet" }, "draw with the pointer, or with arrows and space"),
-      ),
+      make("div", {}, make("div", { class: "pad-frame" }, this.pad, this.mark), make("p", { class: "quiet" }, HOW)),
       make("div", { class: "row" }, this.samples, ...this.buttons()),
     );
     /** @type {[number, number] | null} */

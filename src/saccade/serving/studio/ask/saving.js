@@ -3,11 +3,11 @@
 import { file, inPath, query } from "../shared/api.js";
 import { npyFile, pngFile, svgFile } from "./export.js";
 import { make, reveal } from "../shared/dom.js";
+import { layerName } from "../shared/names.js";
 import { currentTheme } from "../shared/ramp.js";
 
 /**
  * @typedef {import("../shared/types.js").Look} Look
- * @typedef {import("../shared/status.js").Status} Status
  * @typedef {import("./figure.js").Figure} Figure
  * @typedef {import("./state.js").Settled} Settled
  */
@@ -16,9 +16,9 @@ const FORMATS = { png: "PNG", svg: "SVG", html: "HTML", npy: "numbers" };
 const KEPT = 60_000; // milliseconds that the browser has to write a file
 
 export class Saving {
-  /** @param {Status} status */
-  constructor(status) {
-    this.status = status;
+  /** @param {import("../shared/types.js").Studio} studio */
+  constructor(studio) {
+    this.studio = studio;
     const buttons = Object.entries(FORMATS).map(([format, title]) => {
       return make("button", { type: "button", class: "small", onclick: () => void this.save(format) }, title);
     });
@@ -28,29 +28,31 @@ export class Saving {
       { type: "button", class: "small", onclick: () => void this.copyAddress() },
       "Copy the link to this view",
     );
-    this.element = make(
-      "div",
-      { class: "saving row", role: "group", "aria-label": "Save" },
-      make("span", { class: "quiet" }, "save:"),
-      ...buttons,
-      this.note,
-      this.copy,
-    );
+    const save = { class: "saving row", role: "group", "aria-label": "Save" };
+    const all = make("div", save, this.copy, ...buttons, this.note);
+    this.element = make("details", { class: "popup share" }, make("summary", {}, "Share"), all);
     /** @type {Figure[]} */
     this.figures = [];
-    this.page = "";
+    /** @type {(figure: Figure) => string} */
+    this.page = () => "";
   }
 
-  /** @param {Look | null} look @param {Settled | null} settled @param {Figure[]} figures what is seen, side by side */
-  show(look, settled, figures) {
+  /**
+   * @param {Look | null} look @param {Settled | null} settled @param {Figure[]} figures what is seen, side by side
+   * @param {import("./sentence.js").Sentence} sentence
+   */
+  show(look, settled, figures, sentence) {
+    this.sentence = sentence;
     reveal(this.element, look !== null && settled !== null && look.id !== null);
     this.figures = figures;
     if (!look?.id || !settled) return;
     const { name } = settled.attention;
     const head = /^(\d+|mean|max)$/.test(settled.head) ? settled.head : undefined;
     const parts = { format: "html", name, head, words: settled.words ? 1 : 0, theme: currentTheme() };
-    this.page = `/api/looks/${inPath(look.id)}/export?${query(parts)}`;
-    this.note.textContent = `HTML: every head of ${name}`;
+    const isAlignment = settled.head === "alignment"; // its rows are not those of a head
+    this.page = (/** @type {Figure} */ { row, column }) =>
+      `/api/looks/${inPath(look.id ?? "")}/export?${query({ ...parts, ...(isAlignment ? {} : { row, column }) })}`;
+    this.note.textContent = `HTML: every head of ${layerName(name)}`;
     this.update();
   }
 
@@ -68,7 +70,7 @@ export class Saving {
       make("a", { href: url, download: name }).click();
       setTimeout(() => URL.revokeObjectURL(url), KEPT);
     } catch (error) {
-      this.status.fail(error);
+      this.studio.status.fail(error);
     } finally {
       this.note.textContent = said;
     }
@@ -76,14 +78,25 @@ export class Saving {
 
   /** @param {string} format @returns {Promise<{name: string, content: Blob}>} */
   async fileOf(format) {
-    if (format === "html") return file(this.page); // not followed: a link carries no key
+    if (format === "html") return file(this.page(this.figures[0])); // not followed: a link carries no key
     const last = /** @type {Figure} */ (this.figures.at(-1));
     const figure = last.isDifference ? last : this.figures[0]; // numbers are of one map
     const name = `${(figure.title.textContent ?? "").replace(/[^\p{L}\p{N}.]+/gu, "-")}.${format}`;
     if (format === "npy" && figure.matrix) return { name, content: npyFile(figure.matrix) };
-    const drawn = svgFile(this.figures);
+    const drawn = svgFile(this.figures, this.caption());
     const made = format === "png" ? await pngFile(drawn) : null;
     return { name, content: made ?? new Blob([drawn], { type: "image/svg+xml" }) };
+  }
+
+  /** What a picture says of where it comes from: the sentence, the answer, the model, the scale and the day. */
+  caption() {
+    const { given = "", model = null, look = null, changed = null } = this.sentence ?? {};
+    const asked = typeof given === "string" ? given : "an image";
+    const answer = String((changed ?? look)?.answer.text ?? (changed ?? look)?.answer.label ?? "");
+    const isDifference = this.figures.some((figure) => figure.isDifference);
+    const scale = isDifference ? "weights from −1 to 1, 0 is the background" : "weight 0 is the background, 1 the ink";
+    const day = new Date().toISOString().slice(0, 10);
+    return [`${asked} → ${answer}`, `model ${model?.name ?? ""}; ${scale}; ${day}`];
   }
 
   async copyAddress() {

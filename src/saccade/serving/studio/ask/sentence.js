@@ -1,11 +1,17 @@
 // One sentence (or image): what is asked, what is answered, and what was looked at.
 
-import { alternativesElement, answerElement } from "./answers.js";
 import { Refused, events, inPath, post } from "../shared/api.js";
-import { Figure, isWritten } from "./figure.js";
+import { cutCells, cutKey } from "./cells.js";
+import { Depends } from "./depends.js";
+import { Figure } from "./figure.js";
+import { isWritten } from "./figure-text.js";
+import { Headline } from "./headline.js";
 import { ImageInput, TextInput } from "./input.js";
-import { ANSWERS, answerParts, editsOf, inputOf, isComparable, isEdited, optionsOf, settle } from "./state.js";
-import { make, number, reveal } from "../shared/dom.js";
+import { ANSWERS, answerParts, editsOf, inputOf, isDrawnAnswer, isEdited, optionsOf, settle } from "./state.js";
+import { comparedWith, unknownOf } from "./sentence-text.js";
+import { Strip } from "./strip.js";
+import { Steps, writtenWords } from "./written.js";
+import { make, reveal } from "../shared/dom.js";
 
 /**
  * @typedef {import("../shared/types.js").Look} Look
@@ -18,10 +24,12 @@ import { make, number, reveal } from "../shared/dom.js";
  * @property {(given: Given, isFinal: boolean) => void} asked
  * @property {(parts: Record<string, string | null>, how?: "push" | "replace") => void} changed
  * @property {(row: number, column: number) => void} moved
+ * @property {((row: number, column: number) => void) | null} cut
  * @property {(sentence: string) => void} told
  */
 
 const MOST_KEPT = 24; // looks
+const MOST_WORDS = 120; // whose links are drawn between them
 
 export class Sentence {
   /** @param {Listener} listener @param {string} label */
@@ -29,21 +37,26 @@ export class Sentence {
     this.listener = listener;
     this.label = label;
     this.inputPlace = make("div", { class: "input" });
-    this.answer = make("div", { class: "answer-place", "aria-live": "polite" });
-    this.others = make("div", {});
-    this.steps = make("div", {
-      class: "steps row",
-      role: "group",
-      "aria-label": "Step through the output",
-      hidden: true,
+    this.unknown = make("p", { class: "unknown", role: "status", hidden: true });
+    this.headline = new Headline((which) =>
+      listener.changed({ n: which ? String(which) : null, pin: null, step: null }, "push"),
+    );
+    this.steps = new Steps((step) => listener.changed({ step: step === null ? null : String(step) }));
+    this.strip = new Strip({
+      pointed: (row, column) => this.figure.pointFrom(row, column),
+      pinned: (row) => listener.changed({ row: String(row), col: null, pin: "1" }),
+      cut: listener.cut,
     });
+    this.depends = new Depends();
     this.figure = new Figure(
       (row, column) => listener.moved(row, column),
       (row, column) =>
         listener.changed(row === null ? { pin: null } : { row: String(row), col: String(column), pin: "1" }),
     );
     this.nothing = make("p", { class: "quiet", hidden: true });
-    this.element = make("div", { class: "sentence" }, this.inputPlace, this.answer, this.others, this.steps);
+    const answered = make("div", { class: "answered" }, this.headline.element, this.steps.element);
+    const parts = [this.inputPlace, this.unknown, this.strip.element, this.depends.element, answered];
+    this.element = make("div", { class: "sentence" }, ...parts);
     /** @type {TextInput | ImageInput | null} */
     this.input = null;
     /** @type {Model | null} */
@@ -54,7 +67,6 @@ export class Sentence {
     this.changed = null;
     /** @type {Given} */
     this.given = "";
-    this.isSpelt = false; // written letter by letter
     /** @type {Map<string, Look>} */
     this.kept = new Map();
   }
@@ -70,6 +82,7 @@ export class Sentence {
         ? new ImageInput(model, (image) => this.listener.asked(image, true), this.listener.told)
         : new TextInput(this.label, typed, model.input.kind === "json" ? "Type a JSON value" : undefined);
     this.inputPlace.replaceChildren(this.input.element);
+    this.element.toggleAttribute("data-image", model.input.kind === "image");
   }
 
   /** What is asked where nothing is given: of an image model without samples, the empty pad. */
@@ -83,6 +96,11 @@ export class Sentence {
     else if (this.input && typeof given === "object") this.input.show(given);
   }
 
+  /** What the model is sent. @param {Model} model @param {Given} given @param {AskState} state */
+  request(model, given, state) {
+    return { input: inputOf(model, given), options: optionsOf(model, state) };
+  }
+
   /**
    * Asks the model, and once more with what is changed.
    * @param {Given} given @param {AskState} state @param {AbortSignal} signal
@@ -94,8 +112,7 @@ export class Sentence {
     if (state.which >= ANSWERS) {
       throw new Refused(`The address asks for answer ${state.which + 1}; there are at most ${ANSWERS} here.`, 400);
     }
-    const options = optionsOf(model, state);
-    const request = { input: inputOf(model, given), options, which: state.which };
+    const request = { ...this.request(model, given, state), which: state.which };
     const isNew = !this.kept.has(JSON.stringify([model.name, request]));
     if (isNew && model.streams && !state.isDrawn && state.which === 0) await this.stream(model, request, signal);
     const look = await this.lookAt(model, request, signal);
@@ -110,7 +127,8 @@ export class Sentence {
   async stream(model, { input, options }, signal) {
     const text = make("span", {});
     const cursor = make("span", { class: "cursor" }, "▍");
-    this.answer.replaceChildren(
+    this.headline.clear();
+    this.headline.answer.replaceChildren(
       make("p", { class: "answer", dir: "auto" }, make("span", { class: "prompt" }, String(input)), text, cursor),
     );
     for await (const { piece } of events(`/api/models/${inPath(model.name)}/stream`, { input, options }, signal)) {
@@ -133,16 +151,9 @@ export class Sentence {
   /** Nothing is asked: nothing is answered. */
   clear() {
     [this.look, this.changed] = [null, null];
-    this.answer.replaceChildren();
-    this.others.replaceChildren();
-    reveal(this.steps, false);
-    reveal(this.figure.element, false);
-    reveal(this.nothing, false);
-  }
-
-  /** What the server no longer keeps is asked for again. */
-  forget() {
-    this.kept.clear();
+    this.headline.clear();
+    const parts = [this.steps.element, this.strip.element, this.depends.element, this.unknown];
+    for (const one of [...parts, this.figure.element, this.nothing]) reveal(one, false);
   }
 
   /** The look that is shown: after the change, if there is one. @param {AskState} state */
@@ -156,35 +167,52 @@ export class Sentence {
     const shown = this.shown(state);
     if (!model || !look || !shown) return;
     const settled = shown.id === null ? null : settle(state, shown);
-    this.drawAnswer(model, look, state, settled);
+    this.drawAnswer(model, this.changed ?? look, state, settled);
+    this.unknown.textContent = unknownOf(model, look, String(this.given));
+    reveal(this.unknown, this.unknown.textContent !== "");
     reveal(this.nothing, settled === null);
     reveal(this.figure.element, settled !== null);
     if (!settled) this.nothing.textContent = shown.why ?? "This model has no attention to show.";
+    reveal(this.strip.element, false);
     if (!settled) return;
     const { given } = this;
     const its = answerParts(state, shown === this.changed);
     const walked = typeof given === "string" ? { m: model.name, t: given, ...its } : null;
-    const compared = this.compared(state, first?.shown(state) ?? null);
-    const seen = { ...compared, written: this.rowsWritten(look, state, settled), walked };
+    const compared = comparedWith(state, look, this.changed, shown, first?.shown(state) ?? null);
+    const seen = { ...compared, written: this.rowsWritten(shown, state, settled), walked };
     await this.figure.show(shown, settled, state, seen);
+    this.drawLinks(state);
   }
 
   /**
-   * What the weights are compared with, and how the picture says so.
-   * @param {AskState} state @param {Look | null} first
+   * Leaves out each word, where that is wanted instead of the links.
+   * @param {AskState} state @param {AbortSignal} signal @param {(share: number, what?: string) => void} progress
    */
-  compared(state, first) {
-    const { look, changed } = this;
-    const shown = this.shown(state);
-    if (first && shown && isComparable(state, first, shown, false))
-      return { label: "second minus first", before: first };
-    if (!look || !changed) return { label: "", before: null };
-    if (shown === look) return { label: "before", before: null };
-    const isDifference = state.shown === "difference" && isComparable(state, look, changed, !state.swap);
-    return isDifference ? { label: "after minus before", before: look } : { label: "after", before: null };
+  async measure(state, signal, progress) {
+    const { model, given, look } = this;
+    const isThere = Boolean(state.isMeasured && model && look && typeof given === "string");
+    reveal(this.depends.element, isThere);
+    if (!isThere || !model || typeof given !== "string") return;
+    await this.depends.show(model.name, this.request(model, given, state), given, signal, progress);
   }
 
-  /** @param {Model} model @param {Look} look @param {AskState} state @param {Settled | null} settled */
+  /** The links of the chosen word, between the words themselves. @param {AskState} state */
+  drawLinks(state) {
+    const { matrix, settled, look, row, column, isDifference, upTo } = this.figure;
+    const isShort = matrix !== null && Math.max(matrix.rows, matrix.columns) <= MOST_WORDS;
+    const isThere = Boolean(settled && look && isShort && !isDifference && settled.view !== "picture");
+    reveal(this.strip.element, isThere && !state.isMeasured);
+    if (!isThere || !matrix || !settled || !look) return;
+    const isSelf = settled.attention.rows === settled.attention.columns && settled.head !== "alignment";
+    const cut = cutCells(look, settled, state);
+    const { rows, columns } = settled;
+    this.strip.show({ matrix, rows, columns, isSelf, row, column, upTo, cut, where: cutKey(settled) });
+  }
+
+  /**
+   * @param {Model} model @param {Look} look the one whose answer is told @param {AskState} state
+   * @param {Settled | null} settled
+   */
   drawAnswer(model, look, state, settled) {
     const { words, first } = writtenWords(look);
     // a decoder's first row is the start
@@ -196,47 +224,12 @@ export class Sentence {
       else if (isOfWords) this.listener.changed({ row: String(word + start), col: null, pin: "1" });
       else this.listener.changed({ h: "alignment", row: String(word), col: null, pin: "1" }, "push");
     };
-    this.isSpelt = words.every((word) => word.length === 1); // buttons of single letters help nobody
-    const chosen = !this.isSpelt && (isOfWords || (settled && look.alignment)) ? pin : null;
-    const answer = answerElement(model, look.answer, look, { words, step: state.step, chosen, pinned });
-    const score =
-      typeof look.answer.score === "number" && look.answer.tokens
-        ? make("small", { class: "mono score", title: scoreMeans(model, state) }, number(look.answer.score))
-        : null;
-    this.answer.replaceChildren(answer, ...(score ? [score] : []));
-    const others = alternativesElement(look.alternatives ?? [], state.which, (which) =>
-      this.listener.changed({ n: which ? String(which) : null, pin: null, step: null }, "push"),
-    );
-    this.others.replaceChildren(...(others ? [others] : []));
-    this.drawSteps(words.length, state);
-  }
-
-  /** @param {number} count @param {AskState} state */
-  drawSteps(count, state) {
-    reveal(this.steps, count > 1);
-    const step = Math.min(state.step ?? count, count);
-    const go = (/** @type {number} */ next) =>
-      this.listener.changed({ step: next >= count ? null : String(Math.max(1, next)) });
-    let slider = /** @type {HTMLInputElement | null} */ (this.steps.querySelector("input"));
-    if (!slider) {
-      slider = make("input", { type: "range", min: 1, "aria-label": "Words written so far" });
-      this.steps.replaceChildren(
-        make("button", { type: "button", class: "small", "aria-label": "One word back" }, "◀"),
-        slider,
-        make("button", { type: "button", class: "small", "aria-label": "One word on" }, "▶"),
-        make("span", { class: "quiet mono" }),
-      );
-    }
-    slider.max = String(count);
-    slider.value = String(step);
-    slider.oninput = () => go(Number(slider.value));
-    const [back, on] = this.steps.querySelectorAll("button");
-    back.onclick = () => go(step - 1);
-    on.onclick = () => go(step + 1);
-    back.disabled = step <= 1;
-    on.disabled = step >= count;
-    const said = this.steps.querySelector("span");
-    if (said) said.textContent = `${this.isSpelt ? "letter" : "word"} ${step} of ${count}`;
+    const isSpelt = words.every((word) => word.length === 1); // buttons of single letters help nobody
+    const chosen = !isSpelt && (isOfWords || (settled && look.alignment)) ? pin : null;
+    const writing = { words, step: state.step, chosen, pinned };
+    const before = /** @type {Look} */ (this.look);
+    this.headline.show(model, before, this.changed, writing, state.which, isDrawnAnswer(model, state));
+    this.steps.show(words.length, state.step, isSpelt);
   }
 
   /**
@@ -249,44 +242,4 @@ export class Sentence {
     if (settled.head === "alignment" || settled.words) return words;
     return look.axes[settled.attention.rows].words.filter((word) => (word ?? 0) < words).length;
   }
-}
-
-/**
- * The words that were written one after the other, and the row of the first of them.
- * @param {Look} look @returns {{words: string[], first: number}}
- */
-export function writtenWords(look) {
-  if (look.alignment) {
-    const words = look.alignment.rows.filter((word) => word !== "</s>");
-    return { words, first: 0 };
-  }
-  const writer = look.attentions.find((one) => one.kind === "causal");
-  const text = String(look.answer?.text ?? "");
-  if (!writer || !text) return { words: [], first: 0 };
-  const labels = look.axes[writer.rows].labels.map((label) => label.replaceAll("▁", " "));
-  return lastWords(labels, text);
-}
-
-/**
- * The last of some labels, as far as they make up a text: before it stands what was given, after it the end.
- * @param {string[]} labels @param {string} text @returns {{words: string[], first: number}}
- */
-function lastWords(labels, text) {
-  let [first, last, end] = [labels.length, labels.length, text.length];
-  while (first > 0) {
-    const label = labels[first - 1].trim() || labels[first - 1];
-    const start = end >= label.length ? text.lastIndexOf(label, end - label.length) : -1;
-    const isNext = start >= 0 && (first === last || !/\S/.test(text.slice(start + label.length, end)));
-    if (!isNext && first < last) break;
-    first -= 1;
-    if (isNext) end = start;
-    else last -= 1;
-  }
-  return { words: labels.slice(first, last).map((label) => label.trim() || label), first };
-}
-
-/** Searched answers are ranked by the mean over their tokens, drawn ones have the sum. */
-function scoreMeans(/** @type {Model} */ model, /** @type {AskState} */ state) {
-  const isSum = state.isDrawn && "tries" in model.options && !model.streams;
-  return isSum ? "log-probability of the whole answer" : "log-probability a token, on average";
 }

@@ -2,6 +2,7 @@
 
 import { wholeNumber } from "../shared/address.js";
 import { Refused, stackOf } from "../shared/api.js";
+import { keyName } from "../shared/names.js";
 
 export const ANSWERS = 5;
 const WRITTEN_TOKENS = 40;
@@ -28,6 +29,7 @@ const WRITTEN_TOKENS = 40;
  * @property {[string, number, number][]} cut  links that are cut
  * @property {[string, string] | null} swap
  * @property {boolean} isDifference  of two texts, the second less the first
+ * @property {boolean} isMeasured  what the answer depends on is shown, in the place of the links
  * @property {string} shown  weights "after" a change, "before" it, or their "difference"
  *
  * @typedef {object} Settled  the same for one look: nothing is left open
@@ -58,13 +60,17 @@ export function readState(parts) {
     cut: (parts.cut ?? "").split(",").flatMap((link) => readLink(link)),
     swap: swap.length === 2 && swap[0] ? [swap[0], swap[1]] : null,
     isDifference: parts.d === "1",
+    isMeasured: parts.see === "depends",
     shown: ["before", "difference"].includes(parts.show) ? parts.show : "after",
   };
 }
 
-/** @param {string} text "encoder.0.self:2:3:4": head 2, row 3, column 4 @returns {[string, number, number][]} */
+/**
+ * "encoder.0.self:2:3:4": head 2, row 3, column 4; "encoder.0.self:3:4": in all heads of the layer.
+ * @param {string} text @returns {[string, number, number][]}
+ */
 function readLink(text) {
-  const found = /^(.+:\d+):(\d+):(\d+)$/.exec(text);
+  const found = /^([^:]+(?::\d+)?):(\d+):(\d+)$/.exec(text);
   return found ? [[found[1], Number(found[2]), Number(found[3])]] : [];
 }
 
@@ -155,8 +161,8 @@ export function answerNames(state) {
   return [
     ...(state.isDrawn ? [`sampled answers, seed ${state.seed}`] : []),
     ...(state.which ? [`answer ${state.which + 1}`] : []),
-    ...state.off.map((head) => `without head ${head}`),
-    ...state.cut.map((link) => `without link ${link.join(":")}`),
+    ...state.off.map((head) => `without ${keyName(head)}`),
+    ...state.cut.map(([key, row, column]) => `link ${row}→${column} cut in ${keyName(key)}`),
     ...(state.swap ? [`«${state.swap[1]}» for «${state.swap[0]}»`] : []),
   ];
 }
@@ -202,13 +208,4 @@ export function isOfPatches(look, attention) {
   if (!look.image) return false;
   const patches = look.image.grid[0] * look.image.grid[1];
   return [patches, patches + 1].includes(look.axes[attention.columns].tokens.length) && patches > 1;
-}
-
-/**
- * The tokens that a row or column stands for: itself, or the pieces of a word.
- * @param {import("../shared/types.js").Axis} axis @param {number} place @param {boolean} words
- */
-export function tokensOf(axis, place, words) {
-  if (!words) return [place];
-  return axis.words.flatMap((word, token) => (word === place ? [token] : []));
 }

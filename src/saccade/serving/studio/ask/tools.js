@@ -31,13 +31,17 @@ export class Tools {
       "aria-label": "An example",
       onchange: () => this.examples.value && tried(this.examples.value),
     });
-    const kinds = /** @type {[string, string][]} */ (Object.entries({ best: "best answers", draw: "sampled answers" }));
+    const kinds = /** @type {[string, string][]} */ (Object.entries({ best: "best answer", draw: "sampled" }));
     this.how = choice("Answers", "how", kinds, (value) => {
       changed({ how: value === "draw" ? "draw" : null, n: null, pin: null, step: null });
     });
+    const sees = /** @type {[string, string][]} */ (Object.entries({ links: "looked at", depends: "depends on" }));
+    this.see = choice("What is shown of the words", "see", sees, (value) =>
+      changed({ see: value === "depends" ? "depends" : null }),
+    );
     const draw = () => changed({ seed: String(this.seed + 1), n: null, pin: null });
     this.again = make("button", { type: "button", class: "small", onclick: draw }, "Sample again");
-    const all = [this.examples, this.how, this.again, this.twoLabel, this.differenceLabel];
+    const all = [this.see, this.examples, this.how, this.again, this.twoLabel, this.differenceLabel];
     this.element = make("div", { class: "row ask-tools" }, ...all);
   }
 
@@ -45,6 +49,8 @@ export class Tools {
   show(model, state, isTwo) {
     this.seed = state.seed;
     this.two.checked = isTwo;
+    reveal(this.see, model.input.kind === "text" && model.has_attention);
+    setChoice(this.see, state.isMeasured ? "depends" : "links");
     reveal(this.twoLabel, model.input.kind !== "image");
     reveal(this.differenceLabel, isTwo);
     const examples = typedExamples(model);

@@ -2,6 +2,7 @@
 
 import { choice, make, reveal, setChoice } from "../shared/dom.js";
 import { INKS } from "./ink.js";
+import { layerName } from "../shared/names.js";
 
 /**
  * @typedef {import("../shared/types.js").Attention} Attention
@@ -88,9 +89,9 @@ export class MapChoices {
 
   /** @param {Attention[]} attentions @param {Attention} attention @param {string} head @param {string} pool */
   showLayers(attentions, attention, head, pool) {
-    this.layer.replaceChildren(...attentions.map(({ name }) => make("option", { value: name }, name)));
+    this.layer.replaceChildren(...attentions.map(({ name }) => make("option", { value: name }, layerName(name))));
     this.layer.value = attention.name;
-    const numbers = Array.from({ length: attention.heads }, (_, one) => make("option", { value: one }, String(one)));
+    const numbers = Array.from({ length: attention.heads }, (_, one) => make("option", { value: one }, `${one + 1}`));
     this.head.replaceChildren(
       ...numbers,
       make("option", { value: "max" }, "max of heads"),

@@ -2,7 +2,7 @@
 
 import { visible } from "../shared/dom.js";
 import { briefly } from "../shared/legend.js";
-import { fitted } from "../shared/matrix.js";
+import { fitted } from "../shared/labels.js";
 import { isDarkInk, styleColour } from "../shared/ramp.js";
 
 /**

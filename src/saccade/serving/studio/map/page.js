@@ -1,12 +1,14 @@
 // Map: the whole matrix of a long text, from all of it down to one number.
 
 import { wholeNumber } from "../shared/address.js";
-import { Refused, events, inPath } from "../shared/api.js";
-import { afterwards, make, reveal, within } from "../shared/dom.js";
+import { Refused } from "../shared/api.js";
+import { afterwards, make, reveal } from "../shared/dom.js";
 import { Legend } from "../shared/legend.js";
 import { MapChoices } from "./choices.js";
 import { INKS, settledInk, usualInk } from "./ink.js";
 import { keepText, keptText, madeCounts, madeText, packed } from "./text.js";
+import { askInstead, countOf, isReader, longestAxis, mappedAttention } from "./reading.js";
+import { readAll, readersBut, shownOf } from "./reading.js";
 import { MapView } from "./view.js";
 import { Tiles } from "./tiles.js";
 
@@ -20,13 +22,10 @@ import { Tiles } from "./tiles.js";
  * @typedef {{look: Look, tokens: number}} Reading  tokens: of the whole text
  */
 
-const USUAL = 500; // words
-const MOST = 65_536;
 const PAUSE = 200; // milliseconds: after the address has been written
 const LOST = "The text of this link was pasted in another browser; paste it again.";
-/** @type {Record<string, string>} what is left of a text that is too long */
-const WHICH = { "language-model": "the last ", classification: "the first " };
-const FINAL = [400, 413]; // refused, and would be again
+const ONE_ROW = "This model has no square of weights to map: it looks at the text once, with a single row.";
+const FINAL = [200, 400, 413]; // refused, and would be again
 const NO_PLACE = { x: null, y: null, z: null };
 
 /** @param {HTMLElement} place @param {Studio} studio @returns {PageView} */
@@ -56,15 +55,8 @@ class MapPage {
     this.note = make("div", { class: "row map-note", role: "status", hidden: true });
     const legend = make("div", { class: "row" }, this.legend.element, this.summary);
     this.frame = make("div", { class: "map-frame" }, this.readout, this.view.element, legend);
-    this.element = make(
-      "div",
-      { class: "map-page" },
-      make("h1", { class: "unseen" }, "Map"),
-      this.choices.element,
-      this.choices.paste,
-      this.note,
-      this.frame,
-    );
+    const above = [make("h1", { class: "unseen" }, "Map"), this.choices.element, this.choices.paste, this.note];
+    this.element = make("div", { class: "map-page" }, ...above, this.frame);
     /** @type {Reading | null} */
     this.reading = null;
     /** @type {Tiles | null} */
@@ -80,7 +72,10 @@ class MapPage {
     this.perWord = new Map();
     this.guess = afterwards(() => this.chooseInk(), 150);
     this.keepHash = afterwards(() => this.writeHash(), PAUSE);
-    this.keys = {
+  }
+
+  get keys() {
+    return {
       "← ↑ → ↓": { does: "move over the map", run: () => undefined },
       "+ −": { does: "zoom in, zoom out", run: () => undefined },
       0: { does: "all of it", run: () => this.view.go(this.view.whole()) },
@@ -154,7 +149,8 @@ class MapPage {
     this.wanted = "";
     if (!found) {
       const again = make("button", { type: "button", onclick: () => void this.show(this.studio.parts()) }, "Read it");
-      const ways = FINAL.includes(status) ? [] : [again];
+      const others = [askInstead(this.studio, model), ...readersBut(this.studio, model)];
+      const ways = FINAL.includes(status) ? others : [again];
       this.clear("This text was not read, so there is no map of it.", ...ways);
       return false;
     }
@@ -199,14 +195,11 @@ class MapPage {
   /** @param {Model | null} model one that cannot be shown here */
   offerReaders(model) {
     this.studio.status.say(null);
-    const able = this.studio.models.filter(isReader);
-    const ways = able.map(({ name }) =>
-      make("button", { type: "button", onclick: () => this.studio.open("map", { m: name }) }, name),
-    );
+    const able = readersBut(this.studio, model);
     const does = model?.input.kind === "image" ? "looks at images" : "does not read long texts";
     const why = model ? `${model.name} ${does}` : "";
     const others = able.length ? "These models can read long texts:" : "No model here can read long texts.";
-    this.stop([why, others].filter(Boolean).join(". "), ...ways);
+    this.stop([why, others].filter(Boolean).join(". "), ...able);
   }
 
   // --- the map ---
@@ -214,9 +207,8 @@ class MapPage {
   /** @param {Parts} parts @param {Model} model */
   draw(parts, model) {
     const look = this.reading?.look;
-    const attention =
-      look?.attentions.find((one) => one.name === parts.a) ?? look?.attentions.find((one) => one.name === look.layer);
-    if (!look?.id || !attention) return this.clear(look?.why ?? "This model has no attention to show.");
+    const attention = look && mappedAttention(look, parts.a);
+    if (!look?.id || !attention) return this.clear(look?.why ?? ONE_ROW, askInstead(this.studio, model));
     const [rows, columns] = [look.axes[attention.rows].tokens, look.axes[attention.columns].tokens];
     const head = ["mean", "max"].includes(parts.h)
       ? parts.h
@@ -224,9 +216,10 @@ class MapPage {
     const pool = head === "mean" || (head !== "max" && parts.pool === "mean") ? "mean" : "max";
     const tiles = this.tilesOf(look.id, rows.length, columns.length);
     tiles.use({ name: attention.name, head, pool });
-    this.choices.showLayers(look.attentions, attention, head, pool);
+    const offered = look.attentions.filter((one) => look.axes[one.rows].tokens.length > 1);
+    this.choices.showLayers(offered, attention, head, pool);
     this.summary.textContent = `${rows.length.toLocaleString("en")} × ${columns.length.toLocaleString("en")} weights`;
-    this.say(this.shownOf(model, columns.length));
+    this.say(shownOf(model, columns.length, this.reading?.tokens ?? 0));
     this.choices.showMap(true);
     reveal(this.frame, true);
     const z = Number(parts.z);
@@ -249,16 +242,6 @@ class MapPage {
       (error) => this.failed(error),
     );
     return this.tiles;
-  }
-
-  /** Says how much of a text is shown that is too long for its model. @param {Model} model @param {number} shown */
-  shownOf(model, shown) {
-    const tokens = this.reading?.tokens ?? 0;
-    const [some, all] = [shown.toLocaleString("en"), tokens.toLocaleString("en")];
-    const isCut = tokens > shown && model.task !== "masked-language-model"; // it counts the letters of a [MASK] too
-    return isCut
-      ? `This is ${WHICH[model.task] ?? ""}${some} of the text's ${all} tokens: the model reads no more at once.`
-      : "";
   }
 
   /** @param {string} value */
@@ -349,32 +332,4 @@ class MapPage {
     this.legend.draw();
     this.view.redraw();
   }
-}
-
-/**
- * @param {string} name the model @param {string} text @param {AbortSignal} signal
- * @param {(share: number, what?: string) => void} progress @returns {Promise<Reading>}
- */
-async function readAll(name, text, signal, progress) {
-  progress(0);
-  for await (const told of events(`/api/models/${inPath(name)}/maps`, { text }, signal)) {
-    if (typeof told.progress === "number") progress(told.progress, `Reading: ${told.name}`);
-    if (told.look) return { look: told.look, tokens: told.tokens ?? 0 };
-  }
-  throw new Refused("The server stopped before the text was read.", 0);
-}
-
-/** Whether a map can be made with it. @param {Model} model */
-function isReader(model) {
-  return model.reads !== false && model.has_attention;
-}
-
-/** How many words a text of examples has. @param {Parts} parts */
-function countOf(parts) {
-  return within(wholeNumber(parts.words, USUAL), 1, MOST);
-}
-
-/** @param {Look | undefined} look */
-function longestAxis(look) {
-  return Math.max(0, ...Object.values(look?.axes ?? {}).map(({ tokens }) => tokens.length));
 }

@@ -97,9 +97,10 @@ export class MapView {
     return { x: width / scale / 2, y: height / scale / 2, scale };
   }
 
-  /** Tokens along a cell that is at least about a pixel. */
+  /** Tokens along a cell that is at least a pixel: a weight that has no pixel of its own is pooled with others. */
   get level() {
-    return within(2 ** Math.floor(Math.log2(1 / this.place.scale) + 0.25), 1, COARSEST);
+    const pixels = this.place.scale * (devicePixelRatio || 1);
+    return within(2 ** Math.ceil(-Math.log2(pixels) - 1e-6), 1, COARSEST);
   }
 
   /** The part in sight, in tokens. */

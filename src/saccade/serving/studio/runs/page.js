@@ -3,6 +3,7 @@
 import { wholeNumber } from "../shared/address.js";
 import { events, get, inPath, isStopped, query } from "../shared/api.js";
 import { Curve } from "./curves.js";
+import { seriesOf, stateOf, stepOf } from "./series.js";
 import { make, number, reveal, visible, within } from "../shared/dom.js";
 import { HeatMap } from "../shared/heatmap.js";
 import { Readout } from "../shared/readout.js";
@@ -133,7 +134,7 @@ class RunsPage {
         const state = run.finished ? "finished" : `${stateOf(run)}, ${stepOf(run.step, run.steps)}`;
         const score =
           run.metric && run.scores?.[run.metric] !== undefined
-            ? ` · ${run.metric} ${number(run.scores[run.metric], 1)}`
+            ? ` · ${run.part} ${run.metric} ${number(run.scores[run.metric], 1)}`
             : "";
         const button = make(
           "button",
@@ -290,34 +291,4 @@ class RunsPage {
     this.map.recolour();
     for (const curve of this.drawn.values()) curve.draw();
   }
-}
-
-/** @param {number} step @param {number | null} steps how many there will be, where that is known */
-function stepOf(step, steps) {
-  return `step ${step.toLocaleString("en")}${steps ? ` of ${steps.toLocaleString("en")}` : ""}`;
-}
-
-/** Each measure with its points. @param {Metric[]} metrics @returns {Map<string, import("./curves.js").Point[]>} */
-function seriesOf(metrics) {
-  /** @type {Map<string, import("./curves.js").Point[]>} */
-  const found = new Map();
-  const add = (/** @type {string} */ name, /** @type {number} */ step, /** @type {unknown} */ value) => {
-    if (typeof value !== "number" || !Number.isFinite(value)) return;
-    if (!found.has(name)) found.set(name, []);
-    found.get(name)?.push({ step, value });
-  };
-  for (const { step, loss, rate, validation } of metrics) {
-    add("training loss", step, loss);
-    for (const [name, value] of Object.entries(validation ?? {})) add(`validation ${name}`, step, value);
-    add("learning rate", step, rate);
-  }
-  const rates = found.get("learning rate");
-  found.delete("learning rate");
-  if (rates) found.set("learning rate", rates);
-  return found;
-}
-
-/** @param {import("../shared/types.js").Run} run */
-function stateOf(run) {
-  return run.finished ? "finished" : run.running ? "running" : "stopped";
 }

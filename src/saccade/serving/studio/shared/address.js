@@ -2,7 +2,7 @@
 
 /** @typedef {import("./types.js").Parts} Parts */
 
-export const PAGES = ["ask", "walk", "map", "runs", "words"];
+export const PAGES = ["learn", "ask", "walk", "map", "runs", "words"];
 const VISITED = "visited";
 const PAUSE = 120; // milliseconds: browsers refuse an address that changes with every movement of the pointer
 
@@ -13,8 +13,9 @@ let timer;
 
 /** @returns {{page: string, parts: Parts}} */
 function readLocation() {
-  const name = location.pathname.split("/").filter(Boolean)[0] ?? "ask";
-  return { page: PAGES.includes(name) ? name : "ask", parts: Object.fromEntries(new URLSearchParams(location.search)) };
+  const name = location.pathname.split("/").filter(Boolean)[0] ?? "learn";
+  const parts = Object.fromEntries(new URLSearchParams(location.search));
+  return { page: PAGES.includes(name) ? name : "learn", parts };
 }
 
 /** What is seen now. */

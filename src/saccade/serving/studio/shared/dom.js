@@ -86,6 +86,15 @@ export function number(value, decimals = 2) {
   return (Number(text) === 0 ? text.replace("-", "") : text).replace("-", "−");
 }
 
+/** A probability, as exactly as one reads it: 86 %, 9.4 %, 0.03 %. @param {number} share */
+export function percent(share) {
+  const value = 100 * share;
+  if (value > 0 && value < 0.005) return "< 0.01 %";
+  const isNearOne = value > 99 && value < 100;
+  const decimals = value >= 100 ? 0 : isNearOne ? 2 : value === 0 || value >= 1 ? 1 : 2;
+  return `${number(value, decimals)} %`;
+}
+
 /** @param {number} value @param {number} low @param {number} high */
 export function within(value, low, high) {
   return Math.max(low, Math.min(high, value));

@@ -9,7 +9,9 @@ import { picture } from "./ramp.js";
  * @typedef {import("./matrix.js").Drawn} Drawn
  */
 
-const TALLEST = 0.8; // of the window
+const TALLEST = 0.8; // of the window, where the page scrolls
+/** Where everything is on one screen, as the style sheets have it; the map has the height that is left. */
+const ONE_SCREEN = matchMedia("(min-width: 1000px) and (min-height: 640px)");
 const STEP = 1.5;
 
 export class HeatMap {
@@ -66,10 +68,14 @@ export class HeatMap {
     if (!this.drawn || !room) return;
     const context = this.canvas.getContext("2d");
     if (!context) return;
-    this.layout = layOut(context, this.drawn.rows, this.drawn.columns, room, this.zoom);
+    const fills = ONE_SCREEN.matches && this.element.parentElement?.matches(".views");
+    this.element.style.height = "";
+    const height = fills ? this.element.clientHeight : null;
+    this.layout = layOut(context, this.drawn.rows, this.drawn.columns, { width: room, height }, this.zoom);
     this.extent.style.width = `${Math.max(1, this.layout.width)}px`;
     this.extent.style.height = `${this.layout.height}px`;
-    this.element.style.height = `${Math.min(this.layout.height + 18, Math.max(420, innerHeight * TALLEST))}px`;
+    const tall = Math.min(this.layout.height + 18, Math.max(420, innerHeight * TALLEST));
+    if (!fills) this.element.style.height = `${tall}px`;
     this.drawNow();
   }
 

@@ -1,6 +1,7 @@
 // Draws a matrix with its labels on a canvas: only what is in sight, and the labels stay in sight while cells scroll.
 
 import { number } from "./dom.js";
+import { GAP, SANS, drawLabels } from "./labels.js";
 import { isDarkInk, styleColour } from "./ramp.js";
 
 /** @typedef {import("./types.js").Matrix} Matrix */
@@ -9,13 +10,13 @@ export const SMALLEST_CELL = 1; // pixels: no weight is ever left out
 export const LARGEST_CELL = 64;
 const READABLE_CELL = 15;
 const LEANING_CELL = 22; // from here on there is room for labels that lean
-const LARGEST_FIT = 60; // of few tokens
+const LARGEST_FIT = 72; // of few tokens
 const TALLEST_FIT = 0.62; // of the window's height
 const FEW_TOKENS = 128; // up to so many, each has its label and the map scrolls instead
 const CELL_WITH_NUMBER = 34;
 const FONT = 14;
-const GAP = 8;
-const SANS = 'system-ui, -apple-system, "Segoe UI", "Noto Sans", sans-serif';
+const SMALL_FONT = 11; // where the whole of a map is to fit into little height
+const SMALL_CELL = 11;
 const MONO = 'ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace';
 
 /**
@@ -37,6 +38,7 @@ const MONO = 'ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono",
  * @property {number} top
  * @property {number} angle
  * @property {number} longest
+ * @property {number} font  the size of a label
  * @property {number} every  tokens that share the room of one label
  * @property {number} width  of everything
  * @property {number} height
@@ -45,10 +47,11 @@ const MONO = 'ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono",
 /**
  * Where everything goes, in pixels of the page.
  * @param {CanvasRenderingContext2D} context @param {string[]} rows @param {string[]} columns
- * @param {number} width the room there is @param {number | null} zoom the size of a cell, or null: what fits
+ * @param {{width: number, height: number | null}} given the room there is; without a height, the page scrolls
+ * @param {number | null} zoom the size of a cell, or null: what fits
  * @returns {Layout}
  */
-export function layOut(context, rows, columns, width, zoom) {
+export function layOut(context, rows, columns, { width, height }, zoom) {
   context.font = `${FONT}px ${SANS}`;
   const longest = Math.max(56, Math.min(160, width * 0.28));
   const widest = (/** @type {string[]} */ some) => {
@@ -60,17 +63,20 @@ export function layOut(context, rows, columns, width, zoom) {
   const left = Math.ceil(widest(rows)) + 2 * GAP;
   const columnWidth = widest(columns);
   const leaning = Math.ceil(columnWidth * Math.SQRT1_2);
-  const usual = Math.max(READABLE_CELL, Math.min(LARGEST_FIT, (TALLEST_FIT * innerHeight) / rows.length));
+  const tall = height === null ? TALLEST_FIT * innerHeight : height - leaning - FONT - 2 * GAP - 2;
+  const least = height === null ? READABLE_CELL : SMALL_CELL;
+  const usual = Math.max(least, Math.min(LARGEST_FIT, tall / rows.length));
   const room = (/** @type {number} */ right) => Math.min(usual, (width - left - right) / columns.length);
   const fit = room(leaning) >= LEANING_CELL ? room(leaning) : Math.min(LEANING_CELL - 1, room(GAP));
-  let cell = zoom ?? Math.max(fit, columns.length <= FEW_TOKENS ? READABLE_CELL : SMALLEST_CELL);
+  let cell = zoom ?? Math.max(fit, columns.length <= FEW_TOKENS ? least : SMALLEST_CELL);
   cell = cell >= 4 ? Math.floor(cell) : Math.max(SMALLEST_CELL, cell);
   const angle = columnWidth <= cell - 6 ? 0 : cell >= LEANING_CELL ? Math.PI / 4 : Math.PI / 2;
   const top = Math.ceil(angle ? columnWidth * Math.sin(angle) + FONT : FONT + 4) + GAP;
   const lean = angle === Math.PI / 4 ? leaning : GAP;
-  const every = Math.max(1, Math.ceil((FONT + 1) / cell));
+  const font = cell < READABLE_CELL && cell >= SMALL_CELL ? SMALL_FONT : FONT;
+  const every = Math.max(1, Math.ceil(font / cell));
   const size = { width: left + cell * columns.length + lean, height: top + cell * rows.length + GAP };
-  return { cell, left, top, angle, longest, every, ...size };
+  return { cell, left, top, angle, longest, every, font, ...size };
 }
 
 /**
@@ -185,69 +191,6 @@ function drawCut(context, cell, [row, column]) {
   context.moveTo((column + 1) * cell - inset, row * cell + inset);
   context.lineTo(column * cell + inset, (row + 1) * cell - inset);
   context.stroke();
-}
-
-/**
- * The labels that have room, and always the two of the cell that is read out.
- * @param {CanvasRenderingContext2D} context @param {Layout} layout @param {Drawn} drawn
- * @param {{width: number, height: number, scrollX: number, scrollY: number}} frame @param {number[]} rows
- * @param {number[]} columns
- */
-function drawLabels(context, layout, drawn, frame, rows, columns) {
-  const { cell, left, top, every, longest, angle } = layout;
-  const has = (/** @type {number} */ place, /** @type {number} */ chosen) => {
-    return place === chosen || (place % every === 0 && Math.abs(place - chosen) * cell > FONT);
-  };
-  context.save();
-  context.beginPath();
-  context.rect(0, top - GAP, left, frame.height - top + GAP);
-  context.clip();
-  context.textAlign = "right";
-  context.textBaseline = "middle";
-  for (let row = rows[0]; row < rows[1]; row += 1) {
-    if (!has(row, drawn.row)) continue;
-    styleLabel(context, row === drawn.row || row === drawn.pinned, row >= drawn.upTo);
-    context.fillText(fitted(context, drawn.rows[row], longest), left - GAP, top - frame.scrollY + (row + 0.5) * cell);
-  }
-  context.restore();
-  context.save();
-  context.beginPath();
-  context.rect(left - GAP, 0, frame.width - left + GAP, top);
-  context.clip();
-  for (let column = columns[0]; column < columns[1]; column += 1) {
-    if (!has(column, drawn.column)) continue;
-    styleLabel(context, column === drawn.column, false);
-    context.save();
-    context.translate(left - frame.scrollX + (column + 0.5) * cell, top - GAP);
-    context.rotate(-angle);
-    context.textAlign = angle ? "left" : "center";
-    context.textBaseline = angle ? "middle" : "alphabetic";
-    context.fillText(fitted(context, drawn.columns[column], longest), 0, 0);
-    context.restore();
-  }
-  context.restore();
-}
-
-/** @param {CanvasRenderingContext2D} context @param {boolean} isChosen @param {boolean} isLater */
-function styleLabel(context, isChosen, isLater) {
-  context.font = `${isChosen ? 700 : 400} ${FONT}px ${SANS}`;
-  context.fillStyle = styleColour(isChosen ? "accent" : isLater ? "faint" : "text");
-}
-
-/**
- * A label that fits into a width, with … in the place of its middle.
- * @param {CanvasRenderingContext2D} context @param {string} label @param {number} width
- */
-export function fitted(context, label, width) {
-  if (context.measureText(label).width <= width) return label;
-  const letters = [...new Intl.Segmenter().segment(label)].map((part) => part.segment);
-  let kept = Math.min(letters.length - 1, 60);
-  const cut = () => {
-    const [first, last] = [Math.ceil(kept / 2), Math.floor(kept / 2)];
-    return `${letters.slice(0, first).join("")}…${letters.slice(letters.length - last).join("")}`;
-  };
-  while (kept > 1 && context.measureText(cut()).width > width) kept -= 1;
-  return cut();
 }
 
 /**

@@ -111,7 +111,7 @@ export function colourOf(value, isDifference = false) {
  */
 export function picture(matrix, { isDifference = false, most = 1 } = {}) {
   const [up, down] = isDifference ? [bytesOf("up"), bytesOf("down")] : [bytesOf("weights"), bytesOf("weights")];
-  const image = new ImageData(matrix.columns, matrix.rows);
+  const image = new ImageData(Math.max(1, matrix.columns), Math.max(1, matrix.rows)); // an empty answer has no rows
   const { data } = image;
   const { values } = matrix;
   for (let place = 0; place < values.length; place += 1) {
@@ -124,8 +124,8 @@ export function picture(matrix, { isDifference = false, most = 1 } = {}) {
     data[4 * place + 3] = 255;
   }
   const canvas = document.createElement("canvas");
-  canvas.width = matrix.columns;
-  canvas.height = matrix.rows;
+  canvas.width = image.width;
+  canvas.height = image.height;
   canvas.getContext("2d")?.putImageData(image, 0, 0);
   return canvas;
 }

@@ -26,6 +26,7 @@
  * @property {Alignment} [alignment]
  * @property {ShownImage} [image]
  * @property {Change} [change]
+ * @property {string[]} [unknown]  words of the input that the model does not know
  *
  * @typedef {{kind: "text"} | {kind: "json", schema: object} | ImageKind} ModelInput  what it is asked with
  * @typedef {{kind: "image", height: number, width: number, channels?: number}} ImageKind
@@ -83,6 +84,7 @@
  * @property {boolean} running  a process trains it now
  * @property {string | null} metric
  * @property {Record<string, number> | null} scores
+ * @property {string} part  of the data that these scores are of: "test" or "validation"
  * @typedef {{step: number, loss?: number, rate?: number, seconds?: number, validation?: Record<string, number>}} Metric
  * @typedef {Run & {metrics: Metric[], place: number, probes: number[]}} RunDetails
  * @typedef {{inputs: string[], outputs: string[], text: string, weights: number[][]}} Probe

@@ -1,10 +1,12 @@
 // Walk: self-attention number by number, every number to be changed, and everything below follows.
 
-import { Refused, get, inPath, post } from "../shared/api.js";
+import { Refused, get, inPath, isStopped, post } from "../shared/api.js";
 import { answerNames, editsOf, inputOf, optionsOf, readState, typedExamples } from "../ask/state.js";
 import { make, reveal, visible } from "../shared/dom.js";
 import { edited, isAt, readEdits, withEdit, writeEdits, writeMask } from "./document.js";
 import { madeOf } from "./links.js";
+import { wholeNumber } from "../shared/address.js";
+import { keyName } from "../shared/names.js";
 import { StepView } from "./step.js";
 
 /**
@@ -62,24 +64,11 @@ class WalkPage {
     this.changes = make("span", { class: "quiet" });
     this.head = make("select", { "aria-label": "The head", onchange: () => this.chooseHead() });
     this.source = this.makeSource();
-    const intro = make("p", { class: "quiet intro" }, INTRO);
-    const choices = make(
-      "div",
-      { class: "row walk-choices" },
-      make("label", { class: "check" }, "start", this.preset),
-      ...labelled,
-      this.reset,
-    );
+    const start = make("label", { class: "check" }, "start", this.preset);
+    const choices = make("div", { class: "row walk-choices" }, start, ...labelled, this.reset);
     this.steps = make("div", { class: "steps-list" });
-    this.element = make(
-      "div",
-      { class: "walk" },
-      make("h1", {}, "Attention, number by number"),
-      intro,
-      choices,
-      this.source,
-      this.steps,
-    );
+    const above = [make("h1", {}, "Attention, number by number"), make("p", { class: "quiet intro" }, INTRO), choices];
+    this.element = make("div", { class: "walk" }, ...above, this.source, this.steps);
     /** @type {StepView[]} */
     this.views = [];
     /** @type {Record<string, WalkDocument> | null} */
@@ -90,7 +79,12 @@ class WalkPage {
     this.walk = null;
     this.origin = "";
     this.block = 0;
-    this.keys = {
+    /** @type {string | null} */
+    this.accepted = null; // the changed numbers that the last walk was computed with
+  }
+
+  get keys() {
+    return {
       "↑ ↓": { does: "change a number by 0.1 (with Shift: by 1)", run: () => undefined },
       Tab: { does: "the next number", run: () => undefined },
       r: { does: "restore all numbers", run: () => this.change(NO_EDITS, "push") },
@@ -138,12 +132,31 @@ class WalkPage {
     await this.studio.status.during("Walking", async (signal) => {
       this.presets ??= await get("/api/walkthroughs", signal);
       this.showSource(parts); // also where the numbers are refused
-      const isOther = await this.start(parts, signal);
+      const isOther = await this.start(parts, signal).catch((error) => {
+        if (!isStopped(error)) this.clear(); // what is shown is of something else
+        throw error;
+      });
       // the way out of a refusal too
       reveal(this.reset, Boolean(parts.e || parts.mask || parts.score || parts.weights));
-      const walk = await post("/api/walkthrough", edited(this.base, parts), signal);
+      const walk = await post("/api/walkthrough", edited(this.base, parts), signal).catch((error) => {
+        if (error instanceof Refused) this.takeBack();
+        throw error;
+      });
+      this.accepted = parts.e ?? null;
       this.draw(walk, parts, !isOther);
     });
+  }
+
+  /** No numbers, where those of another model or head would stand under its name. */
+  clear() {
+    [this.walk, this.views, this.origin] = [null, [], ""];
+    this.steps.replaceChildren();
+  }
+
+  /** A number that cannot be computed with goes back to what it was; the sentence says why. */
+  takeBack() {
+    this.studio.go({ e: this.accepted });
+    if (this.walk) this.draw(this.walk, this.studio.parts(), false);
   }
 
   /** Finds the numbers that the walk starts from. @param {Parts} parts @param {AbortSignal} signal */
@@ -169,8 +182,9 @@ class WalkPage {
     const heads = look.attentions.flatMap((one) =>
       Array.from({ length: one.heads }, (_, number) => `${one.name}:${number}`),
     );
-    this.head.replaceChildren(...heads.map((key) => make("option", { value: key }, key)));
+    this.head.replaceChildren(...heads.map((key) => make("option", { value: key }, `${keyName(key)} (${key})`)));
     this.head.value = `${name}:${head}`;
+    this.block = chosenRow(look, name, parts);
     return post(`/api/looks/${inPath(look.id ?? "")}/walk`, { name, head }, signal);
   }
 
@@ -328,4 +342,15 @@ class WalkPage {
   redraw() {
     if (this.walk) this.draw(this.walk, this.studio.parts(), false);
   }
+}
+
+/**
+ * The row that was chosen on the page Ask: of a word, that of its first piece.
+ * @param {Look} look @param {string} name @param {Parts} parts
+ */
+function chosenRow(look, name, parts) {
+  const axis = look.axes[look.attentions.find((one) => one.name === name)?.rows ?? ""];
+  const row = wholeNumber(parts.row, 0);
+  const token = parts.w === "1" && axis ? axis.words.indexOf(row) : row;
+  return axis && token >= 0 && token < axis.tokens.length ? token : 0;
 }

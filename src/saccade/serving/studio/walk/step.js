@@ -2,6 +2,7 @@
 
 import { make, named, number, shortened } from "../shared/dom.js";
 import { isAt } from "./document.js";
+import { DECIMALS, STEP, decimalsOf, drag, glow, isGiven, subscripts } from "./numbers.js";
 import { colourOf, isDarkInk } from "../shared/ramp.js";
 
 /**
@@ -18,17 +19,9 @@ import { colourOf, isDarkInk } from "../shared/ramp.js";
  * @property {(block: number) => void} block another query's weighted values
  */
 
-const GIVEN = ["inputs", "source", "W_query", "W_key", "W_value", "bias", "W_output", "W_score"];
-const DIRECT = ["queries", "keys", "values"];
-const SYMBOLS = new Set([...GIVEN, ...DIRECT]);
-const DRAG = 6; // pixels a tenth
-const STEP = 0.1;
-const DECIMALS = 3;
-
-/** @param {Step} step Whether its numbers are given, not computed. */
-export function isGiven(step) {
-  return SYMBOLS.has(step.name) && step.code.includes("given[");
-}
+/** Steps with a row for each query; that of the chosen one is marked. */
+const OF_QUERIES = new Set(["queries", "scores", "scaled", "biased", "masked", "weights", "sum", "output"]);
+const MANY = 10; // columns: more have the whole width, and two decimals
 
 export class StepView {
   /** @param {StepListener} listener */
@@ -97,11 +90,16 @@ export class StepView {
     const isNew = shape !== this.shape;
     if (isNew) this.build(step, values);
     this.shape = shape;
-    this.decimals = decimalsOf(step, values);
+    const isWide = (values[0]?.length ?? 0) > MANY; // all columns are to be seen
+    this.element.toggleAttribute("data-wide", isWide);
+    this.decimals = Math.min(decimalsOf(step, values), isWide ? 2 : DECIMALS);
     this.fill(step, values, mayGlow && !isNew);
     this.mark(step, edits);
-    this.values = values;
+    this.values = structuredClone(values);
     this.before = structuredClone(values);
+    [...(this.table.tBodies[0]?.rows ?? [])].forEach((row, place) =>
+      row.toggleAttribute("data-chosen", OF_QUERIES.has(step.name) && place === block),
+    );
   }
 
   /** @param {Step} step @param {(number | null)[][]} values */
@@ -299,47 +297,3 @@ export class StepView {
   }
 }
 
-/**
- * Digits after the point that numbers need, as far as they fit into their cells.
- * @param {Step} step @param {(number | null)[][]} values
- */
-function decimalsOf(step, values) {
-  const isWhole = values.flat().every((value) => value === null || Number.isInteger(value));
-  if (!isGiven(step)) return isWhole ? 0 : DECIMALS;
-  const needed = values
-    .flat()
-    .map((value) => String(Number((value ?? 0).toFixed(DECIMALS))).split(".")[1]?.length ?? 0);
-  return Math.max(0, ...needed);
-}
-
-/** "A_ij v_j" with its letters below the line. @param {string} equation */
-function subscripts(equation) {
-  return equation.split(/_([A-Za-z]+)/).map((part, place) => (place % 2 ? make("sub", {}, part) : part));
-}
-
-/** @param {HTMLElement} frame */
-function glow(frame) {
-  frame.removeAttribute("data-glow");
-  void frame.offsetWidth; // begins the animation anew
-  frame.setAttribute("data-glow", "");
-}
-
-/**
- * A number that is drawn to the right grows.
- * @param {HTMLInputElement} input @param {() => number} current @param {(value: number) => void} moved
- */
-function drag(input, current, moved) {
-  /** @type {{x: number, value: number} | null} */
-  let start = null;
-  input.addEventListener("pointerdown", (event) => {
-    if (document.activeElement === input) return;
-    start = { x: event.clientX, value: current() };
-    input.setPointerCapture(event.pointerId);
-  });
-  input.addEventListener("pointermove", (event) => {
-    const steps = start ? Math.trunc((event.clientX - start.x) / DRAG) : 0;
-    if (start && steps) moved(start.value + steps * STEP);
-  });
-  input.addEventListener("pointerup", () => (start = null));
-  input.addEventListener("pointercancel", () => (start = null));
-}

@@ -16,6 +16,7 @@ import { Scatter } from "./scatter.js";
 
 // Frequent words that are on the map beside those that are asked for.
 const OTHERS = 100;
+const MEASURE = "cosine of the angle between two word vectors: 1 if they point the same way";
 const UNKNOWN = 400; // how the server refuses a word that the model does not know
 
 /** @param {HTMLElement} place @param {Studio} studio @returns {PageView} */
@@ -40,8 +41,7 @@ class WordsPage {
     this.sideLabel = make("label", { class: "check quiet" }, "of the", this.side);
     this.form = this.makeForm();
     this.neighbours = make("ol", { class: "bars" });
-    const measure = "cosine of the angle between two word vectors: 1 if they point the same way";
-    const about = [make("h2", {}, "Nearest words"), make("p", { class: "quiet" }, measure)];
+    const about = [make("h2", {}, "Nearest words"), make("p", { class: "quiet" }, MEASURE)];
     this.near = make("section", { "aria-label": "Neighbours" }, ...about, this.neighbours);
     this.pair = make("section", { class: "pair", "aria-label": "Two words" });
     this.scatter = new Scatter((word) => this.change({ word }));
@@ -53,13 +53,10 @@ class WordsPage {
       this.scatter.element,
       this.note,
     );
-    this.element = make(
-      "div",
-      { class: "words" },
-      make("h1", { class: "unseen" }, "Words"),
-      this.form,
-      make("div", { class: "word-columns" }, make("div", {}, this.pair, this.near), this.map),
-    );
+    this.nothing = make("div", { class: "row", role: "status", hidden: true });
+    this.columns = make("div", { class: "word-columns" }, make("div", {}, this.pair, this.near), this.map);
+    const title = make("h1", { class: "unseen" }, "Words");
+    this.element = make("div", { class: "words" }, title, this.form, this.nothing, this.columns);
     this.mapOf = "";
     this.shown = ""; // the address that was shown last
     this.isTyped = false; // something since then, which must not be written over
@@ -94,7 +91,10 @@ class WordsPage {
   /** @param {Parts} parts */
   async show(parts) {
     const model = this.studio.model();
-    if (!model) return this.studio.status.say("There is no model with words here.");
+    const hasWords = Boolean(model?.words.length);
+    for (const one of [this.form, this.columns]) reveal(one, hasWords);
+    this.offer(hasWords ? null : model);
+    if (!model || !hasWords) return undefined;
     this.showSides(model.words, parts.side);
     const address = JSON.stringify([model.name, parts]);
     if (this.shown !== address) this.isTyped = false;
@@ -104,7 +104,7 @@ class WordsPage {
       const key = `${model.name} ${parts.side ?? ""}`;
       if (this.mapOf !== key) {
         /** @type {Plane} */
-        const plane = await get(`${base}/map?${query({ side: parts.side })}`, signal);
+        const plane = await get(`${base}/map?${query({ side: parts.side, others: OTHERS, fixed: 1 })}`, signal);
         [this.mapOf, this.frequent] = [key, plane.words.map((point) => point.word)];
       }
       const word = parts.word ?? telling(this.frequent);
@@ -114,11 +114,24 @@ class WordsPage {
       const found = await get(`${base}?${asked}`, signal).catch(refusalOf);
       const isKnown = !(found instanceof Refused);
       const words = isKnown ? [word, ...(parts.other ? [parts.other] : [])].join(",") : "";
-      this.drawPlane(await get(`${base}/map?${query({ side: parts.side, words, others: OTHERS })}`, signal));
+      this.drawPlane(await get(`${base}/map?${query({ side: parts.side, words, others: OTHERS, fixed: 1 })}`, signal));
       this.draw(isKnown ? found : { word: "", neighbours: [] });
       if (!isKnown) throw found; // only now: the plane needs no word
     });
     return undefined;
+  }
+
+  /** Says that a model has no words, and which have. @param {import("../shared/types.js").Model | null} model */
+  offer(model) {
+    const able = this.studio.models.filter((one) => one.words.length > 0);
+    const ways = able.map(({ name }) =>
+      make("button", { type: "button", onclick: () => this.studio.open("words", { m: name }) }, name),
+    );
+    const why = model ? `${model.name} has learned no words` : "There is no model with words here";
+    const others = able.length ? ". These models have:" : ".";
+    this.nothing.replaceChildren(make("span", {}, why + others), ...ways);
+    reveal(this.nothing, model !== null || !able.length);
+    if (model) this.studio.status.say(null);
   }
 
   /** The vocabularies of a model, if it has more than one. @param {string[]} sides @param {string} [chosen] */
@@ -130,9 +143,9 @@ class WordsPage {
 
   /** @param {Plane} plane */
   drawPlane({ words, share }) {
-    this.scatter.show(words);
+    this.scatter.show(words, new Set(this.frequent));
     this.note.textContent =
-      "The two directions in which these words differ most; " +
+      `The two directions in which the ${this.frequent.length} most frequent words differ most; ` +
       `they keep ${number(100 * share, 0)} % of the differences, ` +
       "so words that are near here may be far apart in the others.";
   }

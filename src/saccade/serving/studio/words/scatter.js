@@ -1,6 +1,6 @@
 // Words as points on a plane.
 
-import { make, visible } from "../shared/dom.js";
+import { make, visible, within } from "../shared/dom.js";
 import { sized } from "../shared/matrix.js";
 import { styleColour } from "../shared/ramp.js";
 
@@ -22,6 +22,8 @@ export class Scatter {
     this.points = [];
     /** @type {Set<string>} */
     this.marked = new Set();
+    /** @type {Set<string>} */
+    this.kept = new Set();
     this.chosen = "";
     /** @type {WordPoint | null} */
     this.pointed = null;
@@ -31,9 +33,10 @@ export class Scatter {
     new ResizeObserver(() => this.draw()).observe(this.element);
   }
 
-  /** @param {WordPoint[]} points */
-  show(points) {
+  /** @param {WordPoint[]} points @param {Set<string>} kept the words whose places never change */
+  show(points, kept) {
     this.points = points;
+    this.kept = kept;
     this.draw();
   }
 
@@ -48,9 +51,10 @@ export class Scatter {
   places() {
     const [width, height] = [this.element.clientWidth, this.element.clientHeight];
     const scale = (/** @type {"x" | "y"} */ axis, /** @type {number} */ room) => {
-      const values = this.points.map((point) => point[axis]);
+      const values = this.points.filter(({ word }) => this.kept.has(word)).map((point) => point[axis]);
       const [low, high] = [Math.min(...values), Math.max(...values)];
-      return (/** @type {number} */ value) => PADDING + ((value - low) / (high - low || 1)) * (room - 2 * PADDING);
+      return (/** @type {number} */ value) =>
+        PADDING + within((value - low) / (high - low || 1), 0, 1) * (room - 2 * PADDING); // others at the edge
     };
     const [x, y] = [scale("x", width), scale("y", height)];
     return (point) => [x(point.x), height - y(point.y)];

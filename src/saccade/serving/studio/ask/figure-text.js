@@ -1,0 +1,85 @@
+// What is said of a picture of weights: its title, what a row stands for, and the cell that tells most.
+
+import { isEdited, isOfPatches } from "./state.js";
+import { shortened, visible } from "../shared/dom.js";
+import { headName, layerName } from "../shared/names.js";
+
+/**
+ * @typedef {import("../shared/types.js").Look} Look
+ * @typedef {import("../shared/types.js").Matrix} Matrix
+ * @typedef {import("./state.js").AskState} AskState
+ * @typedef {import("./state.js").Settled} Settled
+ */
+
+/** @param {Look} look @param {Settled} settled */
+export function titleOf(look, { attention, head, words }) {
+  if (head === "alignment") return `alignment: mean over the heads of ${layerName(look.layer)}`;
+  const unit = isOfPatches(look, attention) ? "patches" : words ? "words" : "pieces";
+  return `${head === "rollout" ? "rollout over the layers" : headName(attention.name, head)} · ${unit}`;
+}
+
+/** The same as the command line wants it. @param {Settled} settled */
+export function namedAs({ attention, head }) {
+  return /^\d+$/.test(head) ? `${attention.name}:${head}` : head === "rollout" ? "" : attention.name;
+}
+
+/** What a row stands for, where that is not plain. @param {Look} look @param {Settled} settled */
+export function hintOf(look, settled) {
+  if (settled.head === "alignment") return "A row is a word that is written: what it looked at just before.";
+  return writes(look, settled) ? "A row is what was read last; what it looks at helps to write what comes next." : "";
+}
+
+/** What a difference without any ink means. @param {Settled} settled @param {AskState} state */
+export function sameOf({ attention, head }, state) {
+  if (state.isDifference || !isEdited(state)) return "No weight differs.";
+  const later = "What follows from it shows in later layers and in the answer.";
+  return state.off.includes(`${attention.name}:${head}`)
+    ? `No weight differs: a head that is switched off still looks as before, only what it finds is left out. ${later}`
+    : `No weight differs: the change does not reach this head. ${later}`;
+}
+
+/** Whether the rows are what is written, step by step. @param {Look} look @param {Settled} settled */
+export function isWritten(look, settled) {
+  return settled.head === "alignment" || writes(look, settled);
+}
+
+/** Whether a row is read when the next is written: of a decoder. @param {Look} look @param {Settled} settled */
+function writes(look, { attention }) {
+  return look.attentions.some((one) => one.kind === "causal" && one.rows === attention.rows);
+}
+
+/** @param {Look} look @param {Settled} settled @param {number} row */
+export function writesNote(look, settled, row) {
+  if (settled.head === "alignment" || !writes(look, settled)) return "";
+  const next = settled.rows[row + 1];
+  return next === undefined ? "" : `read before «${shortened(visible(next))}» is written`;
+}
+
+/**
+ * The strongest cell that tells something: a word that looks at itself does not, nor the start of a text that is read
+ * from left to right, which has nothing else to look at and is looked at for want of anything better.
+ * @param {Matrix} matrix @param {Settled} settled
+ */
+export function tellingCell(matrix, { attention, head }) {
+  const { values, columns } = matrix;
+  const isSelf = attention.rows === attention.columns && head !== "alignment";
+  const isCausal = isSelf && attention.kind === "causal";
+  let [best, any] = [-1, 0];
+  for (let place = 0; place < values.length; place += 1) {
+    const [row, column] = [Math.floor(place / columns), place % columns];
+    const size = Math.abs(values[place]);
+    if (size > Math.abs(values[any])) any = place;
+    if ((isSelf && row === column) || (isCausal && (row === 0 || column === 0))) continue;
+    if (size > (best < 0 ? 0 : Math.abs(values[best]))) best = place;
+  }
+  const chosen = best < 0 ? any : best;
+  return { row: Math.floor(chosen / columns), column: chosen % columns };
+}
+
+/** @param {Matrix} matrix @param {number} row */
+export function bestColumn({ values, columns }, row) {
+  let best = 0;
+  for (let column = 1; column < columns; column += 1)
+    if (values[row * columns + column] > values[row * columns + best]) best = column;
+  return best;
+}

@@ -1,0 +1,130 @@
+// The answer as the model gives it now, changes included; beside it what it was before, and how probable it is.
+
+import { alternativesElement, answerElement, differing } from "./answers.js";
+import { make, percent, reveal, shortened, visible } from "../shared/dom.js";
+
+/**
+ * @typedef {import("../shared/types.js").Look} Look
+ * @typedef {import("../shared/types.js").Model} Model
+ * @typedef {import("../shared/types.js").AnswerRecord} AnswerRecord
+ * @typedef {import("../shared/types.js").Scored} Scored
+ */
+
+const MOVED = 0.02; // of a probability: what moves less is not told by itself
+const WHOLE = "that the model gives this whole answer: the product of the probabilities of its parts";
+
+export class Headline {
+  /** @param {(which: number) => void} chosen another answer */
+  constructor(chosen) {
+    this.chosen = chosen;
+    this.answer = make("div", { class: "answer-place", "aria-live": "polite" });
+    this.probability = make("p", { class: "probability" });
+    this.was = make("p", { class: "was", hidden: true });
+    this.others = make("div", { class: "others-place" });
+    const first = make("div", { class: "headline-first" }, this.answer, this.probability, this.others);
+    this.element = make("div", { class: "headline" }, first, this.was);
+  }
+
+  clear() {
+    this.answer.replaceChildren();
+    this.probability.replaceChildren();
+    this.others.replaceChildren();
+    reveal(this.was, false);
+  }
+
+  /**
+   * @param {Model} model @param {Look} look the answer before any change @param {Look | null} changed after it
+   * @param {import("./answers.js").Writing} writing @param {number} which of the answers is looked at
+   * @param {boolean} isDrawn the answers are drawn at random
+   */
+  show(model, look, changed, writing, which, isDrawn) {
+    const now = changed ?? look;
+    this.answer.replaceChildren(answerElement(model, now.answer, now, writing));
+    const other = changed ? null : alternativesElement(look.alternatives ?? [], which, this.chosen);
+    this.others.replaceChildren(...(other ? [other] : []));
+    this.probability.replaceChildren(...(changed ? changedParts(changed, isDrawn) : plainParts(look)));
+    reveal(this.was, changed !== null);
+    if (changed) this.was.replaceChildren(...before(look, changed));
+  }
+}
+
+/** @param {Look} look */
+function plainParts(look) {
+  const probability = probabilityOf(look.answer);
+  if (probability === null) return [];
+  return [make("b", { class: "mono", title: WHOLE }, percent(probability)), make("small", {}, " probability")];
+}
+
+/** How probable the old answer was, and is now. @param {Look} changed @param {boolean} isDrawn */
+function changedParts({ change, answer }, isDrawn) {
+  if (!change?.before.tokens.length) return [];
+  const [one, other] = [change.before.before, change.before.after].map(together);
+  const moved = mostMoved(change.before);
+  const which = isDrawn ? "the likeliest answer before" : "the answer before";
+  const fresh = change.same ? null : probabilityOf(answer);
+  return [
+    make("b", { class: "mono moved", title: WHOLE }, `${percent(one)} → ${percent(other)}`),
+    make("small", {}, ` probability of ${which}`),
+    moved && make("small", { class: "moved-most" }, `; most at «${shortened(visible(moved.token), 24)}»: `),
+    moved && make("span", { class: "mono" }, `${percent(moved.one)} → ${percent(moved.other)}`),
+    fresh !== null && !isDrawn && make("small", {}, `; the new answer: ${percent(fresh)}`),
+  ].filter((part) => part !== null && part !== false);
+}
+
+/** The part of an answer whose probability changes most. @param {Scored} scored */
+function mostMoved({ tokens, before, after }) {
+  if (tokens.length < 2) return null;
+  const parts = tokens.map((token, place) => {
+    const [one, other] = [Math.exp(before[place]), Math.exp(after[place])];
+    return { token, one, other, size: Math.abs(one - other) };
+  });
+  const most = parts.reduce((best, part) => (part.size > best.size ? part : best));
+  return most.size >= MOVED ? most : null;
+}
+
+/** What the answer was, struck through where it differs. @param {Look} look @param {Look} changed */
+function before(look, changed) {
+  const [old, fresh] = [textOf(look.answer), textOf(changed.answer)];
+  if (old === fresh) return [make("span", { class: "same" }, "the same answer as before the change")];
+  return [make("span", { class: "quiet" }, "before: "), ...differing(fresh, old, "s")];
+}
+
+/** @param {AnswerRecord} answer */
+function textOf(answer) {
+  return String(answer.text ?? answer.label ?? "");
+}
+
+/**
+ * How probable a whole answer is; null: the model does not say.
+ * @param {AnswerRecord} answer @returns {number | null}
+ */
+export function probabilityOf(answer) {
+  if (typeof answer.log_probability === "number") return Math.exp(answer.log_probability);
+  if (typeof answer.label === "string" && answer.probabilities) return answer.probabilities[answer.label] ?? null;
+  if (Array.isArray(answer.labels) && typeof answer.score === "number") return Math.exp(answer.score);
+  if (Array.isArray(answer.masks)) return answer.masks.reduce(surest, 1);
+  return null;
+}
+
+/** @param {number} all @param {{probability: number}[]} some candidates, the surest first */
+function surest(all, some) {
+  return all * (some[0]?.probability ?? 1);
+}
+
+/** @param {number[]} logs of probabilities */
+function together(logs) {
+  return Math.exp(logs.reduce((sum, one) => sum + one, 0));
+}
+
+/** How probable each token of the old answer is before and after. @param {Scored} scored */
+export function probabilityTable({ tokens, before: one, after: other }) {
+  const rows = tokens.map((token, place) => {
+    const pair = [Math.exp(one[place]), Math.exp(other[place])];
+    const cells = pair.map((probability) => make("td", { class: "mono" }, percent(probability)));
+    const name = make("th", { scope: "row" }, make("bdi", {}, visible(token)));
+    return make("tr", Math.abs(pair[0] - pair[1]) > 0.05 ? { class: "moved" } : {}, name, ...cells);
+  });
+  const head = ["part", "before", "after"].map((title) => make("th", { scope: "col" }, title));
+  const caption = make("caption", { class: "unseen" }, "Probability of each part of the answer before");
+  return make("table", {}, caption, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...rows));
+}

@@ -1,0 +1,34 @@
+// What the page opens with where the address names no text: an example with a link whose loss changes the answer.
+
+import { inPath, post } from "../shared/api.js";
+import { optionsOf, readState } from "./state.js";
+
+/**
+ * @typedef {import("../shared/types.js").Model} Model
+ * @typedef {{input: string, name: string, row: number, column: number}} Opening
+ */
+
+/** @type {Map<string, Promise<Opening | null>>} */
+const kept = new Map();
+
+/**
+ * Measured by the server, once for each model; null: it found no such link.
+ * @param {Model} model @returns {Promise<Opening | null>}
+ */
+export function openingOf(model) {
+  const known = kept.get(model.name) ?? ask(model);
+  kept.set(model.name, known);
+  known.catch(() => kept.delete(model.name));
+  return known;
+}
+
+/** @param {Model} model @returns {Promise<Opening | null>} */
+async function ask(model) {
+  if (model.input.kind !== "text" || !model.has_attention || !model.examples.length) return null;
+  return post(`/api/models/${inPath(model.name)}/opening`, { options: optionsOf(model, readState({})) });
+}
+
+/** The address that an opening stands for. @param {Opening} opening @returns {import("../shared/types.js").Parts} */
+export function openingParts({ input, name, row, column }) {
+  return { t: input, a: name, h: "mean", row: String(row), col: String(column) };
+}

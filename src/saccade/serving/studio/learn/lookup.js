@@ -1,0 +1,62 @@
+// A look-up from hard to soft: the numbers of the lecture, with a temperature.
+
+import { get, post } from "../shared/api.js";
+import { make, number } from "../shared/dom.js";
+
+/**
+ * @typedef {import("./page.js").Stage} Stage
+ * @typedef {import("../shared/types.js").Walkthrough} Walkthrough
+ */
+
+const COLDEST = -3; // powers of two
+const WARMEST = 3;
+
+/** @param {Stage} stage */
+export async function lookUp(stage) {
+  const { retrieval } = await get("/api/walkthroughs", stage.signal);
+  const slider = make("input", { type: "range", min: COLDEST, max: WARMEST, step: 0.25, value: 0 });
+  slider.setAttribute("aria-label", "Temperature, from hard to soft");
+  const said = make("span", { class: "mono temperature" });
+  const chooser = make("select", { "aria-label": "The query" });
+  retrieval.queries.forEach((/** @type {number[]} */ query, /** @type {number} */ place) => {
+    const numbers = query.map((one) => number(one, 1)).join("  ");
+    chooser.append(make("option", { value: place }, `query ${place + 1}: ${numbers}`));
+  });
+  const bars = make("table", { class: "numbers lookup" });
+  const knobs = make("label", { class: "check" }, "hard", slider, "soft");
+  stage.picture.append(make("div", { class: "row" }, chooser, knobs, said), bars);
+  let asked = 0;
+  const draw = async () => {
+    asked += 1;
+    const mine = asked;
+    const temperature = 2 ** Number(slider.value);
+    const queries = retrieval.queries.map((/** @type {number[]} */ row) => row.map((one) => one / temperature));
+    const walk = await post("/api/walkthrough", { ...retrieval, queries }, stage.signal);
+    if (mine !== asked) return;
+    said.textContent = `temperature ${number(temperature, 2)}`;
+    bars.replaceChildren(...rowsOf(walk, retrieval, Number(chooser.value)));
+  };
+  const again = () => void draw().catch((error) => stage.studio.status.fail(error));
+  slider.addEventListener("input", again);
+  chooser.addEventListener("change", again);
+  await draw();
+  stage.offer("walk", { x: "retrieval" });
+}
+
+/** @param {Walkthrough} walk @param {import("../shared/types.js").WalkDocument} given @param {number} query */
+function rowsOf(walk, given, query) {
+  const step = (/** @type {string} */ name) => walk.steps.find((one) => one.name === name)?.values[query] ?? [];
+  const [weights, sum] = [step("weights"), step("sum")];
+  const cells = (/** @type {number[]} */ some, /** @type {number} */ digits) =>
+    some.map((one) => make("td", { class: "mono" }, number(one, digits)));
+  const head = ["key", "", "", "share of the attention", "value", "", ""].map((text) => make("th", {}, text));
+  const rows = weights.map((/** @type {number} */ weight, /** @type {number} */ key) => {
+    const bar = make("span", { class: "share-bar", "--share": String(weight) });
+    const told = make("span", { class: "mono", "data-weight": key }, number(weight, 4));
+    const share = make("td", { class: "share" }, bar, told);
+    return make("tr", {}, ...cells(given.keys[key], 1), share, ...cells(given.values[key], 1));
+  });
+  const answer = make("td", { colspan: 3, class: "answer-name" }, "what the look-up gives");
+  const last = make("tr", { class: "total" }, answer, make("td", {}), ...cells(sum, 3));
+  return [make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...rows, last)];
+}

@@ -1,0 +1,120 @@
+// Learn: one idea on each screen, live: the numbers come from the served model or from the library.
+
+import { SCENES } from "./scenes.js";
+import { addressOf } from "../shared/address.js";
+import { make, reveal } from "../shared/dom.js";
+
+/**
+ * @typedef {import("../shared/types.js").Studio} Studio
+ * @typedef {import("../shared/types.js").Parts} Parts
+ * @typedef {import("../shared/types.js").PageView} PageView
+ *
+ * @typedef {object} Stage  what a scene is given
+ * @property {Studio} studio
+ * @property {HTMLElement} picture  where it draws
+ * @property {AbortSignal} signal
+ * @property {(sentence: string) => void} say  the caption, if it is not the scene's own
+ * @property {(page: string, parts: Parts) => void} offer  where "try it yourself" leads
+ *
+ * @typedef {object} Scene
+ * @property {string} name  in the address
+ * @property {string} title
+ * @property {string} caption  at most two sentences
+ * @property {(stage: Stage) => Promise<(() => void) | void>} open  gives what draws it again in other colours
+ */
+
+/** @param {HTMLElement} place @param {Studio} studio @returns {PageView} */
+export function open(place, studio) {
+  const page = new LearnPage(studio);
+  place.append(page.element);
+  return page;
+}
+
+class LearnPage {
+  /** @param {Studio} studio */
+  constructor(studio) {
+    this.studio = studio;
+    this.title = make("h1", {});
+    this.caption = make("p", { class: "caption", "aria-live": "polite" });
+    const region = { tabindex: "0", role: "region", "aria-label": "The scene" }; // it scrolls in a narrow window
+    this.picture = make("div", { class: "scene-picture", ...region });
+    this.back = make("button", { type: "button", onclick: () => this.turn(-1) }, "◀ previous");
+    this.on = make("button", { type: "button", onclick: () => this.turn(1) }, "next ▶");
+    this.try = make("a", { class: "button", hidden: true }, "Try it yourself");
+    this.list = make("ol", { class: "scene-list", "aria-label": "Scenes" });
+    const ways = make("div", { class: "row scene-ways" }, this.back, this.on, this.try, this.list);
+    this.element = make("div", { class: "learn" }, this.title, this.caption, this.picture, ways);
+    this.shown = "";
+    /** @type {AbortController | null} */
+    this.controller = null;
+    /** @type {(() => void) | undefined} */
+    this.redraw = undefined;
+    this.keys = {
+      ArrowRight: { does: "next scene", run: () => this.turn(1) },
+      ArrowLeft: { does: "previous scene", run: () => this.turn(-1) },
+    };
+  }
+
+  /** @param {Parts} parts */
+  async show(parts) {
+    const scene = SCENES.find((one) => one.name === parts.s) ?? SCENES[0];
+    if (scene.name === this.shown) return;
+    this.shown = scene.name;
+    this.controller?.abort();
+    this.controller = new AbortController();
+    const { signal } = this.controller;
+    this.title.textContent = scene.title;
+    this.caption.textContent = scene.caption;
+    this.picture.replaceChildren();
+    this.picture.dataset.scene = scene.name;
+    delete this.picture.dataset.ready;
+    this.showWays(scene);
+    await this.studio.status.during("Preparing the scene", async () => {
+      const stage = {
+        studio: this.studio,
+        picture: this.picture,
+        signal,
+        say: (/** @type {string} */ sentence) => (this.caption.textContent = sentence),
+        offer: (/** @type {string} */ page, /** @type {Parts} */ its) => this.offer(page, its),
+      };
+      const redraw = await scene.open(stage);
+      if (signal.aborted) return;
+      this.redraw = redraw ?? undefined;
+      this.picture.dataset.ready = "yes";
+    });
+  }
+
+  /** @param {Scene} scene */
+  showWays(scene) {
+    const place = SCENES.indexOf(scene);
+    this.back.disabled = place === 0;
+    this.on.disabled = place === SCENES.length - 1;
+    reveal(this.try, false);
+    this.list.replaceChildren(
+      ...SCENES.map((one, number) => {
+        const href = addressOf("learn", { s: one.name });
+        const current = one === scene ? "step" : null;
+        const label = `${number + 1}: ${one.title}`;
+        const attributes = { href, "data-page": "learn", title: one.title, "aria-current": current };
+        return make("li", {}, make("a", { ...attributes, "aria-label": label }, `${number + 1}`));
+      }),
+    );
+  }
+
+  /** @param {string} page @param {Parts} parts */
+  offer(page, parts) {
+    this.try.href = addressOf(page, parts);
+    this.try.dataset.page = page;
+    reveal(this.try, true);
+  }
+
+  /** @param {number} by */
+  turn(by) {
+    const next = SCENES[SCENES.findIndex((one) => one.name === this.shown) + by];
+    if (next) this.studio.open("learn", { s: next.name });
+  }
+
+  leave() {
+    this.controller?.abort();
+  }
+}

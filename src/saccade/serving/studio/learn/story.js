@@ -1,0 +1,162 @@
+// The story: a sentence, the links between its words, and what happens when one of them is cut.
+
+import { inPath, post, weightsOf } from "../shared/api.js";
+import { openingOf, openingParts } from "../ask/opening.js";
+import { optionsOf, readState } from "../ask/state.js";
+import { Strip } from "../ask/strip.js";
+import { afterwards, make, percent } from "../shared/dom.js";
+import { headName, layerName } from "../shared/names.js";
+
+/**
+ * @typedef {import("./page.js").Stage} Stage
+ * @typedef {import("../shared/types.js").Model} Model
+ * @typedef {import("../shared/types.js").Look} Look
+ * @typedef {import("../ask/opening.js").Opening} Opening
+ * @typedef {{model: Model, opening: Opening}} Story
+ */
+
+const NO_STORY =
+  "This scene needs a model in which one link decides: start the server with `saccade serve`, without a model. " +
+  "It trains a small translator first, which takes about two minutes.";
+const PAUSE = 250; // milliseconds after the last key
+
+/** The first model here that has a story to tell. @param {Stage} stage @returns {Promise<Story | null>} */
+async function storyOf({ studio, say }) {
+  for (const model of studio.models) {
+    const opening = await openingOf(model).catch(() => null);
+    if (opening) return { model, opening };
+  }
+  say(NO_STORY);
+  return null;
+}
+
+/**
+ * @param {Model} model @param {string} input @param {AbortSignal} signal @param {object} [edits]
+ * @returns {Promise<Look>}
+ */
+function ask(model, input, signal, edits = {}) {
+  const options = optionsOf(model, readState({}));
+  return post(`/api/models/${inPath(model.name)}/looks`, { input, options, ...edits }, signal);
+}
+
+/**
+ * The strip of a look, in one layer with all its heads together.
+ * @param {Stage} stage @param {((row: number, column: number) => void) | null} cut
+ */
+function stripOf(stage, cut) {
+  /** @type {{row: number, links: import("../ask/strip.js").Links | null}} */
+  const now = { row: 0, links: null };
+  const strip = new Strip({
+    pointed: (row) => {
+      if (now.links && row !== now.links.row) strip.show((now.links = { ...now.links, row, column: -1 }));
+    },
+    pinned: () => undefined,
+    cut,
+  });
+  /** @param {Look} look @param {string} name @param {number} row @param {number} column @param {string} [isCut] */
+  const show = async (look, name, row, column, isCut = "") => {
+    const attention = look.attentions.find((one) => one.name === name) ?? look.attentions[0];
+    const matrix = await weightsOf(look, attention.name, "mean", true);
+    const { labels } = look.axes[attention.rows];
+    const set = new Set(isCut ? [isCut] : []);
+    const words = { rows: labels, columns: labels, isSelf: true, upTo: Infinity };
+    now.links = { matrix, ...words, row, column, cut: set, where: name };
+    strip.show(now.links);
+  };
+  stage.picture.append(strip.element);
+  return { show, strip };
+}
+
+/** @param {string} label @param {string} text @param {Look} look */
+function answerLine(label, text, look) {
+  const chance = look.answer.log_probability;
+  const said = typeof chance === "number" ? make("span", { class: "mono" }, percent(Math.exp(chance))) : null;
+  return make("p", { class: "scene-answer" }, make("small", {}, label), make("b", { dir: "auto" }, text), said);
+}
+
+/** Words and their links; the link that decides is drawn first. @param {Stage} stage */
+export async function links(stage) {
+  const story = await storyOf(stage);
+  if (!story) return;
+  const { model, opening } = story;
+  const look = await ask(model, opening.input, stage.signal);
+  const { show } = stripOf(stage, null);
+  await show(look, opening.name, opening.row, opening.column);
+  stage.picture.append(answerLine("the model answers", String(look.answer.text), look), await carrier(look, opening));
+  stage.offer("ask", { m: model.name, ...openingParts(opening) });
+}
+
+/** The head that carries a link. @param {Look} look @param {Opening} opening */
+async function carrier(look, { name, row, column }) {
+  const attention = look.attentions.find((one) => one.name === name) ?? look.attentions[0];
+  const every = await Promise.all(
+    Array.from({ length: attention.heads }, (_, head) => weightsOf(look, name, String(head), true)),
+  );
+  const weights = every.map(({ values, columns }) => values[row * columns + column]);
+  const best = weights.indexOf(Math.max(...weights));
+  const { labels } = look.axes[attention.rows];
+  const said = `«${labels[row]}» → «${labels[column]}»: most of it in ${headName(name, best)}, weight `;
+  return make("p", { class: "carrier" }, said, make("span", { class: "mono" }, weights[best].toFixed(2)));
+}
+
+/** One link is cut in all heads of its layer. @param {Stage} stage */
+export async function cut(stage) {
+  const story = await storyOf(stage);
+  if (!story) return;
+  const { model, opening } = story;
+  const { input, name, row, column } = opening;
+  const before = await ask(model, input, stage.signal);
+  const answers = make("div", { class: "scene-answers", "aria-live": "polite" });
+  let isCut = false;
+  const draw = async () => {
+    const edits = { without_links: cutOf(before, opening) };
+    const look = isCut ? await ask(model, input, stage.signal, edits) : before;
+    await show(look, name, row, column, isCut ? `${row},${column}` : "");
+    const first = answerLine(isCut ? "before" : "the model answers", String(before.answer.text), before);
+    answers.replaceChildren(first, ...(isCut ? [answerLine("after", String(look.answer.text), look)] : []));
+    if (isCut) stage.say(`The link is cut in all heads of ${layerName(name)}: the answer is another one.`);
+  };
+  const { show } = stripOf(stage, (from, to) => {
+    if (from !== row || to !== column) return;
+    isCut = !isCut;
+    void draw().catch((error) => stage.studio.status.fail(error));
+  });
+  stage.picture.append(answers);
+  await draw();
+  stage.offer("ask", { m: model.name, ...openingParts(opening) });
+}
+
+/** The links between the tokens of two words. @param {Look} look @param {Opening} opening */
+function cutOf(look, { name, row, column }) {
+  const attention = look.attentions.find((one) => one.name === name) ?? look.attentions[0];
+  const { words } = look.axes[attention.rows];
+  const tokens = (/** @type {number} */ word) => words.flatMap((one, token) => (one === word ? [token] : []));
+  return tokens(row).flatMap((one) => tokens(column).map((other) => [name, one, other]));
+}
+
+/** The same with any sentence. @param {Stage} stage */
+export async function own(stage) {
+  const story = await storyOf(stage);
+  if (!story) return;
+  const { model, opening } = story;
+  const typed = { type: "text", class: "scene-text", value: opening.input, "aria-label": "Your sentence" };
+  const field = make("input", typed);
+  stage.picture.append(field);
+  const { show } = stripOf(stage, null);
+  const answer = make("div", { class: "scene-answers", "aria-live": "polite" });
+  stage.picture.append(answer);
+  const draw = async () => {
+    const text = field.value.trim();
+    if (!text) return answer.replaceChildren();
+    const look = await ask(model, text, stage.signal);
+    await show(look, opening.name, text === opening.input ? opening.row : 0, -1);
+    const unknown = look.unknown?.length ? `New to this model: ${look.unknown.join(", ")}.` : "";
+    const note = make("p", { class: "quiet" }, unknown);
+    answer.replaceChildren(answerLine("the model answers", String(look.answer.text), look), note);
+    stage.offer("ask", { m: model.name, t: text, a: opening.name, h: "mean" });
+    return undefined;
+  };
+  const later = afterwards(() => void draw().catch((error) => stage.studio.status.fail(error)), PAUSE);
+  field.addEventListener("input", later);
+  await draw();
+}

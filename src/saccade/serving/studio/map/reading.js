@@ -1,0 +1,83 @@
+// Reading a long text for a map: which models can, how it is asked for, and what is said of it.
+
+import { wholeNumber } from "../shared/address.js";
+import { Refused, events, inPath } from "../shared/api.js";
+import { make, within } from "../shared/dom.js";
+
+/**
+ * @typedef {import("../shared/types.js").Studio} Studio
+ * @typedef {import("../shared/types.js").Parts} Parts
+ * @typedef {import("../shared/types.js").Look} Look
+ * @typedef {import("../shared/types.js").Model} Model
+ * @typedef {import("./page.js").Reading} Reading
+ */
+
+const USUAL = 500; // words
+const MOST = 65_536;
+/** @type {Record<string, string>} what is left of a text that is too long */
+const WHICH = { "language-model": "the last ", classification: "the first " };
+
+/**
+ * @param {string} name the model @param {string} text @param {AbortSignal} signal
+ * @param {(share: number, what?: string) => void} progress @returns {Promise<Reading>}
+ */
+export async function readAll(name, text, signal, progress) {
+  progress(0);
+  for await (const told of events(`/api/models/${inPath(name)}/maps`, { text }, signal)) {
+    if (typeof told.progress === "number") progress(told.progress, `Reading: ${told.name}`);
+    if (told.look) return { look: told.look, tokens: told.tokens ?? 0 };
+  }
+  throw new Refused("The server stopped before the text was read.", 0);
+}
+
+/**
+ * The attention that is mapped: one of a single row would be a line.
+ * @param {Look} look @param {string | undefined} name
+ */
+export function mappedAttention(look, name) {
+  const wide = look.attentions.filter((one) => look.axes[one.rows].tokens.length > 1);
+  return wide.find((one) => one.name === name) ?? wide.find((one) => one.name === look.layer) ?? wide.at(-1) ?? null;
+}
+
+/** Whether a map can be made with it. @param {Model} model */
+export function isReader(model) {
+  return model.reads !== false && model.has_attention;
+}
+
+/** How many words a text of examples has. @param {Parts} parts */
+export function countOf(parts) {
+  return within(wholeNumber(parts.words, USUAL), 1, MOST);
+}
+
+/** @param {Look | undefined} look */
+export function longestAxis(look) {
+  return Math.max(0, ...Object.values(look?.axes ?? {}).map(({ tokens }) => tokens.length));
+}
+
+/**
+ * Buttons that lead to models whose maps can be drawn.
+ * @param {Studio} studio @param {Model | null} but not to this one
+ */
+export function readersBut(studio, but) {
+  return studio.models
+    .filter((one) => isReader(one) && one !== but)
+    .map(({ name }) => make("button", { type: "button", onclick: () => studio.open("map", { m: name }) }, name));
+}
+
+/** Where a model can be looked at that has no map. @param {Studio} studio @param {Model} model */
+export function askInstead(studio, { name }) {
+  const open = () => studio.open("ask", { m: name });
+  return make("button", { type: "button", onclick: open }, "See on Ask what it looks at");
+}
+
+/**
+ * Says how much of a text is shown that is too long for its model.
+ * @param {Model} model @param {number} shown @param {number} tokens of the whole text
+ */
+export function shownOf(model, shown, tokens) {
+  const [some, all] = [shown.toLocaleString("en"), tokens.toLocaleString("en")];
+  const isCut = tokens > shown && model.task !== "masked-language-model"; // it counts the letters of a [MASK] too
+  return isCut
+    ? `This is ${WHICH[model.task] ?? ""}${some} of the text's ${all} tokens: the model reads no more at once.`
+    : "";
+}

@@ -1,0 +1,78 @@
+"""Ask on one screen: nothing that matters lies outside the window, and nothing covers anything else."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page
+from studio_pages import OpenStudio
+
+TEXT = "the+black+cat+sees+the+dog."
+LONG = "+".join(["the", "black", "cat", "sees"] * 5 + ["the", "dog."])  # 22 words, 24 with the ends
+#: Each task with something changed, and what has to be in sight of it.
+TASKS = {
+    "translation": f"/ask?m=tiny&t={TEXT}&a=encoder.0.self&h=mean&cut=encoder.0.self:2:3",
+    "long": f"/ask?m=tiny&t={LONG}&a=encoder.0.self&h=1&off=encoder.0.self:0",
+    "alignment": f"/ask?m=tiny&t={TEXT}&off=decoder.0.cross:0",
+    "arcs": f"/ask?m=tiny&t={TEXT}&a=encoder.0.self&h=1&v=arcs&off=decoder.0.cross:0",
+    "tagging": f"/ask?m=tagger&t={TEXT}",
+    "classification": f"/ask?m=sorter&t={TEXT}",
+    "masked": "/ask?m=filler&t=the+[MASK]+sees+the+dog.&a=encoder.0.self&h=1&off=encoder.0.self:0",
+    "language model": "/ask?m=writer&t=the+cat",
+    "image": "/ask?m=shapes&off=encoder.0.self:0",
+    "caption": "/ask?m=teller",
+}
+#: The boxes of what is seen of these parts of the page; a picture is all that is drawn of it, labels included.
+BOXES = """() => {
+  const parts = { input: '.input', answer: '.answer-place', probability: '.probability', before: '.was',
+    links: '.strip', steps: '.steps', changes: '.changes', tools: '.ask-tools', picture: '.figure .views',
+    reading: '.figure .side', controls: '.seen-head', heads: 'aside', header: 'header' };
+  return Object.fromEntries(Object.entries(parts).flatMap(([name, selector]) => {
+    const found = [...document.querySelectorAll(selector)].find(one => one.checkVisibility() && one.innerHTML);
+    if (!found) return [];
+    const { left, top, right, bottom } = found.getBoundingClientRect();
+    return right > left && bottom > top ? [[name, { left, top, right, bottom }]] : [];
+  }));
+}"""
+#: Whether a picture scrolls inside its box.
+CUT = """() => [...document.querySelectorAll('.views > *')].filter(one => one.checkVisibility())
+  .some(one => one.scrollHeight > one.clientHeight + 1 || one.scrollWidth > one.clientWidth + 1)"""
+
+
+def settled(page: Page) -> dict[str, dict[str, float]]:
+    page.wait_for_function("() => !document.querySelector('.heads') || document.querySelector('.heads[data-ready]')")
+    page.wait_for_selector(".working", state="hidden")
+    boxes: dict[str, dict[str, float]] = page.evaluate(BOXES)
+    return boxes
+
+
+def overlap(one: dict[str, float], other: dict[str, float]) -> bool:
+    across = min(one["right"], other["right"]) - max(one["left"], other["left"])
+    down = min(one["bottom"], other["bottom"]) - max(one["top"], other["top"])
+    return across > 1 and down > 1
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_everything_is_in_sight_and_nothing_is_covered(open_studio: OpenStudio, name: str) -> None:
+    page = open_studio(TASKS[name], width=1280)
+    for width, height in ((1280, 800), (1600, 900)):
+        page.set_viewport_size({"width": width, "height": height})
+        boxes = settled(page)
+        expected = {"input", "answer", "picture", "changes", "heads"} - (
+            {"picture"} if name == "language model" else set()
+        )
+        assert expected <= set(boxes) | {"picture"}
+        outside: dict[str, Any] = {
+            part: box
+            for part, box in boxes.items()
+            if box["left"] < 0 or box["top"] < 0 or box["right"] > width + 1 or box["bottom"] > height + 1
+        }
+        assert outside == {}, (name, width)
+        covered = [pair for pair in combinations(boxes, 2) if overlap(boxes[pair[0]], boxes[pair[1]])]
+        assert covered == [], (name, width)
+        if name in ("translation", "alignment", "long", "masked"):
+            assert not page.evaluate(CUT)
+    page.set_viewport_size({"width": 400, "height": 800})
+    page.wait_for_function("() => document.documentElement.scrollWidth <= 400")
