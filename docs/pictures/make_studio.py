@@ -22,6 +22,7 @@ HERE = Path(__file__).parent
 CHROMIUM = "/usr/bin/chromium"
 SENTENCE = "The+cat+ate+the+mouse+because+it+was+hungry."
 CUT = f"/ask?m=demo&t={SENTENCE}&a=encoder.1.self&h=mean&row=6&col=1&cut=encoder.1.self:6:1"
+AFTER = ".scene-answer + .scene-answer"  # the second answer
 #: File, address, width, height, colours, what is there when the page has come to rest, and what is clicked then.
 SHOTS = (
     ("studio-learn-1.png", "/learn?s=links", 1280, 800, "light", ".scene-picture[data-ready]", None),
@@ -53,6 +54,7 @@ def main() -> None:
                 page.wait_for_selector(ready)
                 if clicked is not None:
                     page.locator(clicked).first.click()
+                    page.wait_for_selector(AFTER)
                 photograph(page, HERE / name)
                 context.close()
             browser.close()

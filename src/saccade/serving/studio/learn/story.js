@@ -107,18 +107,19 @@ export async function cut(stage) {
   const { input, name, row, column } = opening;
   const before = await ask(model, input, stage.signal);
   const answers = make("div", { class: "scene-answers", "aria-live": "polite" });
-  let isCut = false;
+  let cutAt = ""; // "row,column" of the link that is cut
   const draw = async () => {
-    const edits = { without_links: cutOf(before, opening) };
-    const look = isCut ? await ask(model, input, stage.signal, edits) : before;
-    await show(look, name, row, column, isCut ? `${row},${column}` : "");
-    const first = answerLine(isCut ? "before" : "the model answers", String(before.answer.text), before);
-    answers.replaceChildren(first, ...(isCut ? [answerLine("after", String(look.answer.text), look)] : []));
-    if (isCut) stage.say(`The link is cut in all heads of ${layerName(name)}: the answer is another one.`);
+    const [from, to] = cutAt ? cutAt.split(",").map(Number) : [row, column];
+    const edits = { without_links: cutOf(before, name, from, to) };
+    const look = cutAt ? await ask(model, input, stage.signal, edits) : before;
+    await show(look, name, from, to, cutAt);
+    const first = answerLine(cutAt ? "before" : "the model answers", String(before.answer.text), before);
+    answers.replaceChildren(first, ...(cutAt ? [answerLine("after", String(look.answer.text), look)] : []));
+    const outcome = look.answer.text === before.answer.text ? "the answer stays the same" : "the answer is another one";
+    if (cutAt) stage.say(`The link is cut in all heads of ${layerName(name)}: ${outcome}.`);
   };
   const { show } = stripOf(stage, (from, to) => {
-    if (from !== row || to !== column) return;
-    isCut = !isCut;
+    cutAt = cutAt === `${from},${to}` ? "" : `${from},${to}`;
     void draw().catch((error) => stage.studio.status.fail(error));
   });
   stage.picture.append(answers);
@@ -126,8 +127,11 @@ export async function cut(stage) {
   stage.offer("ask", { m: model.name, ...openingParts(opening) });
 }
 
-/** The links between the tokens of two words. @param {Look} look @param {Opening} opening */
-function cutOf(look, { name, row, column }) {
+/**
+ * The links between the tokens of two words.
+ * @param {Look} look @param {string} name @param {number} row @param {number} column
+ */
+function cutOf(look, name, row, column) {
   const attention = look.attentions.find((one) => one.name === name) ?? look.attentions[0];
   const { words } = look.axes[attention.rows];
   const tokens = (/** @type {number} */ word) => words.flatMap((one, token) => (one === word ? [token] : []));
