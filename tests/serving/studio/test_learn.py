@@ -177,11 +177,9 @@ def test_the_measures_of_heads_are_those_of_the_library(open_studio: OpenStudio,
 
 def test_a_scene_that_is_left_does_not_come_back(open_studio: OpenStudio, running: Running) -> None:
     page = open_scene(open_studio, running, "look-up")
-    waiting = held(page, "**/api/walkthrough")
+    held(page, "**/api/walkthrough")
     page.keyboard.press("ArrowRight")
     page.wait_for_function("() => document.querySelector('.scene-picture').dataset.scene === 'attention'")
     page.keyboard.press("ArrowRight")
     page.wait_for_selector(".scene-picture[data-scene=positions][data-ready]")
-    for route in waiting:
-        route.abort()
     expect(page.locator(".block")).to_have_count(0)

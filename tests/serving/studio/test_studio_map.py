@@ -45,13 +45,13 @@ def reading(page: Page) -> tuple[int, int, float, str]:
 def test_from_all_of_it_to_one_number(open_studio: OpenStudio, running: Running, look: dict[str, Any]) -> None:
     page = open_map(open_studio, width=400)
     name, head = look["layer"], int(look["head"])
-    expect(page.locator(".map-label")).to_have_text("max of 2×2 weights")
+    expect(page.locator(".map-label")).to_have_text("max of 4×4 weights")
     page.locator(".map").focus()
     page.keyboard.press("ArrowRight")
     row, column, value, text = reading(page)
-    part = {"rows": f"{row // 2 * 2}:{row // 2 * 2 + 2}", "columns": f"{column // 2 * 2}:{column // 2 * 2 + 2}"}
+    part = {"rows": f"{row // 4 * 4}:{row // 4 * 4 + 4}", "columns": f"{column // 4 * 4}:{column // 4 * 4 + 4}"}
     exact = numbers(running.client, f"/api/looks/{look['id']}/tile", name=name, head=head, **part)
-    assert "max of 2×2 weights is" in text
+    assert "max of 4×4 weights is" in text
     assert value == pytest.approx(exact.max(), abs=5.01e-7)
     for _ in range(6):
         page.keyboard.press("+")
@@ -68,7 +68,7 @@ def test_from_all_of_it_to_one_number(open_studio: OpenStudio, running: Running,
     assert parts_of(page) == place
     page.keyboard.press("Tab")
     page.get_by_role("button", name="All of it").click()
-    page.wait_for_selector(".map[data-level='2']")
+    page.wait_for_selector(".map[data-level='4']")
 
 
 def test_a_weight_without_a_pixel_of_its_own_is_pooled_and_the_page_says_so(open_studio: OpenStudio) -> None:
@@ -101,12 +101,12 @@ def test_another_head_and_means(open_studio: OpenStudio, running: Running, look:
     page.get_by_label("layer").select_option(LAYER)
     page.get_by_label("head").select_option("1")
     page.get_by_role("radio", name="mean", exact=True).check(force=True)
-    expect(page.locator(".map-label")).to_have_text("mean of 2×2 weights")
+    expect(page.locator(".map-label")).to_have_text("mean of 4×4 weights")
     assert parts_of(page) | {"a": LAYER, "h": "1", "pool": "mean"} == parts_of(page)
     page.locator(".map").focus()
     page.keyboard.press("ArrowRight")
     row, column, value, _ = reading(page)
-    part = {"rows": f"{row // 2 * 2}:{row // 2 * 2 + 2}", "columns": f"{column // 2 * 2}:{column // 2 * 2 + 2}"}
+    part = {"rows": f"{row // 4 * 4}:{row // 4 * 4 + 4}", "columns": f"{column // 4 * 4}:{column // 4 * 4 + 4}"}
     exact = numbers(running.client, f"/api/looks/{look['id']}/tile", name=LAYER, head=1, **part)
     assert value == pytest.approx(exact.mean(), abs=5.01e-7)
 

@@ -44,10 +44,11 @@ def test_a_training_is_followed(open_studio: OpenStudio, followed: tuple[str, Pa
 
 def test_scores_say_what_they_are_of(open_studio: OpenStudio, followed: tuple[str, Path]) -> None:
     """Wrong before: scores of the test data and of the validation data were both called "bleu"."""
-    url, _ = followed
+    url, run = followed
+    part = json.loads((run.parent / "done" / "result.json").read_text()).get("part", "test")
     page = open_studio("/runs?run=growing", url=url)
     listed = page.locator(".run-list")
-    expect(listed.get_by_role("button", name="done")).to_contain_text(" · test bleu ")
+    expect(listed.get_by_role("button", name="done")).to_contain_text(f" · {part} bleu ")
     expect(listed.get_by_role("button", name="growing")).to_contain_text(" · validation bleu ")
     expect(page.locator(".curve h3", has_text="validation bleu")).to_have_count(1)
 
