@@ -61,14 +61,15 @@ class LongText(Document):
     It is a range of bytes of the file. ``blocks`` and ``chunks`` read it anew each time, a megabyte at a time.
     """
 
-    def __init__(self, path: Path, start: int, stop: int, line: int, characters: int) -> None:
-        for name, value in (("path", path), ("start", start), ("stop", stop), ("line", line), ("count", characters)):
-            object.__setattr__(self, name, value)
-
     path: Path
-    start: int
-    stop: int
-    count: int
+    start: int  # the first byte
+    stop: int  # one past the last byte
+    count: int  # the number of characters
+
+    def __init__(self, path: Path, start: int, stop: int, line: int, count: int) -> None:
+        given = {"path": path, "start": start, "stop": stop, "line": line, "count": count}
+        for name, value in given.items():
+            object.__setattr__(self, name, value)  # because a document is frozen
 
     @classmethod
     def whole(cls, path: Path) -> LongText:
