@@ -191,7 +191,7 @@ def test_a_forward_around_torchs_is_refused() -> None:
         unwatched = model(x)[0]
         with saccade.watch(model) as seen:
             assert torch.equal(model(x)[0], unwatched)
-    with pytest.raises(OptionError, match="its module is torch's with changes of someone's"):
+    with pytest.raises(OptionError, match="its module is a changed version of torch's"):
         seen["attention"]
 
 

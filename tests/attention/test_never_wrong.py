@@ -309,7 +309,7 @@ def test_cait_is_named_where_it_is_written_out() -> None:
         saccade.view(seen).rollout()
 
 
-# --- 5. torch's modules with changes of someone's --------------------------------------------------------------
+# --- 5. changed versions of torch's modules --------------------------------------------------------------------
 
 
 def doubled(module: nn.MultiheadAttention, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -343,7 +343,7 @@ def test_a_patched_forward_is_what_is_shown(where: str, is_training: bool, monke
     if is_training:
         assert_weights(seen["attention"], expected)
     else:
-        with pytest.raises(OptionError, match="with changes of someone's"):
+        with pytest.raises(OptionError, match="a changed version of torch's"):
             seen["attention"]
 
 

@@ -156,13 +156,14 @@ def test_what_is_written_to_a_cache_between_steps(seed: int, values: bool, monke
         check(seen, name, getattr(model, name).truth)
 
 
-def test_steps_without_a_write_are_all_shown() -> None:
+@pytest.mark.parametrize("context", [torch.no_grad, torch.inference_mode, torch.enable_grad])
+def test_steps_without_a_write_are_all_shown(context: Any) -> None:
     """So that the test above cannot pass by refusing everything."""
     torch.manual_seed(0)
     model, cache = Decoder(), {"keys": torch.zeros(2, 3, 0, 4), "memory": torch.randn(2, 3, 6, 4)}
-    with saccade.watch(model) as seen, torch.no_grad():
+    with saccade.watch(model) as seen, context():
         for _ in range(40):
-            model(torch.randn(2, 3, 1, 4), cache)
+            model(torch.randn(2, 3, 1, 4, requires_grad=context is torch.enable_grad), cache)
     assert seen["own"].shape == (2, 3, 40, 40)
     assert check(seen, "own", model.own.truth)
     assert check(seen, "cross", model.cross.truth)

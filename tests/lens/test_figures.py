@@ -387,6 +387,8 @@ def test_a_view_is_saved_by_the_suffix(tmp_path: Path) -> None:
 
 def test_a_view_shows_itself_in_a_notebook_and_in_a_line() -> None:
     shown, _ = small()
+    for figure in (shown.figure(), shown.figure("grid"), shown.figure("arcs")):  # a notebook asks for these bytes
+        assert figure._repr_png_().startswith(b"\x89PNG")
     assert shown._repr_html_().startswith("<iframe")
     assert repr(shown) == "View(encoder.0.self: (3, 7, 7), encoder.1.self: (3, 7, 7), decoder.0.cross: (3, 5, 7))"
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+import torch
 from torch import nn
 
-__all__ = ["Coverage", "advice_for", "looks_like_attention", "unseen_modules"]
+__all__ = ["Coverage", "advice_for", "looks_like_attention", "reason_for", "unseen_modules"]
 
 #: Parts of class names by which attention modules are recognised.
 NAMES = ("attention", "attn")
@@ -15,6 +16,7 @@ NAMES = ("attention", "attn")
 MAX_NAMES = 3
 
 NOT_CALLED = "it ran, but did not call any of torch's attention functions"
+SCRIPTED = "it is compiled by TorchScript, which does not show what it computes; watch the model before it is compiled"
 USE_SDPA = 'load the model with attn_implementation="sdpa" to see it'
 USE_VIEW = (
     "it cannot be watched; ask the model for its weights (output_attentions=True in Hugging Face models) "
@@ -46,6 +48,9 @@ class Coverage:
 
 
 def looks_like_attention(module: nn.Module) -> bool:
+    if isinstance(module, torch.jit.ScriptModule):
+        computed = str(getattr(module, "inlined_graph", ""))
+        return "attention" in computed or "softmax" in computed
     return any(name in type(module).__name__.lower() for name in NAMES)
 
 
@@ -55,6 +60,11 @@ def unseen_modules(ran: Mapping[str, nn.Module], known: Iterable[str]) -> list[s
     found = [name for name, module in ran.items() if looks_like_attention(module) and name not in holders]
     inner = {path for name in found for path in _paths_to(name) if path != name}
     return [name for name in found if name not in inner]
+
+
+def reason_for(model: nn.Module, name: str, module: nn.Module) -> str:
+    """Return why a module that ran was not seen, and what to do."""
+    return SCRIPTED if isinstance(module, torch.jit.ScriptModule) else f"{NOT_CALLED}; {advice_for(model, name)}"
 
 
 def advice_for(model: nn.Module, name: str) -> str:

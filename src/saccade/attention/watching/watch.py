@@ -19,7 +19,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from saccade.attention.equation import After, Call
-from saccade.attention.watching.coverage import NOT_CALLED, Coverage, advice_for, unseen_modules
+from saccade.attention.watching.coverage import Coverage, advice_for, reason_for, unseen_modules
 from saccade.attention.watching.foreign.intercept import Forwards, Run, Seen, add_hooks, is_foreign, remove_hooks
 from saccade.attention.watching.foreign.steps import Gap, Shown, Steps
 from saccade.attention.watching.segment import keep
@@ -33,6 +33,7 @@ Rows = Callable[[str, float], None]
 
 OTHER_THREAD = "the model also ran in another thread, which this watcher cannot see: watch in that thread"
 OTHER_MODEL = "attention also ran outside the watched model, in a deep copy or another model: watch that model"
+SOFTMAX_SEEN = "the model writes out its softmax itself"
 WRITTEN_OUT_NAME = " (written out)"
 BEAM_SEARCH = "its last rows were hypotheses of a beam search, which share their keys; watch one pass over the output"
 #: The name of calls to ``attend`` without an owner, and of a watched layer that is the whole model.
@@ -119,13 +120,14 @@ class Watch(Mapping[str, Trace]):
     @property
     def coverage(self) -> Coverage:
         """Which attentions of the last forward pass were seen, refused (and why), or not seen (and what to do)."""
-        seen, refused = tuple(self._seen), self.refused
-        written_out = [gap.name.removesuffix(WRITTEN_OUT_NAME) for gap in self.gaps.values() if gap.is_written_out]
-        unseen = dict.fromkeys(written_out, "the model writes out its softmax itself")
-        unseen |= dict.fromkeys(unseen_modules(self._ran, [*seen, *refused, *unseen]), NOT_CALLED)
-        model = self._model
-        advised = {name: f"{why}; {advice_for(model, name)}" for name, why in unseen.items() if model is not None}
-        return Coverage(seen, refused, advised, tuple(note for note, count in self._notes.items() if count))
+        seen, refused, model = tuple(self._seen), self.refused, self._model
+        unseen: dict[str, str] = {}
+        if model is not None:
+            names = [gap.name.removesuffix(WRITTEN_OUT_NAME) for gap in self.gaps.values() if gap.is_written_out]
+            unseen = {name: f"{SOFTMAX_SEEN}; {advice_for(model, name)}" for name in names}
+            missed = unseen_modules(self._ran, [*seen, *refused, *unseen])
+            unseen |= {name: reason_for(model, name, self._ran[name]) for name in missed}
+        return Coverage(seen, refused, unseen, tuple(note for note, count in self._notes.items() if count))
 
     def __contains__(self, name: object) -> bool:
         return name in self._seen

@@ -14,7 +14,10 @@ from saccade.attention.scores import ScaledDot
 from saccade.attention.watching.trace import FORBIDDEN
 from saccade.attention.weights import Softmax
 
-__all__ = ["RoundedSoftmax", "call_of_sdpa", "has_no_numbers", "softmax_of"]
+__all__ = ["SDPA", "RoundedSoftmax", "call_of_sdpa", "has_no_numbers", "softmax_of"]
+
+#: Torch's function itself: someone may have put another one in its place in ``torch.nn.functional``.
+SDPA = torch._C._nn.scaled_dot_product_attention
 
 NO_NUMBERS = "its queries are a nested or meta tensor, or one within torch.func, which has no rows of numbers to show"
 

@@ -18,7 +18,7 @@ from jaxtyping import Bool, Shaped
 from torch import Tensor
 
 from saccade.attention.equation import Call
-from saccade.attention.watching.foreign.call import call_of_sdpa
+from saccade.attention.watching.foreign.call import SDPA, call_of_sdpa
 from saccade.attention.watching.foreign.torch_modules import call_of_function
 from saccade.attention.watching.interventions import RowRange, Target, forbid_links, no_such_head, replace_outputs
 from saccade.attention.watching.trace import FORBIDDEN
@@ -70,7 +70,7 @@ def run_edited(
     step: CallStep,
 ) -> Edited:
     """Run a call of torch's attention as the edits want it."""
-    is_sdpa = function is F.scaled_dot_product_attention
+    is_sdpa = function is SDPA
     bound = (
         dict(zip(_SDPA, arguments, strict=False)) | named
         if is_sdpa
@@ -134,7 +134,7 @@ def _run_sdpa(
             "attn_mask": mask if ndim == 4 else mask[:, 0] if ndim == 3 else mask[0, 0],
             "is_causal": False,
         }
-    output = F.scaled_dot_product_attention(**bound)
+    output = SDPA(**bound)
     heads = output if ndim == 4 else output.reshape(call.shape[0], 1, *output.shape[-2:])
     if empty is not None:
         heads = heads.masked_fill(empty, 0.0)

@@ -15,6 +15,7 @@ fast path, because nothing can be changed inside that.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import sys
 import threading
@@ -25,7 +26,6 @@ from types import FrameType
 from typing import Any, NamedTuple, Protocol
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.overrides import TorchFunctionMode
@@ -34,7 +34,7 @@ from torch.utils.hooks import RemovableHandle
 
 from saccade.attention.equation import Call
 from saccade.attention.watching.foreign import torch_modules
-from saccade.attention.watching.foreign.call import call_of_sdpa
+from saccade.attention.watching.foreign.call import SDPA, call_of_sdpa
 from saccade.attention.watching.foreign.editing import CallStep, cached_positions, cannot, run_edited
 from saccade.attention.watching.foreign.lineage import CONSTANT, Lineage, Marks, Source, source_of
 from saccade.attention.watching.foreign.projection import Followed, after_module, find_projection, follow
@@ -50,6 +50,7 @@ OWN_CALLER = "saccade.attention.attend"
 
 QK = ("query", "key")
 WRITTEN_OUT = "it is written out with a softmax, which does not show its queries and keys"
+OTHER_KERNEL = "it is computed by {}, which does not show its weights; use scaled_dot_product_attention to see it"
 #: Arguments of these types are no cache.
 SIMPLE = (Tensor, bool, int, float, str, type(None), torch.dtype, torch.device)
 
@@ -59,7 +60,7 @@ class Way(Enum):
 
     CALLS = auto()  # by the functions that it calls
     MODULE = auto()  # by the arguments of the module, which is torch's own
-    KERNELS = auto()  # by the kernels that run, where a mode might lead torch's module off its path
+    KERNELS = auto()  # by the kernels that run, because a mode might make torch's module leave its fast path
 
 
 class Audience(Protocol):
@@ -222,7 +223,7 @@ class Forwards(threading.local):
             self.lineage.set(result, run.marks)
 
     def _enter(self, run: Run) -> None:
-        """Have the modes stand as this run needs them."""
+        """Add or remove the modes as this run needs them."""
         run.mode_place = take_out(self._mode)
         if run.way is Way.CALLS:
             put_in(self._mode, num_modes() if run.mode_place is None else run.mode_place)
@@ -268,7 +269,7 @@ class Forwards(threading.local):
             self._audience.stray()
             return output
         query, key = (_argument(name, place, arguments, named) for place, name in enumerate(QK))
-        is_sdpa = function is F.scaled_dot_product_attention
+        is_sdpa = function is SDPA
         call = (call_of_sdpa if is_sdpa else torch_modules.call_of_function)(*arguments, **named)
         result = output[0] if isinstance(output, tuple) else output
         self.followed = None
@@ -293,11 +294,21 @@ class Forwards(threading.local):
     def other(
         self, function: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any], output: object
     ) -> None:
-        """Hand on where rows come from; an attention that is written out shows itself by its softmax."""
+        """Pass on where rows come from; an attention that is written out is recognised by its softmax."""
         found = self.lineage.follow(function, arguments, named, output)
         if found is not None and self.runs:
             place = Place("unknown", *found, is_whole=False)
             self._audience.show(self.runs, Seen(WRITTEN_OUT, self.runs[-1].module, place, is_written_out=True))
+
+    def other_kernel(self, function: Callable[..., Any], arguments: tuple[Any, ...], output: object) -> None:
+        """A function of torch's has run that computes attention in another way."""
+        if self.runs:
+            query, key = (*(part for part in arguments if isinstance(part, Tensor)), None, None)[:2]
+            result = output[0] if isinstance(output, tuple) else output
+            reason = OTHER_KERNEL.format(function.__name__)
+            self._show(reason, self.runs[-1].module, query, key, result if isinstance(result, Tensor) else None)
+        elif self._audience.is_present():
+            self._audience.stray()
 
     def kernel(self, call: Call | str) -> None:
         """A kernel of torch's has run where no function is seen."""
@@ -346,7 +357,9 @@ class Forwards(threading.local):
 
 
 def _way_of(module: nn.Module) -> Way:
-    """How to see one of torch's modules that may have a fast path, without leading it off it unless it is edited."""
+    """How to see one of torch's modules that may have a fast path, which it leaves only if it is edited."""
+    if not torch_modules.has_own_functions():
+        return Way.KERNELS  # a mode would make torch call the function that replaced its own a second time
     edited = {owner for edit in active_edits() for owner in edit.targets}
     if edited and any(id(part) in edited for part in module.modules()):
         return Way.CALLS
@@ -371,6 +384,25 @@ def _argument(name: str, place: int, arguments: tuple[Any, ...], named: dict[str
     return arguments[place] if place < len(arguments) else named[name]
 
 
+class Kind(Enum):
+    """What a function of torch has to do with attention."""
+
+    SDPA = auto()
+    MULTI_HEAD = auto()
+    OTHER_KERNEL = auto()  # computes attention, but in a way that is not translated
+    NONE = auto()
+
+
+@functools.lru_cache(4096)
+def _kind_of(function: Callable[..., Any]) -> Kind:
+    packet = torch.ops.aten.scaled_dot_product_attention
+    if function in (SDPA, packet, packet.default):
+        return Kind.SDPA
+    if function is torch_modules.MULTI_HEAD:
+        return Kind.MULTI_HEAD
+    return Kind.OTHER_KERNEL if "attention" in getattr(function, "__name__", "").lower() else Kind.NONE
+
+
 class Mode(TorchFunctionMode):
     """Sees each function of torch that is called."""
 
@@ -381,13 +413,16 @@ class Mode(TorchFunctionMode):
     def __torch_function__(
         self, func: Callable[..., Any], types: object, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        if func is F.scaled_dot_product_attention or func is F.multi_head_attention_forward:
-            return self._forwards.attention(func, args, kwargs or {}, sys._getframe(1))
-        forwards = self._forwards
+        forwards, kind = self._forwards, _kind_of(func)
+        if kind is Kind.SDPA or kind is Kind.MULTI_HEAD:
+            function = SDPA if kind is Kind.SDPA else func
+            return forwards.attention(function, args, kwargs or {}, sys._getframe(1))
         if forwards.followed is not None and find_projection(forwards.followed, func, args, kwargs or {}):
             forwards.followed = None
         output = func(*args, **kwargs) if kwargs else func(*args)
-        if forwards.lineage.is_on:
+        if kind is Kind.OTHER_KERNEL:
+            forwards.other_kernel(func, args, output)
+        elif forwards.lineage.is_on:
             forwards.other(func, args, kwargs or {}, output)
         return output
 
@@ -454,12 +489,12 @@ def num_modes() -> int:
 
 
 def torch_place(mode: TorchFunctionMode) -> int | None:
-    """Where a mode stands; None if it does not."""
+    """The place of a mode in the stack; None if it is not there."""
     return next((i for i in range(num_modes()) if torch._C._get_function_stack_at(i) is mode), None)
 
 
 def take_out(mode: TorchFunctionMode) -> int | None:
-    """Remove a mode from wherever it stands; its place, or None if it does not stand."""
+    """Remove a mode from the stack; return its place, or None if it was not there."""
     place = torch_place(mode)
     if place is not None:
         above = [torch._C._pop_torch_function_stack() for _ in range(num_modes() - place - 1)]

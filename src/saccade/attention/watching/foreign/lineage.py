@@ -35,7 +35,7 @@ EARLIER = 0
 #: Made of parameters alone.
 CONSTANT: Marks = frozenset()
 
-#: Functions that take positions out of a sequence or move them: their rows are other rows.
+#: Functions that select or move positions of a sequence, so that the rows of their output are different rows.
 CUTS = {Tensor.__getitem__, torch.narrow, Tensor.narrow, torch.split, Tensor.split, torch.chunk, Tensor.chunk}
 MOVES = {torch.roll, Tensor.roll, torch.flip, Tensor.flip}
 SOFTMAX = {F.softmax, torch.softmax, Tensor.softmax}
@@ -49,7 +49,7 @@ _numbers = itertools.count(EARLIER + 1)
 class Origin(NamedTuple):
     """What is known about a tensor."""
 
-    forward: int  # the outermost forward in which it was computed
+    forward: int  # the outermost forward pass in which it was computed
     marks: Marks
 
 
@@ -67,9 +67,9 @@ class Lineage:
 
     def __init__(self) -> None:
         self.is_on = True
-        self.forward = 0  # the outermost forward that runs, or ran last
-        self.joins = True  # whether what an earlier forward computed keeps its marks in this one
-        self.read: set[int] = set()  # the earlier forwards of which something was read in this one
+        self.forward = 0  # the outermost forward pass that is running, or ran last
+        self.joins = True  # whether the results of an earlier forward pass keep their marks in this one
+        self.read: set[int] = set()  # the earlier forward passes whose results this one used
         self._inputs: set[tuple[int, ...]] = set()  # their shapes
         self._attentions: set[int] = set()
         self._origins: dict[int, tuple[weakref.ref[Tensor], Origin]] = {}

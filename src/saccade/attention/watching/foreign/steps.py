@@ -1,11 +1,16 @@
 """Which attention calls of a foreign model belong together: one outermost forward pass, and the steps that continue it.
 
-One outermost forward pass is one set of traces; the next one replaces it. A decoder runs once for each token, though,
-and these runs are the rows of one picture. Our own calls say at which row they start. Torch's calls do not, so it is
-inferred from the content of the keys. A call continues the last one if its keys are the earlier keys, bit for bit (or
-the first of them, if the decoder took some tokens back), followed by those of the new queries; if they are a buffer in
-which as many columns were written as there are queries, and these were forbidden before; or, beside an attention that
-continues in such a way, if they are the same keys again (cross-attention). Nothing else is joined.
+Each outermost forward pass makes a new set of traces, which replaces the last one. But a decoder runs once for each
+token, and these runs are the rows of one picture. Our own calls say at which row they start. Torch's calls do not, so
+the content of the keys has to tell. A call continues the last one in three cases:
+
+- Its keys are the earlier keys, bit for bit, followed by those of the new queries. If the decoder took some tokens
+  back, only the first of the earlier keys need be there.
+- Its keys are a buffer in which as many columns were written as there are queries, and these were forbidden before.
+- Another attention of the same forward pass continues in one of these ways, and its own keys are the same as before
+  (cross-attention).
+
+Nothing else is joined.
 """
 
 from __future__ import annotations
@@ -26,24 +31,25 @@ from saccade.attention.watching.trace import FORBIDDEN, Place, Trace
 
 __all__ = ["Gap", "Relation", "Shown", "Steps", "step_between"]
 
-#: Each step of a growing cache brings all keys again; after so many of them one copy is kept for all.
+#: Each step of a growing cache brings all keys again. After this many steps, one copy is kept for all of them.
 SHARE_EVERY = 32
 
 REORDERED = (
     "the sequences of its batch changed places between the steps, as in beam search, so that its rows would mix them; "
-    "watch one forward over the finished output instead"
+    "watch one forward pass over the finished output instead"
 )
 SHIFTED = (
-    "its cache dropped old keys between the steps, so that its columns would not be the same tokens in all rows; "
-    "watch one forward over the finished output instead"
+    "its cache dropped old keys between the steps, so that a column would not be the same token in all rows; "
+    "watch one forward pass over the finished output instead"
 )
 INTERLEAVED = (
-    "forwards over two texts took turns, as in classifier-free guidance, so that its rows would mix them; "
-    "watch one forward over the finished output instead"
+    "forward passes over two texts took turns, as in classifier-free guidance, so that its rows would mix them; "
+    "watch one forward pass over the finished output instead"
 )
 
-TAKEN_BACK = "it looked at tokens that the decoder took back later; watch one forward over the finished output instead"
-
+TAKEN_BACK = (
+    "it attended to tokens that the decoder took back later; watch one forward pass over the finished output instead"
+)
 
 NOT_FOLLOWED = Place("unknown", 0, frozenset(), is_whole=False)
 
@@ -51,16 +57,16 @@ NOT_FOLLOWED = Place("unknown", 0, frozenset(), is_whole=False)
 class Relation(Enum):
     """How a call relates to the one before it."""
 
-    NEW = auto()  # another forward
-    GROWN = auto()  # the keys that were there, or the first of them, and those of the new queries
-    AGAIN = auto()  # more queries to the same keys
-    REORDERED = auto()  # the sequences of the batch changed places, as beam search has them
-    SHIFTED = auto()  # old keys were dropped, as a cache with a window does
-    IN_TURNS = auto()  # it continues not the forward before it, but the one before that
+    NEW = auto()  # it belongs to another forward pass
+    GROWN = auto()  # its keys are the earlier ones, or the first of them, and those of the new queries
+    AGAIN = auto()  # it asks the same keys again
+    REORDERED = auto()  # the sequences of the batch changed places, as in beam search
+    SHIFTED = auto()  # old keys were dropped, as by a cache with a window
+    IN_TURNS = auto()  # it continues not the last forward pass, but the one before that
 
 
 class Move(NamedTuple):
-    """The step, and how many of the last rows it takes back."""
+    """How a call continues the last one, and how many of the last rows it takes back."""
 
     step: Relation
     back: int = 0
@@ -73,13 +79,13 @@ def step_between(last: Call, call: Call, is_self: bool = False) -> Move:
     is_same_form = old.shape[:2] == new.shape[:2] and old.shape[3] == new.shape[3] and old.dtype == new.dtype
     if not is_same_form or last.shape[1] != call.shape[1] or not len(new):
         return Move(Relation.NEW)
-    num_before = num_keys - num_queries  # keys that are no new ones, if the keys are the tokens of the queries
+    num_before = num_keys - num_queries  # the number of old keys, if the keys are the tokens of the queries
     if not is_self and num_last == num_keys and torch.equal(old, new):
         return Move(Relation.AGAIN)
     if num_before <= 0:
         return Move(Relation.NEW)
     if num_last < num_keys and num_last <= num_before:
-        # A buffer is longer than what is in it: what is beyond the new keys is forbidden.
+        # A buffer may be longer than its content; then everything beyond the new keys is forbidden.
         beyond = range(num_last + num_queries, num_keys)
         if beyond and not _forbids(call, beyond):
             return Move(Relation.NEW)
@@ -90,7 +96,7 @@ def step_between(last: Call, call: Call, is_self: bool = False) -> Move:
         differs = _changed_columns(old, new)
         changed = differs.any(0).nonzero().flatten().tolist()
         if 0 < len(changed) <= num_queries and all(_forbids(last, range(c, c + 1)) for c in changed):
-            return Move(Relation.GROWN)  # a buffer, written where it was empty
+            return Move(Relation.GROWN)  # a buffer that was written to where it was empty
         allowed = num_queries if call.has_rules else 0
         if int(differs.sum(-1).max()) > allowed and _has_all(old, new, allowed):
             return Move(Relation.REORDERED)
@@ -108,7 +114,7 @@ def _forbids(call: Call, columns: range) -> bool:
 
 
 def _has_all(old: Float[Tensor, "B G K D"], new: Float[Tensor, "B G K D"], allowed: int) -> bool:
-    """Whether each new sequence is one of the old ones, in any order, but for so many columns."""
+    """Whether each new sequence is one of the old ones, in any order, except for this many columns."""
     return all(int(_changed_columns(old, new[b : b + 1]).sum(-1).min()) <= allowed for b in range(len(new)))
 
 
@@ -138,47 +144,47 @@ class Gap(NamedTuple):
 
 
 class _Last(NamedTuple):
-    """The last call under a label."""
+    """The last call with a label."""
 
     call: Call
     innermost: int
-    num_rows: int  # that it and those before it have
+    num_rows: int  # of this call and those before it
     is_self: bool
 
 
 class _Forward(NamedTuple):
-    """An outermost forward whose traces are kept, and the steps that continue it."""
+    """An outermost forward pass whose traces are kept, and the steps that continue it."""
 
     module: nn.Module
     numbers: set[int]
     labels: set[str]
-    read: set[int]  # the numbers of those that computed what it was given
+    read: set[int]  # the numbers of the forward passes that computed its inputs
 
 
 class Steps:
-    """The traces of a watcher's foreign calls: one set for a forward and the steps that continue it."""
+    """The traces of a watcher's foreign calls: one set for a forward pass and the steps that continue it."""
 
     def __init__(self, traces: dict[str, Trace], is_root: Callable[[nn.Module], bool], keeps_values: bool) -> None:
         self.gaps: dict[str, Gap] = {}  # by label
-        self._continues = False  # whether the last forward continues the one before it
+        self._continues = False  # whether the last forward pass continues the one before it
         self._traces = traces
         self._is_root = is_root
         self._keeps_values = keeps_values
         self._last: dict[str, _Last] = {}
-        self._replaced: dict[str, _Last] = {}  # of the set before this one: it may go on in turns with this one
+        self._replaced: dict[str, _Last] = {}  # of the set before this one, which may take turns with this one
         self._counts: dict[str, int] = {}  # how many labels a name has
         self._forwards: list[_Forward] = []
-        # Of the outermost forward that runs:
+        # Of the outermost forward pass that is running:
         self._number = 0
         self._module: nn.Module | None = None
         self._pending: list[Shown] = []
-        self._is_open = False  # whether its first calls have been taken in already
+        self._is_open = False  # whether some of its calls have been taken in already
         self._read: set[int] = set()
         self._uses: dict[str, int] = {}  # how many labels of each name are taken
         self._plain: dict[str, PlainSteps] = {}  # by name; to be joined into one call
 
     def see(self, number: int, module: nn.Module, shown: Shown) -> None:
-        """A call within this outermost forward."""
+        """Note a call of this outermost forward pass."""
         if number != self._number:
             self.end(self._number, set())
             self._number, self._module = number, module
@@ -219,7 +225,10 @@ class Steps:
         return is_same and has_same_weights(one.call, other.call)
 
     def end(self, number: int, read: set[int]) -> bool:
-        """An outermost forward has ended; it read what these earlier ones computed. Does it continue the last one?"""
+        """Note the end of an outermost forward pass; return whether it continues the last one.
+
+        ``read`` are the earlier forward passes whose results it used.
+        """
         if not number or number != self._number:
             return False
         if not self._wait():
@@ -228,7 +237,7 @@ class Steps:
         return self._continues
 
     def take_in(self, read: set[int]) -> None:
-        """Decide what the pending calls are to those that are known, and make traces of them."""
+        """Decide how the pending calls continue the known ones, and add them to the traces."""
         pending, self._pending = [self._whole(shown) for shown in self._pending], []
         self._join_plain()
         if not pending or self._module is None:
@@ -274,7 +283,7 @@ class Steps:
         self._plain = {}
 
     def _moves(self, known: dict[str, _Last], pending: list[Shown]) -> dict[str, Move]:
-        """How the first call under each label stands to the one that is known."""
+        """How the first call with each label continues the known one."""
         moves: dict[str, Move] = {}
         uses: dict[str, int] = {}
         for shown in pending:
@@ -290,7 +299,7 @@ class Steps:
         return moves
 
     def _make_room(self, module: nn.Module, read: set[int], pending: list[Shown]) -> dict[str, Move]:
-        """Drop what a new forward replaces: all that its modules may have shown, unless it goes on from there."""
+        """Drop the traces that a new forward pass replaces: those of its modules, unless it used their results."""
         for known in reversed(self._forwards):
             if not read.isdisjoint(known.numbers):
                 read = read | known.read
@@ -321,18 +330,18 @@ class Steps:
         known = next((known for known in self._forwards if known.module is module), None)
         if known is not None and self._continues:
             known.numbers.add(self._number)
-            self._forwards.remove(known)  # the last one is that of the labels to come
+            self._forwards.remove(known)  # new labels are added to the last one
         else:
             known = _Forward(module, {self._number}, set(), self._read)
         self._forwards.append(known)
 
     def _take(self, shown: Shown, moves: dict[str, Move], back: int, is_reordered: bool) -> None:
-        """Take in one call of the forward that runs."""
+        """Add one call of the running forward pass to the traces."""
         count = self._uses.get(shown.name, 0)
         last = self._last.get(label_of(shown.name, count)) if count else None
         is_later = last is not None and self._number <= last.innermost < shown.innermost
         if last is not None and is_later and not isinstance(shown.call, str):
-            # A decoder may make all its steps within one outermost forward.
+            # A decoder may make all its steps within one outermost forward pass.
             move = step_between(last.call, shown.call)
             if move == Move(Relation.GROWN):
                 self._continue(label_of(shown.name, count), shown, 0)
@@ -346,14 +355,14 @@ class Steps:
         if isinstance(shown.call, str):
             self._refuse(label, shown.call, shown)
         elif step is Relation.REORDERED or (step is Relation.AGAIN and is_reordered):
-            self._refuse(label, REORDERED, shown)  # the keys of all beams of a sentence are the same: they do not tell
+            self._refuse(label, REORDERED, shown)  # all beams of a sentence have the same keys, which do not show it
         elif step is Relation.SHIFTED:
             self._refuse(label, SHIFTED, shown)
         elif step is Relation.IN_TURNS:
             self._refuse(label, INTERLEAVED, shown)
         elif step is Relation.NEW or known is None or (step is Relation.AGAIN and back >= known.num_rows):
             self.gaps.pop(label, None)
-            self._traces.pop(label, None)  # to stand behind those that ran before it
+            self._traces.pop(label, None)  # so that the traces stay in the order of the calls
             self._traces[label] = Trace(label, shown.call, shown.place or NOT_FOLLOWED, shown.fingerprint)
             self._remember(label, shown, shown.call, 0)
         else:
@@ -365,7 +374,7 @@ class Steps:
         assert shown.fingerprint is not None
         num_grown = kept.shape[3] - last.call.shape[3]
         if num_grown == 0 and torch.equal(last.call.key, kept.key):
-            kept = replace(kept, key=last.call.key)  # one copy for all steps that ask the same keys
+            kept = replace(kept, key=last.call.key)  # one copy for all steps with the same keys
             shown.fingerprint.move(kept)
         if label in self._traces:
             trace = self._traces[label]

@@ -18,20 +18,27 @@ from torch import Tensor, nn
 from saccade.attention.equation import Call
 from saccade.attention.masks import Mask, dense, padding, rule
 from saccade.attention.scores import ScaledDot
-from saccade.attention.watching.foreign.call import NO_NUMBERS, call_of_sdpa, has_no_numbers, softmax_of
+from saccade.attention.watching.foreign.call import NO_NUMBERS, SDPA, call_of_sdpa, has_no_numbers, softmax_of
 
 __all__ = ["call_of_function", "call_of_kernel", "call_of_layer", "call_of_module", "is_torchs_own", "may_be_fast"]
 
 #: Torch's modules that take another path if a torch function mode is active.
 FAST = (nn.MultiheadAttention, nn.TransformerEncoderLayer, nn.TransformerEncoder)
+#: Torch's function, unless someone has put another one in its place already.
+MULTI_HEAD = F.multi_head_attention_forward
 METHODS = {kind: [n for n, f in vars(kind).items() if callable(f) and not n.startswith("__")] for kind in FAST}
 FILES = {kind: inspect.getfile(kind) for kind in FAST}
 
-UNKNOWN_KERNEL = "its module is torch's with changes of someone's, and computes it in a way that does not show its keys"
+REPLACED = (
+    "torch.nn.functional.scaled_dot_product_attention, which torch's module calls, was replaced by someone's function"
+)
+UNKNOWN_KERNEL = "its module is a changed version of torch's, which computes it in a way that does not show its keys"
 
 
 def is_torchs_own(module: nn.Module) -> bool:
-    """Whether this module computes what torch wrote: no method of the instance or its class is replaced."""
+    """Whether this module computes what torch wrote: no method and none of the functions it calls is replaced."""
+    if not has_own_functions():
+        return False
     kind = next(kind for kind in FAST if isinstance(module, kind))
     if "parametrizations" in module._modules:  # reading a parameter computes it anew, perhaps with random numbers
         return False
@@ -42,6 +49,12 @@ def is_torchs_own(module: nn.Module) -> bool:
             return False
     inner = getattr(module, "self_attn", None)
     return inner is None or (isinstance(inner, nn.MultiheadAttention) and is_torchs_own(inner))
+
+
+def has_own_functions() -> bool:
+    """Whether the functions that torch's modules call are still torch's own."""
+    code = getattr(F.multi_head_attention_forward, "__code__", None)
+    return F.scaled_dot_product_attention is SDPA and code is not None and code.co_filename == F.__file__
 
 
 def may_be_fast(module: nn.Module) -> bool:
@@ -124,6 +137,8 @@ def call_of_function(
     **rest: Any,
 ) -> Call | str:
     """A call of ``F.multi_head_attention_forward``, by a module that is not torch's."""
+    if F.scaled_dot_product_attention is not SDPA:
+        return REPLACED
     if len(others) > 3 or static_k is not None or static_v is not None:
         return "it gives F.multi_head_attention_forward its masks by position, or keys that are projected already"
     weights = (q_proj_weight, k_proj_weight, v_proj_weight)
@@ -192,7 +207,7 @@ def _call(
     mask: Mask | None = None
     if query.is_nested:
         lengths = query._nested_tensor_size()[:, 0]
-        inputs = (query.to_padded_tensor(0.0).transpose(0, 1),) * 3  # torch's only nested attention is self-attention
+        inputs = (query.to_padded_tensor(0.0).transpose(0, 1),) * 3  # torch has only self-attention for nested tensors
         mask = padding(lengths) & rule(lambda batch, head, row, column: row < lengths[batch])  # no rows past the end
     elif query.dim() == 2:
         inputs = tuple(part.unsqueeze(1) for part in inputs)
@@ -228,9 +243,9 @@ def _wide(mask: Tensor, num_keys: int) -> Tensor:
 
 
 def _joined(mask: Mask | None, bias: Tensor | None, given: Tensor) -> tuple[Mask | None, Tensor | None]:
-    """Rules joined with a mask of torch's modules: True forbids (the contrary of the function), numbers are added."""
+    """Rules joined with a mask of torch's modules, where True forbids (unlike in SDPA) and numbers are added."""
     if given.dtype != torch.bool and given.shape[2] == 1 and not given[given != float("-inf")].any():
-        given = given == float("-inf")  # a padding mask that was made of numbers on the way
+        given = given == float("-inf")  # a padding mask that torch has turned into numbers
     if given.dtype == torch.bool:
         allowed = ~dense(given)
         return allowed if mask is None else mask & allowed, bias
