@@ -68,8 +68,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.stdout.reconfigure(errors="replace")  # a terminal that cannot show √ shows ? instead
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # like Ctrl-C, so that training saves before it stops
-    if _one_of_several() and os.environ["RANK"] != "0":
-        sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115  only the first process prints
+    if _one_of_several():
+        _join_torchrun()
     try:
         app(args=arguments, prog_name="saccade")
     except SaccadeError as error:
@@ -92,6 +92,15 @@ def _one_of_several() -> bool:
     return "TORCHELASTIC_RUN_ID" in os.environ
 
 
+def _join_torchrun() -> None:
+    """Be one of several processes: only the first prints, and torchrun may end each of them without a word."""
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # a lost connection has one sentence, not a stack of C++
+    if os.environ["RANK"] != "0":
+        sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: os._exit(130))
+
+
 def _refuse(sentence: str) -> None:
     line = f"saccade: {' '.join(sentence.split())}"
     if not _one_of_several():
@@ -99,6 +108,7 @@ def _refuse(sentence: str) -> None:
         sys.exit(2)
     from saccade.training.distributed import this_process
 
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # torchrun sends it as soon as one process has ended
     if this_process().may_speak():
         print(line, file=sys.__stderr__, flush=True)
     os._exit(2)  # at once: an orderly end would wait for the other processes
@@ -106,6 +116,7 @@ def _refuse(sentence: str) -> None:
 
 def _fail_together(error: Exception) -> None:
     """End this process and, by that, the others: with one sentence, and the traceback in the report of torchrun."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # to say why before torchrun ends this process
     from torch.distributed.elastic.multiprocessing.errors import get_error_handler
 
     from saccade.training.distributed import Torchrun, this_process

@@ -323,8 +323,10 @@ class Torchrun(Processes):
             time.sleep(LOOK)
         first = self._ask(lambda: self._store.add("failed/claimed", 1))
         self._ask(lambda: self._store.set("failed", "yes"))
-        # Where the store cannot be reached, the first process of each machine speaks.
-        return first == 1 or (first is None and os.environ.get("LOCAL_RANK", "0") == "0")
+        # Where the store cannot be reached, the first process of a machine speaks; the very first may keep the store,
+        # and then it is gone.
+        speaker = "1" if os.environ.get("GROUP_RANK", "0") == "0" else "0"
+        return first == 1 or (first is None and os.environ.get("LOCAL_RANK") == speaker)
 
     def explain(self, error: BaseException) -> WorkerError | None:
         """Say which processes are gone or hang, if that is what an error of the network means; otherwise None."""
