@@ -41,6 +41,7 @@ def test_runs_are_listed(watched: Running, tiny_run: Path) -> None:
         "finished": False,
         "running": False,
         "scores": {},
+        "part": "validation",
     }
     assert watched.client.get("/api/runs/going").json()["metrics"] == [
         {"step": 10, "loss": None},
