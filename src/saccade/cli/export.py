@@ -14,7 +14,7 @@ __all__ = ["export"]
 
 def export(
     model: Model,
-    to: Annotated[str, typer.Option("--to", help="Format: huggingface, ctranslate2 or onnx.", show_default=False)],
+    to: Annotated[str, typer.Option("--to", help="Format: huggingface or ctranslate2.", show_default=False)],
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder to write.", show_default=False)],
     inputs: Annotated[
         Path | None,
