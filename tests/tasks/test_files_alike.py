@@ -16,7 +16,7 @@ from torch import nn
 from toy_labels import classification, tagging, toy_sentences, toy_texts
 
 from saccade.data.structures import Molecule, from_dot_bracket, to_connectivity_table
-from saccade.errors import FileError, OptionError
+from saccade.errors import FileError, InputTypeError, OptionError
 from saccade.models import Config
 from saccade.tasks.base.predictor import NoOptions, Predictor
 from saccade.tasks.base.search import SearchOptions
@@ -291,8 +291,13 @@ def test_a_lone_text_or_path_is_one_input(name: str, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(predictor, "prepare", lambda self, given, number: given)
     monkeypatch.setattr(predictor, "answer_pieces", lambda self, pieces, *_: pieces)
     model = predictor(Bundle(None, "transformer", Config(), nn.Identity(), NoOptions()))
-    for given in ("one text", Path("one.png"), ""):
+    for given in ("one text", ""):
         assert model.predict(given) == [given]
+    if issubclass(Path, predictor.input_types):
+        assert model.predict(Path("one.png")) == [Path("one.png")]
+    else:
+        with pytest.raises(InputTypeError, match=r"Input 1 must be .*, not PosixPath"):
+            model.predict(Path("one.png"))
     assert model.predict(["two", "texts"]) == ["two", "texts"]
 
 

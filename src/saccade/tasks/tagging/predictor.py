@@ -46,7 +46,7 @@ class TaggingPredictor(TextInputPredictor):
 
     def check_type(self, given: Any, number: int = 1) -> None:
         super().check_type(given, number)
-        for word in given if not self.task.state.features else ():
+        for word in () if isinstance(given, str) or self.task.state.features else given:
             if not isinstance(word, str):
                 raise InputTypeError(f"Each word of input {number}", "a text", word)
 
