@@ -18,6 +18,7 @@ COMMANDS = [
     "evaluate",
     "score",
     "compare",
+    "export",
     "explain",
     "data",
 ]
