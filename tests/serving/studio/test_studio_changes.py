@@ -71,7 +71,7 @@ def test_a_head_is_switched_off_and_on(open_studio: OpenStudio, running: Running
     expect(page.locator(".sentence:visible .answer")).to_have_text(after["answer"]["text"])
     if after["change"]["same"]:
         expect(page.locator(".was:visible")).to_have_text("the same answer as before the change")
-    page.get_by_text("each part").click()
+    page.get_by_text("each part", exact=True).click()
     scored = after["change"]["before"]
     shown = [row.locator("td").all_inner_texts() for row in page.locator(".parts tbody tr").all()]
     expected = zip(scored["before"], scored["after"], strict=True)
