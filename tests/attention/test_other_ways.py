@@ -85,7 +85,7 @@ def flex(*parts: Tensor) -> Any:
 
 KERNELS = (
     pytest.param(flex, marks=pytest.mark.slow),  # it imports the compiler
-    torch._scaled_dot_product_attention_math, ATEN._scaled_dot_product_attention_math,
+    pytest.param(torch._scaled_dot_product_attention_math, id="math"), ATEN._scaled_dot_product_attention_math,
     ATEN._scaled_dot_product_flash_attention_for_cpu, ATEN._scaled_dot_product_flash_attention_for_cpu.default,
 )  # fmt: skip
 
