@@ -7,16 +7,19 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
-from optuna import create_study
+from optuna import TrialPruned, create_study
 from optuna.distributions import CategoricalDistribution, FloatDistribution
+from optuna.pruners import SuccessiveHalvingPruner
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial, TrialState
 from tiny_runs import write_recipe
+from torch import nn
 
 from saccade.errors import OptionError
 from saccade.training.recipe import read_recipe
-from saccade.training.tuning import tune
+from saccade.training.trainer import Progress
+from saccade.training.tuning import _Reporter, tune
 
 
 @pytest.fixture(scope="module")
@@ -104,3 +107,17 @@ def test_if_the_recipes_own_trial_did_not_finish_no_other_score_is_shown_as_its(
     assert said[-1] == (
         "loss of the recipe's own settings: unknown, as trial 0 did not finish; best, trial 1: 2.50, after 45 updates."
     )
+
+
+@pytest.mark.parametrize("metric", ["exact", "loss"])
+def test_of_equal_scores_the_lower_loss_is_better(metric: str) -> None:
+    """After few updates no text may be exactly right yet; a trial is then kept or ended by its loss."""
+    study = create_study(direction="maximize", pruner=SuccessiveHalvingPruner(1, reduction_factor=3))
+    ended = []
+    for loss in (2.0, 2.1, 1.9, 3.0, 1.8):
+        reporter = _Reporter(study.ask(), metric, -1 if metric == "loss" else 1, steps=9)
+        try:
+            reporter.validated(Progress(step=1, scores={"exact": 0.0, "loss": loss}), nn.Identity(), True)
+        except TrialPruned:
+            ended.append(loss)
+    assert ended == [2.1, 3.0]

@@ -34,6 +34,8 @@ __all__ = ["tune"]
 WHOLE_TRIALS, VALIDATIONS = 4, 9
 #: The share of a trial's time for updates; the rest is for validations.
 FOR_UPDATES = 0.8
+#: What a nat of loss counts beside the metric: it only decides between equal scores, such as no text right so far.
+TIE_BREAK = 1e-7
 #: By how much the learning rate may differ from the recipe's, and what else is tried besides the recipe's own values.
 RATE_FACTOR = 20.0
 TRIED = {
@@ -119,9 +121,9 @@ class _TuningSearch:
         task = recipe.build_task(self.state)
         torch.manual_seed(recipe.training.seed)
         trainer = Trainer(task, task.build(recipe.kind, recipe.model), self.examples, self.validation, self.device)
-        trainer.run(self._check, _Reporter(trial, recipe.metric, self.sign, self.steps))
-        assert trainer.progress.best is not None
-        return trainer.progress.best
+        reporter = _Reporter(trial, recipe.metric, self.sign, self.steps)
+        trainer.run(self._check, reporter)
+        return max(reporter.values)
 
     def _check(self) -> None:
         from optuna import TrialPruned
@@ -142,6 +144,7 @@ class _Reporter:
 
     def __init__(self, trial: Trial, metric: str, sign: int, steps: int) -> None:
         self.trial, self.metric, self.sign, self.steps = trial, metric, sign, steps
+        self.values: list[float] = []
 
     def updated(self, progress: Progress, loss: float, rate: float, tokens: int) -> None:
         pass
@@ -149,7 +152,9 @@ class _Reporter:
     def validated(self, progress: Progress, model: nn.Module, improved: bool) -> None:
         from optuna import TrialPruned
 
-        self.trial.report(self.sign * progress.scores[self.metric], progress.step)
+        value = self.sign * progress.scores[self.metric] - TIE_BREAK * progress.scores.get("loss", 0.0)
+        self.values.append(value)
+        self.trial.report(value, progress.step)
         if progress.step < self.steps and self.trial.should_prune():  # at its end, a trial has finished
             raise TrialPruned
 
@@ -176,14 +181,14 @@ def tune(recipe: Recipe, folder: Path, minutes: float, device: str, say: Say) ->
     best = max(finished, key=lambda one: one.value or 0.0)
     assert best.value is not None
     found = search.recipe_of(best.params, recipe.training.steps)
-    heading = [f"The best of {counted(len(study.trials), 'trial')}: {recipe.metric} {sign * best.value:.2f}."]
+    heading = [f"The best of {counted(len(study.trials), 'trial')}: {recipe.metric} {sign * best.value:z.2f}."]
     write_file(folder / "best.toml", commented(found, heading).encode())
     write_file(folder / "trials.tsv", _table(study.trials, sign).encode())
     _figure(study.trials, sign, recipe.metric).savefig(folder / "trials.png", dpi=150)
-    own = next((f"{sign * (one.value or 0.0):.2f}" for one in finished if one.number == 0), None)
+    own = next((f"{sign * (one.value or 0.0):z.2f}" for one in finished if one.number == 0), None)
     say(
         f"{recipe.metric} of the recipe's own settings: {own or 'unknown, as trial 0 did not finish'}; "
-        f"best, trial {best.number}: {sign * best.value:.2f}, after "
+        f"best, trial {best.number}: {sign * best.value:z.2f}, after "
         f"{counted(search.steps, 'update')}{' each' * bool(own)}."
     )
     return found
@@ -191,7 +196,7 @@ def tune(recipe: Recipe, folder: Path, minutes: float, device: str, say: Say) ->
 
 def _line(trial: FrozenTrial, sign: int) -> str:
     settings = "  ".join(f"{key.partition('.')[2]} {value:.3g}" for key, value in trial.params.items())
-    score = f"{sign * list(trial.intermediate_values.values())[-1]:.2f}" if trial.intermediate_values else "none"
+    score = f"{sign * list(trial.intermediate_values.values())[-1]:z.2f}" if trial.intermediate_values else "none"
     ended = {"COMPLETE": "to the end", "FAIL": "did not end"}.get(
         trial.state.name, f"ended at {trial.last_step or 0:,}"
     )
@@ -202,7 +207,7 @@ def _table(trials: list[FrozenTrial], sign: int) -> str:
     keys = list(dict.fromkeys(key for trial in trials for key in trial.params))
     rows = [["trial", "state", "step", "score", *keys]]
     for trial in trials:
-        score = [f"{sign * value:.4f}" for value in trial.intermediate_values.values()][-1:] or [""]
+        score = [f"{sign * value:z.4f}" for value in trial.intermediate_values.values()][-1:] or [""]
         settings = [f"{trial.params[key]:.6g}" if key in trial.params else "" for key in keys]
         rows.append([str(trial.number), trial.state.name.lower(), str(trial.last_step or 0), *score, *settings])
     return "".join("\t".join(row) + "\n" for row in rows)
