@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -73,6 +74,17 @@ def test_the_key_comes_before_the_fields(locked: Running) -> None:
     fields = [("q", ENGLISH), ("source", "en"), ("target", "fr"), ("api_key", "secret")]
     answer = locked.client.post("/translate", content=parts(*fields), headers=FORM)
     assert answer.json() == {"translatedText": FRENCH}
+
+
+def test_every_page_is_shown_without_the_key(locked: Running) -> None:
+    """The page then asks for the key; a link from another site leads to it too."""
+    linked = {"/", *re.findall(r'href="(/\w+)"', locked.client.get("/").text)}
+    assert {"/learn", "/ask", "/words"} <= linked
+    from_elsewhere = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
+    for address in linked:
+        assert locked.client.get(address).status_code == 200
+        assert locked.client.get(address, headers=from_elsewhere).status_code == 200
+    assert locked.client.get("/api/models").status_code == 401
 
 
 def test_a_large_body_needs_the_key_in_a_header(locked: Running) -> None:

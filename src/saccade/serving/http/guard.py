@@ -20,7 +20,7 @@ from saccade.serving.http.places import Places
 from saccade.serving.http.refusals import Refused
 from saccade.serving.state import ServerState
 
-__all__ = ["Guard", "is_loopback", "same_key"]
+__all__ = ["PAGES", "Guard", "is_loopback", "same_key"]
 
 _log = logging.getLogger(__name__)
 
@@ -28,7 +28,8 @@ _log = logging.getLogger(__name__)
 ALWAYS = ("/health", "/ready", "/metrics")
 #: Answered without a key, like the page itself.
 OPEN = ("/health", "/ready", "/languages", "/docs", "/openapi.json", "/static/")
-PAGES = ("/", "/ask", "/walk", "/map", "/runs", "/words")
+#: The addresses of the page, which is one file.
+PAGES = ("/", "/learn", "/ask", "/walk", "/map", "/runs", "/words")
 #: These also accept the key in the body, and check it themselves.
 KEY_IN_BODY = ("/translate", "/detect")
 

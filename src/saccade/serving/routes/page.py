@@ -9,6 +9,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import FileResponse, HTMLResponse, JSONResponse, PlainTextResponse, Response
 
 from saccade.serving.http.docs import docs_page
+from saccade.serving.http.guard import PAGES
 from saccade.serving.http.metrics import Sample, counter, gauge, histogram, merge, render
 from saccade.serving.http.refusals import Refused
 from saccade.serving.state import ServerState, state_of
@@ -67,15 +68,12 @@ def docs(request: Request) -> HTMLResponse:
     return HTMLResponse(docs_page(request.app.openapi()))
 
 
-@router.get("/", include_in_schema=False)
-@router.get("/learn", include_in_schema=False)
-@router.get("/ask", include_in_schema=False)
-@router.get("/walk", include_in_schema=False)
-@router.get("/map", include_in_schema=False)
-@router.get("/runs", include_in_schema=False)
-@router.get("/words", include_in_schema=False)
 def page() -> Response:
     return _file("index.html")
+
+
+for _address in PAGES:
+    router.get(_address, include_in_schema=False)(page)
 
 
 @router.get("/static/{name:path}", include_in_schema=False)
