@@ -12,9 +12,10 @@ import pytest
 import tomli_w
 from safetensors.torch import load_file as saved
 from tiny_runs import final_weights, last_step, saccade, write_recipe
-from together import Together, divide_by_zero, kill, kinds, losses, run_out, send_term
+from together import LAG, Together, divide_by_zero, kill, kinds, lag, losses, run_out, send_term
 
 from saccade.errors import DamagedError
+from saccade.storage.run_log import METRICS, read_metrics
 from saccade.training.checkpoint import CheckpointStore
 from saccade.training.distributed import Torchrun
 
@@ -27,7 +28,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def one_of(rank: int, count: int) -> Torchrun:
     """One of several processes that need not meet."""
     process = Torchrun.__new__(Torchrun)
-    process.rank, process.count, process._device, process._shard = rank, count, "cpu", False
+    process.rank, process.count, process._device, process._shard, process._since = rank, count, "cpu", False, 0.0
     return process
 
 
@@ -103,6 +104,21 @@ def test_a_stop_saves_once_and_any_number_of_processes_goes_on(tmp_path: Path) -
     assert saccade(tmp_path / "rest", "train", recipe, "-o", run)[0] == 0
     whole, parts = losses(tmp_path / "whole"), losses(run)
     assert list(parts.values()) == pytest.approx(list(whole.values()), rel=1e-4)
+
+
+@pytest.mark.parametrize("shard", [False, True])
+def test_the_log_shows_which_process_the_others_wait_for(tmp_path: Path, shard: bool) -> None:
+    recipe = write_recipe(tmp_path, steps=9, validate_every=9, log_every=9, accumulate=3, batch_tokens=64)
+    recipe.write_text(recipe.read_text() + f"\n[distributed]\nshard = {str(shard).lower()}\n")
+    three = Together(
+        3, "train", recipe, "-o", tmp_path / "run", log=tmp_path / "run", do_at={1: (lag, "Trainer.run", 1)}
+    )
+    assert three.end() == [0] * 3, three.err
+    (line,) = [line for line in read_metrics(tmp_path / "run" / METRICS)[0] if "loss" in line]
+    assert sorted(line["processes"]) == ["0", "1", "2"]
+    assert max(line["processes"], key=line["processes"].get) == "1"
+    assert line["processes"]["1"] > LAG
+    assert 0 < line["speed"]["tokens"] < 3 * 64 / LAG
 
 
 def test_every_damage_to_a_sharded_checkpoint_is_found(folder: Path) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,16 +14,13 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
+from itertools import product
 from pathlib import Path
 
 import pytest
 import tomli_w
 from tiny_runs import final_weights, last_step, saccade, write_recipe
-from together import Together, kinds, losses, send_term
-
-from saccade.training.recipe import read_recipe
-from saccade.training.run_folder import RunFolder
-from saccade.training.trainer import Trainer
+from together import Together, kinds, losses
 
 pytestmark = pytest.mark.slow
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
@@ -77,38 +76,49 @@ def children(pid: int) -> list[int]:
     return [int(child) for child in found]
 
 
-@pytest.mark.parametrize("shard", [False, True])
-def test_every_example_of_an_epoch_is_seen_once_whatever_the_number_of_processes(tmp_path: Path, shard: bool) -> None:
-    """A run that is stopped at random steps and continued by 1, 2, 3 and 4 processes."""
-    recipe = write_recipe(tmp_path, steps=60, validate_every=20, accumulate=3, batch_tokens=64)
+@pytest.mark.parametrize("sharded_before", [False, True])
+def test_every_example_is_seen_once_after_a_kill_whatever_the_number_of_processes(
+    tmp_path: Path, sharded_before: bool
+) -> None:
+    recipe = write_recipe(tmp_path, steps=36, validate_every=6, accumulate=3, batch_tokens=64)
     recipe.write_text(recipe.read_text().replace("dropout = 0.2", "dropout = 0.0"))
-    assert saccade(tmp_path / "whole", "train", recipe, "-o", tmp_path / "whole")[0] == 0
-    run, draw, positions = tmp_path / "run", random.Random(shard), []
-    for count in (2, 1, 3, 4, 2):
-        stop = {draw.randrange(count): (send_term, "Trainer.update", draw.randint(2, 14))}
-        options = ["--set", f"distributed.shard={str(shard).lower()}"]
-        ended = Together(count, "train", recipe, "-o", run, *options, log=tmp_path / "log", do_at=stop)
-        assert ended.end() == [130] * count, ended.err
-        state = json.loads((max((run / "checkpoints").iterdir()) / "state.json").read_text())
-        positions.append((state["state"]["epoch"], state["state"]["position"], state["step"]))
-    assert saccade(tmp_path / "rest", "train", recipe, "-o", run)[0] == 0
-    assert list(losses(run).values()) == pytest.approx(list(losses(tmp_path / "whole").values()), rel=1e-4)
-    # The position is all that decides what comes next, and it counts the updates: none is left out or done twice.
-    chosen = read_recipe(recipe)
-    splits = chosen.entry.data.read(chosen.settings["data"], chosen.training.seed)
-    task = chosen.build_task(RunFolder(chosen, run).state(splits))
-    trainer = Trainer(task, task.build(chosen.kind, chosen.model), task.encode(splits.train), [])
-    groups, seen = trainer.groups(), Counter[int]()
-    for step in range(1, 61):
-        seen.update(i for batch in next(groups) for i in batch)
-        reached = (trainer.progress.epoch, trainer.progress.position, step)
-        assert all(reached == place for place in positions if place[2] == step)
-        if trainer.progress.epoch == 1:
-            break
-    first = Counter(i for batch in task.plan(trainer._lengths, 0) for i in batch)
-    assert set(first.values()) == {1}
-    assert first.keys() == set(range(len(splits.train)))
-    assert all(seen[i] >= 1 for i in first)
+    whole = Together(1, "train", recipe, "-o", tmp_path / "whole", log=tmp_path / "whole", seen=tmp_path / "whole")
+    assert whole.end() == [0], whole.err
+    planned = whole.seen()
+    expected = list(losses(tmp_path / "whole").values())
+    assert len(expected) == 36
+    draw = random.Random(sharded_before)
+    shard = ["--set", f"distributed.shard={str(sharded_before).lower()}"]
+    killed = Together(2, "train", recipe, "-o", tmp_path / "run", *shard, log=tmp_path / "run", seen=tmp_path / "run")
+    last = draw.randint(8, 30)
+    while last not in killed.seen():
+        assert all(command.process.is_alive() for command in killed.commands), killed.err
+        time.sleep(0.005)
+    for command in killed.commands:
+        command.process.kill()
+    assert killed.end() == [-signal.SIGKILL] * 2
+    begun = killed.seen()
+    for count, sharded in product((1, 2, 3, 4), ("false", "true")):
+        run = tmp_path / f"{count} {sharded}"
+        shutil.copytree(tmp_path / "run", run)
+        arguments = ["train", recipe, "-o", run, "--set", f"distributed.shard={sharded}"]
+        rest = Together(count, *arguments, log=run, seen=run)
+        assert rest.end() == [0] * count, rest.err
+        (start,) = [int(step) for step in re.findall(r"Continuing from step (\d+) of 36", rest.out)]
+        assert last - 6 <= start < 36
+        continued = rest.seen()
+        assert sorted(continued) == list(range(start + 1, 37))
+        kept = {step: lines for step, lines in begun.items() if step <= start}
+        assert kept | continued == planned  # the same examples in every update, each of them once
+        assert list(losses(run).values()) == pytest.approx(expected, rel=1e-4), (count, sharded)
+    examples = json.loads((tmp_path / "whole" / "result.json").read_text())["of"]
+    epoch = Counter[int]()
+    for step in sorted(planned):
+        if epoch.keys() & planned[step].keys():
+            break  # the next epoch
+        epoch += planned[step]
+    assert set(epoch.values()) == {1}
+    assert len(epoch) == 200 - examples  # of the 200 sentences, the others validate
 
 
 @pytest.fixture

@@ -5,10 +5,14 @@ Like torchrun, the test keeps the store at which they meet, so that it outlives 
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
-from collections.abc import Callable
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +21,30 @@ import torch.distributed as dist
 from tiny_runs import MODELS, Command, tables
 
 from saccade.storage.run_log import METRICS, read_metrics
+from saccade.training.distributed import Processes, Torchrun, this_process
 
 TRANSFORMER = {"kind": "transformer", "width": 12, "num_heads": 3, "feedforward_width": 10, "dropout": 0.0}
+#: Seconds by which a process that lags is behind the others in every update.
+LAG = 0.3
 #: What is done at which call of a function, by one of the processes.
 Action = tuple[Callable[[], object], str | None, int]
 
 
 class Together:
-    """The same command in ``count`` processes."""
+    """The same command in ``count`` processes; a single one is started without torchrun."""
 
-    def __init__(self, count: int, *arguments: str | Path, log: Path, do_at: dict[int, Action] | None = None) -> None:
+    def __init__(
+        self,
+        count: int,
+        *arguments: str | Path,
+        log: Path,
+        do_at: dict[int, Action] | None = None,
+        seen: Path | None = None,
+    ) -> None:
+        """``seen`` names the files in which the processes note the examples of each update, for ``seen``."""
+        self._seen = [] if seen is None else [seen.with_name(f"{seen.name}-{rank}.seen") for rank in range(count)]
+        if seen is not None:
+            do_at = {rank: (partial(note_examples, path), "Trainer.run", 1) for rank, path in enumerate(self._seen)}
         self.store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
         shared = {
             "MASTER_ADDR": "127.0.0.1",
@@ -40,7 +58,7 @@ class Together:
                 arguments,
                 log.with_name(f"{log.name}-{rank}"),
                 do_at=(do_at or {}).get(rank),
-                environment={**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)},
+                environment={**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)} if count > 1 else {},
             )
             for rank in range(count)
         ]
@@ -48,6 +66,16 @@ class Together:
     def end(self) -> list[int | None]:
         """Wait for all processes, and return their exit codes."""
         return [command.exit_code() for command in self.commands]
+
+    def seen(self) -> dict[int, Counter[int]]:
+        """The lines of the examples that all processes have computed in each update so far, and how often."""
+        found: dict[int, Counter[int]] = {}
+        for path in self._seen:
+            text = path.read_text() if path.exists() else ""
+            for line in text[: text.rfind("\n") + 1].splitlines():
+                step, *lines = json.loads(line)
+                found.setdefault(step, Counter()).update(lines)
+        return found
 
     @property
     def out(self) -> str:
@@ -113,6 +141,32 @@ def send_term() -> None:
 
 def kill() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def note_examples(path: Path) -> None:
+    """From now on, write down the step and the lines of the examples whenever this process computes a batch."""
+    kind = type(this_process())
+    turns = kind.turns
+
+    def noted(self: Processes, batches: Any, network: Any, seed: tuple[int, int]) -> Iterator[tuple[Any, int]]:
+        with path.open("a") as file:
+            for batch, factor in turns(self, batches, network, seed):
+                if factor:
+                    print([seed[1], *batch.lines], file=file, flush=True)
+                yield batch, factor
+
+    kind.turns = noted  # type: ignore[method-assign]
+
+
+def lag() -> None:
+    """From now on, take longer to make a batch."""
+    divide = Torchrun.divide
+
+    def slowly(self: Torchrun, group: list[list[int]]) -> list[list[int]]:
+        time.sleep(LAG)
+        return divide(self, group)
+
+    Torchrun.divide = slowly  # type: ignore[method-assign]
 
 
 def run_out() -> None:

@@ -96,9 +96,17 @@ class Processes:
         """
         return ((batch, 1) for batch in batches)
 
+    def ready(self) -> None:
+        """Note that this process has a loss, and next exchanges gradients with the others."""
+
     def total(self, value: float) -> float:
         """Return the sum of this value over all processes."""
         return value
+
+    @property
+    def own_seconds(self) -> list[float]:
+        """The seconds that each process needed for the last update until it had to wait for others; if alone, none."""
+        return []
 
     def agreed(self, value: float) -> float:
         """Return the value that the first process gives."""
@@ -144,6 +152,7 @@ class Torchrun(Processes):
         self._stopping = self._leading = self._is_cut_off = False
         self._number = self._saves = 0  # of the work that the first process did for all, and of the checkpoints
         self._beaten = 0.0
+        self._since, self._own, self._every_own = time.monotonic(), 0.0, [0.0] * self.count
         self._timeout, self._shard = DistributedSettings().timeout, False
         store, _, _ = next(rendezvous("env://", timeout=timedelta(seconds=self._timeout)))
         # The store may outlive a restart, so each attempt has keys of its own.
@@ -169,7 +178,9 @@ class Torchrun(Processes):
         if not self._shard:
             # Of a matrix with one row, whose strides mean nothing.
             warnings.filterwarnings("ignore", "Grad strides do not match bucket view strides")
-            return DistributedDataParallel(network), network
+            # Buffers that are not saved are constants, so they need not travel before each batch.
+            changing = dict(network.named_buffers()).keys() & network.state_dict().keys()
+            return DistributedDataParallel(network, broadcast_buffers=bool(changing)), network
         from torch.distributed.device_mesh import init_device_mesh
         from torch.distributed.fsdp import fully_shard
 
@@ -195,6 +206,7 @@ class Torchrun(Processes):
         DistributedDataParallel averages gradients, so the factor of the others is the number of processes.
         """
         rounds = math.ceil(len(batches) / self.count)
+        self._own = time.monotonic() - self._since  # sharded, the network waits for others from its first layer on
         with torch.random.fork_rng([self._device] if self._device.startswith("cuda") else []):
             for turn in range(rounds):
                 number = turn * self.count + self.rank
@@ -206,12 +218,26 @@ class Torchrun(Processes):
                 torch.manual_seed(int(np.random.SeedSequence([*seed, number]).generate_state(1, np.uint64)[0]) >> 1)
                 yield (batches[number], self.count) if number < len(batches) else (batches[0], 0)
 
+    def ready(self) -> None:
+        if self._shard:
+            return
+        if self._device.startswith("cuda"):
+            torch.cuda.current_stream().synchronize()
+        self._own = time.monotonic() - self._since
+
     def total(self, value: float) -> float:
         asked = self._interrupt is not None and self._interrupt.heard()
-        values = torch.tensor([value, float(asked)], dtype=torch.float64, device=self._device)
+        own = [self._own if rank == self.rank else 0.0 for rank in range(self.count)]
+        values = torch.tensor([value, float(asked), *own], dtype=torch.float64, device=self._device)
         dist.all_reduce(values)
-        self._stopping = self._stopping or bool(values[1] > 0)
-        return float(values[0])
+        total, stopping, *self._every_own = values.tolist()
+        self._stopping = self._stopping or stopping > 0
+        self._since = time.monotonic()
+        return float(total)
+
+    @property
+    def own_seconds(self) -> list[float]:
+        return self._every_own
 
     def agreed(self, value: float) -> float:
         values = torch.tensor([value], dtype=torch.float64, device=self._device)
@@ -230,6 +256,7 @@ class Torchrun(Processes):
         key = f"lead/{self._number}"
         if self.rank > 0:
             found: Result = json.loads(self._await(key))
+            self._since = time.monotonic()
             return found
         self._leading = True
         try:
@@ -240,6 +267,7 @@ class Torchrun(Processes):
         finally:
             self._leading = False
         self._store.set(key, json.dumps(result))
+        self._since = time.monotonic()
         return result
 
     def in_turn(self, work: Callable[[], Result]) -> Result:

@@ -6,6 +6,7 @@ import shlex
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from statistics import median
 from typing import Any
 
 import torch
@@ -105,11 +106,31 @@ class _Recorder:
         run.averages.drop_after(progress.step)
         self.log = MetricsLog(run.folder / METRICS, progress.step, progress.validated, tensorboard=settings.tensorboard)
         self.validations = self.log.validations
+        self._begin_interval()
+
+    def _begin_interval(self) -> None:
+        """Begin to count what the next line of the log says about speed."""
+        self._since, self._predictions = time.monotonic(), 0
+        self._own_seconds: list[list[float]] = []
 
     def updated(self, progress: Progress, loss: float, rate: float, tokens: int) -> None:
         self.display.updated(progress, loss, rate, tokens)
+        self._predictions += tokens
+        self._own_seconds.append(self.trainer.processes.own_seconds)
         if progress.step % self.run.recipe.training.log_every == 0:
-            self.log.write(progress.step, loss=loss, rate=rate, seconds=round(progress.seconds, 2))
+            values = {"loss": loss, "rate": rate, "seconds": round(progress.seconds, 2)}
+            self.log.write(progress.step, **values, **self._speed())
+            self._begin_interval()
+
+    def _speed(self) -> dict[str, dict[str, float]]:
+        """What all processes predicted per second since the last line, and the usual seconds of each for an update.
+
+        The median of these seconds leaves out the updates before which the first process saved a checkpoint.
+        """
+        each = self._predictions / (time.monotonic() - self._since)
+        own = {str(rank): round(median(of), 6) for rank, of in enumerate(zip(*self._own_seconds, strict=True))}
+        found = {"speed": {self.trainer.task.counted: round(each, 1)}}
+        return found | {"processes": own} if own else found
 
     def validated(self, progress: Progress, model: nn.Module, improved: bool) -> None:
         run, task, final = self.run, self.trainer.task, self.run.recipe.training.final
@@ -123,6 +144,7 @@ class _Recorder:
             result = {"part": "validation", **sizes, "scores": progress.scores, "steps": progress.step}
             run.write_model(model, task, result)
         self.display.validated(progress, improved, probe, task.source_and_truth(self.trainer.validation[0]))
+        self._begin_interval()
 
     def save(self) -> None:
         """Save everything that the run needs to continue from here."""

@@ -191,6 +191,7 @@ class Trainer:
         for batch, factor in self.processes.turns(batches, self.network, (settings.seed, step)):
             with narrow_products(self.device.partition(":")[0]) if settings.precision == "bf16" else nullcontext():
                 loss = self.task.loss(self.network, batch.to(self.device))
+            self.processes.ready()
             (loss.total * factor / count).backward()  # type: ignore[no-untyped-call]
             total += float(loss.total.detach()) if factor else 0.0
         total = self.processes.total(total)

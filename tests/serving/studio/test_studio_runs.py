@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from servers import Runner, Running
 from studio_pages import OpenStudio, number, parts_of
 
 from saccade.serving import Limits, Models
+from saccade.storage import seal
 
 
 @pytest.fixture
@@ -40,6 +42,20 @@ def test_a_training_is_followed(open_studio: OpenStudio, followed: tuple[str, Pa
     expect(curve.locator(".mono")).to_contain_text(f"at step {losses[-1]['step'] + 7}")
     (run / "result.json").write_text((run.parent / "done" / "result.json").read_text())
     expect(page.locator(".run p.quiet").first).to_contain_text("finished")
+
+
+def test_a_slow_process_is_named(open_studio: OpenStudio, followed: tuple[str, Path]) -> None:
+    url, run = followed
+    page = open_studio("/runs?run=growing", url=url)
+    said = page.locator(".run p.quiet").first
+    expect(said).to_contain_text(" per second")
+    expect(said).not_to_contain_text("process")
+    for third, sentence in ((0.5, "3 processes · 1,235 tokens per second$"), (1.5, "process 2 is slow: 3.0 times the")):
+        line = {"step": 10_000, "loss": 0.5, "speed": {"tokens": 1234.5}}
+        line["processes"] = {"0": 0.4, "1": 0.6, "2": third}
+        with (run / "metrics.jsonl").open("a") as file:
+            file.write(seal(line) + "\n")
+        expect(said).to_contain_text(re.compile(sentence))
 
 
 def test_scores_say_what_they_are_of(open_studio: OpenStudio, followed: tuple[str, Path]) -> None:

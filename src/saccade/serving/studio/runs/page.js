@@ -3,7 +3,7 @@
 import { wholeNumber } from "../shared/address.js";
 import { events, get, inPath, isStopped, query } from "../shared/api.js";
 import { Curve } from "./curves.js";
-import { seriesOf, stateOf, stepOf } from "./series.js";
+import { seriesOf, speedOf, stateOf, stepOf } from "./series.js";
 import { make, number, reveal, visible, within } from "../shared/dom.js";
 import { HeatMap } from "../shared/heatmap.js";
 import { Readout } from "../shared/readout.js";
@@ -192,8 +192,9 @@ class RunsPage {
     if (!run) return;
     const last = run.metrics.at(-1);
     this.title.textContent = run.name;
-    const minutes = last?.seconds ? ` · ${number(last.seconds / 60, 1)} minutes` : "";
-    this.said.textContent = `${run.task} · ${stateOf(run)} · ${stepOf(last?.step ?? 0, run.steps)}${minutes}`;
+    const minutes = last?.seconds ? [`${number(last.seconds / 60, 1)} minutes`] : [];
+    const progress = [run.task, stateOf(run), stepOf(last?.step ?? 0, run.steps), ...minutes];
+    this.said.textContent = [...progress, ...speedOf(run.metrics)].join(" · ");
     const marked = run.probes[this.probeIndex(this.studio.parts())] ?? 0;
     for (const [name, points] of seriesOf(run.metrics)) {
       let curve = this.drawn.get(name);

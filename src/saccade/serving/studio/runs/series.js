@@ -2,6 +2,8 @@
 
 /** @typedef {import("../shared/types.js").Metric} Metric */
 
+const BEHIND = 1.5; // how many times the others' time makes a process one that they wait for
+
 /** @param {number} step @param {number | null} steps how many there will be, where that is known */
 export function stepOf(step, steps) {
   return `step ${step.toLocaleString("en")}${steps ? ` of ${steps.toLocaleString("en")}` : ""}`;
@@ -30,4 +32,23 @@ export function seriesOf(metrics) {
 /** @param {import("../shared/types.js").Run} run */
 export function stateOf(run) {
   return run.finished ? "finished" : run.running ? "running" : "stopped";
+}
+
+/** How fast all processes are, and which one the others wait for. @param {Metric[]} metrics */
+export function speedOf(metrics) {
+  const last = metrics.findLast(({ speed }) => speed);
+  if (!last?.speed) return [];
+  const said = Object.entries(last.speed).map(
+    ([what, each]) => `${Math.round(each).toLocaleString("en")} ${what} per second`,
+  );
+  const ranked = Object.entries(last.processes ?? {}).sort(([, one], [, other]) => other - one);
+  if (ranked.length < 2) return said;
+  const [[slowest, seconds], ...others] = ranked;
+  const usual = others.reduce((sum, [, one]) => sum + one, 0) / others.length; // the mean of the others
+  const isBehind = seconds > BEHIND * usual;
+  return [
+    `${ranked.length} processes`,
+    ...said,
+    ...(isBehind ? [`process ${slowest} is slow: ${(seconds / usual).toFixed(1)} times the time of the others`] : []),
+  ];
 }

@@ -85,7 +85,14 @@
  * @property {string | null} metric
  * @property {Record<string, number> | null} scores
  * @property {string} part  of the data that these scores are of: "test" or "validation"
- * @typedef {{step: number, loss?: number, rate?: number, seconds?: number, validation?: Record<string, number>}} Metric
+ * @typedef {object} Metric
+ * @property {number} step
+ * @property {number} [loss]
+ * @property {number} [rate]
+ * @property {number} [seconds]
+ * @property {Record<string, number>} [validation]
+ * @property {Record<string, number>} [speed]  predictions per second of all processes, by what is predicted
+ * @property {Record<string, number>} [processes]  if several: seconds of each for an update, by its number
  * @typedef {Run & {metrics: Metric[], place: number, probes: number[]}} RunDetails
  * @typedef {{inputs: string[], outputs: string[], text: string, weights: number[][]}} Probe
  *
