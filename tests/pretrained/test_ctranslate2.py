@@ -15,7 +15,7 @@ from tiny import CONTINUING, LENGTH, VOCABULARY, save
 import saccade
 from saccade.errors import OptionError
 from saccade.pretrained import read_pretrained
-from saccade.pretrained.ctranslate2 import Marks, specification
+from saccade.pretrained.ctranslate2 import SpecialEntries, specification
 from saccade.tasks.base.search import SearchOptions
 from saccade.tasks.translation.task import Translation, TranslationState
 from saccade.text import Tokenizer
@@ -59,7 +59,7 @@ def test_a_text_gives_the_same_logits(name: str, tmp_path: Path) -> None:
     entries = [f"t{id}" for id in range(VOCABULARY)]
     folder = tmp_path / "converted"
     folder.mkdir()
-    specification(ours, entries, entries, Marks("t2", "t1", "t0")).save(str(folder))
+    specification(ours, entries, entries, SpecialEntries("t2", "t1", "t0")).save(str(folder))
     generator = ctranslate2.Generator(str(folder), compute_type="float32", intra_threads=1)
     tokens = torch.randint(VOCABULARY, (3, LENGTH))
     found = generator.forward_batch([[entries[id] for id in row] for row in tokens.tolist()])

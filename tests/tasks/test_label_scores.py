@@ -7,7 +7,7 @@ import pytest
 from saccade.tasks.base.label_scores import (
     Bin,
     LabelScore,
-    Span,
+    LabelSpan,
     accuracy,
     are_spans,
     calibration_error,
@@ -68,7 +68,7 @@ def test_nothing_at_all_has_score_0() -> None:
     ],
 )
 def test_spans_as_conll_counts_them(labels: str, expected: list[tuple[str, int, int]]) -> None:
-    assert spans(labels.split()) == [Span(*span) for span in expected]
+    assert spans(labels.split()) == [LabelSpan(*span) for span in expected]
 
 
 def test_a_span_is_right_with_its_kind_beginning_and_end() -> None:

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from rich.console import RenderableType
 
-from saccade.attention.watching.overview import Progress, progress_of_part
+from saccade.attention.watching.overview import ReportProgress, progress_of_part
 from saccade.cli.options import console, progress
 from saccade.errors import OptionError
 from saccade.lens.causal import find_places
@@ -132,7 +132,7 @@ def show_difference(view: View, other: View, wanted: Wanted, layer: str, answers
         _wrote(path)
 
 
-def _terminal(view: View, wanted: Wanted, name: str, row: int, bar: Progress) -> RenderableType:
+def _terminal(view: View, wanted: Wanted, name: str, row: int, bar: ReportProgress) -> RenderableType:
     if wanted.view == "arcs":
         return view.terminal("arcs", name=name, row=row, head=wanted.head, words=wanted.words)
     if wanted.view == "grid":
@@ -159,7 +159,7 @@ def _terminal(view: View, wanted: Wanted, name: str, row: int, bar: Progress) ->
     return view.terminal("heatmap", name=name, head=wanted.head, words=wanted.words)
 
 
-def _picture(view: View, wanted: Wanted, name: str, row: int, path: Path, bar: Progress) -> None:
+def _picture(view: View, wanted: Wanted, name: str, row: int, path: Path, bar: ReportProgress) -> None:
     options: dict[str, Any] = {"theme": "dark" if wanted.dark else "light"}
     if wanted.is_part:
         rows, columns = view.rows[name].tokens[wanted.rows], view.columns[name].tokens[wanted.columns]
@@ -179,7 +179,7 @@ def _picture(view: View, wanted: Wanted, name: str, row: int, path: Path, bar: P
     view.save(path, kind, **options)
 
 
-def _entropy_lines(view: View, names: Sequence[str], bar: Progress) -> str:
+def _entropy_lines(view: View, names: Sequence[str], bar: ReportProgress) -> str:
     """The entropy of each head, and for self-attention its mean distance."""
     lines = []
     for number, name in enumerate(names):

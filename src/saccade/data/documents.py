@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from saccade.data.lines import LONGEST_LINE, choose_encoding, read_lines, reading
+from saccade.data.lines import LONGEST_LINE, choose_encoding, open_bytes, read_lines
 from saccade.data.report import Lengths
 from saccade.data.tables import read_columns
 from saccade.errors import FileError, OptionError
@@ -74,7 +74,7 @@ class LongText(Document):
     @classmethod
     def whole(cls, path: Path) -> LongText:
         """Return the whole text of a file, without its byte order mark."""
-        with reading(path) as stream:
+        with open_bytes(path) as stream:
             start = len(codecs.BOM_UTF8) if stream.read(len(codecs.BOM_UTF8)) == codecs.BOM_UTF8 else 0
         found = cls(path, start, path.stat().st_size, 1, 0)
         return cls(path, start, found.stop, 1, sum(map(len, found.blocks())))
@@ -90,7 +90,7 @@ class LongText(Document):
 
     def blocks(self) -> Iterator[str]:
         decoder = codecs.getincrementaldecoder("utf-8")()
-        with reading(self.path) as stream:
+        with open_bytes(self.path) as stream:
             stream.seek(self.start)
             left = self.stop - self.start
             while left > 0 and (read := stream.read(min(BLOCK, left))):
@@ -173,7 +173,7 @@ def is_long(path: str | Path, encoding: str) -> bool:
     """Return whether a file is so large that its text stays in it, and is in a form that allows this."""
     if Path(path).stat().st_size < LONG or codecs.lookup(encoding).name != "utf-8":
         return False
-    with reading(path) as stream, Path(path).open("rb") as raw:
+    with open_bytes(path) as stream, Path(path).open("rb") as raw:
         return stream.read(2) == raw.read(2)  # it is not compressed
 
 
@@ -229,7 +229,7 @@ def document_rows(path: str | Path, documents: Sequence[Document]) -> list[tuple
 
 
 def _read_all(path: str | Path, encoding: str) -> str:
-    with reading(path) as stream:
+    with open_bytes(path) as stream:
         data = stream.read()
     if len(data) > LONGEST_LINE:
         for _ in read_lines(path, encoding):  # raises an error if a line is too long

@@ -12,10 +12,10 @@ from pathlib import Path
 from saccade.data.catalogue import CATALOGUE, DataFile, DataSet, check, entry_of, install, make_folder
 from saccade.errors import FileError, OptionError, StorageError
 
-__all__ = ["Progress", "fetch"]
+__all__ = ["ReportDownload", "fetch"]
 
 #: Called with (file name, bytes so far, total bytes or None if the server does not say).
-Progress = Callable[[str, int, int | None], None]
+ReportDownload = Callable[[str, int, int | None], None]
 
 _CHUNK = 1 << 16
 _TIMEOUT_SECONDS = 30.0
@@ -26,7 +26,7 @@ def fetch(
     to_folder: str | Path,
     *,
     mirror: str | None = None,
-    progress: Progress | None = None,
+    progress: ReportDownload | None = None,
     catalogue: Mapping[str, DataSet] = CATALOGUE,
 ) -> Path:
     """Download the files of a data set into `to_folder`/`name`, except those that are already there.
@@ -64,7 +64,7 @@ def _url(entry: DataSet, file: DataFile, mirror: str | None) -> str:
     return file.url
 
 
-def _download(url: str, file: DataFile, part: Path, progress: Progress | None) -> None:
+def _download(url: str, file: DataFile, part: Path, progress: ReportDownload | None) -> None:
     most = file.size + file.size // 100 + _CHUNK  # compression can make a file slightly larger
     done = 0
     try:

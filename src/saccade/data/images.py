@@ -21,7 +21,7 @@ from typing import IO, TYPE_CHECKING
 import numpy as np
 from jaxtyping import Shaped, UInt8
 
-from saccade.data.lines import reading, unreadable
+from saccade.data.lines import open_bytes, unreadable
 from saccade.errors import FileError, counted
 from saccade.extras import needs_extra
 
@@ -120,7 +120,7 @@ def read_idx(images: Path, labels: Path) -> list[LabelledImage]:
 
 def read_idx_array(path: Path, magic: int, what: str) -> UInt8[np.ndarray, "n ..."]:
     """Read the values in an idx file. They come after a magic number and the sizes of the dimensions."""
-    with reading(path) as stream:
+    with open_bytes(path) as stream:
         return _idx_values(stream, path, magic, what)
 
 

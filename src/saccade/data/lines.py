@@ -15,7 +15,16 @@ import charset_normalizer
 
 from saccade.errors import FileError, OptionError
 
-__all__ = ["LONGEST_LINE", "choose_encoding", "is_tabbed", "is_utf8", "read_lines", "reading", "suffix", "unreadable"]
+__all__ = [
+    "LONGEST_LINE",
+    "choose_encoding",
+    "is_tabbed",
+    "is_utf8",
+    "open_bytes",
+    "read_lines",
+    "suffix",
+    "unreadable",
+]
 
 _BLOCK = 1 << 20
 _GZIP = b"\x1f\x8b"
@@ -52,7 +61,7 @@ def suffix(path: str | Path) -> str:
 
 
 @contextmanager
-def reading(path: str | Path) -> Iterator[IO[bytes]]:
+def open_bytes(path: str | Path) -> Iterator[IO[bytes]]:
     """Open a file to read its bytes, decompressed if gzip compressed it; whatever goes wrong is a ``FileError``."""
     try:
         with Path(path).open("rb") as raw:
@@ -67,14 +76,14 @@ def reading(path: str | Path) -> Iterator[IO[bytes]]:
 
 def is_tabbed(path: str | Path) -> bool:
     """Return whether the first lines of a file all have the same number of tabs, so that it is a table."""
-    with reading(path) as stream:
+    with open_bytes(path) as stream:
         lines = stream.read(_SAMPLE).split(b"\n")
     counts = {line.count(b"\t") for line in lines[: max(1, len(lines) - 1)] if line.strip()}
     return len(counts) == 1 and counts != {0}
 
 
 def _utf8_lines(path: str | Path) -> Iterator[tuple[int, str]]:
-    with reading(path) as stream:
+    with open_bytes(path) as stream:
         for number, line in enumerate(iter(lambda: stream.readline(LONGEST_LINE), b""), start=1):
             _check_length(path, number, line)
             if number == 1:
@@ -92,7 +101,7 @@ def _utf8_lines(path: str | Path) -> Iterator[tuple[int, str]]:
 def _encoded_lines(path: str | Path, encoding: str) -> Iterator[tuple[int, str]]:
     number = 0
     try:
-        with reading(path) as raw, io.TextIOWrapper(raw, encoding=encoding, newline="\n") as stream:
+        with open_bytes(path) as raw, io.TextIOWrapper(raw, encoding=encoding, newline="\n") as stream:
             for number, text in enumerate(iter(lambda: stream.readline(LONGEST_LINE), ""), start=1):
                 _check_length(path, number, text)
                 yield number, text.removesuffix("\n").removesuffix("\r")
@@ -134,7 +143,7 @@ def choose_encoding(path: str | Path, given: str | None = None) -> tuple[str, tu
                 f"There is no encoding {given!r}; try utf-8, utf-16, latin-1, cp1252 or gb18030."
             ) from None
         return given, ()
-    with reading(path) as stream:
+    with open_bytes(path) as stream:
         beginning = stream.read(4)
         stream.seek(0)
         sample = _not_utf8(iter(lambda: stream.read(_BLOCK), b""))
@@ -152,14 +161,14 @@ def choose_encoding(path: str | Path, given: str | None = None) -> tuple[str, tu
 
 
 def is_utf8(path: Path) -> bool:
-    with reading(path) as stream:
+    with open_bytes(path) as stream:
         return _not_utf8(iter(lambda: stream.read(_BLOCK), b"")) is None
 
 
 def _is_broken_utf8(path: str | Path) -> bool:
     """Return whether more of the non-ASCII characters are valid UTF-8 than invalid."""
     right = wrong = 0
-    with reading(path) as raw, io.TextIOWrapper(raw, encoding="utf-8", errors="replace", newline="") as stream:
+    with open_bytes(path) as raw, io.TextIOWrapper(raw, encoding="utf-8", errors="replace", newline="") as stream:
         for text in iter(lambda: stream.read(_BLOCK), ""):
             bad = text.count("\ufffd")
             wrong += bad

@@ -32,7 +32,7 @@ _PARSERS = {"id": DEFAULT_FIELD_PARSERS["id"]}
 LOOKED_AT = 200
 
 NumberedLine = tuple[int, str]
-Word = tuple[int, str, str, tuple[str, ...]]  # line, word, label, features
+WordLine = tuple[int, str, str, tuple[str, ...]]  # line, word, label, features
 
 
 @dataclass(frozen=True)
@@ -91,9 +91,9 @@ def read_tagged(
     return collect(str(path), _sentences(str(path), words), unit="sentences", max_length=max_length, notes=notes)
 
 
-def _sentences(file: str, words: Iterable[Word | None]) -> Iterator[TaggedSentence]:
+def _sentences(file: str, words: Iterable[WordLine | None]) -> Iterator[TaggedSentence]:
     """Group words into sentences. None ends a sentence."""
-    sentence: list[Word] = []
+    sentence: list[WordLine] = []
     for word in chain(words, [None]):
         if word is not None:
             sentence.append(word)
@@ -114,7 +114,7 @@ def _note(columns: Sequence[str]) -> str:
 
 def _conllu_words(
     path: str | Path, lines: Iterable[NumberedLine], word: str, label: str, features: Sequence[str]
-) -> Iterator[Word | None]:
+) -> Iterator[WordLine | None]:
     for column in (word, label, *features):
         if column not in DEFAULT_FIELDS:
             raise OptionError(f"CoNLL-U has no column {column!r}; its columns are {', '.join(DEFAULT_FIELDS)}.")
@@ -143,7 +143,7 @@ def _conllu_words(
 
 def _column_words(
     path: str | Path, lines: Iterator[NumberedLine], columns: Sequence[str], separator: str | None
-) -> tuple[Iterator[Word | None], tuple[str, ...]]:
+) -> tuple[Iterator[WordLine | None], tuple[str, ...]]:
     """Return the words, and notes on the choices that were made."""
     # The start of a document ends a sentence, as a blank line does.
     lines = ((number, "" if text.startswith(DOCUMENT_START) else text) for number, text in lines)
@@ -216,7 +216,7 @@ def _read_cells(
     split: Callable[[str], list[str]],
     places: Sequence[int],
     first: tuple[int, int],
-) -> Iterator[Word | None]:
+) -> Iterator[WordLine | None]:
     for number, text in lines:
         if not text.strip():
             yield None

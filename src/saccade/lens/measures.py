@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from saccade.attention import Trace
-from saccade.attention.watching.overview import Progress
+from saccade.attention.watching.overview import ReportProgress
 from saccade.errors import OptionError, ShapeError
 
 __all__ = ["distance", "entropy", "reduce_heads", "rollout"]
@@ -47,7 +47,7 @@ def rollout(layers: Sequence[Float[Tensor, "N N"]]) -> Float[Tensor, "N N"]:
 
 
 def entropy(
-    trace: Trace, *, batch: int = 0, padding: Bool[Tensor, " Q"] | None = None, progress: Progress | None = None
+    trace: Trace, *, batch: int = 0, padding: Bool[Tensor, " Q"] | None = None, progress: ReportProgress | None = None
 ) -> Float[Tensor, " H"]:
     """Return the entropy of each head in bits, averaged over its rows: 0 for a single key, log₂ K for K equal ones.
 
@@ -61,7 +61,7 @@ def entropy(
 
 
 def distance(
-    trace: Trace, *, batch: int = 0, padding: Bool[Tensor, " Q"] | None = None, progress: Progress | None = None
+    trace: Trace, *, batch: int = 0, padding: Bool[Tensor, " Q"] | None = None, progress: ReportProgress | None = None
 ) -> Float[Tensor, " H"]:
     """Return how many tokens away each head looks: the mean over its rows of Σ_j weight[i, j] · |i - j|.
 
@@ -95,7 +95,7 @@ def _mean_over_rows(
     batch: int,
     measure: Callable[[Tensor, range], Tensor],
     padding: Bool[Tensor, " Q"] | None,
-    progress: Progress | None,
+    progress: ReportProgress | None,
 ) -> Float[Tensor, " H"]:
     """Average a measure over the rows of each head, from blocks of exact weights."""
     _, num_heads, num_rows, num_columns = trace.shape

@@ -24,7 +24,7 @@ from saccade.attention import Edit, Trace, watch
 from saccade.attention.watching.coverage import Coverage
 from saccade.attention.watching.edit import applied, find_target
 from saccade.attention.watching.interventions import HeadOutput, active_edits
-from saccade.attention.watching.overview import Progress
+from saccade.attention.watching.overview import ReportProgress
 from saccade.errors import OptionError, ShapeError, UnknownNameError
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def patch(
     *,
     names: Sequence[str] | None = None,
     positions: bool = True,
-    progress: Progress | None = None,
+    progress: ReportProgress | None = None,
 ) -> Patching:
     """Find what carries the difference between two inputs, by activation patching.
 
@@ -223,7 +223,7 @@ def _check_shapes(clean: Mapping[str, Trace], corrupted: Mapping[str, tuple[int,
 
 
 @contextmanager
-def _reporting(progress: Progress | None) -> Iterator[Progress]:
+def _reporting(progress: ReportProgress | None) -> Iterator[ReportProgress]:
     if progress is not None:
         yield progress
         return

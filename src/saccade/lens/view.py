@@ -25,7 +25,7 @@ from torch import Tensor
 from saccade.attention import KeyWeight, Overview, Trace
 from saccade.attention.watching.coverage import Coverage
 from saccade.attention.watching.foreign.steps import Gap
-from saccade.attention.watching.overview import Progress, Reduce, progress_of_part
+from saccade.attention.watching.overview import Reduce, ReportProgress, progress_of_part
 from saccade.attention.watching.trace import WEIGHTS_LIMIT
 from saccade.errors import OptionError, SaccadeError, ShapeError, TooLargeError, UnknownNameError
 from saccade.lens import measures
@@ -47,7 +47,7 @@ __all__ = ["Axis", "Head", "View", "view"]
 
 #: The number of a head, or the mean or maximum over all heads of the attention.
 Head = int | Literal["mean", "max"]
-Kind = Literal["self", "causal", "cross", "unknown"]
+AttentionKind = Literal["self", "causal", "cross", "unknown"]
 Part = slice | range
 _REDUCTIONS = get_args(Reduce)
 _KIND_ROWS = 8  # number of rows inspected to tell whether an attention is causal
@@ -91,7 +91,7 @@ class View:
             title = name if count == 1 else f"{name}, {head} of {count} heads"
         return f"{title} ({self.notes[name]})" if name in self.notes else title
 
-    def kind(self, name: str) -> Kind:
+    def kind(self, name: str) -> AttentionKind:
         """Return "cross" if the keys are another sequence, "causal" if no query looks ahead, and otherwise "self".
 
         Return "unknown" if nothing shows which sequence the keys belong to.
@@ -171,7 +171,7 @@ class View:
         head: Head = "mean",
         size: int = 512,
         reduce: Reduce | None = None,
-        progress: Progress | None = None,
+        progress: ReportProgress | None = None,
     ) -> Overview:
         """Return a long attention as a picture of at most size×size cells, each the mean or maximum of its weights.
 
@@ -206,11 +206,11 @@ class View:
         flow = measures.rollout([self.matrix(name, heads) for name in names])
         return self._merging(names[-1], words)(flow)
 
-    def entropy(self, name: str, progress: Progress | None = None) -> Float[Tensor, " H"]:
+    def entropy(self, name: str, progress: ReportProgress | None = None) -> Float[Tensor, " H"]:
         """Return the entropy of each head in bits, averaged over its rows."""
         return measures.entropy(self._trace(name), batch=self.batch, padding=self._padding(name), progress=progress)
 
-    def distance(self, name: str, progress: Progress | None = None) -> Float[Tensor, " H"]:
+    def distance(self, name: str, progress: ReportProgress | None = None) -> Float[Tensor, " H"]:
         """Return how many tokens away each head looks, averaged over its rows; self-attention only."""
         if not self.is_self(name):
             raise OptionError(f"Distance is defined within one sequence, but {name} attends to another sequence.")

@@ -14,7 +14,7 @@ from saccade.extras import needs_extra
 from saccade.models import DecoderOnly, EncoderDecoder, TransformerConfig
 from saccade.models.transformer_layers import Block, InputLayer
 
-__all__ = ["LONGEST", "Marks", "specification"]
+__all__ = ["LONGEST", "SpecialEntries", "specification"]
 
 #: The number of positions whose vectors are stored, if they are computed and so have no limit.
 LONGEST = 4096
@@ -34,7 +34,7 @@ _EXPRESSED: Mapping[str, tuple[Any, ...]] = {
 _ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "gelu_tanh": "GELUTanh", "silu": "SWISH"}
 
 
-class Marks(NamedTuple):
+class SpecialEntries(NamedTuple):
     """The special entries of the vocabulary that a text is written with."""
 
     unknown: str
@@ -42,7 +42,7 @@ class Marks(NamedTuple):
     end: str
 
 
-def specification(network: nn.Module, source: Sequence[str], target: Sequence[str], marks: Marks) -> Any:
+def specification(network: nn.Module, source: Sequence[str], target: Sequence[str], marks: SpecialEntries) -> Any:
     """The network as CTranslate2 describes it; ``source`` and ``target`` are the entries of the vocabularies."""
     with needs_extra("engines", "The format of CTranslate2"):
         from ctranslate2.specs import transformer_spec

@@ -17,7 +17,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from saccade.attention import Overview
-from saccade.attention.watching.overview import Progress, Reduce
+from saccade.attention.watching.overview import Reduce, ReportProgress
 from saccade.errors import OptionError, TooLargeError
 from saccade.lens.measures import reduce_heads
 from saccade.lens.view import Head, View
@@ -48,7 +48,7 @@ class PooledWeights(NamedTuple):
 class Pyramid:
     """Pictures of any part of a view's attentions, at any scale."""
 
-    def __init__(self, view: View, progress: Progress | None = None) -> None:
+    def __init__(self, view: View, progress: ReportProgress | None = None) -> None:
         self.view = view
         self.share = 1.0  # how much of the current picture is done
         self._progress = progress  # called with that share

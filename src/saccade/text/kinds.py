@@ -19,7 +19,18 @@ from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
 from saccade.text.subwords import BYTE_LETTERS, learn_subwords
 
-__all__ = ["END", "KINDS", "MASK", "PAD", "SPECIAL_TOKENS", "START", "UNKNOWN", "Kind", "empty_tokenizer", "learn"]
+__all__ = [
+    "END",
+    "KINDS",
+    "MASK",
+    "PAD",
+    "SPECIAL_TOKENS",
+    "START",
+    "UNKNOWN",
+    "TokenizerKind",
+    "empty_tokenizer",
+    "learn",
+]
 
 PAD, UNKNOWN, START, END, MASK = range(5)
 #: How the special tokens are displayed, in the order of their ids.
@@ -32,7 +43,7 @@ _APART = rf"{_WORD}|{_MARK}|\s+"
 
 
 @dataclass(frozen=True)
-class Kind:
+class TokenizerKind:
     """The differences between the kinds."""
 
     spaced: bool  # whether a space is part of the piece after it, and a space is added in front of every text
@@ -40,10 +51,10 @@ class Kind:
 
 
 KINDS = {
-    "bpe": Kind(spaced=True, of_bytes=True),
-    "word": Kind(spaced=True, of_bytes=False),
-    "character": Kind(spaced=False, of_bytes=False),
-    "byte": Kind(spaced=False, of_bytes=True),
+    "bpe": TokenizerKind(spaced=True, of_bytes=True),
+    "word": TokenizerKind(spaced=True, of_bytes=False),
+    "character": TokenizerKind(spaced=False, of_bytes=False),
+    "byte": TokenizerKind(spaced=False, of_bytes=True),
 }
 
 

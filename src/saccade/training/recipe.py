@@ -19,7 +19,7 @@ from saccade.tasks.base.model_folder import bundle_recipe
 from saccade.tasks.base.networks import read_network
 from saccade.tasks.base.predictor import NoOptions
 from saccade.tasks.base.settings import TrainingSettings
-from saccade.tasks.base.task import State, Task
+from saccade.tasks.base.task import Task, TaskState
 from saccade.tasks.registry import DEFAULT_TASK, Entry, task_named
 from saccade.training.distributed import DistributedSettings
 
@@ -48,7 +48,7 @@ class Recipe:
     def training(self) -> TrainingSettings:
         return cast(TrainingSettings, self.settings["training"])
 
-    def build_task(self, state: State) -> Task:
+    def build_task(self, state: TaskState) -> Task:
         """The task, with the settings of this recipe and this state."""
         return self.task(state, self.settings, self.metric)
 

@@ -35,7 +35,7 @@ TIMED_BATCHES, TIMED_SECONDS, FOR_TIMING, TIMED_EXAMPLES = 12, 8.0, 0.02, 20_000
 FOR_VALIDATIONS, MOST_VALIDATIONS, TIMED_VALIDATION = 0.15, 10, 16
 
 #: Returns the recipe for a size, a number of updates and a number of validations; None stands for the usual number.
-Candidate = Callable[[Size, int | None, int], Recipe]
+RecipeMaker = Callable[[Size, int | None, int], Recipe]
 
 
 class Timing(NamedTuple):
@@ -125,7 +125,7 @@ def recommended_recipe(request: Request, say: Say) -> tuple[Recipe, Splits[Any]]
 
 
 def _fit_to_time(
-    candidate: Candidate, sizes: Sequence[Size], splits: Splits[Any], minutes: float, request: Request, say: Say
+    candidate: RecipeMaker, sizes: Sequence[Size], splits: Splits[Any], minutes: float, request: Request, say: Say
 ) -> Recipe:
     """The recipe for the largest of these sizes that can learn enough in this many minutes on this machine."""
     say(f"Measuring this machine, to see what it can learn in {minutes:g} minutes ...")

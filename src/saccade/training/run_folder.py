@@ -45,7 +45,7 @@ from saccade.storage.run_log import METRICS
 from saccade.tasks.base.data import Splits
 from saccade.tasks.base.model_card import model_readme
 from saccade.tasks.base.model_folder import bundle_identity, read_bundle, write_bundle
-from saccade.tasks.base.task import Bundle, Probe, State, Task
+from saccade.tasks.base.task import Bundle, Probe, Task, TaskState
 from saccade.training.checkpoint import CheckpointStore
 from saccade.training.interrupt import Stopped
 from saccade.training.recipe import Recipe, read_recipe
@@ -155,7 +155,7 @@ class RunFolder:
                     shutil.rmtree(self.folder)  # training never began, so a corrected command can use the folder
                 raise
 
-    def state(self, splits: Splits[Any]) -> State:
+    def state(self, splits: Splits[Any]) -> TaskState:
         """What the task has learned from the training data, such as tokenizers; computed once, then saved."""
         fingerprint = _fingerprint(self.recipe, splits)
         folder = self.folder / "task"

@@ -24,7 +24,7 @@ __all__ = ["Edit", "ForbiddenLink", "HeadOutput", "Shared", "Target", "active_ed
 
 
 class Shared(NamedTuple):
-    """RowRange that are the hypotheses of a search, side by side, all at the same position of their texts."""
+    """Rows that are the hypotheses of a search, side by side and all at the same position of their texts."""
 
     position: int
     key_positions: Sequence[int] | None  # where each key is in its text; None: 0, 1, 2, ...

@@ -18,10 +18,10 @@ from saccade.attention.equation import Call
 from saccade.attention.weights import Softmax
 from saccade.errors import OptionError, UnknownNameError
 
-__all__ = ["Overview", "Progress", "Reduce", "progress_of_part"]
+__all__ = ["Overview", "Reduce", "ReportProgress", "progress_of_part"]
 
 Reduce = Literal["mean", "max"]
-Progress = Callable[[float], None]
+ReportProgress = Callable[[float], None]
 
 #: Number of weights in a tile (2 MB in float32, which stays in the processor's cache).
 TILE_WEIGHTS = 1 << 19
@@ -48,7 +48,7 @@ class Overview:
         return f"preview: {self.reduce} of 1×{columns} weights, one query in {rows}"
 
 
-def progress_of_part(progress: Progress | None, number: int, count: int) -> Progress | None:
+def progress_of_part(progress: ReportProgress | None, number: int, count: int) -> ReportProgress | None:
     """Return a function that reports the progress of one of ``count`` equal parts as progress of the whole."""
     return None if progress is None else lambda done: progress((number + done) / count)
 
@@ -60,7 +60,7 @@ def pool(
     size: int,
     reduce: Reduce,
     preview: bool,
-    progress: Progress | None,
+    progress: ReportProgress | None,
 ) -> Overview:
     """Pool the weights of one head; ``parts`` are its calls, each with the rows that it computed."""
     if size < 1:

@@ -16,7 +16,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from saccade.attention.equation import Call
-from saccade.attention.watching.overview import Overview, Progress, Reduce, pool
+from saccade.attention.watching.overview import Overview, Reduce, ReportProgress, pool
 from saccade.attention.watching.segment import STATISTIC_LIMIT, Fingerprint, Segment, exact_weights
 from saccade.errors import OptionError, ShapeError, StaleTraceError, TooLargeError
 
@@ -45,7 +45,7 @@ class KeyWeight(NamedTuple):
 
 
 @contextmanager
-def _reading() -> Iterator[None]:
+def _without_gradients() -> Iterator[None]:
     """Read a trace without recording gradients; the statistics it computes can be used in any later mode."""
     with torch.inference_mode(False), torch.no_grad():
         yield
@@ -125,7 +125,7 @@ class Trace:
         best = weights.topk(min(k, len(weights)))
         return [KeyWeight(int(i), float(w)) for i, w in zip(best.indices, best.values, strict=True)]
 
-    @_reading()
+    @_without_gradients()
     def overview(
         self,
         size: int = 512,
@@ -134,7 +134,7 @@ class Trace:
         head: int = 0,
         batch: int = 0,
         preview: bool = False,
-        progress: Progress | None = None,
+        progress: ReportProgress | None = None,
     ) -> Overview:
         """Return one head as a picture of at most size×size cells, each the mean or the maximum of its weights.
 
@@ -153,7 +153,7 @@ class Trace:
 
     # --- values and outputs, for a watch with ``values=True`` ---
 
-    @_reading()
+    @_without_gradients()
     def values(self, *, head: int | None = None, batch: int | None = None) -> Float[Tensor, "*BH K V"]:
         """Return the projected values, one row for each key."""
         last = self._segments[-1].part(self.name, *self._select(head, batch))
@@ -162,7 +162,7 @@ class Trace:
             raise OptionError(f"The calls of {self.name} had different keys, so there is no single set of values.")
         return _without_chosen(values.clone(), head, batch)
 
-    @_reading()
+    @_without_gradients()
     def outputs(self, *, head: int | None = None, batch: int | None = None) -> Float[Tensor, "*BH Q V"]:
         """Return the output of each head for each query, before W_O: its weights times its values."""
         batches, heads = self._select(head, batch)
@@ -177,7 +177,7 @@ class Trace:
                 parts.append((weights @ values.to(weights.dtype)).to(values.dtype))
         return _without_chosen(torch.cat(parts, dim=2), head, batch)
 
-    @_reading()
+    @_without_gradients()
     def norms(self, *, head: int | None = None, batch: int | None = None) -> Float[Tensor, "*BH Q K"]:
         """What each weight is worth: the length of weight · value · W_O, which is added to the query's output.
 
@@ -189,14 +189,14 @@ class Trace:
         weights = self.weights(head=head, batch=batch)
         return weights * lengths.unsqueeze(-2).to(weights.dtype)
 
-    @_reading()
+    @_without_gradients()
     def output_norms(self, *, head: int | None = None, batch: int | None = None) -> Float[Tensor, "*BH Q"]:
         """The length of what each head adds to each query's output: of weights · values · W_O."""
         batches, heads = self._select(head, batch)
         outputs = self.outputs()[batches.start : batches.stop, heads.start : heads.stop]
         return _without_chosen(self._projected(outputs, heads).norm(dim=-1).to(outputs.dtype), head, batch)
 
-    @_reading()
+    @_without_gradients()
     def times_gradient(self, *, head: int | None = None, batch: int | None = None) -> Float[Tensor, "*BH Q K"]:
         """Each weight times its gradient: to first order, how much the differentiated number depends on it.
 
@@ -236,7 +236,7 @@ class Trace:
             raise OptionError(f"The values of {self.name} were not kept; watch the model with values=True.")
         return part.value.expand(-1, part.shape[1], -1, -1) if part.value.shape[1] == 1 else part.value
 
-    @_reading()
+    @_without_gradients()
     def padding(self, batch: int = 0) -> Bool[Tensor, " K"]:
         """Return which keys are padding: those that no query may attend to."""
         reached = torch.zeros(self.shape[3], dtype=torch.bool, device=self._segments[0].call.query.device)
@@ -316,7 +316,7 @@ class Trace:
             if start < stop:
                 yield segment, range(start - segment.start, stop - segment.start)
 
-    @_reading()
+    @_without_gradients()
     def _tile(self, rows: range, columns: range, batch: range, heads: range) -> Tensor:
         query = self._segments[0].call.query
         dtype = torch.float64 if query.dtype == torch.float64 else torch.float32

@@ -20,7 +20,14 @@ from torch import Tensor, nn
 
 from saccade.attention.equation import After, Call
 from saccade.attention.watching.coverage import Coverage, advice_for, reason_for, unseen_modules
-from saccade.attention.watching.foreign.intercept import Forwards, Run, Seen, add_hooks, is_foreign, remove_hooks
+from saccade.attention.watching.foreign.intercept import (
+    Forwards,
+    RunningModule,
+    Seen,
+    add_hooks,
+    is_foreign,
+    remove_hooks,
+)
 from saccade.attention.watching.foreign.steps import Gap, Shown, Steps
 from saccade.attention.watching.segment import keep
 from saccade.attention.watching.trace import Trace
@@ -162,7 +169,7 @@ class Watch(Mapping[str, Trace]):
             return True
         return isinstance(module, nn.TransformerEncoderLayer) and id(module.self_attn) in self._wanted
 
-    def _end(self, run: Run) -> None:
+    def _end(self, run: RunningModule) -> None:
         """Note that a module's forward pass has ended, which may be the outermost one of this model."""
         name = self._names.get(id(run.module))
         if name is None:
@@ -176,7 +183,7 @@ class Watch(Mapping[str, Trace]):
         self._ran, self._running = self._running if is_new else self._ran | self._running, {}
         forwards.continues = forwards.continues or continues
 
-    def _show(self, runs: list[Run], seen: Seen) -> None:
+    def _show(self, runs: list[RunningModule], seen: Seen) -> None:
         """Record an attention under the name of the innermost watched module."""
         mine = [run for run in runs if id(run.module) in self._names]
         name = self._names.get(id(seen.module)) or (self._names[id(mine[-1].module)] if mine else None)
@@ -278,7 +285,7 @@ class _Watchers:
     def is_root(self, module: nn.Module) -> bool:
         return any(watcher._model is module for watcher in _active.get())
 
-    def show(self, runs: list[Run], seen: Seen) -> None:
+    def show(self, runs: list[RunningModule], seen: Seen) -> None:
         for watcher in _active.get():
             watcher._show(runs, seen)
 
@@ -289,7 +296,7 @@ class _Watchers:
         for watcher in _active.get():
             watcher._notes[OTHER_MODEL] += 1
 
-    def end(self, run: Run) -> None:
+    def end(self, run: RunningModule) -> None:
         for watcher in _active.get():
             watcher._end(run)
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from saccade.attention import Overview
-from saccade.attention.watching.overview import Progress
+from saccade.attention.watching.overview import ReportProgress
 from saccade.attention.watching.trace import WEIGHTS_LIMIT
 from saccade.errors import OptionError
 from saccade.lens.view import Head, View
@@ -27,7 +27,7 @@ def as_array(values: Tensor) -> Array:
     return array
 
 
-def weights_to_draw(view: View, name: str, head: Head, words: bool, progress: Progress | None) -> Overview:
+def weights_to_draw(view: View, name: str, head: Head, words: bool, progress: ReportProgress | None) -> Overview:
     """Return single weights if there are few, otherwise an overview."""
     rows, columns = view.axes(name)
     if max(rows.size(words), columns.size(words)) <= MOST_TOKENS:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from saccade.attention.watching.overview import Progress, progress_of_part
+from saccade.attention.watching.overview import ReportProgress, progress_of_part
 from saccade.errors import OptionError
 from saccade.lens.figures.canvas import GAP, ThemeName, drawing, is_dark
 from saccade.lens.figures.drawable import Array, as_array, scale_end, weights_to_draw
@@ -32,7 +32,7 @@ def grid(
     scale: float | None = 1.0,
     title: str | None = None,
     theme: ThemeName = "light",
-    progress: Progress | None = None,
+    progress: ReportProgress | None = None,
 ) -> Figure:
     """Draw a row for each attention and a column for each head; queries run downwards and keys to the right.
 
@@ -70,7 +70,7 @@ def entropy(
     *,
     title: str | None = None,
     theme: ThemeName = "light",
-    progress: Progress | None = None,
+    progress: ReportProgress | None = None,
 ) -> Figure:
     """Draw each head's mean entropy in bits, and for self-attention how many tokens away it looks."""
     names = _chosen(view, names)
@@ -103,7 +103,7 @@ def _chosen(view: View, names: Sequence[str] | None) -> list[str]:
 
 
 def _pictures(
-    view: View, names: Sequence[str], words: bool, progress: Progress | None
+    view: View, names: Sequence[str], words: bool, progress: ReportProgress | None
 ) -> tuple[dict[tuple[int, int], Array], list[str]]:
     """Return the matrix of each head by (row, head), and what a cell shows if it is not a single weight."""
     found: dict[tuple[int, int], Array] = {}
@@ -119,7 +119,7 @@ def _pictures(
     return found, list(notes)
 
 
-def _measured(view: View, names: Sequence[str], progress: Progress | None) -> tuple[Array, Array]:
+def _measured(view: View, names: Sequence[str], progress: ReportProgress | None) -> tuple[Array, Array]:
     """Return entropy and distance by (attention, head), with NaN where there is no number."""
     most_heads = max(view.heads(name) for name in names)
     bits, away = np.full((2, len(names), most_heads), np.nan)

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from saccade.attention.watching.overview import Progress
+from saccade.attention.watching.overview import ReportProgress
 from saccade.errors import OptionError
 from saccade.lens.axis import Axis
 from saccade.lens.figures.canvas import GAP, ThemeName, drawing, is_dark, label
 from saccade.lens.figures.drawable import MOST_TOKENS, Array, as_array, scale_end, weights_to_draw
 from saccade.lens.figures.matrix import (
     FEW_TOKENS,
+    LabelPlaces,
     Panel,
-    Places,
     Scale,
     checked_links,
     draw_matrix,
@@ -43,7 +43,7 @@ def heatmap(
     scale: float | None = 1.0,
     title: str | None = None,
     theme: ThemeName = "light",
-    progress: Progress | None = None,
+    progress: ReportProgress | None = None,
 ) -> Figure:
     """Draw one head, or the mean or maximum of all heads, with tokens on both axes.
 
@@ -138,11 +138,11 @@ def difference(
     return draw_matrix(matrix, *sides, scale, title=title, dark=is_dark(theme))
 
 
-def _labels(axis: Axis, words: bool) -> Places:
+def _labels(axis: Axis, words: bool) -> LabelPlaces:
     return places([label(text) for text in axis.labels(words)])
 
 
-def _ticks(axis: Axis, words: bool, cell: int) -> Places:
+def _ticks(axis: Axis, words: bool, cell: int) -> LabelPlaces:
     """Return evenly spaced labels for an overview: a token or word, placed at the cell that contains it."""
     every = axis.labels(words)
     cells = -(-len(every) // cell)
@@ -151,7 +151,7 @@ def _ticks(axis: Axis, words: bool, cell: int) -> Places:
 
 
 def _beside(
-    matrix: Array, rows: Places, columns: Places, gold: Sequence[WordLink], title: str, *, dark: bool
+    matrix: Array, rows: LabelPlaces, columns: LabelPlaces, gold: Sequence[WordLink], title: str, *, dark: bool
 ) -> Figure:
     """Draw the weights with the gold links outlined, and the gold links alone beside them."""
     truth = np.zeros_like(matrix)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["Panel", "Scale", "draw_matrix", "draw_weights", "places"]
 
 Array = NDArray[np.float64]
-Places = Sequence[tuple[float, str]]  # labels, each with its position along the side, counted in cells
+LabelPlaces = Sequence[tuple[float, str]]  # labels, each with its position along the side, counted in cells
 
 #: Maximum number of rows or columns that can be drawn with their tokens.
 MOST_TOKENS = 400
@@ -50,7 +50,7 @@ def cell_size(count: int) -> float:
     return _LARGE_MATRIX / count
 
 
-def places(labels: Sequence[str]) -> Places:
+def places(labels: Sequence[str]) -> LabelPlaces:
     """Place a label at the middle of each cell."""
     return [(number + 0.5, text) for number, text in enumerate(labels)]
 
@@ -102,7 +102,12 @@ class Panel:
     """A matrix with labels on the left and on top; all sizes are in inches."""
 
     def __init__(
-        self, page: Canvas, matrix: Array, rows: Places, columns: Places, cell: tuple[float, float] | None = None
+        self,
+        page: Canvas,
+        matrix: Array,
+        rows: LabelPlaces,
+        columns: LabelPlaces,
+        cell: tuple[float, float] | None = None,
     ) -> None:
         self.page, self.matrix = page, matrix
         num_rows, num_columns = matrix.shape
@@ -178,7 +183,7 @@ def weight_text(weight: float) -> str:
     return f"{weight:.2f}" if weight >= 0.005 else ""
 
 
-def _thinned(labels: Places, cell: float) -> tuple[Places, float]:
+def _thinned(labels: LabelPlaces, cell: float) -> tuple[LabelPlaces, float]:
     """Choose the labels that fit, and their size: close labels are smaller, and closer ones are left out."""
     room = cell * min((after - place for (place, _), (after, _) in pairwise(labels)), default=1.0)
     size = min(LABEL_SIZE, max(_SMALLEST_LABEL, LABEL_SIZE * (room + 1e-9) / _SMALL_CELL))
@@ -219,8 +224,8 @@ def draw_weights(
 
 def draw_matrix(
     matrix: Array,
-    rows: Places,
-    columns: Places,
+    rows: LabelPlaces,
+    columns: LabelPlaces,
     scale: Scale,
     *,
     title: str | None,

@@ -21,7 +21,7 @@ import torch
 
 from saccade.attention import Trace
 from saccade.attention.watching.coverage import Coverage
-from saccade.attention.watching.overview import Progress, progress_of_part
+from saccade.attention.watching.overview import ReportProgress, progress_of_part
 from saccade.errors import OptionError, ShapeError, TooLargeError, UnknownNameError
 from saccade.lens.axis import Axis
 from saccade.lens.causal import find_places
@@ -74,7 +74,7 @@ def render_page(
     words: bool = False,
     kind: PageKind = "heatmap",
     lead: Lead | None = None,
-    progress: Progress | None = None,
+    progress: ReportProgress | None = None,
 ) -> str:
     """Return the whole document, for a file that opens from disk.
 
@@ -169,7 +169,7 @@ def _chosen(view: View, names: Sequence[str] | None, heads: Sequence[int] | None
 
 
 def _content(
-    view: View, chosen: Mapping[str, Sequence[int]], title: str, progress: Progress | None
+    view: View, chosen: Mapping[str, Sequence[int]], title: str, progress: ReportProgress | None
 ) -> tuple[dict[str, Any], list[Matrix]]:
     """Return the data of the page as JSON values, and the matrices that its heads and rollouts refer to."""
     axes: list[Axis] = []

@@ -25,7 +25,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from numpy.typing import NDArray
 
-from saccade.attention.watching.overview import Progress
+from saccade.attention.watching.overview import ReportProgress
 from saccade.errors import TooLargeError
 
 __all__ = ["STEPS", "Matrix", "Pack", "PackedMatrix", "pack"]
@@ -77,7 +77,7 @@ class Pack:
         return [base64.b64encode(stored.content).decode("ascii") for stored in self.matrices]
 
 
-def pack(matrices: Sequence[Matrix], limit: int, progress: Progress | None = None) -> Pack:
+def pack(matrices: Sequence[Matrix], limit: int, progress: ReportProgress | None = None) -> Pack:
     """Store the matrices at the finest step at which their base64 takes at most ``limit`` characters."""
     tried = matrices[:: max(1, len(matrices) // _TRIED)]
     for step in STEPS:
@@ -105,7 +105,9 @@ def _fitting(stored: list[PackedMatrix], limit: int) -> list[PackedMatrix] | Non
     return stored if _num_characters(stored) <= limit else None
 
 
-def _store(matrices: Sequence[Matrix], step: float | None, progress: Progress | None = None) -> list[PackedMatrix]:
+def _store(
+    matrices: Sequence[Matrix], step: float | None, progress: ReportProgress | None = None
+) -> list[PackedMatrix]:
     stored = []
     grain = _FIRST_GRAIN
     for matrix in matrices:

@@ -1,7 +1,7 @@
 """Open a model that another library trained, as the same kind of ``Bundle`` as one of our own.
 
-What a pretrained model can do decides its task, and the state of the task uses its tokenizer (``State.adopt``). So code
-that uses a bundle need not know where it came from.
+What a pretrained model can do decides its task, and the state of the task uses its tokenizer (``TaskState.adopt``).
+Code that uses a bundle need not know where it came from.
 """
 
 from __future__ import annotations

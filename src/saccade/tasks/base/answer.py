@@ -28,7 +28,7 @@ class Answer(ABC):
     text: str  # as it is printed
     score: float | None  # the model's confidence, or another measure that the task defines; None if unknown
     alternatives: Sequence[Answer] = ()  # other answers to the same input, best first
-    look: Callable[[], Any] | None = None  # computes the attention behind the answer; None if the model has none
+    compute_attention: Callable[[], Any] | None = None  # None if the model has no attention
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle an answer without its attention, which belongs to the model."""
@@ -59,9 +59,9 @@ class Answer(ABC):
     @cached_property
     def view(self) -> View:
         """Every attention of the model, with its tokens. Raises an error if the model has no attention."""
-        if self.look is None:
+        if self.compute_attention is None:
             raise OptionError("This model has no attention, so there is nothing to view.")
-        seen: View = self.look()
+        seen: View = self.compute_attention()
         return seen
 
     @property
@@ -75,7 +75,7 @@ class Answer(ABC):
 
     def figure(self, dark: bool) -> Figure | None:
         """Draw the answer and what the model looked at, by default as a heatmap; None if there is nothing to draw."""
-        if self.look is None:
+        if self.compute_attention is None:
             return None
         drawn: Figure = self.view.figure("heatmap", name=self.layer, theme="dark" if dark else "light")
         return drawn

@@ -15,7 +15,7 @@ from torch import nn
 from saccade.decoding import Hypothesis
 from saccade.errors import OptionError, UnknownNameError
 from saccade.extras import needs_extra
-from saccade.pretrained.ctranslate2 import LONGEST, Marks, specification
+from saccade.pretrained.ctranslate2 import LONGEST, SpecialEntries, specification
 from saccade.tasks.base.search import SearchOptions, longest_output
 from saccade.tasks.base.task import Task
 from saccade.text import Tokenizer
@@ -40,11 +40,11 @@ def chosen_engine(engine: str, precision: str) -> Engine:
     raise UnknownNameError("engine", engine, ("auto", *get_args(Engine)))
 
 
-def marks_of(tokenizer: Tokenizer) -> Marks:
+def marks_of(tokenizer: Tokenizer) -> SpecialEntries:
     """The special entries of a vocabulary; the first stands in for a missing one that no text uses."""
     special, entries = tokenizer.special, tokenizer.entries()
     ids = (special.unknown, special.start, special.end)
-    return Marks(*(entries[0 if id is None else id] for id in ids))
+    return SpecialEntries(*(entries[0 if id is None else id] for id in ids))
 
 
 def specified(task: Task, network: nn.Module) -> Any:

@@ -15,7 +15,7 @@ from saccade.data.images import Pixels, describe_shape
 from saccade.errors import FileError, OptionError
 from saccade.models import VisionConfig
 from saccade.tasks.base.image_augmentation import ImageSettings, augment
-from saccade.tasks.base.task import State
+from saccade.tasks.base.task import TaskState
 
 __all__ = ["ImageState", "check_shape", "measure_images", "patch_names", "suggest_patch", "token_names"]
 
@@ -26,7 +26,7 @@ Spread = tuple[float, float]  # mean and standard deviation of all pixels, as nu
 USUAL_PATCHES = 36
 
 
-class ImageState(State):
+class ImageState(TaskState):
     """A state that includes the shape of the training images, and the mean and standard deviation of their pixels."""
 
     shape: Shape

@@ -17,7 +17,7 @@ __all__ = [
     "UNSEEN",
     "Bin",
     "LabelScore",
-    "Span",
+    "LabelSpan",
     "accuracy",
     "are_spans",
     "calibration_error",
@@ -86,7 +86,7 @@ def macro_f1(scores: Iterable[LabelScore]) -> float:
 # --- spans -------------------------------------------------------------------------------------------------
 
 
-class Span(NamedTuple):
+class LabelSpan(NamedTuple):
     """Consecutive words that make up one unit, such as a name."""
 
     kind: str
@@ -100,14 +100,14 @@ def are_spans(labels: Iterable[str]) -> bool:
     return bool(known - {"O"}) and all(_SPAN_LABEL.fullmatch(label) for label in known)
 
 
-def spans(labels: Sequence[str]) -> list[Span]:
+def spans(labels: Sequence[str]) -> list[LabelSpan]:
     """Return the spans of a sentence, as the CoNLL shared tasks count them (Tjong Kim Sang 2000).
 
     A span begins at B and S, after E and S, and at any label that does not continue the previous span: an I of
     another kind, or an I after O. So every word whose label is not O is in exactly one span, whichever scheme is used
     (IOB1, IOB2 or BIOES).
     """
-    found: list[Span] = []
+    found: list[LabelSpan] = []
     before, before_kind = "O", ""
     for place, label in enumerate(labels):
         tag, _, kind = label.partition("-")
@@ -116,7 +116,7 @@ def spans(labels: Sequence[str]) -> list[Span]:
             if goes_on:
                 found[-1] = found[-1]._replace(stop=place + 1)
             else:
-                found.append(Span(kind, place, place + 1))
+                found.append(LabelSpan(kind, place, place + 1))
         before, before_kind = tag, kind
     return found
 

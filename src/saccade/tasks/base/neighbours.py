@@ -122,7 +122,7 @@ class CodeAnswer(Answer):
     score: float
     code: list[float]
     neighbours: list[Neighbour] = field(repr=False)
-    look: Callable[[], View] = field(repr=False)
+    compute_attention: Callable[[], View] = field(repr=False)
 
     def code_line(self) -> Text:
         """Return the code as a line for the terminal."""

@@ -1,8 +1,8 @@
 """A task as the trainer sees it: its state and its objective.
 
-A ``State`` holds what is learned from the training data before there is a network: tokenizers, labels, the mean of the
-pixels. It is made once, saved and loaded with the model, and never changes. A ``Task`` is the objective: using a state
-and the settings of a recipe, it turns examples into batches, computes the loss of a batch, and scores a model.
+A ``TaskState`` holds what is learned from the training data before there is a network: tokenizers, labels, the mean of
+the pixels. It is made once, saved and loaded with the model, and never changes. A ``Task`` is the objective: using a
+state and the settings of a recipe, it turns examples into batches, computes the loss of a batch, and scores a model.
 ``data.py`` reads the examples, and ``predictor.py`` answers with a trained model.
 """
 
@@ -38,8 +38,8 @@ __all__ = [
     "Network",
     "Probe",
     "ReadFile",
-    "State",
     "Task",
+    "TaskState",
     "TokenizerState",
     "device_of",
     "read_count",
@@ -120,7 +120,7 @@ class Bundle:
     unused: Sequence[str] = ()  # tensors of its files that the network does not have
 
 
-class State(ABC):
+class TaskState(ABC):
     """What a task learned from its training data before there was a network. Each task defines a frozen dataclass."""
 
     takes_tokenizer: ClassVar[bool] = False  # whether ``prepare`` can use the tokenizer of another task's model
@@ -163,7 +163,7 @@ class State(ABC):
         return {}
 
 
-class TokenizerState(State):
+class TokenizerState(TaskState):
     """A state that has one tokenizer for all text."""
 
     tokenizer: Tokenizer
@@ -182,7 +182,7 @@ class Task(ABC):
     about: ClassVar[str]  # what the model does, in a few words
     metrics: ClassVar[tuple[str, ...]]  # the scores that can select the best model; the first is the default
     losses: ClassVar[tuple[str, ...]] = ("loss",)  # the metrics for which lower is better
-    state_class: ClassVar[type[State]]
+    state_class: ClassVar[type[TaskState]]
     tables: ClassVar[Mapping[str, type[Config]]]  # recipe tables besides data and model; "training" is one of them
     networks: ClassVar[Mapping[str, Network]]  # kind in the [model] table -> network; the first is the default
     counted: ClassVar[str] = "tokens"  # what the model predicts, in the plural, such as tokens, words or images
@@ -206,12 +206,12 @@ class Task(ABC):
         self.check_metric(self.metric)
 
     @classmethod
-    def prepare(cls, settings: Mapping[str, Any], train: Sequence[Any], initial: Task | None = None) -> State:
+    def prepare(cls, settings: Mapping[str, Any], train: Sequence[Any], initial: Task | None = None) -> TaskState:
         """Prepare the state for these training examples. ``initial`` is the task of the model that the run starts from,
         if any."""
         if initial is None:
             return cls.state_class.prepare(settings, train)
-        state: State = initial.state
+        state: TaskState = initial.state
         if isinstance(initial, cls):
             return state.continued(settings)
         tokenizer = state.vocabularies().get("tokenizer")
@@ -327,9 +327,9 @@ class Task(ABC):
         they are not texts."""
         return "", ""
 
-    def finish(self, model: nn.Module, examples: Sequence[Any]) -> State:
+    def finish(self, model: nn.Module, examples: Sequence[Any]) -> TaskState:
         """Return the state to save with a trained model, including what only a trained model can add to it."""
-        return cast(State, self.state)
+        return cast(TaskState, self.state)
 
     def facts(self) -> list[str]:
         """Return list items for the README of the model folder: vocabularies, labels, what the scores mean."""

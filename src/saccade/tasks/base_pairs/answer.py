@@ -58,7 +58,7 @@ class BasePairsAnswer(Answer):
     molecule: Molecule  # as it was given, with its true structure if that was known
     partners: tuple[int, ...]
     paired: Float[np.ndarray, "L L"] = field(repr=False)  # the probability of each pair
-    look: Callable[[], Watch] = field(repr=False)
+    compute_attention: Callable[[], Watch] = field(repr=False)
 
     @property
     def pairs(self) -> list[tuple[int, int, float]]:
@@ -90,7 +90,7 @@ class BasePairsAnswer(Answer):
 
     @cached_property
     def _seen(self) -> Watch:
-        return self.look()
+        return self.compute_attention()
 
     @cached_property
     def view(self) -> View:

@@ -27,8 +27,8 @@ from saccade.tasks.base.task import (
     Network,
     Probe,
     ReadFile,
-    State,
     Task,
+    TaskState,
     device_of,
 )
 from saccade.tasks.base_pairs.baselines import copied_structure, folded_by_vienna
@@ -77,7 +77,7 @@ class BasePairsBatch(Batch):
 
 
 @dataclass(frozen=True)
-class BasePairsState(State):
+class BasePairsState(TaskState):
     """The training molecules, the most similar of which serves as a baseline."""
 
     known: tuple[tuple[str, tuple[int, ...]], ...] = field(repr=False)

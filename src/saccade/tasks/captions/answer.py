@@ -39,7 +39,7 @@ class CaptionsAnswer(Answer):
     finished: bool  # False if the text was cut off at the maximum length
     ids: list[int] = field(repr=False)
     config: CaptionerConfig = field(repr=False)
-    look: Callable[[], View] = field(repr=False)
+    compute_attention: Callable[[], View] = field(repr=False)
     alternatives: list[CaptionsAnswer] = field(default_factory=list)
 
     @property

@@ -53,7 +53,7 @@ class CaptionsPredictor(ImageInputPredictor):
                     found.finished,
                     found.tokens,
                     cast(CaptionerConfig, self.model.config),
-                    now.later(self._look, image, found.tokens),
+                    now.later(self._view, image, found.tokens),
                 )
                 for found in hypotheses
             )
@@ -75,7 +75,7 @@ class CaptionsPredictor(ImageInputPredictor):
 
     def view_of(self, given: Any, answer: Answer) -> View:
         assert isinstance(answer, CaptionsAnswer)
-        return self._look(self.prepare(given), answer.ids)
+        return self._view(self.prepare(given), answer.ids)
 
-    def _look(self, image: InputImage, ids: list[int]) -> View:
+    def _view(self, image: InputImage, ids: list[int]) -> View:
         return view_caption(self.model, self.task, image.pixels, ids)

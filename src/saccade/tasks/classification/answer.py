@@ -39,7 +39,7 @@ class ClassificationAnswer(Answer):
     text: str  # the label
     score: float
     probabilities: dict[str, float]  # the probability of each label, likeliest first
-    look: Callable[[], View] = field(repr=False)
+    compute_attention: Callable[[], View] = field(repr=False)
     leave_out: Callable[[], list[tuple[str, float]]] = field(repr=False)
 
     @property

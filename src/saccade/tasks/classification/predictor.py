@@ -60,10 +60,10 @@ class ClassificationPredictor(TextInputPredictor):
         return [float(found[0, self.task.labels.index(name)]) for name in answer.scored_tokens]
 
     def view_of(self, given: str, answer: Answer) -> View:
-        return self._look(self._encode([given])[0])
+        return self._view(self._encode([given])[0])
 
     def view_input(self, given: str, progress: Rows | None = None) -> View:
-        return self._look(self._encode([given])[0], progress)
+        return self._view(self._encode([given])[0], progress)
 
     def _encode(self, texts: Sequence[str]) -> list[EncodedText]:
         unlabelled = [LabelledText(text, "", number, "the texts") for number, text in enumerate(texts, start=1)]
@@ -72,14 +72,14 @@ class ClassificationPredictor(TextInputPredictor):
         return [one if one.text.text.strip() else one._replace(tokens=[]) for one in found]
 
     def _answer(self, encoded: EncodedText, scores: Sequence[float], now: Snapshot) -> ClassificationAnswer:
-        look = now.later(self._look, encoded)
+        compute_attention = now.later(self._view, encoded)
         if not encoded.tokens:
-            return ClassificationAnswer(encoded.text.text, "", 0.0, {}, look, list)
+            return ClassificationAnswer(encoded.text.text, "", 0.0, {}, compute_attention, list)
         each = {name: math.exp(score) for name, score in zip(self.task.labels, scores, strict=True)}
         ordered = dict(sorted(each.items(), key=lambda item: -item[1]))
         best = next(iter(ordered))
         leave_out = now.later(self._leave_out, encoded.text.text, best)
-        return ClassificationAnswer(encoded.text.text, best, ordered[best], ordered, look, leave_out)
+        return ClassificationAnswer(encoded.text.text, best, ordered[best], ordered, compute_attention, leave_out)
 
     def _leave_out(self, text: str, label: str) -> list[tuple[str, float]]:
         """Return each word with how much the log-odds of the label fall when the word is left out."""
@@ -98,7 +98,7 @@ class ClassificationPredictor(TextInputPredictor):
         return list(zip(words, (odds[0] - odds[1:]).tolist(), strict=True))
 
     @torch.inference_mode()
-    def _look(self, encoded: EncodedText, progress: Rows | None = None) -> View:
+    def _view(self, encoded: EncodedText, progress: Rows | None = None) -> View:
         if not encoded.tokens:
             raise OptionError("The text is empty, so there is nothing to view.")
         with watch(self.model, progress=progress) as seen:

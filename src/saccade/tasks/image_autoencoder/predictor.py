@@ -49,7 +49,7 @@ class ImageAutoencoderPredictor(ImageInputPredictor):
                     -error,
                     code.tolist(),
                     self.task.state.index.nearest(code, options.neighbours),
-                    now.later(self._look, image),
+                    now.later(self._view, image),
                     image,
                     reconstructed,
                     patches,
@@ -61,10 +61,10 @@ class ImageAutoencoderPredictor(ImageInputPredictor):
         raise OptionError("The pixels of a reconstructed image have no probabilities; compare its error instead.")
 
     def view_of(self, given: Any, answer: Answer) -> View:
-        return self._look(self.prepare(given))
+        return self._view(self.prepare(given))
 
     @torch.inference_mode()
-    def _look(self, image: InputImage) -> View:
+    def _view(self, image: InputImage) -> View:
         if not isinstance(self.model, PatchAutoencoder):
             raise OptionError(
                 'This model has no attention, so there is nothing to view; models with kind = "patches" have attention.'

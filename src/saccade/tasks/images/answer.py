@@ -35,7 +35,7 @@ class ImagesAnswer(Answer):
     score: float  # the probability of the class
     probabilities: dict[str, float]  # of all classes, likeliest first
     config: VisionConfig = field(repr=False)
-    look: Callable[[], View] = field(repr=False)
+    compute_attention: Callable[[], View] = field(repr=False)
 
     @property
     def scored_tokens(self) -> list[str]:

@@ -36,8 +36,8 @@ class ImagesPredictor(ImageInputPredictor):
         answers = []
         for image, row in zip(inputs, self._log_probabilities(inputs).exp().tolist(), strict=True):
             ranked = sorted(zip(self.task.labels, row, strict=True), key=lambda pair: -pair[1])
-            look = now.later(self.view_input, image)
-            answers.append(ImagesAnswer(image, *ranked[0], dict(ranked), config, look))
+            compute_attention = now.later(self.view_input, image)
+            answers.append(ImagesAnswer(image, *ranked[0], dict(ranked), config, compute_attention))
         return answers
 
     def _log_probabilities(self, images: Sequence[InputImage]) -> Float[Tensor, "n L"]:

@@ -32,7 +32,7 @@ class LanguageModelAnswer(Answer):
     log_probabilities: list[float]
     finished: bool  # True if the model or a stop string ended the text, False if it was cut off
     ids: list[int] = field(repr=False)
-    look: Callable[[], View] = field(repr=False)
+    compute_attention: Callable[[], View] = field(repr=False)
     ends: bool = False  # whether the last token is the end token, which is not part of the text
     alternatives: list[LanguageModelAnswer] = field(default_factory=list)
 

@@ -116,10 +116,10 @@ class LanguageModelPredictor(TextInputPredictor, ContinuesText):
 
     def view_of(self, given: str, answer: Answer) -> View:
         assert isinstance(answer, LanguageModelAnswer)
-        return self._look(given, answer.ids)
+        return self._view(given, answer.ids)
 
     def view_input(self, given: str, progress: Rows | None = None) -> View:
-        return self._look(given, [], progress)
+        return self._view(given, [], progress)
 
     def _answer(self, prompt: str, written: Written, now: Snapshot) -> LanguageModelAnswer:
         return LanguageModelAnswer(
@@ -130,12 +130,12 @@ class LanguageModelPredictor(TextInputPredictor, ContinuesText):
             written.log_probabilities,
             written.finished,
             written.ids,
-            now.later(self._look, prompt, written.ids),
+            now.later(self._view, prompt, written.ids),
             written.ended,
         )
 
     @torch.inference_mode()
-    def _look(self, prompt: str, written: list[int], progress: Rows | None = None) -> View:
+    def _view(self, prompt: str, written: list[int], progress: Rows | None = None) -> View:
         """View the attention in one pass over prompt and text. Each row is a token that the model reads before it
         chooses the next one. A model with learned positions only reads the last tokens that it has positions for."""
         tokenizer = self.task.state.tokenizer

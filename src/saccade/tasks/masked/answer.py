@@ -36,7 +36,7 @@ class MaskedLanguageModelAnswer(Answer):
     tokens: list[str]  # the chosen tokens, one for each mask
     ids: list[int] = field(repr=False)
     candidates: list[list[Candidate]]  # the candidates for each mask, likeliest first
-    look: Callable[[], View] = field(repr=False)
+    compute_attention: Callable[[], View] = field(repr=False)
     places: list[int]  # the positions of the masks among the tokens
     alternatives: list[MaskedLanguageModelAnswer] = field(default_factory=list)
 

@@ -75,10 +75,10 @@ class MaskedLanguageModelPredictor(TextInputPredictor):
         return [float(found[place, id]) for place, id in zip(places, answer.ids, strict=True)]
 
     def view_of(self, given: str, answer: Answer) -> View:
-        return self._look(self.prepare(given)[1])
+        return self._view(self.prepare(given)[1])
 
     def view_input(self, given: str, progress: Rows | None = None) -> View:
-        return self._look(self.task.state.tokenizer.encode_masked(given)[0], progress)
+        return self._view(self.task.state.tokenizer.encode_masked(given)[0], progress)
 
     def prepare(self, given: str, number: int = 1) -> tuple[str, list[int], list[int]]:
         ids, places = self.task.state.tokenizer.encode_masked(given)
@@ -93,7 +93,7 @@ class MaskedLanguageModelPredictor(TextInputPredictor):
     ) -> MaskedLanguageModelAnswer:
         found = self.task.log_probabilities(self.model, ids)[places]
         candidates = [self._candidates(row, n_best) for row in found]
-        look = now.later(self._look, ids)
+        compute_attention = now.later(self._view, ids)
 
         def fill(chosen: Sequence[Candidate], **more: Any) -> MaskedLanguageModelAnswer:
             return MaskedLanguageModelAnswer(
@@ -103,7 +103,7 @@ class MaskedLanguageModelPredictor(TextInputPredictor):
                 [one.token for one in chosen],
                 [one.id for one in chosen],
                 candidates,
-                look,
+                compute_attention,
                 places,
                 **more,
             )
@@ -120,7 +120,7 @@ class MaskedLanguageModelPredictor(TextInputPredictor):
         return [Candidate(id, tokenizer.token(id), math.exp(score)) for id, score in found]
 
     @torch.inference_mode()
-    def _look(self, ids: Sequence[int], progress: Rows | None = None) -> View:
+    def _view(self, ids: Sequence[int], progress: Rows | None = None) -> View:
         if not ids:
             raise OptionError("The text is empty, so there is nothing to view.")
         tokenizer = self.task.state.tokenizer

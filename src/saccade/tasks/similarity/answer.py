@@ -24,7 +24,7 @@ class SimilarityAnswer(Answer):
     texts: tuple[str, ...]
     vectors: tuple[list[float], ...] = field(repr=False)
     score: float | None  # the cosine, if there are two texts
-    look: Callable[[], View] = field(repr=False)
+    compute_attention: Callable[[], View] = field(repr=False)
 
     @property
     def text(self) -> str:  # type: ignore[override]
@@ -39,7 +39,7 @@ class SimilarityAnswer(Answer):
     @cached_property
     def view(self) -> View:
         """What the model looks at in the first text."""
-        return self.look()
+        return self.compute_attention()
 
     def terminal(self) -> Iterator[RenderableType]:
         if self.score is not None:

@@ -81,15 +81,15 @@ class SimilarityPredictor(TextInputPredictor):
         for texts, ids in inputs:
             found = [next(vectors) for _ in texts]
             score = float(F.cosine_similarity(found[0], found[1], dim=0)) if len(found) == 2 else None
-            look = now.later(self._look, ids[0])
-            answers.append(SimilarityAnswer(texts, tuple(one.tolist() for one in found), score, look))
+            compute_attention = now.later(self._view, ids[0])
+            answers.append(SimilarityAnswer(texts, tuple(one.tolist() for one in found), score, compute_attention))
         return answers
 
     def view_of(self, given: Any, answer: Answer) -> View:
-        return self._look(self.prepare(given)[1][0])
+        return self._view(self.prepare(given)[1][0])
 
     def view_input(self, given: str, progress: Rows | None = None) -> View:
-        return self._look(self.prepare(given)[1][0], progress)
+        return self._view(self.prepare(given)[1][0], progress)
 
     def _check_length(self, text: str, ids: list[int]) -> None:
         config = cast(SentenceConfig, self.model.config)
@@ -100,7 +100,7 @@ class SimilarityPredictor(TextInputPredictor):
             raise OptionError("The text is empty, so it has no vector.")
 
     @torch.inference_mode()
-    def _look(self, ids: list[int], progress: Rows | None = None) -> View:
+    def _view(self, ids: list[int], progress: Rows | None = None) -> View:
         tokenizer = self.task.state.tokenizer
         tokens, lengths = pad([ids])
         with watch(self.model, progress=progress) as seen:

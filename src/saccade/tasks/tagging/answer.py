@@ -40,7 +40,7 @@ class TaggingAnswer(Answer):
     score: float
     inventory: list[str] = field(repr=False)  # all labels that the model knows
     every: Float[Tensor, "N L"] = field(repr=False)  # the probabilities of all labels for each word
-    look: Callable[[], View] = field(repr=False)
+    compute_attention: Callable[[], View] = field(repr=False)
 
     @property
     def text(self) -> str:  # type: ignore[override]

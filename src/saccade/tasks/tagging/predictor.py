@@ -106,7 +106,7 @@ class TaggingPredictor(TextInputPredictor):
                     sum(best),
                     self.task.labels,
                     scores.exp(),
-                    now.later(self._look, encoded),
+                    now.later(self._view, encoded),
                 )
             )
         return answers
@@ -134,13 +134,13 @@ class TaggingPredictor(TextInputPredictor):
         return [float(row[self.task.labels.index(tag)]) for row, tag in zip(found, answer.tokens, strict=True)]
 
     def view_of(self, given: Given, answer: Answer) -> View:
-        return self._look(self.prepare(given))
+        return self._view(self.prepare(given))
 
     def view_input(self, given: Given, progress: Rows | None = None) -> View:
-        return self._look(self.prepare(given), progress)
+        return self._view(self.prepare(given), progress)
 
     @torch.inference_mode()
-    def _look(self, encoded: EncodedSentence, progress: Rows | None = None) -> View:
+    def _view(self, encoded: EncodedSentence, progress: Rows | None = None) -> View:
         """Return every attention, between words, or between pieces if the model attends to pieces."""
         if not encoded.words:
             raise OptionError("There are no words, so there is nothing to view.")

@@ -21,7 +21,7 @@ from saccade.pretrained import Pretrained
 from saccade.tasks.base.label_scores import UNSEEN, are_spans, span_f1
 from saccade.tasks.base.label_task import LabelPredictions, LabelTask, label_fact
 from saccade.tasks.base.settings import TextTraining
-from saccade.tasks.base.task import Batch, Network, Probe, ReadFile, State
+from saccade.tasks.base.task import Batch, Network, Probe, ReadFile, TaskState
 from saccade.tasks.tagging.word_ids import TaggingText, WordIds, Words
 from saccade.text import ForeignTokenizer, Tokenizer, Vocabulary, pad
 
@@ -57,7 +57,7 @@ class TaggingBatch(Batch):
 
 
 @dataclass(frozen=True)
-class TaggingState(State):
+class TaggingState(TaskState):
     """The labels, and the vocabularies of words, pieces and characters, and of each column of features."""
 
     takes_tokenizer = True

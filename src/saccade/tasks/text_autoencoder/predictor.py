@@ -60,7 +60,7 @@ class TextAutoencoderPredictor(TextInputPredictor):
                     sum(scores) / len(scores),
                     code.tolist(),
                     self.task.state.index.nearest(code, options.neighbours),
-                    now.later(self._look, line, ids),
+                    now.later(self._view, line, ids),
                     line.text,
                     [tokenizer.token(i) for i in ids],
                     ids,
@@ -83,10 +83,10 @@ class TextAutoencoderPredictor(TextInputPredictor):
 
     def view_of(self, given: str, answer: Answer) -> View:
         assert isinstance(answer, TextAutoencoderAnswer)
-        return self._look(self.task.encode([TextLine(given, 1)])[0], answer.ids)
+        return self._view(self.task.encode([TextLine(given, 1)])[0], answer.ids)
 
     @torch.inference_mode()
-    def _look(self, line: EncodedLine, ids: list[int]) -> View:
+    def _view(self, line: EncodedLine, ids: list[int]) -> View:
         given = self.task.plain_batch([line]).to(self.device)
         wanted = self.task.plain_batch([EncodedLine(ids, "", 1)]).to(self.device)
         with watch(self.model) as seen:

@@ -31,7 +31,7 @@ from saccade.tasks.base.task import (
     Probe,
     ReadFile,
     ScoredTask,
-    State,
+    TaskState,
     device_of,
     read_tokenizer,
 )
@@ -71,7 +71,7 @@ class TextAutoencoderBatch(DecoderBatch):
 
 
 @dataclass(frozen=True)
-class TextAutoencoderState(State):
+class TextAutoencoderState(TaskState):
     """The tokenizer, and the neighbours of a trained model."""
 
     tokenizer: Tokenizer

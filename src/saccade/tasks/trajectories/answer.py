@@ -31,7 +31,7 @@ class TrajectoriesAnswer(Answer):
     window: Scene
     likely: Float[np.ndarray, "F N 2"] = field(repr=False)
     drawn: Float[np.ndarray, "K F N 2"] = field(repr=False)
-    look: Callable[[], View] = field(repr=False)
+    compute_attention: Callable[[], View] = field(repr=False)
     score: float | None = None
 
     @property

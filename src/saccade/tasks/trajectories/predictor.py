@@ -104,11 +104,11 @@ class TrajectoriesPredictor(Predictor):
         answers = []
         for window in inputs:
             likely, drawn = self.task.predicted(self.model, window, options)
-            answers.append(TrajectoriesAnswer(window, likely, drawn, now.later(self._look, window)))
+            answers.append(TrajectoriesAnswer(window, likely, drawn, now.later(self._view, window)))
         return answers
 
     @torch.inference_mode()
-    def _look(self, window: Scene) -> View:
+    def _view(self, window: Scene) -> View:
         if not isinstance(self.model, AgentTransformer):
             raise OptionError("This model reads each agent alone, without attention, so there is nothing to view.")
         with watch(self.model) as seen:

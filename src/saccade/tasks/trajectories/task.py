@@ -25,8 +25,8 @@ from saccade.tasks.base.task import (
     Network,
     Probe,
     ReadFile,
-    State,
     Task,
+    TaskState,
     device_of,
 )
 
@@ -79,7 +79,7 @@ class TrajectoriesBatch(Batch):
 
 
 @dataclass(frozen=True)
-class TrajectoriesState(State):
+class TrajectoriesState(TaskState):
     """The unit of length in which the network computes, and how many moments it observes and predicts."""
 
     scale: float

@@ -94,12 +94,12 @@ class TranslationAnswer(Answer, AlignsWords):
     tokens: list[str]
     finished: bool  # False if the text was cut off at the maximum length
     ids: list[int] = field(repr=False)
-    look: Callable[[], TranslationAttention] = field(repr=False)
+    compute_attention: Callable[[], TranslationAttention] = field(repr=False)
     alternatives: list[TranslationAnswer] = field(default_factory=list)
 
     @cached_property
     def attention(self) -> TranslationAttention:
-        return self.look()
+        return self.compute_attention()
 
     @cached_property
     def view(self) -> View:

@@ -181,7 +181,7 @@ class TranslationPredictor(TextInputPredictor, TranslatesText):
         """Return what the model looks at when it reads this source and generates this target."""
         encoding = self.task.state.target.encode(target)
         tokens = as_written(target, encoding, self.task.state.target.special.unknown)
-        return self._look(source, encoding.ids, tokens, spaced_words(target, encoding.spans))
+        return self._attention(source, encoding.ids, tokens, spaced_words(target, encoding.spans))
 
     @torch.inference_mode()
     def view_input(self, given: str, progress: Rows | None = None) -> View:
@@ -222,15 +222,22 @@ class TranslationPredictor(TextInputPredictor, TranslatesText):
 
     def view_of(self, given: str, answer: Answer) -> View:
         assert isinstance(answer, TranslationAnswer)
-        return self._look_at_output(given, answer.ids).view
+        return self._attention_for_output(given, answer.ids).view
 
     def given_answer(self, source: str, target: str) -> TranslationAnswer:
         """Return the target that the user gives as if it were the model's answer, with its log-probability."""
-        look = Snapshot(self).later(self.attention, source, target)
+        compute_attention = Snapshot(self).later(self.attention, source, target)
         (log_probability,) = self.score([source], [target])
         encoding = self.task.state.target.encode(target)
         return TranslationAnswer(
-            source, target, log_probability, log_probability, encoding.tokens, True, ids=encoding.ids, look=look
+            source,
+            target,
+            log_probability,
+            log_probability,
+            encoding.tokens,
+            True,
+            ids=encoding.ids,
+            compute_attention=compute_attention,
         )
 
     def _answer(self, text: str, hypotheses: Sequence[Hypothesis], now: Snapshot) -> TranslationAnswer:
@@ -243,14 +250,14 @@ class TranslationPredictor(TextInputPredictor, TranslatesText):
                 [self.task.state.target.token(i) for i in found.tokens],
                 found.finished,
                 ids=found.tokens,
-                look=now.later(self._look_at_output, text, found.tokens),
+                compute_attention=now.later(self._attention_for_output, text, found.tokens),
             )
             for found in hypotheses
         ]
         answers[0].alternatives.extend(answers[1:])
         return answers[0]
 
-    def _look_at_output(self, source: str, ids: list[int]) -> TranslationAttention:
+    def _attention_for_output(self, source: str, ids: list[int]) -> TranslationAttention:
         """View the attention for an output, given as ids.
 
         The tokens of an output may differ from those that its text would be split into, so the position of each token
@@ -262,10 +269,10 @@ class TranslationPredictor(TextInputPredictor, TranslatesText):
         same = (takewhile(lambda pair: pair[0] == pair[1], zip(prefix, text, strict=False)) for prefix in decoded)
         starts = [sum(1 for _ in characters) for characters in same]
         tokens = [self.task.state.target.token(i) for i in ids]
-        return self._look(source, ids, tokens, spaced_words(text, list(pairwise(starts))))
+        return self._attention(source, ids, tokens, spaced_words(text, list(pairwise(starts))))
 
     @torch.inference_mode()
-    def _look(
+    def _attention(
         self, source: str, target_ids: list[int], target_tokens: list[str], target_spaced: list[int]
     ) -> TranslationAttention:
         encoding = self.task.state.source.encode(source)

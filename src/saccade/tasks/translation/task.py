@@ -32,8 +32,8 @@ from saccade.tasks.base.task import (
     Loss,
     Probe,
     ReadFile,
-    State,
     Task,
+    TaskState,
     device_of,
     read_tokenizer,
 )
@@ -104,7 +104,7 @@ class TranslationTraining(SearchTraining):
 
 
 @dataclass(frozen=True)
-class TranslationState(State):
+class TranslationState(TaskState):
     """The two tokenizers, which may be the same, and the heads from which a trained model's alignment is read."""
 
     source: Tokenizer

@@ -28,7 +28,7 @@ from saccade.tasks.base.data import DataReader, Say, Size, Splits, hold_out
 from saccade.tasks.base.predictor import Predictor
 from saccade.tasks.base.settings import TrainingSettings
 from saccade.tasks.base.snapshot import Snapshot
-from saccade.tasks.base.task import Batch, CheckCancelled, Loss, Network, Probe, ReadFile, ScoredTask, State
+from saccade.tasks.base.task import Batch, CheckCancelled, Loss, Network, Probe, ReadFile, ScoredTask, TaskState
 from saccade.tasks.registry import Entry
 
 __all__ = ["TASK"]
@@ -106,7 +106,7 @@ class ExtremesTraining(TrainingSettings):
 
 
 @dataclass(frozen=True)
-class ExtremesState(State):
+class ExtremesState(TaskState):
     """The mean and the standard deviation of all training numbers."""
 
     mean: float
@@ -212,7 +212,7 @@ class ExtremesAnswer(Answer):
 
     numbers: list[float]
     extremes: list[float]
-    look: Callable[[], saccade.View]
+    compute_attention: Callable[[], saccade.View]
     score: float | None = None
 
     @property
@@ -251,12 +251,12 @@ class ExtremesPredictor(Predictor):
 
     def answer(self, inputs: Sequence[Any], options: Any, now: Snapshot) -> list[ExtremesAnswer]:
         return [
-            ExtremesAnswer(numbers, self.task.found(self.model, numbers), now.later(self._look, numbers))
+            ExtremesAnswer(numbers, self.task.found(self.model, numbers), now.later(self._view, numbers))
             for numbers in inputs
         ]
 
     @torch.inference_mode()
-    def _look(self, numbers: Sequence[float]) -> saccade.View:
+    def _view(self, numbers: Sequence[float]) -> saccade.View:
         with saccade.watch(self.model) as seen:
             self.task.found(self.model, numbers)
         return saccade.view(seen, ROWS, source_tokens=[str(number) for number in numbers])

@@ -36,12 +36,12 @@ from saccade.attention.equation import Call
 from saccade.attention.watching.foreign import torch_modules
 from saccade.attention.watching.foreign.call import SDPA, call_of_sdpa
 from saccade.attention.watching.foreign.editing import CallStep, cached_positions, cannot, run_edited
-from saccade.attention.watching.foreign.lineage import CONSTANT, Lineage, Marks, Source, source_of
+from saccade.attention.watching.foreign.lineage import CONSTANT, KeySource, Lineage, Marks, source_of
 from saccade.attention.watching.foreign.projection import Followed, after_module, find_projection, follow
 from saccade.attention.watching.interventions import active_edits, targets_of
 from saccade.attention.watching.trace import Place
 
-__all__ = ["Forwards", "Run", "Seen", "add_hooks", "is_foreign", "remove_hooks"]
+__all__ = ["Forwards", "RunningModule", "Seen", "add_hooks", "is_foreign", "remove_hooks"]
 
 #: Modules of these packages call no attention of torch's, or record their calls themselves.
 PLAIN_MODULES = ("torch.nn.modules.", "torch._dynamo.", "saccade.")
@@ -74,15 +74,15 @@ class Audience(Protocol):
 
     def is_root(self, module: nn.Module) -> bool: ...
 
-    def show(self, runs: list[Run], seen: Seen) -> None: ...
+    def show(self, runs: list[RunningModule], seen: Seen) -> None: ...
 
     def stray(self) -> None: ...
 
-    def end(self, run: Run) -> None: ...
+    def end(self, run: RunningModule) -> None: ...
 
 
 @dataclass(slots=True)
-class Run:
+class RunningModule:
     """A module whose forward is running."""
 
     number: int  # unique
@@ -128,7 +128,7 @@ class Forwards(threading.local):
     def __init__(self, audience: Audience) -> None:
         self._audience = audience
         self._num_users = 0  # watchers and edits of this thread
-        self.runs: list[Run] = []
+        self.runs: list[RunningModule] = []
         self._last_number = 0
         self._mode = Mode(self)
         self._kernels: Kernels | None = None
@@ -166,7 +166,7 @@ class Forwards(threading.local):
         is_fast = isinstance(module, torch_modules.FAST)
         if not is_fast and not is_watched and not is_edited:
             return
-        run, runs = Run(next(_numbers), module, _way_of(module) if is_fast else Way.CALLS), self.runs
+        run, runs = RunningModule(next(_numbers), module, _way_of(module) if is_fast else Way.CALLS), self.runs
         if not runs:
             self._begin_outermost(run, arguments, sys._getframe(1).f_locals.get("kwargs"), is_watched)
         self._last_number = run.number
@@ -178,7 +178,7 @@ class Forwards(threading.local):
             run.marks = marks if marks is not None or not runs else runs[-1].marks
         runs.append(run)
 
-    def _begin_outermost(self, run: Run, arguments: tuple[Any, ...], named: object, is_watched: bool) -> None:
+    def _begin_outermost(self, run: RunningModule, arguments: tuple[Any, ...], named: object, is_watched: bool) -> None:
         """Decide whether lineages are needed: a step that is given the same cache as the last one continues it."""
         named = named if isinstance(named, dict) else {}
         passed = (run.module, *(part for part in (*arguments, *named.values()) if not isinstance(part, SIMPLE)))
@@ -200,7 +200,7 @@ class Forwards(threading.local):
             return
         try:
             if runs[-1] is run and len(result) == 2:
-                self._look(run, arguments, *result)
+                self._end_own(run, arguments, *result)
         finally:
             while True:  # an interrupted forward pass may have left its run behind
                 run = runs.pop()
@@ -210,7 +210,7 @@ class Forwards(threading.local):
                 if run.module is module:
                     break
 
-    def _look(self, run: Run, arguments: tuple[Any, ...], named: dict[str, Any], output: object) -> None:
+    def _end_own(self, run: RunningModule, arguments: tuple[Any, ...], named: dict[str, Any], output: object) -> None:
         """Torch's own attention is seen after it has run, and an edit must have changed something."""
         if active_edits():
             _check_edited(run)
@@ -222,7 +222,7 @@ class Forwards(threading.local):
         if self.lineage.is_on and isinstance(result, Tensor):
             self.lineage.set(result, run.marks)
 
-    def _enter(self, run: Run) -> None:
+    def _enter(self, run: RunningModule) -> None:
         """Add or remove the modes as this run needs them."""
         run.mode_place = take_out(self._mode)
         if run.way is Way.CALLS:
@@ -232,7 +232,7 @@ class Forwards(threading.local):
             self._kernels.__enter__()  # type: ignore[no-untyped-call]
         run.has_entered = True
 
-    def _leave(self, run: Run) -> None:
+    def _leave(self, run: RunningModule) -> None:
         if run.has_entered:
             take_out(self._mode)
             if run.mode_place is not None:
@@ -327,7 +327,7 @@ class Forwards(threading.local):
             marks = None if query is None else lineage.marks(query)
             marks = run.marks if marks is None else marks
             keys = marks if key is query else lineage.marks(key) if key is not None else None
-            source: Source = "self" if key is query and query is not None else source_of(marks, keys)
+            source: KeySource = "self" if key is query and query is not None else source_of(marks, keys)
             number = lineage.attended(marks, output)
             is_whole = isinstance(call, str) or lineage.has_batch(call.shape[0], call.shape[2])
             place = Place(source, number, lineage.before(marks), is_whole)
@@ -337,7 +337,7 @@ class Forwards(threading.local):
         self._audience.show(self.runs, Seen(call, module, place))
 
     def _see_torch_module(
-        self, run: Run, arguments: tuple[Any, ...], named: dict[str, Any], output: Tensor | None
+        self, run: RunningModule, arguments: tuple[Any, ...], named: dict[str, Any], output: Tensor | None
     ) -> None:
         module = run.module
         if isinstance(module, nn.MultiheadAttention):
@@ -368,7 +368,7 @@ def _way_of(module: nn.Module) -> Way:
     return Way.KERNELS if torch_modules.may_be_fast(module) else Way.CALLS
 
 
-def _check_edited(run: Run) -> None:
+def _check_edited(run: RunningModule) -> None:
     """Refuse an edit of a module that ran without calling torch's attention."""
     for target in targets_of(run.module):
         if target.is_ours or any(module is run.module for module in run.attended):
@@ -384,7 +384,7 @@ def _argument(name: str, place: int, arguments: tuple[Any, ...], named: dict[str
     return arguments[place] if place < len(arguments) else named[name]
 
 
-class Kind(Enum):
+class FunctionKind(Enum):
     """What a function of torch has to do with attention."""
 
     SDPA = auto()
@@ -394,13 +394,13 @@ class Kind(Enum):
 
 
 @functools.lru_cache(4096)
-def _kind_of(function: Callable[..., Any]) -> Kind:
+def _kind_of(function: Callable[..., Any]) -> FunctionKind:
     packet = torch.ops.aten.scaled_dot_product_attention
     if function in (SDPA, packet, packet.default):
-        return Kind.SDPA
+        return FunctionKind.SDPA
     if function is torch_modules.MULTI_HEAD:
-        return Kind.MULTI_HEAD
-    return Kind.OTHER_KERNEL if "attention" in getattr(function, "__name__", "").lower() else Kind.NONE
+        return FunctionKind.MULTI_HEAD
+    return FunctionKind.OTHER_KERNEL if "attention" in getattr(function, "__name__", "").lower() else FunctionKind.NONE
 
 
 class Mode(TorchFunctionMode):
@@ -414,13 +414,13 @@ class Mode(TorchFunctionMode):
         self, func: Callable[..., Any], types: object, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         forwards, kind = self._forwards, _kind_of(func)
-        if kind is Kind.SDPA or kind is Kind.MULTI_HEAD:
-            function = SDPA if kind is Kind.SDPA else func
+        if kind is FunctionKind.SDPA or kind is FunctionKind.MULTI_HEAD:
+            function = SDPA if kind is FunctionKind.SDPA else func
             return forwards.attention(function, args, kwargs or {}, sys._getframe(1))
         if forwards.followed is not None and find_projection(forwards.followed, func, args, kwargs or {}):
             forwards.followed = None
         output = func(*args, **kwargs) if kwargs else func(*args)
-        if kind is Kind.OTHER_KERNEL:
+        if kind is FunctionKind.OTHER_KERNEL:
             forwards.other_kernel(func, args, output)
         elif forwards.lineage.is_on:
             forwards.other(func, args, kwargs or {}, output)

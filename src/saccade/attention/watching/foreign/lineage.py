@@ -24,10 +24,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-__all__ = ["EARLIER", "Lineage", "Marks", "Source", "source_of"]
+__all__ = ["EARLIER", "KeySource", "Lineage", "Marks", "source_of"]
 
 #: Where the keys of an attention come from, seen from its queries.
-Source = Literal["self", "cross", "unknown"]
+KeySource = Literal["self", "cross", "unknown"]
 Marks = frozenset[int]
 
 #: The mark of what an earlier forward pass of the model computed.
@@ -53,7 +53,7 @@ class Origin(NamedTuple):
     marks: Marks
 
 
-def source_of(query: Marks | None, key: Marks | None) -> Source:
+def source_of(query: Marks | None, key: Marks | None) -> KeySource:
     """Whether keys with these marks are the sequence of the queries, another one, or unknown."""
     if query is None or key is None or (not query and not key):
         return "unknown"
