@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Sequence
 from functools import partial
 from inspect import signature
 from pathlib import Path
@@ -34,39 +35,52 @@ if TYPE_CHECKING:
 __all__ = ["predict"]
 
 
+Inputs = Annotated[
+    str, typer.Argument(metavar="TEXT|FILE|-", help="A text, a file of texts or images, or - for standard input.")
+]
+Beam = Annotated[int | None, typer.Option(help="Hypotheses kept in beam search; 1 is greedy search.")]
+NBest = Annotated[int | None, typer.Option(help="Number of answers per input, at most the beam size.")]
+LengthPenalty = Annotated[float | None, typer.Option(help="Rank by log-probability / length^penalty.")]
+Sample = Annotated[bool | None, typer.Option("--sample/--no-sample", help="Sample instead of searching for the best.")]
+Tries = Annotated[int | None, typer.Option(help="Number of samples per input.")]
+Temperature = Annotated[float | None, typer.Option(help="Randomness: below 1 safer, above 1 bolder.")]
+TopK = Annotated[int | None, typer.Option(help="Sample only from the k most likely tokens.")]
+TopP = Annotated[float | None, typer.Option(help="Sample only from the best tokens with this total probability.")]
+Seed = Annotated[int | None, typer.Option(help="Random seed for sampling.")]
+MaxTokens = Annotated[int | None, typer.Option(help="Maximum length of a continuation, in tokens.")]
+Stop = Annotated[list[str] | None, typer.Option(help="End a continuation before this text. Repeatable.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")]
+Alignments = Annotated[
+    bool, typer.Option("--alignments", help="Add the links between source and target words, such as 0-0 1-2.")
+]
+AnswerFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        help="Folder for the answers to a file. The same command continues a stopped job.",
+        show_default=False,
+    ),
+]
+
+
 def predict(
     model: Model,
-    given: Annotated[
-        str, typer.Argument(metavar="TEXT|FILE|-", help="A text, a file of texts or images, or - for standard input.")
-    ],
-    beam: Annotated[int | None, typer.Option(help="Hypotheses kept in beam search; 1 is greedy search.")] = None,
-    n_best: Annotated[int | None, typer.Option(help="Number of answers per input, at most the beam size.")] = None,
-    length_penalty: Annotated[float | None, typer.Option(help="Rank by log-probability / length^penalty.")] = None,
-    sample: Annotated[
-        bool | None, typer.Option("--sample/--no-sample", help="Sample instead of searching for the best.")
-    ] = None,
-    tries: Annotated[int | None, typer.Option(help="Number of samples per input.")] = None,
-    temperature: Annotated[float | None, typer.Option(help="Randomness: below 1 safer, above 1 bolder.")] = None,
-    top_k: Annotated[int | None, typer.Option(help="Sample only from the k most likely tokens.")] = None,
-    top_p: Annotated[
-        float | None, typer.Option(help="Sample only from the best tokens with this total probability.")
-    ] = None,
-    seed: Annotated[int | None, typer.Option(help="Random seed for sampling.")] = None,
-    max_tokens: Annotated[int | None, typer.Option(help="Maximum length of a continuation, in tokens.")] = None,
-    stop: Annotated[list[str] | None, typer.Option(help="End a continuation before this text. Repeatable.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
-    alignments: Annotated[
-        bool, typer.Option("--alignments", help="Add the links between source and target words, such as 0-0 1-2.")
-    ] = False,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            help="Folder for the answers to a file. A job that was stopped continues.",
-            show_default=False,
-        ),
-    ] = None,
+    given: Inputs,
+    beam: Beam = None,
+    n_best: NBest = None,
+    length_penalty: LengthPenalty = None,
+    sample: Sample = None,
+    tries: Tries = None,
+    temperature: Temperature = None,
+    top_k: TopK = None,
+    top_p: TopP = None,
+    seed: Seed = None,
+    max_tokens: MaxTokens = None,
+    stop: Stop = None,
+    as_json: AsJson = False,
+    alignments: Alignments = False,
+    output: AnswerFolder = None,
     precision: Precision = "fp32",
     engine: Engine = "auto",
     workers: Workers = 1,
@@ -88,42 +102,52 @@ def predict(
     drawing = given_only(tries=tries, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed)
     options = searching | drawing | given_only(sample=sample, max_tokens=max_tokens, stop=stop)
     refuse_unknown(options, opened, signature(predict).parameters)
-    if "sample" in opened.options.model_fields:
-        _refuse_idle(searching, drawing, opened.chosen(options).sample)
+    _refuse_idle(searching, drawing, getattr(opened.chosen(options), "sample", None))
     inputs, from_file = read_inputs(given, opened)
-    if output is None and processes.count > 1:
-        raise OptionError("Several processes write their answers to a folder; give one with -o.")
-    if output is not None and (not from_file or given == "-"):
-        raise OptionError("-o needs a file of inputs, because it writes the answers to a folder.")
+    _check_output(output, is_file=from_file and given != "-", is_shared=processes.count > 1)
     if workers > 1 and from_file:  # for a single input, starting workers would take longer than the answer
         opened = saccade.open(model, device, precision, workers, engine)
+    lines_of = partial(_lines, as_json=as_json, alignments=alignments)
+    answers: Sequence[Answer] = ()
     if output is not None:
         from saccade.cli.jobs import answer_file
 
         with opened:
-            lines_of, suffix = partial(_lines, as_json=as_json, alignments=alignments), ".jsonl" if as_json else ".txt"
+            suffix = ".jsonl" if as_json else ".txt"
             done = answer_file(opened, model, given, inputs, options, output, lines_of, suffix, processes)
         console(stderr=True).print(f"The answers are in {done}.", markup=False)
-        note_surprises(opened, inputs, [])
-        return
-    if opened.streams and not from_file and not as_json and not alignments and not {"tries", "n_best"} & set(options):
-        for piece in opened.stream(inputs[0], **options):
-            print(piece, end="", flush=True)
-        print()
-        note_surprises(opened, inputs, [])
-        return
-    with opened, progress("predicting", len(inputs), shown=from_file) as show:
-        answers = opened.predict(inputs, progress=show, **options)
-    for answer in answers:
-        print(*_lines(answer, as_json, alignments), sep="\n")
+    elif opened.streams and not (from_file or as_json or alignments or {"tries", "n_best"} & set(options)):
+        _print_stream(opened.stream(inputs[0], **options))
+    else:
+        with opened, progress("predicting", len(inputs), shown=from_file) as show:
+            answers = opened.predict(inputs, progress=show, **options)
+        for answer in answers:
+            print(*lines_of(answer), sep="\n")
     note_surprises(opened, inputs, answers)
 
 
-def _refuse_idle(searching: dict[str, Any], drawing: dict[str, Any], sample: bool) -> None:
-    """Refuse search options when sampling, and sampling options when searching: they would have no effect."""
-    for name in searching if sample else drawing:
+def _check_output(output: Path | None, *, is_file: bool, is_shared: bool) -> None:
+    """Refuse a folder for answers that would be printed, and answers of several processes without a folder."""
+    if output is None and is_shared:
+        raise OptionError("Several processes write their answers to a folder; give one with -o.")
+    if output is not None and not is_file:
+        raise OptionError("-o needs a file of inputs, because it writes the answers to a folder.")
+
+
+def _refuse_idle(searching: dict[str, Any], drawing: dict[str, Any], sample: bool | None) -> None:
+    """Refuse search options when sampling, and sampling options when searching: they would have no effect.
+
+    ``sample`` is None for a model that cannot choose between the two.
+    """
+    for name in [] if sample is None else searching if sample else drawing:
         said = "only affects beam search; add --no-sample" if sample else "only affects sampling; add --sample"
         raise OptionError(f"--{name.replace('_', '-')} {said}.")
+
+
+def _print_stream(pieces: Iterable[str]) -> None:
+    for piece in pieces:
+        print(piece, end="", flush=True)
+    print()
 
 
 def _lines(answer: Answer, as_json: bool, alignments: bool) -> list[str]:

@@ -65,15 +65,7 @@ def train(
             trainer.restore(checkpoint, run.extended)
         elif note:
             display.say(note)
-        display.model(trainer.model, recipe, trainer.progress.step)
-        serve = shlex.join(["saccade", "serve", str(run.folder), "--runs", str(run.folder.parent)])
-        display.say(f"To watch it in the browser, after the first validation: {serve}")
-        if len(trainer.sample) < len(validation):
-            display.say(
-                f"During training, only {len(trainer.sample):,} of the {len(validation):,} validation examples are "
-                "scored: a sample drawn once with training.seed. Set training.validation_sample to change its size."
-            )
-
+        _announce(run, trainer, display)
         effort = (getattr(recipe.decoding, "beam", 1) + 1) / 2  # validations are greedy, and share the work better
         trainer.closing = effort * len(test or validation) / len(trainer.sample)
         trainer.progress.seconds += time.monotonic() - began
@@ -93,6 +85,18 @@ def train(
             recorder.close()
         trainer.settle()
         return processes.lead(lambda: _finish(run, trainer, recorder.validations, test, display, check))
+
+
+def _announce(run: RunFolder, trainer: Trainer, display: Display) -> None:
+    """Describe the model, and how training can be followed."""
+    display.model(trainer.model, run.recipe, trainer.progress.step)
+    serve = shlex.join(["saccade", "serve", str(run.folder), "--runs", str(run.folder.parent)])
+    display.say(f"To watch it in the browser, after the first validation: {serve}")
+    if len(trainer.sample) < len(trainer.validation):
+        display.say(
+            f"During training, only {len(trainer.sample):,} of the {len(trainer.validation):,} validation examples are "
+            "scored: a sample drawn once with training.seed. Set training.validation_sample to change its size."
+        )
 
 
 class _Recorder:

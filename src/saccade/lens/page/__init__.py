@@ -91,14 +91,7 @@ def render_page(
     """
     chosen = _chosen(view, names, heads)
     name = name or next(iter(chosen))
-    if name not in chosen:
-        raise UnknownNameError("attention on the page", name, chosen)
-    if kind not in get_args(PageKind):
-        raise UnknownNameError("kind of page", kind, get_args(PageKind))
-    if isinstance(head, int) and head not in chosen[name]:
-        raise OptionError(f"Head {head} of {name} is not on the page; it holds {', '.join(map(str, chosen[name]))}.")
-    if head is not None:
-        view.one_row(name, 0, head)  # raises an error for any word but mean and max
+    _check_opening(view, chosen, name, head, kind)
     opens = {
         "attention": list(chosen).index(name),
         "head": head,
@@ -123,6 +116,18 @@ def render_page(
     content["step"] = packed.step
     content["stored"] = _index(packed)
     return _document(title, content, packed.texts, lead)
+
+
+def _check_opening(view: View, chosen: Mapping[str, Sequence[int]], name: str, head: Head | None, kind: str) -> None:
+    """Refuse to open on what is not on the page."""
+    if name not in chosen:
+        raise UnknownNameError("attention on the page", name, chosen)
+    if kind not in get_args(PageKind):
+        raise UnknownNameError("kind of page", kind, get_args(PageKind))
+    if isinstance(head, int) and head not in chosen[name]:
+        raise OptionError(f"Head {head} of {name} is not on the page; it holds {', '.join(map(str, chosen[name]))}.")
+    if head is not None:
+        view.one_row(name, 0, head)  # raises an error for any word but mean and max
 
 
 def render_frame(view: View, **options: Any) -> Frame:
