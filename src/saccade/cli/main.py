@@ -93,7 +93,7 @@ def _one_of_several() -> bool:
 
 
 def _join_torchrun() -> None:
-    """Be one of several processes: only the first prints, and torchrun may end each of them without a word."""
+    """Prepare to be one of several processes: only the first one prints, and torchrun may end any of them silently."""
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # a lost connection has one sentence, not a stack of C++
     if os.environ["RANK"] != "0":
         sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115
@@ -115,7 +115,7 @@ def _refuse(sentence: str) -> None:
 
 
 def _fail_together(error: Exception) -> None:
-    """End this process and, by that, the others: with one sentence, and the traceback in the report of torchrun."""
+    """End this process, and so the others, with one sentence; the traceback is in the report of torchrun."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # to say why before torchrun ends this process
     from torch.distributed.elastic.multiprocessing.errors import get_error_handler
 

@@ -50,7 +50,7 @@ Device = Annotated[str, typer.Option(help="Device to run on: auto, cpu, cuda or 
 Precision = Annotated[str, typer.Option(help="Precision of matrix products: fp32, bf16 or int8 (by CTranslate2).")]
 Engine = Annotated[
     str,
-    typer.Option(help="What generates texts: torch, or ctranslate2, which is faster; auto is torch, but not for int8."),
+    typer.Option(help="Engine for generating texts: torch, ctranslate2 (faster), or auto (torch, except for int8)."),
 ]
 Workers = Annotated[int, typer.Option(help="Number of CPU processes that share the work.", min=1, max=256)]
 Source = Annotated[Path | None, typer.Option(help="File of source texts, one per line.", show_default=False)]

@@ -138,8 +138,7 @@ def read_documents(
     """Read the documents in a text file in order, without its byte order mark.
 
     A file that is one document keeps every character, including line endings; a long one in UTF-8 stays in its file.
-    With ``labelled``, the first word of
-    each line is a label, and is dropped.
+    With ``labelled``, the first word of each line is a label, and is dropped.
     """
     if labelled and unit != "line":
         raise OptionError(f"Labelled documents must be lines, not {unit!r}: the label is the first word of a line.")

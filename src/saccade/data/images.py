@@ -1,8 +1,8 @@
 """Read labelled images: idx files (as for MNIST), ``.npz`` files, or one folder of pictures per class.
 
 All images in a set have the same size and number of channels: pictures are resized, and for others an error names the
-file and number of one that differs.
-Sizes are checked before anything is decompressed, so that a small file cannot exhaust memory.
+file and number of one that differs. Sizes are checked before anything is decompressed, so that a small file cannot
+exhaust memory.
 """
 
 from __future__ import annotations

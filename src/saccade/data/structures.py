@@ -128,7 +128,7 @@ def to_dot_bracket(partners: Sequence[int]) -> str:
                 text[i], text[j] = kind[0], kind[1]
                 break
         else:
-            raise OptionError(f"Base pairs cross more than {len(BRACKETS)} times, which has no dot-bracket notation.")
+            raise OptionError(f"Base pairs cross more than {len(BRACKETS)} times, too often for dot-bracket notation.")
     return "".join(text)
 
 

@@ -1,4 +1,4 @@
-"""Attention costs the square of the length; a window, a recurrent network and a convolution cost the length."""
+"""The cost of attention grows with the square of the length, that of other networks with the length."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ LAYERS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 class _Largest(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Notes the most numbers that any one result of an operation has."""
+    """Records the size of the largest result of any operation."""
 
     most = 0
 
@@ -85,7 +85,7 @@ def measure(trial: Trial) -> Mapping[str, float]:
         found[f"{name}, operations"] = slope([one[0] for one in counted])
         found[f"{name}, memory"] = slope([one[1] for one in counted])
     others = max(found[f"{name}, operations"] for name in LAYERS if name != "attention")
-    return found | {"exponent of attention less the largest other": found["attention, operations"] - others}
+    return found | {"exponent of attention minus the largest other": found["attention, operations"] - others}
 
 
 def draw(axes: Axes, found: Mapping[str, Interval]) -> None:
@@ -108,7 +108,7 @@ EXPERIMENT = Experiment(
     method="Counted operations of one layer, and the numbers in its largest intermediate result, for lengths from "
     f"{LENGTHS[0]} to {LENGTHS[-1]}; the exponent of the growth.",
     measure=measure,
-    decisive="exponent of attention less the largest other",
+    decisive="exponent of attention minus the largest other",
     direction="at least",
     bound=0.9,
     draw=draw,

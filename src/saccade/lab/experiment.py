@@ -19,10 +19,10 @@ class Trial:
     """One repetition of an experiment."""
 
     seed: int
-    quick: bool  # whether to take a small fraction of the usual time, for a first look
+    quick: bool  # whether to take a small fraction of the usual time, for a first impression
 
     def choose(self, usual: int, quick: int) -> int:
-        """The usual number, or the one for a quick look."""
+        """Return the usual number, or the one for a quick run."""
         return quick if self.quick else usual
 
 

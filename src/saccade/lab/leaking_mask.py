@@ -41,7 +41,7 @@ def draw_texts(probabilities: Tensor, count: int) -> Tensor:
 
 @torch.inference_mode()
 def loss_when_writing(model: nn.Module, texts: Tensor) -> float:
-    """The loss of each next word when only the words before it are there, as when a text is written."""
+    """Return the loss of each next word when only the words before it are available, as in generation."""
     model.eval()
     losses = [F.cross_entropy(model(texts[:, :place])[:, -1], texts[:, place]) for place in range(1, LENGTH)]
     return float(torch.stack(losses).mean())
@@ -60,7 +60,7 @@ def measure(trial: Trial) -> Mapping[str, float]:
         model = network(CONFIG, WORDS)
         found[f"{name}, training"] = train(model, draw, steps=trial.choose(600, 150))
         found[f"{name}, writing"] = loss_when_writing(model, texts)
-    return found | {"loss when writing, leaking less causal": found["leaking, writing"] - found["causal, writing"]}
+    return found | {"loss when writing, leaking minus causal": found["leaking, writing"] - found["causal, writing"]}
 
 
 def draw(axes: Axes, found: Mapping[str, Interval]) -> None:
@@ -76,10 +76,10 @@ EXPERIMENT = Experiment(
     name="leaking-mask",
     lecture="003",
     claim="Without the causal mask a decoder's training loss falls to almost nothing, and what it writes is useless.",
-    method=f"Texts of a Markov chain of {WORDS} words; the same network with and without the mask, its loss in "
-    "training and when only the words so far are there.",
+    method=f"Texts of a Markov chain of {WORDS} words; the same network with and without the mask; its loss in "
+    "training, and when it has only the words so far.",
     measure=measure,
-    decisive="loss when writing, leaking less causal",
+    decisive="loss when writing, leaking minus causal",
     direction="at least",
     bound=0.5,
     draw=draw,

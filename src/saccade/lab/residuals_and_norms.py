@@ -58,7 +58,7 @@ def measure(trial: Trial) -> Mapping[str, float]:
         model = Stack(DEPTH, residual=residual, norm=norm)
         train(model, draw_reversals, steps=trial.choose(500, 120), lr=1e-3, batch=32)
         found[name] = accuracy(model, draw_reversals(300))
-    return found | {"accuracy, both less neither": found["residual and norm"] - found["neither"]}
+    return found | {"accuracy, both minus neither": found["residual and norm"] - found["neither"]}
 
 
 def draw(axes: Axes, found: Mapping[str, Interval]) -> None:
@@ -74,7 +74,7 @@ EXPERIMENT = Experiment(
     method=f"{DEPTH} blocks of attention and feed-forward layers learn to reverse {LENGTH} words, trained alike with "
     "both, one or neither.",
     measure=measure,
-    decisive="accuracy, both less neither",
+    decisive="accuracy, both minus neither",
     direction="at least",
     bound=50.0,
     draw=draw,

@@ -148,6 +148,7 @@ def _read(path: Path, experiment: Experiment, quick: bool) -> dict[int, dict[str
                   for seed, numbers in kept["trials"].items()}  # fmt: skip
     except (ValueError, KeyError, TypeError, AttributeError, OSError):
         raise FileError(f"{path} is not a result of this experiment; delete it to measure again.") from None
-    if kept.get("method") != experiment.method or kept.get("quick") != quick:
+    is_other = kept.get("method") != experiment.method or kept.get("quick") != quick
+    if is_other or any(experiment.decisive not in numbers for numbers in trials.values()):
         raise FileError(f"{path} was measured by another version of the experiment; delete it to measure again.")
     return trials

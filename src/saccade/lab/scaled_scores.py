@@ -36,7 +36,7 @@ def measure(trial: Trial) -> Mapping[str, float]:
             name = f"{'scaled' if scaled else 'unscaled'}, d = {width}"
             found[name], found[f"gradient, {name}"] = largest_weight(width, scaled=scaled)
     last = WIDTHS[-1]
-    found["largest weight, unscaled less scaled"] = found[f"unscaled, d = {last}"] - found[f"scaled, d = {last}"]
+    found["largest weight, unscaled minus scaled"] = found[f"unscaled, d = {last}"] - found[f"scaled, d = {last}"]
     return found
 
 
@@ -56,7 +56,7 @@ EXPERIMENT = Experiment(
     method=f"Queries and {KEYS} keys from N(0, 1); the mean largest softmax weight, with and without the division, and "
     "the norm of the softmax's derivative.",
     measure=measure,
-    decisive="largest weight, unscaled less scaled",
+    decisive="largest weight, unscaled minus scaled",
     direction="at least",
     bound=0.5,
     draw=draw,

@@ -25,7 +25,7 @@ def measure(trial: Trial) -> Mapping[str, float]:
         model = Retrieval(heads)
         train(model, draw_questions, steps=trial.choose(2500, 400))
         found[f"{heads} heads"] = accuracy(model, draw_questions(2000))
-    return found | {"accuracy, 4 heads less 1": found["4 heads"] - found["1 heads"]}
+    return found | {"accuracy, 4 heads minus 1 head": found["4 heads"] - found["1 heads"]}
 
 
 def draw(axes: Axes, found: Mapping[str, Interval]) -> None:
@@ -42,7 +42,7 @@ EXPERIMENT = Experiment(
     method="Eight items, each with a key and one of four values; a question names two keys, and the answer is both "
     "values in order. One attention layer of width 32 and a feed-forward layer, trained alike with 1, 2 and 4 heads.",
     measure=measure,
-    decisive="accuracy, 4 heads less 1",
+    decisive="accuracy, 4 heads minus 1 head",
     direction="at least",
     bound=20.0,
     draw=draw,

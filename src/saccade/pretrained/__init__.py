@@ -1,4 +1,4 @@
-"""Models of other libraries: one family per file, its names of fields and tensors <-> ours, both ways."""
+"""Models of other libraries, one family per file: how its fields and tensors map to ours, and back."""
 
 from saccade.pretrained.folder import (
     FAMILIES,

@@ -13,7 +13,7 @@ __all__ = ["BART", "MARIAN"]
 
 
 def _both(fields: Fields, names: Collection[str], **more: Any) -> TransformerConfig:
-    """What both have; the two stacks must have the same shape."""
+    """Return what both families share; encoder and decoder must have the same shape."""
     heads, hidden = fields.whole("encoder_attention_heads"), fields.whole("encoder_ffn_dim")
     fields.expect("decoder_attention_heads", heads)
     fields.expect("decoder_ffn_dim", hidden)

@@ -35,7 +35,7 @@ _ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "gelu_tanh": "GELUTanh", "silu":
 
 
 class SpecialEntries(NamedTuple):
-    """The special entries of the vocabulary that a text is written with."""
+    """The entries of a vocabulary that start and end a text, and the one for unknown tokens."""
 
     unknown: str
     start: str
@@ -116,7 +116,7 @@ def _numbers(tensor: Tensor) -> np.ndarray[Any, Any]:
 
 
 def _set_linear(spec: Any, *layers: Any) -> None:
-    """Our layers one after another as one of theirs."""
+    """Join several of our layers into one of theirs."""
     spec.weight = np.concatenate([_numbers(layer.weight) for layer in layers])
     if layers[0].bias is not None:
         spec.bias = np.concatenate([_numbers(layer.bias) for layer in layers])

@@ -63,7 +63,7 @@ def as_pretrained(network: nn.Module, vocabulary: int, more: dict[str, Any]) -> 
 
 
 def _differing(family: Family, fields: dict[str, Any], use: Use, network: nn.Module) -> list[str]:
-    """The fields of our configuration that a family does not express."""
+    """Return the fields of our configuration that a family cannot express."""
     ours: TransformerConfig = network.config  # type: ignore[assignment]
     names = {theirs for pair in family.pairs(network) for theirs in pair.theirs}
     try:

@@ -109,7 +109,7 @@ class Family:
 
 
 def read_labels(fields: Mapping[str, Any]) -> list[str]:
-    """The labels that a config.json names; two without names, if it does not."""
+    """Return the labels that a config.json names; if it names none, there are two, without names."""
     named = fields.get("id2label") or {"0": "LABEL_0", "1": "LABEL_1"}
     found = [named.get(str(id), named.get(id)) for id in range(len(named))]
     if not all(isinstance(label, str) for label in found) or len(set(found)) != len(found):
@@ -142,7 +142,7 @@ class Pretrained:
         return length if type(length) is int and length > 0 else None
 
     def id(self, *names: str) -> int | None:
-        """The id that a field of these names holds, such as eos_token_id; the first that is there."""
+        """Return the id in the first of these fields that exists, such as eos_token_id."""
         given = [self.fields.get(name) for name in names]
         found = [value[0] if isinstance(value, list) and value else value for value in given]  # several ends: the first
         return next((id for id in found if type(id) is int and 0 <= id < self.vocabulary), None)

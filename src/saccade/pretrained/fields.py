@@ -54,7 +54,7 @@ def theirs(activation: Activation) -> str:
 
 
 class Fields:
-    """The fields of one ``config.json``. Whatever no one has asked for in the end is unknown."""
+    """The fields of one ``config.json``. A field that has not been asked for by the end is unknown."""
 
     def __init__(self, values: Mapping[str, Any], where: str) -> None:
         self.values = values
@@ -62,7 +62,7 @@ class Fields:
         self._taken: set[str] = set()
 
     def take(self, name: str, kind: type | tuple[type, ...], default: Any = None) -> Any:
-        """The value of a field; with no default it must be there."""
+        """Return the value of a field, which must exist unless there is a default."""
         self._taken.add(name)
         value = self.values.get(name)
         if value is None:
@@ -93,7 +93,7 @@ class Fields:
         return ACTIVATIONS[value]
 
     def expect(self, name: str, *allowed: Any) -> None:
-        """A field for which Saccade can only express some values; where it is missing, it has the first of them."""
+        """Check a field for which Saccade can only express some values. If it is missing, it has the first of them."""
         self._taken.add(name)
         value = self.values.get(name, allowed[0])
         if value is not None and value not in allowed:

@@ -131,7 +131,7 @@ def _family(fields: Fields) -> tuple[Family, Use]:
 def with_head(
     config: TransformerConfig, family: Family, use: Use, sentence: Mapping[str, Any] | None = None
 ) -> TransformerConfig:
-    """The configuration with what a model has above its blocks, if that is not one logit for each word."""
+    """Return the configuration with the model's output layer, if that does not give one logit for each word."""
     given = config.model_dump()
     if use == "encode":
         return SentenceConfig(**given, **(sentence or {}))
@@ -166,7 +166,7 @@ def _check(
     names: Mapping[str, str],
     path: Path,
 ) -> tuple[str, ...]:
-    """Refuse files that do not have exactly what the network needs; the tensors that it does not need."""
+    """Refuse files that lack a tensor or have an unknown one, and return the tensors that the network does not need."""
     ours, needed = unshared(network), set()
     for pair in family.pairs(network):
         for name, shape in zip(pair.theirs, pair.their_shapes([ours[own].shape for own in pair.ours]), strict=True):

@@ -29,10 +29,10 @@ class StoredTensor(NamedTuple):
 
 
 class TensorFiles(Mapping[str, StoredTensor]):
-    """What the files hold, by name. Old names of the weights of norms are read as today's."""
+    """What the files hold, by name. Old names for the weights of norms are read as the current ones."""
 
     def __init__(self, files: Mapping[Path, list[str] | None]) -> None:
-        """``files`` and the tensors that each must hold; None: all that it has."""
+        """``files`` are the files with the tensors that each must contain; None stands for all that it has."""
         self.files = list(files)
         self._stored: dict[str, StoredTensor] = {}
         for path, wanted in files.items():

@@ -1,6 +1,6 @@
 """What an answer depends on, measured: each word left out in turn, and the link whose loss changes an answer.
 
-Attention weights say where a model looked. Whether the answer depends on it, only a change can tell.
+Attention weights say where a model looked. Only a change can tell whether the answer depends on it.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ class Served:
 
     @cached_property
     def openings(self) -> dict[str, dict[str, Any] | None]:
-        """What was found to begin with, by the options of its answers."""
+        """The examples that the page can open with, by the options of the answers."""
         return {}
 
     @property

@@ -135,7 +135,7 @@ class Processes:
         """Tell processes that wait for this one that it is at work."""
 
     def may_speak(self) -> bool:
-        """Return whether this process is the one that reports a failure of all."""
+        """Return whether this process should report a failure that all processes share."""
         return True
 
 
@@ -345,7 +345,7 @@ class Torchrun(Processes):
     # --- failure ---
 
     def may_speak(self) -> bool:
-        """Return whether no other process has reported a failure. The first goes first: all may have the same."""
+        """Return whether no other process has reported a failure. The first has priority, as all may have the same."""
         end = time.monotonic() + (1.0 if self.rank > 0 else 0.0)
         while time.monotonic() < end and not self._ask(lambda: self._store.check(["failed"])):
             time.sleep(LOOK)
@@ -419,7 +419,7 @@ def part_like(tensor: Tensor, like: Tensor) -> Tensor:
 
 
 def _is_part(tensor: Tensor) -> bool:
-    """Whether this is one process's part of a tensor; the class takes long to import, so it is not asked for."""
+    """Whether this is one process's part of a tensor; importing its class, to ask for that, would take long."""
     return hasattr(tensor, "to_local")
 
 

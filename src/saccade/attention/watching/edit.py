@@ -1,7 +1,7 @@
 """``edit``: switch off heads, replace their outputs and forbid links while a model runs, to see what depends on them.
 
-Where a head looks does not say what its look is good for. An experiment does: run the model again without the head, or
-without the link, and compare the outputs (Michel 2019, §2.2, switches heads off in the same way).
+Where a head looks does not tell you what that is good for. An experiment does: run the model again without the head,
+or without the link, and compare the outputs (Michel 2019, §2.2, switches heads off in the same way).
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def edit(
 
 @contextmanager
 def applied(made: Edit) -> Iterator[None]:
-    """Run with an edit, and refuse in the end to have changed nothing."""
+    """Run a block with an edit, and raise an error at its end if the edit changed nothing."""
     is_foreign_edit = any(not target.is_ours for target in made.targets.values())
     if is_foreign_edit:
         add_hooks(forwards)
@@ -97,7 +97,7 @@ def make_edit(
         if head is None:
             raise OptionError(f"A head is named by its attention and its number, such as {given}:0; not {given!r}.")
         if value is not None and not isinstance(value, Tensor):
-            raise OptionError(f"The output to give {given} is a tensor; not {type(value).__name__}.")
+            raise OptionError(f"The output for {given} is a tensor; not {type(value).__name__}.")
         made.targets[id(owner)] = target
         target.heads.append(HeadOutput(given, head, value, use=use))
     for link in without_links:
@@ -109,7 +109,7 @@ def make_edit(
 
 
 def find_target(model: nn.Module, name: str) -> tuple[Edit, Target]:
-    """An edit that changes nothing yet, and the attention of this name in it."""
+    """Return an edit that changes nothing yet, and its target for the attention with this name."""
     names, made = _empty(model)
     owner, target, _, _ = _find(names, made, name)
     made.targets[id(owner)] = target
@@ -149,7 +149,9 @@ def _find(names: _Names, made: Edit, given: str) -> tuple[nn.Module, Target, int
         raise UnknownNameError("attention", name, [*names.ours, *(likely or names.foreign)])
     owner = names.ours[name] if is_ours else names.foreign[name]
     if hash_sign and (is_ours or not count.isdecimal() or int(count) < 1):
-        raise OptionError(f"{path!r} is not the name of an attention; {name}#2 is the second use of a foreign one.")
+        raise OptionError(
+            f"{path!r} is not the name of an attention; {name}#2 would be the second use of a layer that is not ours."
+        )
     heads = getattr(owner, "num_heads", 1) if is_ours else None
     if colon and (not number.isdecimal() or (heads is not None and int(number) >= heads)):
         raise no_such_head(name, number, heads)

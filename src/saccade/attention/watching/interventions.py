@@ -85,7 +85,7 @@ class Edit:
 
     @property
     def unmet(self) -> list[str]:
-        """The links and heads that no call has had so far, as ``encoder.0.self:4:2``."""
+        """The links and heads that no call has contained so far, as ``encoder.0.self:4:2``."""
         return [one.label for target in self.targets.values() for one in target.changes if not one.was_met]
 
 

@@ -125,7 +125,7 @@ def difference(
     title: str | None = None,
     theme: ThemeName = "light",
 ) -> Figure:
-    """Draw the weights of this input less those of another, between common tokens: blue for more, orange for less."""
+    """Draw the weights of this input minus those of another, between common tokens: blue for more, orange for less."""
     name = name or view.names[-1]
     found = view.difference(other, name, head, words=words)
     matrix = as_array(found.values)
@@ -134,7 +134,7 @@ def difference(
     largest = float(np.abs(matrix).max())
     scale = Scale(next((end for end in _DIFFERENCES if largest <= end), largest), differences=True, name="difference")
     sides = places([label(token) for token in found.rows]), places([label(token) for token in found.columns])
-    title = title or f"{view.describe(name, head)}: this input less the other"
+    title = title or f"{view.describe(name, head)}: this input minus the other"
     return draw_matrix(matrix, *sides, scale, title=title, dark=is_dark(theme))
 
 

@@ -100,7 +100,7 @@ class _Supervisor:
                 return
             if time.monotonic() - began > LONGEST_PAUSE:
                 pause = FIRST_PAUSE
-            _log.error("worker %d stopped with status %s and is started again", number, status)
+            _log.error("worker %d stopped with status %s; starting it again", number, status)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), pause if time.monotonic() - began < 10 else 0)
             pause = min(2 * pause, LONGEST_PAUSE)

@@ -53,7 +53,7 @@ class StreamBody(_Body):
 
 
 class OpeningBody(_Body):
-    """The options that answers are to be found with."""
+    """The options to answer with."""
 
     options: Options = {}
 

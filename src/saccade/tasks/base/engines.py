@@ -1,4 +1,4 @@
-"""Decode with CTranslate2 instead of torch: the same weights and the same answers, sooner.
+"""Decode with CTranslate2 instead of torch: the same weights and the same answers, but faster.
 
 What a model looks at is computed by our own network all the same, from one pass over the source and the answer.
 """

@@ -146,7 +146,7 @@ FORMATS: Mapping[str, Callable[[Bundle, Sequence[str]], Export]] = {
 
 
 def _target(bundle: Bundle) -> Tokenizer:
-    """The tokenizer of what the model reads, or writes if that is another."""
+    """Return the tokenizer of what the model writes, or its only one."""
     words = bundle.task.state.vocabularies()
     found = words.get("target") or words.get("tokenizer")
     if not isinstance(found, Tokenizer):
@@ -182,7 +182,7 @@ def _compare(ours: Tensor, theirs: Tensor, lengths: Tensor | None) -> float:
 def _same(library: str, texts: Sequence[str], difference: float) -> str:
     if not difference <= TOLERANCE:  # also if it is NaN
         raise ExportError(
-            f"{library} gives other logits than Saccade (up to {difference:.2g} apart); nothing was written."
+            f"{library} gives different logits from Saccade (up to {difference:.2g} apart); nothing was written."
         )
     return f"{library} gives the same logits as Saccade for {len(texts):,} texts (largest difference {difference:.1e})."
 

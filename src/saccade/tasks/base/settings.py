@@ -45,7 +45,10 @@ class TrainingSettings(Config):
         (), description='Parts that keep their weights, by name, such as "input" or "encoder.0"; the rest is trained'
     )
     layer_decay: float = Field(
-        1.0, gt=0, le=1, description="Rate of each block as a share of that of the block above; embeddings come last"
+        1.0,
+        gt=0,
+        le=1,
+        description="Learning rate of each block, as a share of that of the block above it; embeddings are lowest",
     )
     lora_rank: int = Field(
         0, ge=0, description="If above 0, the weights of the --init model stay, and matrices of this rank are added"

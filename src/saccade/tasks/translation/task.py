@@ -96,7 +96,9 @@ class TranslationTraining(SearchTraining):
         0.0, ge=0, description="Hard attention: how strongly its random choices are kept varied (weight of the entropy)"
     )
     truncate: int | None = Field(
-        None, ge=1, description="Recurrent networks: back-propagate through at most this many steps; the state goes on"
+        None,
+        ge=1,
+        description="Recurrent networks: back-propagate through at most this many steps; the state is carried on",
     )
     guided_alignment: float = Field(
         0.0, ge=0, description="Weight of an additional loss that pulls attention towards gold alignments"

@@ -30,13 +30,13 @@ HUGE = 1e12
 
 
 class RoundedSoftmax(Softmax):
-    """Softmax of scores to which large negative numbers were added, the way others write "may not attend".
+    """Softmax of scores in which a large negative number, added by a mask, stands for "may not attend".
 
-    Next to such a number a score loses digits, or, next to the least float32, all of them. That does not matter in a
-    row that has an allowed key. In a row without one, the rounded scores are all there is, so they are rounded here to
-    float32 as the kernel does. Numbers beyond ``COARSE`` are replaced by smaller ones in the same order, because the
-    logarithm of a sum would lose its digits next to them. Equal numbers stay equal; different ones stay so far apart
-    that only one of them has a weight.
+    Adding such a number costs a score its last digits, and the lowest float32 costs it all of them. That does not
+    matter in a row that has an allowed key. In a row without one, the rounded scores are all there is, so they are
+    rounded here to float32 as the kernel does. Numbers beyond ``COARSE`` are replaced by smaller ones in the same
+    order, because the logarithm of a sum would lose its digits next to them. Equal numbers stay equal; different ones
+    stay so far apart that only one of them has a weight.
     """
 
     needs_double = True
@@ -70,7 +70,7 @@ def _rounded(scores: Tensor) -> Tensor:
 
 
 def softmax_of(bias: Tensor | None) -> Softmax:
-    """The weights of torch's attention with this mask of numbers."""
+    """Return the weights function of torch's attention with this mask, which is added to the scores."""
     return Softmax() if bias is None else RoundedSoftmax(bias.dtype == torch.float64)
 
 
@@ -84,7 +84,7 @@ def call_of_sdpa(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Call | str:
-    """A call of ``scaled_dot_product_attention`` as one of ours, or why it cannot be shown.
+    """Translate a call of ``scaled_dot_product_attention`` into one of ours, or return why it cannot be shown.
 
     Its causal flag counts rows and columns from the first query and key of the call ("top-left"), as ours does with
     ``first_row`` 0. Its mask is boolean (True = may attend), or added to the scores: a bias.
@@ -144,7 +144,7 @@ def unrepeated(mask: Float[Tensor, "#B #H #Q #K"] | Bool[Tensor, "#B #H #Q #K"])
 
 
 def ungrouped(key: Float[Tensor, "B H K D"]) -> Float[Tensor, "B G K D"]:
-    """Keys without the copies that were made of each for a group of query heads."""
+    """Return the keys without the copies that were made of each of them for a group of query heads."""
     heads = key.shape[1]
     if heads < 2 or not torch.equal(key[:, 0, :1], key[:, 1, :1]):  # a group has at least two heads: cheap to rule out
         return key

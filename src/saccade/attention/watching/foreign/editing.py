@@ -54,7 +54,7 @@ class CallStep(NamedTuple):
 
 
 def cached_positions(given: Sequence[object]) -> int | str:
-    """How many positions the cache among a forward's arguments holds; the class of one that does not tell."""
+    """Return how many positions the cache in these arguments holds, or the name of its class if it does not say."""
     for part in given:
         if hasattr(part, "get_seq_length"):  # the caches of Hugging Face
             return int(part.get_seq_length())
@@ -69,7 +69,7 @@ def run_edited(
     targets: Sequence[Target],
     step: CallStep,
 ) -> Edited:
-    """Run a call of torch's attention as the edits want it."""
+    """Run a call of torch's attention with the changes of the edits."""
     is_sdpa = function is SDPA
     bound = (
         dict(zip(_SDPA, arguments, strict=False)) | named
@@ -96,7 +96,7 @@ def cannot(name: str, reason: str) -> OptionError:
 
 
 def _rows(call: Call, key: Tensor, targets: Sequence[Target], step: CallStep) -> RowRange:
-    """The positions of a call's rows in the text; refused where an edit needs them and they cannot be known."""
+    """Return the positions of a call's rows in the text; raise an error if an edit needs them and they are unknown."""
     _, _, num_rows, num_columns = call.shape
     first = step.cached if isinstance(step.cached, int) else 0
     if any(target.needs_positions for target in targets):
@@ -112,7 +112,7 @@ def _rows(call: Call, key: Tensor, targets: Sequence[Target], step: CallStep) ->
 
 
 def _allowed(call: Call, targets: Sequence[Target], where: RowRange) -> Bool[Tensor, "1 H Q K"] | None:
-    """Which links no edit forbids; None if all."""
+    """Return which links are still allowed; None if no edit forbids any."""
     mask = forbid_links(targets, None, where)
     if mask is None:
         return None

@@ -96,7 +96,7 @@ class RunningModule:
 
 
 class Seen(NamedTuple):
-    """One attention of someone's module."""
+    """One attention of a module that is not ours."""
 
     call: Call | str  # or why it cannot be shown
     module: nn.Module
@@ -139,13 +139,13 @@ class Forwards(threading.local):
         self.followed: Followed | None = None  # the last call, until its W_O is found
 
     def start(self) -> None:
-        """Someone begins to watch or edit in this thread."""
+        """Start intercepting, because a watcher or an edit begins in this thread."""
         self._num_users += 1
         if torch_place(self._mode) is None:
             put_in(self._mode, num_modes())
 
     def stop(self) -> None:
-        """Someone stops; after the last one, nothing is left."""
+        """Stop intercepting for one watcher or edit; after the last one, no mode is left."""
         self._num_users -= 1
         if self._num_users > 0:
             return
@@ -211,7 +211,7 @@ class Forwards(threading.local):
                     break
 
     def _end_own(self, run: RunningModule, arguments: tuple[Any, ...], named: dict[str, Any], output: object) -> None:
-        """Torch's own attention is seen after it has run, and an edit must have changed something."""
+        """Show torch's own attention, known only after it has run, and check that an edit changed something."""
         if active_edits():
             _check_edited(run)
         if run.way is not Way.MODULE:
@@ -301,7 +301,7 @@ class Forwards(threading.local):
             self._audience.show(self.runs, Seen(WRITTEN_OUT, self.runs[-1].module, place, is_written_out=True))
 
     def other_kernel(self, function: Callable[..., Any], arguments: tuple[Any, ...], output: object) -> None:
-        """A function of torch's has run that computes attention in another way."""
+        """Note that torch computed attention with a function that is not translated."""
         if self.runs:
             query, key = (*(part for part in arguments if isinstance(part, Tensor)), None, None)[:2]
             result = output[0] if isinstance(output, tuple) else output
@@ -311,7 +311,7 @@ class Forwards(threading.local):
             self._audience.stray()
 
     def kernel(self, call: Call | str) -> None:
-        """A kernel of torch's has run where no function is seen."""
+        """Note that a kernel of torch ran where function calls cannot be seen."""
         run = self.runs[-1]
         if run.way is Way.KERNELS:
             module = run.module.self_attn if isinstance(run.module, nn.TransformerEncoderLayer) else run.module
@@ -357,7 +357,7 @@ class Forwards(threading.local):
 
 
 def _way_of(module: nn.Module) -> Way:
-    """How to see one of torch's modules that may have a fast path, which it leaves only if it is edited."""
+    """Return how to see one of torch's modules that may take a fast path, which it leaves only if it is edited."""
     if not torch_modules.has_own_functions():
         return Way.KERNELS  # a mode would make torch call the function that replaced its own a second time
     edited = {owner for edit in active_edits() for owner in edit.targets}
@@ -376,7 +376,7 @@ def _check_edited(run: RunningModule) -> None:
         names = [edit.modules.get(id(module)) for edit in active_edits() for module in run.attended]
         inner = next((name for name in names if name is not None), None)
         if inner is not None:
-            raise cannot(target.name, f"it calls no attention itself; {inner}, which runs inside of it, does")
+            raise cannot(target.name, f"it calls no attention itself; {inner}, which runs inside it, does")
         raise cannot(target.name, "it ran, but called none of torch's attention functions, which an edit works through")
 
 
@@ -458,7 +458,7 @@ _num_users = 0
 
 
 def add_hooks(forwards: Forwards) -> None:
-    """Have torch report every forward, once for all who watch or edit."""
+    """Make torch report every forward pass, once for all watchers and edits."""
     global _num_users
     with _lock:
         _num_users += 1

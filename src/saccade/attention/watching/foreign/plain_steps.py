@@ -1,7 +1,8 @@
-"""The plain steps of generation: one query without a mask, to all keys so far. There are many of them.
+"""The plain steps of generation, in which one query attends to all keys so far, without a mask.
 
-Each step brings all keys and values again. They are compared, bit for bit and at the moment of the call, with a copy
-that nobody else can write to; the copy then grows by the new ones. A number of such steps becomes one call.
+There are many such steps, and each of them brings all keys and values again. They are compared, bit for bit and at the
+moment of the call, with a copy that nobody else can write to; the copy then grows by the new ones. A number of such
+steps becomes one call.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class PlainSteps:
     """The keys and values of one attention so far, and the queries of its last plain steps."""
 
     def __init__(self, last: Call, room: int, is_self: bool) -> None:
-        """Begin after this call, with room for so many steps."""
+        """Begin after this call, with room for this many steps."""
         self._shape = last.shape
         self._is_self = is_self
         self._count = last.shape[3]
@@ -39,7 +40,7 @@ class PlainSteps:
         return len(self._steps)
 
     def read(self, call: Call) -> Call | None:
-        """A plain step with its new keys alone, if all others are those of the copy; None if they are not."""
+        """Return a plain step with only its new keys, if all other keys are those of the copy; None otherwise."""
         count, num_new = self._count, call.shape[3] - self._count
         if self._shape[:2] != call.shape[:2] or not (num_new == 1 or (num_new == 0 and not self._is_self)):
             return None

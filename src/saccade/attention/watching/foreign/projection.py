@@ -45,7 +45,7 @@ def follow(call: Call, output: Tensor) -> Followed:
 def find_projection(
     followed: Followed, function: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any]
 ) -> bool:
-    """Whether this function applies W_O to the output that is followed; then it is known."""
+    """Return whether this function applies W_O to the followed output; if it does, W_O is recorded."""
     given = [*arguments, *named.values()]
     if function is F.linear and len(given) >= 2:
         inputs, weight = given[0], given[1].mT
@@ -73,7 +73,7 @@ def find_projection(
 
 
 def after_module(module: nn.MultiheadAttention, call: Call, output: Float[Tensor, "*NB E"] | None) -> After:
-    """W_O of torch's module, and the gradient of its heads from that of its output."""
+    """Record W_O of torch's module, and derive the gradient of its heads from that of its output."""
     after = After()
     after.set_projection(module.out_proj.weight.mT)
     if output is not None and output.requires_grad:

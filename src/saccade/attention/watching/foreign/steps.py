@@ -214,7 +214,7 @@ class Steps:
         return shown._replace(call=call, fingerprint=Fingerprint(call), is_plain=False)
 
     def _is_same(self, one: Shown, other: Shown) -> bool:
-        """Whether two calls of one module differ in their values alone, as where the values are wider than the keys."""
+        """Return whether two calls of one module differ only in their values, as when values are wider than keys."""
         is_same = one.innermost == other.innermost
         if not is_same or isinstance(one.call, str) or isinstance(other.call, str):
             return False
@@ -429,8 +429,8 @@ def _same_tensor(one: object, other: object) -> bool:
 def keep_foreign(call: Call) -> Call:
     """Return a call that a trace can keep, with copies of what is likely to be overwritten.
 
-    That is whatever was written in place already, as a buffer is that several layers use, and keys that are not those
-    of the queries, because they may be in a cache.
+    These are tensors that were already written in place, such as a buffer that several layers use, and keys of other
+    tokens than the queries, because they may be in a cache.
     """
     is_cache = call.shape[2] != call.shape[3]
     with torch.inference_mode(False), torch.no_grad():

@@ -30,7 +30,7 @@ METHODS = {kind: [n for n, f in vars(kind).items() if callable(f) and not n.star
 FILES = {kind: inspect.getfile(kind) for kind in FAST}
 
 REPLACED = (
-    "torch.nn.functional.scaled_dot_product_attention, which torch's module calls, was replaced by someone's function"
+    "torch.nn.functional.scaled_dot_product_attention, which torch's module calls, was replaced by another function"
 )
 UNKNOWN_KERNEL = "its module is a changed version of torch's, which computes it in a way that does not show its keys"
 
@@ -64,7 +64,7 @@ def may_be_fast(module: nn.Module) -> bool:
 
 
 class _Projection(NamedTuple):
-    """What makes heads of queries, keys and values: a weight and a bias each."""
+    """The projections that make queries, keys and values: a weight and a bias each."""
 
     num_heads: int
     weights: tuple[Float[Tensor, "D E"], ...]
@@ -84,7 +84,7 @@ def call_of_module(
     average_attn_weights: bool = True,
     is_causal: bool = False,
 ) -> Call | str:
-    """A forward of the module. ``is_causal`` only says of ``attn_mask`` that it is the causal one."""
+    """Translate a forward pass of the module. ``is_causal`` only says that ``attn_mask`` is the causal mask."""
     if module.batch_first and query.dim() == 3 and not query.is_nested:
         query, key, value = (part.transpose(0, 1) for part in (query, key, value))
     weights = (module.q_proj_weight, module.k_proj_weight, module.v_proj_weight)
@@ -106,7 +106,7 @@ def call_of_layer(
     src_key_padding_mask: Tensor | None = None,
     is_causal: bool = False,
 ) -> Call | str:
-    """A forward of an encoder layer that ran as one kernel."""
+    """Translate a forward pass of an encoder layer that ran as one kernel."""
     inputs = src
     if layer.norm_first:
         norm = layer.norm1
