@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
@@ -25,7 +26,7 @@ def plain() -> tuple[Display, io.StringIO]:
 
 def test_a_log_has_a_line_per_minute(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     now = 1000.0
-    monkeypatch.setattr(shown.time, "monotonic", lambda: now)
+    monkeypatch.setattr(shown, "time", SimpleNamespace(monotonic=lambda: now))
     display, written = plain()
     recipe = read_recipe(write_recipe(tmp_path, steps=300))
     display.model(training_run.nn.Linear(3, 5), recipe, step=100)

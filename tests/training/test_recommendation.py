@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -116,7 +117,7 @@ def plan(
     monkeypatch.setattr(
         recommendation, "_timed", lambda recipe, *_: Timing(seconds[recipe.model.width], validating, preparing)
     )
-    monkeypatch.setattr(recommendation.time, "monotonic", lambda: 80.0)
+    monkeypatch.setattr(recommendation, "time", SimpleNamespace(monotonic=lambda: 80.0))
     monkeypatch.setattr("saccade.tasks.classification.data.ClassificationFiles.suitable", lambda splits: "medium")
     said: list[str] = []
     data = {"builtin": "grammar", "sentences": 100}

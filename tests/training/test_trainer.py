@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -374,7 +375,7 @@ class Clock:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, trainer: Trainer, speed: Callable[[int], float], check: float):
         self.now = 50.0
         self.rates: list[float] = []
-        monkeypatch.setattr(trainer_module.time, "monotonic", lambda: self.now)
+        monkeypatch.setattr(trainer_module, "time", SimpleNamespace(monotonic=lambda: self.now))
 
         def update(group: list[list[int]]) -> tuple[float, float, int]:
             trainer.progress.step += 1
