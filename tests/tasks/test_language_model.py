@@ -272,7 +272,7 @@ def test_a_task_is_the_same_after_it_was_kept(tmp_path: Path) -> None:
     again = LanguageModelState.load(task.state.description(), lambda name: task.state.files()[name], "here")
     assert (again.context, again.separated) == (5, True)
     assert again.tokenizer.to_bytes() == task.state.tokenizer.to_bytes()
-    with pytest.raises(UnknownNameError, match="score for language-model"):
+    with pytest.raises(UnknownNameError, match="language-model has no metric 'bleu'; allowed: bits, loss"):
         LanguageModel(task.state, metric="bleu")
 
 

@@ -15,7 +15,7 @@ import saccade
 from saccade.cli.main import app
 from saccade.data.tracks import Scene
 from saccade.data.world import FUTURE, PAST, generate_scenes
-from saccade.errors import OptionError
+from saccade.errors import InputTypeError, OptionError
 from saccade.tasks.trajectories.task import SamplingOptions, distances, walk_straight, walk_varied
 
 
@@ -137,5 +137,7 @@ def test_it_answers_in_python(folder: Path) -> None:
         torch.manual_seed(0)
         with pytest.raises(OptionError, match="no agent is present at all of the last 8 moments"):
             model.predict([[[0, 1, 2.0, 3.0]]])
-        with pytest.raises(OptionError, match="a list of at most 20,000 rows"):
+        with pytest.raises(
+            InputTypeError, match=r"must be the name of a file of tracks or a list of rows \[frame, agent, x, y\]"
+        ):
             model.predict([{"x": 1}])

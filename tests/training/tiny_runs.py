@@ -76,6 +76,7 @@ def tables(folder: Path, model: str = "transformer", **training: Any) -> dict[st
         "log_every": 1,
     }
     return {
+        "task": "translation",
         "data": {"table": str(table), "validation": 0.1},
         "text": {"kind": "word"},
         "model": MODELS[model],
