@@ -16,7 +16,7 @@ PARTS = {"train": range(8), "validation": range(8, 9), "test": range(9, 10)}
 
 
 def reversals(count: int, seed: int, split: str = "train") -> list[Pair]:
-    """Different random texts of 5 letters, at most all of a split, with their reverse and the links between letters."""
+    """Return different random texts of 5 letters (at most all of a split), each with its reverse and the true links."""
     texts = ["".join(letters) for letters in product(LETTERS, repeat=LENGTH)]
     random.Random(0).shuffle(texts)  # which ten: the same for every seed
     own = [text for number, text in enumerate(texts) if number % 10 in PARTS[split]]

@@ -196,7 +196,7 @@ def _from_table(path: Path, columns: Sequence[str], id_column: str | None, encod
 
 
 def _from_records(path: Path, encoding: str) -> Iterator[Molecule]:
-    """Records that begin with ``>`` and a name; sequences may run over several lines, a structure takes one line."""
+    """Read records that begin with ``>`` and a name; sequences may have several lines, structures have one."""
     name, first, letters, brackets = "", 0, "", ""
 
     def molecule() -> Molecule:

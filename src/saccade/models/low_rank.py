@@ -67,7 +67,7 @@ def merged(network: nn.Module) -> dict[str, Tensor]:
 
 
 def apart(network: nn.Module) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """The weights under their plain names without what is added to them, and the factors of that, as ``LAYER.up``."""
+    """Return the weights under their plain names without what is added to them, and its factors, as ``LAYER.up``."""
     tensors = unshared(network)
     weights = {name.replace(ORIGINAL, ".weight"): one for name, one in tensors.items() if not _FACTOR.search(name)}
     return weights, {name.replace(ADDED, ""): one for name, one in tensors.items() if _FACTOR.search(name)}

@@ -231,8 +231,8 @@ class _Decoder(nn.Module):
 class Memory:
     """What a network remembers from one window of a text to the next (lecture 002, truncated back-propagation).
 
-    The state goes on; its gradient does not. Row n of a batch continues row n of the batch before if its window
-    starts where that one ended; otherwise it starts from zeros.
+    The state is carried on, but its gradient is not. Row n of a batch continues row n of the previous batch if its
+    window starts where that one ended; otherwise it starts from zeros.
     """
 
     state: RecurrentState | None = None

@@ -23,7 +23,9 @@ class SentenceConfig(TransformerConfig):
         "mean", description="How the vectors of the tokens become one: their mean, their maximum, or the first of them"
     )
     normalised: bool = Field(False, description="Divide the vector by its length")
-    longest_text: int | None = Field(None, ge=1, description="Tokens that a text may have, if fewer than positions")
+    longest_text: int | None = Field(
+        None, ge=1, description="Maximum number of tokens in a text, if lower than the number of positions"
+    )
 
 
 class SentenceEncoder(nn.Module):

@@ -14,7 +14,7 @@ __all__ = ["SteppedLanguageModel"]
 
 
 class SteppedLanguageModel(nn.Module, ABC):
-    """A network that predicts the next token from a state; subclasses say how a state starts and how it reads on."""
+    """Predicts the next token from a state; subclasses say how a state starts and how tokens change it."""
 
     output: Output
 

@@ -96,7 +96,7 @@ PRETRAINED_TASKS = {"sentence-similarity": _built_in("similarity", "Similarity")
 
 
 def add_installed(points: Iterable[EntryPoint]) -> None:
-    """Add the tasks of installed packages. A name that is already taken is warned about, and keeps its meaning."""
+    """Add the tasks of installed packages. If a name is already taken, warn about it and keep the existing task."""
     for point in points:
         if point.name in TASKS or point.name in PRETRAINED_TASKS:
             warnings.warn(

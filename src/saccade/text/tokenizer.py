@@ -152,7 +152,7 @@ class Tokenizer:
         return len(self.frame[0])
 
     def ended(self, ids: Sequence[int]) -> list[int]:
-        """A source as an encoder reads it that a decoder attends to: the text and its end."""
+        """Return a source as a model that writes another text reads it: its ids, followed by the end token."""
         return [*ids, END]
 
     def encode_masked(self, text: str) -> tuple[list[int], list[int]]:

@@ -50,7 +50,7 @@ class CheckpointStore:
     ) -> Path:
         """Write a checkpoint; only when it is safely on disk are those beyond the last `keep` deleted.
 
-        If the tensors are shared out to several `processes`, the others must call `processes.contribute`.
+        If the tensors are divided among several `processes`, the others must call `processes.contribute`.
         """
         if step < 0:
             raise OptionError(f"Step {step} cannot be saved; it must be 0 or more.")
@@ -118,7 +118,7 @@ class CheckpointStore:
 
 
 def _joined(parts: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
-    """The whole tensors, from the files of several processes. What is not shared out is in the first file only."""
+    """The whole tensors, from the files of several processes. Those that are not divided are only in the first."""
     first, *others = parts
     return {
         name: torch.cat([tensor, *(part[name] for part in others)]) if others and name in others[0] else tensor

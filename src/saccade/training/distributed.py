@@ -60,7 +60,9 @@ class DistributedSettings(Config):
         False, description="Give each process a part of the weights, gradients and optimizer state, to save memory"
     )
     timeout: float = Field(
-        600.0, gt=0, description="Seconds without a sign of life after which a process counts as hung, and all stop"
+        600.0,
+        gt=0,
+        description="Seconds without a sign of life after which a process counts as hung, and all processes stop",
     )
 
 
@@ -81,7 +83,7 @@ class Processes:
     def wrap(self, network: nn.Module) -> tuple[nn.Module, nn.Module]:
         """Return the network to compute losses with, and the network whose weights are trained.
 
-        The second is ``network`` itself, unless its weights are shared out to the processes.
+        The second is ``network`` itself, unless its weights are divided among the processes.
         """
         return network, network
 
@@ -397,7 +399,7 @@ class Torchrun(Processes):
 
 
 def tensor_files(count: int) -> list[str]:
-    """The names of the files in a checkpoint whose tensors are shared out to so many processes."""
+    """The names of the files in a checkpoint whose tensors are divided among this many processes."""
     if count == 1:
         return ["tensors.safetensors"]
     return [f"tensors-{rank:05d}-of-{count:05d}.safetensors" for rank in range(count)]

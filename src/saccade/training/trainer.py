@@ -254,7 +254,7 @@ class Trainer:
                 self._swap(weights)
 
     def _collect(self) -> None:
-        """Copy weights that are shared out to the processes to the model of the first one."""
+        """Copy weights that are divided among the processes into the model of the first one."""
         if self._trained is self.model:
             return
         self.model.eval()

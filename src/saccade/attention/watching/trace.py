@@ -272,7 +272,7 @@ class Trace:
         return call.first_row == next_row and call.shape[:2] == (batch, heads)
 
     def append(self, call: Call, fingerprint: Fingerprint | None = None) -> None:
-        """Add the rows of a call that continues the trace; its fingerprint, if that was taken earlier."""
+        """Add the rows of a call that continues the trace; its fingerprint may have been taken earlier."""
         old, new = self._segments[-1].call.key, call.key
         same_memory = old.data_ptr() == new.data_ptr() and old.stride() == new.stride()
         if same_memory and old.shape == new.shape and old._version == new._version:

@@ -236,7 +236,7 @@ def record(
 
 
 def _after(owner: nn.Module | None, output: Float[Tensor, "B H Q V"]) -> After:
-    """What becomes of the output of one of our layers: its W_O, and the gradient once there is one."""
+    """Return what happens to the output of one of our layers: its W_O, and its gradient once there is one."""
     after, projection = After(), getattr(owner, "output", None)
     if isinstance(projection, nn.Linear) and projection.in_features == output.shape[1] * output.shape[3]:
         after.set_projection(projection.weight.mT)

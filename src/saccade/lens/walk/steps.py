@@ -117,7 +117,7 @@ def weight_steps(
 def additive_steps(
     call: Call, W_score: Tensor, query_labels: tuple[str, ...], key_labels: tuple[str, ...], changes: Changes
 ) -> list[Step]:
-    """Return the vector w of the additive score (lecture 004's method 2), and what it is multiplied with."""
+    """Return the vector w of the additive score (lecture 004's method 2), and what it is multiplied by."""
     query, key = call.query[0, 0], call.key[0, 0]
     line = Line("tanh(q_i + k_j)", "compared = torch.tanh(queries[:, None] + keys)")
     values, components = torch.tanh(query[:, None] + key), _components(query.shape[1])

@@ -87,7 +87,7 @@ class Neighbours:
         pairs = [(name.lower(), value.strip()) for name, _, value in (line.partition(b":") for line in rest)]
         length = int(dict(pairs).get(b"content-length", b"-1"))
         if not first or length != len(content):
-            raise Refused(503, "The process that has this look has stopped; ask for it again.", retry_after=1)
+            raise Refused(503, "The process that kept this look has stopped; request the look again.", retry_after=1)
         kept = [(name, value) for name, value in pairs if name not in (b"connection", b"date")]
         return int(first.split()[1]), kept, content
 

@@ -69,7 +69,7 @@ class Predictor(ABC):
 
     @classmethod
     def open_engine(cls, bundle: Bundle, device: str, precision: str, workers: int) -> Any:
-        """Open another engine than torch for texts that this model generates. Raises an error if there is none."""
+        """Open an engine other than torch for the texts that this model generates. Raises an error if there is none."""
         raise OptionError(
             f"Neither --engine ctranslate2 nor int8 applies to {bundle.task.name} models, only to those that translate."
         )

@@ -46,7 +46,7 @@ class Snapshot:
 
 
 class Later(Generic[Result]):
-    """A computation that an answer leaves for later. It does not travel: a pickled answer comes without the model."""
+    """A computation that an answer leaves for later. It cannot be pickled, because it needs the model."""
 
     def __init__(self, snapshot: Snapshot, compute: Callable[[], Result]) -> None:
         self._snapshot, self._compute = snapshot, compute

@@ -100,7 +100,7 @@ class ImagesFiles(PictureReader[LabelledImage]):
 
     @classmethod
     def read(cls, settings: ImageData, seed: int) -> Splits[LabelledImage]:
-        """Equal images stay together."""
+        """Read and split the images; equal images stay together."""
         notes: list[str] = []
         train = _read(settings, "", settings.shape, notes.append)
         rows = describe_images(train, _files(settings, ""), "training")

@@ -206,7 +206,7 @@ class LanguageModel(ScoredTask):
         return stream.cut(starts % (len(stream) - length), length)
 
     def plan(self, lengths: Int[np.ndarray, "n 1"], epoch: int) -> list[list[int]]:
-        """With a state that is carried: as many places of the text as fit in a batch, each read in order."""
+        """If the state is carried, read the text in order, at as many places as fit in a batch."""
         if not self.state.carries:
             return super().plan(lengths, epoch)
         full = int((lengths == lengths.max()).sum())  # without the last window, which may be shorter

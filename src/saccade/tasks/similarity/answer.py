@@ -19,7 +19,7 @@ __all__ = ["SimilarityAnswer"]
 
 @dataclass(frozen=True)
 class SimilarityAnswer(Answer):
-    """The vector of a text; of two texts, the cosine of theirs."""
+    """The vector of a text, or the vectors of two texts and their cosine."""
 
     texts: tuple[str, ...]
     vectors: tuple[list[float], ...] = field(repr=False)

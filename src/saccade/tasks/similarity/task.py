@@ -76,7 +76,7 @@ class SimilarityBatch(Batch):
 
 
 class Similarity(ScoredTask):
-    """The squared difference between the cosine and the score that people gave."""
+    """Compares texts by the cosine of their vectors; its loss is the squared difference from the scores of people."""
 
     name = "sentence-similarity"
     about = "gives a text a vector, and says how similar two texts are"

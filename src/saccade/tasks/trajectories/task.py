@@ -102,7 +102,7 @@ class TrajectoriesState(TaskState):
 
 
 class Trajectories(Task):
-    """The squared distance of the best of several futures, and that of a reconstruction, with a variational bound."""
+    """Trains with the squared distance of the best of several futures, that of a reconstruction, and a divergence."""
 
     name = "trajectories"
     about = "predicts where several agents will go"
@@ -125,7 +125,7 @@ class Trajectories(Task):
         return np.array([[min(len(one.agents), MOST_TRAINED)] for one in examples], dtype=np.int64)
 
     def batch(self, examples: Sequence[Scene]) -> TrajectoriesBatch:
-        """Scenes to train on: turned at random, with at most some agents of each."""
+        """Return scenes to train on, rotated at random, with a limited number of agents each."""
         chosen = []
         for one in examples:
             positions = self._centred(one)
@@ -144,7 +144,7 @@ class Trajectories(Task):
         return self._batch([self._centred(one) for one in examples], examples)
 
     def _centred(self, window: Scene) -> Float[Tensor, "T N 2"]:
-        """Positions relative to the middle of the observed ones, in float64: float32 is too coarse for a map's."""
+        """Return positions relative to the middle of the observed ones, in float64: float32 is too coarse for maps."""
         positions = torch.from_numpy(window.positions)
         return positions - positions[: self.state.past].mean(dim=(0, 1))
 

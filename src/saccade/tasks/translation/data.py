@@ -59,7 +59,7 @@ class TranslationData(Config):
     target_column: str = Field("target", description="Target column: its name, or its number counted from 0")
     nettalk: str | None = Field(None, description="The file nettalk.data, to learn sounds from spelling")
     alignments: str | None = Field(
-        None, description="Gold alignments of the training pairs in Pharaoh format; then no pair is dropped"
+        None, description="Gold alignments of the training pairs in Pharaoh format; if given, no pair is dropped"
     )
     validation_source: str | None = Field(
         None, description="Texts that select the best model; if not given, a share of the training pairs does"

@@ -61,7 +61,7 @@ class PlainSteps:
 
     @torch.no_grad()
     def add(self, step: Call) -> None:
-        """Take in a step that was read."""
+        """Add a step that ``read`` returned."""
         stop = self._count + step.key.shape[2]
         self._key[:, :, self._count : stop] = step.key
         if self._value is not None and step.value is not None:
