@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from saccade.errors import FileError, OptionError, SaccadeError
+from saccade.tasks.base.text_scores import text_scores
 from saccade.tasks.translation.data import TranslationData, TranslationFiles
 
 
@@ -107,3 +109,46 @@ def test_what_does_not_fit_is_one_sentence(values: dict[str, object], said: str)
 def test_training_needs_validation_pairs(own: dict[str, str]) -> None:
     with pytest.raises(OptionError, match="no validation examples"):
         TranslationFiles.read(data({**own, "validation": 0.0}), seed=1).require_some()
+
+
+def test_several_languages_take_turns_and_name_themselves() -> None:
+    splits = TranslationFiles.read(data({"builtin": "grammar", "languages": ["de", "zh"], "sentences": 101}), seed=1)
+    assert [len(part) for part in (splits.train, splits.validation, splits.test)] == [101, 1000, 1000]
+    assert [pair.language for pair in splits.train[:4]] == ["de", "zh", "de", "zh"]
+    german, chinese = splits.train[0], splits.train[1]
+    assert german.source.startswith("German: ")
+    assert chinese.source.startswith("Chinese: ")
+    assert german.source.removeprefix("German: ") != chinese.source.removeprefix("Chinese: ")  # other sentences each
+    first = german.source[slice(*german.source_words[0])]
+    assert german.source == f"German: {first}{german.source[german.source_words[0][1] :]}"
+
+
+def test_one_language_needs_no_name() -> None:
+    german = TranslationFiles.read(TranslationData(builtin="grammar", languages=("de",), sentences=100), seed=1)
+    french = TranslationFiles.read(TranslationData(builtin="grammar", sentences=100), seed=1)
+    assert [pair.source for pair in german.train] == [pair.source for pair in french.train]
+    assert all(not pair.language for pair in german.train)
+    assert german.train[0].target != french.train[0].target
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"builtin": "grammar", "languages": ["de", "de"]}, "languages has a language twice"),
+        ({"builtin": "reverse", "languages": ["de"]}, 'languages applies to builtin = "grammar" alone'),
+        ({"builtin": "grammar", "languages": ["ta"]}, "languages.0 must be 'fr', 'es', 'it', 'de', 'hi' or 'zh'"),
+    ],
+)
+def test_languages_that_do_not_fit_are_refused(values: dict[str, object], said: str) -> None:
+    with pytest.raises(OptionError, match=re.escape(said)):
+        data(values)
+
+
+def test_chinese_is_scored_by_characters() -> None:
+    """As words, two of three sentences that differ in one character would have no word in common with the reference."""
+    references = ["黑猫吃了老鼠。", "小狗睡觉了。"]
+    assert text_scores(references, references)["bleu"] == pytest.approx(100)
+    nearly = text_scores(["黑猫吃了老虎。", "小狗睡觉了。"], references)["bleu"]
+    assert 50 < nearly < 100
+    english = text_scores(["The cat ate the mouse ."], ["The cat ate the mouse ."])
+    assert english["bleu"] == pytest.approx(100)

@@ -13,6 +13,7 @@ from tokenizers import models, pre_tokenizers
 
 from saccade.errors import FileError, OptionError, UnknownNameError
 from saccade.text import END, KINDS, MASK, PAD, SPECIAL_TOKENS, START, UNKNOWN, Tokenizer
+from saccade.text.kinds import empty_tokenizer
 
 CORPUS = [
     "The black cat ate the mouse.",
@@ -82,9 +83,9 @@ def test_spans_of_lowered_and_multibyte_text(lowercase: bool) -> None:
     tokenizer = Tokenizer.train([text], "word", lowercase=lowercase)
     encoding = tokenizer.encode(text)
     assert [text[start:end] for start, end in encoding.spans] == [
-        *("L", "'", "ÉTÉ", ",", "İç", "Straße", "😀", "日本", "!")
+        *("L", "'", "ÉTÉ", ",", "İç", "Straße", "😀", "日", "本", "!")
     ]
-    assert encoding.words == list(range(9))
+    assert encoding.words == list(range(10))
     assert encoding.tokens[2] == ("été" if lowercase else "ÉTÉ")
     assert tokenizer.decode(encoding.ids) == ("l'été, i̇ç straße 😀 日本!" if lowercase else text.replace("  ", " "))
 
@@ -236,3 +237,21 @@ def test_impossible_options_are_refused() -> None:
         Tokenizer.train([], "word", min_frequency=0)
     with pytest.raises(OptionError, match="Text 1 contains half of a surrogate pair at character 2"):
         TOKENIZERS["bpe"].encode_batch(["fine", "ab\ud800"])
+
+
+def test_words_of_chinese_are_single_characters() -> None:
+    text = "黑猫吃了 mouse 3只。"
+    tokenizer = Tokenizer.train([text], "word")
+    encoding = tokenizer.encode(text)
+    assert [text[start:end] for start, end in encoding.spans] == ["黑", "猫", "吃", "了", "mouse", "3", "只", "。"]
+    assert tokenizer.decode(encoding.ids) == text
+    assert tokenizer.words(encoding.ids) == encoding.words == list(range(8))
+
+
+def test_a_tokenizer_that_took_a_run_of_characters_for_a_word_opens_as_it_was() -> None:
+    """Folders of the first version have such tokenizers, and their networks know its words."""
+    vocabulary = {token: number for number, token in enumerate([*SPECIAL_TOKENS, " 黑猫", "。"])}
+    inner = empty_tokenizer("word", False, models.WordLevel(vocab=vocabulary, unk_token="<unk>"), whole_runs=True)
+    opened = Tokenizer.from_bytes(inner.to_str().encode(), "tokenizer.json")
+    assert opened.kind == "word"
+    assert opened.encode("黑猫。").tokens == ["▁黑猫", "。"]

@@ -4,7 +4,8 @@ Decoding restores the text because spaces are never dropped: a space belongs to 
 a piece of its own ("character", "byte"). Only "word" collapses a run of white space into one space. The first two kinds
 add a space in front of every text, so that a word is the same piece at the start of a sentence as elsewhere.
 
-Punctuation is always split from letters, so words are what a reader would call words. This also means that no text can
+Punctuation is always split from letters, so words are what a reader would call words. Chinese and Japanese have no
+spaces between words; there, each character is a word for the kind "word". This also means that no text can
 produce a special token: "<s>" in a text is split into "<", "s" and ">", and no learned piece joins them.
 """
 
@@ -40,6 +41,8 @@ _WORD = r"[\p{L}\p{M}\p{N}_]+"
 _MARK = r"[^\s\p{L}\p{M}\p{N}_]"  # one punctuation mark
 _SPACED = rf" ?{_WORD}| ?{_MARK}|\s+(?= \S)|\s+"  # a space belongs to what follows it
 _APART = rf"{_WORD}|{_MARK}|\s+"
+_UNSPACED = r"[\p{Han}\p{Hiragana}\p{Katakana}]"  # the scripts without spaces between words
+_SPACED_OR_SINGLE = rf" ?{_UNSPACED}| ?(?:(?!{_UNSPACED})[\p{{L}}\p{{M}}\p{{N}}_])+| ?{_MARK}|\s+(?= \S)|\s+"
 
 
 @dataclass(frozen=True)
@@ -58,8 +61,11 @@ KINDS = {
 }
 
 
-def empty_tokenizer(kind: str, lowercase: bool, model: models.Model | None = None) -> tokenizers.Tokenizer:
-    """Return a tokenizer with this model, or without a vocabulary.
+def empty_tokenizer(
+    kind: str, lowercase: bool, model: models.Model | None = None, whole_runs: bool = False
+) -> tokenizers.Tokenizer:
+    """Return a tokenizer with this model, or without a vocabulary. With `whole_runs`, kind "word" takes a run of
+    Chinese characters for one word, as it did in the first version of Saccade.
 
     The special tokens are plain entries of the model, not the library's "added tokens", which it would look for in
     every text.
@@ -71,7 +77,8 @@ def empty_tokenizer(kind: str, lowercase: bool, model: models.Model | None = Non
     single = [normalizers.Replace(tokenizers.Regex(r"\s+"), " "), normalizers.Strip()] if kind == "word" else []
     space = [normalizers.Prepend(" ")] if flags.spaced else []
     inner.normalizer = normalizers.Sequence([*lower, *single, *space])
-    cut = pre_tokenizers.Split(tokenizers.Regex(_SPACED if flags.spaced else _APART), "isolated")
+    pattern = _APART if not flags.spaced else _SPACED_OR_SINGLE if kind == "word" and not whole_runs else _SPACED
+    cut = pre_tokenizers.Split(tokenizers.Regex(pattern), "isolated")
     as_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     inner.pre_tokenizer = pre_tokenizers.Sequence([cut, as_bytes] if flags.of_bytes else [cut])
     inner.decoder = decoders.ByteLevel() if flags.of_bytes else decoders.Fuse()

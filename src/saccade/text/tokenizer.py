@@ -226,8 +226,9 @@ class Tokenizer:
         words, inside = [-1], False  # before the first token
         for id in ids:
             surface = self._surface[id].decode("utf-8", errors="replace")
-            words.append(words[-1] + (not (inside and _is_word(surface[:1]))))
-            inside = _is_word(surface[-1:])
+            alone = self.kind == "word" and _is_unspaced(surface[-1:])
+            words.append(words[-1] + (not (inside and _is_word(surface[:1]) and not alone)))
+            inside = _is_word(surface[-1:]) and not alone
         return words[1:]
 
     def to_bytes(self) -> bytes:
@@ -270,6 +271,11 @@ class Tokenizer:
 def _is_word(character: str) -> bool:
     """Return whether this is a letter, a digit, or a part of a character, and not a space or a punctuation mark."""
     return character.isalnum() or character in ("_", "\ufffd") or unicodedata.category(character or " ")[0] == "M"
+
+
+def _is_unspaced(character: str) -> bool:
+    """Return whether this is a character of Chinese or Japanese, which have no spaces between words."""
+    return unicodedata.name(character or " ", "").startswith(("CJK ", "HIRAGANA ", "KATAKANA "))
 
 
 def readable(surface: bytes) -> str:
@@ -320,7 +326,7 @@ def _types(value: Any) -> set[str]:
 def _kind_of(path: str | Path, inner: tokenizers.Tokenizer) -> str:
     """Return the kind that has the settings of this tokenizer, after checking the ids of the special tokens."""
     found = _settings(inner)
-    kind = next((kind for (kind, _), empty in _empty_tokenizers().items() if _settings(empty) == found), None)
+    kind = next((kind for (kind, *_), empty in _empty_tokenizers().items() if _settings(empty) == found), None)
     if kind is None:
         raise FileError(f"{path} is the tokenizer.json of another program, not one that Saccade saved.")
     vocabulary = inner.get_vocab(with_added_tokens=False)
@@ -331,9 +337,15 @@ def _kind_of(path: str | Path, inner: tokenizers.Tokenizer) -> str:
     return kind
 
 
-def _empty_tokenizers() -> dict[tuple[str, bool], tokenizers.Tokenizer]:
-    """Return a tokenizer without a vocabulary for every kind, with and without lower-casing."""
-    return {(kind, lowercase): empty_tokenizer(kind, lowercase) for kind in KINDS for lowercase in (False, True)}
+def _empty_tokenizers() -> dict[tuple[str, bool, bool], tokenizers.Tokenizer]:
+    """Return a tokenizer without a vocabulary for every kind, with and without lower-casing, now and in folders of the
+    first version."""
+    return {
+        (kind, lowercase, whole_runs): empty_tokenizer(kind, lowercase, whole_runs=whole_runs)
+        for kind in KINDS
+        for lowercase in (False, True)
+        for whole_runs in (False, True)
+    }
 
 
 def _settings(inner: tokenizers.Tokenizer) -> dict[str, Any]:

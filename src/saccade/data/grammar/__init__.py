@@ -1,4 +1,5 @@
-"""The built-in English-French corpus: a grammar written for this project, from which sentences are drawn at random.
+"""The built-in corpus: a grammar written for this project, from which English sentences are drawn at random, each with
+its translation into French or another language.
 
 The corpus is synthetic (docs/reference/corpus.md), so it knows things that a collected corpus does not: the word
 alignment, the parts of speech, the sentiment of a review, the noun that a pronoun refers to, and the word that decides
@@ -17,17 +18,31 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 
 from saccade.data.grammar.kinds import KINDS
+from saccade.data.grammar.languages import LANGUAGES
 from saccade.data.grammar.nouns import Draft
 from saccade.data.grammar.phrase import Phrase, detokenise, settle
 from saccade.data.grammar.showcase import SHOWCASE
 from saccade.errors import OptionError, UnknownNameError
 
-__all__ = ["SPLITS", "Combination", "Example", "Link", "Span", "content_words", "generate", "showcase", "split_of"]
+__all__ = [
+    "LANGUAGE_NAMES",
+    "SPLITS",
+    "Combination",
+    "Example",
+    "Link",
+    "Span",
+    "content_words",
+    "generate",
+    "showcase",
+    "split_of",
+]
 
 Combination = tuple[str, str, str]  # ("adjective" or "verb", that word, the noun), all as English dictionary forms
 Span = tuple[int, int]  # the first character, and one past the last
 
 SPLITS = ("train", "validation", "test")
+#: The languages that sentences can be translated into: code -> English name.
+LANGUAGE_NAMES = {"fr": "French", **{code: language.name for code, language in LANGUAGES.items()}}
 # Combinations in the sentences of `showcase`, which must not occur in training.
 _PINNED: dict[Combination, str] = {
     ("adjective", "black", "cat"): "test",
@@ -52,7 +67,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Example:
-    """One sentence in both languages, and what is known about it. No word is capitalised because it is the first."""
+    """One sentence in two languages, and what is known about it. No word is capitalised because it is the first."""
 
     source: tuple[str, ...]
     target: tuple[str, ...]
@@ -63,6 +78,7 @@ class Example:
     links: tuple[Link, ...]
     kind: str
     combinations: tuple[Combination, ...]
+    language: str = "fr"  # the code of the target language
 
     @cached_property
     def _source(self) -> tuple[str, tuple[Span, ...]]:
@@ -70,6 +86,8 @@ class Example:
 
     @cached_property
     def _target(self) -> tuple[str, tuple[Span, ...]]:
+        if self.language in LANGUAGES:
+            return LANGUAGES[self.language].written(self.target)
         return detokenise(self.target, glued=".,")
 
     @property
@@ -111,9 +129,12 @@ def split_of(combination: Combination) -> str:
     return "test" if percentile < 2 * _HELD_OUT_PERCENT else "train"
 
 
-def generate(count: int, seed: int, split: str = "train", kind: str | None = None) -> list[Example]:
-    """Return `count` different sentences of a split, of one kind if given. The same seed gives the same sentences on
-    every machine."""
+def generate(
+    count: int, seed: int, split: str = "train", kind: str | None = None, language: str = "fr"
+) -> list[Example]:
+    """Return `count` different sentences of a split, of one kind if given, with their translations into a language.
+    The same seed gives the same sentences on every machine, and the same English in every language."""
+    _check_language(language)
     if split not in SPLITS:
         raise UnknownNameError("split", split, SPLITS)
     if kind is not None and kind not in KINDS:
@@ -125,50 +146,58 @@ def generate(count: int, seed: int, split: str = "train", kind: str | None = Non
     draw = random.Random(seed)
     while len(examples) < count:
         drawn = kind or draw.choices(kinds, shares)[0]
-        for example in _attempts(draw, drawn):
-            if example.source not in examples and _belongs(example, split):
-                examples[example.source] = example
+        for draft, phrase in _attempts(draw, drawn):
+            source = tuple(word.text for word in phrase.english)
+            if source not in examples and _belongs(draft, split):
+                examples[source] = _example(drawn, draft, phrase, language)
                 break
         else:
             raise OptionError(f"The grammar has too few {drawn} sentences to draw {count} for the split {split!r}.")
     return list(examples.values())
 
 
-def showcase() -> list[Example]:
+def showcase(language: str = "fr") -> list[Example]:
     """Return the sentences that demonstrations and the documentation show. They never occur in training data."""
+    _check_language(language)
     drafts = [(kind, Draft(random.Random(0)), build) for kind, build in SHOWCASE]
-    return [_example(kind, draft, build(draft)) for kind, draft, build in drafts]
+    return [_example(kind, draft, build(draft), language) for kind, draft, build in drafts]
 
 
-def _attempts(draw: random.Random, kind: str) -> Iterator[Example]:
+def _check_language(language: str) -> None:
+    if language not in LANGUAGE_NAMES:
+        raise UnknownNameError("language", language, LANGUAGE_NAMES)
+
+
+def _attempts(draw: random.Random, kind: str) -> Iterator[tuple[Draft, Phrase]]:
     """Yield sentences of one kind. Drawing again from the same kind keeps the shares of kinds equal in every split."""
     for _ in range(_MOST_TRIES):
         draft = Draft(draw)
         phrase = KINDS[kind][0](draft)
         repeated = [word.text for word in phrase.english if word.tag in ("NOUN", "ADJ", "VERB")]
         if len(repeated) == len(set(repeated)):  # no "the cat saw the cat"
-            yield _example(kind, draft, phrase)
+            yield draft, phrase
 
 
-def _belongs(example: Example, split: str) -> bool:
+def _belongs(draft: Draft, split: str) -> bool:
     """Return whether a sentence belongs to a split. A training sentence has only training combinations; any other has
     at least one combination of its split, and none of the other held-out split."""
-    splits = {split_of(combination) for combination in example.combinations}
+    splits = {split_of(combination) for combination in draft.combinations}
     return splits <= {"train", split} and (split == "train" or split in splits)
 
 
-def _example(kind: str, draft: Draft, phrase: Phrase) -> Example:
+def _example(kind: str, draft: Draft, phrase: Phrase, language: str) -> Example:
     position = {word: index for index, word in enumerate(phrase.english)}
-    french = settle(phrase.french)
-    alignment = {(position[word], index) for index, item in enumerate(french) for word in item.sources}
+    target = settle(phrase.french) if language == "fr" else LANGUAGES[language].render(phrase.meaning)
+    alignment = {(position[word], index) for index, item in enumerate(target) for word in item.sources}
     return Example(
         source=tuple(word.text for word in phrase.english),
-        target=tuple(item.text for item in french),
+        target=tuple(item.text for item in target),
         alignment=tuple(sorted(alignment)),
         tags=tuple(word.tag for word in phrase.english),
-        target_tags=tuple(item.tag for item in french),
+        target_tags=tuple(item.tag for item in target),
         sentiment=draft.sentiment,
         links=tuple(Link(name, position[word], position[cue]) for name, word, cue in draft.links),
         kind=kind,
         combinations=tuple(dict.fromkeys(draft.combinations)),
+        language=language,
     )

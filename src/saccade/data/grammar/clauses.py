@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from saccade.data.grammar.lexicon import ADJECTIVES, Adjective, Verb
+from saccade.data.grammar.meaning import Adjunct, Clause, Copula, Entity, Fixed, Quality, VerbUse
 from saccade.data.grammar.nouns import ANY_DETERMINER, DEFINITE, Draft, NounPhrase, draw_noun, noun_phrase
-from saccade.data.grammar.phrase import Phrase, Rendering, Word, pair, words
+from saccade.data.grammar.phrase import Phrase, Rendering, Word, fixed, pair, words
 
 __all__ = [
     "VerbGroup",
     "agreeing",
+    "clause_of",
     "copula",
     "draw_object",
     "draw_predicate",
@@ -20,6 +22,7 @@ __all__ = [
     "statement",
     "time",
     "verb_group",
+    "with_noun",
 ]
 
 # (uses être, plural, person) -> the auxiliary of the past tense
@@ -63,10 +66,11 @@ class VerbGroup:
     auxiliary: tuple[Word, ...]
     main: tuple[Word, ...]
     french: tuple[Rendering, ...]
+    meaning: VerbUse
 
     @property
     def phrase(self) -> Phrase:
-        return Phrase(self.auxiliary + self.main, self.french)
+        return Phrase(self.auxiliary + self.main, self.french, (self.meaning,))
 
 
 def verb_group(
@@ -106,7 +110,15 @@ def verb_group(
         if tense == "future":
             sources = auxiliary + main  # "mangera" also translates "will"
         french = [*particles, Rendering(form, "VERB", sources), *after]
-    return VerbGroup(auxiliary, english, tuple(french))
+    meant = VerbUse(
+        verb.english,
+        tense,
+        main,
+        auxiliary,
+        fixed(negator) if negation else None,
+        fixed(adverb) if frequency else None,
+    )
+    return VerbGroup(auxiliary, english, tuple(french), meant)
 
 
 def _english_verb(verb: Verb, tense: str, plural: bool) -> tuple[Word, ...]:
@@ -124,18 +136,34 @@ def _simple_form(verb: Verb, tense: str, plural: bool) -> str:
 
 def infinitive(verb: Verb) -> Phrase:
     main = _english_verb(verb, "base", plural=False)
-    return Phrase(main, (Rendering(verb.infinitive, "VERB", main),))
+    return Phrase(main, (Rendering(verb.infinitive, "VERB", main),), (Fixed(verb.english, main),))
 
 
 def statement(subject: NounPhrase, group: VerbGroup, *rest: Phrase) -> Phrase:
-    return sum(rest, subject.phrase + group.phrase)
+    """Build a clause; what follows the verb is its object, if any, and then adjuncts."""
+    clause = sum(rest, subject.phrase + group.phrase)
+    return clause.meaning_one(clause_of(subject, group.meaning, *rest))
+
+
+def clause_of(subject: NounPhrase, predicate: VerbUse, *rest: Phrase, asked: bool = False) -> Clause:
+    nodes = [node for phrase in rest for node in phrase.meaning]
+    objects = [node for node in nodes if isinstance(node, Entity)]
+    adjuncts = tuple(node for node in nodes if isinstance(node, Adjunct))
+    assert len(objects) <= 1
+    assert len(objects) + len(adjuncts) == len(nodes)
+    return Clause(subject.meaning, predicate, objects[0] if objects else None, adjuncts, asked=asked)
+
+
+def with_noun(kind: str, marker: Phrase, noun: NounPhrase) -> Phrase:
+    """Build a preposition and its noun phrase, such as "to the market", which add a place, a goal or a taker."""
+    return (marker + noun.phrase).meaning_one(Adjunct(kind, fixed(marker.english), noun.nominal))
 
 
 def question(subject: NounPhrase, group: VerbGroup, *rest: Phrase) -> Phrase:
     """Build a question: "Did the cat ..." becomes "Est-ce que le chat ...", both aligned with the English auxiliary."""
     marker = tuple(Rendering(text, "PART", group.auxiliary) for text in ("est-ce", "que"))
     asking = Phrase(group.auxiliary, marker) + subject.phrase + Phrase(group.main, group.french)
-    return sum(rest, asking)
+    return sum(rest, asking).meaning_one(clause_of(subject, group.meaning, *rest, asked=True))
 
 
 def copula(
@@ -146,10 +174,12 @@ def copula(
     negation: str | None = None,
     degree: tuple[str, str] | None = None,
 ) -> Phrase:
-    """Build a predicate such as "was not very good": "n'était pas très bon", where the adjective agrees."""
+    """Build a clause such as "the film was not very good": "le film n'était pas très bon", where the adjective
+    agrees."""
     draft.combinations.extend(("adjective", adjective.english, noun.english) for noun in subject.nouns)
     singular, plural, french_singular, french_plural = _COPULA[tense]
     be = words(plural if subject.plural else singular)
+    negator: tuple[Word, ...] = ()
     finite = Rendering(french_plural if subject.plural else french_singular, "AUX", be)
     predicate = Phrase(be, (finite,))
     if negation:
@@ -157,13 +187,22 @@ def copula(
         negator = words(english)
         before, after = Rendering("ne", "PART", negator), Rendering(french, tag, negator)
         predicate = Phrase(be + negator, (before, finite, after))
-    if degree:
-        predicate += pair(f"{degree[0]}/ADV", f"{degree[1]}/ADV")
-    return predicate + agreeing(adjective, subject)
+    intensifier = pair(f"{degree[0]}/ADV", f"{degree[1]}/ADV") if degree else Phrase()
+    described = agreeing(adjective, subject)
+    meant = Copula(
+        tense,
+        be,
+        Quality(adjective.english, described.english[0]),
+        fixed(negator) if negation else None,
+        fixed(intensifier.english) if degree else None,
+    )
+    clause = subject.phrase + predicate + intensifier + described
+    return clause.meaning_one(Clause(subject.meaning, meant))
 
 
 def agreeing(adjective: Adjective, subject: NounPhrase) -> Phrase:
-    return pair(f"{adjective.english}/ADJ", f"{adjective.form(subject.gender, subject.plural)}/ADJ")
+    phrase = pair(f"{adjective.english}/ADJ", f"{adjective.form(subject.gender, subject.plural)}/ADJ")
+    return phrase.meaning_one(Quality(adjective.english, phrase.english[0]))
 
 
 def draw_predicate(draft: Draft, subject: NounPhrase) -> Adjective:
@@ -183,13 +222,16 @@ def draw_object(
 
 def place(draft: Draft) -> Phrase:
     english, french, groups = draft.random.choice(_PLACES)
-    return pair(english, french) + noun_phrase(draft, draw_noun(draft, *groups), determiners=DEFINITE).phrase
+    noun = noun_phrase(draft, draw_noun(draft, *groups), determiners=DEFINITE)
+    return with_noun("place", pair(english, french), noun)
 
 
 def time(draft: Draft, tense: str) -> Phrase:
     english, french = draft.random.choice(_TIMES[tense])
     if "/" in english:
-        return pair(english, french)
+        phrase = pair(english, french)
+        return phrase.meaning_one(Adjunct("time", fixed(phrase.english)))
     adjective, week = words(f"{english}/ADJ week/NOUN")  # last week: la semaine dernière
     rendered = (("la", "DET", week), ("semaine", "NOUN", week), (french, "ADJ", adjective))
-    return Phrase((adjective, week), tuple(Rendering(text, tag, (word,)) for text, tag, word in rendered))
+    french_words = tuple(Rendering(text, tag, (word,)) for text, tag, word in rendered)
+    return Phrase((adjective, week), french_words, (Adjunct("time", fixed((adjective, week))),))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from saccade.data.grammar.clauses import (
+    clause_of,
     copula,
     draw_object,
     draw_predicate,
@@ -14,11 +16,13 @@ from saccade.data.grammar.clauses import (
     statement,
     time,
     verb_group,
+    with_noun,
 )
 from saccade.data.grammar.lexicon import GIVING, GO, INTRANSITIVE, MANNERS, TRANSITIVE, Verb, categories
 from saccade.data.grammar.links import bank_sentence, pronoun_sentence
+from saccade.data.grammar.meaning import Adjunct, Fixed, Relative, VerbUse
 from saccade.data.grammar.nouns import DEFINITE, Draft, NounPhrase, draw_noun, joined, noun_phrase, pronoun, subject
-from saccade.data.grammar.phrase import Phrase, Rendering, pair, words
+from saccade.data.grammar.phrase import Phrase, Rendering, fixed, pair, words
 from saccade.data.grammar.reviews import review_sentence
 
 __all__ = ["KINDS"]
@@ -67,7 +71,8 @@ def _with_time(draft: Draft, clause: Phrase, tense: str, chance: float = 0.25) -
 
 def _manner(draft: Draft) -> Phrase:
     english = draft.random.choice(list(MANNERS))
-    return pair(f"{english}/ADV", f"{MANNERS[english]}/ADV")
+    phrase = pair(f"{english}/ADV", f"{MANNERS[english]}/ADV")
+    return phrase.meaning_one(Adjunct("manner", fixed(phrase.english)))
 
 
 def statement_sentence(draft: Draft) -> Phrase:
@@ -103,7 +108,8 @@ def journey_sentence(draft: Draft) -> Phrase:
     doer = subject(draft, "people", first_person=tense == "past")
     goal = noun_phrase(draft, draw_noun(draft, "room"), determiners=DEFINITE)
     draft.combinations.append(("verb", f"{verb.english} {preposition}", goal.nouns[0].english))
-    clause = statement(doer, verb_group(verb, doer, tense), pair(f"{preposition}/ADP", "à/ADP"), goal.phrase)
+    to_goal = with_noun("goal", pair(f"{preposition}/ADP", "à/ADP"), goal)
+    clause = statement(doer, verb_group(verb, doer, tense), to_goal)
     return _with_time(draft, clause, tense, chance=0.4) + _stop()
 
 
@@ -117,8 +123,7 @@ def description_sentence(draft: Draft) -> Phrase:
     tense = draft.random.choice(["past", "present"])
     negation = draft.random.choice([None, None, None, "not", "never"])
     degree = draft.random.choice([None, None, ("very", "très"), ("really", "vraiment")])
-    predicate = copula(draft, described, draw_predicate(draft, described), tense, negation, degree)
-    return described.phrase + predicate + _stop()
+    return copula(draft, described, draw_predicate(draft, described), tense, negation, degree) + _stop()
 
 
 def negation_sentence(draft: Draft) -> Phrase:
@@ -156,8 +161,11 @@ def relative_sentence(draft: Draft) -> Phrase:
         tense = draft.random.choice(["past", "present"])
         head = noun_phrase(draft, draw_noun(draft, subjects), determiners=DEFINITE)
         relative = "who" if head.nouns[0].category in ("man", "woman", "person") else "that"
-        inner = pair(f"{relative}/PRON", "qui/PRON") + verb_group(verb, head, tense).phrase
-        inner += draw_object(draft, verb, objects).phrase
+        pronoun_phrase = pair(f"{relative}/PRON", "qui/PRON")
+        group = verb_group(verb, head, tense)
+        what = draw_object(draft, verb, objects).phrase
+        clause, of_object = clause_of(head, group.meaning, what), False
+        inner = pronoun_phrase + group.phrase + what
     else:
         agreeing = draft.chance(0.7)
         verb, subjects, objects = _draw_verb(
@@ -167,21 +175,27 @@ def relative_sentence(draft: Draft) -> Phrase:
         head = draw_object(draft, verb, objects, definite=True)
         doer = subject(draft, subjects, determiners=DEFINITE)
         group = verb_group(verb, doer, tense, preceding_object=head)
-        inner = pair("that/PRON", "que/PRON") + statement(doer, group)
-    return _around_relative(draft, head, inner) + _stop()
+        pronoun_phrase = pair("that/PRON", "que/PRON")
+        clause, of_object = clause_of(doer, group.meaning), True
+        inner = pronoun_phrase + statement(doer, group)
+    relative_clause = Relative(fixed(pronoun_phrase.english), clause, of_object, head.nominal)
+    return _around_relative(draft, head, inner.meaning_one(relative_clause)) + _stop()
 
 
 def _around_relative(draft: Draft, head: NounPhrase, inner: Phrase) -> Phrase:
     """Build the main clause. The noun with its relative clause is its subject, or the object of a verb such as
     "saw"."""
     noun = head.nouns[0]
+    (relative,) = inner.meaning
+    assert isinstance(relative, Relative)
+    described = replace(head, phrase=(head.phrase + inner).meaning_one(replace(head.nominal, relative=relative)))
     if draft.chance(0.4):
         verb = draft.random.choice([verb for verb in TRANSITIVE.values() if _people_do(verb, noun.category)])
         doer = subject(draft, "people", first_person=True)
         draft.combinations.append(("verb", verb.english, noun.english))
-        return statement(doer, verb_group(verb, doer, "past"), head.phrase, inner)
+        return statement(doer, verb_group(verb, doer, "past"), described.phrase)
     tense = draft.random.choice(["past", "present"])
-    return head.phrase + inner + copula(draft, head, draw_predicate(draft, head), tense)
+    return copula(draft, described, draw_predicate(draft, head), tense)
 
 
 def _people_do(verb: Verb, category: str) -> bool:
@@ -197,12 +211,11 @@ def modal_sentence(draft: Draft) -> Phrase:
     english, singular, plural = draft.random.choice(_MODALS)
     modal = words(english if doer.plural else english.replace("want/", "wants/"))
     finite = Rendering(plural if doer.plural else singular, "VERB", modal[:1])
-    clause = doer.phrase + Phrase(modal, (finite,)) + infinitive(verb)
-    if objects:
-        clause += draw_object(draft, verb, objects).phrase
-    else:
-        clause += place(draft)
-    return clause + _stop()
+    main = infinitive(verb)
+    rest = draw_object(draft, verb, objects).phrase if objects else place(draft)
+    meant = VerbUse(verb.english, "present", main.english, modal=Fixed(english.split("/")[0], modal))
+    clause = doer.phrase + Phrase(modal, (finite,)) + main + rest
+    return clause.meaning_one(clause_of(doer, meant, rest)) + _stop()
 
 
 def giving_sentence(draft: Draft) -> Phrase:
@@ -214,7 +227,7 @@ def giving_sentence(draft: Draft) -> Phrase:
     given = draw_object(draft, verb, objects, definite=negation is not None)
     taker = noun_phrase(draft, draw_noun(draft, "people"), determiners=DEFINITE)
     group = verb_group(verb, doer, tense, negation)
-    return statement(doer, group, given.phrase, pair("to/ADP", "à/ADP"), taker.phrase) + _stop()
+    return statement(doer, group, given.phrase, with_noun("taker", pair("to/ADP", "à/ADP"), taker)) + _stop()
 
 
 def coordination_sentence(draft: Draft) -> Phrase:
@@ -224,9 +237,8 @@ def coordination_sentence(draft: Draft) -> Phrase:
     tense = draft.random.choice(_TENSES)
     first, second = (noun_phrase(draft, draw_noun(draft, subjects)) for _ in range(2))
     both = joined(first, second)
-    clause = statement(both, verb_group(verb, both, tense))
-    if transitive:
-        clause += draw_object(draft, verb, objects).phrase
+    group = verb_group(verb, both, tense)
+    clause = statement(both, group, draw_object(draft, verb, objects).phrase) if transitive else statement(both, group)
     return _with_time(draft, clause, tense) + _stop()
 
 
@@ -238,7 +250,10 @@ def subordinate_sentence(draft: Draft) -> Phrase:
     if draft.chance(0.5):
         thinker = subject(draft, "people", determiners=DEFINITE)
         thinks = draft.random.choice(_OPINIONS)[2 if thinker.plural else 0 :][:2]
-        return thinker.phrase + pair(*thinks) + pair("that/SCONJ", "que/SCONJ") + inner + _stop()
+        opinion = pair(*thinks)
+        meant = VerbUse(opinion.english[0].text.removesuffix("s"), "present", opinion.english)
+        main = (thinker.phrase + opinion).meaning_one(clause_of(thinker, meant))
+        return main + pair("that/SCONJ", "que/SCONJ") + inner + _stop()
     verb, subjects, _ = _draw_verb(draft, INTRANSITIVE)
     other = subject(draft, subjects, first_person=True)
     main = statement(other, verb_group(verb, other, "past"))

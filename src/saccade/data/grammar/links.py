@@ -9,10 +9,11 @@ Fixed rules decide what a pronoun refers to, so that there is only one right tra
 
 from __future__ import annotations
 
-from saccade.data.grammar.clauses import copula, infinitive, statement, time, verb_group
+from saccade.data.grammar.clauses import copula, infinitive, statement, time, verb_group, with_noun
 from saccade.data.grammar.lexicon import ADJECTIVES, BANK_MONEY, BANK_WATER, INTRANSITIVE, TRANSITIVE, Noun
+from saccade.data.grammar.meaning import Adjunct, Clause, Fixed, Pronoun, Scared
 from saccade.data.grammar.nouns import DEFINITE, Draft, NounPhrase, draw_noun, noun_phrase, subject
-from saccade.data.grammar.phrase import Phrase, pair
+from saccade.data.grammar.phrase import Phrase, fixed, pair
 
 __all__ = [
     "arrived_after_crossing",
@@ -52,6 +53,7 @@ def _referring(draft: Draft, antecedent: NounPhrase) -> NounPhrase:
     english = "they" if antecedent.plural else _SINGULAR_PRONOUNS.get(noun.category, "it")
     french = ("elle" if noun.gender == "f" else "il") + ("s" if antecedent.plural else "")
     phrase = pair(f"{english}/PRON", f"{french}/PRON")
+    phrase = phrase.meaning_one(Pronoun(english, phrase.english[0], antecedent.plural, noun=noun))
     draft.links.append(("pronoun", phrase.english[0], antecedent.head))
     return NounPhrase(phrase, phrase.english[0], noun.gender, antecedent.plural, nouns=antecedent.nouns)
 
@@ -60,14 +62,16 @@ def because(draft: Draft, antecedent: NounPhrase, adjective: str) -> Phrase:
     """Build a clause such as: because it was hungry / parce qu'il était affamé."""
     pronoun = _referring(draft, antecedent)
     conjunction = pair("because/SCONJ", "parce/SCONJ que/SCONJ")
-    return conjunction + pronoun.phrase + copula(draft, pronoun, ADJECTIVES[adjective])
+    return conjunction + copula(draft, pronoun, ADJECTIVES[adjective])
 
 
 def scared_of(draft: Draft, scared: NounPhrase, scary: NounPhrase) -> Phrase:
     """Build a clause such as: the kids were scared of the lions / les enfants avaient peur des lions."""
     draft.combinations.append(("verb", "be scared of", scary.nouns[0].english))
     finite = ("were/AUX", "avaient/VERB") if scared.plural else ("was/AUX", "avait/VERB")
-    return scared.phrase + pair(*finite) + pair("scared/ADJ of/ADP", "peur/NOUN de/ADP") + scary.phrase
+    be, afraid = pair(*finite), pair("scared/ADJ of/ADP", "peur/NOUN de/ADP")
+    meant = Clause(scared.meaning, Scared(be.english, *afraid.english), scary.meaning)
+    return (scared.phrase + be + afraid + scary.phrase).meaning_one(meant)
 
 
 def so_they(draft: Draft, antecedent: NounPhrase, reaction: str, right_away: bool) -> Phrase:
@@ -75,7 +79,10 @@ def so_they(draft: Draft, antecedent: NounPhrase, reaction: str, right_away: boo
     pronoun = _referring(draft, antecedent)
     conjunction = pair(",/PUNCT so/CCONJ", ",/PUNCT alors/ADV")
     clause = conjunction + statement(pronoun, verb_group(INTRANSITIVE[reaction], pronoun, "past"))
-    return clause + pair("right/ADV away/ADV", "immédiatement/ADV") if right_away else clause
+    if not right_away:
+        return clause
+    at_once = pair("right/ADV away/ADV", "immédiatement/ADV")
+    return clause + at_once.meaning_one(Adjunct("manner", fixed(at_once.english)))
 
 
 def _animate(draft: Draft, plural: bool) -> NounPhrase:
@@ -122,28 +129,31 @@ def bank_sentence(draft: Draft) -> Phrase:
     return clause + pair("./PUNCT", "./PUNCT")
 
 
-def bank_phrase(draft: Draft, phrase: NounPhrase, cue: NounPhrase, verb: str | None) -> Phrase:
+def bank_phrase(draft: Draft, phrase: NounPhrase, cue: NounPhrase, verb: str | None) -> NounPhrase:
     """Link "the bank" to the word that decides its meaning, and record its combination with `verb`, if any."""
     draft.links.append(("bank", phrase.head, cue.head))
     if verb:
         draft.combinations.append(("verb", verb, phrase.nouns[0].english))
-    return phrase.phrase
+    return phrase
 
 
-def _draw_bank(draft: Draft, bank: Noun, cue: NounPhrase, verb: str | None = None) -> Phrase:
+def _draw_bank(draft: Draft, bank: Noun, cue: NounPhrase, verb: str | None = None) -> NounPhrase:
     return bank_phrase(draft, noun_phrase(draft, bank, False, DEFINITE), cue, verb)
 
 
-def arrived_after_crossing(draft: Draft, who: NounPhrase, at_bank: Phrase, cue: NounPhrase) -> Phrase:
+def arrived_after_crossing(draft: Draft, who: NounPhrase, bank: NounPhrase, cue: NounPhrase) -> Phrase:
     """Build a clause such as: I arrived at the bank after crossing the river / je suis arrivé à la rive après avoir
     traversé ..."""
     group = verb_group(INTRANSITIVE["arrive"], who, "past")
-    return statement(who, group, pair("at/ADP", "à/ADP"), at_bank, _after_crossing(draft, cue))
+    at_bank = with_noun("goal", pair("at/ADP", "à/ADP"), bank)
+    return statement(who, group, at_bank, _after_crossing(draft, cue))
 
 
 def _after_crossing(draft: Draft, cue: NounPhrase) -> Phrase:
     draft.combinations.append(("verb", "cross", cue.nouns[0].english))
-    return pair("after/SCONJ", "après/SCONJ") + pair("crossing/VERB", "avoir/AUX traversé/VERB") + cue.phrase
+    after, crossing = pair("after/SCONJ", "après/SCONJ"), pair("crossing/VERB", "avoir/AUX traversé/VERB")
+    meant = Adjunct("after", fixed(after.english), cue.nominal, Fixed("cross", crossing.english))
+    return (after + crossing + cue.phrase).meaning_one(meant)
 
 
 def _crossed_first(draft: Draft, bank: Noun, cue: NounPhrase) -> Phrase:
@@ -152,7 +162,7 @@ def _crossed_first(draft: Draft, bank: Noun, cue: NounPhrase) -> Phrase:
         return arrived_after_crossing(draft, who, _draw_bank(draft, bank, cue, "arrive at"), cue)
     verb = TRANSITIVE[draft.random.choice(_AIMS)]
     at_bank = _draw_bank(draft, bank, cue, verb.english)
-    return statement(who, verb_group(verb, who, "past"), at_bank, _after_crossing(draft, cue))
+    return statement(who, verb_group(verb, who, "past"), at_bank.phrase, _after_crossing(draft, cue))
 
 
 def _to_reach(draft: Draft, bank: Noun, cue: NounPhrase) -> Phrase:
@@ -161,23 +171,25 @@ def _to_reach(draft: Draft, bank: Noun, cue: NounPhrase) -> Phrase:
     who = subject(draft, "people", first_person=True)
     draft.combinations.append(("verb", "cross", cue.nouns[0].english))
     aim = TRANSITIVE[draft.random.choice(_AIMS)]
-    purpose = pair("to/PART", "pour/ADP") + infinitive(aim)
+    to, main = pair("to/PART", "pour/ADP"), infinitive(aim)
     crossing = statement(who, verb_group(TRANSITIVE["cross"], who, "past"), cue.phrase)
-    return crossing + purpose + _draw_bank(draft, bank, cue, aim.english)
+    at_bank = _draw_bank(draft, bank, cue, aim.english)
+    meant = Adjunct("purpose", fixed(to.english), at_bank.nominal, Fixed(aim.english, main.english))
+    return crossing + (to + main + at_bank.phrase).meaning_one(meant)
 
 
 def _near(draft: Draft, bank: Noun, cue: NounPhrase) -> Phrase:
     """Draw a sentence such as: Near the river, Paul found the bank. / Près de la rivière, Paul a trouvé la rive."""
     who = subject(draft, "people", first_person=True)
     verb = TRANSITIVE[draft.random.choice(_AIMS)]
-    near = pair("near/ADP", "près/ADP de/ADP") + cue.phrase + pair(",/PUNCT", ",/PUNCT")
-    return near + statement(who, verb_group(verb, who, "past"), _draw_bank(draft, bank, cue, verb.english))
+    near = with_noun("place", pair("near/ADP", "près/ADP de/ADP"), cue) + pair(",/PUNCT", ",/PUNCT")
+    return near + statement(who, verb_group(verb, who, "past"), _draw_bank(draft, bank, cue, verb.english).phrase)
 
 
 def _person_at(draft: Draft, bank: Noun, people: str) -> Phrase:
     """Draw a sentence such as: The fisherman slept near the bank. / Le pêcheur a dormi près de la rive."""
     who = noun_phrase(draft, draw_noun(draft, people), determiners=DEFINITE)
     verb = draft.random.choice(list(INTRANSITIVE.values()))
-    near = pair("near/ADP", "près/ADP de/ADP") + _draw_bank(draft, bank, who)
+    near = with_noun("place", pair("near/ADP", "près/ADP de/ADP"), _draw_bank(draft, bank, who))
     clause = statement(who, verb_group(verb, who, "past"), near)
     return clause + time(draft, "past") if draft.chance(0.5) else clause

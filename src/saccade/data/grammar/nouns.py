@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from saccade.data.grammar.lexicon import ADJECTIVES, NAMES, NOUNS, Adjective, Noun, categories
-from saccade.data.grammar.phrase import Phrase, Rendering, Word, begins_with_vowel, pair
+from saccade.data.grammar.meaning import Both, Entity, Fixed, Name, Nominal, Pronoun, Quality
+from saccade.data.grammar.phrase import Phrase, Rendering, Word, begins_with_vowel, fixed, pair
 
 __all__ = [
     "ANY_DETERMINER",
@@ -78,6 +79,17 @@ class NounPhrase:
     person: int = 3
     nouns: tuple[Noun, ...] = ()
 
+    @property
+    def meaning(self) -> Entity:
+        (entity,) = self.phrase.meaning
+        assert isinstance(entity, Entity)
+        return entity
+
+    @property
+    def nominal(self) -> Nominal:
+        assert isinstance(self.meaning, Nominal)
+        return self.meaning
+
 
 def draw_noun(draft: Draft, *groups: str) -> Noun:
     """Draw a noun from these groups. All nouns are equally likely."""
@@ -114,6 +126,10 @@ def noun_phrase(
     word = Word(text, _DETERMINER_TAGS.get(determiner, "DET"))
     form = _determiner_form(determiner, noun.gender, plural, described.french[0])
     phrase = Phrase((word,), (Rendering(form, word.tag, (word,)),)) + described
+    pairs = zip(adjectives, described.english, strict=False)
+    qualities = tuple(Quality(adjective.english, english) for adjective, english in pairs)
+    meant = Nominal(Fixed(determiner, (word,)), qualities, noun, described.english[-1], plural)
+    phrase = phrase.meaning_one(meant)
     return NounPhrase(phrase, described.english[-1], noun.gender, plural, nouns=(noun,))
 
 
@@ -164,7 +180,8 @@ def pronoun(english: str) -> NounPhrase:
     """Return a pronoun as a subject: I, we, he, she, or who in questions."""
     french, gender, plural, person = _PRONOUNS[english]
     phrase = pair(f"{english}/PRON", f"{french}/PRON")
-    return NounPhrase(phrase, phrase.english[0], gender, plural, person)
+    head = phrase.english[0]
+    return NounPhrase(phrase.meaning_one(Pronoun(english, head, plural, person)), head, gender, plural, person)
 
 
 def subject(
@@ -179,13 +196,16 @@ def subject(
         if draft.chance(0.4):
             name = draft.random.choice(list(NAMES))
             phrase = pair(f"{name}/PROPN", f"{name}/PROPN")
-            return NounPhrase(phrase, phrase.english[0], NAMES[name], plural=False)
+            head = phrase.english[0]
+            return NounPhrase(phrase.meaning_one(Name(name, NAMES[name], head)), head, NAMES[name], plural=False)
         return pronoun(draft.random.choice(["I", "we", "he", "she"] if first_person else ["he", "she"]))
     return noun_phrase(draft, draw_noun(draft, *groups), plural, determiners)
 
 
 def joined(first: NounPhrase, second: NounPhrase) -> NounPhrase:
     """Join two phrases, as in "the cat and the mouse": plural, and masculine unless both are feminine."""
-    phrase = first.phrase + pair("and/CCONJ", "et/CCONJ") + second.phrase
+    joint = pair("and/CCONJ", "et/CCONJ")
+    meant = Both(first.nominal, fixed(joint.english), second.nominal)
+    phrase = (first.phrase + joint + second.phrase).meaning_one(meant)
     gender = "f" if first.gender == second.gender == "f" else "m"
     return NounPhrase(phrase, first.head, gender, plural=True, nouns=first.nouns + second.nouns)

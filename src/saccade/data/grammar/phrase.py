@@ -11,19 +11,13 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 
-__all__ = ["Phrase", "Rendering", "Word", "begins_with_vowel", "detokenise", "pair", "settle", "words"]
+from saccade.data.grammar.meaning import Fixed, Node, Word
+
+__all__ = ["Phrase", "Rendering", "Word", "begins_with_vowel", "detokenise", "fixed", "pair", "settle", "words"]
 
 _ELIDED = {"le": "l'", "la": "l'", "de": "d'", "ne": "n'", "que": "qu'", "je": "j'", "ce": "c'"}
 _CONTRACTED = {("de", "le"): "du", ("de", "les"): "des", ("à", "le"): "au", ("à", "les"): "aux"}
 _ASPIRATED = frozenset({"hibou", "hiboux"})
-
-
-@dataclass(frozen=True, eq=False)
-class Word:
-    """One English word. Words are compared by identity, because the same word can occur twice in a sentence."""
-
-    text: str
-    tag: str  # the universal part of speech
 
 
 @dataclass(frozen=True)
@@ -39,9 +33,14 @@ class Rendering:
 class Phrase:
     english: tuple[Word, ...] = ()
     french: tuple[Rendering, ...] = ()
+    meaning: tuple[Node, ...] = ()  # the same for all other languages
 
     def __add__(self, other: Phrase) -> Phrase:
-        return Phrase(self.english + other.english, self.french + other.french)
+        return Phrase(self.english + other.english, self.french + other.french, self.meaning + other.meaning)
+
+    def meaning_one(self, node: Node) -> Phrase:
+        """Return the same words, which together mean this."""
+        return Phrase(self.english, self.french, (node,))
 
 
 def words(text: str) -> tuple[Word, ...]:
@@ -55,10 +54,16 @@ def pair(english: str, french: str) -> Phrase:
     If both sides have the same number of words, they are aligned one by one; otherwise every word with every word.
     """
     sources, targets = words(english), words(french)
+    meaning = (fixed(sources),)
     if len(sources) == len(targets):
         rendered = zip(targets, ((source,) for source in sources), strict=True)
-        return Phrase(sources, tuple(Rendering(word.text, word.tag, source) for word, source in rendered))
-    return Phrase(sources, tuple(Rendering(word.text, word.tag, sources) for word in targets))
+        return Phrase(sources, tuple(Rendering(word.text, word.tag, source) for word, source in rendered), meaning)
+    return Phrase(sources, tuple(Rendering(word.text, word.tag, sources) for word in targets), meaning)
+
+
+def fixed(words: tuple[Word, ...]) -> Fixed:
+    """Return words as an expression that every language translates as a whole."""
+    return Fixed(" ".join(word.text for word in words), words)
 
 
 @cache
@@ -85,16 +90,20 @@ def settle(french: tuple[Rendering, ...]) -> tuple[Rendering, ...]:
     return tuple(settled)
 
 
-def detokenise(tokens: tuple[str, ...], glued: str) -> tuple[str, tuple[tuple[int, int], ...]]:
+def detokenise(
+    tokens: tuple[str, ...], glued: str, opening: str = "", between: str = " "
+) -> tuple[str, tuple[tuple[int, int], ...]]:
     """Join tokens into a text with a capital letter, and return it with the character span of each token.
 
-    `glued` has the marks that follow a word without a space; in French, a question mark has a space before it.
+    `glued` has the marks that follow a word without a space, in French not the question mark; `opening` has those that
+    a word follows without a space.
     """
     text = ""
     spans = []
     for token in tokens:
-        if text and token not in glued and not text.endswith("'"):
-            text += " "
+        if text and token not in glued and not text.endswith("'") and text[-1] not in opening:
+            text += between
         spans.append((len(text), len(text) + len(token)))
         text += token
-    return text[:1].upper() + text[1:], tuple(spans)
+    first = len(text) - len(text.lstrip(opening)) if opening else 0
+    return text[:first] + text[first : first + 1].upper() + text[first + 1 :], tuple(spans)

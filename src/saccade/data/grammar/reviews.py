@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from saccade.data.grammar.clauses import agreeing, copula, statement, verb_group
 from saccade.data.grammar.lexicon import ADJECTIVES, NEGATIVE, POSITIVE, TRANSITIVE, Adjective
+from saccade.data.grammar.meaning import Clause, Identity
 from saccade.data.grammar.nouns import DEFINITE, Draft, NounPhrase, draw_noun, noun_phrase, subject
-from saccade.data.grammar.phrase import Phrase, pair
+from saccade.data.grammar.phrase import Phrase, fixed, pair
 
 __all__ = ["review_sentence"]
 
@@ -25,8 +26,8 @@ def _adjective(draft: Draft, sentiment: str) -> Adjective:
 
 
 def _judged(draft: Draft, work: NounPhrase, sentiment: str, may_negate: bool = True) -> Phrase:
-    """Build a predicate such as "was good" or "was not bad", where a negation has an adjective of opposite
-    sentiment."""
+    """Build a clause such as "the film was good" or "the film was not bad", where a negation has an adjective of
+    opposite sentiment."""
     negation = draft.random.choice([None, None, "not", "never"]) if may_negate else None
     adjective = _adjective(draft, _OPPOSITE[sentiment] if negation else sentiment)
     degree = draft.random.choice([None, None, ("very", "très"), ("really", "vraiment")])
@@ -40,7 +41,7 @@ def _work(draft: Draft) -> NounPhrase:
 
 def _description(draft: Draft, sentiment: str) -> Phrase:
     work = _work(draft)
-    return work.phrase + _judged(draft, work, sentiment)
+    return _judged(draft, work, sentiment)
 
 
 def _presentation(draft: Draft, sentiment: str) -> Phrase:
@@ -48,7 +49,10 @@ def _presentation(draft: Draft, sentiment: str) -> Phrase:
     english, french = draft.random.choice([("was/AUX", "était/AUX"), ("is/AUX", "est/AUX")])
     adjectives = (_adjective(draft, sentiment),)
     work = noun_phrase(draft, draw_noun(draft, "works"), False, ("a",), adjectives)
-    return pair("this/PRON", "ce/PRON") + pair(english, french) + work.phrase
+    this, be = pair("this/PRON", "ce/PRON"), pair(english, french)
+    tense = "past" if english == "was/AUX" else "present"
+    meant = Clause(fixed(this.english), Identity(tense, be.english, work.nominal))
+    return (this + be + work.phrase).meaning_one(meant)
 
 
 def _verdict(draft: Draft, sentiment: str) -> Phrase:
@@ -65,11 +69,11 @@ def _contrast(draft: Draft, sentiment: str) -> Phrase:
     """Build a contrast, in which the part after "but" decides. It is about the same work, or about another."""
     work = _work(draft)
     same = draft.chance(0.4)
-    first = work.phrase + _judged(draft, work, _OPPOSITE[sentiment], may_negate=not same)
+    first = _judged(draft, work, _OPPOSITE[sentiment], may_negate=not same)
     if same:
         adjective = _adjective(draft, sentiment)
         draft.combinations.append(("adjective", adjective.english, work.nouns[0].english))
         return first + pair("but/CCONJ", "mais/CCONJ") + agreeing(adjective, work)
     other = _work(draft)
     comma = pair(",/PUNCT but/CCONJ", ",/PUNCT mais/CCONJ")
-    return first + comma + other.phrase + _judged(draft, other, sentiment)
+    return first + comma + _judged(draft, other, sentiment)

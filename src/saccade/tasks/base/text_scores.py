@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 
 from sacrebleu.metrics.base import Metric
@@ -10,13 +11,18 @@ from sacrebleu.metrics.chrf import CHRF
 
 __all__ = ["METRIC_CLASSES", "exact_share", "text_scores"]
 
+_CHINESE = re.compile("[\u4e00-\u9fff]")
 #: The metrics of sacrebleu by their usual names.
 METRIC_CLASSES: dict[str, Callable[..., Metric]] = {"BLEU": BLEU, "chrF": CHRF}
 
 
 def text_scores(texts: Sequence[str], references: Sequence[str]) -> dict[str, float]:
-    """Return BLEU and chrF as sacrebleu computes them on raw text, and the percentage of exact matches."""
-    metrics = {"bleu": BLEU(force=True), "chrf": CHRF()}  # force: do not warn about texts that end in " ."
+    """Return BLEU and chrF as sacrebleu computes them on raw text, and the percentage of exact matches.
+
+    BLEU counts words, and single characters of Chinese, which has no spaces, as sacrebleu does with its tokenizer "zh".
+    """
+    tokenize = "zh" if any(_CHINESE.search(reference) for reference in references) else None
+    metrics = {"bleu": BLEU(tokenize=tokenize, force=True), "chrf": CHRF()}  # force: no warning about an end in " ."
     scores = {name: metric.corpus_score(list(texts), [list(references)]).score for name, metric in metrics.items()}
     return scores | {"exact": 100.0 * exact_share(texts, references)}
 

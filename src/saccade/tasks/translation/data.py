@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Literal
 
@@ -38,18 +39,21 @@ BUILTIN_HELD_OUT = 1000
 UNCHANGED = Cleaning(empty=False, duplicates=False)
 
 
-#: Built-in corpora by name: (number of pairs, seed, split) -> pairs.
-BUILTIN: dict[str, Callable[[int, int, str], list[GoldPair]]] = {
-    "grammar": lambda *drawn: from_grammar(generate(*drawn)),
-    "reverse": lambda *drawn: [from_characters(pair) for pair in reversals(*drawn)],
-}
+#: The fewest sentences of each language that are held out, if there are several.
+LEAST_OF_LANGUAGE = 300
+LanguageCode = Literal["fr", "es", "it", "de", "hi", "zh"]
 
 
 class TranslationData(Config):
     """Parallel texts, your own or built in; paths may use ~ and $SACCADE_DATA."""
 
     builtin: Literal["grammar", "reverse"] | None = Field(
-        None, description="grammar: the built-in English-French corpus; reverse: 5 letters to be written backwards"
+        None, description="grammar: the built-in corpus, from English; reverse: 5 letters to be written backwards"
+    )
+    languages: tuple[LanguageCode, ...] = Field(
+        ("fr",),
+        min_length=1,
+        description="Target languages of the built-in corpus; if several, each source begins with one: `German: ...`",
     )
     sentences: int = Field(20000, ge=100, description="Training sentences drawn from the built-in corpus")
     source: str | None = Field(None, description="A file with one text per line")
@@ -90,6 +94,10 @@ class TranslationData(Config):
         for part in ("", "validation_", "test_"):
             if (getattr(self, f"{part}source") is None) != (getattr(self, f"{part}target") is None):
                 raise ValueError(f"give both {part}source and {part}target, or neither")
+        if len(set(self.languages)) < len(self.languages):
+            raise ValueError("languages has a language twice")
+        if self.languages != ("fr",) and self.builtin != "grammar":
+            raise ValueError('languages applies to builtin = "grammar" alone')
         if self.alignments is not None and self.source is None:
             raise ValueError("alignments needs source and target")
         return self
@@ -135,7 +143,7 @@ class TranslationFiles(DataReader[GoldPair]):
     @classmethod
     def read(cls, settings: TranslationData, seed: int) -> Splits[GoldPair]:
         if settings.builtin is not None:
-            return draw_splits(settings.sentences, BUILTIN_HELD_OUT, seed, BUILTIN[settings.builtin])
+            return _read_builtin(settings, seed)
         if settings.nettalk is not None:
             pairs, report = read_nettalk(resolve_path(settings.nettalk))
             parts = nettalk_splits(pairs)
@@ -204,6 +212,39 @@ class TranslationFiles(DataReader[GoldPair]):
     def identity(cls, example: GoldPair) -> bytes:
         links = "" if example.links is None else sorted(example.links)  # guided alignment trains on the links too
         return f"{example.source}\t{example.target}\t{links}\n".encode()
+
+
+def _read_builtin(settings: TranslationData, seed: int) -> Splits[GoldPair]:
+    if settings.builtin == "reverse":
+        return draw_splits(
+            settings.sentences,
+            BUILTIN_HELD_OUT,
+            seed,
+            lambda *drawn: [from_characters(pair) for pair in reversals(*drawn)],
+        )
+    languages = settings.languages
+    if len(languages) == 1:
+        return draw_splits(
+            settings.sentences,
+            BUILTIN_HELD_OUT,
+            seed,
+            lambda count, seed, split: from_grammar(generate(count, seed, split, language=languages[0])),
+        )
+    held_out = max(BUILTIN_HELD_OUT // len(languages), LEAST_OF_LANGUAGE) * len(languages)
+    return draw_splits(
+        settings.sentences, held_out, seed, lambda count, seed, split: _in_turn(languages, count, seed, split)
+    )
+
+
+def _in_turn(languages: Sequence[str], count: int, seed: int, split: str) -> list[GoldPair]:
+    """Draw sentences for each language, other ones for each, and return them in turn with the name of the language."""
+    shares = [count // len(languages) + (number < count % len(languages)) for number in range(len(languages))]
+    each = [
+        generate(share, seed + 1000 * number, split, language=language)
+        for number, (language, share) in enumerate(zip(languages, shares, strict=True))
+    ]
+    turns = [example for turn in zip_longest(*each) for example in turn if example is not None]
+    return from_grammar(turns, tagged=True)
 
 
 def _token_kind(texts: Sequence[str]) -> TokenKind:

@@ -8,12 +8,21 @@ from dataclasses import dataclass
 from jaxtyping import Float
 from torch import Tensor
 
-from saccade.data.grammar import Example, content_words
+from saccade.data.grammar import LANGUAGE_NAMES, Example, content_words
 from saccade.data.pairs import Pair
 from saccade.lens.links import WordLink
 from saccade.text import Tokenizer
 
-__all__ = ["GoldPair", "from_characters", "from_grammar", "from_pair", "spaced_words", "token_links", "word_agreement"]
+__all__ = [
+    "GoldPair",
+    "from_characters",
+    "from_grammar",
+    "from_pair",
+    "language_tag",
+    "spaced_words",
+    "token_links",
+    "word_agreement",
+]
 
 Span = tuple[int, int]  # the first character, and one past the last
 
@@ -30,23 +39,33 @@ class GoldPair:
     links: frozenset[WordLink] | None = None  # links between words: (source, target)
     content: frozenset[int] = frozenset()  # the target words that count when the alignment is scored
     kind: str = ""  # the kind of sentence in the built-in corpus
+    language: str = ""  # the target language, if the corpus has several
 
 
-def from_grammar(examples: Sequence[Example]) -> list[GoldPair]:
-    """Convert sentences of the built-in corpus, whose links are all known."""
-    return [
-        GoldPair(
-            example.source_text,
+def from_grammar(examples: Sequence[Example], tagged: bool = False) -> list[GoldPair]:
+    """Convert sentences of the built-in corpus, whose links are all known. If they are in several languages, the source
+    begins with a tag that says which: "German: The black cat ate the mouse." """
+    pairs = []
+    for line, example in enumerate(examples, start=1):
+        tag = language_tag(example.language) if tagged else ""
+        pair = GoldPair(
+            tag + example.source_text,
             example.target_text,
             line,
-            tuple(example.source_spans),
+            tuple((start + len(tag), end + len(tag)) for start, end in example.source_spans),
             tuple(example.target_spans),
             frozenset(example.alignment),
             frozenset(content_words(example)),
             example.kind,
+            example.language if tagged else "",
         )
-        for line, example in enumerate(examples, start=1)
-    ]
+        pairs.append(pair)
+    return pairs
+
+
+def language_tag(language: str) -> str:
+    """Return what a source begins with if the model writes several languages, such as "German: "."""
+    return f"{LANGUAGE_NAMES[language]}: "
 
 
 def from_pair(pair: Pair) -> GoldPair:

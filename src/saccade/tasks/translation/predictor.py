@@ -14,6 +14,7 @@ from sacrebleu.metrics.base import Metric
 from saccade.attention import watch
 from saccade.attention.watching.interventions import active_edits
 from saccade.attention.watching.watch import Rows
+from saccade.data.grammar import showcase
 from saccade.data.inputs import read_texts
 from saccade.data.paths import column
 from saccade.decoding import Hypothesis
@@ -34,7 +35,7 @@ from saccade.tasks.base.workers import BATCH_TOKENS
 from saccade.tasks.translation.alignment import read_alignment
 from saccade.tasks.translation.answer import TranslationAnswer, TranslationAttention
 from saccade.tasks.translation.data import read_links
-from saccade.tasks.translation.gold import GoldPair, spaced_words
+from saccade.tasks.translation.gold import GoldPair, language_tag, spaced_words
 from saccade.tasks.translation.task import EncodedPair
 from saccade.text import Encoding, Tokenizer
 
@@ -69,6 +70,18 @@ class TranslationPredictor(TextInputPredictor, TranslatesText):
         how = self.read_as
         columns = [column(how[f"{side}_column"]) for side in ("source", "target")]
         return read_texts(path, columns, encoding=how["encoding"], skip_bad=how["skip_bad_rows"])
+
+    def examples(self, probe: Sequence[str] = ()) -> list[Any]:
+        """Return sentences of the built-in corpus, for each language in turn if the model knows several."""
+        languages = self.bundle.data.get("languages") or ()
+        if self.bundle.data.get("builtin") != "grammar" or len(languages) < 2:
+            return super().examples(probe)
+        sentences = [sentence.source_text for sentence in showcase()]
+        shown = max(len(sentences), len(languages))
+        return [
+            language_tag(languages[number % len(languages)]) + sentences[number // len(languages)]
+            for number in range(shown)
+        ]
 
     def cost(self, given: str, options: SearchOptions) -> Cost:
         tokens = self.count_tokens(given)

@@ -242,7 +242,28 @@ class Translation(Task):
         if self.state.alignment is not None and all(pair.gold.links is not None for pair in examples):
             right, total = self.content_agreement(model, examples, check_cancelled)
             scores |= {"alignment": 100.0 * right / max(total, 1), "alignment_words": total}
+        scores |= self._by_language(model, examples, texts, "alignment" in scores, check_cancelled)
         return Evaluation(scores, _by_kind(texts, [pair.gold for pair in examples]))
+
+    def _by_language(
+        self,
+        model: nn.Module,
+        examples: Sequence[EncodedPair],
+        texts: Sequence[str],
+        aligned: bool,
+        check_cancelled: CheckCancelled,
+    ) -> dict[str, float]:
+        """Return BLEU, the share of exact matches and the alignment of each target language, if there are several."""
+        scores: dict[str, float] = {}
+        for language in dict.fromkeys(pair.gold.language for pair in examples if pair.gold.language):
+            own = [number for number, pair in enumerate(examples) if pair.gold.language == language]
+            part = [examples[number] for number in own]
+            found = text_scores([texts[number] for number in own], [pair.gold.target for pair in part])
+            scores |= {f"bleu {language}": found["bleu"], f"exact {language}": found["exact"]}
+            if aligned:
+                right, total = self.content_agreement(model, part, check_cancelled)
+                scores[f"alignment {language}"] = 100.0 * right / max(total, 1)
+        return scores
 
     def _texts(
         self,

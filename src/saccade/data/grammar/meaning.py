@@ -1,0 +1,233 @@
+"""What a sentence of the built-in corpus means, apart from any target language.
+
+English and French are written while a sentence is drawn (`phrase.py`). The same functions record what they wrote as the
+nodes below, from which every other language builds its own sentence: its own order, genders and cases. Each node keeps
+the English words that it stands for, so the alignment with English is known in every language.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from saccade.data.grammar.lexicon import Noun
+
+__all__ = [
+    "Adjunct",
+    "Both",
+    "Clause",
+    "Copula",
+    "Entity",
+    "Fixed",
+    "Identity",
+    "Name",
+    "Node",
+    "Nominal",
+    "Pronoun",
+    "Quality",
+    "Relative",
+    "Scared",
+    "VerbUse",
+    "Word",
+    "Words",
+    "gather",
+]
+
+
+@dataclass(frozen=True, eq=False)
+class Word:
+    """One English word. Words are compared by identity, because the same word can occur twice in a sentence."""
+
+    text: str
+    tag: str  # the universal part of speech
+
+
+Words = tuple[Word, ...]
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """Words with a translation of their own, known by their English text: "because", "very", a comma."""
+
+    key: str
+    words: Words
+
+
+@dataclass(frozen=True)
+class Quality:
+    """An adjective, by its English word."""
+
+    adjective: str
+    word: Word
+
+
+@dataclass(frozen=True)
+class Nominal:
+    """A determiner, adjectives, a noun, and perhaps a relative clause."""
+
+    determiner: Fixed
+    adjectives: tuple[Quality, ...]
+    noun: Noun
+    head: Word
+    plural: bool
+    relative: Relative | None = None
+    person: int = 3
+
+
+@dataclass(frozen=True)
+class Name:
+    text: str
+    gender: str  # "m" or "f"
+    head: Word
+    plural: bool = False
+    person: int = 3
+
+
+@dataclass(frozen=True)
+class Pronoun:
+    """A pronoun; `noun` is what it refers to, if that decides its gender."""
+
+    key: str
+    head: Word
+    plural: bool = False
+    person: int = 3
+    noun: Noun | None = None
+
+
+@dataclass(frozen=True)
+class Both:
+    """Two phrases joined by "and"."""
+
+    first: Nominal
+    joint: Fixed
+    second: Nominal
+    plural: bool = True
+    person: int = 3
+
+
+Entity = Nominal | Name | Pronoun | Both
+
+
+@dataclass(frozen=True)
+class Adjunct:
+    """What is added to a clause: a time, a manner, or a preposition with a phrase.
+
+    `kind` is "time", "manner", "place", "goal" (to the market), "taker" (to the kids), "after" (after crossing the
+    river) or "purpose" (to reach the bank). The last two have a verb, whose object is `entity`.
+    """
+
+    kind: str
+    marker: Fixed
+    entity: Nominal | None = None
+    verb: Fixed | None = None
+
+
+@dataclass(frozen=True)
+class VerbUse:
+    """A verb in its tense: its own words, those of its auxiliary, and what negates or modifies it."""
+
+    verb: str
+    tense: str  # "past", "present" or "future"
+    main: Words
+    auxiliary: Words = ()
+    negation: Fixed | None = None
+    frequency: Fixed | None = None
+    modal: Fixed | None = None  # "want to", "can" or "must", before the infinitive
+
+
+@dataclass(frozen=True)
+class Copula:
+    """The predicate "was not very good", and perhaps "but funny" after it."""
+
+    tense: str
+    be: Words
+    quality: Quality
+    negation: Fixed | None = None
+    degree: Fixed | None = None
+    contrast: tuple[Fixed, Quality] | None = None
+
+
+@dataclass(frozen=True)
+class Identity:
+    """The predicate "was a boring film", after "this"."""
+
+    tense: str
+    be: Words
+    nominal: Nominal
+
+
+@dataclass(frozen=True)
+class Scared:
+    """The predicate "were scared of"; the object of its clause is what is feared."""
+
+    be: Words
+    scared: Word
+    of: Word
+
+
+@dataclass(frozen=True)
+class Clause:
+    subject: Entity | Fixed
+    predicate: VerbUse | Copula | Identity | Scared
+    object: Entity | None = None
+    adjuncts: tuple[Adjunct, ...] = ()
+    fronted: Adjunct | None = None  # a time or a place that comes first, with a comma in English
+    asked: bool = False
+    asking: Fixed | None = None  # "where", "why" or "when"
+
+
+@dataclass(frozen=True)
+class Relative:
+    """A relative clause, whose subject (or object, if `of_object`) is the noun that it describes."""
+
+    pronoun: Fixed
+    clause: Clause
+    of_object: bool
+    head: Nominal  # the noun that it describes, without this clause
+
+
+Node = (
+    Fixed
+    | Nominal
+    | Name
+    | Pronoun
+    | Both
+    | Adjunct
+    | VerbUse
+    | Copula
+    | Identity
+    | Scared
+    | Quality
+    | Clause
+    | Relative
+)
+
+
+def gather(nodes: Iterable[Node]) -> list[Clause | Fixed]:
+    """Give each clause the adjuncts around it, and leave the conjunctions and marks between clauses."""
+    gathered: list[Clause | Fixed] = []
+    fronted: Adjunct | None = None
+    asking: Fixed | None = None
+    for node in nodes:
+        last = gathered[-1] if gathered else None
+        if isinstance(node, Clause):
+            gathered.append(replace(node, fronted=fronted, asking=asking))
+            fronted = asking = None
+        elif isinstance(node, Adjunct) and isinstance(last, Clause):
+            gathered[-1] = replace(last, adjuncts=(*last.adjuncts, node))
+        elif isinstance(node, Adjunct):
+            fronted = node
+        elif isinstance(node, Fixed) and node.key in ("where", "why", "when"):
+            asking = node
+        elif isinstance(node, Fixed):
+            if not (node.key == "," and fronted is not None):
+                gathered.append(node)
+        elif isinstance(node, Quality):  # "was boring but funny": belongs to the predicate before it
+            joint, clause = gathered.pop(), gathered.pop()
+            assert isinstance(joint, Fixed)
+            assert isinstance(clause, Clause)
+            assert isinstance(clause.predicate, Copula)
+            gathered.append(replace(clause, predicate=replace(clause.predicate, contrast=(joint, node))))
+        else:
+            raise AssertionError(f"{type(node).__name__} stands outside any clause")
+    return gathered
