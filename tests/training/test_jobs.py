@@ -54,7 +54,7 @@ def test_a_killed_job_continues_with_any_number_of_processes(folder: Path, tmp_p
     assert killed.end() == [-9, -9]
     parts = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "out" / "parts").glob("0*")}
     assert sorted(parts) == ["000000000000.txt", "000000000500.txt", "000000001000.txt"]
-    three = Together(3, *job, log=tmp_path / "three", do_at={0: (kill, "_join", 1)})
+    three = Together(3, *job, log=tmp_path / "three", do_at={0: (kill, "finish_job", 1)})
     assert three.commands[0].exit_code() == -9
     for command in three.commands[1:]:
         command.process.kill()
@@ -66,7 +66,7 @@ def test_a_killed_job_continues_with_any_number_of_processes(folder: Path, tmp_p
     assert saccade(tmp_path / "again", *job)[0] == 0
     other = saccade(tmp_path / "other", "predict", folder / "translator", folder / "tagger.txt", "-o", tmp_path / "out")
     assert other[0] == 2
-    assert "contains the answers of a different job (other model, options, part); give another folder" in other[2]
+    assert "contains the results of a different job (other model, options, part); give another folder" in other[2]
 
 
 def test_two_processes_need_a_folder(folder: Path, tmp_path: Path) -> None:
@@ -87,3 +87,28 @@ def test_two_processes_evaluate_as_one(folder: Path, tmp_path: Path, model: str,
     both = Together(2, *arguments, log=tmp_path / "both")
     assert both.end() == [0, 0], both.err
     assert both.out == printed
+
+
+def test_a_killed_evaluation_continues(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "many.tsv").write_text("\n".join([(folder / "tagged.tsv").read_text()] * 30))
+    arguments = ["evaluate", folder / "tagger", "--data", tmp_path / "many.tsv"]
+    printed = saccade(tmp_path / "printed", *arguments)[1]
+    job, parts = [*arguments, "-o", tmp_path / "out"], tmp_path / "out" / "parts"
+    killed = Together(2, *job, log=tmp_path / "killed", do_at={1: (kill, "write_file", 2)})
+    assert killed.commands[1].exit_code() == -9
+    killed.commands[0].process.kill()  # as torchrun does
+    kept = {path: path.stat().st_mtime_ns for path in parts.glob("*.json")}
+    assert kept
+    damaged = min(kept)
+    damaged.write_bytes(damaged.read_bytes().replace(b"1", b"2", 1))
+    both = Together(2, *job, log=tmp_path / "both", do_at={0: (kill, "finish_job", 1)})
+    assert both.commands[0].exit_code() == -9
+    both.commands[1].process.kill()
+    whole = {path: path.stat().st_mtime_ns for path in parts.glob("*.json")}
+    assert {path for path in kept if whole[path] != kept[path]} == {damaged}  # the others are not computed again
+    assert saccade(tmp_path / "rest", *job)[1] == printed
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["job.json", "scores.txt"]
+    assert (tmp_path / "out" / "scores.txt").read_text() == printed
+    assert saccade(tmp_path / "again", *job)[1] == printed
+    other = saccade(tmp_path / "other", *job, "--precision", "bf16")
+    assert "contains the results of a different job (other precision)" in other[2]

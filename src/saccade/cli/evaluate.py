@@ -46,6 +46,15 @@ def evaluate(
     pictures: Annotated[
         Path | None, typer.Option(help="Write pictures, such as a confusion matrix, to this folder.")
     ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="Folder for the scores. An evaluation that was stopped continues.",
+            show_default=False,
+        ),
+    ] = None,
     precision: Precision = "fp32",
     engine: Engine = "auto",
     workers: Workers = 1,
@@ -60,7 +69,9 @@ def evaluate(
     Examples:
       saccade evaluate run --source test.en --target test.fr
       saccade evaluate run --data test.conllu --pictures scores
+      torchrun --nproc-per-node 2 -m saccade evaluate run --data large.conllu -o scores
     """
+    from saccade.cli.jobs import scoring_job
     from saccade.cli.scoring import evaluate_model
 
     processes, device = several_or_one(resolve_device(device))
@@ -68,7 +79,12 @@ def evaluate(
     options = given_only(beam=beam, lowercase=lowercase or None, alignments=alignments)
     refuse_unknown(options, opened, ("beam", "lowercase", "alignments"), scoring=True)
     examples = examples_of(model, source, target, data, columns)
-    evaluate_model(opened, examples, options, pictures, processes)
+    parts = None
+    if output is not None:
+        given = [file for file in (source, target, *(data or ()), alignments) if file is not None]
+        details = {"columns": columns, "beam": beam, "lowercase": lowercase, "precision": precision, "engine": engine}
+        parts = scoring_job(model, given, details, output, processes)
+    evaluate_model(opened, examples, options, pictures, processes, parts)
 
 
 def score(

@@ -1,9 +1,10 @@
-"""Answer a file into a folder, in parts: several processes share them, and a job that was killed continues.
+"""Answer or score a file into a folder, in parts: several processes share them, and a job that was killed continues.
 
 out/
-  job.json         what is answered: the model, the options, and a checksum of the inputs
-  parts/           the answers to some inputs each, written completely or not at all
-  answers.txt      the answers to all inputs, in order; written last, when the parts are deleted
+  job.json         what is done: the model, the options, and a checksum of the inputs
+  parts/           the results for some inputs each, written completely or not at all
+  answers.txt      the answers to all inputs, in order, or the scores in scores.txt; written last, when the parts are
+                   deleted
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,9 @@ from saccade.tasks.base.model_folder import bundle_identity
 from saccade.tasks.base.predictor import Predictor
 from saccade.training.distributed import Processes
 
-__all__ = ["answer_file"]
+__all__ = ["answer_file", "finish_job", "scoring_job"]
+
+PARTS_FOLDER = "parts"
 
 #: A part has so many groups of inputs that are answered together, at most; a file has so many parts, if it is large.
 MOST_GROUPS, PARTS = 8, 64
@@ -38,9 +41,13 @@ def answer_file(
     folder: Path,
     lines_of: Callable[[Answer], list[str]],
     suffix: str,
+    details: dict[str, Any],
     processes: Processes,
 ) -> Path:
-    """Answer all inputs, or those that are left, and return the file with the answers, in the order of the inputs."""
+    """Answer all inputs, or those that are left, and return the file with the answers, in the order of the inputs.
+
+    ``details`` are what the answers depend on besides the model, the inputs and the options.
+    """
     groups = -(-len(inputs) // opened.at_once)
     size = opened.at_once * max(1, min(MOST_GROUPS, groups // PARTS))
     job = {
@@ -49,11 +56,13 @@ def answer_file(
         "number": len(inputs),
         "options": opened.chosen(options).model_dump(mode="json"),
         "part": size,
+        "format": suffix,
+        **details,
     }
     answers = folder / f"answers{suffix}"
-    processes.lead(lambda: _claim(folder, job | {"format": suffix}))
+    processes.lead(lambda: _claim(folder, job))
     starts = range(0, len(inputs), size)
-    files = [folder / "parts" / f"{start:012d}{suffix}" for start in starts]
+    files = [folder / PARTS_FOLDER / f"{start:012d}{suffix}" for start in starts]
     if answers.exists():
         return answers
     mine = list(zip(starts, files, strict=True))[processes.rank :: processes.count]
@@ -71,8 +80,24 @@ def answer_file(
                 write_file(file, "".join(f"{line}\n" for answer in found for line in lines_of(answer)).encode())
             done += len(part)
     processes.in_turn(lambda: None)  # wait until all parts are there
-    processes.lead(lambda: _join(files, answers))
+    processes.lead(lambda: finish_job(answers, (file.read_bytes() for file in files)))
     return answers
+
+
+def scoring_job(model: str, given: Sequence[Path], details: dict[str, Any], folder: Path, processes: Processes) -> Path:
+    """Begin or continue to score these files into a folder, and return the folder for the results of its parts.
+
+    ``details`` are what the results depend on besides the model and the files.
+    """
+    job = {"model": bundle_identity(Path(model)), "inputs": [_checksum(path) for path in given], **details}
+    processes.lead(lambda: _claim(folder, job))
+    return folder / PARTS_FOLDER
+
+
+def finish_job(file: Path, content: bytes | Iterable[bytes]) -> None:
+    """Write the results of a job to a file in its folder, and delete its parts."""
+    write_file(file, content)
+    shutil.rmtree(file.parent / PARTS_FOLDER, ignore_errors=True)
 
 
 def _claim(folder: Path, job: dict[str, Any]) -> None:
@@ -83,7 +108,7 @@ def _claim(folder: Path, job: dict[str, Any]) -> None:
         different = sorted(key for key in {*kept, *job} if kept.get(key) != job.get(key))
         if different:
             raise OptionError(
-                f"{folder} contains the answers of a different job (other {', '.join(different)}); give another folder "
+                f"{folder} contains the results of a different job (other {', '.join(different)}); give another folder "
                 "with -o."
             )
     elif folder.exists() and any(folder.iterdir()):
@@ -99,8 +124,3 @@ def _checksum(path: Path) -> str:
         return hashlib.sha256(json.dumps(listed).encode()).hexdigest()
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _join(files: Sequence[Path], answers: Path) -> None:
-    write_file(answers, (file.read_bytes() for file in files))
-    shutil.rmtree(answers.parent / "parts")

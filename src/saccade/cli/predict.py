@@ -114,7 +114,8 @@ def predict(
 
         with opened:
             suffix = ".jsonl" if as_json else ".txt"
-            done = answer_file(opened, model, given, inputs, options, output, lines_of, suffix, processes)
+            details = {"alignments": alignments, "precision": precision, "engine": engine}
+            done = answer_file(opened, model, given, inputs, options, output, lines_of, suffix, details, processes)
         console(stderr=True).print(f"The answers are in {done}.", markup=False)
     elif opened.streams and not (from_file or as_json or alignments or {"tries", "n_best"} & set(options)):
         _print_stream(opened.stream(inputs[0], **options))

@@ -3,41 +3,53 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from sacrebleu.significance import PairedTest, Result
 
 import saccade
+from saccade.cli.jobs import finish_job
 from saccade.cli.options import console, given_only, progress, resolve_device
 from saccade.errors import OptionError, counted
 from saccade.lens.figures.formats import save
 from saccade.tasks.base.capabilities import TranslatesText
 from saccade.tasks.base.predictor import Predictor
 from saccade.tasks.base.sharing import sharing
+from saccade.tasks.base.task import Evaluation
 from saccade.training.distributed import Processes
 
 __all__ = ["compare_models", "evaluate_model", "open_translator", "score_pairs"]
 
+#: The file with the scores, in the folder of a job.
+SCORES = "scores.txt"
 #: Number of bootstrap samples, the usual choice.
 RESAMPLES = 1000
 
 
 def evaluate_model(
-    opened: Predictor, examples: list[Any], options: dict[str, Any], pictures: Path | None, processes: Processes
+    opened: Predictor,
+    examples: list[Any],
+    options: dict[str, Any],
+    pictures: Path | None,
+    processes: Processes,
+    parts: Path | None = None,
 ) -> None:
-    """Print the scores of a model, and draw them in the folder ``pictures`` if it is given."""
-    with opened, sharing(processes), progress("evaluating", len(examples)) as show:
+    """Print the scores of a model, and draw them in the folder ``pictures`` if it is given.
+
+    ``parts`` is the folder of a job where results are kept, so that the job can continue.
+    """
+    finished = None if parts is None else parts.with_name(SCORES)
+    if finished is not None and pictures is None and finished.exists():
+        print(finished.read_text(encoding="utf-8"), end="")
+        return
+    with opened, sharing(processes, parts), progress("evaluating", len(examples)) as show:
         found = opened.evaluate(examples, progress=show, **options)
-    for name, value in found.scores.items():
-        digits = 0 if isinstance(value, int) else 4 if name in opened.task.losses else 2
-        signature = f"   {found.signatures[name]}" if name in found.signatures else ""
-        print(f"{name} {value:{',' if digits == 0 else ''}.{digits}f}{signature}")
-    for kind, (right, total) in found.kinds.items():
-        print(f"{kind}: {right} of {total} right")
-    for line in found.lines:
-        print(line)
+    text = "".join(f"{line}\n" for line in _score_lines(opened, found))
+    print(text, end="")
+    if finished is not None:
+        processes.lead(lambda: finish_job(finished, text.encode()))
     if pictures is None or processes.rank > 0:
         return
     if not found.figures:
@@ -47,6 +59,16 @@ def evaluate_model(
         path = pictures / f"{name}.png"
         save(draw(False), path)
         print(f"Wrote {path}.")
+
+
+def _score_lines(opened: Predictor, found: Evaluation) -> Iterator[str]:
+    for name, value in found.scores.items():
+        digits = 0 if isinstance(value, int) else 4 if name in opened.task.losses else 2
+        signature = f"   {found.signatures[name]}" if name in found.signatures else ""
+        yield f"{name} {value:{',' if digits == 0 else ''}.{digits}f}{signature}"
+    for kind, (right, total) in found.kinds.items():
+        yield f"{kind}: {right} of {total} right"
+    yield from found.lines
 
 
 def score_pairs(opened: TranslatesText, pairs: list[Any]) -> None:

@@ -152,7 +152,8 @@ class Torchrun(Processes):
         self.rank, self.count = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
         self._interrupt: Interrupt | None = None
         self._stopping = self._leading = self._is_cut_off = False
-        self._number = self._saves = 0  # of the work that the first process did for all, and of the checkpoints
+        # Of the work that the first process did for all, of the times that all met, and of the checkpoints.
+        self._number = self._meetings = self._saves = 0
         self._beaten = 0.0
         self._since, self._own, self._every_own = time.monotonic(), 0.0, [0.0] * self.count
         self._timeout, self._shard = DistributedSettings().timeout, False
@@ -247,6 +248,7 @@ class Torchrun(Processes):
         return float(values[0])
 
     def gather(self, mine: list[Any]) -> list[list[Any]]:
+        self._meet()  # which may take longer than a collective operation, if the work of the others does
         every: list[list[Any]] = [[] for _ in range(self.count)]
         dist.all_gather_object(every, mine)
         return every
@@ -277,11 +279,16 @@ class Torchrun(Processes):
         self.lead(lambda: mine.append(work()))
         if self.rank > 0:
             mine.append(work())
-        key = f"all/{self._number}"
+        self._meet()
+        return mine[0]
+
+    def _meet(self) -> None:
+        """Wait until all processes have come here."""
+        self._meetings += 1
+        key = f"all/{self._meetings}"
         if self._store.add(f"{key}/arrived", 1) == self.count:
             self._store.set(key, "null")
         self._await(key)
-        return mine[0]
 
     def files(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Content]:
         """The first process makes the folder, and each process writes its own parts of the tensors into it."""

@@ -1,20 +1,32 @@
-"""Share the batches of an evaluation among several processes.
+"""Share the batches of an evaluation among several processes, and keep their results in a folder.
 
 Each process computes some of the batches and receives the results of all. The batches are those of one process alone,
-so the results are the same bits.
+so the results are the same bits. With a folder, an evaluation that was stopped computes only what is missing there.
 """
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import asdict
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from saccade.decoding import Hypothesis
+from saccade.storage import seal, unseal, write_file
 
 __all__ = ["for_each", "sharing"]
 
 Part = TypeVar("Part")
 Result = TypeVar("Result")
+#: The number of files in which the results of many parts are kept, at least.
+FILES = 64
 
 
 class Sharer(Protocol):
@@ -26,25 +38,87 @@ class Sharer(Protocol):
     def gather(self, mine: list[Any]) -> list[list[Any]]:
         """Return what each process gives, by rank."""
 
+    def show_life(self) -> None:
+        """Tell processes that wait for this one that it is at work."""
 
-_sharer: ContextVar[Sharer | None] = ContextVar("sharer", default=None)
+
+class _Sharing:
+    """One evaluation: who shares it, and the folder for its results."""
+
+    def __init__(self, sharer: Sharer, folder: Path | None) -> None:
+        self.sharer = sharer
+        self.folder = folder
+        self._calls = 0  # an evaluation may compute several things, one after the other
+
+    def results(self, parts: Sequence[Part], compute: Callable[[Part], Result]) -> Iterator[Result]:
+        self._calls += 1
+        size = 1 if self.folder is None else max(1, len(parts) // FILES)
+        chunks = [parts[start : start + size] for start in range(0, len(parts), size)]
+        rank, count = self.sharer.rank, self.sharer.count
+        mine = [self._chunk(number, chunks[number], compute) for number in range(rank, len(chunks), count)]
+        every = self.sharer.gather(mine)
+        for number in range(len(chunks)):
+            yield from every[number % count][number // count]
+
+    def _chunk(self, number: int, chunk: Sequence[Part], compute: Callable[[Part], Result]) -> list[Result]:
+        """The results of some parts: read if they are there and undamaged, otherwise computed and written."""
+        file = None if self.folder is None else self.folder / f"{self._calls:03d}-{number:06d}.json"
+        if file is not None and file.exists():
+            record = unseal(file.read_text(encoding="utf-8", errors="replace"), ())
+            if record is not None:
+                return [_from_json(one) for one in record["results"]]
+        found = []
+        for part in chunk:
+            found.append(compute(part))
+            self.sharer.show_life()
+        if file is not None:
+            write_file(file, seal({"results": [_to_json(one) for one in found]}).encode())
+        return found
+
+
+_sharing: ContextVar[_Sharing | None] = ContextVar("sharing", default=None)
 
 
 @contextmanager
-def sharing(sharer: Sharer) -> Iterator[None]:
-    """While this is active, ``for_each`` shares its work. All processes must then evaluate the same examples."""
-    token = _sharer.set(sharer if sharer.count > 1 else None)
+def sharing(sharer: Sharer, folder: Path | None = None) -> Iterator[None]:
+    """While this is active, ``for_each`` shares its work, and keeps its results in a folder if one is given.
+
+    All processes must then evaluate the same examples.
+    """
+    token = _sharing.set(_Sharing(sharer, folder) if sharer.count > 1 or folder is not None else None)
     try:
         yield
     finally:
-        _sharer.reset(token)
+        _sharing.reset(token)
 
 
 def for_each(parts: Sequence[Part], compute: Callable[[Part], Result]) -> Iterator[Result]:
-    """Yield the result for each part, in order."""
-    sharer = _sharer.get()
-    if sharer is None:
-        yield from map(compute, parts)
-        return
-    every = sharer.gather([compute(part) for part in parts[sharer.rank :: sharer.count]])
-    yield from (every[number % sharer.count][number // sharer.count] for number in range(len(parts)))
+    """Yield the result for each part, in order: numbers, tensors or hypotheses, or tuples and lists of them."""
+    active = _sharing.get()
+    yield from map(compute, parts) if active is None else active.results(parts, compute)
+
+
+def _to_json(value: Any) -> Any:
+    """A result as JSON, which keeps every bit of it."""
+    if isinstance(value, Tensor):
+        array = value.numpy()
+        data = base64.b64encode(array.tobytes()).decode()
+        return {"tensor": data, "type": str(array.dtype), "shape": list(array.shape)}
+    if isinstance(value, Hypothesis):
+        return asdict(value)
+    if isinstance(value, tuple):
+        return {"tuple": [_to_json(one) for one in value]}
+    return [_to_json(one) for one in value] if isinstance(value, list) else value
+
+
+def _from_json(value: Any) -> Any:
+    match value:
+        case {"tensor": data, "type": kind, "shape": shape}:
+            return torch.from_numpy(np.frombuffer(base64.b64decode(data), kind).reshape(shape).copy())
+        case {"tuple": values}:
+            return tuple(_from_json(one) for one in values)
+        case dict():
+            return Hypothesis(**value)
+        case list():
+            return [_from_json(one) for one in value]
+    return value
