@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import tomllib
 from pathlib import Path
@@ -112,10 +113,11 @@ def plan(
     preparing: float = 0.0,
     validating: float = 0.0,
     spent: float = 0.0,
+    narrow: float = math.inf,
 ) -> tuple[Recipe, list[str]]:
     """The recipe for a machine that takes these seconds per update for networks of these widths."""
     monkeypatch.setattr(
-        recommendation, "_timed", lambda recipe, *_: Timing(seconds[recipe.model.width], validating, preparing)
+        recommendation, "_timed", lambda recipe, *_: Timing(seconds[recipe.model.width], validating, preparing, narrow)
     )
     monkeypatch.setattr(recommendation, "time", SimpleNamespace(monotonic=lambda: 80.0))
     monkeypatch.setattr("saccade.tasks.classification.data.ClassificationFiles.suitable", lambda splits: "medium")
@@ -157,6 +159,29 @@ def test_slow_validations_are_few(monkeypatch: pytest.MonkeyPatch, seconds: floa
 @pytest.mark.parametrize("lost", ["preparing", "spent"])
 def test_time_for_preparation_and_measuring_is_left_out(monkeypatch: pytest.MonkeyPatch, lost: str) -> None:
     assert plan(monkeypatch, {256: 0.16}, minutes=1, **{lost: 20.0})[0].training.steps == 200
+
+
+@pytest.mark.parametrize(("narrow", "precision", "steps"), [(0.12, "bf16", 400), (0.155, "fp32", 300)])
+def test_products_in_bf16_are_chosen_where_they_are_clearly_faster(
+    monkeypatch: pytest.MonkeyPatch, narrow: float, precision: str, steps: int
+) -> None:
+    found, said = plan(monkeypatch, {256: 0.16}, minutes=1, narrow=narrow)
+    assert (found.training.precision, found.training.steps) == (precision, steps)
+    assert ("0.120 s per update with matrix products in bf16 (in fp32 0.160 s)" in said[1]) == (precision == "bf16")
+
+
+def test_both_precisions_are_timed_unless_one_is_given(pairs: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    timed: list[str] = []
+    monkeypatch.setattr(recommendation, "TIMED_BATCHES", 1)
+    monkeypatch.setattr(
+        recommendation, "_seconds", lambda trainer, group: timed.append(trainer.settings.precision) or 1.0
+    )
+    assert recipe("translation", pairs, minutes=0.1).training.precision == "fp32"  # bf16 is not faster
+    assert timed == ["fp32", "fp32", "bf16", "bf16"]
+    for given in ("fp32", "bf16"):
+        timed.clear()
+        assert recipe("translation", pairs, f"training.precision={given}", minutes=0.1).training.precision == given
+        assert timed == [given, given]
 
 
 def test_updates_and_minutes_exclude_each_other(pairs: dict[str, Any]) -> None:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import random
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from saccade.errors import OptionError, UnknownNameError, counted
+from saccade.kernels.precision import check_narrow_products
 from saccade.tasks.base.data import SIZES, Say, Size, Splits
 from saccade.tasks.registry import task_named
 from saccade.training.recipe import Recipe, read_recipe, read_tables, tables_of_model
@@ -34,8 +37,11 @@ TIMED_BATCHES, TIMED_SECONDS, FOR_TIMING, TIMED_EXAMPLES = 12, 8.0, 0.02, 20_000
 #: The share of the time for validations, and how many there are at most; how many examples one is timed on.
 FOR_VALIDATIONS, MOST_VALIDATIONS, TIMED_VALIDATION = 0.15, 10, 16
 
-#: Returns the recipe for a size, a number of updates and a number of validations; None stands for the usual number.
-RecipeMaker = Callable[[Size, int | None, int], Recipe]
+#: The share of the time of fp32 that bf16 must save to be chosen.
+CLEARLY_FASTER = 0.05
+
+#: Returns the recipe for a size, with these training settings instead of the usual ones, and a number of validations.
+RecipeMaker = Callable[[Size, dict[str, Any], int], Recipe]
 
 
 class Timing(NamedTuple):
@@ -44,6 +50,7 @@ class Timing(NamedTuple):
     update: float
     validation: float = 0.0
     preparation: float = 0.0
+    narrow: float = math.inf  # an update whose matrix products are computed in bf16
 
 
 @dataclass(frozen=True)
@@ -100,14 +107,15 @@ def recommended_recipe(request: Request, say: Say) -> tuple[Recipe, Splits[Any]]
     splits = reader.read(reader.settings.read(request.data, request.where), seed=1).require_some()
     theirs = {} if request.init is None else tables_of_model(request.task, request.init)
 
-    def candidate(size: Size, steps: int | None, validations: int = MOST_VALIDATIONS) -> Recipe:
+    def candidate(size: Size, chosen: dict[str, Any], validations: int = MOST_VALIDATIONS) -> Recipe:
         recommended = reader.recommend(splits, size)
+        training = {**recommended["training"], **chosen}
         if steps_given is not None and steps_given.isdecimal():
-            steps = int(steps_given)
-        steps = recommended["training"]["steps"] if steps is None else steps
-        paced = {"steps": steps, "warmup": steps // 10, "validate_every": max(1, steps // validations)}
-        limit = {} if request.minutes is None else {"minutes": request.minutes}
-        training = {**recommended["training"], **paced, **limit}
+            training["steps"] = int(steps_given)
+        steps = training["steps"]
+        training |= {"warmup": steps // 10, "validate_every": max(1, steps // validations)}
+        if request.minutes is not None:
+            training["minutes"] = request.minutes
         tables = {"task": request.task, "data": request.data, **recommended, "training": training, **theirs}
         if kind not in (None, tables["model"].get("kind")):
             tables["model"] = {}  # the recommended sizes are for another kind of network
@@ -116,7 +124,7 @@ def recommended_recipe(request: Request, say: Say) -> tuple[Recipe, Splits[Any]]
     suitable = reader.suitable(splits)
     if request.minutes is None:
         usual = min(suitable, DEFAULT_SIZE, key=SIZES.index)
-        return candidate(usual if size is None else size, None), splits
+        return candidate(usual if size is None else size, {}), splits
     sizes = SIZES[: SIZES.index(suitable) + 1] if size is None else (size,)
     return _fit_to_time(candidate, sizes, splits, request.minutes, request, say), splits
 
@@ -130,19 +138,24 @@ def _fit_to_time(
     """The recipe for the largest of these sizes that can learn enough in this many minutes on this machine."""
     say(f"Measuring this machine, to see what it can learn in {minutes:g} minutes ...")
     for size in reversed(sizes):
-        usual = candidate(size, None, MOST_VALIDATIONS)
+        usual = candidate(size, {}, MOST_VALIDATIONS)
         wanted = usual.training.steps
-        timing = _timed(usual, splits, request.device, FOR_TIMING * 60 * minutes)
+        try_narrow = request.overridden("training.precision") is None and usual.training.precision == "fp32"
+        timing = _timed(usual, splits, request.device, FOR_TIMING * 60 * minutes, try_narrow)
+        is_narrow = timing.narrow < (1 - CLEARLY_FASTER) * timing.update
+        seconds = timing.narrow if is_narrow else timing.update
         left = 60 * minutes - (time.monotonic() - request.began) - timing.preparation
-        affordable = int(FOR_UPDATES * max(0.1 * 60 * minutes, left) / timing.update)
-        say(f"  {size}: {timing.update:.3f} s per update, time for {affordable:,}; it usually needs {wanted:,}.")
+        affordable = int(FOR_UPDATES * max(0.1 * 60 * minutes, left) / seconds)
+        faster = f" with matrix products in bf16 (in fp32 {timing.update:.3f} s)" if is_narrow else ""
+        say(f"  {size}: {seconds:.3f} s per update{faster}, time for {affordable:,}; it usually needs {wanted:,}.")
         if affordable >= ENOUGH * wanted:
             break
     steps = max(FEWEST, min(wanted, affordable))
     rest = f"{FOR_UPDATES:.0%} of the time that is left; the rest is for validations and the final test"
     say(f"Chose {size} with {counted(steps, 'update')} ({'it needs no more' if steps == wanted else rest}).")
     fitting = FOR_VALIDATIONS * 60 * minutes / max(timing.validation, 1e-9)
-    return candidate(size, steps, int(max(1, min(MOST_VALIDATIONS, fitting))))
+    precision = {"precision": "bf16"} if is_narrow else {}
+    return candidate(size, {"steps": steps, **precision}, int(max(1, min(MOST_VALIDATIONS, fitting))))
 
 
 def seconds_per_update(recipe: Recipe, splits: Splits[Any], device: str) -> float:
@@ -150,7 +163,9 @@ def seconds_per_update(recipe: Recipe, splits: Splits[Any], device: str) -> floa
     return _timed(recipe, splits, device).update
 
 
-def _timed(recipe: Recipe, splits: Splits[Any], device: str, limit: float = TIMED_SECONDS) -> Timing:
+def _timed(
+    recipe: Recipe, splits: Splits[Any], device: str, limit: float = TIMED_SECONDS, try_narrow: bool = False
+) -> Timing:
     """Measure how long an update, a validation and the preparation take on this machine.
 
     Each batch is timed twice and the shorter time counts, so that brief interruptions do not matter. A validation is
@@ -162,20 +177,39 @@ def _timed(recipe: Recipe, splits: Splits[Any], device: str, limit: float = TIME
     examples = task.encode(drawn)
     trainer = Trainer(task, task.build(recipe.kind, recipe.model), examples, examples[:1], device)
     preparing = (time.monotonic() - began) * len(splits.train) / len(drawn)
-    groups = trainer.groups()
-    trainer.update(next(groups))  # the first also allocates memory
-    began, seconds = time.monotonic(), []
-    for group in islice(groups, TIMED_BATCHES):
-        seconds.append(min(_seconds(trainer, group) for _ in range(2)))
-        if time.monotonic() - began > min(limit, TIMED_SECONDS):
-            break
+    update, narrow = _timed_updates(trainer, min(limit, TIMED_SECONDS), try_narrow)
     held_out = task.encode(random.Random(0).sample(splits.validation, min(500, len(splits.validation))))
     few = held_out[:: max(1, len(held_out) // TIMED_VALIDATION)]
     total = len(held_out) * len(splits.validation) / min(500, len(splits.validation))
     scored = min(getattr(recipe.training, "validation_sample", total), total)
     began = time.thread_time()
     task.validate(trainer.model.eval(), few)
-    return Timing(sum(seconds) / len(seconds), (time.thread_time() - began) * scored / len(few), preparing)
+    return Timing(update, (time.thread_time() - began) * scored / len(few), preparing, narrow)
+
+
+def _timed_updates(trainer: Trainer, limit: float, try_narrow: bool) -> tuple[float, float]:
+    """The mean seconds of an update, and of one with matrix products in bf16, if these are to be tried and can run.
+
+    Both are timed on the same batches in turn, so that other work on the machine slows them alike.
+    """
+    seconds: dict[str, list[float]] = {trainer.settings.precision: []}
+    if try_narrow:
+        with suppress(OptionError):
+            check_narrow_products()
+            seconds["bf16"] = []
+    of = {precision: trainer.settings.model_copy(update={"precision": precision}) for precision in seconds}
+    groups = trainer.groups()
+    first = next(groups)
+    for trainer.settings in of.values():
+        trainer.update(first)  # the first also allocates memory
+    began = time.monotonic()
+    for group in islice(groups, TIMED_BATCHES):
+        for precision, trainer.settings in of.items():
+            seconds[precision].append(min(_seconds(trainer, group) for _ in range(2)))
+        if time.monotonic() - began > limit:
+            break
+    update, *narrow = (sum(some) / len(some) for some in seconds.values())
+    return update, *(narrow or [math.inf])
 
 
 def _seconds(trainer: Trainer, group: list[list[int]]) -> float:
