@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import os
 import subprocess
 import sys
@@ -41,21 +42,19 @@ def test_a_long_text_keeps_to_80_columns(capsys: Capture, tiny_run: Path) -> Non
     assert "columns are left out" in lines[-1]
 
 
-TEXT_MODELS = ("translator", "writer", "filler", "tagger", "sorter", "text_rebuilder")
-IMAGE_MODELS = ("image_classifier", "captioner", "image_rebuilder")
-
-
-@pytest.mark.parametrize("name", [*TEXT_MODELS, *IMAGE_MODELS])
-def test_a_page_leads_with_the_answer_and_what_the_picture_shows(capsys: Capture, tmp_path: Path, name: str) -> None:
-    model = getattr(untrained, name)(tmp_path / name)
-    given = "the cat sees [MASK]." if name == "filler" else "the cat sees the dog."
-    if name in IMAGE_MODELS:
-        given = str(tmp_path / "a.png")
-        Image.fromarray(np.arange(48, dtype=np.uint8).reshape(8, 6)).save(given)
+@pytest.mark.parametrize("task", untrained.EVERY_TASK)
+def test_a_page_leads_with_the_answer_and_what_the_picture_shows(capsys: Capture, tmp_path: Path, task: str) -> None:
+    make, given = untrained.EVERY_TASK[task]
+    model = make(tmp_path / "model")
+    argument = json.dumps(given) if isinstance(given, list) else str(given)
+    if isinstance(given, np.ndarray):
+        argument = str(tmp_path / "a.png")
+        Image.fromarray(given).save(argument)
+        given = argument
     (answer,) = saccade.open(model).predict([given])
     page, png = tmp_path / "look.html", tmp_path / "look.png"
-    has_picture = name != "text_rebuilder"  # which has no neighbours yet
-    succeed(capsys, "look", model, given, "--html", page, *(("--png", png) if has_picture else ()))
+    has_picture = task != "text-autoencoder"  # which has no neighbours yet
+    succeed(capsys, "look", model, argument, "--html", page, *(("--png", png) if has_picture else ()))
     lead = page.read_text().split('<section class="lead"', 1)[1].split("</section>", 1)[0]
     assert escape(visible_text(answer.text)) in lead
     assert escape(answer.certainty) in lead

@@ -49,7 +49,7 @@ class Overlap:
 
     def __str__(self) -> str:
         return (
-            f"{counted(self.sources, 'source')} in both ({self.train_pairs:,} training pairs, and "
+            f"{counted(self.sources, 'source')} in both ({counted(self.train_pairs, 'training pair')}, and "
             f"{self.other_pairs:,} of the {self.other_total:,} other pairs)"
         )
 

@@ -209,7 +209,7 @@ def _timed_updates(trainer: Trainer, limit: float, try_narrow: bool) -> tuple[fl
         if time.monotonic() - began > limit:
             break
     update, *narrow = (sum(some) / len(some) for some in seconds.values())
-    return update, *(narrow or [math.inf])
+    return update, narrow[0] if narrow else math.inf
 
 
 def _seconds(trainer: Trainer, group: list[list[int]]) -> float:
