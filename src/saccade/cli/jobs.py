@@ -40,7 +40,7 @@ def answer_file(
     options: dict[str, Any],
     folder: Path,
     lines_of: Callable[[Answer], list[str]],
-    suffix: str,
+    as_json: bool,
     details: dict[str, Any],
     processes: Processes,
 ) -> Path:
@@ -48,6 +48,7 @@ def answer_file(
 
     ``details`` are what the answers depend on besides the model, the inputs and the options.
     """
+    suffix = ".jsonl" if as_json else ".txt"
     groups = -(-len(inputs) // opened.at_once)
     size = opened.at_once * max(1, min(MOST_GROUPS, groups // PARTS))
     job = {

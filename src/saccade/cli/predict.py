@@ -113,9 +113,8 @@ def predict(
         from saccade.cli.jobs import answer_file
 
         with opened:
-            suffix = ".jsonl" if as_json else ".txt"
             details = {"alignments": alignments, "precision": precision, "engine": engine}
-            done = answer_file(opened, model, given, inputs, options, output, lines_of, suffix, details, processes)
+            done = answer_file(opened, model, given, inputs, options, output, lines_of, as_json, details, processes)
         console(stderr=True).print(f"The answers are in {done}.", markup=False)
     elif opened.streams and not (from_file or as_json or alignments or {"tries", "n_best"} & set(options)):
         _print_stream(opened.stream(inputs[0], **options))
