@@ -26,6 +26,25 @@ def test_a_text(capsys: Capture, tiny_run: Path) -> None:
     assert succeed(capsys, "predict", tiny_run, TEXT) == "le chat noir mange le poisson.\n"
 
 
+def test_any_option_of_the_model_can_be_set(capsys: Capture, tiny_run: Path) -> None:
+    found = json.loads(succeed(capsys, "predict", tiny_run, TEXT, "--set", "beam=3", "--set", "n_best = 2", "--json"))
+    assert len(found["alternatives"]) == 1
+    assert succeed(capsys, "predict", tiny_run, TEXT, "--set", "max_ratio=0.5") == "le chat noir mange le poisson.\n"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["--set", "beam"], "--set takes NAME=VALUE, such as samples=5, not 'beam'"),
+        (["--set", "beem=3"], "This model has no option 'beem'; allowed: beam,"),
+        (["--set", "beam=many"], "--set: beam must be a whole number, not 'many'"),
+        (["--set", "beam=3", "--beam", "2"], "--set beam=3: beam is given twice"),
+    ],
+)
+def test_what_cannot_be_set_is_refused(capsys: Capture, tiny_run: Path, given: list[str], said: str) -> None:
+    assert_refused(run(capsys, "predict", tiny_run, TEXT, *given), said)
+
+
 def test_a_file_is_answered_line_by_line_in_order(capsys: Capture, tiny_run: Path, toy_data: Path) -> None:
     out = succeed(capsys, "predict", tiny_run, toy_data / "test.en")
     references = (toy_data / "test.fr").read_text().splitlines()

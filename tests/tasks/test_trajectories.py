@@ -111,6 +111,8 @@ def test_it_answers_files_and_json(folder: Path) -> None:
     record = json.loads(saccade_command("predict", folder / "run", folder / "tracks.txt", "--json").stdout)
     assert set(record["agents"]) == {"1", "2", "3", "4"}
     assert np.shape(record["agents"]["3"]["drawn"]) == (20, 12, 2)
+    fewer = saccade_command("predict", folder / "run", folder / "tracks.txt", "--json", "--set", "samples=3").stdout
+    assert np.shape(json.loads(fewer)["agents"]["3"]["drawn"]) == (3, 12, 2)
     refused = saccade_command("predict", folder / "run", "[[0, 1, 2]]")
     assert refused.exit_code != 0
 

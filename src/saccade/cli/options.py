@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+import tomllib
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,11 +29,13 @@ __all__ = [
     "Device",
     "Engine",
     "Model",
+    "OwnOptions",
     "Precision",
     "Source",
     "Table",
     "Target",
     "Workers",
+    "add_own",
     "console",
     "data_table",
     "examples_of",
@@ -66,6 +69,12 @@ Table = Annotated[
 Columns = Annotated[
     str | None,
     typer.Option(help="Columns of the table, by name or by number from 0, such as en,fr.", show_default=False),
+]
+OwnOptions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", help="Set an option that only this model has, such as samples=5. Repeatable.", show_default=False
+    ),
 ]
 #: The maximum number of unknown words, or of empty answers, that a note lists.
 MAX_LISTED = 5
@@ -215,6 +224,28 @@ def refuse_unknown(
         for name in options:
             said = re.sub(rf"\b{name}\b", f"--{name.replace('_', '-')}", said)
         raise OptionError(said) from None
+
+
+def add_own(options: dict[str, Any], given: Sequence[str], opened: Predictor) -> dict[str, Any]:
+    """Add options such as ``samples=5``, which belong to the model's task; a value that is not TOML is a text."""
+    found = dict(options)
+    for text in given:
+        name, equals, value = (part.strip() for part in text.partition("="))
+        if not equals or not name:
+            raise OptionError(f"--set takes NAME=VALUE, such as samples=5, not {text!r}.")
+        if name not in opened.options.model_fields:
+            raise UnknownNameError("option", name, opened.options.model_fields, "This model has")
+        if name in found:
+            raise OptionError(f"--set {text}: {name} is given twice.")
+        try:
+            found[name] = tomllib.loads(f"value = {value}")["value"]
+        except (tomllib.TOMLDecodeError, RecursionError):
+            found[name] = value
+    try:
+        opened.chosen(found)
+    except OptionError as error:
+        raise OptionError(f"--set: {error}") from None
+    return found
 
 
 def note_surprises(opened: Predictor, inputs: Sequence[Any], answers: Sequence[Answer]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 from inspect import signature
 from pathlib import Path
@@ -16,8 +16,10 @@ from saccade.cli.options import (
     Device,
     Engine,
     Model,
+    OwnOptions,
     Precision,
     Workers,
+    add_own,
     console,
     given_only,
     note_surprises,
@@ -31,6 +33,7 @@ from saccade.errors import OptionError
 
 if TYPE_CHECKING:
     from saccade.tasks.base.answer import Answer
+    from saccade.tasks.base.predictor import Predictor
 
 __all__ = ["predict"]
 
@@ -78,6 +81,7 @@ def predict(
     seed: Seed = None,
     max_tokens: MaxTokens = None,
     stop: Stop = None,
+    own: OwnOptions = None,
     as_json: AsJson = False,
     alignments: Alignments = False,
     output: AnswerFolder = None,
@@ -93,7 +97,7 @@ def predict(
       saccade predict runs/demo "The black cat ate the mouse."
       saccade predict run input.txt --beam 5 --n-best 3
       cat input.txt | saccade predict run - --json --alignments
-      saccade predict run large.txt --engine ctranslate2 --workers 2
+      saccade predict run tracks.txt --set samples=5 --json
       torchrun --nproc-per-node 2 -m saccade predict run large.txt -o answers
     """
     processes, device = several_or_one(resolve_device(device))
@@ -101,13 +105,12 @@ def predict(
     searching = given_only(beam=beam, n_best=n_best, length_penalty=length_penalty)
     drawing = given_only(tries=tries, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed)
     options = searching | drawing | given_only(sample=sample, max_tokens=max_tokens, stop=stop)
-    refuse_unknown(options, opened, signature(predict).parameters)
-    _refuse_idle(searching, drawing, getattr(opened.chosen(options), "sample", None))
+    options = _check_options(opened, options, own, searching, drawing)
     inputs, from_file = read_inputs(given, opened)
     _check_output(output, is_file=from_file and given != "-", is_shared=processes.count > 1)
     if workers > 1 and from_file:  # for a single input, starting workers would take longer than the answer
         opened = saccade.open(model, device, precision, workers, engine)
-    lines_of = partial(_lines, as_json=as_json, alignments=alignments)
+    lines_of, suffix = partial(_lines, as_json=as_json, alignments=alignments), ".jsonl" if as_json else ".txt"
     answers: Sequence[Answer] = ()
     if output is not None:
         from saccade.cli.jobs import answer_file
@@ -134,14 +137,21 @@ def _check_output(output: Path | None, *, is_file: bool, is_shared: bool) -> Non
         raise OptionError("-o needs a file of inputs, because it writes the answers to a folder.")
 
 
-def _refuse_idle(searching: dict[str, Any], drawing: dict[str, Any], sample: bool | None) -> None:
-    """Refuse search options when sampling, and sampling options when searching: they would have no effect.
-
-    ``sample`` is None for a model that cannot choose between the two.
-    """
-    for name in [] if sample is None else searching if sample else drawing:
+def _check_options(
+    opened: Predictor,
+    options: dict[str, Any],
+    own: list[str] | None,
+    searching: Collection[str],
+    drawing: Collection[str],
+) -> dict[str, Any]:
+    """Add the options of --set, and refuse those that do not apply: search options when sampling, and the reverse."""
+    refuse_unknown(options, opened, signature(predict).parameters)
+    options = add_own(options, own or [], opened)
+    sample = getattr(opened.chosen(options), "sample", None)
+    for name in () if sample is None else searching if sample else drawing:
         said = "only affects beam search; add --no-sample" if sample else "only affects sampling; add --sample"
         raise OptionError(f"--{name.replace('_', '-')} {said}.")
+    return options
 
 
 def _print_stream(pieces: Iterable[str]) -> None:
