@@ -138,17 +138,23 @@ class ImagesFiles(PictureReader[LabelledImage]):
 
     @classmethod
     def recommend(cls, splits: Splits[LabelledImage], size: Size) -> dict[str, Any]:
+        """Recommend a Transformer over patches that are read by convolutions, and whose positions are fixed: it learns
+        faster than with projected patches and learned positions."""
         count = len(splits.train)
         height, width, channels = splits.train[0].pixels.shape
         model_width, layers = NETWORKS[size]
         passes = 80 if count <= FEW else 12
+        patch = suggest_patch(height, width)
+        can_halve = patch > 1 and patch.bit_count() == 1  # the convolutions halve the image until a patch is one pixel
         return {
             "images": {"shift": max(1, min(height, width) // 14)},
             "model": {
                 "kind": "transformer",
                 "image_size": [height, width],
                 "channels": channels,
-                "patch": suggest_patch(height, width),
+                "patch": patch,
+                "stem": "convolution" if can_halve else "patch",
+                "position": "sinusoidal",
                 "width": model_width,
                 "num_heads": 4,
                 "encoder_layers": layers,
