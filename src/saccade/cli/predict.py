@@ -110,7 +110,7 @@ def predict(
     _check_output(output, is_file=from_file and given != "-", is_shared=processes.count > 1)
     if workers > 1 and from_file:  # for a single input, starting workers would take longer than the answer
         opened = saccade.open(model, device, precision, workers, engine)
-    lines_of, suffix = partial(_lines, as_json=as_json, alignments=alignments), ".jsonl" if as_json else ".txt"
+    lines_of = partial(_lines, as_json=as_json, alignments=alignments)
     answers: Sequence[Answer] = ()
     if output is not None:
         from saccade.cli.jobs import answer_file
