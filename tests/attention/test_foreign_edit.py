@@ -307,7 +307,7 @@ def test_what_cannot_be_edited_is_refused() -> None:
     )
     assert "such as 0.blocks.1:0" in refusal(nano, x, without_heads=["0.blocks.1"])
     assert "not the name of an attention" in refusal(nano, x, without_heads=["0.blocks.1#a:0"])
-    assert "is a tensor; not float" in refusal(nano, x, set_heads={"0.blocks.1:0": 0.0})
+    assert "must be a tensor, not float" in refusal(nano, x, set_heads={"0.blocks.1:0": 0.0})
     _, eager = both("bert")
     said = refusal(eager, padded([7], left=False), without_heads=["encoder.layer.0.attention.self:0"])
     assert "called none of torch's attention functions" in said

@@ -97,7 +97,7 @@ def make_edit(
         if head is None:
             raise OptionError(f"A head is named by its attention and its number, such as {given}:0; not {given!r}.")
         if value is not None and not isinstance(value, Tensor):
-            raise OptionError(f"The output for {given} is a tensor; not {type(value).__name__}.")
+            raise OptionError(f"The output for {given} must be a tensor, not {type(value).__name__}.")
         made.targets[id(owner)] = target
         target.heads.append(HeadOutput(given, head, value, use=use))
     for link in without_links:
