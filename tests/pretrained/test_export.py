@@ -83,7 +83,7 @@ def test_a_difference_is_found_before_anything_is_written(tmp_path: Path, monkey
         return files
 
     monkeypatch.setattr(exporting, "pretrained_files", spoiled)
-    with pytest.raises(ExportError, match="other logits than Saccade"):
+    with pytest.raises(ExportError, match="different logits from Saccade"):
         export(model, "huggingface", tmp_path / "out", ENGLISH[:2])
     assert not (tmp_path / "out").exists()
 
