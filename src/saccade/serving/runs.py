@@ -60,7 +60,7 @@ class ServedRun:
         }
 
     def metrics(self, start: int = 0) -> tuple[list[dict[str, Any]], int]:
-        """The lines of the log from a position on, and the position after the last."""
+        """The lines of the log after a position in the file, and the position after the last of them."""
         try:
             lines, end = read_metrics(self.folder / METRICS, start, MOST_BYTES)
         except StorageError:

@@ -147,7 +147,7 @@ class Display:
 
 
 def _command() -> str:
-    """The command that was given; what torchrun was given besides is not known here."""
+    """The command that was given; the options of torchrun are not known here."""
     start = "torchrun ... -m saccade" if "TORCHELASTIC_RUN_ID" in os.environ else "saccade"
     return f"{start} {shlex.join(sys.argv[1:])}"
 

@@ -200,7 +200,7 @@ class Trace:
     def times_gradient(self, *, head: int | None = None, batch: int | None = None) -> Float[Tensor, "*BH Q K"]:
         """Each weight times its gradient: to first order, how much the differentiated number depends on it.
 
-        Call ``backward()`` on one number that is computed from the model's output first.
+        First call ``backward()`` on one number that is computed from the model's output.
         """
         after = self._segments[-1].call.after
         if after is None:

@@ -237,7 +237,7 @@ def _tagged(words: Sequence[str], tags: Sequence[str]) -> str:
 def _framed(
     pieces: Int[Tensor, "B N P"], lengths: Int[Tensor, " B"], before: Sequence[int], after: Sequence[int]
 ) -> Int[Tensor, "B N+2 P"]:
-    """Put what the model expects before and after every text in front of the first word and behind the last."""
+    """Put the tokens that the model expects around every text before the first word and after the last."""
     room = max(pieces.shape[2], len(before), len(after)) - pieces.shape[2]
     framed = F.pad(pieces, (0, room, 1, 1))
     framed[:, 0, : len(before)] = torch.tensor(before, dtype=torch.long)

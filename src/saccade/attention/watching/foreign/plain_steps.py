@@ -1,8 +1,8 @@
 """The plain steps of generation, in which one query attends to all keys so far, without a mask.
 
 There are many such steps, and each of them brings all keys and values again. They are compared, bit for bit and at the
-moment of the call, with a copy that nobody else can write to; the copy then grows by the new ones. A number of such
-steps becomes one call.
+moment of the call, with a copy that nobody else can write to; the copy then grows by the new ones. Several such steps
+become one call.
 """
 
 from __future__ import annotations
