@@ -172,6 +172,45 @@ def test_autocast_is_of_the_kernel() -> None:
     assert torch.equal(seen["attention"].weights(), plain.weights())
 
 
+@pytest.mark.parametrize("is_torchs", [False, True])
+def test_autocast_rounds_a_mask_of_numbers(is_torchs: bool) -> None:
+    """In bfloat16, 100.3 is 100.5: the weights are e^0.5 : 1, not e^0.3 : 1."""
+    mask, zeros = torch.tensor([[100.3, 100.0], [0.0, 0.0]]), torch.zeros(1, 2, 4)
+    module = nn.MultiheadAttention(4, 1) if is_torchs else Calls({"attn_mask": mask})
+    with torch.autocast("cpu", dtype=torch.bfloat16), saccade.watch(module) as seen:
+        if is_torchs:
+            zeros = zeros.transpose(0, 1)
+            module(zeros, zeros, zeros, attn_mask=mask)
+        else:
+            module(zeros, zeros)
+    expected = torch.tensor([0.5, 0.0]).softmax(-1)
+    torch.testing.assert_close(seen["attention"].row(0, head=0, batch=0), expected, atol=1e-6, rtol=0)
+
+
+def test_heads_of_values_alone() -> None:
+    """One head of queries and keys, whose weights serve several heads of values."""
+
+    class Shared(nn.Module):
+        def forward(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+            return F.scaled_dot_product_attention(query, key, value)
+
+    model, query, key, value = Shared(), torch.randn(2, 1, 5, 4), torch.randn(2, 1, 7, 4), torch.randn(2, 3, 7, 6)
+    with saccade.watch(model, values=True) as seen:
+        output = model(query, key, value)
+    assert seen["attention"].shape == (2, 3, 5, 7)
+    torch.testing.assert_close(seen["attention"].outputs(), output)
+
+
+@pytest.mark.parametrize("shape", [(2, 0, 5, 4), (2, 3, 5, 0)])
+def test_nothing_to_show_changes_nothing(shape: tuple[int, ...]) -> None:
+    empty = torch.zeros(shape)
+    layer = Calls({})
+    with saccade.watch(layer) as seen:
+        (output,) = layer(empty, empty)
+    assert output.shape == shape
+    assert seen.refused == {"attention": "it has no heads, or heads without width"}
+
+
 def test_several_calls_of_one_module_stand_side_by_side() -> None:
     shared = Calls({}, {"is_causal": True})
 

@@ -259,3 +259,39 @@ def test_other_ways_to_run_a_model() -> None:
         assert not seen
         assert all("torch.func" in reason for reason in seen.refused.values())
         assert len(seen.refused) == 2
+
+
+@pytest.mark.parametrize("is_training", [False, True])
+@pytest.mark.parametrize("has_more_keys", [False, True])
+def test_a_causal_hint_that_contradicts_the_mask(has_more_keys: bool, is_training: bool) -> None:
+    """Torch believes the hint on one path and the mask on another: only what is certain is shown."""
+    torch.manual_seed(0)
+    module = nn.MultiheadAttention(12, 3, batch_first=True, add_bias_kv=has_more_keys).train(is_training)
+    mask = torch.zeros(5, 5, dtype=torch.bool)
+    mask[4, 0] = True
+    for options in ({}, {"is_causal": True}, {"is_causal": True, "need_weights": False}):
+        with saccade.watch(module, values=True) as seen:
+            output, _ = module(X, X, X, attn_mask=mask, **options)
+        if options.get("need_weights", True) or has_more_keys:
+            heads = seen["attention"].outputs().transpose(1, 2).flatten(2)
+            torch.testing.assert_close(module.out_proj(heads), output, atol=1e-5, rtol=0)
+        else:
+            assert "is_causal=True and a mask that is not causal" in seen.refused["attention"]
+    causal = torch.ones(5, 5, dtype=torch.bool).triu(1)
+    with saccade.watch(module, values=True) as seen:
+        output, _ = module(X, X, X, attn_mask=causal, is_causal=True, need_weights=False)
+    heads = seen["attention"].outputs().transpose(1, 2).flatten(2)
+    torch.testing.assert_close(module.out_proj(heads), output, atol=1e-5, rtol=0)
+
+
+def test_an_edit_keeps_what_a_causal_hint_does() -> None:
+    torch.manual_seed(0)
+    module = nn.MultiheadAttention(12, 3, batch_first=True)
+    mask = torch.zeros(5, 5, dtype=torch.bool)
+    mask[4, 0] = True
+    plain, _ = module(X, X, X, attn_mask=mask, is_causal=True, need_weights=False)
+    with saccade.edit(module, without_links=[("attention", 3, 1)]):
+        edited, _ = module(X, X, X, attn_mask=mask, is_causal=True, need_weights=False)
+    rows = [0, 1, 2, 4]
+    torch.testing.assert_close(edited[:, rows], plain[:, rows], atol=1e-6, rtol=0)
+    assert (edited[:, 3] - plain[:, 3]).abs().max() > 1e-3

@@ -92,7 +92,7 @@ def attend(
     if targets:
         output = replace_outputs(targets, output, where)
     if shared is None:
-        record(owner, call, value, output)
+        record(owner, replace(call, has_dropout=True) if dropout else call, value, output)
     else:
         refuse(owner)
     return output.reshape(*leading, *output.shape[-2:])

@@ -95,6 +95,7 @@ class Call:
     statistic: Shaped[Tensor, "B H Q 1"] | None = None  # kept if it is a decision that cannot be recomputed
     value: Float[Tensor, "B G K V"] | None = None  # kept if a watcher needs the values too
     after: After | None = None  # kept with the values
+    has_dropout: bool = False  # whether some weights were dropped before they were multiplied by the values
 
     @property
     def shape(self) -> tuple[int, int, int, int]:

@@ -165,6 +165,7 @@ class Trace:
     @_without_gradients()
     def outputs(self, *, head: int | None = None, batch: int | None = None) -> Float[Tensor, "*BH Q V"]:
         """Return the output of each head for each query, before W_O: its weights times its values."""
+        self._check_dropout()
         batches, heads = self._select(head, batch)
         parts = []
         for segment in self._segments:
@@ -210,11 +211,20 @@ class Trace:
                 f"No gradient has reached {self.name}: run the model once with gradients enabled, and call backward() "
                 "on a number that is computed from its output."
             )
+        self._check_dropout()
         batches, heads = self._select(head, batch)
         cut = (slice(batches.start, batches.stop), slice(heads.start, heads.stop))
         weights = self.weights(head=head, batch=batch)
         gradient = after.gradient[cut].double() @ self.values()[cut].double().mT
         return weights * _without_chosen(gradient, head, batch).to(weights.dtype)
+
+    def _check_dropout(self) -> None:
+        """Refuse what depends on the weights after dropout, which are not kept."""
+        if any(segment.call.has_dropout for segment in self._segments):
+            raise OptionError(
+                f"Dropout removed some weights of {self.name} at random, so what its heads computed cannot be told "
+                "from its weights; call model.eval() first."
+            )
 
     def _projected(self, vectors: Float[Tensor, "B H N V"], heads: range) -> Float[Tensor, "B H N E"]:
         """Vectors of these heads, each multiplied by its head's part of W_O."""

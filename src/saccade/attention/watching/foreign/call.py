@@ -14,7 +14,7 @@ from saccade.attention.scores import ScaledDot
 from saccade.attention.watching.trace import FORBIDDEN
 from saccade.attention.weights import Softmax
 
-__all__ = ["SDPA", "RoundedSoftmax", "call_of_sdpa", "has_no_numbers", "softmax_of"]
+__all__ = ["SDPA", "RoundedSoftmax", "autocast", "call_of_sdpa", "has_no_numbers", "softmax_of"]
 
 #: Torch's function itself: someone may have put another one in its place in ``torch.nn.functional``.
 SDPA = torch._C._nn.scaled_dot_product_attention
@@ -102,14 +102,18 @@ def call_of_sdpa(
     if ndim > 4:
         return FIVE_DIMENSIONS.format(ndim)
     device = query.device.type
-    if torch.is_autocast_enabled(device) and query.dtype != torch.float64:  # as the kernel gets them
-        query, key, value = (part.to(torch.get_autocast_dtype(device)) for part in (query, key, value))
+    if torch.is_autocast_enabled(device):  # as the kernel gets them
+        query, key, value = (autocast(part, device) for part in (query, key, value))
+        attn_mask = None if attn_mask is None else autocast(attn_mask, device)
     query, key, value = (_four_dimensional(part, ndim) for part in (query, key, value))
     batch = max(query.shape[0], key.shape[0], value.shape[0])  # torch broadcasts a batch of 1
     if not query.shape[0] == key.shape[0] == value.shape[0]:
         query, key, value = (part.expand(batch, -1, -1, -1) for part in (query, key, value))
-    if query.shape[1] % key.shape[1]:  # one query head for several key heads
-        query = query.expand(-1, key.shape[1], -1, -1)
+    heads = max(key.shape[1], value.shape[1])
+    if not query.shape[1] or not heads or not query.shape[3]:
+        return "it has no heads, or heads without width"
+    if query.shape[1] == 1 and heads > 1:  # one query head for several heads of keys or values
+        query = query.expand(-1, heads, -1, -1)
     mask: Mask | None = causal if is_causal else None
     bias: Tensor | None = None
     if attn_mask is not None:
@@ -118,7 +122,14 @@ def call_of_sdpa(
             mask = dense(given) if mask is None else mask & dense(given)
         else:
             bias = given
-    return Call(query, ungrouped(key), ScaledDot(scale), softmax_of(bias), mask, bias, value=value)
+    rules = (ScaledDot(scale), softmax_of(bias), mask, bias)
+    return Call(query, ungrouped(key), *rules, value=value, has_dropout=dropout_p > 0)
+
+
+def autocast(tensor: Tensor, device: str) -> Tensor:
+    """A tensor in the type that autocast gives it."""
+    is_changed = tensor.is_floating_point() and tensor.dtype != torch.float64
+    return tensor.to(torch.get_autocast_dtype(device)) if is_changed else tensor
 
 
 def has_no_numbers(tensor: Tensor) -> bool:

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from saccade.attention.equation import Call
 from saccade.attention.watching.foreign.call import SDPA, call_of_sdpa
-from saccade.attention.watching.foreign.torch_modules import call_of_function
+from saccade.attention.watching.foreign.torch_modules import believes_causal, call_of_function
 from saccade.attention.watching.interventions import RowRange, Target, forbid_links, no_such_head, replace_outputs
 from saccade.attention.watching.trace import FORBIDDEN
 from saccade.errors import OptionError
@@ -172,6 +172,9 @@ def _run_multi_head(
     batch, num_heads, num_rows, _ = call.shape
     if allowed is not None:
         given = bound.get("attn_mask")
+        hints = (bound.get("is_causal", False), bound.get("key_padding_mask"), bound.get("need_weights", True))
+        if believes_causal(*hints):
+            given = torch.ones(num_rows, bound["key"].shape[0], dtype=torch.bool, device=call.query.device).triu(1)
         num_keys = bound["key"].shape[0]  # without the keys that the module adds itself
         mask = bound["query"].new_zeros(batch, num_heads, num_rows, num_keys)
         if given is not None:

@@ -21,7 +21,7 @@ __all__ = ["PlainSteps", "is_plain"]
 
 
 def is_plain(call: Call) -> bool:
-    return call.shape[2] == 1 and not call.has_rules and isinstance(call.score, ScaledDot)
+    return call.shape[2] == 1 and not call.has_rules and not call.has_dropout and isinstance(call.score, ScaledDot)
 
 
 class PlainSteps:

@@ -7,6 +7,7 @@ softmax if the weights are wanted. All paths compute ``softmax(q·k / √D + mas
 from __future__ import annotations
 
 import inspect
+from dataclasses import replace
 from types import FunctionType
 from typing import Any, NamedTuple
 
@@ -16,11 +17,26 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from saccade.attention.equation import Call
-from saccade.attention.masks import Mask, dense, padding, rule
+from saccade.attention.masks import Mask, causal, dense, padding, rule
 from saccade.attention.scores import ScaledDot
-from saccade.attention.watching.foreign.call import NO_NUMBERS, SDPA, call_of_sdpa, has_no_numbers, softmax_of
+from saccade.attention.watching.foreign.call import (
+    NO_NUMBERS,
+    SDPA,
+    autocast,
+    call_of_sdpa,
+    has_no_numbers,
+    softmax_of,
+)
 
-__all__ = ["call_of_function", "call_of_kernel", "call_of_layer", "call_of_module", "is_torchs_own", "may_be_fast"]
+__all__ = [
+    "believes_causal",
+    "call_of_function",
+    "call_of_kernel",
+    "call_of_layer",
+    "call_of_module",
+    "is_torchs_own",
+    "may_be_fast",
+]
 
 #: Torch's modules that take another path if a torch function mode is active.
 FAST = (nn.MultiheadAttention, nn.TransformerEncoderLayer, nn.TransformerEncoder)
@@ -31,6 +47,10 @@ FILES = {kind: inspect.getfile(kind) for kind in FAST}
 
 REPLACED = (
     "torch.nn.functional.scaled_dot_product_attention, which torch's module calls, was replaced by another function"
+)
+HINT = (
+    "it was called with is_causal=True and a mask that is not causal, and torch uses one or the other, depending on "
+    "the path that it takes"
 )
 UNKNOWN_KERNEL = "its module is a changed version of torch's, which computes it in a way that does not show its keys"
 
@@ -84,7 +104,11 @@ def call_of_module(
     average_attn_weights: bool = True,
     is_causal: bool = False,
 ) -> Call | str:
-    """Translate a forward pass of the module. ``is_causal`` only says that ``attn_mask`` is the causal mask."""
+    """Translate a forward pass of the module. ``is_causal`` says that ``attn_mask`` is causal; torch may believe it."""
+    believes = believes_causal(is_causal, key_padding_mask, need_weights)
+    has_fast_path = module.bias_k is None and not module.add_zero_attn
+    if believes and has_fast_path and not _is_causal(attn_mask):
+        return HINT
     if module.batch_first and query.dim() == 3 and not query.is_nested:
         query, key, value = (part.transpose(0, 1) for part in (query, key, value))
     weights = (module.q_proj_weight, module.k_proj_weight, module.v_proj_weight)
@@ -96,7 +120,10 @@ def call_of_module(
         (module.bias_k, module.bias_v),
         module.add_zero_attn,
     )
-    return _call(projection, (query, key, value), key_padding_mask, attn_mask)
+    if believes and not has_fast_path:
+        attn_mask = None
+    call = _call(projection, (query, key, value), key_padding_mask, attn_mask, believes)
+    return replace(call, has_dropout=True) if module.training and module.dropout and isinstance(call, Call) else call
 
 
 def call_of_layer(
@@ -126,24 +153,45 @@ def call_of_function(
     bias_k: Tensor | None,
     bias_v: Tensor | None,
     add_zero_attn: bool,
+    dropout_p: float = 0.0,
     *others: Any,
+    training: bool = True,
     key_padding_mask: Tensor | None = None,
+    need_weights: bool = True,
     attn_mask: Tensor | None = None,
     q_proj_weight: Tensor | None = None,
     k_proj_weight: Tensor | None = None,
     v_proj_weight: Tensor | None = None,
     static_k: Tensor | None = None,
     static_v: Tensor | None = None,
+    is_causal: bool = False,
     **rest: Any,
 ) -> Call | str:
     """A call of ``F.multi_head_attention_forward``, by a module that is not torch's."""
     if F.scaled_dot_product_attention is not SDPA:
         return REPLACED
-    if len(others) > 3 or static_k is not None or static_v is not None:
+    if len(others) > 2 or static_k is not None or static_v is not None:
         return "it gives F.multi_head_attention_forward its masks by position, or keys that are projected already"
     weights = (q_proj_weight, k_proj_weight, v_proj_weight)
     projection = _projection(num_heads, in_proj_weight, weights, in_proj_bias, (bias_k, bias_v), add_zero_attn)
-    return _call(projection, (query, key, value), key_padding_mask, attn_mask)
+    believes = believes_causal(is_causal, key_padding_mask, need_weights)
+    call = _call(projection, (query, key, value), key_padding_mask, None if believes else attn_mask, believes)
+    return replace(call, has_dropout=True) if training and dropout_p and isinstance(call, Call) else call
+
+
+def believes_causal(is_causal: bool, key_padding_mask: Tensor | None, need_weights: bool) -> bool:
+    """Whether torch's function ignores the mask it is given, and attends causally."""
+    return is_causal and key_padding_mask is None and not need_weights
+
+
+def _is_causal(mask: Tensor | None) -> bool:
+    """Whether a mask of torch's modules forbids exactly the keys after each query."""
+    if mask is None:
+        return False
+    later = torch.ones(mask.shape[-2:], dtype=torch.bool, device=mask.device).triu(1)
+    if mask.dtype != torch.bool:
+        later = torch.zeros(later.shape, dtype=mask.dtype, device=mask.device).masked_fill(later, float("-inf"))
+    return bool((mask == later).all())
 
 
 def call_of_kernel(kernel: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> Call | str | None:
@@ -199,12 +247,13 @@ def _call(
     inputs: tuple[Float[Tensor, "N *B E"], ...],
     key_padding_mask: Tensor | None,
     attn_mask: Tensor | None,
+    is_causal: bool = False,
 ) -> Call | str:
     """The call of these queries, keys and values: positions first, as torch has them, or nested, the batch first."""
     query = inputs[0]
     if has_no_numbers(query):
         return NO_NUMBERS
-    mask: Mask | None = None
+    mask: Mask | None = causal if is_causal else None
     if query.is_nested:
         lengths = query._nested_tensor_size()[:, 0]
         inputs = (query.to_padded_tensor(0.0).transpose(0, 1),) * 3  # torch has only self-attention for nested tensors
@@ -234,6 +283,9 @@ def _call(
         part.view(*part.shape[:2], heads, part.shape[-1] // heads).permute(1, 2, 0, 3)
         for part in (queries, keys, values)
     )
+    device = query.device.type
+    if bias is not None and torch.is_autocast_enabled(device):
+        bias = autocast(bias, device)
     return Call(query, key, ScaledDot(), softmax_of(bias), mask, bias, value=value)
 
 
