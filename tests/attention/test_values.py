@@ -117,3 +117,58 @@ def test_without_values_or_w_o_there_is_nothing_to_weigh() -> None:
         model(torch.randn(2, 3, 5, 4))
     with pytest.raises(OptionError, match="has no W_O that Saccade can find"):
         seen["attention"].norms()
+
+
+class Gated(nn.Module):
+    """Heads whose outputs go through a gate before W_O."""
+
+    def __init__(self, way: str) -> None:
+        super().__init__()
+        self.way, self.given = way, nn.Linear(12, 36)
+        self.gate, self.output = nn.Linear(12, 12), nn.Linear(12, 12)
+
+    def forward(self, x: Tensor) -> Tensor:
+        parts = (part.unflatten(-1, (3, 4)).transpose(1, 2) for part in self.given(x).chunk(3, -1))
+        heads = F.scaled_dot_product_attention(*parts)
+        if self.way == "in place":
+            heads *= 0.5
+        heads = heads.transpose(1, 2).flatten(2)
+        if self.way == "of itself":
+            heads = heads * self.gate(heads).sigmoid()
+        elif self.way == "in place after":
+            heads.mul_(0.5)
+        elif self.way == "beside it":
+            return self.output(heads) + heads.cumsum(1)
+        output: Tensor = self.output(F.dropout(heads.contiguous(), 0.5, training=False))
+        return output
+
+
+@pytest.mark.parametrize("context", [torch.no_grad, torch.inference_mode])
+@pytest.mark.parametrize("way", ["in place", "in place after", "of itself", "beside it", "none"])
+def test_w_o_of_gated_heads_is_not_claimed(way: str, context: Any) -> None:
+    torch.manual_seed(0)
+    model = Gated(way)
+    with context(), saccade.watch(model, values=True) as seen:
+        model(torch.randn(2, 5, 12))
+    if way == "none":
+        assert seen["attention"].norms().shape == (2, 3, 5, 5)
+        return
+    with pytest.raises(OptionError, match="no W_O that Saccade can find"):
+        seen["attention"].norms()
+
+
+@pytest.mark.parametrize("layer", [MultiHead(12, 3, dropout=0.5), nn.MultiheadAttention(12, 3, 0.5)], ids=["ours", "t"])
+def test_what_dropout_hides_is_refused(layer: nn.Module) -> None:
+    x = torch.randn(5, 2, 12)
+    for is_training in (True, False):
+        layer.train(is_training)
+        with saccade.watch(layer, values=True) as seen:
+            found = layer(x, x, x) if isinstance(layer, nn.MultiheadAttention) else layer(x)
+            (found[0] if isinstance(found, tuple) else found).sum().backward()
+        (trace,) = seen.values()
+        for look in (trace.outputs, trace.output_norms, trace.times_gradient):
+            if is_training:
+                with pytest.raises(OptionError, match=r"Dropout removed some weights of \w+ at random"):
+                    look()
+            else:
+                look()

@@ -37,7 +37,7 @@ from saccade.attention.watching.foreign import torch_modules
 from saccade.attention.watching.foreign.call import SDPA, call_of_sdpa
 from saccade.attention.watching.foreign.editing import CallStep, cached_positions, cannot, run_edited
 from saccade.attention.watching.foreign.lineage import CONSTANT, KeySource, Lineage, Marks, source_of
-from saccade.attention.watching.foreign.projection import Followed, after_module, find_projection, follow
+from saccade.attention.watching.foreign.projection import Followed, after_module, follow
 from saccade.attention.watching.interventions import active_edits, targets_of
 from saccade.attention.watching.trace import Place
 
@@ -136,7 +136,7 @@ class Forwards(threading.local):
         self.continues = False  # whether the last forward was a step that continues the one before it
         self._passed: tuple[object, ...] = ()  # what the last outermost forward was given besides tensors and numbers
         self._uses: dict[int, _Use] = {}
-        self.followed: Followed | None = None  # the last call, until its W_O is found
+        self.followed: Followed | None = None  # the output of the last call
 
     def start(self) -> None:
         """Start intercepting, because a watcher or an edit begins in this thread."""
@@ -274,8 +274,8 @@ class Forwards(threading.local):
         result = output[0] if isinstance(output, tuple) else output
         self.followed = None
         if is_sdpa and isinstance(call, Call) and self._audience.wants_values():
-            self.followed = follow(call, result)
-            call = replace(call, after=self.followed.after)
+            after, self.followed = follow(call, result)
+            call = replace(call, after=after)
         self._show(call, module, query, key, result)
         return output
 
@@ -417,9 +417,9 @@ class Mode(TorchFunctionMode):
         if kind is FunctionKind.SDPA or kind is FunctionKind.MULTI_HEAD:
             function = SDPA if kind is FunctionKind.SDPA else func
             return forwards.attention(function, args, kwargs or {}, sys._getframe(1))
-        if forwards.followed is not None and find_projection(forwards.followed, func, args, kwargs or {}):
-            forwards.followed = None
         output = func(*args, **kwargs) if kwargs else func(*args)
+        if forwards.followed is not None:
+            forwards.followed.see(func, args, kwargs or {}, output)
         if kind is FunctionKind.OTHER_KERNEL:
             forwards.other_kernel(func, args, output)
         elif forwards.lineage.is_on:

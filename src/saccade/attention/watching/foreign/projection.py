@@ -1,14 +1,15 @@
 """Which W_O a module applies to the outputs of its heads, and the gradient that comes back to them.
 
-Torch's attention function does not know W_O: the module applies it later, if it has one. So the next matrix products
-are looked at. The one whose input is the heads' outputs side by side, bit for bit, is W_O; nothing else counts as it.
+Torch's attention function does not know W_O: the module applies it later, if it has one. So every
+function that is given the heads' outputs is looked at. If the only one that computes with them is a product with a
+matrix, whose input is the heads' outputs side by side, bit for bit, the matrix is W_O; nothing else counts as it.
 """
 
 from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -17,19 +18,65 @@ from torch import Tensor, nn
 
 from saccade.attention.equation import After, Call
 
-__all__ = ["Followed", "after_module", "find_projection", "follow"]
+__all__ = ["Followed", "after_module", "follow"]
 
 
-class Followed(NamedTuple):
-    """A call whose output is followed to its W_O."""
-
-    after: After
-    output: weakref.ref[Tensor]
-    shape: tuple[int, int, int, int]  # (batch, heads, queries, width)
+#: Functions that only write the same numbers in another order of dimensions.
+RESHAPES = {torch.reshape, Tensor.reshape, torch.flatten, Tensor.flatten}
 
 
-def follow(call: Call, output: Tensor) -> Followed:
-    """Begin to follow the output of ``scaled_dot_product_attention``."""
+class Followed:
+    """The output of a call, which is followed to its W_O: the only function, a product, that computes with it."""
+
+    def __init__(self, after: After, output: Tensor, shape: tuple[int, int, int, int]) -> None:
+        self._after = after
+        self._shape = shape  # (batch, heads, queries, width)
+        self._version = None if output.is_inference() else output._version
+        self._output = output
+        self._copies = {id(output): weakref.ref(output)}  # tensors that hold the same numbers
+        self._is_used = False
+
+    def see(self, function: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any], result: Any) -> None:
+        """Note what a function that has run did with the output."""
+        used = next((part for part in (*arguments, *named.values()) if self._is_copy(part)), None)
+        if used is None or not _tensors(result):
+            return
+        if isinstance(result, Tensor) and self._passes_on(function, used, result):
+            self._copies[id(result)] = weakref.ref(result)
+            return
+        weight = None if self._is_used else _weight(function, arguments, named, used)
+        is_projection = weight is not None and self._is_side_by_side(used, weight)
+        if is_projection and weight is not None:
+            self._after.set_projection(weight)
+        else:  # nobody knows what else becomes of it, such as a gate
+            self._after.projection = None
+        self._is_used = True
+
+    def _is_copy(self, value: object) -> bool:
+        known = self._copies.get(id(value))
+        return known is not None and known() is value
+
+    def _passes_on(self, function: Callable[..., Any], used: Tensor, result: Tensor) -> bool:
+        """Whether the result holds the same numbers."""
+        is_changed = self._version is not None and self._output._version != self._version
+        name = getattr(function, "__name__", "")
+        if is_changed or (name.endswith("_") and not name.endswith("__")) or result.numel() != used.numel():
+            return False
+        if function in RESHAPES or result.untyped_storage().data_ptr() == used.untyped_storage().data_ptr():
+            return True
+        return result.shape == used.shape and torch.equal(result.detach(), used.detach())
+
+    def _is_side_by_side(self, inputs: Tensor, weight: Tensor) -> bool:
+        """Whether a product's input is the heads' outputs side by side, in the order in which W_O has them."""
+        batch, heads, num_rows, width = self._shape
+        if weight.ndim != 2 or not weight.shape[0] == inputs.shape[-1] == heads * width:
+            return False
+        beside = self._output.detach().reshape(self._shape).transpose(1, 2).reshape(batch, num_rows, heads * width)
+        return torch.equal(beside, inputs.detach().reshape(beside.shape))
+
+
+def follow(call: Call, output: Tensor) -> tuple[After, Followed]:
+    """Begin to follow the output of ``scaled_dot_product_attention``; what becomes of it is filled in later."""
     assert call.value is not None
     shape = (*call.shape[:3], call.value.shape[3])
     after = After()
@@ -39,13 +86,13 @@ def follow(call: Call, output: Tensor) -> Followed:
             after.gradient = gradient.detach().reshape(shape)
 
         output.register_hook(keep_gradient)  # type: ignore[no-untyped-call]
-    return Followed(after, weakref.ref(output), shape)
+    return after, Followed(after, output, shape)
 
 
-def find_projection(
-    followed: Followed, function: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any]
-) -> bool:
-    """Return whether this function applies W_O to the followed output; if it does, W_O is recorded."""
+def _weight(
+    function: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any], used: Tensor
+) -> Tensor | None:
+    """Return the matrix that a function multiplies this tensor by; None if it does something else."""
     given = [*arguments, *named.values()]
     if function is F.linear and len(given) >= 2:
         inputs, weight = given[0], given[1].mT
@@ -54,22 +101,14 @@ def find_projection(
     elif function in (torch.matmul, Tensor.matmul, Tensor.__matmul__) and len(given) == 2:
         inputs, weight = given
     else:
-        return False
-    output = followed.output()
-    batch, heads, num_rows, width = followed.shape
-    is_candidate = (
-        output is not None
-        and weight.ndim == 2
-        and weight.shape[0] == inputs.shape[-1] == heads * width
-        and inputs.numel() == batch * heads * num_rows * width
+        return None
+    return weight if inputs is used else None
+
+
+def _tensors(result: Any) -> bool:
+    return isinstance(result, Tensor) or (
+        isinstance(result, (tuple, list)) and any(isinstance(part, Tensor) for part in result)
     )
-    if output is None or not is_candidate:
-        return False
-    beside = output.detach().reshape(followed.shape).transpose(1, 2).reshape(batch, num_rows, heads * width)
-    if not torch.equal(beside, inputs.detach().reshape(beside.shape)):
-        return False
-    followed.after.set_projection(weight)
-    return True
 
 
 def after_module(module: nn.MultiheadAttention, call: Call, output: Float[Tensor, "*NB E"] | None) -> After:
