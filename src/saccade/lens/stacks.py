@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from saccade.attention import Trace
+from saccade.attention.watching.foreign.lineage import LOST
 from saccade.attention.watching.foreign.steps import Gap
 from saccade.errors import OptionError, UnknownNameError
 
@@ -87,13 +88,18 @@ def _missing(chain: list[str], traces: Mapping[str, Trace], gaps: Iterable[Gap])
         *((name, trace.place, "it is not a self-attention over the same tokens") for name, trace in traces.items()),
         *((gap.name, gap.place, gap.reason) for gap in gaps),
     ]
+    stray = next((name for name, trace in traces.items() if trace.place and LOST in trace.place.before), None)
+    if stray is not None and len(chain) < len(traces):
+        return f"nothing shows which attentions come before {stray}, so it might leave some out"
     for name, place, reason in others:
         if place is None or place.number in members | across:
             continue
         if place.number in last.before or not members.isdisjoint(place.before):
             return f"it would leave out {name}: {reason}"
-    if not last.before <= members | across:
-        return f"{chain[-1]} follows an attention that is not shown here, or its tokens were reordered before it"
+    if not last.before <= members | across | {LOST}:
+        return (
+            f"{chain[-1]} follows an attention that is not shown here, or its tokens were reordered or mixed before it"
+        )
     return None
 
 

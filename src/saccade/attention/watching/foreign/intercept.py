@@ -38,6 +38,7 @@ from saccade.attention.watching.foreign.call import SDPA, call_of_sdpa
 from saccade.attention.watching.foreign.editing import CallStep, cached_positions, cannot, run_edited
 from saccade.attention.watching.foreign.lineage import CONSTANT, KeySource, Lineage, Marks, source_of
 from saccade.attention.watching.foreign.projection import Followed, after_module, follow
+from saccade.attention.watching.foreign.rows import Known
 from saccade.attention.watching.interventions import active_edits, targets_of
 from saccade.attention.watching.trace import Place
 
@@ -221,6 +222,8 @@ class Forwards(threading.local):
         result = output[0] if isinstance(output, tuple) else output
         if self.lineage.is_on and isinstance(result, Tensor):
             self.lineage.set(result, run.marks)
+            query = arguments[0] if arguments else None
+            self.lineage.rows.attended(query if isinstance(query, Tensor) else None, result)
 
     def _enter(self, run: RunningModule) -> None:
         """Add or remove the modes as this run needs them."""
@@ -250,7 +253,9 @@ class Forwards(threading.local):
         if _is_own(caller):
             output = function(*arguments, **named)
             if self.lineage.is_on:
-                self.lineage.attended(self.lineage.marks(_argument("query", 0, arguments, named)), output)
+                query = _argument("query", 0, arguments, named)
+                self.lineage.attended(self.lineage.marks(query), output)
+                self.lineage.rows.attended(query, output)
             return output
         module = self.runs[-1].module if self.runs else None
         targets = targets_of(module)
@@ -328,13 +333,25 @@ class Forwards(threading.local):
             marks = run.marks if marks is None else marks
             keys = marks if key is query else lineage.marks(key) if key is not None else None
             source: KeySource = "self" if key is query and query is not None else source_of(marks, keys)
+            rows = self._rows(query, module)
+            if source == "self" and key is not query and not lineage.rows.agree(rows, self._rows(key, module)):
+                source = "unknown"  # the same tokens, but not in the same order
             number = lineage.attended(marks, output)
+            lineage.rows.attended(query, output)
             is_whole = isinstance(call, str) or lineage.has_batch(call.shape[0], call.shape[2])
-            place = Place(source, number, lineage.before(marks), is_whole)
+            is_lost = query is not None and marks is None
+            before = lineage.placed(number, None if is_lost else marks or CONSTANT, rows)
+            place = Place(source, number, before, is_whole)
             for outer in self.runs:
                 if outer.way is not Way.CALLS:
                     outer.marks = (outer.marks or CONSTANT) | {number}
         self._audience.show(self.runs, Seen(call, module, place))
+
+    def _rows(self, tensor: Tensor | None, module: nn.Module) -> Known | None:
+        """Return the rows of queries or keys as (batch, positions); torch's modules may have the positions first."""
+        rows = None if tensor is None else self.lineage.rows.of_heads(tensor)
+        is_turned = isinstance(module, nn.MultiheadAttention) and not module.batch_first and isinstance(rows, Tensor)
+        return rows.mT if is_turned and isinstance(rows, Tensor) else rows
 
     def _see_torch_module(
         self, run: RunningModule, arguments: tuple[Any, ...], named: dict[str, Any], output: Tensor | None

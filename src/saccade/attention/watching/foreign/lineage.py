@@ -24,7 +24,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-__all__ = ["EARLIER", "KeySource", "Lineage", "Marks", "source_of"]
+from saccade.attention.watching.foreign.rows import Known, Rows
+
+__all__ = ["EARLIER", "LOST", "KeySource", "Lineage", "Marks", "source_of"]
 
 #: Where the keys of an attention come from, seen from its queries.
 KeySource = Literal["self", "cross", "unknown"]
@@ -32,6 +34,8 @@ Marks = frozenset[int]
 
 #: The mark of what an earlier forward pass of the model computed.
 EARLIER = 0
+#: The mark of an attention whose queries come from where torch reports nothing.
+LOST = -1
 #: Made of parameters alone.
 CONSTANT: Marks = frozenset()
 
@@ -72,6 +76,8 @@ class Lineage:
         self.read: set[int] = set()  # the earlier forward passes whose results this one used
         self._inputs: set[tuple[int, ...]] = set()  # their shapes
         self._attentions: set[int] = set()
+        self.rows = Rows()
+        self._rows_of: dict[int, Known] = {}  # of the queries of the attentions of this forward pass
         self._origins: dict[int, tuple[weakref.ref[Tensor], Origin]] = {}
         self._softmaxes: dict[int, weakref.ref[Tensor]] = {}
 
@@ -80,7 +86,8 @@ class Lineage:
         self.forward, self.joins, self.read = forward, joins, set()
         self._origins = {number: known for number, known in self._origins.items() if known[0]() is not None}
         self._softmaxes = {number: known for number, known in self._softmaxes.items() if known() is not None}
-        self._inputs = set()
+        self._inputs, self._rows_of = set(), {}
+        self.rows.begin(_tensors_in(arguments))
         for tensor in _tensors_in(arguments):
             self._inputs.add(tuple(tensor.shape))
             if not self._is_computed(tensor) and tensor.dtype != torch.bool and not isinstance(tensor, nn.Parameter):
@@ -118,6 +125,17 @@ class Lineage:
         """The attentions among the marks."""
         return CONSTANT if marks is None else marks & self._attentions
 
+    def placed(self, number: int, marks: Marks | None, query: Known | None) -> Marks:
+        """Return what comes before an attention with these marks and rows of its queries.
+
+        If the tokens changed places since an earlier attention, that is a number of its own.
+        """
+        before = frozenset((LOST,)) if marks is None else self.before(marks)
+        earlier = [self._rows_of[other] for other in before if other in self._rows_of]
+        if query is not None:
+            self._rows_of[number] = query
+        return before if all(self.rows.agree(rows, query) for rows in earlier) else before | {next(_numbers)}
+
     def has_batch(self, size: int, num_queries: int) -> bool:
         """Whether a batch of this size is that of the inputs: (batch, ...), or (positions, batch, width)."""
         return any(
@@ -142,6 +160,7 @@ class Lineage:
             return None
         inputs = [*_shallow(arguments), *_shallow(named.values())] if named else list(_shallow(arguments))
         marks = self._joined(inputs)
+        self._follow_rows(function, arguments, named, tuple(outputs), marks)
         found = None
         if function in SOFTMAX and isinstance(output, Tensor) and output.ndim >= 3:
             self._softmaxes[id(output)] = weakref.ref(output)
@@ -161,6 +180,20 @@ class Lineage:
         for part in outputs:
             self.set(part, marks)
         return found
+
+    def _follow_rows(
+        self,
+        function: Callable[..., Any],
+        arguments: tuple[Any, ...],
+        named: Mapping[str, Any],
+        outputs: tuple[Tensor, ...],
+        marks: Marks | None,
+    ) -> None:
+        first = arguments[0] if arguments else None
+        is_of_tokens = function is F.linear and bool(marks) and isinstance(first, Tensor) and first.ndim == 3
+        if is_of_tokens and first is not None and self.rows.of(first) is None and not self.rows.has_size(first):
+            self.rows.number(first)  # the first tensor that has a row for each token
+        self.rows.follow(function, arguments, dict(named), outputs)
 
     def _joined(self, inputs: list[Tensor]) -> Marks | None:
         joined: Marks | None = CONSTANT if inputs else None

@@ -1,0 +1,188 @@
+"""Tokens that change places between queries and keys, or between attentions, have no rollout; all others have one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+import saccade
+from saccade.errors import OptionError
+
+BATCH, LENGTH, WIDTH = 3, 5, 12
+ORDER = torch.tensor([2, 0, 4, 1, 3])
+INVERSE = ORDER.argsort()
+X = torch.randn(BATCH, LENGTH, WIDTH, generator=torch.Generator().manual_seed(0))
+
+
+class Attends(nn.Module):
+    """Attention of a sequence to itself, whose keys and values go through a function first."""
+
+    def __init__(self, change: Callable[[Tensor], Tensor] = lambda x: x) -> None:
+        super().__init__()
+        self.query, self.key, self.output = (
+            nn.Linear(WIDTH, WIDTH),
+            nn.Linear(WIDTH, 2 * WIDTH),
+            nn.Linear(WIDTH, WIDTH),
+        )
+        self.change = change
+
+    def forward(self, x: Tensor) -> Tensor:
+        parts = (self.query(x), *self.key(self.change(x)).chunk(2, -1))
+        query, key, value = (part.unflatten(-1, (3, 4)).transpose(1, 2) for part in parts)
+        output = F.scaled_dot_product_attention(query, key, value)
+        return x + self.output(output.transpose(1, 2).flatten(2))
+
+
+class Changes(nn.Module):
+    """A step between two attentions."""
+
+    def __init__(self, change: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.change = change
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.change(x)
+
+
+def written(x: Tensor) -> Tensor:
+    y = torch.zeros_like(x)
+    y[:, ORDER] = x
+    return y
+
+
+def of_numpy(x: Tensor) -> Tensor:
+    return torch.from_numpy(x.detach().numpy()[:, ::-1].copy())
+
+
+MOVES: dict[str, Callable[[Tensor], Tensor]] = {
+    "x[:, order]": lambda x: x[:, ORDER],
+    "index_select": lambda x: x.index_select(1, ORDER),
+    "gather": lambda x: x.gather(1, ORDER[None, :, None].expand_as(x)),
+    "take_along_dim": lambda x: torch.take_along_dim(x, ORDER[None, :, None], 1),
+    "cat": lambda x: torch.cat([x[:, 2:], x[:, :2]], 1),
+    "split": lambda x: torch.cat(x.split([2, 3], 1)[::-1], 1),
+    "stack": lambda x: torch.stack([x[:, place] for place in ORDER], 1),
+    "unbind": lambda x: torch.stack(x.unbind(1)[::-1], 1),
+    "flip": lambda x: x.flip(1),
+    "roll": lambda x: x.roll(1, 1),
+    "rot90": lambda x: torch.rot90(x, 2, (0, 1)),
+    "sort": lambda x: x.sort(1).values,
+    "topk": lambda x: x.topk(LENGTH, 1).values,
+    "matmul": lambda x: torch.eye(LENGTH)[ORDER] @ x,
+    "einsum": lambda x: torch.einsum("ts,bsd->btd", torch.eye(LENGTH)[ORDER], x),
+    "scatter": lambda x: torch.zeros_like(x).scatter(1, ORDER[None, :, None].expand_as(x), x),
+    "index_copy": lambda x: torch.zeros_like(x).index_copy(1, ORDER, x),
+    "y[:, order] = x": written,
+    "embedding": lambda x: torch.stack([F.embedding(ORDER, rows) for rows in x]),
+    "sequences": lambda x: x[torch.tensor([1, 2, 0])],
+    "four dimensions": lambda x: x.view(BATCH, LENGTH, 3, 4)[:, ORDER].flatten(2),
+    "flattened": lambda x: x.flatten(0, 1)[torch.arange(BATCH * LENGTH).flip(0)].view_as(x),
+    "scrambled": lambda x: x.mT.reshape(x.shape),
+    "convolution": lambda x: F.conv1d(x.mT, torch.ones(WIDTH, 1, 3), padding=1, groups=WIDTH).mT,
+    "pooling": lambda x: F.avg_pool1d(x.mT, 3, 1, 1).mT,
+    "cumsum": lambda x: x.cumsum(1),
+    "fft": lambda x: torch.fft.fft2(x).real,
+    "recurrent": nn.LSTM(WIDTH, WIDTH, batch_first=True),
+    "numpy": of_numpy,
+}
+
+
+def experts(x: Tensor) -> Tensor:
+    """Each token goes to one of two experts, which compute one after the other."""
+    flat = x.flatten(0, 1)
+    chosen, found = flat.sum(-1) > 0, torch.zeros_like(flat)
+    for number in (False, True):
+        places = (chosen == number).nonzero().flatten()
+        found.index_add_(0, places, flat[places] * (1.5 + number))
+    return x + found.view_as(x)
+
+
+def sorted_experts(x: Tensor) -> Tensor:
+    """Each token goes to the best two of four experts, and the pairs are sorted by expert."""
+    flat = x.flatten(0, 1)
+    weights, chosen = flat[:, :4].softmax(-1).topk(2, -1)
+    _, order = torch.sort(chosen.reshape(-1))
+    found = flat[order // 2].tanh() * weights.reshape(-1)[order].unsqueeze(-1)
+    back = torch.empty_like(order)
+    back[order] = torch.arange(len(order))
+    return x + found[back].view(-1, 2, WIDTH).sum(dim=1).view_as(x)
+
+
+def rotated(x: Tensor) -> Tensor:
+    first, second = x.chunk(2, -1)
+    return x * 0.8 + torch.cat((-second, first), -1) * 0.6
+
+
+KEEPS: dict[str, Callable[[Tensor], Tensor]] = {
+    "nothing": lambda x: x,
+    "back again": lambda x: x[:, ORDER].tanh()[:, INVERSE],
+    "positions first": lambda x: F.layer_norm(x.transpose(0, 1), (WIDTH,)).transpose(0, 1),
+    "channels first": lambda x: F.conv1d(x.mT, torch.ones(WIDTH, WIDTH, 1) / WIDTH).mT,
+    "einsum": lambda x: torch.einsum("btd,de->bte", x, torch.ones(WIDTH, WIDTH) / WIDTH),
+    "glu": lambda x: F.glu(torch.cat([x, x], -1)),
+    "halves": rotated,
+    "mean": lambda x: x - x.mean(-1, keepdim=True),
+    "experts": experts,
+    "sorted experts": sorted_experts,
+    "padding": lambda x: x * (torch.arange(LENGTH) < 4)[:, None],
+    "addmm": lambda x: torch.addmm(torch.zeros(WIDTH), x.flatten(0, 1), torch.ones(WIDTH, WIDTH)).view(x.shape),
+}
+
+
+def look(change: Callable[[Tensor], Any], where: str) -> tuple[saccade.Watch, saccade.View]:
+    torch.manual_seed(0)
+    if isinstance(change, nn.LSTM):
+        network = change
+        change = lambda x: network(x)[0]  # noqa: E731
+    layers = (Attends(), Attends(change)) if where == "keys" else (Attends(), Changes(change), Attends())
+    model = nn.Sequential(*layers)
+    with torch.no_grad(), saccade.watch(model) as seen:
+        watched = model(X)
+    with torch.no_grad():
+        assert torch.equal(model(X), watched)
+    return seen, saccade.view(seen)
+
+
+@pytest.mark.parametrize("where", ["keys", "between"])
+@pytest.mark.parametrize("change", MOVES.values(), ids=MOVES.keys())
+def test_moved_tokens_have_no_rollout(change: Callable[[Tensor], Tensor], where: str) -> None:
+    seen, view = look(change, where)
+    last = list(seen.values())[-1]
+    assert last.place is not None
+    if where == "keys":
+        assert last.place.source == "unknown"
+    with pytest.raises(OptionError, match="There is no rollout"):
+        view.rollout()
+
+
+@pytest.mark.parametrize("where", ["keys", "between"])
+@pytest.mark.parametrize("change", KEEPS.values(), ids=KEEPS.keys())
+def test_tokens_in_their_places_have_one(change: Callable[[Tensor], Tensor], where: str) -> None:
+    seen, view = look(change, where)
+    assert all(trace.place is not None and trace.place.source == "self" for trace in seen.values())
+    first, second = ((trace.weights()[0].mean(0) + torch.eye(LENGTH)) / 2 for trace in seen.values())
+    torch.testing.assert_close(view.rollout(), second @ first, atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("is_batch_first", [True, False])
+def test_moved_tokens_of_torchs_module(is_batch_first: bool) -> None:
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.one, self.two = (nn.MultiheadAttention(WIDTH, 3, batch_first=is_batch_first) for _ in range(2))
+
+        def forward(self, x: Tensor) -> Tensor:
+            x = x + self.one(x, x, x)[0]
+            moved = x[:, ORDER] if is_batch_first else x[ORDER]
+            output: Tensor = self.two(x, moved, moved)[0]
+            return output
+
+    model = Model()
+    with torch.no_grad(), saccade.watch(model) as seen:
+        model(X if is_batch_first else X.transpose(0, 1))
+    assert [trace.place and trace.place.source for trace in seen.values()] == ["self", "unknown"]
