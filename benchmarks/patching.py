@@ -62,7 +62,7 @@ def report(name: str, found: Patching, whole: Patching, seconds: float, tokens: 
         assert effect.position is not None
         print(f"    {effect.name}:{effect.head:<4} at {tokens(effect.name)[effect.position]!r:12} {effect.share:+.3f}")
     small = sum(int((found.shares(one).abs() < 0.02).sum()) for one in found.names)
-    print(f"  {small} of {found.num_forwards - 2} heads at positions restore less than 0.02 in either direction")
+    print(f"  {small} of {found.num_forwards - 3} heads at positions restore less than 0.02 in either direction")
 
 
 def patch_both(model: nn.Module, clean: Any, corrupted: Any, metric: Any) -> tuple[Patching, Patching, float]:

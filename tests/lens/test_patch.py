@@ -90,7 +90,7 @@ def test_patching_finds_the_cause(is_ours: bool) -> None:
     assert found.names == list(expected)
     for name, share in expected.items():
         assert torch.equal(found.shares(name), share.double())
-    assert found.num_forwards == 2 + 2 * HEADS * POSITIONS
+    assert found.num_forwards == 3 + 2 * HEADS * POSITIONS
     assert shares == [(number + 1) / 24 for number in range(24)]
     assert {effect[:3] for effect in found.top(2)} == {("layers.0", 2, 1), ("layers.1", 1, 3)}
 
@@ -100,7 +100,7 @@ def test_all_positions_at_once(is_ours: bool) -> None:
     found = saccade.patch(Model(is_ours).eval(), (CLEAN,), {"ids": CORRUPTED}, METRIC, positions=False)
     assert found.shares("layers.0").tolist() == [[0.0], [0.0], [1.0]]
     assert found.shares("layers.1").tolist() == [[0.0], [1.0], [0.0]]
-    assert found.num_forwards == 2 + 2 * HEADS
+    assert found.num_forwards == 3 + 2 * HEADS
     assert found.top(1)[0].position is None
 
 
@@ -169,3 +169,20 @@ def test_patching_inside_an_edit_is_refused(is_ours: bool) -> None:
         pytest.raises(OptionError, match=r"does not work inside saccade\.edit; call it outside"),
     ):
         saccade.patch(model, CLEAN, CORRUPTED, METRIC)
+
+
+def test_passes_that_differ_by_themselves_are_refused() -> None:
+    """A cache that each pass lengthens, or a random draw, would look like the effect of a patch."""
+
+    class Forgetful(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = Model(False)
+
+        def forward(self, ids: Tensor, cache: list[Tensor]) -> Tensor:
+            cache.append(ids)
+            output: Tensor = self.inner(ids) / len(cache)
+            return output
+
+    with pytest.raises(OptionError, match=r"-1 in one forward pass and -0\.5 in the next"):
+        saccade.patch(Forgetful().eval(), (CLEAN, []), (CORRUPTED, []), METRIC)

@@ -36,6 +36,8 @@ __all__ = ["Effect", "Metric", "Patching", "logit_difference", "patch"]
 
 #: Computes a number from what the model returns.
 Metric = Callable[[Any], float | Tensor]
+#: Two runs of the same input may differ by this share of the difference that is explained.
+SAME = 1e-3
 
 
 class Effect(NamedTuple):
@@ -152,6 +154,12 @@ def patch(
     _check_shapes(traces, {name: trace.shape for name, trace in other.items()})
     if right == wrong:
         raise OptionError(f"The metric is {right:g} on both inputs, so there is no difference to explain.")
+    again = _measure(metric, _run(model, corrupted), "corrupted")
+    if abs(again - wrong) > SAME * abs(right - wrong):
+        raise OptionError(
+            f"The metric of the corrupted input is {wrong:g} in one forward pass and {again:g} in the next, so patches "
+            "cannot be compared: the model draws at random, or a pass changes what it is given, such as a cache."
+        )
     chosen = list(traces) if names is None else list(names)
     for name in chosen:
         if name not in traces:
@@ -171,7 +179,7 @@ def patch(
                     metrics[name][head, position] = _measure(metric, output, f"patched {name}:{head}")
                     done += 1
                     report(done / total)
-    return Patching(right, wrong, metrics, positions, 2 + total, coverage)
+    return Patching(right, wrong, metrics, positions, 3 + total, coverage)
 
 
 def _edit_of(
