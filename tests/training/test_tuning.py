@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from optuna import TrialPruned, create_study
@@ -19,7 +20,7 @@ from torch import nn
 from saccade.errors import OptionError
 from saccade.training.recipe import read_recipe
 from saccade.training.trainer import Progress
-from saccade.training.tuning import _Reporter, tune
+from saccade.training.tuning import _comparison, _Reporter, _value, tune
 
 
 @pytest.fixture(scope="module")
@@ -106,6 +107,30 @@ def test_if_the_recipes_own_trial_did_not_finish_no_other_score_is_shown_as_its(
     tune(recipe, folder, 0.25, "cpu", said.append)  # the time is spent, so nothing more is tried
     assert said[-1] == (
         "loss of the recipe's own settings: unknown, as trial 0 did not finish; best, trial 1: 2.50, after 45 updates."
+    )
+
+
+def test_a_trial_that_the_end_of_the_time_cut_short_may_be_the_best() -> None:
+    def trial(number: int, state: TrialState, values: dict[int, float]) -> FrozenTrial:
+        value = max(values.values()) if state is TrialState.COMPLETE else None
+        none: dict[str, Any] = {"params": {}, "distributions": {}, "user_attrs": {}, "system_attrs": {}}
+        return FrozenTrial(
+            number=number,
+            trial_id=number,
+            state=state,
+            value=value,
+            datetime_start=None,
+            datetime_complete=None,
+            intermediate_values=values,
+            **none,
+        )
+
+    own = trial(0, TrialState.COMPLETE, {3: 0.0, 9: 0.5})
+    others = [trial(1, TrialState.PRUNED, {3: 0.2}), trial(2, TrialState.PRUNED, {3: 1.0, 6: 7.25, 7: 7.0})]
+    best = max([own, *others], key=_value)
+    assert _comparison(own, best, "exact", 9, 1) == (
+        "exact of the recipe's own settings: 0.50, after 9 updates; best, trial 2: 7.25, after 7 updates, where it "
+        "was ended."
     )
 
 

@@ -81,7 +81,10 @@ class _TuningSearch:
             load_if_exists=True,
         )
         if "steps" not in study.user_attrs:
+            began, worked = time.monotonic(), time.thread_time()
             seconds = seconds_per_update(self.recipe, self.splits, self.device)
+            if self.device == "cpu":  # other work on the machine slows the trials down, and their length is not changed
+                seconds *= max(1.0, (time.monotonic() - began) / (time.thread_time() - worked))
             affordable = int(FOR_UPDATES * 60 * self.minutes / WHOLE_TRIALS / seconds)
             study.set_user_attr("steps", max(VALIDATIONS, min(self.recipe.training.steps, affordable)))
             study.enqueue_trial({key: values[0] for key, values in self._values().items()})
@@ -175,23 +178,36 @@ def tune(recipe: Recipe, folder: Path, minutes: float, device: str, say: Say) ->
     )
     search.run()
     study, sign = search.study, search.sign
-    finished = [one for one in study.trials if one.value is not None and one.state.name == "COMPLETE"]
-    if not finished:
-        raise OptionError(f"{minutes:g} minutes were too short for one whole trial; give more.")
-    best = max(finished, key=lambda one: one.value or 0.0)
-    assert best.value is not None
+    scored = [one for one in study.trials if one.intermediate_values]
+    if not scored:
+        raise OptionError(f"{minutes:g} minutes were too short for the first validation of a trial; give more.")
+    best = max(scored, key=_value)
     found = search.recipe_of(best.params, recipe.training.steps)
-    heading = [f"The best of {counted(len(study.trials), 'trial')}: {recipe.metric} {sign * best.value:z.2f}."]
+    heading = [f"The best of {counted(len(study.trials), 'trial')}: {recipe.metric} {sign * _value(best):z.2f}."]
     write_file(folder / "best.toml", commented(found, heading).encode())
     write_file(folder / "trials.tsv", _table(study.trials, sign).encode())
     _figure(study.trials, sign, recipe.metric).savefig(folder / "trials.png", dpi=150)
-    own = next((f"{sign * (one.value or 0.0):z.2f}" for one in finished if one.number == 0), None)
-    say(
-        f"{recipe.metric} of the recipe's own settings: {own or 'unknown, as trial 0 did not finish'}; "
-        f"best, trial {best.number}: {sign * best.value:z.2f}, after "
-        f"{counted(search.steps, 'update')}{' each' * bool(own)}."
-    )
+    say(_comparison(study.trials[0], best, recipe.metric, search.steps, sign))
     return found
+
+
+def _value(trial: FrozenTrial) -> float:
+    """The value of a trial: its best so far, since one that the end of the time cut short may be the best of all."""
+    return max(trial.intermediate_values.values()) if trial.value is None else trial.value
+
+
+def _comparison(own: FrozenTrial, best: FrozenTrial, metric: str, steps: int, sign: int) -> str:
+    """Compare the best trial with the first one, which has the recipe's own settings."""
+    first = "unknown, as trial 0 did not finish"
+    if own.state.name == "COMPLETE":
+        first = f"{sign * _value(own):z.2f}, after {counted(steps, 'update')}"
+    step, cut = steps, ""
+    if best.state.name != "COMPLETE":
+        step, cut = best.last_step or 0, ", where it was ended"
+    return (
+        f"{metric} of the recipe's own settings: {first}; best, trial {best.number}: {sign * _value(best):z.2f}, after "
+        f"{counted(step, 'update')}{cut}."
+    )
 
 
 def _line(trial: FrozenTrial, sign: int) -> str:
