@@ -87,6 +87,19 @@ def test_two_processes_have_the_loss_curve_of_one(folder: Path, kind: str, shard
     assert files == ["manifest.json", "state.json", *(parts if shard else ["tensors.safetensors"])]
 
 
+def test_batches_whose_examples_are_compared_are_not_divided(tmp_path: Path) -> None:
+    """Hard attention learns from how much better an example does than the others of its batch."""
+    recipe = write_recipe(tmp_path, "recurrent", steps=6, validate_every=6, batch_tokens=64)
+    recipe.write_text(recipe.read_text().replace("dropout = 0.2", 'dropout = 0.0\nweights = "hard"'))
+    for count in (2, 3):
+        run = tmp_path / str(count)
+        together = Together(count, "train", recipe, "-o", run, log=tmp_path / "log")
+        assert together.end() == [0] * count, together.err
+    found = [list(losses(tmp_path / str(count)).values()) for count in (2, 3)]
+    assert len(found[0]) == 6
+    assert found[1] == pytest.approx(found[0], rel=1e-5)
+
+
 def test_a_stop_saves_once_and_any_number_of_processes_goes_on(tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, steps=12, validate_every=4, accumulate=3, batch_tokens=64)
     recipe.write_text(recipe.read_text().replace("dropout = 0.2", "dropout = 0.0"))

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from saccade.errors import DivergedError, OptionError, counted
 from saccade.kernels.precision import narrow_products
+from saccade.models import hard_attention
 from saccade.tasks.base.model_folder import unshared
 from saccade.tasks.base.settings import TrainingSettings
 from saccade.tasks.base.task import Task
@@ -83,6 +84,8 @@ class Trainer:
                 "with it; leave it out, or start saccade without torchrun."
             )
         self.model = model.to(device)
+        #: Whether the loss of a batch is the sum over its examples; hard attention compares them with each other.
+        self._divides = hard_attention(self.model) is None
         self.network, self._trained = self.processes.wrap(self.model)
         self.train = train
         self.validation = validation
@@ -184,7 +187,8 @@ class Trainer:
         for parameters in self.optimizer.param_groups:
             parameters["lr"] = rate * parameters["share"]
         # Every process makes all batches, so that random choices in them do not depend on the number of processes.
-        batches = [self.task.batch([self.train[i] for i in part]) for part in self.processes.divide(group)]
+        parts = self.processes.divide(group) if self._divides else group
+        batches = [self.task.batch([self.train[i] for i in part]) for part in parts]
         count = sum(batch.count for batch in batches)
         lines = [line for batch in batches for line in batch.lines]
         total = 0.0
