@@ -163,6 +163,6 @@ def describe_invalid(details: Mapping[str, Any], name: str) -> str:
     return said if details["type"] in ("missing", "extra_forbidden") else f"{said}, not {given}"
 
 
-def counted(number: int, noun: str, plural: str = "") -> str:
-    """A number of things, for a message: "1 word", "2,000 words"."""
-    return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
+def counted(number: float, noun: str, plural: str = "") -> str:
+    """A number of things, for a message: "1 word", "2,000 words", "0.5 minutes"."""
+    return f"{number:,.12g} {noun if number == 1 else plural or f'{noun}s'}"

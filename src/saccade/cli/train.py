@@ -195,8 +195,10 @@ def new(
         _say("Timing a few updates on this machine ...")
         takes = f"about {duration(recipe, splits, request.device)}"
     else:
-        takes = f"at most {minutes:g} minutes"
-    reason = "the number of examples" if minutes is None else f"{minutes:g} minutes of training on this machine"
+        takes = f"at most {counted(minutes, 'minute')}"
+    reason = (
+        "the number of examples" if minutes is None else f"{counted(minutes, 'minute')} of training on this machine"
+    )
     names = " and ".join(str(file) for file in files)
     heading = f"For {names}; the sizes suit {reason}."
     text = commented(recipe, [heading, f"Training takes {takes} on the machine where this was written."])

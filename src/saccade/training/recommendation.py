@@ -136,7 +136,7 @@ def _fit_to_time(
     candidate: RecipeMaker, sizes: Sequence[Size], splits: Splits[Any], minutes: float, request: Request, say: Say
 ) -> Recipe:
     """The recipe for the largest of these sizes that can learn enough in this many minutes on this machine."""
-    say(f"Measuring this machine, to see what it can learn in {minutes:g} minutes ...")
+    say(f"Measuring this machine, to see what it can learn in {counted(minutes, 'minute')} ...")
     for size in reversed(sizes):
         usual = candidate(size, {}, MOST_VALIDATIONS)
         wanted = usual.training.steps

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from saccade.errors import counted
 from saccade.models.low_rank import merge
 from saccade.storage.run_log import METRICS
 from saccade.tasks.base.model_folder import load_weights, read_weights, unshared
@@ -76,7 +77,7 @@ def train(
             if trainer.progress.step < recipe.training.steps and (trainer.progress.end is not None or trainer.is_late):
                 display.say(
                     f"The machine was slower than measured: training ended at step {trainer.progress.step:,}, not "
-                    f"{recipe.training.steps:,}, to keep to {recipe.training.minutes:g} minutes."
+                    f"{recipe.training.steps:,}, to keep to {counted(recipe.training.minutes or 0, 'minute')}."
                 )
         except Stopped:
             recorder.save()

@@ -178,10 +178,10 @@ def tune(recipe: Recipe, folder: Path, minutes: float, device: str, say: Say) ->
     )
     search.run()
     study, sign = search.study, search.sign
-    scored = [one for one in study.trials if one.intermediate_values]
-    if not scored:
-        raise OptionError(f"{minutes:g} minutes were too short for the first validation of a trial; give more.")
-    best = max(scored, key=_value)
+    validated = [one for one in study.trials if one.intermediate_values]
+    if not validated:
+        raise OptionError(f"No trial came to its first validation in {counted(minutes, 'minute')}; give more.")
+    best = max(validated, key=_value)
     found = search.recipe_of(best.params, recipe.training.steps)
     heading = [f"The best of {counted(len(study.trials), 'trial')}: {recipe.metric} {sign * _value(best):z.2f}."]
     write_file(folder / "best.toml", commented(found, heading).encode())
