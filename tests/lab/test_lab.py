@@ -100,8 +100,9 @@ def test_a_stopped_experiment_continues(tmp_path: Path) -> None:
     kept = json.loads((tmp_path / "toy.json").read_text())
     assert kept["verdict"] == "holds"
     assert list(kept["trials"]) == ["1", "2", "3"]
-    with pytest.raises(FileError, match="measured by another version of the experiment; delete it"):
-        run_experiment(replace(experiment, method="Another."), tmp_path)
+    for changed in (replace(experiment, method="Another."), replace(experiment, decisive="y")):
+        with pytest.raises(FileError, match="measured by another version of the experiment; delete it"):
+            run_experiment(changed, tmp_path)
     (tmp_path / "toy.json").write_text("[]")
     with pytest.raises(FileError, match=r"toy\.json is not a result of this experiment; delete it"):
         run_experiment(experiment, tmp_path)
