@@ -183,7 +183,9 @@ class Torchrun(Processes):
             warnings.filterwarnings("ignore", "Grad strides do not match bucket view strides")
             # Buffers that are not saved are constants, so they need not travel before each batch.
             changing = dict(network.named_buffers()).keys() & network.state_dict().keys()
-            return DistributedDataParallel(network, broadcast_buffers=bool(changing)), network
+            exchanging = DistributedDataParallel(network)
+            exchanging.broadcast_buffers = bool(changing)
+            return exchanging, network
         from torch.distributed.device_mesh import init_device_mesh
         from torch.distributed.fsdp import fully_shard
 
