@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import socket
+import ssl
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -35,11 +37,20 @@ class Runner:
     def __init__(self) -> None:
         self._ends: list[tuple[object, threading.Thread, httpx.Client, Models]] = []
 
-    def start(self, models: Models, **options: object) -> Running:
+    def start(
+        self,
+        models: Models,
+        *,
+        listening: socket.socket | None = None,
+        tls: ssl.SSLContext | None = None,
+        **options: object,
+    ) -> Running:
         app = create_app(models, **options)  # type: ignore[arg-type]
-        listening = listen("127.0.0.1", 0)
-        url = f"http://127.0.0.1:{listening.getsockname()[1]}"
-        server = make_server(app)
+        listening = listening or listen("127.0.0.1", 0)
+        is_relayed = listening.family == socket.AF_UNIX
+        name = "relayed" if is_relayed else f"127.0.0.1:{listening.getsockname()[1]}"
+        url = f"{'http' if tls is None else 'https'}://{name}"
+        server = make_server(app, tls=tls, is_relayed=is_relayed)
         server.config.timeout_graceful_shutdown = 10  # a page that is still open shall not hold up the tests' end
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()

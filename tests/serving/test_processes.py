@@ -187,16 +187,6 @@ case "$given" in *'"number": 0'*) echo '{"failure": null}'; exit 3;; *) exec cat
         asyncio.run(start())
 
 
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    folder = tmp_path_factory.mktemp("tls")
-    files = folder / "certificate.pem", folder / "key.pem"
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
-    names = ["-addext", "subjectAltName=IP:127.0.0.1,DNS:localhost", "-out", str(files[0]), "-keyout", str(files[1])]
-    subprocess.run([*command, *names], check=True, capture_output=True)
-    return files
-
-
 @pytest.mark.parametrize("processes", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_https(processes: int, folders: dict[str, Path], certificate: tuple[Path, Path]) -> None:
     expected = open_model(folders["tiny"]).predict(SENTENCES[:1])[0].text

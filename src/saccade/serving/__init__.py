@@ -9,7 +9,8 @@ from saccade.extras import needs_extra
 with needs_extra("serving", "The server"):
     from saccade.serving.http.app import create_app
     from saccade.serving.http.guard import is_loopback
-    from saccade.serving.http.server import listen, serve, tls_context
+    from saccade.serving.http.server import listen, serve
+    from saccade.serving.http.tls import tls_context
     from saccade.serving.limits import Limits
     from saccade.serving.models import Models
     from saccade.serving.processes.supervisor import supervise

@@ -7,10 +7,11 @@ import json
 import socket
 import struct
 import time
-from collections import Counter
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from saccade.serving.http.crowding import first_to_close, network_of
 
 __all__ = ["KEPT_OPEN", "Connection", "RelayedConnection", "most_connections"]
 
@@ -47,17 +48,23 @@ class Connection(H11Protocol):
 
     seconds = 60.0
     most = 1024
+    _is_reset = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self._timers: dict[str, asyncio.TimerHandle] = {}
-        self._idle_since = time.monotonic()
+        self.idle_since = time.monotonic()
+        transport.set_write_buffer_limits(high=1)  # so that we notice whatever the client does not read
         super().connection_made(transport)
         self._start_timer("head")
         self._make_room()
 
     def on_response_complete(self) -> None:
-        self._idle_since = time.monotonic()
+        self.idle_since = time.monotonic()
         super().on_response_complete()
+
+    @property
+    def address(self) -> str:
+        return network_of(self.client[0] if self.client else "")
 
     @property
     def is_idle(self) -> bool:
@@ -69,14 +76,9 @@ class Connection(H11Protocol):
 
     def _make_room(self) -> None:
         """If there are too many connections, close the oldest idle one of the address with the most idle ones."""
-        every = [one for one in self.connections if isinstance(one, Connection) and not one.transport.is_closing()]
-        if len(every) <= self.most:
-            return
-        idle = [one for one in every if one.is_idle]  # includes this one
-        counts = Counter(one.client[0] if one.client else "" for one in idle)
-        most = max(counts, key=counts.__getitem__)
-        of_most = (one for one in idle if (one.client[0] if one.client else "") == most)
-        min(of_most, key=lambda one: one._idle_since)._reset()
+        every = [one for one in self.connections if isinstance(one, Connection) and not one._is_reset]
+        if len(every) > self.most and (oldest := first_to_close(one for one in every if one.is_idle)) is not None:
+            oldest._reset()
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what is not HTTP; in the middle of an answer, just close."""
@@ -128,6 +130,7 @@ class Connection(H11Protocol):
 
     def _reset(self) -> None:
         """Close immediately and discard what has not been sent."""
+        self._is_reset = True
         self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.transport.abort()
 

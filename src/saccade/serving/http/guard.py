@@ -15,6 +15,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from saccade.serving.computation import client_address
+from saccade.serving.http.crowding import network_of
 from saccade.serving.http.exchange import Exchange
 from saccade.serving.http.places import Places
 from saccade.serving.http.refusals import Refused
@@ -92,7 +93,7 @@ class Guard:
         if length > limit:
             where = "" if is_known else " without the API key in a header: Authorization: Bearer KEY"
             raise Refused(413, f"The request is larger than {limit:,} bytes, which is the limit{where}.")
-        address = str((scope.get("client") or ("",))[0])
+        address = network_of(str((scope.get("client") or ("",))[0]))
         bodies, places = (self._bodies, self._places) if is_known else (self._strange_bodies, self._strange_places)
         client_address.set(address)
         with bodies.taken(address, length):

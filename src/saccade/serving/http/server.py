@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import os
 import signal
 import socket
@@ -11,16 +12,16 @@ import ssl
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import cast
+from typing import Any
 
 import uvicorn
 
-from saccade.errors import OptionError, StorageError
+from saccade.errors import StorageError
 from saccade.serving.http.connections import KEPT_OPEN, Connection, RelayedConnection, most_connections
 from saccade.serving.http.guard import Guard
+from saccade.serving.http.tls import Door, Handshake
 
-__all__ = ["listen", "make_server", "serve", "tls_context"]
+__all__ = ["listen", "make_server", "serve"]
 
 #: Seconds to wait for requests that are already on their way when the server stops.
 GRACE = 0.3
@@ -63,16 +64,19 @@ class _Server(uvicorn.Server):
             one.close()
         loop = asyncio.get_running_loop()
         for connection in waiting:
-            await loop.connect_accepted_socket(self._connection, connection, ssl=self.config.ssl)
+            await loop.connect_accepted_socket(self._connection, connection)
         await asyncio.sleep(GRACE)  # requests may have been sent but not read yet
         for open_one in list(self.server_state.connections):
             if isinstance(open_one, Connection):
                 open_one.end_unsent()
         await super().shutdown(sockets)
 
-    def _connection(self) -> Connection:
-        config = self.config
-        return cast(type[Connection], config.http_protocol_class)(config, self.server_state, self.lifespan.state)
+    def _connection(self) -> asyncio.Protocol:
+        make: Any = self.config.http_protocol_class
+        found: asyncio.Protocol = make(
+            config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+        )
+        return found
 
 
 def accept_waiting(listening: socket.socket) -> Iterator[socket.socket]:
@@ -99,19 +103,6 @@ def listen(host: str, port: int) -> socket.socket:
     return listening
 
 
-def tls_context(certificate: Path, key: Path) -> ssl.SSLContext:
-    """The settings for TLS with this certificate (and those that sign it) and its private key, both in PEM form."""
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    for path in (certificate, key):
-        if not path.is_file():
-            raise OptionError(f"There is no file {path}.")
-    try:
-        context.load_cert_chain(certificate, key, password=lambda: b"")  # never asks at the terminal
-    except (OSError, ValueError) as error:
-        raise OptionError(f"{certificate} and {key} are not a certificate and its key in PEM form ({error}).") from None
-    return context
-
-
 def make_server(
     app: Guard, trusted_proxies: Sequence[str] = (), tls: ssl.SSLContext | None = None, *, is_relayed: bool = False
 ) -> uvicorn.Server:
@@ -122,8 +113,12 @@ def make_server(
     limits = app.state.limits
     connections, at_once = most_connections(limits.connections)
     kind: type[Connection] = RelayedConnection if is_relayed else Connection
-    protocol = type("LimitedConnection", (kind,), {"seconds": limits.client_seconds, "most": connections})
-
+    handshakes = 0 if tls is None else max(1, connections // 4)
+    limited = {"seconds": limits.client_seconds, "most": connections - handshakes}
+    protocol: Any = type("LimitedConnection", (kind,), limited)
+    if tls is not None:
+        door = Door(tls, handshakes)
+        protocol = functools.partial(_behind, door, protocol)
     config = uvicorn.Config(
         app,
         log_level="error",  # clients' mistakes are reported to them, not in the log
@@ -140,8 +135,12 @@ def make_server(
         h11_max_incomplete_event_size=LONGEST_HEAD,
     )
     config.load()
-    config.ssl = tls
     return _Server(config, app)
+
+
+def _behind(door: Door, kind: type[Connection], **arguments: Any) -> Handshake:
+    """A connection of this kind, once its handshake is done."""
+    return Handshake(door, functools.partial(kind, **arguments))
 
 
 def serve(

@@ -12,9 +12,13 @@ import functools
 import json
 import re
 import ssl
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from saccade.serving.http.crowding import first_to_close, network_of
+from saccade.serving.http.tls import Door, Handshake
 
 __all__ = ["Relay", "Upstream"]
 
@@ -117,15 +121,22 @@ class _FromClient(asyncio.Protocol):
         self._has_next = False  # whether bytes came after the answer had begun
         self._unsent = b""
         self._connecting: asyncio.Task[None] | None = None
+        self.address, self.idle_since = "", time.monotonic()
+        self._reader_timer: asyncio.TimerHandle | None = None  # until when the client must have read its answer
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
-        if len(self.relay.clients) >= self.relay.most:
+        self.address = network_of(str((transport.get_extra_info("peername") or ("",))[0]))
+        transport.set_write_buffer_limits(high=1)  # so that we notice whatever the client does not read
+        if not self.relay.let_in(self):
             transport.abort()
             return
-        self.relay.clients.add(self)
         self._connect()
+
+    @property
+    def is_idle(self) -> bool:
+        return self._answer is None
 
     def data_received(self, data: bytes) -> None:
         if self._answer is None:
@@ -148,21 +159,30 @@ class _FromClient(asyncio.Protocol):
                 self.transport.close()
             self._answer = _Response(has_body=True, is_certain=False) if self._has_next else None
             self._has_next = False
+            self.idle_since = time.monotonic()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.relay.clients.discard(self)
+        self._stop_reader_timer()
         if self._connecting is not None:
             self._connecting.cancel()
         if self.worker is not None:
             self.worker.drop()
 
     def pause_writing(self) -> None:
+        self._reader_timer = asyncio.get_running_loop().call_later(self.relay.seconds, self.transport.abort)
         if self.worker is not None:
             self.worker.transport.pause_reading()
 
     def resume_writing(self) -> None:
+        self._stop_reader_timer()
         if self.worker is not None:
             self.worker.transport.resume_reading()
+
+    def _stop_reader_timer(self) -> None:
+        if self._reader_timer is not None:
+            self._reader_timer.cancel()
+            self._reader_timer = None
 
     def worker_lost(self, worker: _ToWorker) -> None:
         """The worker has closed its connection: on purpose, or because it died."""
@@ -232,15 +252,30 @@ class _FromClient(asyncio.Protocol):
 class Relay:
     """Accepts connections and gives each to the worker that has fewest."""
 
-    def __init__(self, upstreams: Callable[[], list[Upstream]], most: int, tls: ssl.SSLContext | None) -> None:
-        self.most = most
-        self.tls = tls
+    def __init__(
+        self, upstreams: Callable[[], list[Upstream]], most: int, seconds: float, tls: ssl.SSLContext | None
+    ) -> None:
+        handshakes = 0 if tls is None else max(1, most // 4)
+        self.most = most - handshakes
+        self.seconds = seconds  # that a client may take to read an answer
         self.is_stopping = False
         self.clients: set[_FromClient] = set()
+        self._door = None if tls is None else Door(tls, handshakes)
         self._upstreams = upstreams
 
     def connection(self) -> asyncio.Protocol:
-        return _FromClient(self)
+        return _FromClient(self) if self._door is None else Handshake(self._door, lambda: _FromClient(self))
+
+    def let_in(self, client: _FromClient) -> bool:
+        """Add a client; if there are too many, another that is idle has to leave, or else this one."""
+        if len(self.clients) >= self.most:
+            idle = first_to_close(one for one in self.clients if one.is_idle)
+            if idle is None:
+                return False
+            self.clients.discard(idle)
+            idle.transport.abort()
+        self.clients.add(client)
+        return True
 
     def choose(self) -> Upstream | None:
         ready = [one for one in self._upstreams() if one.is_ready and not one.died.is_set()]

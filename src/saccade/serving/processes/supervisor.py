@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from saccade.errors import OptionError, SaccadeError
@@ -28,6 +29,9 @@ Started = Callable[[socket.socket], None]
 _log = logging.getLogger(__name__)
 #: Seconds before a worker that died right after its start is started again; doubled each time.
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
+#: How many times more connections the supervisor holds than the workers do. Only a worker knows whether a request that
+#: has begun is complete, so the workers must have too many, and close some, before the supervisor has.
+SPARE = 1.25
 
 
 def supervise(settings: Settings, listening: socket.socket, tls: ssl.SSLContext | None, started: Started) -> None:
@@ -54,8 +58,11 @@ class _Supervisor:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self._stop)
-        connections, at_once = most_connections(2 * self._settings.limits.connections)  # each needs two sockets
-        relay = Relay(lambda: list(self._upstreams.values()), connections // 2, tls)
+        limits = self._settings.limits
+        sockets, at_once = most_connections(2 * round(SPARE * limits.connections))  # two for each connection
+        relay = Relay(lambda: list(self._upstreams.values()), sockets // 2, limits.client_seconds, tls)
+        share = max(1, int(relay.most / SPARE / self._settings.processes))
+        self._settings = replace(self._settings, limits=replace(limits, connections=share))
         keepers = [asyncio.create_task(self._keep(number)) for number in range(self._settings.processes)]
         try:
             while not all(one.is_ready for one in self._upstreams.values()) or not self._upstreams:
@@ -65,7 +72,7 @@ class _Supervisor:
                     return
                 await asyncio.sleep(0.02)
             self._has_started = True  # from here on, a worker that dies is started again
-            server = await loop.create_server(relay.connection, sock=listening, ssl=tls, backlog=at_once)
+            server = await loop.create_server(relay.connection, sock=listening, backlog=at_once)
             listening.listen(BACKLOG)
             started(listening)
             await self._stopping.wait()
@@ -73,7 +80,7 @@ class _Supervisor:
             waiting = list(accept_waiting(listening))
             server.close()
             for connection in waiting:
-                await loop.connect_accepted_socket(relay.connection, connection, ssl=tls)
+                await loop.connect_accepted_socket(relay.connection, connection)
             await asyncio.sleep(GRACE)
         finally:
             self._stopping.set()

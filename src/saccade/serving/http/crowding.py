@@ -1,0 +1,44 @@
+"""Which connection to close when there are too many."""
+
+from __future__ import annotations
+
+import functools
+import ipaddress
+from collections import Counter
+from collections.abc import Iterable
+from typing import Protocol, TypeVar
+
+__all__ = ["first_to_close", "network_of"]
+
+
+class Idle(Protocol):
+    """A connection that nobody needs at the moment."""
+
+    @property
+    def address(self) -> str: ...
+
+    @property
+    def idle_since(self) -> float: ...
+
+
+One = TypeVar("One", bound=Idle)
+
+
+def first_to_close(idle: Iterable[One]) -> One | None:
+    """The oldest idle connection of the address that has most of them; None if there are none."""
+    every = list(idle)
+    counts = Counter(one.address for one in every)
+    most = max(counts, key=counts.__getitem__, default="")
+    return min((one for one in every if one.address == most), key=lambda one: one.idle_since, default=None)
+
+
+@functools.lru_cache(4096)
+def network_of(address: str) -> str:
+    """What limits per address count: for IPv6 the network (/64), because a client usually has all addresses of one."""
+    try:
+        found = ipaddress.IPv6Address(address)
+    except ValueError:
+        return address
+    if found.ipv4_mapped is not None:
+        return str(found.ipv4_mapped)
+    return str(ipaddress.IPv6Network((found, 64), strict=False))
