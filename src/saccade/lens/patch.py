@@ -152,14 +152,7 @@ def patch(
     with watch(model) as other:
         wrong = _measure(metric, _run(model, corrupted), "corrupted")
     _check_shapes(traces, {name: trace.shape for name, trace in other.items()})
-    if right == wrong:
-        raise OptionError(f"The metric is {right:g} on both inputs, so there is no difference to explain.")
-    again = _measure(metric, _run(model, corrupted), "corrupted")
-    if abs(again - wrong) > SAME * abs(right - wrong):
-        raise OptionError(
-            f"The metric of the corrupted input is {wrong:g} in one forward pass and {again:g} in the next, so patches "
-            "cannot be compared: the model draws at random, or a pass changes what it is given, such as a cache."
-        )
+    _check_metrics(right, wrong, _measure(metric, _run(model, corrupted), "corrupted"))
     chosen = list(traces) if names is None else list(names)
     for name in chosen:
         if name not in traces:
@@ -180,6 +173,17 @@ def patch(
                     done += 1
                     report(done / total)
     return Patching(right, wrong, metrics, positions, 3 + total, coverage)
+
+
+def _check_metrics(right: float, wrong: float, again: float) -> None:
+    """Refuse a metric that does not differ between the inputs, or that differs between two passes over the same one."""
+    if right == wrong:
+        raise OptionError(f"The metric is {right:g} on both inputs, so there is no difference to explain.")
+    if abs(again - wrong) > SAME * abs(right - wrong):
+        raise OptionError(
+            f"The metric of the corrupted input is {wrong:g} in one forward pass and {again:g} in the next, so patches "
+            "cannot be compared: the model draws at random, or a pass changes what it is given, such as a cache."
+        )
 
 
 def _edit_of(
