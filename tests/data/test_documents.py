@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from saccade.data.documents import Document, document_rows, read_documents, read_text_column, split_end
+from saccade.data import documents
+from saccade.data.documents import Document, LongText, document_rows, read_documents, read_text_column, split_end
 from saccade.errors import FileError, OptionError
 
 
@@ -16,9 +17,26 @@ def write(path: Path, data: str | bytes) -> Path:
 
 
 def test_a_whole_file_is_taken_character_by_character(tmp_path: Path) -> None:
-    text = "One.\r\n\n Two\u2028.\n"
-    found = read_documents(write(tmp_path / "a.txt", b"\xef\xbb\xbf" + text.encode()), "file")
-    assert found == [Document(text, 1)]
+    text = "One.\n\n Two\u2028.\n\rx\n"
+    for written in (text, text.replace("\n", "\r\n")):  # which a language model would learn as a character of its own
+        found = read_documents(write(tmp_path / "a.txt", b"\xef\xbb\xbf" + written.encode()), "file")
+        assert found == [Document(text, 1)]
+
+
+def test_a_long_text_with_windows_line_endings_is_cut_where_it_is_cut_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "é\r\n\r\nb\rc\r\n\r\r\nd"
+    path = write(tmp_path / "a.txt", text)
+    whole = text.replace("\r\n", "\n")
+    for size in (1, 2, 3, 5, 100):
+        monkeypatch.setattr(documents, "BLOCK", size)
+        long = LongText.whole(path)
+        assert (long.text, long.characters) == (whole, len(whole))
+        for place in range(len(whole) + 1):
+            parts = long.cut([place, len(whole)])
+            assert [part.text for part in parts] == [whole[:place], whole[place:]]
+            assert parts[1].line == 1 + whole.count("\n", 0, place)
 
 
 def test_lines_and_paragraphs_know_where_they_begin(tmp_path: Path) -> None:

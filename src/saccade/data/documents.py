@@ -89,14 +89,20 @@ class LongText(Document):
         return self.count
 
     def blocks(self) -> Iterator[str]:
-        decoder = codecs.getincrementaldecoder("utf-8")()
+        return map(_with_line_feeds, self._decoded())
+
+    def _decoded(self) -> Iterator[str]:
+        """Yield the text in blocks as it is in the file; none ends within a line ending."""
+        decoder, kept = codecs.getincrementaldecoder("utf-8")(), ""
         with open_bytes(self.path) as stream:
             stream.seek(self.start)
             left = self.stop - self.start
             while left > 0 and (read := stream.read(min(BLOCK, left))):
                 left -= len(read)
-                yield decoder.decode(read)
-        decoder.decode(b"", final=True)
+                block = kept + decoder.decode(read)
+                kept = "\r" if block.endswith("\r") else ""
+                yield block.removesuffix(kept)
+        yield kept + decoder.decode(b"", final=True)
 
     def chunks(self) -> Iterator[str]:
         """Yield the text in chunks that begin with the space between two words, except for the first.
@@ -119,11 +125,12 @@ class LongText(Document):
         """Cut the text at these numbers of characters, in increasing order, the last of which is its end."""
         places: list[tuple[int, int]] = []  # the byte and the line of each end
         byte, line, characters = self.start, self.line, 0
-        for block in self.blocks():
-            while len(places) < len(ends) and ends[len(places)] <= characters + len(block):
-                before = block[: ends[len(places)] - characters]
+        for block in self._decoded():
+            size = len(_with_line_feeds(block))
+            while len(places) < len(ends) and ends[len(places)] <= characters + size:
+                before = _beginning(block, ends[len(places)] - characters)
                 places.append((byte + len(before.encode()), line + before.count("\n")))
-            byte, line, characters = byte + len(block.encode()), line + block.count("\n"), characters + len(block)
+            byte, line, characters = byte + len(block.encode()), line + block.count("\n"), characters + size
         starts = [(self.start, self.line), *places[:-1]]
         counts = [end - start for start, end in zip([0, *ends[:-1]], ends, strict=True)]
         return [
@@ -132,12 +139,27 @@ class LongText(Document):
         ]
 
 
+def _with_line_feeds(text: str) -> str:
+    return text.replace("\r\n", "\n")
+
+
+def _beginning(text: str, count: int) -> str:
+    """Return the beginning of a text that has this many characters if a Windows line ending counts as one."""
+    taken = 0
+    for line in text.split("\r\n"):
+        if count <= len(line):
+            break
+        taken, count = taken + len(line) + 2, count - len(line) - 1
+    return text[: taken + count]
+
+
 def read_documents(
     path: str | Path, unit: Unit, *, labelled: bool = False, encoding: str | None = None
 ) -> list[Document]:
     """Read the documents in a text file in order, without its byte order mark.
 
-    A file that is one document keeps every character, including line endings; a long one in UTF-8 stays in its file.
+    A file that is one document keeps every character, but a line ends with a line feed alone, as in files that were not
+    written on Windows. A long one in UTF-8 stays in its file.
     With ``labelled``, the first word of each line is a label, and is dropped.
     """
     if labelled and unit != "line":
@@ -234,7 +256,7 @@ def _read_all(path: str | Path, encoding: str) -> str:
         for _ in read_lines(path, encoding):  # raises an error if a line is too long
             pass
     try:
-        return data.decode(encoding).removeprefix("\ufeff")
+        return _with_line_feeds(data.decode(encoding).removeprefix("\ufeff"))
     except UnicodeDecodeError:
         for _ in read_lines(path, encoding):  # raises an error that names the line and the byte
             pass
