@@ -127,6 +127,7 @@ print(run.scores["loss"], resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)  # it takes 4 minutes of processor time
 def test_a_text_of_2_gb_is_learned_with_1_5_gb(tmp_path: Path) -> None:
     """The limit is on the memory that the process itself allocates, not on the pages of files that it maps."""
     path = tmp_path / "large.txt"

@@ -35,9 +35,6 @@ __all__ = ["Listener", "Progress", "Trainer"]
 #: With a time limit: how many updates lie between two looks at the clock, by which share of the remaining updates the
 #: end must be wrong before it is moved, and the last share of the schedule, in which it is never moved.
 SETTLED, CLEARLY, TAIL = 20, 0.05, 0.1
-#: The share of a limited time after which the first validation comes at the latest: it shows how long the last one and
-#: the test will take.
-FIRST_VALIDATION = 0.4
 
 
 @dataclass
@@ -112,13 +109,14 @@ class Trainer:
 
     def run(self, check: Callable[[], None], listener: Listener) -> None:
         """Train to the last step, or until patience runs out; ``check`` may raise an exception to stop before that."""
-        progress = self.progress
+        settings, progress = self.settings, self.progress
         progress.seconds = self._one_clock(progress.seconds)
         first, began_at = progress.step, progress.seconds
         began = time.monotonic() - progress.seconds
         groups = self.groups()
         while not progress.finished:
-            if self._is_validation_due and progress.step > progress.validated:
+            due = progress.step % settings.validate_every == 0 or progress.step == self.last_step or self.is_late
+            if due and progress.step > progress.validated:
                 before = time.monotonic()
                 self._validate(check, listener)
                 self._reserved = (1 + self.closing) * self._one_clock(time.monotonic() - before)
@@ -133,15 +131,6 @@ class Trainer:
     def _one_clock(self, seconds: float) -> float:
         """The seconds of the first process, if they decide how long all of them train."""
         return seconds if self.settings.minutes is None else self.processes.agreed(seconds)
-
-    @property
-    def _is_validation_due(self) -> bool:
-        """Whether it is time for a validation: by the number of updates, at the end, or by the clock for the first."""
-        progress, settings = self.progress, self.settings
-        latest = math.inf if settings.minutes is None else FIRST_VALIDATION * 60 * settings.minutes
-        if progress.validated == 0 and progress.seconds >= latest:
-            return True
-        return progress.step % settings.validate_every == 0 or progress.step == self.last_step or self.is_late
 
     @property
     def _is_over(self) -> bool:
