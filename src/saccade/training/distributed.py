@@ -123,7 +123,7 @@ class Processes:
         return work()
 
     def gather(self, mine: list[Any]) -> list[list[Any]]:
-        """Return what each process gives, by rank. Values are sent as pickles, between processes that run the same code."""
+        """Return what each process gives, by rank. Values are sent as pickles between processes with the same code."""
         return [mine]
 
     def files(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Content]:
