@@ -212,7 +212,7 @@ def _comparison(own: FrozenTrial, best: FrozenTrial, metric: str, steps: int, si
 
 def _line(trial: FrozenTrial, sign: int) -> str:
     settings = "  ".join(f"{key.partition('.')[2]} {value:.3g}" for key, value in trial.params.items())
-    score = f"{sign * list(trial.intermediate_values.values())[-1]:z.2f}" if trial.intermediate_values else "none"
+    score = f"{sign * _value(trial):z.2f}" if trial.intermediate_values else "none"
     ended = {"COMPLETE": "to the end", "FAIL": "did not end"}.get(
         trial.state.name, f"ended at {trial.last_step or 0:,}"
     )
@@ -223,9 +223,9 @@ def _table(trials: list[FrozenTrial], sign: int) -> str:
     keys = list(dict.fromkeys(key for trial in trials for key in trial.params))
     rows = [["trial", "state", "step", "score", *keys]]
     for trial in trials:
-        score = [f"{sign * value:z.4f}" for value in trial.intermediate_values.values()][-1:] or [""]
+        score = f"{sign * _value(trial):z.4f}" if trial.intermediate_values else ""
         settings = [f"{trial.params[key]:.6g}" if key in trial.params else "" for key in keys]
-        rows.append([str(trial.number), trial.state.name.lower(), str(trial.last_step or 0), *score, *settings])
+        rows.append([str(trial.number), trial.state.name.lower(), str(trial.last_step or 0), score, *settings])
     return "".join("\t".join(row) + "\n" for row in rows)
 
 
