@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import RenderableType
 from rich.text import Text
 
-from saccade.lens.figures.overlays import overlays
+from saccade.lens.figures.overlays import images_side_by_side, overlays
 from saccade.lens.terminal.images import TerminalImages
 from saccade.lens.view import View
 from saccade.models import VisionConfig
@@ -34,8 +34,8 @@ class ImagesAnswer(Answer):
     text: str
     score: float  # the probability of the class
     probabilities: dict[str, float]  # of all classes, likeliest first
-    config: VisionConfig = field(repr=False)
-    compute_attention: Callable[[], View] = field(repr=False)
+    config: VisionConfig | None = field(repr=False)  # None if the network has no patches, and so no attention
+    compute_attention: Callable[[], View] | None = field(repr=False)
 
     @property
     def scored_tokens(self) -> list[str]:
@@ -54,16 +54,20 @@ class ImagesAnswer(Answer):
     def terminal(self) -> list[RenderableType]:
         best = list(self.probabilities.items())[:SHOWN]
         lines = "\n".join(f"{label}  {probability:.3f}" for label, probability in best)
-        flow = patch_flow(self.view, self.config).numpy()
         pixels = drawable_pixels(self.image.pixels)
+        if self.config is None:
+            return [Text(lines), TerminalImages([("image", pixels)])]
+        flow = patch_flow(self.view, self.config).numpy()
         return [Text(lines), TerminalImages([("image", pixels)], [("looked at", flow)])]
 
     def figure(self, dark: bool) -> Figure:
-        """Draw the image, the contribution of each patch to the answer, and the attention of each layer."""
+        """Draw the image and, if the network has attention, how much each patch contributes, and each layer."""
+        title = f"{self.text}  {self.score:.3f}"
+        if self.config is None:
+            return images_side_by_side([("image", drawable_pixels(self.image.pixels))], title=title, dark=dark)
         first = int(self.config.pooling == "class")
         shown = [("all layers (rollout)", patch_flow(self.view, self.config).numpy())]
         for name in self.view.names:
             weights = self.view.one_row(name, 0) if first else self.view.matrix(name).mean(dim=0)
             shown.append((name, weights[first:].view(self.config.grid).numpy()))
-        title = f"{self.text}  {self.score:.3f}"
         return overlays(drawable_pixels(self.image.pixels), shown, title=title, dark=dark)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from saccade.attention.watching.watch import Rows
+from saccade.errors import OptionError
 from saccade.lens.view import View
 from saccade.models import VisionConfig
 from saccade.tasks.base.answer import Answer
@@ -32,11 +33,11 @@ class ImagesPredictor(ImageInputPredictor):
         return "image classifiers"
 
     def answer(self, inputs: Sequence[InputImage], options: Any, now: Snapshot) -> list[ImagesAnswer]:
-        config = cast(VisionConfig, self.model.config)
+        config = self.model.config if isinstance(self.model.config, VisionConfig) else None
         answers = []
         for image, row in zip(inputs, self._log_probabilities(inputs).exp().tolist(), strict=True):
             ranked = sorted(zip(self.task.labels, row, strict=True), key=lambda pair: -pair[1])
-            compute_attention = now.later(self.view_input, image)
+            compute_attention = None if config is None else now.later(self.view_input, image)
             answers.append(ImagesAnswer(image, *ranked[0], dict(ranked), config, compute_attention))
         return answers
 
@@ -45,6 +46,8 @@ class ImagesPredictor(ImageInputPredictor):
         return torch.cat(self.task.probabilities(self.model, examples))
 
     def view_input(self, given: Any, progress: Rows | None = None) -> View:
+        if not isinstance(self.model.config, VisionConfig):
+            raise OptionError("A convolutional network has no attention, so there is nothing to view.")
         return view_image(self.model, self.task.state.normalise([self.prepare(given).pixels]))
 
     def token_scores(self, given: Any, answer: Answer) -> list[float]:

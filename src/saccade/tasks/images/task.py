@@ -1,4 +1,5 @@
-"""Image classification: assign a class to each image, with attention over its patches (ViT; lecture 002)."""
+"""Image classification: assign a class to each image, with attention over its patches (ViT; lecture 002), or with
+convolutions alone (ConvNet)."""
 
 from __future__ import annotations
 
@@ -16,6 +17,7 @@ from saccade.attention import watch
 from saccade.data.images import LabelledImage, Pixels, describe_shape, unseen_classes
 from saccade.lens.view import View, view
 from saccade.models import VisionConfig, VisionTransformer
+from saccade.models.convnet import ConvNet, ConvNetConfig
 from saccade.tasks.base.image_augmentation import ImageSettings
 from saccade.tasks.base.image_task import ImageState, check_shape, measure_images, patch_names, token_names
 from saccade.tasks.base.label_scores import UNSEEN
@@ -81,6 +83,11 @@ def _build(config: VisionConfig, state: ImagesState) -> nn.Module:
     return VisionTransformer(config, len(state.labels))
 
 
+def _build_convnet(config: ConvNetConfig, state: ImagesState) -> nn.Module:
+    state.check_size(config)
+    return ConvNet(config, len(state.labels))
+
+
 class Images(LabelTask):
     """Assigns a class to each image."""
 
@@ -89,7 +96,10 @@ class Images(LabelTask):
     metrics = ("accuracy", "f1", "loss")
     state_class = ImagesState
     tables: ClassVar = {"images": ImageSettings, "training": ImagesTraining}
-    networks: ClassVar = {"transformer": Network(VisionConfig, _build)}
+    networks: ClassVar = {
+        "transformer": Network(VisionConfig, _build),
+        "convolutional": Network(ConvNetConfig, _build_convnet),
+    }
     model_defaults: ClassVar = {"transformer": {"encoder_layers": 4, "width": 96, "feedforward_width": 192}}
     evaluation_size = 256
     counted = "images"
@@ -136,7 +146,9 @@ class Images(LabelTask):
     def probe(self, model: nn.Module, example: EncodedImage) -> Probe:
         (found,) = self.probabilities(model, [example])
         label = self.labels[int(found.argmax())]
-        config = cast(VisionConfig, model.config)
+        if not isinstance(model.config, VisionConfig):
+            return Probe([], [label], label, [])
+        config = model.config
         flow = patch_flow(view_image(model, self.state.normalise([example.pixels])), config)
         return Probe(patch_names(config), [label], label, [[round(weight, 4) for weight in flow.flatten().tolist()]])
 
