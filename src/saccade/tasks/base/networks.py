@@ -18,6 +18,7 @@ from saccade.models import (
     RecurrentSeq2Seq,
     TransformerConfig,
 )
+from saccade.models.resized import ResizedConfig, ResizedSeq2Seq
 from saccade.tasks.base.task import Network, Task
 
 __all__ = ["SEQ2SEQ", "Decodable", "read_network"]
@@ -60,4 +61,5 @@ SEQ2SEQ = {
     "transformer": Network(TransformerConfig, _seq2seq(EncoderDecoder)),
     "recurrent": Network(RecurrentConfig, _seq2seq(RecurrentSeq2Seq)),
     "convolutional": Network(ConvolutionalConfig, _seq2seq(ConvolutionalSeq2Seq)),
+    "resized": Network(ResizedConfig, _seq2seq(ResizedSeq2Seq)),
 }
