@@ -21,6 +21,7 @@ class LabelledText:
     label: str
     line: int
     file: str
+    kind: str = ""  # the kind of text, if it is built in; scores are also given for each kind
 
     @property
     def source(self) -> str:

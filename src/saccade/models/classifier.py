@@ -16,6 +16,7 @@ from saccade.models.encoders import (
     ConvolutionalEncoderConfig,
     EncoderConfig,
     RecurrentEncoderConfig,
+    RWKVEncoderConfig,
     TransformerEncoderConfig,
     WindowEncoderConfig,
     build_encoder,
@@ -31,6 +32,7 @@ __all__ = [
     "Classifier",
     "ConvolutionalClassifierConfig",
     "Pooling",
+    "RWKVClassifierConfig",
     "RecurrentClassifierConfig",
     "TransformerClassifierConfig",
     "WindowClassifierConfig",
@@ -74,12 +76,17 @@ class TransformerClassifierConfig(TransformerEncoderConfig, _PoolingConfig):
     )
 
 
+class RWKVClassifierConfig(RWKVEncoderConfig, _WordsConfig):
+    """A classifier with RWKV blocks."""
+
+
 #: The settings of each kind of classifier, by the name that recipes use.
 CLASSIFIERS: dict[str, type[Config]] = {
     "recurrent": RecurrentClassifierConfig,
     "convolutional": ConvolutionalClassifierConfig,
     "transformer": TransformerClassifierConfig,
     "window": WindowClassifierConfig,
+    "rwkv": RWKVClassifierConfig,
 }
 
 

@@ -1,6 +1,6 @@
-"""Four ways to process a sequence (lectures 002 and 004), with one interface.
+"""Five ways to process a sequence (lectures 002 and 004), with one interface.
 
-Recurrent layers, 1-D convolutions, windows of neighbours and self-attention are all encoders: they take vectors
+Recurrent layers, RWKV, 1-D convolutions, windows of neighbours and self-attention are all encoders: they take vectors
 (B, N, D) and the lengths of the sequences, and return as many vectors, each of which also depends on its neighbours.
 Padding never affects the result.
 """
@@ -19,6 +19,7 @@ from saccade.models.config import Config
 from saccade.models.convolutional import ConvolutionalEncoder, OddKernel
 from saccade.models.layers import OneHot, WordEmbedding
 from saccade.models.recurrent import ADDS_INPUT
+from saccade.models.rwkv import RWKVEncoder
 from saccade.models.transformer_layers import (
     Block,
     InputLayer,
@@ -33,6 +34,7 @@ from saccade.recurrent import Recurrent
 __all__ = [
     "ConvolutionalEncoderConfig",
     "EncoderConfig",
+    "RWKVEncoderConfig",
     "RecurrentEncoder",
     "RecurrentEncoderConfig",
     "TokenInput",
@@ -102,6 +104,15 @@ class WindowEncoderConfig(Config):
     )
 
 
+class RWKVEncoderConfig(Config):
+    """RWKV blocks, which read from left to right."""
+
+    width: int = Field(256, ge=1, description="Width of the vector at each position")
+    encoder_layers: int = Field(2, ge=1, description="Number of blocks")
+    feedforward_width: int = Field(512, ge=1, description="Hidden width of channel mixing")
+    dropout: float = Field(0.0, ge=0, lt=1, description="Dropout on inputs, on the output of each layer and the result")
+
+
 class TransformerEncoderConfig(TransformerConfig):
     """Transformer blocks that attend in both directions."""
 
@@ -164,6 +175,8 @@ def build_encoder(config: Config, input_width: int) -> tuple[nn.Module, nn.Modul
     encoder: nn.Module
     if isinstance(config, ConvolutionalEncoderConfig):
         encoder = ConvolutionalEncoder(config.width, config.encoder_layers, config.kernel, config.dropout)
+    elif isinstance(config, RWKVEncoderConfig):
+        encoder = RWKVEncoder(config.width, config.encoder_layers, config.feedforward_width, config.dropout)
     else:
         assert isinstance(config, WindowEncoderConfig)
         whole = config.whole_length

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from jaxtyping import Float
+from typing import cast
+
+import torch
+from jaxtyping import Float, Int
 from pydantic import Field
 from torch import Tensor, nn
 
@@ -12,7 +15,7 @@ from saccade.models.layers import TiedLinear, WordEmbedding
 from saccade.models.stepped import SteppedLanguageModel
 from saccade.recurrent import ChannelMixing, RecurrentState, State, TimeMixing, WKVState
 
-__all__ = ["RWKVConfig", "RWKVLanguageModel"]
+__all__ = ["RWKVConfig", "RWKVEncoder", "RWKVLanguageModel"]
 
 
 class RWKVConfig(Config):
@@ -28,18 +31,40 @@ class RWKVConfig(Config):
 class _RwkvBlock(nn.Module):
     """Time and channel mixing, each with pre-norm and residual; the state is x, x, numerator, denominator, exponent."""
 
-    def __init__(self, config: RWKVConfig) -> None:
+    def __init__(self, width: int, feedforward_width: int, dropout: float) -> None:
         super().__init__()
-        self.dropout = config.dropout
-        self.time_norm, self.channel_norm = nn.LayerNorm(config.width), nn.LayerNorm(config.width)
-        self.time = TimeMixing(config.width)
-        self.channel = ChannelMixing(config.width, config.feedforward_width)
+        self.dropout = dropout
+        self.time_norm, self.channel_norm = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.time = TimeMixing(width)
+        self.channel = ChannelMixing(width, feedforward_width)
+
+    def initial(self, x: Float[Tensor, "B D"]) -> State:
+        """The state before the first token, for as many texts as ``x`` has rows."""
+        zeros = torch.zeros_like(x)
+        return (zeros, zeros, *WKVState.empty(zeros))
 
     def forward(self, x: Float[Tensor, "B T D"], state: State) -> tuple[Float[Tensor, "B T D"], State]:
         y, time_last, sums = self.time(self.time_norm(x), state[0], WKVState(*state[2:]))
         x = x + dropout(y, self.dropout, self.training)
         y, channel_last = self.channel(self.channel_norm(x), state[1])
         return x + dropout(y, self.dropout, self.training), (time_last, channel_last, *sums)
+
+
+class RWKVEncoder(nn.Module):
+    """RWKV blocks that read a text from left to right: each vector depends on those before it, so padding after a text
+    changes nothing."""
+
+    def __init__(self, width: int, layers: int, feedforward_width: int, dropout: float) -> None:
+        super().__init__()
+        self.input_norm, self.final_norm = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.blocks = nn.ModuleList(_RwkvBlock(width, feedforward_width, dropout) for _ in range(layers))
+
+    def forward(self, x: Float[Tensor, "B N D"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B N D"]:
+        x = self.input_norm(x)
+        for block in self.blocks:
+            x, _ = block(x, cast(_RwkvBlock, block).initial(x[:, 0]))
+        encoded: Tensor = self.final_norm(x)
+        return encoded
 
 
 class RWKVLanguageModel(SteppedLanguageModel):
@@ -50,7 +75,8 @@ class RWKVLanguageModel(SteppedLanguageModel):
         self.config = config
         self.input = WordEmbedding(vocabulary, config.width)
         self.input_norm = nn.LayerNorm(config.width)
-        self.decoder = nn.ModuleList(_RwkvBlock(config) for _ in range(config.decoder_layers))
+        sizes = (config.width, config.feedforward_width, config.dropout)
+        self.decoder = nn.ModuleList(_RwkvBlock(*sizes) for _ in range(config.decoder_layers))
         self.decoder_norm = nn.LayerNorm(config.width)
         tied = self.input.weight if config.tied_output else None
         self.output = TiedLinear(config.width, vocabulary, bias=False, tied=tied)

@@ -139,6 +139,10 @@ class LabelTask(Task):
         """Return scores that only an evaluation reports."""
         return {}
 
+    def by_kind(self, predictions: LabelPredictions, examples: Sequence[Any]) -> dict[str, tuple[int, int]]:
+        """Return how many labels are right, of how many, for each kind of example, if they have kinds."""
+        return {}
+
     def more_figures(self, predictions: LabelPredictions) -> dict[str, Callable[[bool], Figure]]:
         """Return figures to draw besides the confusion matrix, by name."""
         return {}
@@ -174,7 +178,7 @@ class LabelTask(Task):
         predictions = self.predict_labels(model, examples, self.evaluation_size, check_cancelled)
         return Evaluation(
             self.percentages(predictions, examples) | self.more_scores(predictions, examples),
-            {},
+            self.by_kind(predictions, examples),
             [
                 *self.notes(examples),
                 *label_lines(predictions.each),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar
 
@@ -58,6 +58,11 @@ class LabelledFiles(DataReader[Item]):
         """Return examples from the built-in corpus."""
 
     @classmethod
+    def builtin(cls, name: str) -> Callable[[int, int, str], list[Item]]:
+        """Return a function that draws built-in examples: (number, seed, split) -> examples."""
+        return cls.from_grammar
+
+    @classmethod
     def table(cls, files: Sequence[Path], columns: str | None) -> dict[str, str]:
         if not 1 <= len(files) <= 3:
             raise OptionError(
@@ -70,7 +75,7 @@ class LabelledFiles(DataReader[Item]):
     def read(cls, settings: Any, seed: int) -> Splits[Item]:
         """Read and split the examples, and report labels that occur only in validation or test."""
         if settings.builtin is not None:
-            return draw_splits(settings.sentences, BUILTIN_HELD_OUT, seed, cls.from_grammar)
+            return draw_splits(settings.sentences, BUILTIN_HELD_OUT, seed, cls.builtin(settings.builtin))
         examples, report = cls.read_file(settings, resolve_path(settings.file), True)
         held_out: dict[str, list[Item]] = {}
         rows, notes = report.rows(), []

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from pydantic import Field
 
@@ -12,6 +12,7 @@ from saccade.data.grammar import generate
 from saccade.data.labelled import LabelledText, read_labelled
 from saccade.data.labels import LabelReport
 from saccade.data.paths import column
+from saccade.data.transcripts import TRANSCRIPTS
 from saccade.errors import OptionError
 from saccade.tasks.base.data import Size, Splits, write_lines
 from saccade.tasks.base.labelled_data import LabelledData, LabelledFiles
@@ -22,6 +23,11 @@ __all__ = ["ClassificationData", "ClassificationFiles"]
 class ClassificationData(LabelledData):
     """Labelled texts: a table, or lines with a label and a text; paths may use ~ and $SACCADE_DATA."""
 
+    builtin: Literal["grammar", "recall", "counting"] | None = Field(  # type: ignore[assignment]
+        None,
+        description="grammar: reviews of the built-in corpus; recall: what was said 4 to 128 words before; counting: "
+        "how often a word occurs",
+    )
     text_column: str = Field("text", description="Text column: its name, or its number counted from 0")
     skip_bad_rows: bool = Field(False, description="Skip rows of a table that cannot be read, and say how many")
     label_column: str = Field("label", description="Label column: its name, or its number counted from 0")
@@ -49,6 +55,10 @@ class ClassificationFiles(LabelledFiles[LabelledText]):
     ) -> tuple[list[LabelledText], LabelReport]:
         columns = column(settings.text_column), column(settings.label_column)
         return read_labelled(path, *columns, encoding=settings.encoding, skip_bad=settings.skip_bad_rows)
+
+    @classmethod
+    def builtin(cls, name: str) -> Callable[[int, int, str], list[LabelledText]]:
+        return TRANSCRIPTS.get(name, cls.from_grammar)
 
     @classmethod
     def from_grammar(cls, count: int, seed: int, part: str) -> list[LabelledText]:

@@ -217,6 +217,15 @@ class Classification(LabelTask):
     def more_scores(self, predictions: LabelPredictions, examples: Sequence[EncodedText]) -> dict[str, float]:
         return {"calibration_error": 100 * calibration_error(self._bins(predictions))}
 
+    def by_kind(self, predictions: LabelPredictions, examples: Sequence[EncodedText]) -> dict[str, tuple[int, int]]:
+        found: dict[str, tuple[int, int]] = {}
+        right = (predictions.truth == predictions.best).tolist()
+        for one, is_right in zip(examples, right, strict=True):
+            if one.text.kind:
+                before, total = found.get(one.text.kind, (0, 0))
+                found[one.text.kind] = (before + is_right, total + 1)
+        return found
+
     def more_figures(self, predictions: LabelPredictions) -> dict[str, Callable[[bool], Figure]]:
         return {"reliability": partial(reliability_figure, self._bins(predictions))}
 

@@ -1,0 +1,81 @@
+"""Long texts with a question at the end, to measure what a network forgets (lecture 002's 20-page transcript).
+
+- ``recall``: who likes which colour is said first, then other things are said, then one of them is asked for. The
+  number of words in between is the distance.
+- ``counting``: how often a word occurs in a text of a given length.
+
+Which split a text belongs to depends on a hash of it, so no text is in two of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Callable
+
+from saccade.data.labelled import LabelledText
+from saccade.errors import OptionError
+
+__all__ = ["DISTANCES", "TRANSCRIPTS"]
+
+NAMES = ("Anna", "Boris", "Clara", "David", "Elena", "Fritz", "Greta", "Hugo")
+COLOURS = ("red", "green", "blue", "yellow", "black", "white")
+COUNTED = ("cat", "dog", "horse", "bird", "fish", "snake")
+# fmt: off
+FILLER = (
+    "the", "meeting", "went", "on", "and", "then", "we", "spoke", "about", "a", "plan", "for", "this", "year", "with",
+    "many", "long", "questions", "but", "few", "answers", "so", "it", "took", "some", "time",
+)
+# fmt: on
+#: Words between what is said and the question, and lengths of the texts in which a word is counted.
+DISTANCES = (4, 16, 64, 128)
+MOST_OFTEN = 5
+#: Of ten texts, which belong to each split.
+PARTS = {"train": range(8), "validation": range(8, 9), "test": range(9, 10)}
+
+
+def _recall(draw: random.Random, distance: int) -> tuple[str, str, str]:
+    names = draw.sample(NAMES, 3)
+    colours = draw.sample(COLOURS, 3)
+    said = " ".join(f"{name} likes {colour} ." for name, colour in zip(names, colours, strict=True))
+    number = draw.randrange(3)
+    filler = " ".join(draw.choices(FILLER, k=distance))
+    return f"{said} {filler} . what does {names[number]} like ?", colours[number], f"distance {distance}"
+
+
+def _counting(draw: random.Random, length: int) -> tuple[str, str, str]:
+    asked, other = draw.sample(COUNTED, 2)
+    often = draw.randint(0, min(MOST_OFTEN, length - 1))
+    also = draw.randint(0, min(MOST_OFTEN, length - often))
+    words = [asked] * often + [other] * also
+    words += draw.choices(FILLER, k=length - len(words))
+    draw.shuffle(words)
+    return f"{' '.join(words)} . how often {asked} ?", str(often), f"length {length}"
+
+
+def _drawn(
+    build: Callable[[random.Random, int], tuple[str, str, str]], count: int, seed: int, split: str
+) -> list[LabelledText]:
+    """Draw different texts of one split, with all distances in turn."""
+    if count < 0:
+        raise OptionError(f"The number of texts must be 0 or more, not {count}.")
+    draw = random.Random(seed)
+    found: dict[str, LabelledText] = {}
+    while len(found) < count:
+        text, label, kind = build(draw, DISTANCES[len(found) % len(DISTANCES)])
+        place = hashlib.blake2b(text.encode(), digest_size=4).digest()
+        if text not in found and int.from_bytes(place, "big") % 10 in PARTS[split]:
+            found[text] = LabelledText(text, label, len(found) + 1, "the built-in texts", kind)
+    return list(found.values())
+
+
+def recall(count: int, seed: int, split: str = "train") -> list[LabelledText]:
+    return _drawn(_recall, count, seed, split)
+
+
+def counting(count: int, seed: int, split: str = "train") -> list[LabelledText]:
+    return _drawn(_counting, count, seed, split)
+
+
+#: Built-in texts by name: (number of texts, seed, split) -> texts.
+TRANSCRIPTS: dict[str, Callable[[int, int, str], list[LabelledText]]] = {"recall": recall, "counting": counting}
