@@ -39,6 +39,10 @@ def explain(
         bool | None, typer.Option("--scale/--no-scale", help="Whether to divide the dot product by √D.")
     ] = None,
     row: Annotated[int | None, typer.Option(help="Show only this query, counting from 1.")] = None,
+    fixed: Annotated[
+        bool,
+        typer.Option("--fixed", help="Show a layer's fixed matrix beside the weights of attention, for two inputs."),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print all steps as JSON.")] = False,
 ) -> None:
     """Work through attention number by number, as the lectures do.
@@ -52,6 +56,7 @@ def explain(
       saccade explain --example retrieval --mask causal --row 2
       saccade explain --example dictionary
       saccade explain --example heads
+      saccade explain --fixed
       saccade explain numbers.toml --weights sparsemax --json
     """
     if row is not None and as_json:
@@ -59,7 +64,11 @@ def explain(
     options = given_only(mask=mask, score=score, weights=weights, scale=scale, heads=heads)
     if "score" in options:
         options.setdefault("scale", None)  # a score that the user names is used unchanged
-    walk = _document(file, example).model_copy(update=options).walkthrough()
+    document = _document(file, example).model_copy(update=options)
+    if fixed:
+        _print_fixed(document, row, as_json)
+        return
+    walk = document.walkthrough()
     if as_json:
         print(json.dumps(walk.to_dict(), ensure_ascii=False, allow_nan=False), flush=True)
     else:
@@ -68,6 +77,18 @@ def explain(
         from saccade.lens.terminal.walkthrough import print_walkthrough
 
         print_walkthrough(walk, Console(highlight=False), row)
+
+
+def _print_fixed(document: WalkDocument, row: int | None, as_json: bool) -> None:
+    if row is not None or as_json:
+        raise OptionError("--fixed prints two inputs side by side; --row and --json do not apply to it.")
+    from rich.console import Console
+
+    from saccade.lens.terminal.walkthrough import print_sides
+    from saccade.lens.walk.fixed import fixed_and_dynamic
+
+    print_sides(fixed_and_dynamic(document), Console(highlight=False))
+    print("W is the same for both inputs; A was computed from each of them.")
 
 
 def _document(file: Path | None, example: str | None) -> WalkDocument:

@@ -21,7 +21,7 @@ from torch import Tensor
 from saccade.errors import OptionError
 from saccade.lens.walk.walkthrough import Step, Walkthrough
 
-__all__ = ["print_walkthrough"]
+__all__ = ["print_sides", "print_walkthrough"]
 
 DECIMALS = 4
 MIN_WIDTH = 40  # columns that a label and a number need
@@ -70,6 +70,13 @@ def print_walkthrough(walk: Walkthrough, console: Console, row: int | None = Non
     for step in walk:
         if "given[" not in step.code or step.name.startswith("masked"):
             console.print(Text(f"  {step.code}"), soft_wrap=True)
+
+
+def print_sides(sides: Sequence[tuple[str, Sequence[Step]]], console: Console) -> None:
+    """Print several lists of matrices, each under its title and side by side."""
+    for title, steps in sides:
+        console.print(Text(title, style="bold"))
+        _print_matrices(console, steps, max(console.width, MIN_WIDTH))
 
 
 def _print_matrices(console: Console, steps: Sequence[Step], width: int) -> None:

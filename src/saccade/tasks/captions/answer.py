@@ -38,8 +38,8 @@ class CaptionsAnswer(Answer):
     tokens: list[str]
     finished: bool  # False if the text was cut off at the maximum length
     ids: list[int] = field(repr=False)
-    config: CaptionerConfig = field(repr=False)
-    compute_attention: Callable[[], View] = field(repr=False)
+    config: CaptionerConfig | None = field(repr=False)  # None if the network has no attention
+    compute_attention: Callable[[], View] | None = field(repr=False)
     alternatives: list[CaptionsAnswer] = field(default_factory=list)
 
     @property
@@ -64,12 +64,15 @@ class CaptionsAnswer(Answer):
         return {"image": describe_image(self.image.pixels, self.config)}
 
     def looked_at(self, layer: str | None = None) -> list[Overlay]:
-        """Return the attention to each patch when each token was generated: the mean over the heads of a layer."""
-        first = int(self.config.pooling == "class")
+        """Return the attention to each patch when each token was generated: the mean over the heads of a layer; nothing
+        if the network has no attention."""
+        if self.config is None:
+            return []
+        first, grid = int(self.config.pooling == "class"), self.config.grid
         # Row t belongs to the token that was read when token t was generated.
         weights = self.view.matrix(layer or self.layer)
         return [
-            (token.removeprefix(SPACE) or token, row[first:].view(self.config.grid).numpy())
+            (token.removeprefix(SPACE) or token, row[first:].view(grid).numpy())
             for token, row in zip(self.tokens, weights, strict=False)
         ]
 

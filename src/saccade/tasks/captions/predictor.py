@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import torch
 
@@ -39,6 +39,7 @@ class CaptionsPredictor(ImageInputPredictor):
     def answer(self, inputs: Sequence[InputImage], options: CaptionOptions, now: Snapshot) -> list[CaptionsAnswer]:
         """Return the best caption for each image; the other hypotheses are its ``alternatives``."""
         tokenizer = self.task.state.tokenizer
+        config = self.model.config if isinstance(self.model.config, CaptionerConfig) else None
         answers = []
         for image, hypotheses in zip(
             inputs, self.task.describe(self.model, [image.pixels for image in inputs], options), strict=True
@@ -52,8 +53,8 @@ class CaptionsPredictor(ImageInputPredictor):
                     [tokenizer.token(i) for i in found.tokens],
                     found.finished,
                     found.tokens,
-                    cast(CaptionerConfig, self.model.config),
-                    now.later(self._view, image, found.tokens),
+                    config,
+                    None if config is None else now.later(self._view, image, found.tokens),
                 )
                 for found in hypotheses
             )

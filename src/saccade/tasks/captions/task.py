@@ -17,9 +17,11 @@ from saccade.attention import watch
 from saccade.data.digits import Captioned
 from saccade.data.images import Pixels, describe_shape
 from saccade.decoding import Hypothesis, beam_search
+from saccade.errors import OptionError
 from saccade.lens.view import View, view
 from saccade.models import LAST, Config, Targets
 from saccade.models.captioner import Captioner, CaptionerConfig
+from saccade.models.recurrent_captioner import RecurrentCaptioner, RecurrentCaptionerConfig
 from saccade.tasks.base.decoder_batch import DecoderBatch, decoder_tokens
 from saccade.tasks.base.image_augmentation import ImageSettings
 from saccade.tasks.base.image_task import ImageState, check_shape, measure_images, token_names
@@ -107,6 +109,11 @@ def _build(config: CaptionerConfig, state: CaptionsState) -> nn.Module:
     return Captioner(config, state.tokenizer.vocabulary_size)
 
 
+def _build_recurrent(config: RecurrentCaptionerConfig, state: CaptionsState) -> nn.Module:
+    state.check_size(config)
+    return RecurrentCaptioner(config, state.tokenizer.vocabulary_size)
+
+
 class Captions(Task):
     """Trains with the cross-entropy of each token of a caption, and scores the captions that beam search finds."""
 
@@ -120,7 +127,10 @@ class Captions(Task):
         "training": SearchTraining,
         "decoding": CaptionOptions,
     }
-    networks: ClassVar = {"transformer": Network(CaptionerConfig, _build)}
+    networks: ClassVar = {
+        "transformer": Network(CaptionerConfig, _build),
+        "recurrent": Network(RecurrentCaptionerConfig, _build_recurrent),
+    }
 
     state: CaptionsState
     training: SearchTraining
@@ -185,8 +195,8 @@ class Captions(Task):
         """Find the best captions for each image by beam search."""
         network = cast(Captioner, model)
         longest = options.max_length
-        if network.config.position == "learned":
-            longest = min(longest, cast(CaptionerConfig, network.config).max_length - 1)  # START takes a position too
+        if isinstance(network.config, CaptionerConfig) and network.config.position == "learned":
+            longest = min(longest, network.config.max_length - 1)  # START takes a position too
         found: list[list[Hypothesis]] = []
         for start in range(0, len(images), AT_ONCE):
             check_cancelled()
@@ -210,6 +220,9 @@ class Captions(Task):
 
     def probe(self, model: nn.Module, example: EncodedCaption) -> Probe:
         ((best,),) = self.describe(model, [example.pixels], CaptionOptions(beam=1))
+        if not isinstance(model.config, CaptionerConfig):
+            tokens = [self.state.tokenizer.token(i) for i in best.tokens]
+            return Probe([], tokens, self.state.tokenizer.decode(best.tokens), [])
         seen = view_caption(model, self, example.pixels, best.tokens)
         weights = seen.matrix(seen.names[-1])[: len(best.tokens)]
         return Probe(
@@ -234,8 +247,10 @@ def view_caption(model: nn.Module, task: Captions, pixels: Pixels, ids: Sequence
     The rows of the decoder are the tokens that it reads, so the row of the start token shows what it looked at for the
     first word of the text.
     """
+    if not isinstance(model.config, CaptionerConfig):
+        raise OptionError("A recurrent network sees the image once, without attention, so there is nothing to view.")
     batch = task.plain_batch([EncodedCaption(pixels, list(ids), "", 1)]).to(device_of(model))
     with watch(model) as seen:
         model(batch.images, batch.read, at=LAST)
     tokens = [SPECIAL_TOKENS[START], *(task.state.tokenizer.token(i) for i in ids)]
-    return view(seen, tokens, source_tokens=token_names(cast(CaptionerConfig, model.config)))
+    return view(seen, tokens, source_tokens=token_names(model.config))
