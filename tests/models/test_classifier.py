@@ -16,6 +16,7 @@ SMALL = {
     "recurrent": {"width": 11, "embedding_width": 7},
     "convolutional": {"width": 13, "encoder_layers": 2, "embedding_width": 7},
     "window": {"width": 13, "embedding_width": 13},
+    "rwkv": {"width": 13, "encoder_layers": 2, "embedding_width": 7, "feedforward_width": 11},
     "transformer": {"width": 12, "num_heads": 3, "feedforward_width": 19},
 }
 each_kind = pytest.mark.parametrize("kind", SMALL)

@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import nn
 
+from saccade.data.grammar import generate
 from saccade.errors import FileError, OptionError
 from saccade.models.classifier import CLASSIFIERS, Classifier
 from saccade.tasks.base.predictor import NoOptions
@@ -210,3 +211,12 @@ def test_a_task_is_the_same_after_it_was_kept(tmp_path: Path) -> None:
     fitted = MaskedLanguageModelFiles.recommend(splits, "tiny")
     MaskedText.read(fitted["text"], "here")
     MaskedLanguageModelTraining.read(fitted["training"], "here")
+
+
+def test_built_in_sentences_are_english_and_held_out_by_combination() -> None:
+    settings = MaskedLanguageModelData.read({"builtin": "grammar", "sentences": 100}, "here")
+    splits = MaskedLanguageModelFiles.read(settings, seed=1)
+    assert [len(part) for part in (splits.train, splits.validation, splits.test)] == [100, 1000, 1000]
+    assert splits.train[0].text == generate(100, 1)[0].source_text
+    with pytest.raises(OptionError, match="give either text or table, or builtin"):
+        MaskedLanguageModelData.read({"builtin": "grammar", "text": "a.txt"}, "here")

@@ -58,8 +58,9 @@ class TextData(Config):
 
     @model_validator(mode="after")
     def _check(self) -> TextData:
-        if (self.text is None) == (self.table is None):
-            raise ValueError("give either text or table")
+        builtin = getattr(self, "builtin", None)
+        if sum(origin is not None for origin in (self.text, self.table, builtin)) != 1:
+            raise ValueError("give either text or table" + (", or builtin" if hasattr(self, "builtin") else ""))
         for part in ("validation", "test"):
             if getattr(self, f"{part}_text") is not None and getattr(self, f"{part}_table") is not None:
                 raise ValueError(f"give either {part}_text or {part}_table, not both")

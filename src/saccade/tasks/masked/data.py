@@ -4,21 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field
 
 from saccade.data.documents import Document, Unit, has_blank_line
+from saccade.data.grammar import generate
 from saccade.data.paths import resolve_path
-from saccade.tasks.base.data import Size, Splits
+from saccade.tasks.base.data import Size, Splits, draw_splits
 from saccade.tasks.language_model.data import LanguageModelFiles, TextData
 
 __all__ = ["MaskedLanguageModelData", "MaskedLanguageModelFiles"]
 
 
 class MaskedLanguageModelData(TextData):
-    """Plain text, or one column of a table; paths may use ~ and $SACCADE_DATA."""
+    """Plain text, one column of a table, or built-in sentences; paths may use ~ and $SACCADE_DATA."""
 
+    builtin: Literal["grammar"] | None = Field(
+        None, description="grammar: the English sentences of the built-in corpus, instead of text or table"
+    )
+    sentences: int = Field(20000, ge=100, description="Training sentences drawn from the built-in corpus")
     documents: Unit = Field(
         "line", description="What a document is: file, line or paragraph (separated by blank lines)"
     )
@@ -32,10 +37,21 @@ NETWORKS: dict[Size, tuple[int, int, int]] = {
 }
 
 
+#: The number of built-in sentences held out for validation, and as many again for test.
+BUILTIN_HELD_OUT = 1000
+
+
 class MaskedLanguageModelFiles(LanguageModelFiles):
     """Reads the same files as for a language model. A text with blank lines, such as a book, is read in paragraphs."""
 
     settings = MaskedLanguageModelData
+
+    @classmethod
+    def read(cls, settings: TextData, seed: int) -> Splits[Document]:
+        assert isinstance(settings, MaskedLanguageModelData)
+        if settings.builtin is None:
+            return super().read(settings, seed)
+        return draw_splits(settings.sentences, BUILTIN_HELD_OUT, seed, _sentences)
 
     @classmethod
     def table(cls, files: Sequence[Path], columns: str | None) -> dict[str, Any]:
@@ -71,3 +87,8 @@ class MaskedLanguageModelFiles(LanguageModelFiles):
                 "lr": 1e-3 if width <= 128 else 5e-4,
             },
         }
+
+
+def _sentences(count: int, seed: int, split: str) -> list[Document]:
+    drawn = generate(count, seed, split)
+    return [Document(sentence.source_text, number) for number, sentence in enumerate(drawn, start=1)]
