@@ -29,8 +29,12 @@ __all__ = ["MIXED", "Mixed", "Rows"]
 @contextmanager
 def _unseen() -> Iterator[None]:
     """Compute rows: nobody watches it, and the result can be used in any mode."""
-    with torch._C.DisableTorchFunction(), torch.inference_mode(False), torch.no_grad():
-        yield
+    with torch._C.DisableTorchFunction():
+        if not torch.is_inference_mode_enabled():
+            yield
+            return
+        with torch.inference_mode(False):
+            yield
 
 
 def _is_recorded() -> bool:
@@ -273,7 +277,8 @@ class Rows:
             return of_right[..., :1, :].expand(output.shape) if is_one else MIXED
         if not isinstance(of_left, Tensor):
             return None
-        return of_left[..., :1].expand(output.shape) if _agree(of_left, of_left[..., :1]) else MIXED
+        is_one = not of_left.stride(-1) or _agree(of_left, of_left[..., :1])
+        return of_left[..., :1].expand(output.shape) if is_one else MIXED
 
     def _summed(self, equation: str, factors: list[Tensor], output: Tensor) -> Known | None:
         """Return the rows after ``einsum``, which sums over the dimensions that its output does not have."""
