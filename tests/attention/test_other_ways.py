@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -295,3 +296,15 @@ def test_an_edit_keeps_what_a_causal_hint_does() -> None:
     rows = [0, 1, 2, 4]
     torch.testing.assert_close(edited[:, rows], plain[:, rows], atol=1e-6, rtol=0)
     assert (edited[:, 3] - plain[:, 3]).abs().max() > 1e-3
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit", "ignore::torch.jit.TracerWarning")
+def test_tracing_a_watched_model_gives_the_same_graph() -> None:
+    model = Stack(Attends(), Attends()).eval()
+    plain = torch.jit.trace(model, X, check_trace=False)
+    with saccade.watch(model) as seen:
+        watched = torch.jit.trace(model, X, check_trace=False)
+    ours, theirs = (re.findall(r"aten::\w+", str(traced.inlined_graph)) for traced in (watched, plain))
+    assert ours == theirs
+    assert all("torch.jit.trace" in reason for reason in seen.refused.values())
+    assert len(seen.refused) == 2

@@ -19,7 +19,10 @@ __all__ = ["SDPA", "RoundedSoftmax", "autocast", "call_of_sdpa", "has_no_numbers
 #: Torch's function itself: someone may have put another one in its place in ``torch.nn.functional``.
 SDPA = torch._C._nn.scaled_dot_product_attention
 
-NO_NUMBERS = "its queries are a nested or meta tensor, or one within torch.func, which has no rows of numbers to show"
+NO_NUMBERS = (
+    "its queries are a nested or meta tensor, or one within torch.func or torch.jit.trace, which "
+    "has no rows of numbers to show"
+)
 
 FIVE_DIMENSIONS = "its queries have {} dimensions, so it is unclear which of them counts the heads"
 SUBCLASS = "its {} is a {}, whose numbers only its own class can read"
@@ -133,8 +136,9 @@ def autocast(tensor: Tensor, device: str) -> Tensor:
 
 
 def has_no_numbers(tensor: Tensor) -> bool:
-    """Whether a tensor has no numbers yet (meta), or none that outlive its function (torch.func)."""
-    return tensor.is_meta or torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+    """Return whether a tensor has no numbers (meta), or none that outlive what runs (torch.func, torch.jit.trace)."""
+    is_traced = torch._C._get_tracing_state() is not None
+    return tensor.is_meta or is_traced or torch._C._functorch.is_functorch_wrapped_tensor(tensor)
 
 
 def _four_dimensional(tensor: Tensor, ndim: int) -> Tensor:
