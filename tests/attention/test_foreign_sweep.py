@@ -22,13 +22,22 @@ FAMILIES = (
     "blenderbot", "blenderbot-small", "bloom", "camembert", "codegen", "cohere", "convbert", "cpmant", "ctrl",
     "data2vec-text", "deberta", "deberta-v2", "diffllama", "distilbert", "electra", "ernie", "ernie4_5", "esm",
     "exaone4", "falcon", "flaubert", "fnet", "funnel", "gemma", "gemma2", "gemma3_text", "glm", "glm4", "gpt2",
-    "gpt_bigcode", "gpt_neo", "gpt_neox", "gpt_oss", "gptj", "granite", "helium", "ibert", "led", "llama", "longformer",
-    "longt5", "m2m_100", "marian", "mbart", "megatron-bert", "mistral", "mixtral", "mobilebert", "modernbert", "mpnet",
-    "mpt", "mt5", "mvp", "nemotron", "nystromformer", "olmo", "olmo2", "opt", "pegasus", "persimmon", "phi", "phi3",
-    "plbart", "prophetnet", "qwen2", "qwen2_moe", "qwen3", "rembert", "roberta", "roberta-prelayernorm", "roc_bert",
-    "roformer", "smollm3", "splinter", "squeezebert", "stablelm", "starcoder2", "switch_transformers", "t5", "umt5",
-    "xglm", "xlm", "xlm-roberta", "xlnet", "xmod", "yoso", "beit", "data2vec-vision", "deit", "dinov2",
-    "dinov2_with_registers", "ijepa", "vit", "vit_mae", "vit_msn", "yolos", "swin", "swinv2", "segformer", "pvt",
+    "gpt_bigcode", "gpt_neo", "gpt_neox", "gpt_oss", "gptj", "granite", "helium", "ibert", "led", "llama",
+    "longformer", "longt5", "m2m_100", "marian", "mbart", "megatron-bert", "mistral", "mixtral", "mobilebert",
+    "modernbert", "mpnet", "mpt", "mt5", "mvp", "nemotron", "nystromformer", "olmo", "olmo2", "opt", "pegasus",
+    "persimmon", "phi", "phi3", "plbart", "prophetnet", "qwen2", "qwen2_moe", "qwen3", "rembert", "roberta",
+    "roberta-prelayernorm", "roc_bert", "roformer", "smollm3", "splinter", "squeezebert", "stablelm", "starcoder2",
+    "switch_transformers", "t5", "umt5", "xglm", "xlm", "xlm-roberta", "xlnet", "xmod", "yoso", "beit",
+    "data2vec-vision", "deit", "dinov2", "dinov2_with_registers", "ijepa", "vit", "vit_mae", "vit_msn", "yolos",
+    "swin", "swinv2", "segformer", "pvt", "apertus", "aria_text", "beam", "bitnet", "canine", "clip_text_model",
+    "clip_vision_model", "cohere2", "cohere2_moe", "cwm", "doge", "dpr", "dpt", "embedding_gemma2_text",
+    "ernie4_5_moe", "eurobert", "exaone_moe", "falcon_mamba", "flex_olmo", "flint", "fsmt", "gemma4_unified_text",
+    "glm4_moe", "gpt-sw3", "gpt_neox_japanese", "granite_swa", "granitemoe", "granitemoe_swa", "granitemoeshared",
+    "gte", "higgs_audio_v2", "hunyuan_v1_dense", "hunyuan_v1_moe", "hy_v3", "hyperclovax", "imagegpt", "inkling_text",
+    "jais2", "jetmoe", "jina_embeddings_v3", "kolibri1", "laguna", "layoutlm", "lfm2", "llama4_text", "mamba",
+    "markuplm", "mellum", "mimo_v2_flash", "minimax", "minimax_m2", "minimax_m3_vl_text", "ministral", "ministral3",
+    "modernbert-decoder", "molmo2_text", "moshi", "mra", "muse_glimmer_text", "muse_spark_text", "nanochat",
+    "nemotron_h", "nllb-moe", "nomic_bert", "olmo3", "olmo_hybrid",
 )  # fmt: skip
 TIMM = {
     "beit_base_patch16_224": {"depth": 2, "embed_dim": 24, "num_heads": 3},
@@ -129,6 +138,27 @@ def attentions_of(output: Any) -> list[Tensor]:
     return [weights for field in fields for weights in (getattr(output, field, None) or ()) if weights is not None]
 
 
+def in_float64(eager: nn.Module, model: nn.Module, inputs: dict[str, Tensor]) -> tuple[list[Tensor], list[Tensor]]:
+    """The weights that the eager model tells and those of the traces, where rounding does not tell them apart.
+
+    In float32, MT5's two forms differ by 1.01e-5 after two layers. Some models cannot compute in float64.
+    """
+    for dtype in (torch.float64, torch.float32):
+        given = {name: tensor.to(dtype) if tensor.is_floating_point() else tensor for name, tensor in inputs.items()}
+        try:
+            with torch.no_grad():
+                torch.manual_seed(2)
+                told = [one.to(dtype) for one in attentions_of(eager.to(dtype)(**given, output_attentions=True))]
+                torch.manual_seed(2)
+                with saccade.watch(model.to(dtype)) as seen:
+                    model(**given)
+            return told, [trace.weights().to(dtype) for trace in seen.values()]
+        except RuntimeError:
+            if dtype == torch.float32:
+                raise
+    raise AssertionError
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_transformers(family: str) -> None:
     try:
@@ -150,17 +180,14 @@ def test_transformers(family: str) -> None:
     try:
         eager = build(family, "eager")
         eager.load_state_dict(model.state_dict())
-        torch.manual_seed(2)
-        with torch.no_grad():
-            told = attentions_of(eager(**inputs, output_attentions=True))
+        told, found = in_float64(eager, model, inputs)
     except (ValueError, TypeError):  # it tells no weights
-        told = []
+        told, found = [], []
     if not told:
         return
     assert len(coverage.seen) + len(coverage.refused) + len(coverage.unseen) > 0
     if not coverage.unseen and not coverage.refused:
         rows = inputs.get("attention_mask", torch.ones(2, 1))
-        found = [trace.weights() for trace in seen.values()]
         for weights in told:
             real = rows[:, None, :, None] if rows.shape[1] == weights.shape[2] else torch.ones(1)
             assert any(
