@@ -32,6 +32,14 @@ RECIPE = {
     "model": {"kind": "transformer", "dropout": 0.0},
     "training": {"warmup": 10, "log_every": 1, "accumulate": 4, "validation_sample": 1},
 }
+#: Threads, processes, and whether the weights are sharded.
+CASES = {
+    "1x1": (1, 1, False),
+    "1x2": (2, 1, False),
+    "2x1": (1, 2, False),
+    "2x1-sharded": (1, 2, True),
+    "4x1": (1, 4, False),
+}
 #: The updates before which nothing is counted: the first ones allocate memory.
 SETTLED = 5
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
@@ -43,6 +51,7 @@ def main() -> None:
     parser.add_argument("--width", type=int, default=256)
     parser.add_argument("--batch-tokens", type=int, default=1024)
     parser.add_argument("--checkpoints", type=int, default=10, help="number of checkpoints that are saved and timed")
+    parser.add_argument("--cases", nargs="+", choices=CASES, default=[*CASES], help="processes x threads")
     if sys.argv[1:2] == ["--worker"]:
         work(sys.argv[2], sys.argv[3:])
         return
@@ -59,7 +68,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         recipe = Path(folder) / "recipe.toml"
         recipe.write_text(tomli_w.dumps(tables))
-        for threads, count, shard in ((1, 1, False), (2, 1, False), (1, 2, False), (1, 2, True), (1, 4, False)):
+        for threads, count, shard in (CASES[name] for name in options.cases):
             each, processor, sent = measure(recipe, threads, count, shard)
             print(
                 f"{count} processes of {threads} threads{', sharded' * shard}: {tokens / each:8,.0f} tokens/s, "
@@ -67,6 +76,8 @@ def main() -> None:
                 f"load {os.getloadavg()[0]:.1f}",
                 flush=True,
             )
+        if not options.checkpoints:
+            return
         seconds = saving(tables, Path(folder), options.checkpoints)
         print(f"saving a checkpoint: {seconds:.2f} s, {seconds / 60:.2%} of a minute; load {os.getloadavg()[0]:.1f}")
 

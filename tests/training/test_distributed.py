@@ -14,6 +14,7 @@ from safetensors.torch import load_file as saved
 from tiny_runs import final_weights, last_step, saccade, write_recipe
 from together import LAG, Together, divide_by_zero, kill, kinds, lag, losses, run_out, send_term
 
+from saccade.cli.main import _restarts_may_fail
 from saccade.errors import DamagedError
 from saccade.storage.run_log import METRICS, read_metrics
 from saccade.training.checkpoint import CheckpointStore
@@ -220,3 +221,16 @@ def test_a_command_that_cannot_be_shared_is_refused(tmp_path: Path) -> None:
     refused = Together(2, "explain", log=tmp_path / "refused")
     assert refused.end() == [2, 2]
     assert refused.err == "saccade: Only these commands can be started by torchrun: train, predict, evaluate.\n"
+
+
+@pytest.mark.parametrize(
+    ("restarts", "attempt", "shared", "noted"),
+    [("3", "0", "True", True), ("0", "0", "True", False), ("3", "1", "True", False), ("3", "0", "False", False)],
+)
+def test_torchrun_is_told_once_what_restarts_need(restarts: str, attempt: str, shared: str, noted: bool) -> None:
+    environment = {
+        "TORCHELASTIC_MAX_RESTARTS": restarts,
+        "TORCHELASTIC_RESTART_COUNT": attempt,
+        "TORCHELASTIC_USE_AGENT_STORE": shared,  # "False" if TORCH_DISABLE_SHARE_RDZV_TCP_STORE is 1
+    }
+    assert _restarts_may_fail(environment) == noted

@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 import typer
@@ -97,8 +97,21 @@ def _join_torchrun() -> None:
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # a lost connection has one sentence, not a stack of C++
     if os.environ["RANK"] != "0":
         sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115
+    elif _restarts_may_fail(os.environ):
+        print(
+            "Note: torchrun may restart the processes, which often fails in PyTorch 2.13 unless the environment has "
+            "TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 when torchrun begins.",
+            file=sys.stderr,
+        )
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: os._exit(130))
+
+
+def _restarts_may_fail(environment: Mapping[str, str]) -> bool:
+    """Whether torchrun will restart processes that fail, but keeps the store of the failed ones for the new ones."""
+    is_first = environment.get("TORCHELASTIC_RESTART_COUNT", "0") == "0"
+    restarts = environment.get("TORCHELASTIC_MAX_RESTARTS", "0") != "0"
+    return is_first and restarts and environment.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
 
 
 def _refuse(sentence: str) -> None:
