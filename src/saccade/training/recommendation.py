@@ -21,7 +21,7 @@ from saccade.training.trainer import Trainer
 
 __all__ = ["Request", "duration", "recipe_for_run", "recommended_recipe", "seconds_per_update"]
 
-#: The largest size to choose if the user gives neither a size nor a time: it takes about half an hour on 2 cores.
+#: The largest size to choose if the user gives neither a size nor a time: it takes half an hour or so on 2 cores.
 DEFAULT_SIZE: Size = "small"
 #: The share of the remaining time for updates; the rest is for validations and the final test. The trainer keeps to the
 #: clock (``Trainer._keep_time``), so this only has to be about right.
@@ -223,4 +223,4 @@ def _seconds(trainer: Trainer, group: list[list[int]]) -> float:
 def duration(recipe: Recipe, splits: Splits[Any], device: str) -> str:
     """How long training will take on this machine, estimated from a few updates."""
     total = seconds_per_update(recipe, splits, device) * recipe.training.steps / FOR_UPDATES
-    return f"{total / 60:.0f} minutes" if total < 5400 else f"{total / 3600:.1f} hours"
+    return counted(max(1, round(total / 60)), "minute") if total < 5400 else f"{total / 3600:.1f} hours"
