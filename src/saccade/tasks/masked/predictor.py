@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -54,7 +55,7 @@ class MaskedLanguageModelPredictor(TextInputPredictor):
         found = super().examples([f" {MASK_TEXT}" if token == SPECIAL_TOKENS[MASK] else token for token in probe])
         if not found and self.bundle.family is not None:  # another library trained it: on a lot of text
             return [f"The animal didn't cross the street because it was too {MASK_TEXT}."]
-        return [text if MASK_TEXT in text else text.replace("cat", MASK_TEXT, 1) for text in found]
+        return [_masked(text) for text in found]
 
     def read_file(self, path: Path) -> tuple[list[str], str]:
         return read_texts(path, [column(self.read_as["column"])], encoding=self.read_as["encoding"])
@@ -128,3 +129,10 @@ class MaskedLanguageModelPredictor(TextInputPredictor):
             self.model(torch.tensor([list(ids)], device=self.device), at=LAST)
         words = tokenizer.words(ids) if tokenizer.spaced else None
         return view(seen, [tokenizer.token(id) for id in ids], words=words)
+
+
+def _masked(text: str) -> str:
+    """Mask one word of an example: "cat", or else the last word."""
+    if MASK_TEXT in text:
+        return text
+    return text.replace("cat", MASK_TEXT, 1) if "cat" in text else re.sub(r"\w+(?=\W*$)", MASK_TEXT, text)
