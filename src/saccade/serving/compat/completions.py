@@ -21,6 +21,7 @@ from saccade.serving.inputs import read_input
 from saccade.serving.limits import check_options
 from saccade.serving.models import Served
 from saccade.serving.state import ServerState, state_of
+from saccade.tasks.base.answer import Answer
 from saccade.tasks.base.capabilities import Continuation, ContinuesText
 from saccade.tasks.base.cost import MOST_OUTPUTS
 
@@ -171,13 +172,17 @@ def _logprobs(served: Served, answer: Continuation, number: int) -> dict[str, An
     """Each token with its log-probability and the likeliest alternatives; call it in the model's thread."""
     count = len(answer.tokens) - answer.ends
     tokens = [_written(token) for token in answer.tokens[:count]]
-    most = cast(ContinuesText, served.predictor).likeliest(answer, number)[:count] if number and tokens else None
+    most = _likeliest(served, answer, number)[:count] if number and tokens else None
     return {
         "tokens": tokens,
         "token_logprobs": answer.log_probabilities[:count],
         "top_logprobs": most and [{_written(token): value for token, value in place} for place in most],
         "text_offset": list(accumulate((len(token) for token in tokens[:-1]), initial=0)) if tokens else [],
     }
+
+
+def _likeliest(served: Served, answer: Continuation, number: int) -> list[list[tuple[str, float]]]:
+    return served.predictor.likeliest(answer.prompt, cast(Answer, answer), number)
 
 
 def _written(token: str) -> str:

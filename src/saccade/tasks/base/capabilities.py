@@ -79,7 +79,3 @@ class ContinuesText(ABC):
     @abstractmethod
     def pieces(self, given: str, **options: Any) -> Iterator[Piece]:
         """Yield, token by token, the answer that ``predict`` gives with the same options."""
-
-    @abstractmethod
-    def likeliest(self, answer: Any, number: int) -> list[list[tuple[str, float]]]:
-        """Return the likeliest tokens at each position of an answer, with their log-probabilities."""

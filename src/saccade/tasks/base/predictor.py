@@ -75,6 +75,11 @@ class Predictor(ABC):
         )
 
     @property
+    def engine_name(self) -> str:
+        """The library that computes the answers."""
+        return "torch" if self._engine is None else "CTranslate2"
+
+    @property
     def plural(self) -> str:
         """What models of this kind are called in a sentence, such as "image classifiers"."""
         return f"{self.task.name} models"
@@ -281,6 +286,13 @@ class Predictor(ABC):
 
     def token_scores(self, given: Any, answer: Answer) -> list[float]:
         """Return the log-probability that the model now gives to each of ``answer.scored_tokens`` for this input."""
+        return []
+
+    def likeliest(self, given: Any, answer: Answer, number: int) -> list[list[tuple[str, float]]]:
+        """Return the likeliest tokens at each of ``answer.scored_tokens``, with their log-probabilities.
+
+        The list is empty if the model does not write its answer token by token.
+        """
         return []
 
     def best_answer(self, given: Any, **options: Any) -> Answer:

@@ -8,8 +8,9 @@ from typing import Any, cast
 
 import numpy as np
 import torch
+from jaxtyping import Float
 from pydantic import Field, model_validator
-from torch import nn
+from torch import Tensor, nn
 
 from saccade.decoding import Hypothesis, beam_search, sample
 from saccade.models import Config
@@ -18,7 +19,7 @@ from saccade.tasks.base.sharing import for_each
 from saccade.tasks.base.task import CheckCancelled, device_of
 from saccade.text import Tokenizer, pad, plan_batches
 
-__all__ = ["SearchOptions", "longest_output", "search"]
+__all__ = ["SearchOptions", "likeliest_tokens", "longest_output", "search"]
 
 
 class SearchOptions(Config):
@@ -147,3 +148,10 @@ def _sample(
 def _start(model: nn.Module, sources: list[list[int]], max_length: int) -> Any:
     padded, lengths = pad(sources)
     return cast(Decodable, model).start(padded.to(device_of(model)), lengths.to(device_of(model)), max_length)
+
+
+def likeliest_tokens(logits: Float[Tensor, "T V"], number: int, tokenizer: Tokenizer) -> list[list[tuple[str, float]]]:
+    """Return the ``number`` likeliest tokens at each step, with their log-probabilities, likeliest first."""
+    best = logits.float().log_softmax(dim=-1).topk(min(number, logits.shape[-1]))
+    steps = zip(best.indices.tolist(), best.values.tolist(), strict=True)
+    return [[(tokenizer.token(id), value) for id, value in zip(*step, strict=True)] for step in steps]

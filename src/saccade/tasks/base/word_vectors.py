@@ -135,6 +135,20 @@ class WordVectors:
         places = best.indices[:count].tolist()
         return [(ids[place], float(cosines[place])) for place in places]
 
+    def with_near_neighbours(self, among: int = MAP_WORDS) -> str | None:
+        """Return the frequent word that has three near neighbours: the one whose third neighbour is nearest. Words of
+        fewer than three letters and other spellings of the same word do not count."""
+        words = [id for id in self.candidates[:among] if len(self.tokens[id]) >= 3 and self.tokens[id].isalpha()]
+        if len(self.candidates) < 4 or not words:
+            return None
+        every = F.normalize(self.vectors[self.candidates], dim=1)
+        cosines = F.normalize(self.vectors[words], dim=1) @ every.T
+        spelt = [self.tokens[id].lower() for id in self.candidates]
+        for place, id in enumerate(words):
+            same = [other for other, text in enumerate(spelt) if text == self.tokens[id].lower()]
+            cosines[place, same] = -1
+        return self.tokens[words[int(cosines.topk(3, dim=1).values[:, -1].argmax())]]
+
     def map(self, words: Sequence[str] = (), others: int = 0, *, fixed: bool = False) -> WordMap:
         """Map these words, their neighbours, and the ``others`` most frequent words, by their principal components.
 

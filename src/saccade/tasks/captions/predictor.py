@@ -14,6 +14,7 @@ from saccade.models.captioner import CaptionerConfig
 from saccade.tasks.base.answer import Answer
 from saccade.tasks.base.cost import MOST_OUTPUTS, MOST_TOKENS, Cost
 from saccade.tasks.base.image_input import ImageInputPredictor, InputImage
+from saccade.tasks.base.search import likeliest_tokens
 from saccade.tasks.base.snapshot import Snapshot
 from saccade.tasks.captions.answer import CaptionsAnswer
 from saccade.tasks.captions.data import CaptionData, CaptionsFiles
@@ -73,6 +74,13 @@ class CaptionsPredictor(ImageInputPredictor):
         losses = self.model(batch.images, batch.read, targets=Targets(batch.predicted[0], summed=False))
         scores: list[float] = (-losses).tolist()
         return scores if answer.finished else scores[:-1]
+
+    @torch.inference_mode()
+    def likeliest(self, given: Any, answer: Answer, number: int) -> list[list[tuple[str, float]]]:
+        assert isinstance(answer, CaptionsAnswer)
+        batch = self.task.plain_batch([EncodedCaption(self.prepare(given).pixels, answer.ids, "", 1)]).to(self.device)
+        logits = self.model(batch.images, batch.read)[0, : len(answer.scored_tokens)]
+        return likeliest_tokens(logits, number, self.task.state.tokenizer)
 
     def view_of(self, given: Any, answer: Answer) -> View:
         assert isinstance(answer, CaptionsAnswer)

@@ -108,8 +108,10 @@ class LanguageModelPredictor(TextInputPredictor, ContinuesText):
         assert isinstance(answer, LanguageModelAnswer)
         return log_probabilities(self.model, [*self.task.prompt(given).ids, *answer.ids], len(answer.ids))
 
-    def likeliest(self, answer: LanguageModelAnswer, number: int) -> list[list[tuple[str, float]]]:
-        ids = [*self.task.prompt(answer.prompt).ids, *answer.ids]
+    @torch.inference_mode()
+    def likeliest(self, given: str, answer: Answer, number: int) -> list[list[tuple[str, float]]]:
+        assert isinstance(answer, LanguageModelAnswer)
+        ids = [*self.task.prompt(given).ids, *answer.ids]
         token = self.task.state.tokenizer.token
         found = likeliest(self.model, ids, len(answer.ids), number)
         return [[(token(id), value) for id, value in place] for place in found]

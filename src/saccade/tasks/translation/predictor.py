@@ -26,7 +26,7 @@ from saccade.tasks.base.answer import Answer
 from saccade.tasks.base.capabilities import TranslatesText
 from saccade.tasks.base.cost import MOST_OUTPUTS, Cost
 from saccade.tasks.base.engines import TranslationEngine
-from saccade.tasks.base.search import SearchOptions, search
+from saccade.tasks.base.search import SearchOptions, likeliest_tokens, search
 from saccade.tasks.base.snapshot import Snapshot
 from saccade.tasks.base.task import Bundle, Evaluation
 from saccade.tasks.base.text_input import TextInputPredictor
@@ -232,6 +232,14 @@ class TranslationPredictor(TextInputPredictor, TranslatesText):
         losses = self.model(batch.source, batch.source_lengths, batch.read, targets=targets)
         scores: list[float] = (-losses).tolist()
         return scores if answer.finished else scores[:-1]
+
+    @torch.inference_mode()
+    def likeliest(self, given: str, answer: Answer, number: int) -> list[list[tuple[str, float]]]:
+        assert isinstance(answer, TranslationAnswer)
+        source = self.task.state.source.ended(self.task.state.source.encode(given).ids)
+        batch = self.task.plain_batch([EncodedPair(source, answer.ids, GoldPair(given, "", 1))]).to(self.device)
+        logits = self.model(batch.source, batch.source_lengths, batch.read)[0, : len(answer.scored_tokens)]
+        return likeliest_tokens(logits, number, self.task.state.target)
 
     def view_of(self, given: str, answer: Answer) -> View:
         assert isinstance(answer, TranslationAnswer)
