@@ -1,0 +1,58 @@
+"""What each head is for, in numbers: how widely it looks, how far, at the token before, at itself, at the same word.
+
+Such heads have names in the literature: previous-token heads and induction heads (Elhage et al. 2021; Olsson et al.
+2022), positional heads (Voita et al. 2019). The measures are means over the rows of one input, so they say what a head
+does here, not what it does always.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from saccade.lens.view import View
+
+__all__ = ["Habits", "habits"]
+
+
+@dataclass(frozen=True)
+class Habits:
+    """The measures of one head. Those within one sequence are None where the columns are another sequence.
+
+    ``entropy`` is in bits and ``distance`` in tokens. ``previous`` and ``itself`` are the mean weights of the token
+    before and of the token itself. ``same`` is the mean weight of other tokens with the same text, over the rows that
+    have such a token; None if there are none.
+    """
+
+    entropy: float
+    distance: float | None = None
+    previous: float | None = None
+    itself: float | None = None
+    same: float | None = None
+
+
+def habits(view: View, name: str) -> list[Habits]:
+    """Measure each head of an attention; the matrices of its heads are formed one after another."""
+    entropy = view.entropy(name).tolist()
+    if not view.is_self(name):
+        return [Habits(bits) for bits in entropy]
+    distance = view.distance(name).tolist()
+    twins = _twins(view.rows[name].tokens)
+    found = []
+    for head, (bits, away) in enumerate(zip(entropy, distance, strict=True)):
+        weights = view.matrix(name, head).double().cpu()
+        before, rows = weights.diagonal(-1), twins.any(dim=1)
+        previous = float(before.mean()) if len(before) else None
+        same = float((weights * twins)[rows].sum(dim=1).mean()) if bool(rows.any()) else None
+        found.append(Habits(bits, away, previous, float(weights.diagonal().mean()), same))
+    return found
+
+
+def _twins(tokens: list[str]) -> Bool[Tensor, "N N"]:
+    """Which other tokens have the same text; upper and lower case are the same."""
+    texts = [token.lower() for token in tokens]
+    numbers: Float[Tensor, " N"] = torch.tensor([texts.index(text) for text in texts])
+    return (numbers[:, None] == numbers) & ~torch.eye(len(texts), dtype=torch.bool)
