@@ -422,3 +422,19 @@ def test_a_bias_is_added_before_the_mask() -> None:
         assert torch.equal(run[name], names[name])
     with pytest.raises(ShapeError, match="bias is 4 by 5; expected 5 by 5"):
         walkthrough(inputs=torch.eye(5), bias=bias)
+
+
+def test_a_temperature_divides_the_scores() -> None:
+    given = {"queries": [[2.0, 0.0, 0.0, 0.0]], "keys": [[3.0, 0, 0, 0], [1.0, 0, 0, 0]], "values": [[1.0], [2.0]]}
+    walk = walkthrough(**given, temperature=3.0)  # scores 6 and 2; divided by √4 · 3: 1 and 1/3
+    assert agree(walk["scaled"].values[0], [1, 1 / 3])
+    assert walk["scaled"].title == "Score · 0.166667"
+    plain = walkthrough(**given, score="dot", temperature=0.5)
+    assert agree(plain["scaled"].values[0], [12, 4])
+    same = walkthrough(**given, temperature=1.0)["weights"].values
+    assert torch.equal(same, walkthrough(**given)["weights"].values)
+    for wrong in (0.0, -1.0, math.inf, math.nan):
+        with pytest.raises(OptionError, match="temperature must be a number above 0"):
+            walkthrough(**given, temperature=wrong)
+    with pytest.raises(OptionError, match="only divides a dot product, not the Cosine score"):
+        walkthrough(**given, score="cosine", temperature=2.0)

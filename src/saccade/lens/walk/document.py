@@ -1,7 +1,7 @@
 """The file that ``saccade explain`` reads: JSON or TOML, checked before any of its numbers are used.
 
 The keys are the arguments of ``walkthrough``. People read the result, so a file is small: at most ``MAX_POSITIONS``
-rows, ``MAX_WIDTH`` columns (``MAX_OUTPUT`` for W_output) and ``MAX_BYTES`` bytes.
+rows, ``MAX_WIDTH`` columns (``MAX_OUTPUT`` for inputs and W_output) and ``MAX_BYTES`` bytes.
 """
 
 from __future__ import annotations
@@ -54,6 +54,15 @@ _Matrix = Annotated[
     tuple[Annotated[tuple[_Finite, ...], Field(min_length=1, max_length=MAX_WIDTH)], ...],
     Field(min_length=1, max_length=MAX_POSITIONS),
 ]
+#: Inputs have the width of the whole model, and a column of ones if its projections have a bias.
+_Inputs = Annotated[
+    tuple[Annotated[tuple[_Finite, ...], Field(min_length=1, max_length=MAX_OUTPUT + 1)], ...],
+    Field(min_length=1, max_length=MAX_POSITIONS),
+]
+_Projection = Annotated[
+    tuple[Annotated[tuple[_Finite, ...], Field(min_length=1, max_length=MAX_WIDTH)], ...],
+    Field(min_length=1, max_length=MAX_OUTPUT + 1),
+]
 #: W_output maps to the width of the whole model, not to that of one head.
 _Output = Annotated[
     tuple[Annotated[tuple[_Finite, ...], Field(min_length=1, max_length=MAX_OUTPUT)], ...],
@@ -86,11 +95,11 @@ class WalkDocument(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    inputs: _Matrix | None = None
-    source: _Matrix | None = None
-    W_query: _Matrix | None = None
-    W_key: _Matrix | None = None
-    W_value: _Matrix | None = None
+    inputs: _Inputs | None = None
+    source: _Inputs | None = None
+    W_query: _Projection | None = None
+    W_key: _Projection | None = None
+    W_value: _Projection | None = None
     queries: _Matrix | None = None
     keys: _Matrix | None = None
     values: _Matrix | None = None
@@ -108,6 +117,7 @@ class WalkDocument(BaseModel):
     score: StrictStr = "scaled_dot"
     weights: StrictStr = "softmax"
     scale: StrictBool | None = None
+    temperature: Annotated[_Finite, Field(gt=0)] | None = None
     changed: Annotated[tuple[ChangedNumber, ...], Field(max_length=MAX_CHANGES)] | None = None
 
     def walkthrough(self) -> Walkthrough:

@@ -7,6 +7,7 @@ times value, and their sum. Shapes: Q queries, K keys, D width of queries and ke
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -92,6 +93,7 @@ def walkthrough(
     score: str | Score = "scaled_dot",
     weights: str | Weights = "softmax",
     scale: bool | None = None,
+    temperature: float | None = None,
     changed: Changed | None = None,
 ) -> Walkthrough:
     """Compute attention step by step, from ``inputs`` or from ``queries``, ``keys`` and ``values``.
@@ -109,6 +111,7 @@ def walkthrough(
         score: as in ``attend``, or "additive", which needs W_score.
         weights: as in ``attend``; lookup compares queries and keys for equality, whatever the score.
         scale: True divides a dot product by √D, False does not, None leaves it to the score.
+        temperature: divides a dot product once more: below 1 the best key takes more, above 1 the weights become equal.
         changed: numbers that replace computed ones before the next step uses them: {"scores": {(0, 1): 6.5}}.
     """
     rows: dict[str, Numbers | None] = {"inputs": inputs, "source": source, "W_query": W_query, "W_key": W_key}
@@ -118,7 +121,8 @@ def walkthrough(
     labels = _labels(given, len(query), len(key), tokens, source_tokens)
     weighting, changes = resolve_weights(weights), Changes(changed)
     vector = _score_vector(score, W_score, query.shape[1])
-    compared = _scaled(weighting.score or _resolve_score(score, vector), scale).frozen(torch.float64)
+    scored = _scaled(weighting.score or _resolve_score(score, vector), scale)
+    compared = _tempered(scored, temperature, query.shape[1]).frozen(torch.float64)
     _check_heads(heads, query, key, value, bias, changed, vector)
     compared.check(1, query.shape[1], key.shape[1])
     rule, mask_name = _resolve_mask(mask, len(query), len(key))
@@ -292,6 +296,18 @@ def _scaled(score: Score, scale: bool | None) -> Score:
     if scale:
         raise OptionError(f"Only a dot product can be scaled by √D, not the {type(score).__name__} score.")
     return score
+
+
+def _tempered(score: Score, temperature: float | None, width: int) -> Score:
+    """Return the score divided by the temperature."""
+    if temperature is None:
+        return score
+    if not 0 < temperature < math.inf:
+        raise OptionError(f"temperature must be a number above 0, not {temperature}.")
+    if not isinstance(score, Dot | ScaledDot):
+        raise OptionError(f"A temperature only divides a dot product, not the {type(score).__name__} score.")
+    scale = score.as_product(torch.empty(0, width), torch.empty(0, width)).scale
+    return ScaledDot(scale / temperature)
 
 
 def _finished(step: Step, value_names: Sequence[str] | None) -> Step:
