@@ -35,13 +35,15 @@ class GradientFlow:
 
     `state` holds the spectral norm of ∂h_T/∂h_t: the largest factor by which it stretches any direction. For the LSTM
     this includes every path, with c_t held fixed. `cell_path` holds the norm of the path along c alone. The matrix of
-    that path is diagonal, so its spectral norm is the largest product of forget gates.
+    that path is diagonal, so its spectral norm is the largest product of forget gates. `outputs` holds h after each
+    step.
     """
 
     cell: str
     spectral_radius: float | None
     state: Float[Tensor, " T+1"]
     cell_path: Float[Tensor, " T+1"] | None
+    outputs: Float[Tensor, "T D"]
 
     def plot(self) -> Figure:
         """Draw the norms in a new figure, on a logarithmic axis."""
@@ -99,19 +101,23 @@ def gradient_flow(
             for matrix in measured.recurrent_matrices():
                 matrix.mul_(spectral_radius / torch.linalg.eigvals(matrix).abs().max())
         inputs = input_scale * torch.randn(steps, measured.input_width, dtype=torch.float64)
-        state, cell_path = _norms(measured, measured.project(inputs))
-    return GradientFlow(measured.name, spectral_radius, state, cell_path)
+        state, cell_path, outputs = _norms(measured, measured.project(inputs))
+    return GradientFlow(measured.name, spectral_radius, state, cell_path, outputs)
 
 
-def _norms(cell: Cell, projected: Float[Tensor, "T G"]) -> tuple[Float[Tensor, " T+1"], Tensor | None]:
-    """Multiply the Jacobians of the steps, from the last to the first, and take the norm after each product."""
-    jacobians, forgets = [], []
+def _norms(
+    cell: Cell, projected: Float[Tensor, "T G"]
+) -> tuple[Float[Tensor, " T+1"], Tensor | None, Float[Tensor, "T D"]]:
+    """Multiply the Jacobians of the steps, from the last to the first, and take the norm after each product. Also
+    return the outputs of the steps."""
+    jacobians, forgets, outputs = [], [], []
     state = cell.initial(1)
     for x_t in projected[:, None]:
         jacobians.append(_jacobian(cell, x_t, state))
         if isinstance(cell, LSTM):
             forgets.append(cell.gates(x_t, state[0])[1][0])
         state = cell.step(x_t, state)
+        outputs.append(state[0][0])
     back = torch.eye(len(jacobians[0]), dtype=torch.float64)
     products = [back]
     for jacobian in reversed(jacobians):
@@ -123,10 +129,10 @@ def _norms(cell: Cell, projected: Float[Tensor, "T G"]) -> tuple[Float[Tensor, "
         finite, torch.linalg.matrix_norm(h_to_h.masked_fill(~finite[:, None, None], 0.0), ord=2), math.inf
     )
     if not forgets:
-        return norms, None
+        return norms, None, torch.stack(outputs)
     ones = torch.ones(1, cell.width, dtype=torch.float64)
     survival = torch.cat((ones, torch.stack(forgets[::-1]))).cumprod(dim=0)
-    return norms, survival.amax(dim=1).flip(0)
+    return norms, survival.amax(dim=1).flip(0), torch.stack(outputs)
 
 
 def _jacobian(cell: Cell, x_t: Float[Tensor, "1 G"], state: State) -> Float[Tensor, "S S"]:
