@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 import socket
 import ssl
 import subprocess
@@ -59,6 +60,14 @@ Certificate = Annotated[
     Path | None, typer.Option("--tls-certificate", help="Certificate chain in PEM form, to serve HTTPS.")
 ]
 CertificateKey = Annotated[Path | None, typer.Option("--tls-key", help="Private key of the certificate.")]
+Embedders = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--allow-embed",
+        metavar="ORIGIN",
+        help="Origin such as https://lectures.example.org whose pages may show read-only views in a frame. Repeatable.",
+    ),
+]
 Browser = Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")]
 
 
@@ -77,6 +86,7 @@ def serve_models(
     processes: Processes = 1,
     tls_certificate: Certificate = None,
     tls_key: CertificateKey = None,
+    allow_embed: Embedders = None,
     browser: Browser = True,
     engine: Engine = "auto",
     device: Device = "auto",
@@ -95,6 +105,7 @@ def serve_models(
 
     api_key = _required_key(host, api_key, api_key_file, no_api_key)
     _check_proxies(trusted_proxy or [])
+    _check_origins(allow_embed or [])
     tls = _tls(tls_certificate, tls_key)
     settings = Settings(
         models=[_name_and_folder(given) for given in models or ([] if processes == 1 else [str(DEMO)])],
@@ -106,6 +117,7 @@ def serve_models(
         api_key=api_key,
         hosts=(host, *(allow_host or [])),
         trusted_proxies=tuple(trusted_proxy or []),
+        embedders=tuple(allow_embed or []),
     )
 
     def started(listening: socket.socket) -> None:
@@ -141,7 +153,13 @@ def _serve_here(
         console().print(
             "Training the model of `saccade demo` first, which takes a few minutes; the page shows the progress."
         )
-    app = create_app(models, runs=Path(settings.runs or ""), api_key=settings.api_key, hosts=settings.hosts)
+    app = create_app(
+        models,
+        runs=Path(settings.runs or ""),
+        api_key=settings.api_key,
+        hosts=settings.hosts,
+        embedders=settings.embedders,
+    )
     serve(app, listening, settings.trusted_proxies, tls)
     console().print(f"Stopped after answering {counted(app.state.metrics.accepted, 'request')}.", markup=False)
 
@@ -198,6 +216,14 @@ def _check_proxies(addresses: list[str]) -> None:
             raise OptionError(
                 f"--trusted-proxy takes an IP address or a network such as 10.0.0.0/8, not {one!r}."
             ) from None
+
+
+def _check_origins(origins: list[str]) -> None:
+    for one in origins:
+        if not re.fullmatch(r"https?://[A-Za-z0-9.-]+(:\d{1,5})?", one):
+            raise OptionError(
+                f"--allow-embed takes an origin such as https://lectures.example.org, without a path, not {one!r}."
+            )
 
 
 def _add_demo(models: Models) -> None:

@@ -106,6 +106,7 @@ class Look:
                     }
                     for name in self.view.names
                 ],
+                "left_out": self.view.left_out,
                 "stacks": self.view.stacks,
                 "axes": {
                     key: {"tokens": axis.tokens, "words": axis.words, "labels": axis.joined}

@@ -28,6 +28,7 @@ class ServerState:
     runs: Path | None = None  # the Runs page shows the runs in this folder besides those of the models
     api_key: str | None = None
     neighbours: Neighbours | None = None  # the other processes of this server
+    embedders: tuple[str, ...] = ()  # origins whose pages may show read-only views in a frame
     looks: Looks = field(init=False)
     pool: Pool = field(init=False)
     metrics: Metrics = field(default_factory=Metrics)

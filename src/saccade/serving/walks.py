@@ -1,8 +1,9 @@
 """One head of a real model as a document for ``saccade explain``.
 
 A trace keeps queries, keys and rules, which is all that the weights need. To get the values, the same forward pass is
-watched once more. W_O consists of the head's rows of the output matrix; its bias and the other heads are not part of
-the walkthrough.
+watched once more. The walkthrough starts from X, what enters the layer, if the head's queries, keys and values are
+products of it; the bias of a projection is the last row of its matrix, and X has a column of ones for it. W_O consists
+of the head's rows of the output matrix; its bias and the other heads are not part of the walkthrough.
 """
 
 from __future__ import annotations
@@ -35,23 +36,92 @@ def head_document(look: Look, name: str, head: int, rows: range | None) -> WalkD
             f"{name} has {len(rows)} rows and {len(column_axis)} columns here; a walkthrough can have {MAX_POSITIONS}. "
             "Choose fewer rows or a shorter text."
         )
-    call = _call(look, name, head)
+    layer = editable(look.served.predictor.model).get(name)
+    entering = _Entering(layer if isinstance(layer, MultiHead) else None)
+    with entering:
+        call = _call(look, name, head)
     assert call.value is not None
     width = max(call.key.shape[-1], call.value.shape[-1])
     if width > MAX_WIDTH:
         raise TooLargeError(f"The heads of {name} are {width} wide; a walkthrough can show {MAX_WIDTH}.")
+    start = entering.start(call, head, rows, look.view.batch, look.view.is_self(name))
     return WalkDocument(
-        queries=_rows(call.query[0, 0][rows.start : rows.stop]),
-        keys=_rows(call.key[0, 0]),
-        values=_rows(call.value[0, 0]),
+        **(start or _direct(call, rows)),
         W_output=_output(look, name, head),
         tokens=tuple(token[:32] or "∅" for token in row_axis.tokens[rows.start : rows.stop]),
-        source_tokens=tuple(token[:32] or "∅" for token in column_axis.tokens),
+        source_tokens=None
+        if start is not None and "source" not in start
+        else tuple(token[:32] or "∅" for token in column_axis.tokens),
         mask=_mask(call, rows),
         bias=_bias(call, rows),
         score=_name(call.score, SCORES, name),
         weights=_name(call.weights, {key: kind() for key, kind in WEIGHTS.items()}, name),
     )
+
+
+def _direct(call: Call, rows: range) -> dict[str, Any]:
+    """The head's queries, keys and values as they were compared."""
+    assert call.value is not None
+    return {
+        "queries": _rows(call.query[0, 0][rows.start : rows.stop]),
+        "keys": _rows(call.key[0, 0]),
+        "values": _rows(call.value[0, 0]),
+    }
+
+
+class _Entering:
+    """Records what enters the projections of a layer while it runs."""
+
+    def __init__(self, layer: MultiHead | None) -> None:
+        self.layer = layer
+        self.seen: dict[str, list[Tensor]] = {"query": [], "key_value": []}
+
+    def __enter__(self) -> None:
+        self._hooks = [
+            getattr(self.layer, part).register_forward_pre_hook(lambda _, given, kept=kept: kept.append(given[0]))
+            for part, kept in self.seen.items()
+            if self.layer is not None
+        ]
+
+    def __exit__(self, *_: object) -> None:
+        for hook in self._hooks:
+            hook.remove()
+
+    def start(self, call: Call, head: int, rows: range, batch: int, is_self: bool) -> dict[str, Any] | None:
+        """The inputs and the head's projections; None if they do not give its queries, keys and values."""
+        layer = self.layer
+        if layer is None or any(len(kept) != 1 for kept in self.seen.values()):
+            return None
+        x, source = (kept[0][batch].double().cpu() for kept in self.seen.values())
+        if max(x.shape[1], source.shape[1]) > MAX_OUTPUT:
+            return None
+        has_source = not is_self or len(rows) != len(x)  # some rows look at all of them
+        width, group = layer.head_width, head * layer.num_key_heads // layer.num_heads
+        own = slice(head * width, (head + 1) * width)
+        key, value = (
+            slice(first + group * width, first + (group + 1) * width) for first in (0, layer.num_key_heads * width)
+        )
+        x, W_query = _with_bias(x[rows.start : rows.stop], layer.query, own)
+        source, W_key = _with_bias(source, layer.key_value, key)
+        W_value = _with_bias(source, layer.key_value, value)[1]
+        found = (x @ W_query, source @ W_key, source @ W_value)
+        wanted = (call.query[0, 0][rows.start : rows.stop], call.key[0, 0], call.value[0, 0])  # type: ignore[index]
+        if not all(
+            torch.allclose(one, other.double().cpu(), atol=1e-4) for one, other in zip(found, wanted, strict=True)
+        ):
+            return None  # rotated by their positions, or otherwise not products
+        matrices = {"inputs": x, "W_query": W_query, "W_key": W_key, "W_value": W_value}
+        return {name: _rows(one) for name, one in (matrices | {"source": source} if has_source else matrices).items()}
+
+
+def _with_bias(x: Tensor, layer: torch.nn.Linear, columns: slice) -> tuple[Tensor, Tensor]:
+    """The inputs and the chosen columns of a projection; a bias becomes one more row, and x has ones for it."""
+    weight = layer.weight.detach().double().cpu()[columns].T
+    if layer.bias is None:
+        return x, weight
+    if x.shape[1] == len(weight):
+        x = torch.cat([x, torch.ones(len(x), 1, dtype=x.dtype)], dim=1)
+    return x, torch.cat([weight, layer.bias.detach().double().cpu()[None, columns]])
 
 
 def _call(look: Look, name: str, head: int) -> Call:

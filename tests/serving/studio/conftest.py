@@ -50,7 +50,8 @@ class Studio:
         self,
         address: str,
         *,
-        width: int = 1200,
+        width: int = 1280,
+        height: int = 800,
         dark: bool = False,
         url: str | None = None,
         may_refuse: bool = False,
@@ -59,7 +60,9 @@ class Studio:
         """The page at an address, once it is ready; its server may refuse something only if that is expected."""
         base = url or self.url
         context = self.browser.new_context(
-            viewport={"width": width, "height": 900}, color_scheme="dark" if dark else "light", accept_downloads=True
+            viewport={"width": width, "height": height},
+            color_scheme="dark" if dark else "light",
+            accept_downloads=True,
         )
         self.contexts.append(context)
         context.set_default_timeout(PATIENCE)

@@ -166,14 +166,14 @@ def test_step_by_step(open_studio: OpenStudio, look: dict[str, Any]) -> None:
     page.get_by_role("button", name="One word back").click()
     expect(page.locator("button.word.later")).to_have_count(2)
     assert parts_of(page)["step"] == str(words - 2)
-    page.get_by_label("Words written so far").press("End")
+    page.get_by_role("slider", name="Words written so far").press("End")
     expect(page.locator("button.word.later")).to_have_count(0)
 
 
 def test_two_texts(open_studio: OpenStudio, running: Running) -> None:
     other = "the dog sees the black cat."
     page = open_studio(ADDRESS)
-    page.get_by_label("two texts").check()
+    page.get_by_label("Beside it").select_option("two texts")
     page.get_by_label("The second text").fill(other)
     (expected,) = post(running.client, "/api/models/tiny/predict", inputs=[other], options=OPTIONS)["answers"]
     expect(page.locator(".sentence .answer").nth(1)).to_have_text(expected["text"])

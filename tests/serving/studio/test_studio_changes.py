@@ -274,3 +274,52 @@ def test_the_link_that_can_be_cut_is_the_one_that_is_read_out(open_studio: OpenS
     assert clicked == told(open_studio(f"{switched}&show=difference"))
     page = open_studio(f"{ADDRESS}&a={SELF}&h=0&off={SELF}:1&show=difference")
     expect(page.locator(".figure:visible .side > p.quiet")).to_contain_text("the change does not reach this head")
+
+
+def test_there_is_one_unit_for_how_sure_a_model_is(open_studio: OpenStudio, look: dict[str, Any]) -> None:
+    """Wrong before: one score without a name and with two meanings, −0.16 a token and −2.29 in all."""
+    page = open_studio(ADDRESS)
+    told = page.locator(".sentence:visible .probability")
+    expect(told).to_have_text(f"{percent(math.exp(look['answer']['log_probability']))} probability")
+    page.get_by_text("4 more", exact=True).click()
+    chances = [percent(math.exp(one["log_probability"])) for one in look["alternatives"]]
+    expect(page.locator(".others .mono:visible")).to_have_text(chances)
+
+
+def test_two_models_answer_the_same_text(open_studio: OpenStudio, running: Running, look: dict[str, Any]) -> None:
+    page = open_studio(ADDRESS)
+    page.get_by_label("Beside it").select_option("and back")
+    (other,) = post(running.client, "/api/models/back/predict", inputs=[SENTENCE], options=OPTIONS)["answers"]
+    expect(page.locator(".sentence:visible .answer")).to_have_text([look["answer"]["text"], other["text"]])
+    expect(page.locator(".model-name:visible")).to_have_text(["tiny", "back"])
+    assert parts_of(page)["m2"] == "back"
+    page.goto(f"{page.url}&off={SELF}:0")  # a change is made to the first alone
+    after = changed(running, without_heads=[f"{SELF}:0"])
+    expect(page.locator(".sentence:visible .answer")).to_have_text([after["answer"]["text"], other["text"]])
+
+
+def test_the_candidates_of_a_step(open_studio: OpenStudio, running: Running, look: dict[str, Any]) -> None:
+    page = open_studio(f"{ADDRESS}&step=2")
+    found = running.client.get(f"/api/looks/{look['id']}/candidates").json()
+    words = look["alignment"]["rows"]
+    tokens = [step["token"].replace("▁", "") for step in found]
+    place = tokens.index(words[1])  # a word is a token here
+    shown = [percent(one["probability"]) for one in found[place]["candidates"]]
+    expect(page.locator(".next-words:visible .mono")).to_have_text(shown)
+    expect(page.locator(".next-words li[data-written] bdi")).to_have_text(words[1])
+    page.get_by_role("button", name="One word on").click()
+    expect(page.locator(".next-words li[data-written] bdi")).to_have_text(words[2])
+
+
+def test_heads_are_sorted_by_what_they_do(open_studio: OpenStudio, running: Running, look: dict[str, Any]) -> None:
+    page = open_studio(ADDRESS)
+    page.get_by_label("Order of the heads").select_option("distance")
+    measures = running.client.get(f"/api/looks/{look['id']}/measures").json()
+    view = running.app.state.looks[look["id"]].view
+    for name, heads in measures.items():
+        assert [one["entropy"] for one in heads] == pytest.approx(view.entropy(name).tolist())
+    known = [one["distance"] for heads in measures.values() for one in heads if one["distance"] is not None]
+    texts = [f"{one:.2f}" for one in sorted(known, reverse=True)]
+    expect(page.locator("[data-sorted] small").first).to_have_text(texts[0])
+    assert page.locator("[data-sorted] small").all_inner_texts()[: len(texts)] == texts
+    assert parts_of(page)["by"] == "distance"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 STUDIO = Path(str(files("saccade.serving") / "studio"))
 LONGEST_LINE = 120  # characters, as in Python
-LONGEST_FILE = 400  # lines
+LONGEST_FILE = 250  # lines
 LONGEST_FUNCTION = 40  # lines between the one that opens it and the one that closes it
 #: The beginning of a function or method, at the indentation where its closing brace will be.
 OPENS = re.compile(

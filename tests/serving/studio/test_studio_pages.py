@@ -165,3 +165,10 @@ def test_the_links_lead_to_what_was_seen_last(open_studio: OpenStudio, running: 
     page.get_by_label("model").select_option("back")  # another model: nothing of the other one is kept
     page.wait_for_function("() => location.search === '?m=back'")
     expect(page.get_by_role("link", name="Ask")).to_have_attribute("href", "/ask?m=back")
+
+
+def test_in_the_frame_of_another_page_nothing_can_be_changed(open_studio: OpenStudio) -> None:
+    page = open_studio("/ask?m=tiny&t=the+black+cat+sees+the+dog.&embed=1")
+    expect(page.locator(".sentence:visible .answer")).to_be_visible()
+    for selector in ("header", ".ask-tools", ".input", ".seen-head"):
+        expect(page.locator(selector).first).to_be_hidden()

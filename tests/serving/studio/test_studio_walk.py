@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,22 @@ def shown(page: Page) -> dict[str, np.ndarray]:
     }
 
 
+def opened(page: Page, name: str) -> np.ndarray:
+    """The numbers of a step; where they are many it is shown as colours, and its block opens to them."""
+    page.wait_for_selector(f".step[data-step={name}]")
+    block = page.locator(f".step[data-step={name}] .colours")
+    if block.is_hidden():
+        return shown(page)[name]
+    if block.get_attribute("aria-expanded") != "true":
+        block.click()
+    page.wait_for_selector(f".step[data-step={name}] .colours[aria-expanded=true]")
+    cells = page.evaluate(
+        "() => [...document.querySelectorAll('.walk-panel tbody tr')].map(row => "
+        "[...row.querySelectorAll('td[data-row]')].map(cell => cell.title))"
+    )
+    return np.array([[np.nan if one == "masked" else float(one) for one in row] for row in cells])
+
+
 def explained(changes: dict[str, Any] | None = None, name: str = "projection") -> dict[str, np.ndarray]:
     """What `saccade explain` computes; of the weighted values those of the first query."""
     walk = EXAMPLES[name].model_copy(update=changes or {}).walkthrough().to_dict()
@@ -41,7 +58,7 @@ def explained(changes: dict[str, Any] | None = None, name: str = "projection") -
 
 def assert_same(page: Page, expected: dict[str, np.ndarray]) -> None:
     found = shown(page)
-    assert list(found) == list(expected)
+    assert sorted(found) == sorted(expected)
     for name, values in expected.items():
         np.testing.assert_array_equal(found[name], values, err_msg=name)
 
@@ -51,7 +68,9 @@ def test_the_lectures_examples(open_studio: OpenStudio, name: str) -> None:
     page, expected = open_studio(f"/walk?x={name}"), explained(name=name)
     page.wait_for_selector(f".step[data-step={[*expected][-1]}]")
     assert_same(page, expected)
+    page.get_by_label("code", exact=True).check()
     assert "@ W_query" in page.inner_text(".walk") or name != "projection"
+    assert page.evaluate("() => document.documentElement.scrollWidth <= 1280")
 
 
 def test_an_edited_number_glows_down_the_page(open_studio: OpenStudio) -> None:
@@ -217,7 +236,8 @@ def test_a_head_arrives_with_the_word_that_was_chosen(open_studio: OpenStudio, r
     row = axis["words"].index(2)
     chosen = page.get_by_role("combobox", name="The query whose weighted values are shown")
     expect(chosen).to_have_value(str(row))
-    expect(page.locator("[data-step=weights] tr[data-chosen] th")).to_have_text(axis["tokens"][row].replace("▁", "·"))
+    opened(page, "weights")
+    expect(page.locator(".walk-panel tr[data-chosen] th")).to_have_text(axis["tokens"][row].replace("▁", "·"))
 
 
 def test_no_other_numbers_stand_under_a_model_that_has_none(open_studio: OpenStudio, running: Running) -> None:
@@ -240,11 +260,68 @@ def test_every_column_of_a_wide_matrix_is_seen(open_studio: OpenStudio) -> None:
     page.route("**/api/walkthroughs", lambda route: route.fulfill(json={"projection": wide}))
     page.reload()
     page.wait_for_selector(".step[data-step=sum]")
+    names = ("queries", "keys", "values")
+    drawn = page.evaluate(
+        "names => names.map(name => document.querySelector(`[data-step=${name}] canvas`).width)", list(names)
+    )
+    assert drawn == [32, 32, 32]
+    page.locator("[data-step=queries] .colours").click()
+    page.wait_for_selector(".walk-panel td")
     hidden = page.evaluate(
-        "() => [...document.querySelectorAll('.scroll')].filter(one => one.scrollWidth > one.clientWidth + 1).length"
+        "() => [...document.querySelectorAll('.walk-panel .scroll, .flow-place')]"
+        ".filter(one => one.scrollWidth > one.clientWidth + 1).length"
     )
     assert hidden == 0
-    assert page.locator("[data-step=queries] tbody tr").first.locator("td[data-row]").count() == 32
+    assert page.locator(".walk-panel tbody tr").first.locator("td[data-row]").count() == 32
+
+
+@pytest.mark.parametrize("address", ["/walk", "/walk?x=retrieval4&mask=causal", "/walk?x=additive"])
+def test_all_steps_are_on_one_screen_and_none_covers_another(open_studio: OpenStudio, address: str) -> None:
+    page = open_studio(address)
+    page.wait_for_selector(".step[data-step=sum]")
+    boxes = page.evaluate(
+        "() => [...document.querySelectorAll('.flow .step, .step-like, .walk-said, .walk-choices')].map(one => {"
+        " const { left, top, right, bottom } = one.getBoundingClientRect(); return [left, top, right, bottom]; })"
+    )
+    assert len(boxes) > 6
+    for box in boxes:
+        assert min(box) >= 0, box
+        assert (box[2], box[3]) < (1281, 10**6), box
+        assert box[3] <= 801, box
+    for one, other in combinations(boxes, 2):
+        across = min(one[2], other[2]) - max(one[0], other[0])
+        assert across <= 1 or min(one[3], other[3]) - max(one[1], other[1]) <= 1, (one, other)
+
+
+def test_arithmetic_strips_and_the_softmax_opened(open_studio: OpenStudio) -> None:
+    page = open_studio("/walk")
+    page.hover("[data-step=scores] td[data-row='1'][data-column='2']")
+    expect(page.locator(".walk .arithmetic")).to_have_text("2·2 + 2·3 + 2·1 = 12")
+    expect(page.locator(".pair-strips")).to_contain_text("Σ = 12.000")
+    page.hover("[data-step=queries] td[data-row='1'][data-column='0']")
+    expect(page.locator(".walk .arithmetic")).to_have_text("0·1 + 2·1 + 0·0 + 2·0 = 2")
+    page.hover("[data-step=weights] td[data-row='0'][data-column='1']")
+    expect(page.locator(".walk .arithmetic")).to_have_text("e^4 / (e^2 + e^4 + e^4) = 0.468")
+    weights = EXAMPLES["projection"].walkthrough()["weights"].values
+    rows = page.locator("[data-block=powers] tbody tr").all()
+    for row, wanted in zip(rows, weights.tolist(), strict=True):
+        *powers, total = (float(cell.get_attribute("title") or "nan") for cell in row.locator("td").all())
+        np.testing.assert_allclose([power / total for power in powers], wanted, rtol=1e-12)
+
+
+def test_temperature(open_studio: OpenStudio) -> None:
+    page = open_studio("/walk?x=retrieval")
+    page.get_by_label("Temperature").fill("1")
+    page.wait_for_function("() => new URL(location.href).searchParams.get('temp') === '2'")
+    expect(page.locator(".walk-choices .mono")).to_have_text("2.00")
+    page.wait_for_function("() => document.querySelector('[data-step=scaled] h2').textContent.includes('·')")
+    assert_same(page, explained({"temperature": 2.0}, "retrieval"))
+    page.reload()
+    page.wait_for_selector(".step[data-step=sum]")
+    assert_same(page, explained({"temperature": 2.0}, "retrieval"))
+    page.get_by_role("button", name="As it was").click()
+    page.wait_for_function("() => !document.querySelector('[data-step=scaled] h2').textContent.includes('·')")
+    assert_same(page, explained(name="retrieval"))
 
 
 def test_back_undoes_a_number(open_studio: OpenStudio) -> None:
@@ -269,14 +346,24 @@ def test_the_real_numbers_of_a_head(open_studio: OpenStudio, running: Running) -
     look = post(running.client, "/api/models/tiny/looks", input=sentence, options=options)
     document = post(running.client, f"/api/looks/{look['id']}/walk", name="decoder.0.cross", head=1)
     walk = post(running.client, "/api/walkthrough", **document)
-    expected = {step["name"]: np.array(step["values"], dtype=float) for step in walk["steps"]}
-    query = page.get_by_role("combobox", name="The query whose weighted values are shown")
-    expected["weighted"] = expected["weighted"][int(query.input_value())]  # the row that was read out
-    assert_same(page, expected)
+    names = [step["name"] for step in walk["steps"]]
+    assert names[:4] == ["inputs", "source", "W_query", "W_key"]  # it begins at X
+    assert page.locator(".step").evaluate_all("all => all.map(one => one.dataset.step)").sort() == names.sort()
+    for step in walk["steps"]:
+        if step["name"] in ("inputs", "W_value", "keys", "scaled", "weights", "output"):
+            np.testing.assert_array_equal(opened(page, step["name"]), np.array(step["values"], dtype=float))
     exact = numbers(running.client, f"/api/looks/{look['id']}/matrix", name="decoder.0.cross", head=1)
-    np.testing.assert_allclose(shown(page)["weights"], exact, atol=1e-6)
+    np.testing.assert_allclose(opened(page, "weights"), exact, atol=1e-5)
+    assert page.evaluate("() => document.documentElement.scrollWidth <= 1280")
+    expect(page.locator(".architecture .dot[aria-pressed=true]")).to_have_attribute(
+        "aria-label", "reading while writing, layer 1, head 2"
+    )
+    parameters = sum(one.numel() for one in running.models["tiny"].predictor.model.parameters())
+    expect(page.locator(".architecture .all")).to_contain_text(f"{parameters:,} parameters in all")
     page.get_by_label("The head").select_option("encoder.0.self:0")
     page.wait_for_function("() => new URL(location.href).searchParams.get('a') === 'encoder.0.self'")
+    page.get_by_role("button", name="reading, layer 1, head 2").click()
+    page.wait_for_function("() => new URL(location.href).searchParams.get('h') === '1'")
 
 
 def weights_of(running: Running, name: str, head: int, **asked: Any) -> np.ndarray:
@@ -294,7 +381,7 @@ def test_an_address_that_leads_to_a_head_waits_for_the_model(open_studio: OpenSt
     page.wait_for_selector(".step[data-step=weights]")
     expect(page.get_by_label("The text that the model reads")).to_have_value("the dog sleeps.")
     exact = weights_of(running, "encoder.0.self", 1, input="the dog sleeps.")
-    np.testing.assert_allclose(shown(page)["weights"], exact, atol=1e-6)
+    np.testing.assert_allclose(opened(page, "weights"), exact, atol=1e-5)
 
 
 def test_a_model_that_comes_late_is_offered(open_studio: OpenStudio) -> None:
@@ -320,7 +407,7 @@ def test_a_head_of_the_answer_that_is_seen(open_studio: OpenStudio, running: Run
         page.get_by_role("link", name="Take this head apart").click()
         page.wait_for_selector(".step[data-step=weights]")
         exact = weights_of(running, "decoder.0.cross", 1, input=sentence, options=options, **asked)
-        np.testing.assert_allclose(shown(page)["weights"], exact, atol=1e-6)
+        np.testing.assert_allclose(opened(page, "weights"), exact, atol=1e-5)
         expect(page.locator(".from-model .quiet")).to_contain_text("sampled answers, seed 4 · ")
 
 

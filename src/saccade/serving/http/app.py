@@ -17,13 +17,13 @@ from saccade.serving.http.guard import Guard
 from saccade.serving.http.refusals import Refused, answer_error, answer_http_error, answer_invalid
 from saccade.serving.models import Models
 from saccade.serving.processes.neighbours import Neighbours
-from saccade.serving.routes import looks, models, page, runs, walk, words
+from saccade.serving.routes import learn, looks, models, page, runs, walk, words
 from saccade.serving.state import ServerState
 
 __all__ = ["create_app", "inner_app"]
 
 HOSTS = ("localhost",)
-ROUTERS = (models, looks, walk, runs, words, translate, completions, page)
+ROUTERS = (models, looks, walk, learn, runs, words, translate, completions, page)
 
 
 def create_app(
@@ -33,9 +33,11 @@ def create_app(
     api_key: str | None = None,
     hosts: Collection[str] = (),
     neighbours: Neighbours | None = None,
+    embedders: Collection[str] = (),
 ) -> Guard:
-    """The application for these models; ``hosts`` are additional host names of the server."""
-    state = ServerState(models, runs, api_key, neighbours)
+    """The application for these models; ``hosts`` are additional host names of the server, and pages of the origins
+    ``embedders`` may show its read-only views in a frame."""
+    state = ServerState(models, runs, api_key, neighbours, tuple(embedders))
     inner = inner_app(state)
     return Guard(inner if neighbours is None else neighbours.passing_on(inner), state, (*HOSTS, *hosts))
 

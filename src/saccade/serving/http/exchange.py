@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from urllib.parse import parse_qs
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect
@@ -26,6 +27,14 @@ SECURITY_HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",  # unless a route says otherwise
 }
+
+
+def _embedded(scope: Scope, origins: tuple[str, ...]) -> dict[str, str]:
+    """The headers of a page that pages of these origins may show in a frame: its read-only form alone."""
+    if not origins or parse_qs(scope.get("query_string", b"").decode("latin-1")).get("embed") != ["1"]:
+        return {}
+    policy = SECURITY_HEADERS["Content-Security-Policy"]
+    return {"Content-Security-Policy": policy.replace("frame-ancestors 'none'", f"frame-ancestors {' '.join(origins)}")}
 
 
 class Exchange:
@@ -82,7 +91,7 @@ class Exchange:
                 await self._state.refused.hold()
             self.status = message["status"]
             headers = MutableHeaders(scope=message)
-            for name, value in SECURITY_HEADERS.items():
+            for name, value in (SECURITY_HEADERS | _embedded(self._scope, self._state.embedders)).items():
                 headers.setdefault(name, value)
             if self._state.draining:  # so that the client does not reuse the connection
                 headers["Connection"] = "close"

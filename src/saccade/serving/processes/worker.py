@@ -33,6 +33,7 @@ class Settings:
     api_key: str | None = None
     hosts: tuple[str, ...] = ()
     trusted_proxies: tuple[str, ...] = ()
+    embedders: tuple[str, ...] = ()
 
     def to_json(self, number: int, folder: Path) -> str:
         return json.dumps({"number": number, "folder": str(folder), "settings": asdict(self)})
@@ -62,6 +63,7 @@ def work() -> None:
         api_key=settings.api_key,
         hosts=settings.hosts,
         neighbours=Neighbours(folder, number, settings.processes),
+        embedders=settings.embedders,
     )
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     listening.bind(str(socket_path(folder, number)))

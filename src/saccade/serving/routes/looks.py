@@ -5,10 +5,12 @@ Numbers are sent as float32, little endian, row by row; ``X-Rows`` and ``X-Colum
 
 from __future__ import annotations
 
+import math
 import re
 import tempfile
 import threading
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -17,7 +19,9 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 from torch import Tensor
 
+from saccade.attention import edit
 from saccade.errors import TooLargeError
+from saccade.lens.habits import habits
 from saccade.lens.view import Head, View
 from saccade.serving.computation import wait_for
 from saccade.serving.http.refusals import Refused
@@ -137,6 +141,41 @@ async def overview(
         return _numbers(found.values, {"X-Pool": pool, "X-Cell": f"{found.cell[0]}x{found.cell[1]}"})
 
     return await _drawn(request, id, draw)
+
+
+@router.get("/{id}/measures")
+async def measures(request: Request, id: str) -> dict[str, list[dict[str, float | None]]]:
+    """What each head of each attention does here: spread in bits, distance, and mean weights of certain tokens."""
+
+    def measure(look: Look) -> dict[str, list[dict[str, float | None]]]:
+        for name in look.view.names:
+            _check_size(*(len(axis) for axis in look.view.axes(name)))
+        return {name: [asdict(one) for one in habits(look.view, name)] for name in look.view.names}
+
+    return await wait_for(request, state_of(request).looks.draw(id, measure))
+
+
+@router.get("/{id}/candidates")
+async def candidates(request: Request, id: str, number: Annotated[int, Query(ge=1, le=20)] = 5) -> list[dict[str, Any]]:
+    """The likeliest tokens at each step of the answer, with their probabilities; empty if it was not written."""
+    look = state_of(request).looks[id]
+    if look.answer is None:
+        raise Refused(400, "This text was only read, so no answer was written.")
+    answer, edits = look.answer, look.edits
+
+    def find() -> list[dict[str, Any]]:
+        predictor = look.served.predictor
+        with edit(predictor.model, without_heads=edits.without_heads, without_links=edits.without_links):
+            found = predictor.likeliest(look.given, answer, number)
+        return [
+            {
+                "token": token,
+                "candidates": [{"token": name, "probability": math.exp(value)} for name, value in step],
+            }
+            for token, step in zip(answer.scored_tokens, found, strict=bool(found))
+        ]
+
+    return await wait_for(request, look.served.batcher.run(find))
 
 
 @router.get("/{id}/progress")

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr
 
 from saccade.attention import edit, editable
 from saccade.errors import OptionError, counted
+from saccade.serving.architecture import describe_architecture
 from saccade.serving.computation import offload, request_size, wait_for
 from saccade.serving.effects import find_opening, words_left_out
 from saccade.serving.http.events import EVENTS, event_stream
@@ -94,6 +95,12 @@ async def predict(request: Request, name: str, body: PredictBody) -> dict[str, A
     size = await request_size(request, *body.inputs)
     inputs = await offload(size, read_inputs, served, body.inputs, state.limits)
     return await _answer(request, served, inputs, size, body.options)
+
+
+@router.get("/{name}/architecture")
+def architecture(request: Request, name: str) -> dict[str, Any]:
+    """The blocks of a model in order, with the shapes of their matrices, their parameters and their attentions."""
+    return describe_architecture(state_of(request).models[name].predictor.model)
 
 
 #: A file may have any type; these are the ones that the documentation names.

@@ -57,7 +57,8 @@ def word_map(
         raise Refused(413, f"The request has {len(chosen)} words; the limit for a map is {MOST}.")
     placed = vectors.map(chosen, others, fixed=fixed)
     points = zip(placed.words, placed.points.tolist(), strict=True)
-    return {"words": [{"word": word, "x": x, "y": y} for word, (x, y) in points], "share": placed.share}
+    every = [{"word": word, "x": x, "y": y} for word, (x, y) in points]
+    return {"words": every, "share": placed.share, "telling": vectors.with_near_neighbours() or placed.words[0]}
 
 
 def _vectors(served: Served, side: str | None) -> WordVectors:

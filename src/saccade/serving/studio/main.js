@@ -10,7 +10,7 @@ import {
   visited,
   whenReturned,
 } from "./shared/address.js";
-import { get, isAnswering } from "./shared/api.js";
+import { isAnswering } from "./shared/api.js";
 import { open as openAsk } from "./ask/page.js";
 import { byId, make, reveal, visible } from "./shared/dom.js";
 import { open as openLearn } from "./learn/page.js";
@@ -18,12 +18,12 @@ import { open as openMap } from "./map/page.js";
 import { open as openRuns } from "./runs/page.js";
 import { Status } from "./shared/status.js";
 import { startTheme } from "./shared/theme.js";
+import { WITH_MODEL, listModels, madeOf, modelTitle, needsModel, usable } from "./models.js";
 import { TrainingView } from "./runs/training.js";
 import { open as openWalk } from "./walk/page.js";
 import { open as openWords } from "./words/page.js";
 
 /**
- * @typedef {import("./shared/types.js").Model} Model
  * @typedef {import("./shared/types.js").PageView} PageView
  * @typedef {import("./shared/types.js").Studio} Studio
  */
@@ -33,7 +33,6 @@ const OPENERS = { learn: openLearn, ask: openAsk, walk: openWalk, map: openMap, 
 const PAUSE = 700; // milliseconds between two looks at a model that is being trained
 const RETRY = 2000; // milliseconds between two calls to a server that does not answer
 const SILENT = 200; // milliseconds: what takes longer says so
-const WITH_MODEL = ["ask", "map", "words"];
 /** @type {Record<string, string>} */
 const TITLES = { learn: "Learn", ask: "Ask", walk: "Walk", map: "Map", runs: "Runs", words: "Words" };
 
@@ -54,8 +53,8 @@ const studio = {
   models: [],
   model: () => {
     const { page, parts } = address();
-    const found = parts.m === undefined ? usable(page)[0] : studio.models.find((one) => one.name === parts.m);
-    return found ?? null;
+    if (parts.m === undefined) return usable(studio.models, page)[0] ?? null;
+    return studio.models.find((one) => one.name === parts.m) ?? null;
   },
   status: new Status(byId("status")),
   go: (parts, how = "replace") => changeAddress(parts, how),
@@ -64,31 +63,26 @@ const studio = {
     turnPage();
   },
   parts: () => address().parts,
+  readModels: async () => {
+    const { ready, pending } = await listModels();
+    if (JSON.stringify(ready) === JSON.stringify(studio.models)) return pending; // nothing is taken from a page
+    studio.models = ready;
+    showModels();
+    return pending;
+  },
 };
-
-/** The models that a page has a use for. @param {string} page */
-function usable(page) {
-  if (page === "map") return studio.models.filter((one) => one.reads !== false && one.has_attention);
-  if (page === "words") return studio.models.filter((one) => one.words.length > 0);
-  return studio.models;
-}
 
 function showModels() {
   const { page } = address();
   const chosen = studio.model();
-  const offered = usable(page);
+  const offered = usable(studio.models, page);
   const isOffered = chosen !== null && offered.includes(chosen);
   chooser.replaceChildren(...offered.map((one) => make("option", { value: one.name }, modelTitle(one))));
   if (!isOffered) chooser.prepend(make("option", { value: "", disabled: true }, "choose a model"));
   chooser.value = isOffered ? chosen.name : "";
+  chooser.title = madeOf(chosen);
   showLinks();
   reveal(byId("model-choice"), WITH_MODEL.includes(page) && studio.models.length > 0);
-}
-
-/** @param {Model} model */
-function modelTitle(model) {
-  const languages = model.languages ? ` ${model.languages.source}→${model.languages.target}` : "";
-  return `${model.name}${languages} · ${model.task.replaceAll("_", " ")}`;
 }
 
 function showLinks() {
@@ -133,12 +127,6 @@ function leavePage(sentence) {
   if (sentence !== null) content.replaceChildren();
 }
 
-/** @param {string} page @param {import("./shared/types.js").Parts} parts */
-function needsModel(page, parts) {
-  const isStory = page === "learn" && ["links", "cut", "own", "heads", undefined].includes(parts.s);
-  return WITH_MODEL.includes(page) || isStory || (page === "walk" && parts.from === "model");
-}
-
 /** Whether the address names a model that is not here. */
 function isUnknownModel() {
   const { page, parts } = address();
@@ -159,7 +147,7 @@ function partsOf(page) {
 
 /** Whether a page has a use for a model, as far as is known by now. @param {string} page @param {string} name */
 function isOfUse(page, name) {
-  return !studio.models.length || usable(page).some((one) => one.name === name);
+  return !studio.models.length || usable(studio.models, page).some((one) => one.name === name);
 }
 
 function showKeys() {
@@ -205,19 +193,13 @@ function listen() {
 /** Reads which models there are; while the first is still being trained, shows how it learns. */
 async function readModels() {
   const opening = setTimeout(() => studio.status.wait("Opening the models …"), SILENT);
-  let isOpening = true;
   const opened = () => {
     clearTimeout(opening);
-    if (isOpening) studio.status.wait(null);
-    isOpening = false;
+    if (!training) studio.status.wait(null);
   };
   for (;;) {
-    /** @type {(Model & {ready: boolean, progress: number, steps: number | null, failure: string | null})[]} */
-    const found = await get("/api/models").finally(opened);
-    const ready = found.filter((one) => one.ready !== false);
-    // a server that comes back with the same models takes nothing from a page that uses them
-    if (JSON.stringify(ready) !== JSON.stringify(studio.models)) studio.models = ready;
-    const waiting = found.find((one) => one.ready === false);
+    const pending = await studio.readModels().finally(opened);
+    const waiting = pending.at(0);
     if (studio.models.length || !waiting || waiting.failure) {
       training?.element.remove();
       return studio.status.say(studio.models.length ? null : (waiting?.failure ?? null));
@@ -240,12 +222,6 @@ async function showTraining(waiting) {
   await training.show(waiting).catch(() => undefined); // its log may not be there yet
 }
 
-/** Walk needs no model, but offers one as soon as it is there. */
-function modelsCame() {
-  showModels();
-  view?.redraw?.();
-}
-
 /** Calls the server until it is back, and then shows the page again; it may have other models by then. */
 async function waitForServer() {
   if (isSilent) return;
@@ -260,10 +236,12 @@ async function waitForServer() {
 /** Reads which models there are, and shows the page. */
 function begin() {
   modelsRead = readModels();
-  modelsRead.then(modelsCame).catch(() => undefined);
+  modelsRead.then(() => view?.redraw?.()).catch(() => undefined); // Walk offers a model as soon as it is there
   return Promise.all([showPage(), modelsRead]).catch((error) => studio.status.fail(error));
 }
 
+// in the frame of another page there is something to see, but nothing to change
+document.documentElement.toggleAttribute("data-embed", address().parts.embed === "1");
 startTheme(() => view?.redraw?.());
 listen();
 studio.status.whenSilent = waitForServer;

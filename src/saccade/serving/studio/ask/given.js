@@ -16,6 +16,15 @@ export function givenOf(model, parts, key) {
   return sample > 0 ? { sample } : null;
 }
 
+/**
+ * What is given, as the address says it.
+ * @param {string} key @param {Given} given @returns {Record<string, string | null>}
+ */
+export function partsOf(key, given) {
+  if (typeof given === "string") return { [key]: given };
+  return "sample" in given ? { image: String(given.sample), png: null } : { png: given.png, image: null };
+}
+
 /** @param {Given} given */
 export function isEmpty(given) {
   return typeof given === "string" && given.trim() === "";
@@ -31,4 +40,27 @@ export function defined(parts) {
 export function secondText(model, parts) {
   const first = givenOf(model, parts, "t");
   return (model ? typedExamples(model) : []).find((one) => one !== first) ?? String(first ?? "");
+}
+
+/**
+ * Another model that answers the same text; null: there is none of this name that takes the same kind of input.
+ * @param {Model[]} models @param {Model} first @param {string | undefined} name
+ */
+export function secondModel(models, first, name) {
+  return comparable(models, first).find((one) => one.name === name) ?? null;
+}
+
+/** The models that can answer what the first is asked. @param {Model[]} models @param {Model} first */
+export function comparable(models, first) {
+  const isText = first.input.kind === "text";
+  return isText ? models.filter((one) => one !== first && one.input.kind === "text" && one.name !== first.name) : [];
+}
+
+/**
+ * What is seen of the second of two: changes are made to the first alone.
+ * @param {import("./state.js").AskState} state @param {boolean} isOther another model, which has other heads
+ * @returns {import("./state.js").AskState}
+ */
+export function besideState(state, isOther) {
+  return { ...state, cut: [], swap: null, which: 0, off: isOther ? [] : state.off };
 }

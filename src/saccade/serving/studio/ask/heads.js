@@ -1,7 +1,8 @@
 // Every head of every layer, small; choose one to open it, switch one off.
 
 import { headPictures } from "../shared/api.js";
-import { make } from "../shared/dom.js";
+import { make, number } from "../shared/dom.js";
+import { MEASURES, habitOf, measuresOf } from "../shared/measures.js";
 import { headName, layerName } from "../shared/names.js";
 import { picture } from "../shared/ramp.js";
 
@@ -14,8 +15,9 @@ export class HeadGrid {
   /**
    * @param {(name: string, head: number) => void} chosen
    * @param {((name: string, head: number) => void) | null} switched null: heads stay on
+   * @param {(by: string) => void} sorted
    */
-  constructor(chosen, switched) {
+  constructor(chosen, switched, sorted) {
     this.chosen = chosen;
     this.switched = switched;
     this.note = make("p", { class: "quiet" });
@@ -25,19 +27,27 @@ export class HeadGrid {
       "aria-label": "Every head; arrow keys move, Enter opens one",
     });
     this.groups.addEventListener("keydown", (event) => this.onKey(event));
-    this.element = make("section", { "aria-label": "Heads" }, this.groups, this.note);
+    const orders = [["", "by layer"], ...MEASURES].map(([value, name]) => make("option", { value }, name));
+    const order = { class: "order", "aria-label": "Order of the heads", onchange: () => sorted(this.order.value) };
+    this.order = make("select", order, ...orders);
+    this.element = make("section", { "aria-label": "Heads" }, this.groups, this.note, this.order);
     /** @type {Look | null} */
     this.look = null;
+    this.by = "";
+    this.made = ""; // what the model is, and what computes its answers
   }
 
   /**
    * @param {Look} look @param {string} name @param {string} head the one that is open
-   * @param {string[]} off "encoder.0.self:2"
+   * @param {string[]} off "encoder.0.self:2" @param {string} by what heads are sorted by
    */
-  async show(look, name, head, off) {
-    const isNew = look !== this.look;
-    this.look = look;
-    if (isNew) this.build(look);
+  async show(look, name, head, off, by) {
+    const wanted = MEASURES.some(([key]) => key === by) ? by : "";
+    const isNew = look !== this.look || wanted !== this.by;
+    [this.look, this.by, this.order.value] = [look, wanted, wanted];
+    if (isNew && wanted) await this.buildSorted(look, wanted);
+    else if (isNew) this.build(look);
+    if (this.look !== look || this.by !== wanted) return;
     this.mark(name, head, off);
     if (isNew) await this.draw(look);
   }
@@ -57,6 +67,27 @@ export class HeadGrid {
         );
       }),
     );
+  }
+
+  /** All heads in one group, the one with most of a measure first. @param {Look} look @param {string} by */
+  async buildSorted(look, by) {
+    const measures = await measuresOf(look);
+    const every = look.attentions.flatMap((attention) =>
+      measures[attention.name].map((its, head) => ({ attention, head, its, value: its[by] })),
+    );
+    every.sort((one, other) => (other.value ?? -1) - (one.value ?? -1));
+    const cells = every.map(({ attention, head, its, value }) => {
+      const cell = this.cell(attention, head);
+      const said = value === null ? "–" : number(value, 2);
+      cell.append(make("small", { class: "mono", title: `looks at ${habitOf(its)}` }, said));
+      return cell;
+    });
+    const name = MEASURES.find(([key]) => key === by)?.[1] ?? "";
+    const label = `Every head, sorted by ${name}`;
+    const group = make("div", { role: "group", "aria-label": label, "data-sorted": by, "data-attention": "" });
+    group.append(make("div", { class: "maps" }, ...cells));
+    this.groups.style.setProperty("--heads", "6");
+    this.groups.replaceChildren(group);
   }
 
   /** @param {Attention} attention @param {number} head */
@@ -137,7 +168,8 @@ export class HeadGrid {
       }
       note = Math.max(...cell) > 1 ? `each dot the ${pool} of ${cell.join("×")} weights` : "each dot a weight";
     }
-    this.note.textContent = `Rows look at columns; ${note}.`;
+    const seen = look.left_out?.length ? look.left_out.join("; ") : "all its attentions are here";
+    this.note.textContent = `Rows look at columns; ${note}. ${this.made ? `${this.made}; ${seen}.` : ""}`;
     this.groups.dataset.ready = "yes";
   }
 

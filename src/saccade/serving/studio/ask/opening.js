@@ -32,3 +32,17 @@ async function ask(model) {
 export function openingParts({ input, name, row, column }) {
   return { t: input, a: name, h: "mean", row: String(row), col: String(column) };
 }
+
+/**
+ * An address without a text opens on one that tells something.
+ * @param {import("../shared/types.js").Studio} studio @param {Model} model
+ * @param {import("../shared/types.js").Parts} parts
+ */
+export async function openedParts(studio, model, parts) {
+  if (["t", "a", "h", "how"].some((key) => parts[key] !== undefined)) return parts;
+  const opening = await openingOf(model).catch(() => null);
+  if (!opening || studio.parts().t !== undefined) return studio.parts();
+  const opened = { ...openingParts(opening), ...parts };
+  studio.go(opened);
+  return opened;
+}

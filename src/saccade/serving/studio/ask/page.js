@@ -6,10 +6,10 @@ import { Changes } from "./changes.js";
 import { Controls } from "./controls.js";
 import { keysOf } from "./keys.js";
 import { HeadGrid } from "./heads.js";
-import { openingOf, openingParts } from "./opening.js";
+import { openedParts } from "./opening.js";
 import { Saving } from "./saving.js";
 import { Sentence } from "./sentence.js";
-import { defined, givenOf, isEmpty, secondText } from "./given.js";
+import { besideState, defined, givenOf, isEmpty, partsOf, secondModel, secondText } from "./given.js";
 import { isComparable, readState, settle } from "./state.js";
 import { Tools } from "./tools.js";
 import { make, reveal } from "../shared/dom.js";
@@ -56,14 +56,15 @@ export class AskPage {
     this.heads = new HeadGrid(
       (name, head) => this.change({ a: name, h: String(head) }, "push"),
       (name, head) => this.changes.toggle(`${name}:${head}`, this.state),
+      (by) => this.change({ by: by || null }),
     );
     this.changes = new Changes((parts, how) => this.change(parts, how));
     this.saving = new Saving(studio);
-    const figures = this.sentences.flatMap((one) => [make("div", {}, one.figure.element, one.nothing)]);
+    const figures = this.sentences.map((one) => make("div", {}, one.figure.element, one.nothing));
     this.stage = make("div", { class: "figures" }, ...figures);
     this.aside = make("aside", { "aria-label": "Every head" }, this.heads.element);
-    const head = make("div", { class: "seen-head row" }, this.controls.element, this.saving.element);
-    const seen = make("div", { class: "seen" }, head, this.stage);
+    const ways = make("div", { class: "seen-head row" }, this.controls.element, this.saving.element);
+    const seen = make("div", { class: "seen" }, ways, this.stage);
     this.seen = make("div", { class: "stage", hidden: true }, seen, this.aside);
     this.empty = make("p", { class: "quiet", hidden: true }, EMPTY);
     const title = make("h1", { class: "unseen" }, "Ask");
@@ -116,17 +117,19 @@ export class AskPage {
     if (!model) return this.studio.status.say("There is no model here; start one with `saccade serve RUN`.");
     this.shows += 1;
     const mine = this.shows;
-    const parts = await this.opened(model, given);
+    const parts = await openedParts(this.studio, model, given);
     if (mine !== this.shows) return undefined;
     this.state = readState(parts);
-    const isTwo = parts.t2 !== undefined && model.input.kind !== "image";
-    this.tools.show(model, this.state, isTwo);
+    const beside = secondModel(this.studio.models, model, parts.m2);
+    const isTwo = beside !== null || (parts.t2 !== undefined && model.input.kind !== "image");
+    this.tools.show(model, this.state, isTwo ? (beside?.name ?? "") : null, this.studio.models);
     this.element.style.setProperty("--tools", `${this.tools.element.offsetWidth + 20}px`);
     this.showTwo(isTwo);
     const used = this.sentences.slice(0, isTwo ? 2 : 1);
     const texts = used.map((sentence, place) => {
-      sentence.use(model);
-      const its = givenOf(model, parts, place ? "t2" : "t") ?? sentence.nothingGiven;
+      sentence.use(place && beside ? beside : model);
+      sentence.showName(beside !== null, place === 0);
+      const its = givenOf(model, parts, place && !beside ? "t2" : "t") ?? sentence.nothingGiven;
       sentence.showInput(its);
       return its;
     });
@@ -143,17 +146,6 @@ export class AskPage {
       return true;
     });
     if (mine === this.shows) this.element.toggleAttribute("data-old", !asked);
-    return undefined;
-  }
-
-  /** An address without a text opens on one that tells something. @param {Model} model @param {Parts} parts */
-  async opened(model, parts) {
-    if (["t", "a", "h", "how"].some((key) => parts[key] !== undefined)) return parts;
-    const opening = await openingOf(model).catch(() => null);
-    if (!opening || this.studio.parts().t !== undefined) return this.studio.parts();
-    const opened = { ...openingParts(opening), ...parts };
-    this.studio.go(opened);
-    return opened;
   }
 
   /** Nothing is asked, and what was asked before is not waited for. */
@@ -172,7 +164,8 @@ export class AskPage {
    * @param {(share: number, what?: string) => void} progress
    */
   async askAll(used, given, signal, progress) {
-    const states = used.map((_, place) => (place ? { ...this.state, cut: [], swap: null, which: 0 } : this.state));
+    const isOther = used.at(1)?.model !== used[0].model;
+    const states = used.map((_, place) => (place ? besideState(this.state, isOther) : this.state));
     for (const [place, sentence] of used.entries()) {
       if (isEmpty(given[place])) sentence.clear();
       else await sentence.ask(given[place], states[place], signal);
@@ -219,20 +212,14 @@ export class AskPage {
     const { look: before, changed } = first;
     const isSame = Boolean(before && changed && isComparable(this.state, before, changed, !this.state.swap));
     this.changes.show(look, changed, isSame, settled, this.state, typeof text === "string" ? text : null);
-    await this.heads.show(look, settled.attention.name, settled.head, this.state.off);
+    const { family = "", engine = "" } = first.model?.made ?? {};
+    this.heads.made = family && `${family}, computed by ${engine}`;
+    await this.heads.show(look, settled.attention.name, settled.head, this.state.off, this.state.by);
   }
-
-  // --- what a person does ---
 
   /** @param {string} key @param {Given} given @param {boolean} isFinal */
   ask(key, given, isFinal) {
-    /** @type {Record<string, string | null>} */
-    const parts =
-      typeof given === "string"
-        ? { [key]: given }
-        : "sample" in given
-          ? { image: String(given.sample), png: null }
-          : { png: given.png, image: null };
+    const parts = partsOf(key, given);
     this.change({ ...parts, ...(key === "t" ? OF_ONE_TEXT : {}) }, isFinal ? "push" : "replace");
   }
 

@@ -13,6 +13,7 @@ import { currentTheme } from "../shared/ramp.js";
  */
 
 const FORMATS = { png: "PNG", svg: "SVG", html: "HTML", npy: "numbers" };
+const FRAME = "Copy it for a page of yours";
 const KEPT = 60_000; // milliseconds that the browser has to write a file
 
 export class Saving {
@@ -28,8 +29,10 @@ export class Saving {
       { type: "button", class: "small", onclick: () => void this.copyAddress() },
       "Copy the link to this view",
     );
+    const frame = { type: "button", class: "small", onclick: () => void this.copyFrame() };
+    this.frame = make("button", frame, FRAME);
     const save = { class: "saving row", role: "group", "aria-label": "Save" };
-    const all = make("div", save, this.copy, ...buttons, this.note);
+    const all = make("div", save, this.copy, this.frame, ...buttons, this.note);
     this.element = make("details", { class: "popup share" }, make("summary", {}, "Share"), all);
     /** @type {Figure[]} */
     this.figures = [];
@@ -58,6 +61,7 @@ export class Saving {
 
   update() {
     this.copy.textContent = "Copy the link to this view";
+    this.frame.textContent = FRAME;
   }
 
   /** @param {string} format */
@@ -103,6 +107,17 @@ export class Saving {
     await navigator.clipboard?.writeText(location.href).then(
       () => (this.copy.textContent = "Copied"),
       () => (this.copy.textContent = location.href),
+    );
+  }
+
+  /** The read-only view as a frame; the server shows it to pages of the origins that --allow-embed names. */
+  async copyFrame() {
+    const address = new URL(location.href);
+    address.searchParams.set("embed", "1");
+    const frame = make("iframe", { src: address.href, width: 960, height: 620, title: "Saccade" }).outerHTML;
+    await navigator.clipboard?.writeText(frame).then(
+      () => (this.frame.textContent = "Copied: needs --allow-embed"),
+      () => (this.frame.textContent = frame),
     );
   }
 }

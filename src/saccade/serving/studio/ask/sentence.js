@@ -1,6 +1,7 @@
 // One sentence (or image): what is asked, what is answered, and what was looked at.
 
 import { Refused, events, inPath, post } from "../shared/api.js";
+import { Candidates, tokenOf } from "./candidates.js";
 import { cutCells, cutKey } from "./cells.js";
 import { Depends } from "./depends.js";
 import { Figure } from "./figure.js";
@@ -10,7 +11,7 @@ import { ImageInput, TextInput } from "./input.js";
 import { ANSWERS, answerParts, editsOf, inputOf, isDrawnAnswer, isEdited, optionsOf, settle } from "./state.js";
 import { comparedWith, unknownOf } from "./sentence-text.js";
 import { Strip } from "./strip.js";
-import { Steps, writtenWords } from "./written.js";
+import { Steps, rowsWritten, writtenWords } from "./written.js";
 import { make, reveal } from "../shared/dom.js";
 
 /**
@@ -54,8 +55,11 @@ export class Sentence {
         listener.changed(row === null ? { pin: null } : { row: String(row), col: String(column), pin: "1" }),
     );
     this.nothing = make("p", { class: "quiet", hidden: true });
-    const answered = make("div", { class: "answered" }, this.headline.element, this.steps.element);
-    const parts = [this.inputPlace, this.unknown, this.strip.element, this.depends.element, answered];
+    this.name = make("p", { class: "model-name", hidden: true }); // where two models answer
+    this.candidates = new Candidates();
+    const answer = [this.headline.element, this.steps.element, this.candidates.element];
+    const answered = make("div", { class: "answered" }, ...answer);
+    const parts = [this.name, this.inputPlace, this.unknown, this.strip.element, this.depends.element, answered];
     this.element = make("div", { class: "sentence" }, ...parts);
     /** @type {TextInput | ImageInput | null} */
     this.input = null;
@@ -83,6 +87,13 @@ export class Sentence {
         : new TextInput(this.label, typed, model.input.kind === "json" ? "Type a JSON value" : undefined);
     this.inputPlace.replaceChildren(this.input.element);
     this.element.toggleAttribute("data-image", model.input.kind === "image");
+  }
+
+  /** Where two models answer the same text: which one this is. @param {boolean} isOfTwo @param {boolean} isFirst */
+  showName(isOfTwo, isFirst) {
+    reveal(this.name, isOfTwo);
+    this.name.textContent = this.model?.name ?? "";
+    reveal(this.inputPlace, isFirst || !isOfTwo);
   }
 
   /** What is asked where nothing is given: of an image model without samples, the empty pad. */
@@ -152,7 +163,7 @@ export class Sentence {
   clear() {
     [this.look, this.changed] = [null, null];
     this.headline.clear();
-    const parts = [this.steps.element, this.strip.element, this.depends.element, this.unknown];
+    const parts = [this.steps.element, this.candidates.element, this.strip.element, this.depends.element, this.unknown];
     for (const one of [...parts, this.figure.element, this.nothing]) reveal(one, false);
   }
 
@@ -179,7 +190,7 @@ export class Sentence {
     const its = answerParts(state, shown === this.changed);
     const walked = typeof given === "string" ? { m: model.name, t: given, ...its } : null;
     const compared = comparedWith(state, look, this.changed, shown, first?.shown(state) ?? null);
-    const seen = { ...compared, written: this.rowsWritten(shown, state, settled), walked };
+    const seen = { ...compared, written: rowsWritten(shown, state.step, settled), walked };
     await this.figure.show(shown, settled, state, seen);
     this.drawLinks(state);
   }
@@ -199,7 +210,7 @@ export class Sentence {
   /** The links of the chosen word, between the words themselves. @param {AskState} state */
   drawLinks(state) {
     const { matrix, settled, look, row, column, isDifference, upTo } = this.figure;
-    const isShort = matrix !== null && Math.max(matrix.rows, matrix.columns) <= MOST_WORDS;
+    const isShort = matrix !== null && matrix.values.length > 0 && Math.max(matrix.rows, matrix.columns) <= MOST_WORDS;
     const isThere = Boolean(settled && look && isShort && !isDifference && settled.view !== "picture");
     reveal(this.strip.element, isThere && !state.isMeasured);
     if (!isThere || !matrix || !settled || !look) return;
@@ -230,16 +241,8 @@ export class Sentence {
     const before = /** @type {Look} */ (this.look);
     this.headline.show(model, before, this.changed, writing, state.which, isDrawnAnswer(model, state));
     this.steps.show(words.length, state.step, isSpelt);
-  }
-
-  /**
-   * The rows of the map that are written when so many words are.
-   * @param {Look} look @param {AskState} state @param {Settled} settled
-   */
-  rowsWritten(look, state, settled) {
-    if (state.step === null) return null;
-    const words = state.step + writtenWords(look).first;
-    if (settled.head === "alignment" || settled.words) return words;
-    return look.axes[settled.attention.rows].words.filter((word) => (word ?? 0) < words).length;
+    const step = model.writes && state.step !== null ? Math.min(state.step, words.length) : 0;
+    const token = step > 0 ? tokenOf(look, step, first) : null;
+    this.candidates.show(look, token).catch(() => reveal(this.candidates.element, false));
   }
 }

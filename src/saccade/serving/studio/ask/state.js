@@ -29,6 +29,7 @@ const WRITTEN_TOKENS = 40;
  * @property {[string, number, number][]} cut  links that are cut
  * @property {[string, string] | null} swap
  * @property {boolean} isDifference  of two texts, the second less the first
+ * @property {string} by  what heads are sorted by: "" is their layer
  * @property {boolean} isMeasured  what the answer depends on is shown, in the place of the links
  * @property {string} shown  weights "after" a change, "before" it, or their "difference"
  *
@@ -60,6 +61,7 @@ export function readState(parts) {
     cut: (parts.cut ?? "").split(",").flatMap((link) => readLink(link)),
     swap: swap.length === 2 && swap[0] ? [swap[0], swap[1]] : null,
     isDifference: parts.d === "1",
+    by: parts.by ?? "",
     isMeasured: parts.see === "depends",
     shown: ["before", "difference"].includes(parts.show) ? parts.show : "after",
   };

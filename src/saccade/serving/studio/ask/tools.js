@@ -1,5 +1,6 @@
 // What is asked besides the text: an example, best or sampled answers, a second text.
 
+import { comparable } from "./given.js";
 import { typedExamples } from "./state.js";
 import { choice, make, reveal, setChoice } from "../shared/dom.js";
 
@@ -13,15 +14,23 @@ import { choice, make, reveal, setChoice } from "../shared/dom.js";
  * @property {() => string} second the text that a second one begins with
  */
 
+const [ALONE, TEXT, MODEL] = ["alone", "text", "model:"];
+
+/** @param {string} value @param {() => string} second @returns {Record<string, string | null>} */
+function besideParts(value, second) {
+  if (value === TEXT) return { t2: second(), m2: null };
+  if (value.startsWith(MODEL)) return { m2: value.slice(MODEL.length), t2: null };
+  return { t2: null, m2: null, d: null };
+}
+
 export class Tools {
   /** @param {ToolsListener} listener */
   constructor({ changed, tried, second }) {
     this.seed = 1;
-    this.two = make("input", {
-      type: "checkbox",
-      onchange: () => changed(this.two.checked ? { t2: second() } : { t2: null, d: null }),
+    this.two = make("select", {
+      "aria-label": "Beside it",
+      onchange: () => changed(besideParts(this.two.value, second)),
     });
-    this.twoLabel = make("label", { class: "check" }, this.two, "two texts");
     this.difference = make("input", {
       type: "checkbox",
       onchange: () => changed({ d: this.difference.checked ? "1" : null }),
@@ -41,18 +50,24 @@ export class Tools {
     );
     const draw = () => changed({ seed: String(this.seed + 1), n: null, pin: null });
     this.again = make("button", { type: "button", class: "small", onclick: draw }, "Sample again");
-    const all = [this.see, this.examples, this.how, this.again, this.twoLabel, this.differenceLabel];
+    const all = [this.see, this.examples, this.how, this.again, this.two, this.differenceLabel];
     this.element = make("div", { class: "row ask-tools" }, ...all);
   }
 
-  /** @param {Model} model @param {AskState} state @param {boolean} isTwo */
-  show(model, state, isTwo) {
+  /**
+   * @param {Model} model @param {AskState} state @param {string | null} beside null: nothing; "": a second text; or the
+   *   name of a second model @param {Model[]} models
+   */
+  show(model, state, beside, models) {
     this.seed = state.seed;
-    this.two.checked = isTwo;
+    const others = comparable(models, model).map((one) => [MODEL + one.name, `and ${one.name}`]);
+    const ways = [[ALONE, "one text"], [TEXT, "two texts"], ...others];
+    this.two.replaceChildren(...ways.map(([value, name]) => make("option", { value }, name)));
+    this.two.value = beside === null ? ALONE : beside ? MODEL + beside : TEXT;
     reveal(this.see, model.input.kind === "text" && model.has_attention);
     setChoice(this.see, state.isMeasured ? "depends" : "links");
-    reveal(this.twoLabel, model.input.kind !== "image");
-    reveal(this.differenceLabel, isTwo);
+    reveal(this.two, model.input.kind !== "image");
+    reveal(this.differenceLabel, beside !== null);
     const examples = typedExamples(model);
     reveal(this.examples, examples.length > 0);
     const options = examples.map((one) => make("option", { value: one }, one));

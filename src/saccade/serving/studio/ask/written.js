@@ -38,6 +38,17 @@ function lastWords(labels, text) {
   return { words: labels.slice(first, last).map((label) => label.trim() || label), first };
 }
 
+/**
+ * The rows of the map that are written when so many words are; null: all.
+ * @param {Look} look @param {number | null} step @param {import("./state.js").Settled} settled
+ */
+export function rowsWritten(look, step, settled) {
+  if (step === null) return null;
+  const words = step + writtenWords(look).first;
+  if (settled.head === "alignment" || settled.words) return words;
+  return look.axes[settled.attention.rows].words.filter((word) => (word ?? 0) < words).length;
+}
+
 /** The slider that goes through an answer word by word. */
 export class Steps {
   /** @param {(step: number | null) => void} stepped so many words are written; null: all */

@@ -4,6 +4,7 @@ import { inPath, post, weightsOf } from "../shared/api.js";
 import { openingOf } from "../ask/opening.js";
 import { optionsOf, readState } from "../ask/state.js";
 import { choice, make, number, setChoice } from "../shared/dom.js";
+import { MEASURES, habitOf, measuresOf } from "../shared/measures.js";
 import { headName } from "../shared/names.js";
 import { picture } from "../shared/ramp.js";
 
@@ -15,39 +16,10 @@ import { picture } from "../shared/ramp.js";
  */
 
 const NO_MODEL = "This scene needs a model that reads texts and has examples; `saccade serve` trains one.";
-/** @type {[string, string][]} */
-const MEASURES = [
-  ["entropy", "spread (bits)"],
-  ["before", "previous word"],
-  ["itself", "itself"],
-  ["distance", "distance (words)"],
-];
-
-/**
- * What a head does: its mean entropy in bits, and where heads look within one text the mean distance, and the mean
- * weight of the token before and of the token itself.
- * @param {Matrix} matrix @param {boolean} isSelf @returns {Record<string, number | null>}
- */
-export function measuresOf({ rows, columns, values }, isSelf) {
-  const sums = { entropy: 0, before: 0, itself: 0, distance: 0 };
-  for (let place = 0; place < values.length; place += 1) {
-    const [row, column, weight] = [Math.floor(place / columns), place % columns, values[place]];
-    if (weight > 0) sums.entropy -= weight * Math.log2(weight);
-    sums.distance += weight * Math.abs(row - column);
-    if (row === column) sums.itself += weight;
-    if (row === column + 1) sums.before += weight;
-  }
-  const mean = (/** @type {number} */ sum, count = rows) => (isSelf ? sum / count : null);
-  return {
-    entropy: sums.entropy / rows,
-    before: mean(sums.before, Math.max(1, rows - 1)),
-    itself: mean(sums.itself),
-    distance: mean(sums.distance),
-  };
-}
 
 /** @param {Stage} stage */
 export async function heads(stage) {
+  await stage.studio.readModels();
   const isTelling = (/** @type {import("../shared/types.js").Model} */ one) =>
     one.has_attention && one.input.kind === "text" && one.examples.length > 0;
   const model = stage.studio.models.find(isTelling);
@@ -59,30 +31,29 @@ export async function heads(stage) {
   const look = await post(`/api/models/${inPath(model.name)}/looks`, { input, options }, stage.signal);
   const every = await readHeads(look);
   const grid = make("ol", { class: "head-cards" });
-  const sort = choice("Sorted by", "sort", MEASURES, (value) => draw(value));
-  const draw = (/** @type {string} */ key) => {
+  const sort = choice("Sorted by", "sort", MEASURES, (value) => stage.go({ by: value }));
+  const draw = () => {
+    const key = MEASURES.some(([name]) => name === stage.parts().by) ? stage.parts().by : MEASURES[0][0];
+    setChoice(sort, key);
     const sizeOf = (/** @type {Head} */ one) => one.measures[key] ?? -1;
     const sorted = [...every].sort((one, other) => sizeOf(other) - sizeOf(one));
     grid.replaceChildren(...sorted.map((one) => card(one, key, model.name, input)));
   };
   const above = [make("p", { class: "sentence-line" }, input), make("div", { class: "row" }, "sorted by", sort)];
   stage.picture.append(...above, grid);
-  setChoice(sort, "entropy");
-  draw("entropy");
+  draw();
   stage.offer("ask", { m: model.name, t: input });
-  return () => draw(/** @type {HTMLInputElement | null} */ (sort.querySelector("input:checked"))?.value ?? "entropy");
+  return { redraw: draw, follow: async () => draw() };
 }
 
 /** @param {Look} look @returns {Promise<Head[]>} */
 async function readHeads(look) {
-  const named = look.attentions.flatMap((one) =>
-    Array.from({ length: one.heads }, (_, head) => ({ name: one.name, head, isSelf: one.rows === one.columns })),
+  const measures = await measuresOf(look);
+  const named = Object.entries(measures).flatMap(([name, heads]) =>
+    heads.map((its, head) => ({ name, head, measures: its })),
   );
   return Promise.all(
-    named.map(async ({ name, head, isSelf }) => {
-      const matrix = await weightsOf(look, name, String(head), false);
-      return { name, head, matrix, measures: measuresOf(matrix, isSelf) };
-    }),
+    named.map(async (one) => ({ ...one, matrix: await weightsOf(look, one.name, String(one.head), false) })),
   );
 }
 
@@ -92,5 +63,6 @@ function card({ name, head, matrix, measures }, key, model, text) {
   const href = `/ask?${new URLSearchParams({ m: model, t: text, a: name, h: String(head) })}`;
   const said = make("span", { class: "mono" }, value === null ? "–" : number(value, 3));
   const its = { href, "data-page": "ask", "data-key": `${name}:${head}` };
-  return make("li", {}, make("a", its, picture(matrix), headName(name, head), said));
+  const habit = make("b", {}, habitOf(measures));
+  return make("li", {}, make("a", its, picture(matrix), said, habit, make("span", {}, headName(name, head))));
 }

@@ -33,7 +33,7 @@ export async function lookUp(stage) {
     const queries = retrieval.queries.map((/** @type {number[]} */ row) => row.map((one) => one / temperature));
     const walk = await post("/api/walkthrough", { ...retrieval, queries }, stage.signal);
     if (mine !== asked) return;
-    said.textContent = `temperature ${number(temperature, 2)}`;
+    said.textContent = `temperature ${number(temperature, 3)}`;
     bars.replaceChildren(...rowsOf(walk, retrieval, Number(chooser.value)));
   };
   const again = () => void draw().catch((error) => stage.studio.status.fail(error));

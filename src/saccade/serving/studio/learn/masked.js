@@ -1,6 +1,8 @@
-// Writing word by word: the row of each step, and the half of the matrix that is masked.
+// Writing word by word: the row of each step, and the half of the matrix that is masked. Without a model that writes,
+// the numbers are those of the lecture.
 
 import { get, post } from "../shared/api.js";
+import { decoding, writerOf } from "./decoding.js";
 import { make, number } from "../shared/dom.js";
 import { colourOf, isDarkInk } from "../shared/ramp.js";
 
@@ -8,6 +10,13 @@ import { colourOf, isDarkInk } from "../shared/ramp.js";
 
 /** @param {Stage} stage */
 export async function masked(stage) {
+  await stage.studio.readModels();
+  const model = writerOf(stage);
+  return model ? decoding(stage, model) : numbers(stage);
+}
+
+/** @param {Stage} stage */
+async function numbers(stage) {
   const { retrieval4 } = await get("/api/walkthroughs", stage.signal);
   /** @type {import("../shared/types.js").Walkthrough} */
   const walk = await post("/api/walkthrough", { ...retrieval4, mask: "causal" }, stage.signal);
@@ -26,7 +35,7 @@ export async function masked(stage) {
   stage.picture.append(make("div", { class: "row" }, slider, said), tables);
   draw();
   stage.offer("walk", { x: "retrieval4", mask: "causal" });
-  return draw;
+  return { redraw: draw };
 }
 
 /** @param {string} title @param {any[]} values @param {number} upTo @param {boolean} isInked */

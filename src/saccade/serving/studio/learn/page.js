@@ -15,12 +15,18 @@ import { make, reveal } from "../shared/dom.js";
  * @property {AbortSignal} signal
  * @property {(sentence: string) => void} say  the caption, if it is not the scene's own
  * @property {(page: string, parts: Parts) => void} offer  where "try it yourself" leads
+ * @property {() => Parts} parts  what the address says
+ * @property {(parts: Record<string, string | null>) => void} go  changes the address, and the scene follows
+ * @property {(share: number, what?: string) => void} progress  of what takes a while
+ * @property {() => void} again  opens the scene once more: what it needs has come
+ *
+ * @typedef {{redraw?: () => void, follow?: () => Promise<void>}} Opened  in other colours; to another address
  *
  * @typedef {object} Scene
  * @property {string} name  in the address
  * @property {string} title
  * @property {string} caption  at most two sentences
- * @property {(stage: Stage) => Promise<(() => void) | void>} open  gives what draws it again in other colours
+ * @property {(stage: Stage) => Promise<Opened | void>} open
  */
 
 /** @param {HTMLElement} place @param {Studio} studio @returns {PageView} */
@@ -47,8 +53,8 @@ class LearnPage {
     this.shown = "";
     /** @type {AbortController | null} */
     this.controller = null;
-    /** @type {(() => void) | undefined} */
-    this.redraw = undefined;
+    /** @type {import("./page.js").Opened} */
+    this.opened = {};
     this.keys = {
       ArrowRight: { does: "next scene", run: () => this.turn(1) },
       ArrowLeft: { does: "previous scene", run: () => this.turn(-1) },
@@ -58,30 +64,59 @@ class LearnPage {
   /** @param {Parts} parts */
   async show(parts) {
     const scene = SCENES.find((one) => one.name === parts.s) ?? SCENES[0];
-    if (scene.name === this.shown) return;
+    if (scene.name !== this.shown) await this.open(scene);
+    else await this.opened.follow?.();
+  }
+
+  /** @param {Scene} scene */
+  async open(scene) {
     this.shown = scene.name;
     this.controller?.abort();
-    this.controller = new AbortController();
-    const { signal } = this.controller;
+    const mine = new AbortController();
+    const { signal } = mine;
+    this.controller = mine;
     this.title.textContent = scene.title;
     this.caption.textContent = scene.caption;
     this.picture.replaceChildren();
     this.picture.dataset.scene = scene.name;
     delete this.picture.dataset.ready;
+    this.opened = {};
     this.showWays(scene);
-    await this.studio.status.during("Preparing the scene", async () => {
-      const stage = {
-        studio: this.studio,
-        picture: this.picture,
-        signal,
-        say: (/** @type {string} */ sentence) => (this.caption.textContent = sentence),
-        offer: (/** @type {string} */ page, /** @type {Parts} */ its) => this.offer(page, its),
-      };
-      const redraw = await scene.open(stage);
+    await this.studio.status.during("Preparing the scene", async (stopped, progress) => {
+      stopped.addEventListener("abort", () => mine.abort());
+      const opened = await scene.open(this.stage(scene, signal, progress));
       if (signal.aborted) return;
-      this.redraw = redraw ?? undefined;
+      this.opened = opened ?? {};
       this.picture.dataset.ready = "yes";
     });
+  }
+
+  /**
+   * @param {Scene} scene @param {AbortSignal} signal @param {(share: number, what?: string) => void} progress
+   * @returns {Stage}
+   */
+  stage(scene, signal, progress) {
+    const { studio, picture } = this;
+    return {
+      studio,
+      picture,
+      signal,
+      progress,
+      say: (sentence) => (this.caption.textContent = sentence),
+      offer: (page, its) => this.offer(page, its),
+      parts: () => studio.parts(),
+      go: (parts) => {
+        studio.go({ s: scene.name, ...parts });
+        this.opened.follow?.().catch((error) => studio.status.fail(error));
+      },
+      again: () => {
+        if (!signal.aborted) void this.open(scene);
+      },
+    };
+  }
+
+  redraw() {
+    this.opened.redraw?.();
   }
 
   /** @param {Scene} scene */

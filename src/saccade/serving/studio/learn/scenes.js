@@ -3,9 +3,13 @@
 import { heads } from "./heads.js";
 import { lookUp } from "./lookup.js";
 import { masked } from "./masked.js";
-import { steps } from "./steps.js";
+import { patches } from "./patches.js";
+import { points } from "./points.js";
 import { positions } from "./positions.js";
+import { recurrent } from "./recurrent.js";
+import { steps } from "./steps.js";
 import { cut, links, own } from "./story.js";
+import { vector } from "./vector.js";
 
 /** @type {import("./page.js").Scene[]} */
 export const SCENES = [
@@ -42,19 +46,35 @@ export const SCENES = [
     open: steps,
   },
   {
+    name: "recurrent",
+    title: "Before attention: one state that remembers",
+    caption:
+      "A recurrent network keeps one state, a column of colours for each word that it reads. " +
+      "The bars show how much gradient comes back to each word: where none comes, nothing is learned.",
+    open: recurrent,
+  },
+  {
+    name: "vector",
+    title: "One vector, or attention",
+    caption:
+      "Both translators are the same recurrent network, but one hands on a single vector, the other looks back. " +
+      "The longer the sentence, the more the vector forgets.",
+    open: vector,
+  },
+  {
     name: "positions",
     title: "Where a word stands",
     caption:
       "Attention does not see the order of words, so each position adds a pattern of waves of its own. " +
-      "Two positions match the better, the nearer they are.",
+      "How well two match depends on their distance alone, also at lengths that no training has seen.",
     open: positions,
   },
   {
     name: "mask",
     title: "No looking ahead",
     caption:
-      "Whoever writes word by word cannot look at words that are not written yet: " +
-      "their scores become −∞, and their weights 0.",
+      "Whoever writes word by word cannot look at words that are not written yet: half of the matrix is masked. " +
+      "Each step gives every word of the vocabulary a probability, and one is written.",
     open: masked,
   },
   {
@@ -62,5 +82,19 @@ export const SCENES = [
     title: "Many heads, many habits",
     caption: "Each head looks in its own way: at the word before, at itself, at one word or at all of them.",
     open: heads,
+  },
+  {
+    name: "patches",
+    title: "An image is a sentence of patches",
+    caption: "The image is cut into squares, and each square looks at the others like a word. Click one to see where.",
+    open: patches,
+  },
+  {
+    name: "points",
+    title: "Words are points",
+    caption:
+      "A model knows a word as a list of numbers, which is a point; words that are used alike come to lie together. " +
+      "Choose a word to see which are nearest.",
+    open: points,
   },
 ];

@@ -31,7 +31,9 @@ export async function steps(stage) {
   field.addEventListener("focusin", point);
   stage.picture.append(field, said);
   stage.offer("walk", { x: "projection" });
-  return () => blocks.forEach((block, place) => block.replaceWith((blocks[place] = blockOf(stepOf(all, block)))));
+  const redraw = () =>
+    blocks.forEach((block, place) => block.replaceWith((blocks[place] = blockOf(stepOf(all, block)))));
+  return { redraw };
 }
 
 /** @param {Step[]} all @param {HTMLElement} block */

@@ -6,6 +6,7 @@ import { optionsOf, readState } from "../ask/state.js";
 import { Strip } from "../ask/strip.js";
 import { afterwards, make, percent } from "../shared/dom.js";
 import { headName, layerName } from "../shared/names.js";
+import { hasModels } from "./lesson.js";
 
 /**
  * @typedef {import("./page.js").Stage} Stage
@@ -15,18 +16,17 @@ import { headName, layerName } from "../shared/names.js";
  * @typedef {{model: Model, opening: Opening}} Story
  */
 
-const NO_STORY =
-  "This scene needs a model in which one link decides: start the server with `saccade serve`, without a model. " +
-  "It trains a small translator first, which takes about two minutes.";
+const LESSON = "demo"; // the model of `saccade demo`
+const NO_STORY = "No link of the models that are served here was found to decide an answer.";
 const PAUSE = 250; // milliseconds after the last key
 
 /** The first model here that has a story to tell. @param {Stage} stage @returns {Promise<Story | null>} */
-async function storyOf({ studio, say }) {
-  for (const model of studio.models) {
+async function storyOf(stage) {
+  for (const model of stage.studio.models) {
     const opening = await openingOf(model).catch(() => null);
     if (opening) return { model, opening };
   }
-  say(NO_STORY);
+  if (await hasModels(stage, [LESSON])) stage.say(NO_STORY);
   return null;
 }
 

@@ -1,5 +1,9 @@
 // The weight that has the colour of the ink: one for all that is seen, chosen or after what is seen.
 
+import { valuesInSight } from "./values.js";
+
+/** @typedef {import("./tiles.js").Tiles} Tiles */
+
 const LEAST = 8; // powers of ten
 
 /** What can be chosen: 1, 0.5, 0.2, 0.1 and so on; a long text has small weights. */
@@ -27,4 +31,48 @@ export function usualInk(values) {
  */
 export function settledInk(before, usual) {
   return usual <= 2 * before && usual >= before / 3 ? before : usual;
+}
+
+/** The ink of a map as it was chosen, or after the weights that are seen. */
+export class Inking {
+  /**
+   * @param {import("./view.js").MapView} view @param {import("../shared/legend.js").Legend} legend
+   * @param {import("./choices.js").MapChoices} choices
+   */
+  constructor(view, legend, choices) {
+    this.view = view;
+    this.legend = legend;
+    this.choices = choices;
+    this.key = ""; // of what the ink was found for
+    this.ink = 1;
+  }
+
+  /** Whether an ink was found for this head. @param {Tiles} tiles */
+  knows(tiles) {
+    return this.key === keyOf(tiles);
+  }
+
+  /** @param {Tiles} tiles @param {string} given in the address */
+  choose(tiles, given) {
+    const isChosen = INKS.includes(given);
+    const ink = isChosen ? Number(given) : this.seen(tiles);
+    tiles.setInk(ink);
+    this.legend.show(ink, false);
+    this.choices.showInk(ink, isChosen);
+    this.view.redraw();
+  }
+
+  /** @param {Tiles} tiles */
+  seen(tiles) {
+    const usual = usualInk(valuesInSight(tiles, this.view.level, this.view.part));
+    if (usual === null) return this.ink;
+    this.ink = this.knows(tiles) ? settledInk(this.ink, usual) : usual;
+    this.key = keyOf(tiles);
+    return this.ink;
+  }
+}
+
+/** @param {Tiles} tiles */
+function keyOf({ look, source }) {
+  return JSON.stringify([look, source]);
 }

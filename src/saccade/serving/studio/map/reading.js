@@ -9,11 +9,13 @@ import { make, within } from "../shared/dom.js";
  * @typedef {import("../shared/types.js").Parts} Parts
  * @typedef {import("../shared/types.js").Look} Look
  * @typedef {import("../shared/types.js").Model} Model
+ * @typedef {import("../shared/types.js").Attention} Attention
  * @typedef {import("./page.js").Reading} Reading
  */
 
 const USUAL = 500; // words
 const MOST = 65_536;
+const FINAL = [200, 400, 413]; // refused, and would be again
 /** @type {Record<string, string>} what is left of a text that is too long */
 const WHICH = { "language-model": "the last ", classification: "the first " };
 
@@ -21,7 +23,7 @@ const WHICH = { "language-model": "the last ", classification: "the first " };
  * @param {string} name the model @param {string} text @param {AbortSignal} signal
  * @param {(share: number, what?: string) => void} progress @returns {Promise<Reading>}
  */
-export async function readAll(name, text, signal, progress) {
+async function readAll(name, text, signal, progress) {
   progress(0);
   for await (const told of events(`/api/models/${inPath(name)}/maps`, { text }, signal)) {
     if (typeof told.progress === "number") progress(told.progress, `Reading: ${told.name}`);
@@ -80,4 +82,52 @@ export function shownOf(model, shown, tokens) {
   return isCut
     ? `This is ${WHICH[model.task] ?? ""}${some} of the text's ${all} tokens: the model reads no more at once.`
     : "";
+}
+
+/**
+ * Which head is mapped, and how its weights are pooled.
+ * @param {Parts} parts @param {Look} look @param {Attention} attention
+ */
+export function headOf(parts, look, attention) {
+  const chosen = Math.min(wholeNumber(parts.h, Number(look.head ?? 0)), attention.heads - 1);
+  const head = ["mean", "max"].includes(parts.h) ? parts.h : String(chosen);
+  const pool = head === "mean" || (head !== "max" && parts.pool === "mean") ? "mean" : "max";
+  return { head, pool };
+}
+
+/** Why a model has no map. @param {Model | null} model @param {boolean} hasOthers */
+export function whyNoReader(model, hasOthers) {
+  const does = model?.input.kind === "image" ? "looks at images" : "does not read long texts";
+  const others = hasOthers ? "These models can read long texts:" : "No model here can read long texts.";
+  return model ? `${model.name} ${does}. ${others}` : others;
+}
+
+/** The place that the address names; null: all of it. @param {Parts} parts */
+export function placeOf({ x, y, z }) {
+  const scale = Number(z);
+  return x && y && scale > 0 ? { x: Number(x) || 0, y: Number(y) || 0, scale } : null;
+}
+
+/**
+ * Where a text was refused, and would be again: what else there is to do.
+ * @param {Studio} studio @param {Model} model @param {number} status
+ */
+export function waysOut(studio, model, status) {
+  return FINAL.includes(status) ? [askInstead(studio, model), ...readersBut(studio, model)] : [];
+}
+
+/**
+ * Reads a text, with progress; where it is refused, says how.
+ * @param {Studio} studio @param {Model} model @param {string} text
+ * @returns {Promise<{found: Reading | undefined, status: number}>}
+ */
+export async function readOrRefuse(studio, model, text) {
+  let status = 0;
+  const found = await studio.status.during("Reading the text", (signal, progress) =>
+    readAll(model.name, text, signal, progress).catch((error) => {
+      if (error instanceof Refused) ({ status } = error);
+      throw error;
+    }),
+  );
+  return { found, status };
 }

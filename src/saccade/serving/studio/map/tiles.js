@@ -1,7 +1,8 @@
 // The tiles of a large matrix: fetched when they come into sight, nearest first, kept while there is room.
 
-import { Refused, get, inPath, isStopped, numbers, query } from "../shared/api.js";
+import { Refused, get, inPath, isStopped, numbers } from "../shared/api.js";
 import { picture } from "../shared/ramp.js";
+import { PREVIEW, pathOf, placesOf } from "./places.js";
 
 /**
  * @typedef {object} Tile
@@ -22,12 +23,9 @@ import { picture } from "../shared/ramp.js";
 
 const CELLS = 256; // along a tile
 export const COARSEST = 256;
-const PREVIEW = Infinity; // the level of the picture of all of it that is there first
-const PREVIEW_CELLS = 128;
 const FROM_WHOLE = 8; // tiles of such a level and coarser ones follow from a picture of the whole,
 const LONG = 4096; // which takes a while if the text is so long: a preview is asked for
 const POLLS = 450; // milliseconds
-const MOST_SEEN = 20_000; // values that tell which ink is usual
 const MOST_KEPT = 700;
 const AT_ONCE = 2; // the server computes the tiles of a look one after the other
 const FIRST_PAUSE = 2; // seconds; twice as long after each failure that follows
@@ -96,23 +94,11 @@ export class Tiles {
     return this.kept.get(this.keyOf(PREVIEW, 0, 0)) ?? null;
   }
 
-  /**
-   * The tiles of a level that a part of the matrix lies in, the nearest to its middle first.
-   * @param {number} level @param {Part} part @returns {Wanted[]}
-   */
-  places(level, { top, left, bottom, right }) {
-    const span = spanOf(level);
-    const found = [];
-    const last = (/** @type {number} */ end, /** @type {number} */ count) => Math.ceil(Math.min(end, count) / span);
-    for (let row = Math.max(0, Math.floor(top / span)); row < last(bottom, this.rows); row += 1) {
-      for (let column = Math.max(0, Math.floor(left / span)); column < last(right, this.columns); column += 1) {
-        found.push({ key: this.keyOf(level, row, column), level, row, column });
-      }
-    }
-    const [middleRow, middleColumn] = [(top + bottom) / 2 / span - 0.5, (left + right) / 2 / span - 0.5];
-    const distance = (/** @type {{row: number, column: number}} */ one) =>
-      Math.hypot(one.row - middleRow, one.column - middleColumn);
-    return found.sort((one, other) => distance(one) - distance(other));
+  /** @param {number} level @param {Part} part @returns {Wanted[]} the nearest to the middle first */
+  places(level, part) {
+    return placesOf(part, spanOf(level), this.rows, this.columns).map(([row, column]) => {
+      return { key: this.keyOf(level, row, column), level, row, column };
+    });
   }
 
   /**
@@ -175,7 +161,8 @@ export class Tiles {
     const [top, left] = isPreview ? [0, 0] : [row * span, column * span];
     const [bottom, right] = [Math.min(this.rows, top + span), Math.min(this.columns, left + span)];
     try {
-      const found = await numbers(this.pathOf(level, { top, left, bottom, right }), controller.signal);
+      const path = pathOf(this.look, this.source, level, { top, left, bottom, right });
+      const found = await numbers(path, controller.signal);
       const matrix = { rows: found.rows, columns: found.columns, values: found.values };
       this.keep({ key, level, top, left, bottom, right, cell: found.cell, matrix, picture: null });
       this.failures = 0;
@@ -186,18 +173,6 @@ export class Tiles {
       this.running.delete(key);
       this.fetchMore();
     }
-  }
-
-  /** @param {number} level @param {Part} part */
-  pathOf(level, { top, left, bottom, right }) {
-    const { name, head, pool } = this.source;
-    const base = `/api/looks/${inPath(this.look)}`;
-    if (level === PREVIEW) {
-      const cells = /^\d+$/.test(head) ? PREVIEW_CELLS : PREVIEW_CELLS / 2; // of all heads it is made one by one
-      return `${base}/overview?${query({ name, head, pool, cells, preview: 1 })}`;
-    }
-    const part = { name, head, rows: `${top}:${bottom}`, columns: `${left}:${right}` };
-    return level === 1 ? `${base}/tile?${query(part)}` : `${base}/overview?${query({ ...part, pool, cell: level })}`;
   }
 
   /** Asks no more for a tile that is refused; where the server has too much to do, for none before a pause is over. */
@@ -258,28 +233,6 @@ export class Tiles {
     ];
     const value = tile.matrix.values[down * tile.matrix.columns + across];
     return { value, cell: tile.cell, isPreview: tile.level === PREVIEW };
-  }
-
-  /**
-   * Values of cells in sight, some of them where there are many; of the level in sight where there are any of it.
-   * @param {number} level @param {Part} part @returns {Float32Array}
-   */
-  seen(level, part) {
-    const all = this.drawable(level, part);
-    const fine = all.filter((tile) => tile.level === level);
-    /** @type {number[]} */
-    const found = [];
-    const tiles = fine.length ? fine : all.slice(0, 1);
-    for (const { top, left, bottom, right, cell, matrix } of tiles) {
-      const first = [Math.max(0, part.top - top) / cell[0], Math.max(0, part.left - left) / cell[1]].map(Math.floor);
-      const last = [(Math.min(bottom, part.bottom) - top) / cell[0], (Math.min(right, part.right) - left) / cell[1]];
-      const count = (last[0] - first[0]) * (last[1] - first[1]) * tiles.length;
-      const step = Math.max(1, Math.floor(Math.sqrt(count / MOST_SEEN)));
-      for (let row = first[0]; row < last[0]; row += step)
-        for (let column = first[1]; column < last[1]; column += step)
-          found.push(matrix.values[row * matrix.columns + column]);
-    }
-    return Float32Array.from(found);
   }
 
   end() {

@@ -2,7 +2,8 @@
 
 import { eachFrame, make, visible, within } from "../shared/dom.js";
 import { exactly } from "../shared/legend.js";
-import { LEFT, TOP, WITH_TOKENS, drawFrame, drawLabels, drawNumbers } from "./drawing.js";
+import { LEFT, TOP, drawFrame, drawLabels, drawNumbers } from "./drawing.js";
+import { Gestures } from "./gestures.js";
 import { sized } from "../shared/matrix.js";
 import { COARSEST } from "./tiles.js";
 
@@ -46,21 +47,7 @@ export class MapView {
     /** @type {number | undefined} */
     this.timer = undefined;
     this.redraw = eachFrame(() => this.draw());
-    /** @type {Map<number, {x: number, y: number}>} */
-    this.pointers = new Map();
-    this.listen();
-  }
-
-  listen() {
-    const { canvas } = this;
-    canvas.addEventListener("pointerdown", (event) => this.onDown(event));
-    canvas.addEventListener("pointermove", (event) => this.onMove(event));
-    for (const kind of ["pointerup", "pointercancel"])
-      canvas.addEventListener(kind, (event) => this.pointers.delete(/** @type {PointerEvent} */ (event).pointerId));
-    canvas.addEventListener("pointerleave", () => (this.pointer = null));
-    canvas.addEventListener("dblclick", (event) => this.zoomAt(2, event));
-    this.element.addEventListener("wheel", (event) => this.onWheel(event), { passive: false });
-    this.element.addEventListener("keydown", (event) => this.onKey(event));
+    new Gestures(this);
     new ResizeObserver(() => this.redraw()).observe(this.element);
   }
 
@@ -143,33 +130,6 @@ export class MapView {
     this.go({ x: x + dx / scale - dx / next, y: y + dy / scale - dy / next, scale: next });
   }
 
-  /** @param {WheelEvent} event */
-  onWheel(event) {
-    event.preventDefault();
-    this.pointer = event;
-    this.zoomAt(2 ** (-event.deltaY / (event.deltaMode ? 6 : 240)), event);
-  }
-
-  /** @param {PointerEvent} event */
-  onDown(event) {
-    this.canvas.setPointerCapture(event.pointerId);
-    this.pointers.set(event.pointerId, { x: event.clientX, y: event.clientY });
-  }
-
-  /** @param {PointerEvent} event */
-  onMove(event) {
-    const before = this.pointers.get(event.pointerId);
-    this.pointer = event;
-    if (!before) return this.redraw();
-    const other = [...this.pointers.entries()].find(([id]) => id !== event.pointerId)?.[1];
-    const now = { x: event.clientX, y: event.clientY };
-    this.pointers.set(event.pointerId, now);
-    const { x, y, scale } = this.place;
-    if (!other) return this.go({ x: x - (now.x - before.x) / scale, y: y - (now.y - before.y) / scale, scale });
-    const far = (/** @type {{x: number, y: number}} */ one) => Math.hypot(one.x - other.x, one.y - other.y) || 1;
-    return this.zoomAt(far(now) / far(before), { clientX: (now.x + other.x) / 2, clientY: (now.y + other.y) / 2 });
-  }
-
   /** What lies under the mouse: another cell after each movement of the mouse or of the map. @param {Part} part */
   point({ left, top }) {
     if (!this.pointer) return;
@@ -195,34 +155,6 @@ export class MapView {
   /** @param {[number, number]} cell */
   previewed([rows, columns]) {
     return `preview: ${this.tiles?.source.pool} of 1×${columns} weights, one row in ${rows}`;
-  }
-
-  /** @param {KeyboardEvent} event */
-  onKey(event) {
-    if (event.ctrlKey || event.metaKey || event.altKey || !this.tiles) return;
-    const { x, y, scale } = this.place;
-    const step = scale >= WITH_TOKENS ? 1 : Math.max(1, this.room.width / scale / 8);
-    /** @type {Record<string, () => void>} */
-    const moves = {
-      ArrowLeft: () => this.go({ x: x - step, y, scale }),
-      ArrowRight: () => this.go({ x: x + step, y, scale }),
-      ArrowUp: () => this.go({ x, y: y - step, scale }),
-      ArrowDown: () => this.go({ x, y: y + step, scale }),
-      "+": () => this.zoomAt(2),
-      "=": () => this.zoomAt(2),
-      "-": () => this.zoomAt(0.5),
-      0: () => this.go(this.whole()),
-    };
-    const run = moves[event.key];
-    if (!run) return;
-    event.preventDefault();
-    event.stopPropagation();
-    run();
-    const last = (/** @type {string[]} */ labels, /** @type {number} */ at) =>
-      Math.min(labels.length - 1, Math.floor(at));
-    this.pointer = null;
-    this.pointed = { row: last(this.rows, this.place.y), column: last(this.columns, this.place.x) };
-    this.redraw();
   }
 
   // --- drawing ---

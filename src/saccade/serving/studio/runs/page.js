@@ -1,12 +1,10 @@
 // Runs: curves of trainings as they go, and the alignment of one sentence as it forms.
 
-import { wholeNumber } from "../shared/address.js";
 import { events, get, inPath, isStopped, query } from "../shared/api.js";
 import { Curve } from "./curves.js";
 import { seriesOf, speedOf, stateOf, stepOf } from "./series.js";
-import { make, number, reveal, visible, within } from "../shared/dom.js";
-import { HeatMap } from "../shared/heatmap.js";
-import { Readout } from "../shared/readout.js";
+import { make, number, reveal, visible } from "../shared/dom.js";
+import { ProbeView } from "./probe.js";
 
 /**
  * @typedef {import("../shared/types.js").Studio} Studio
@@ -14,8 +12,6 @@ import { Readout } from "../shared/readout.js";
  * @typedef {import("../shared/types.js").PageView} PageView
  * @typedef {import("../shared/types.js").Run} Run
  * @typedef {import("../shared/types.js").RunDetails} RunDetails
- * @typedef {import("../shared/types.js").Metric} Metric
- * @typedef {import("../shared/types.js").Probe} Probe
  */
 
 const PAUSE = 3000; // milliseconds until a stream that broke off, or the list of trainings, is asked for again
@@ -35,25 +31,13 @@ class RunsPage {
     this.title = make("h2", { class: "run-title" });
     this.said = make("p", { class: "quiet" });
     this.curves = make("div", { class: "curves" });
-    this.slider = make("input", {
-      type: "range",
-      min: 0,
-      "aria-label": "Checkpoint",
-      oninput: () => this.choose(Number(this.slider.value)),
+    this.probe = new ProbeView((step) => {
+      studio.go({ step });
+      this.draw();
+      void this.showProbe().catch((error) => studio.status.fail(error));
     });
-    this.back = this.turner("◀", "Checkpoint before", -1);
-    this.on = this.turner("▶", "Checkpoint after", 1);
-    this.step = make("span", { class: "mono" });
-    this.readout = new Readout("probe-readout");
-    this.map = new HeatMap({
-      label: "Alignment at this checkpoint",
-      described: "probe-readout",
-      moved: () => this.read(),
-      pinned: () => undefined,
-    });
-    this.sentence = make("p", { class: "probe-text" });
-    this.probe = this.probeSection();
-    this.details = make("div", { class: "run" }, make("div", {}, this.title, this.said, this.curves), this.probe);
+    const training = make("div", {}, this.title, this.said, this.curves);
+    this.details = make("div", { class: "run" }, training, this.probe.element);
     this.element = make("div", { class: "runs" }, make("h1", { class: "unseen" }, "Runs"), this.list, this.details);
     /** @type {RunDetails | null} */
     this.run = null;
@@ -61,30 +45,10 @@ class RunsPage {
     this.drawn = new Map();
     /** @type {AbortController | null} */
     this.live = null;
-    /** @type {Map<string, Probe>} */
-    this.probes = new Map();
     this.listed = ""; // as it was told last
     this.isLost = false; // the server does not answer
     this.timer = window.setInterval(() => void this.listAgain(), PAUSE);
     this.keys = { "← →": { does: "checkpoint before, after (on the slider)", run: () => undefined } };
-  }
-
-  probeSection() {
-    return make(
-      "section",
-      { class: "probe", "aria-label": "One sentence over the training" },
-      make("h2", {}, "One sentence, as it forms"),
-      make("div", { class: "row" }, this.back, this.slider, this.on, this.step),
-      this.sentence,
-      this.map.element,
-      this.readout.element,
-    );
-  }
-
-  /** @param {string} sign @param {string} label @param {number} by */
-  turner(sign, label, by) {
-    const turn = () => this.choose(Number(this.slider.value) + by);
-    return make("button", { type: "button", class: "small", "aria-label": label, onclick: turn }, sign);
   }
 
   /** @param {Parts} parts */
@@ -102,7 +66,7 @@ class RunsPage {
         this.watch();
       }
       this.draw();
-      await this.showProbe(this.studio.parts()); // a checkpoint may have been chosen while the run was read
+      await this.showProbe(); // a checkpoint may have been chosen while the run was read
       return runs.length;
     });
     if (count === 0) this.studio.status.say("There are no runs yet; start one with `saccade train`.");
@@ -182,9 +146,15 @@ class RunsPage {
 
   /** A validation may have left another look at the sentence. @param {RunDetails} run */
   async readProbes(run) {
-    const wasLast = this.probeIndex(this.studio.parts()) === run.probes.length - 1;
+    const wasLast = this.probe.indexOf(run.probes, this.studio.parts().step) === run.probes.length - 1;
     run.probes = (await get(`/api/runs/${inPath(run.name)}`)).probes;
-    if (wasLast && run === this.run) await this.showProbe(this.studio.parts());
+    if (wasLast && run === this.run) await this.showProbe();
+  }
+
+  /** The sentence at the checkpoint that the address names. */
+  async showProbe() {
+    const { run } = this;
+    if (run) await this.probe.show(run, this.studio.parts().step);
   }
 
   draw() {
@@ -195,11 +165,11 @@ class RunsPage {
     const minutes = last?.seconds ? [`${number(last.seconds / 60, 1)} minutes`] : [];
     const progress = [run.task, stateOf(run), stepOf(last?.step ?? 0, run.steps), ...minutes];
     this.said.textContent = [...progress, ...speedOf(run.metrics)].join(" · ");
-    const marked = run.probes[this.probeIndex(this.studio.parts())] ?? 0;
+    const marked = run.probes[this.probe.indexOf(run.probes, this.studio.parts().step)] ?? 0;
     for (const [name, points] of seriesOf(run.metrics)) {
       let curve = this.drawn.get(name);
       if (!curve) {
-        curve = new Curve(name, (step) => this.chooseNear(step));
+        curve = new Curve(name, (step) => this.probe.chooseNear(step));
         this.drawn.set(name, curve);
       }
       curve.show(points, run.steps ?? 0, marked);
@@ -212,76 +182,6 @@ class RunsPage {
       this.curves.replaceChildren(...shown);
   }
 
-  // --- the sentence over the checkpoints ---
-
-  /** @param {Parts} parts */
-  probeIndex(parts) {
-    const probes = this.run?.probes ?? [];
-    const wanted = wholeNumber(parts.step, -1);
-    const place = probes.indexOf(wanted);
-    return place < 0 ? probes.length - 1 : place;
-  }
-
-  /** @param {number} step */
-  chooseNear(step) {
-    const probes = this.run?.probes ?? [];
-    const near = probes.reduce(
-      (best, one, place) => (Math.abs(one - step) < Math.abs(probes[best] - step) ? place : best),
-      0,
-    );
-    this.choose(near);
-  }
-
-  /** @param {number} place */
-  choose(place) {
-    const probes = this.run?.probes ?? [];
-    const kept = within(place, 0, probes.length - 1);
-    if (!probes.length) return;
-    this.studio.go({ step: kept === probes.length - 1 ? null : String(probes[kept]) });
-    this.draw();
-    void this.showProbe(this.studio.parts()).catch((error) => this.studio.status.fail(error));
-  }
-
-  /** @param {Parts} parts */
-  async showProbe(parts) {
-    const { run } = this;
-    reveal(this.probe, Boolean(run?.probes.length));
-    if (!run?.probes.length) return;
-    const place = this.probeIndex(parts);
-    this.slider.max = String(run.probes.length - 1);
-    this.slider.value = String(place);
-    this.back.disabled = place <= 0;
-    this.on.disabled = place >= run.probes.length - 1;
-    this.step.textContent = `step ${run.probes[place].toLocaleString("en")} · ${place + 1} of ${run.probes.length}`;
-    const key = `${run.name} ${run.probes[place]}`;
-    const probe = this.probes.get(key) ?? (await get(`/api/runs/${inPath(run.name)}/probes/${run.probes[place]}`));
-    this.probes.set(key, probe);
-    if (run !== this.run || this.slider.value !== String(place)) return;
-    this.drawProbe(probe);
-  }
-
-  /** @param {Probe} probe */
-  drawProbe(probe) {
-    this.sentence.textContent = probe.text;
-    const [rows, columns] = [probe.outputs, probe.inputs];
-    const weights = probe.weights ?? [];
-    reveal(this.map.element, weights.length > 0);
-    reveal(this.readout.element, weights.length > 0);
-    if (!weights.length) return;
-    const matrix = { rows: weights.length, columns: weights[0].length, values: Float64Array.from(weights.flat()) };
-    const before = this.map.drawn;
-    this.map.show(matrix, rows.map(visible), columns.map(visible), {
-      row: before?.row ?? 0,
-      column: before?.column ?? 0,
-    });
-    this.read();
-  }
-
-  read() {
-    const { drawn } = this.map;
-    if (drawn) this.readout.show(drawn.matrix, drawn.rows, drawn.columns, drawn.row, drawn.column);
-  }
-
   leave() {
     clearInterval(this.timer);
     this.live?.abort();
@@ -289,7 +189,7 @@ class RunsPage {
   }
 
   redraw() {
-    this.map.recolour();
+    this.probe.map.recolour();
     for (const curve of this.drawn.values()) curve.draw();
   }
 }

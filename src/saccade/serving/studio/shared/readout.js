@@ -34,6 +34,7 @@ export class Readout {
    */
   show(matrix, rows, columns, row, column, { isDifference = false, note = "" } = {}) {
     const weight = matrix.values[row * matrix.columns + column];
+    if (weight === undefined) return this.clear(); // an empty answer has no rows
     const word = (/** @type {string} */ label) => make("bdi", { title: label }, `«${shortened(visible(label))}»`);
     const place = make("small", {}, `row ${row}, column ${column}${note ? ` · ${note}` : ""}`);
     const value = make("b", { class: "mono" }, number(weight, 6));

@@ -18,6 +18,7 @@
  * @property {number} [which]  the one that is looked at
  * @property {string} layer  the attention that is shown first
  * @property {number | string} [head]  the head of it that is shown first
+ * @property {string[]} [left_out]  what the attentions that are shown lack of the model's
  * @property {Record<string, string[]>} [stacks]  self-attentions that follow each other: what a rollout is of
  * @property {Deciding[]} [deciding]  of a classifier
  * @property {string} [undecided]  why no words are told
@@ -36,15 +37,21 @@
  * @property {string} task
  * @property {string} [about]
  * @property {string} [kind]
+ * @property {{family: string, sizes: string, engine: string}} [made]  what it is, and what computes its answers
  * @property {any[]} examples
  * @property {boolean} streams
  * @property {boolean} has_attention
  * @property {Record<string, any>} options
  * @property {ModelInput} input
+ * @property {boolean} [writes]  whether it writes its answer token by token
  * @property {boolean} [reads]  whether it reads long texts without answering: what Map needs
  * @property {Record<string, any>} [defaults]
  * @property {{source: string, target: string}} [languages]
  * @property {string[]} words  the vocabularies whose words it has learned something of
+ *
+ * @typedef {{name: string, progress: number, steps: number | null, failure: string | null}} Pending  being trained
+ * @typedef {{token: string, candidates: {token: string, probability: number}[]}} Candidates  of one step
+ * @typedef {Record<string, Record<string, number | null>[]>} Measures  of each head, by attention
  *
  * @typedef {{rows: number, columns: number, values: Float32Array | Float64Array}} Matrix  row by row
  * @typedef {object} HeadPictures
@@ -105,6 +112,7 @@
  * @property {(parts: Record<string, string | null>, how?: "push" | "replace") => void} go  changes this page's address
  * @property {(page: string, parts: Parts) => void} open  goes to another page
  * @property {() => Parts} parts
+ * @property {() => Promise<Pending[]>} readModels  reads which models there are by now, and gives those to come
  *
  * @typedef {object} PageView
  * @property {(parts: Parts) => void | Promise<void>} show  makes the page say what the address says

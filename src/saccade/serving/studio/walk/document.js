@@ -63,6 +63,8 @@ export function edited(base, parts) {
   }
   if (parts.weights) made.weights = parts.weights;
   if (parts.mask) made.mask = readMask(parts.mask);
+  const temperature = Number(parts.temp);
+  if (temperature > 0 && Number.isFinite(temperature)) made.temperature = temperature;
   return made;
 }
 

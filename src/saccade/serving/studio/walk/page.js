@@ -1,12 +1,15 @@
-// Walk: self-attention number by number, every number to be changed, and everything below follows.
+// Walk: attention number by number on one screen, every number to be changed, and everything after it follows.
 
-import { Refused, get, inPath, isStopped, post } from "../shared/api.js";
-import { answerNames, editsOf, inputOf, optionsOf, readState, typedExamples } from "../ask/state.js";
-import { make, reveal, visible } from "../shared/dom.js";
+import { Refused, get, isStopped, post } from "../shared/api.js";
+import { make, reveal } from "../shared/dom.js";
+import { ArchitectureView } from "./architecture.js";
+import { arithmeticOf, pairStrips } from "./arithmetic.js";
+import { WalkChoices } from "./choices.js";
 import { edited, isAt, readEdits, withEdit, writeEdits, writeMask } from "./document.js";
+import { Flow } from "./flow.js";
 import { madeOf } from "./links.js";
-import { wholeNumber } from "../shared/address.js";
-import { keyName } from "../shared/names.js";
+import { softmaxBlock } from "./softmax.js";
+import { FROM_MODEL, NO_EDITS, WalkSource } from "./source.js";
 import { StepView } from "./step.js";
 
 /**
@@ -15,32 +18,9 @@ import { StepView } from "./step.js";
  * @typedef {import("../shared/types.js").PageView} PageView
  * @typedef {import("../shared/types.js").Walkthrough} Walkthrough
  * @typedef {import("../shared/types.js").WalkDocument} WalkDocument
- * @typedef {import("../shared/types.js").Look} Look
  */
 
-/** @type {Record<string, string>} */
-const TITLES = {
-  projection: "From inputs: three words, three matrices",
-  retrieval: "From queries, keys and values: three tokens",
-  retrieval4: "The same with a fourth token",
-  dictionary: "A dictionary: hard look-up",
-  additive: "The additive score",
-  heads: "Two heads, side by side and times W_O",
-  channels: "A softmax for each channel: heads of width 1",
-};
-const INTRO =
-  "Every word asks with its query, answers to its key, and gives its value. " +
-  "Change a number and watch how far its effect reaches.";
-const FROM_MODEL = "model";
-const CHOICES = {
-  score: ["dot", "scaled_dot", "cosine", "equal"],
-  weights: ["softmax", "relu", "sparsemax", "hard", "lookup"],
-  mask: ["none", "causal", "window:1", "by hand"],
-};
-const NO_EDITS = { e: null, mask: null, score: null, weights: null };
-/** What was changed on the page Ask before a head was taken from there. */
-const NO_CHANGES = { n: null, off: null, cut: null, swap: null };
-
+const POINT = "Point at a number to see what it is made of. Type, drag or use ↑ ↓ to change it.";
 /** @param {HTMLElement} place @param {Studio} studio @returns {PageView} */
 export function open(place, studio) {
   const page = new WalkPage(studio);
@@ -52,23 +32,25 @@ class WalkPage {
   /** @param {Studio} studio */
   constructor(studio) {
     this.studio = studio;
-    this.preset = make("select", { onchange: () => this.choosePreset() });
-    this.selects = Object.entries(CHOICES).map(([name, values]) => this.select(name, values));
-    this.reset = make(
-      "button",
-      { type: "button", class: "small", onclick: () => this.change(NO_EDITS, "push") },
-      "As it was",
-    );
-    const labelled = this.selects.map((select) => make("label", { class: "check" }, select.dataset.name ?? "", select));
-    this.text = make("input", { type: "text", size: 40, "aria-label": "The text that the model reads" });
-    this.changes = make("span", { class: "quiet" });
-    this.head = make("select", { "aria-label": "The head", onchange: () => this.chooseHead() });
-    this.source = this.makeSource();
-    const start = make("label", { class: "check" }, "start", this.preset);
-    const choices = make("div", { class: "row walk-choices" }, start, ...labelled, this.reset);
-    this.steps = make("div", { class: "steps-list" });
-    const above = [make("h1", {}, "Attention, number by number"), make("p", { class: "quiet intro" }, INTRO), choices];
-    this.element = make("div", { class: "walk" }, ...above, this.source, this.steps);
+    this.source = new WalkSource(studio, (parts) => this.change(parts, "push"));
+    this.choices = new WalkChoices(this.source.start, {
+      chosen: (name, value) => this.choose(name, value),
+      warmed: (temp) => this.change({ temp }),
+      coded: (isShown) => {
+        this.element.toggleAttribute("data-code", isShown);
+        this.flow.draw();
+      },
+      reset: () => this.change(NO_EDITS, "push"),
+    });
+    this.flow = new Flow();
+    this.said = make("p", { class: "arithmetic mono", role: "status" }, POINT);
+    this.strips = make("div", { class: "strips-place" });
+    this.panel = make("div", { class: "walk-panel", hidden: true });
+    this.architecture = new ArchitectureView((name, head) => this.source.takeHead(name, String(head)));
+    const title = make("h1", { class: "unseen" }, "Attention, number by number");
+    const read = make("div", { class: "walk-said" }, this.strips, this.said);
+    const above = [title, this.choices.element, this.source.element, this.architecture.element];
+    this.element = make("div", { class: "walk" }, ...above, this.flow.element, read, this.panel);
     /** @type {StepView[]} */
     this.views = [];
     /** @type {Record<string, WalkDocument> | null} */
@@ -79,6 +61,9 @@ class WalkPage {
     this.walk = null;
     this.origin = "";
     this.block = 0;
+    /** @type {HTMLElement | null} */
+    this.powers = null;
+    this.opened = ""; // the step whose numbers are in the panel
     /** @type {string | null} */
     this.accepted = null; // the changed numbers that the last walk was computed with
   }
@@ -91,39 +76,16 @@ class WalkPage {
     };
   }
 
-  /** @param {string} name @param {string[]} values */
-  select(name, values) {
-    const options = values.map((value) => make("option", { value }, value.replaceAll("_", " ")));
-    const select = make("select", { "data-name": name, "aria-label": name }, ...options);
-    select.addEventListener("change", () => this.choose(name, select.value));
-    return select;
-  }
-
-  makeSource() {
-    const form = make(
-      "form",
-      { class: "row from-model", hidden: true },
-      make("label", { class: "check" }, "text", this.text),
-      make("button", { class: "small" }, "Read"),
-      make("label", { class: "check" }, "head", this.head),
-      this.changes,
-    );
-    form.addEventListener("submit", (event) => {
-      event.preventDefault();
-      this.change({ ...NO_EDITS, ...NO_CHANGES, t: this.text.value, a: null, h: null }, "push");
-    });
-    return form;
-  }
-
   /** @param {Record<string, string | null>} parts @param {"push" | "replace"} [how] */
   change(parts, how = "replace") {
+    if ("x" in parts) this.block = 0;
     this.studio.go(parts, how);
     void this.follow(this.studio.parts());
   }
 
   /** @param {Parts} parts */
   async show(parts) {
-    for (const view of this.views) view.edited = ""; // whoever went back begins a new change
+    for (const view of this.views) view.forget(); // whoever went back begins a new change
     await this.follow(parts);
   }
 
@@ -131,26 +93,29 @@ class WalkPage {
   async follow(parts) {
     await this.studio.status.during("Walking", async (signal) => {
       this.presets ??= await get("/api/walkthroughs", signal);
-      this.showSource(parts); // also where the numbers are refused
+      this.source.show(parts, Object.keys(this.presets ?? {})); // also where the numbers are refused
       const isOther = await this.start(parts, signal).catch((error) => {
         if (!isStopped(error)) this.clear(); // what is shown is of something else
         throw error;
       });
       // the way out of a refusal too
-      reveal(this.reset, Boolean(parts.e || parts.mask || parts.score || parts.weights));
+      reveal(this.choices.reset, Object.keys(NO_EDITS).some((key) => parts[key]));
       const walk = await post("/api/walkthrough", edited(this.base, parts), signal).catch((error) => {
         if (error instanceof Refused) this.takeBack();
         throw error;
       });
       this.accepted = parts.e ?? null;
       this.draw(walk, parts, !isOther);
+      const model = parts.from === FROM_MODEL ? (this.studio.model()?.name ?? null) : null;
+      await this.architecture.show(model, this.source.key);
     });
   }
 
   /** No numbers, where those of another model or head would stand under its name. */
   clear() {
     [this.walk, this.views, this.origin] = [null, [], ""];
-    this.steps.replaceChildren();
+    this.flow.clear();
+    this.panel.replaceChildren();
   }
 
   /** A number that cannot be computed with goes back to what it was; the sentence says why. */
@@ -161,48 +126,37 @@ class WalkPage {
 
   /** Finds the numbers that the walk starts from. @param {Parts} parts @param {AbortSignal} signal */
   async start(parts, signal) {
-    const isModel = parts.from === FROM_MODEL;
-    const origin = isModel ? JSON.stringify([this.request(parts), parts.a, parts.h]) : (parts.x ?? "projection");
+    const origin = this.source.originOf(parts);
     const isOther = origin !== this.origin;
-    if (isOther)
-      this.base = isModel
-        ? await this.takeFromModel(parts, signal)
-        : (this.presets?.[origin] ?? this.presets?.projection ?? {});
+    if (isOther && parts.from === FROM_MODEL) [this.base, this.block] = await this.source.take(parts, signal);
+    else if (isOther) this.base = this.presets?.[origin] ?? this.presets?.projection ?? {};
+    if (isOther) this.opened = "";
     this.origin = origin;
     return isOther;
   }
 
-  /** The real numbers of a head. @param {Parts} parts @param {AbortSignal} signal @returns {Promise<WalkDocument>} */
-  async takeFromModel(parts, signal) {
-    const request = this.request(parts);
-    if (!request) throw new Refused("There is no model here; start one with `saccade serve RUN`.", 404);
-    /** @type {Look} */
-    const look = await post(`/api/models/${inPath(request.model)}/looks`, request.asked, signal);
-    const [name, head] = [parts.a ?? look.layer, Number(parts.h ?? look.head ?? 0)];
-    const heads = look.attentions.flatMap((one) =>
-      Array.from({ length: one.heads }, (_, number) => `${one.name}:${number}`),
-    );
-    this.head.replaceChildren(...heads.map((key) => make("option", { value: key }, `${keyName(key)} (${key})`)));
-    this.head.value = `${name}:${head}`;
-    this.block = chosenRow(look, name, parts);
-    return post(`/api/looks/${inPath(look.id ?? "")}/walk`, { name, head }, signal);
-  }
-
   /** @param {Walkthrough} walk @param {Parts} parts @param {boolean} mayGlow */
   draw(walk, parts, mayGlow) {
-    this.showSource(parts);
-    this.showChoices(walk);
+    this.source.show(parts, Object.keys(this.presets ?? {}));
     this.walk = walk;
     this.block = Math.min(this.block, walk.query_labels.length - 1);
-    const names = walk.steps.map((step) => step.name);
+    this.choices.show(walk, parts);
     const known = new Map(this.views.map((view) => [view.name, view]));
-    this.views = names.map((name) => known.get(name) ?? this.stepView());
+    this.views = walk.steps.map(({ name }) => known.get(name) ?? this.stepView());
     const edits = readEdits(parts);
-    walk.steps.forEach((step, place) => this.views[place].show(step, this.block, edits, mayGlow));
-    const shown = [...this.steps.children];
-    if (this.views.some((view, place) => shown[place] !== view.element) || shown.length !== this.views.length) {
-      this.steps.replaceChildren(...this.views.map((view) => view.element));
-    }
+    walk.steps.forEach((step, place) =>
+      this.views[place].show(step, this.block, edits, mayGlow, step.name === this.opened),
+    );
+    const powers = softmaxBlock(walk, this.block);
+    const blocks = this.views.map(({ name, element }) => ({ name, element }));
+    this.powers?.remove();
+    this.powers = powers;
+    this.flow.show(blocks);
+    if (powers) this.flow.columns[3].append(powers);
+    this.flow.draw();
+    const opened = this.views.find((view) => view.name === this.opened && view.isLarge);
+    this.panel.replaceChildren(...(opened ? [make("h2", {}, opened.title.textContent), opened.numbers.element] : []));
+    reveal(this.panel, opened !== undefined);
   }
 
   stepView() {
@@ -210,11 +164,14 @@ class WalkPage {
       edited: (name, place, value, isFirst) => {
         this.change({ e: withEdit(this.edits(), { name, place, value }) }, isFirst ? "push" : "replace");
       },
-      returned: (name, place) => this.keepEdits((one) => !isAt(one, name, place)),
+      returned: (name, place) => {
+        this.change({ e: writeEdits(this.edits().filter((one) => !isAt(one, name, place))) || null });
+      },
       masked: (row, column) => this.toggleMask(row, column),
       pointed: (name, row, column) => this.light(name, row, column),
       left: () => this.dim(),
-      block: (block) => this.chooseBlock(block),
+      block: (block) => this.again({ block }),
+      opened: (name) => this.again({ opened: name === this.opened ? "" : name }),
     });
   }
 
@@ -222,101 +179,26 @@ class WalkPage {
     return readEdits(this.studio.parts());
   }
 
-  /** @param {(edit: import("./document.js").Edit) => boolean} isKept */
-  keepEdits(isKept) {
-    this.change({ e: writeEdits(this.edits().filter(isKept)) || null });
-  }
-
-  /** Where the numbers come from. @param {Parts} parts */
-  showSource(parts) {
-    const isModel = parts.from === FROM_MODEL;
-    reveal(this.source, isModel);
-    if (isModel && document.activeElement !== this.text)
-      this.text.value = String(this.request(parts)?.typed ?? "");
-    this.changes.textContent = isModel ? answerNames(readState(parts)).join(" · ") : "";
-    this.showPresets(isModel ? FROM_MODEL : (parts.x ?? "projection"));
-  }
-
-  /** What the model is asked: the very question of the page Ask. @param {Parts} parts */
-  request(parts) {
-    const model = this.studio.model();
-    if (!model) return null;
-    const state = readState(parts);
-    const typed = parts.t ?? typedExamples(model)[0] ?? "";
-    const [input, options] = [inputOf(model, typed), optionsOf(model, state)];
-    const asked = { input, options, which: state.which, ...editsOf(state) };
-    return { model: model.name, typed, asked };
-  }
-
-  /** @param {string} chosen */
-  showPresets(chosen) {
-    const options = Object.keys(this.presets ?? {}).map((name) =>
-      make("option", { value: name }, TITLES[name] ?? name),
-    );
-    const model = this.studio.model();
-    if (model && model.input.kind !== "image")
-      options.push(
-        make("option", { value: FROM_MODEL }, `From the model ${visible(model.name)}: the real numbers of a head`),
-      );
-    this.preset.replaceChildren(...options);
-    this.preset.value = chosen;
-  }
-
-  /** @param {Walkthrough} walk */
-  showChoices(walk) {
-    const [score, weights, mask] = this.selects;
-    score.value = walk.score;
-    weights.value = walk.weights;
-    mask.value = walk.mask === "matrix" ? "by hand" : walk.mask;
-    if (!mask.value) mask.value = "none";
-  }
-
-  choosePreset() {
-    const { value } = this.preset;
-    const nothing = {
-      ...NO_EDITS,
-      ...NO_CHANGES,
-      x: null,
-      from: null,
-      t: null,
-      a: null,
-      h: null,
-      how: null,
-      seed: null,
-    };
-    this.block = 0;
-    this.change(value === FROM_MODEL ? { ...nothing, from: FROM_MODEL } : { ...nothing, x: value }, "push");
-  }
-
-  chooseHead() {
-    const place = this.head.value.lastIndexOf(":");
-    this.change(
-      { ...NO_EDITS, a: this.head.value.slice(0, place), h: this.head.value.slice(place + 1), t: this.text.value },
-      "push",
-    );
-  }
-
   /** @param {string} name @param {string} value */
   choose(name, value) {
     const lost = name === "score" && value !== "scaled_dot" ? "scaled" : ""; // a step that is no longer there
     const e = writeEdits(this.edits().filter((one) => one.name !== lost)) || null;
-    if (name !== "mask" || value !== "by hand") this.change({ [name]: value, e }, "push");
+    const temp = name === "score" && !value.includes("dot") ? null : (this.studio.parts().temp ?? null);
+    if (name !== "mask" || value !== "by hand") this.change({ [name]: value, e, temp }, "push");
     else this.change({ mask: writeMask(this.allowed()) }, "push");
   }
 
-  /** @param {number} block */
-  chooseBlock(block) {
-    this.block = block;
-    if (this.walk) this.walk.steps.forEach((step, place) => this.views[place].show(step, block, this.edits(), false));
+  /** The same walk, seen otherwise. @param {{block?: number, opened?: string}} seen */
+  again({ block = this.block, opened = this.opened }) {
+    [this.block, this.opened] = [block, opened];
+    if (this.walk) this.draw(this.walk, this.studio.parts(), false);
   }
 
   /** The mask as it is now. @returns {boolean[][]} */
   allowed() {
-    const masked = this.walk?.steps.find((step) => step.name === "masked");
-    const weights = this.walk?.steps.find((step) => step.name === "weights");
-    return (
-      (masked ?? weights)?.values.map((row) => row.map((/** @type {number | null} */ value) => value !== null)) ?? []
-    );
+    const find = (/** @type {string} */ name) => this.walk?.steps.find((step) => step.name === name);
+    const rows = (find("masked") ?? find("weights"))?.values ?? [];
+    return rows.map((row) => row.map((/** @type {number | null} */ value) => value !== null));
   }
 
   /** @param {number} row @param {number} column */
@@ -330,9 +212,12 @@ class WalkPage {
   light(name, row, column) {
     this.dim();
     if (!this.walk) return;
-    for (const part of madeOf(this.walk.steps, name, row, column, this.block)) {
+    const { steps } = this.walk;
+    for (const part of madeOf(steps, name, row, column, this.block))
       this.views.find((view) => view.name === part.name)?.light(part.row, part.column);
-    }
+    this.said.textContent = arithmeticOf(steps, name, row, column, this.block);
+    const strips = pairStrips(steps, name, row, column);
+    this.strips.replaceChildren(...(strips ? [strips] : []));
   }
 
   dim() {
@@ -342,15 +227,4 @@ class WalkPage {
   redraw() {
     if (this.walk) this.draw(this.walk, this.studio.parts(), false);
   }
-}
-
-/**
- * The row that was chosen on the page Ask: of a word, that of its first piece.
- * @param {Look} look @param {string} name @param {Parts} parts
- */
-function chosenRow(look, name, parts) {
-  const axis = look.axes[look.attentions.find((one) => one.name === name)?.rows ?? ""];
-  const row = wholeNumber(parts.row, 0);
-  const token = parts.w === "1" && axis ? axis.words.indexOf(row) : row;
-  return axis && token >= 0 && token < axis.tokens.length ? token : 0;
 }

@@ -1,9 +1,9 @@
-// One step of the walk: its equation, its numbers, its line of code.
+// One step of the walk as a block: its equation and its numbers, or where they are many their colours, which open.
 
-import { make, named, number, shortened } from "../shared/dom.js";
-import { isAt } from "./document.js";
-import { DECIMALS, STEP, decimalsOf, drag, glow, isGiven, subscripts } from "./numbers.js";
-import { colourOf, isDarkInk } from "../shared/ramp.js";
+import { make, named, within } from "../shared/dom.js";
+import { picture } from "../shared/ramp.js";
+import { subscripts } from "./numbers.js";
+import { NumberTable } from "./table.js";
 
 /**
  * @typedef {import("../shared/types.js").Step} Step
@@ -17,11 +17,18 @@ import { colourOf, isDarkInk } from "../shared/ramp.js";
  * @property {(name: string, row: number, column: number) => void} pointed
  * @property {() => void} left
  * @property {(block: number) => void} block another query's weighted values
+ * @property {(name: string) => void} opened the numbers behind the colours are wanted, or no longer
  */
 
 /** Steps with a row for each query; that of the chosen one is marked. */
 const OF_QUERIES = new Set(["queries", "scores", "scaled", "biased", "masked", "weights", "sum", "output"]);
-const MANY = 10; // columns: more have the whole width, and two decimals
+const MOST = { rows: 6, columns: 5 }; // of a block that shows its numbers at once
+const SIDE = { width: 150, height: 76 }; // pixels of a block of colours
+
+/** @param {unknown[][]} values Whether there are more numbers than one reads at once. */
+function isLarge(values) {
+  return values.length > MOST.rows || (values[0]?.length ?? 0) > MOST.columns;
+}
 
 export class StepView {
   /** @param {StepListener} listener */
@@ -30,270 +37,112 @@ export class StepView {
     this.title = make("h2", {});
     this.equation = make("p", { class: "equation" });
     this.code = make("code", { class: "code" });
-    this.table = make("table", { class: "numbers" });
     this.chooser = make("select", {
       "aria-label": "The query whose weighted values are shown",
       hidden: true,
       onchange: () => listener.block(Number(this.chooser.value)),
     });
-    this.scroll = make("div", { class: "scroll", tabindex: "0", role: "region" }, this.table);
+    this.numbers = new NumberTable(listener);
+    this.colours = make("button", { type: "button", class: "colours", hidden: true });
+    this.colours.addEventListener("click", () => listener.opened(this.name));
+    this.colours.addEventListener("pointermove", (event) => this.onPointer(event));
+    this.colours.addEventListener("pointerleave", () => listener.left());
     this.note = make("small", {});
-    this.wrong = make("p", { class: "wrong", role: "status" }); // what cannot be computed with, and what can
-    this.element = make(
-      "section",
-      { class: "step" },
-      make("div", { class: "said" }, this.title, this.equation, this.note),
-      make("div", { class: "held" }, this.chooser, this.scroll, this.wrong),
-      this.code,
-    );
-    this.shape = "";
-    /** @type {HTMLElement[][]} */
-    this.cells = [];
-    /** @type {(number | null)[][]} */
-    this.values = []; // with what is being typed
-    /** @type {(number | null)[][]} */
-    this.before = []; // as they were shown last
+    const said = make("div", { class: "said" }, this.title, this.equation);
+    this.element = make("section", { class: "step" }, said, this.chooser, this.colours, this.note, this.code);
     this.name = "";
-    this.decimals = 0; // of numbers while they are not edited
-    /** @type {number | null} */
-    this.block = null; // the query, where each has its own numbers
-    /** @type {HTMLElement[]} */
-    this.notes = []; // at the ends of the rows
-    this.edited = ""; // the number that is being edited: row and column
-    this.table.addEventListener("pointerover", (event) => this.onPointer(event));
-    this.table.addEventListener("pointerleave", () => listener.left());
-    this.table.addEventListener("focusin", (event) => this.onPointer(event));
+    this.isLarge = false;
+    this.size = { rows: 1, columns: 1 };
   }
 
-  /** @param {Step} step @param {number} block @param {Edit[]} edits @param {boolean} mayGlow */
-  show(step, block, edits, mayGlow) {
+  /** A number that was being changed is no longer. */
+  forget() {
+    this.numbers.edited = "";
+  }
+
+  /**
+   * @param {Step} step @param {number} block @param {Edit[]} edits @param {boolean} mayGlow
+   * @param {boolean} isOpen its numbers are shown elsewhere, in the panel
+   */
+  show(step, block, edits, mayGlow, isOpen) {
     const isBlocked = step.block_labels.length > 0;
     const values = /** @type {(number | null)[][]} */ (isBlocked ? step.values[block] : step.values);
     this.name = step.name;
-    this.block = isBlocked ? block : null;
     this.element.dataset.step = step.name;
     this.title.textContent = step.title;
     this.equation.replaceChildren(...subscripts(step.equation));
     this.code.textContent = step.code;
-    this.scroll.setAttribute("aria-label", `${step.title}, ${values.length} by ${values[0]?.length ?? 0} numbers`);
-    const hint = step.name === "masked" ? " · click a number to forbid or allow it" : " · type, drag, or ↑ ↓";
-    this.note.textContent = `${values.length} × ${values[0]?.length ?? 0}${hint}`;
-    this.wrong.textContent = "";
-    this.chooser.toggleAttribute("hidden", !isBlocked);
-    if (isBlocked) {
-      this.chooser.replaceChildren(
-        ...step.block_labels.map((label, place) => make("option", { value: place }, `of the query «${named(label)}»`)),
-      );
-      this.chooser.value = String(block);
+    this.isLarge = isLarge(values);
+    this.size = { rows: values.length, columns: values[0]?.length ?? 0 };
+    this.showChooser(step, isBlocked ? block : null);
+    const { rows, columns } = this.size;
+    this.note.textContent = this.isLarge ? `${rows} × ${columns}` : "";
+    this.colours.toggleAttribute("hidden", !this.isLarge);
+    if (this.isLarge) this.drawColours(step, values, isOpen);
+    const hasNumbers = !this.isLarge || isOpen;
+    if (hasNumbers) {
+      this.numbers.show(step, values, isBlocked ? block : null, edits, mayGlow);
+      this.numbers.choose(OF_QUERIES.has(step.name) ? block : null);
     }
-    const shape = JSON.stringify([step.name, isGiven(step), step.row_labels, step.column_labels]);
-    const isNew = shape !== this.shape;
-    if (isNew) this.build(step, values);
-    this.shape = shape;
-    const isWide = (values[0]?.length ?? 0) > MANY; // all columns are to be seen
-    this.element.toggleAttribute("data-wide", isWide);
-    this.decimals = Math.min(decimalsOf(step, values), isWide ? 2 : DECIMALS);
-    this.fill(step, values, mayGlow && !isNew);
-    this.mark(step, edits);
-    this.values = structuredClone(values);
-    this.before = structuredClone(values);
-    [...(this.table.tBodies[0]?.rows ?? [])].forEach((row, place) =>
-      row.toggleAttribute("data-chosen", OF_QUERIES.has(step.name) && place === block),
+    if (!this.isLarge && this.numbers.element.parentElement !== this.element) this.note.before(this.numbers.element);
+    if (this.isLarge && this.numbers.element.parentElement === this.element) this.numbers.element.remove();
+  }
+
+  /** @param {Step} step @param {number | null} block */
+  showChooser(step, block) {
+    this.chooser.toggleAttribute("hidden", block === null);
+    if (block === null) return;
+    const options = step.block_labels.map((label, place) =>
+      make("option", { value: place }, `of the query «${named(label)}»`),
     );
+    this.chooser.replaceChildren(...options);
+    this.chooser.value = String(block);
   }
 
-  /** @param {Step} step @param {(number | null)[][]} values */
-  build(step, values) {
-    const head = make(
-      "tr",
-      {},
-      make("td", {}),
-      ...step.column_labels.map((label) => make("th", { scope: "col" }, make("bdi", {}, named(label)))),
-    );
-    this.cells = values.map((row, at) => row.map((_, place) => this.cell(step, at, place)));
-    this.notes = values.map(() => make("td", { class: "row-note" }));
-    const rows = this.cells.map((cells, row) => {
-      const entries = cells.map((cell, column) => make("td", { "data-row": row, "data-column": column }, cell));
-      return make(
-        "tr",
-        {},
-        make("th", { scope: "row" }, make("bdi", {}, named(step.row_labels[row] ?? ""))),
-        ...entries,
-        ...(step.name === "weights" ? [this.notes[row]] : []),
-      );
-    });
-    this.table.replaceChildren(
-      make("caption", { class: "unseen" }, step.title),
-      make("thead", {}, head),
-      make("tbody", {}, ...rows),
-    );
+  /** @param {Step} step @param {(number | null)[][]} values @param {boolean} isOpen */
+  drawColours(step, values, isOpen) {
+    const { rows, columns } = this.size;
+    const flat = Float64Array.from(values.flat(), (value) => value ?? 0);
+    const isWeights = step.name.startsWith("weights");
+    const most = isWeights ? 1 : flat.reduce((best, value) => Math.max(best, Math.abs(value)), 1e-9);
+    const scale = Math.min(SIDE.width / columns, SIDE.height / rows, 22);
+    const drawn = picture({ rows, columns, values: flat }, { isDifference: !isWeights, most });
+    drawn.style.width = `${Math.max(24, columns * scale)}px`;
+    drawn.style.height = `${Math.max(16, rows * scale)}px`;
+    this.colours.replaceChildren(drawn);
+    this.colours.setAttribute("aria-label", `${step.title}: ${isOpen ? "close" : "open"} its numbers`);
+    this.colours.setAttribute("aria-expanded", String(isOpen));
   }
 
-  /** @param {Step} step @param {number} row @param {number} column @returns {HTMLElement} */
-  cell(step, row, column) {
-    const label = `${step.title}, row ${step.row_labels[row]}, column ${step.column_labels[column]}`;
-    if (step.name !== "masked") {
-      const input = make("input", {
-        type: "text",
-        inputmode: "decimal",
-        class: `${isGiven(step) ? "given" : "computed"} mono`,
-        "aria-label": label,
-        size: 5,
-      });
-      input.addEventListener("input", () => this.typed(input, row, column));
-      input.addEventListener("focus", () => {
-        input.value = String(this.values[row][column]);
-        input.select(); // so that typing replaces all of its digits
-      });
-      input.addEventListener("blur", () => this.left(input, row, column));
-      input.addEventListener("keydown", (event) => this.stepped(event, input, row, column));
-      drag(
-        input,
-        () => this.values[row][column] ?? 0,
-        (value) => this.set(input, row, column, value),
-      );
-      return input;
-    }
-    const button = make("button", { type: "button", class: "mono", onclick: () => this.listener.masked(row, column) });
-    button.dataset.label = label;
-    return button;
-  }
-
-  /** @param {HTMLInputElement} input @param {number} row @param {number} column */
-  typed(input, row, column) {
-    const value = Number(input.value.replace("−", "-").replace(",", "."));
-    const isNumber = input.value.trim() !== "" && Number.isFinite(value);
-    input.toggleAttribute("data-wrong", !isNumber);
-    const text = input.value.trim() ? `«${shortened(input.value)}»` : "An empty cell";
-    const kept = number(this.values[row][column] ?? 0, this.decimals);
-    const said = `${text} is not a number; write one such as 2, −0.5 or 1e3, or ${kept} stays.`;
-    this.wrong.textContent = isNumber ? "" : said;
-    if (isNumber) this.tell(row, column, value);
-  }
-
-  /** @param {number} row @param {number} column @param {number} value */
-  tell(row, column, value) {
-    const key = `${row} ${column}`;
-    const isFirst = key !== this.edited;
-    this.edited = key;
-    this.values[row][column] = value;
-    this.listener.edited(this.name, this.place(row, column), value, isFirst);
-  }
-
-  /**
-   * The number as it is, in the place of what was typed; the sentence stays that says what was wrong with that.
-   * @param {HTMLInputElement} input @param {number} row @param {number} column
-   */
-  putBack(input, row, column) {
-    input.removeAttribute("data-wrong");
-    input.value = number(this.values[row][column] ?? 0, this.decimals);
-  }
-
-  /** @param {HTMLInputElement} input @param {number} row @param {number} column */
-  left(input, row, column) {
-    this.edited = "";
-    this.putBack(input, row, column);
-  }
-
-  /** @param {KeyboardEvent} event @param {HTMLInputElement} input @param {number} row @param {number} column */
-  stepped(event, input, row, column) {
-    if (event.key === "Escape") this.wrong.textContent = "";
-    if (event.key === "Escape" || (event.key === "Enter" && input.hasAttribute("data-wrong"))) {
-      this.left(input, row, column);
-      input.select();
-    }
-    const by = { ArrowUp: STEP, ArrowDown: -STEP }[event.key];
-    if (by === undefined || event.altKey) return;
-    event.preventDefault();
-    this.set(input, row, column, (this.values[row][column] ?? 0) + by * (event.shiftKey ? 10 : 1));
-  }
-
-  /** @param {HTMLInputElement} input @param {number} row @param {number} column @param {number} value */
-  set(input, row, column, value) {
-    const next = Number(value.toFixed(6)); // sums of tenths have long tails
-    input.value = String(next);
-    this.wrong.textContent = "";
-    this.tell(row, column, next);
-  }
-
-  /** @param {number} row @param {number} column */
-  place(row, column) {
-    return this.block === null ? [row, column] : [this.block, row, column];
-  }
-
-  /**
-   * Shows which numbers were changed, each with a way back, and what follows for its row.
-   * @param {Step} step @param {Edit[]} edits
-   */
-  mark(step, edits) {
-    this.notes.forEach((note, row) => (note.textContent = step.row_notes[row] ?? ""));
-    this.cells.forEach((cells, row) =>
-      cells.forEach((cell, column) => {
-        const frame = /** @type {HTMLElement} */ (cell.parentElement);
-        const isChanged = edits.some((edit) => isAt(edit, step.name, this.place(row, column)));
-        if (isChanged === frame.hasAttribute("data-changed")) return;
-        frame.toggleAttribute("data-changed", isChanged);
-        if (isChanged) frame.append(this.backButton(step, row, column, cell));
-        else frame.querySelector(".back")?.remove();
-      }),
-    );
-  }
-
-  /** @param {Step} step @param {number} row @param {number} column @param {HTMLElement} cell */
-  backButton(step, row, column, cell) {
-    const label = `Put back row ${step.row_labels[row]}, column ${step.column_labels[column]} of ${step.title}`;
-    const back = () => {
-      cell.focus(); // the button goes
-      this.listener.returned(this.name, this.place(row, column));
-    };
-    return make(
-      "button",
-      { type: "button", class: "back", "aria-label": label, title: "Put back", onclick: back },
-      "↺",
-    );
-  }
-
-  /** @param {Step} step @param {(number | null)[][]} values @param {boolean} mayGlow */
-  fill(step, values, mayGlow) {
-    values.forEach((row, at) =>
-      row.forEach((value, place) => {
-        const cell = this.cells[at][place];
-        const frame = /** @type {HTMLElement} */ (cell.parentElement);
-        if (cell instanceof HTMLInputElement) {
-          if (document.activeElement !== cell || Number(cell.value) !== value)
-            cell.value = number(value ?? 0, this.decimals);
-          cell.removeAttribute("data-wrong");
-        } else cell.textContent = value === null ? "−∞" : number(value, this.decimals);
-        if (cell.dataset.label) cell.setAttribute("aria-label", `${cell.dataset.label}: ${cell.textContent}`);
-        frame.title = value === null ? "masked" : String(value);
-        if (step.name === "weights" && value !== null) {
-          frame.style.backgroundColor = colourOf(value);
-          frame.toggleAttribute("data-ink", isDarkInk(value));
-        }
-        if (mayGlow && this.before[at]?.[place] !== value) glow(frame);
-      }),
-    );
-  }
-
-  /** @param {Event} event */
+  /** @param {PointerEvent} event */
   onPointer(event) {
-    const frame = /** @type {Element} */ (event.target).closest("td[data-row]");
-    if (frame instanceof HTMLElement)
-      this.listener.pointed(this.name, Number(frame.dataset.row), Number(frame.dataset.column));
+    const drawn = this.colours.querySelector("canvas");
+    if (!drawn) return;
+    const frame = drawn.getBoundingClientRect();
+    const { rows, columns } = this.size;
+    const row = within(Math.floor(((event.clientY - frame.top) / frame.height) * rows), 0, rows - 1);
+    const column = within(Math.floor(((event.clientX - frame.left) / frame.width) * columns), 0, columns - 1);
+    this.listener.pointed(this.name, row, column);
   }
 
   /** @param {number | null} row @param {number | null} column */
   light(row, column) {
-    this.cells.forEach((cells, at) =>
-      cells.forEach((cell, place) => {
-        const isLit = (row === null || row === at) && (column === null || column === place);
-        if (isLit) cell.parentElement?.setAttribute("data-lit", "");
-      }),
-    );
+    this.numbers.light(row, column);
+    const drawn = this.colours.querySelector("canvas");
+    if (!this.isLarge || !drawn) return;
+    const { rows, columns } = this.size;
+    const mark = make("span", { class: "lit", "data-row": row ?? "", "data-column": column ?? "" });
+    const [left, top] = [drawn.offsetLeft, drawn.offsetTop];
+    const [width, height] = [drawn.offsetWidth / columns, drawn.offsetHeight / rows];
+    mark.style.left = `${left + (column ?? 0) * width}px`;
+    mark.style.top = `${top + (row ?? 0) * height}px`;
+    mark.style.width = `${column === null ? drawn.offsetWidth : width}px`;
+    mark.style.height = `${row === null ? drawn.offsetHeight : height}px`;
+    this.colours.append(mark);
   }
 
   dim() {
-    for (const cell of this.table.querySelectorAll("[data-lit]")) cell.removeAttribute("data-lit");
+    this.numbers.dim();
+    for (const mark of this.colours.querySelectorAll(".lit")) mark.remove();
   }
 }
-

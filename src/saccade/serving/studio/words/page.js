@@ -11,7 +11,7 @@ import { Scatter } from "./scatter.js";
  * @typedef {{word: string, cosine: number}} Near
  * @typedef {{word: string, cosine: number, correlation: number}} Related
  * @typedef {{word: string, neighbours: Near[], other?: Related}} Found
- * @typedef {{words: import("./scatter.js").WordPoint[], share: number}} Plane
+ * @typedef {{words: import("./scatter.js").WordPoint[], share: number, telling: string}} Plane
  */
 
 // Frequent words that are on the map beside those that are asked for.
@@ -62,6 +62,7 @@ class WordsPage {
     this.isTyped = false; // something since then, which must not be written over
     /** @type {string[]} */
     this.frequent = [];
+    this.telling = ""; // the word to begin with
     this.keys = { "/": { does: "type a word", run: () => this.word.focus() } };
   }
 
@@ -106,8 +107,9 @@ class WordsPage {
         /** @type {Plane} */
         const plane = await get(`${base}/map?${query({ side: parts.side, others: OTHERS, fixed: 1 })}`, signal);
         [this.mapOf, this.frequent] = [key, plane.words.map((point) => point.word)];
+        this.telling = plane.telling;
       }
-      const word = parts.word ?? telling(this.frequent);
+      const word = parts.word ?? this.telling;
       if (!this.isTyped) [this.word.value, this.other.value] = [word, parts.other ?? ""];
       const asked = query({ word, other: parts.other, side: parts.side, neighbours: 12 });
       /** @type {Found | Refused} */
@@ -188,12 +190,6 @@ class WordsPage {
   redraw() {
     this.scatter.draw();
   }
-}
-
-/** A word to begin with: rather one with a meaning than one of grammar. @param {string[]} frequent */
-function telling(frequent) {
-  const spelt = frequent.filter((one) => /^\p{L}+$/u.test(one));
-  return [4, 3, 1].flatMap((least) => spelt.find((one) => one.length >= least) ?? [])[0] ?? frequent[0] ?? "";
 }
 
 /** What the server has against a word; anything else that goes wrong is thrown. @param {unknown} error */

@@ -8,11 +8,12 @@ import { styleColour } from "../shared/ramp.js";
 
 const PADDING = 34;
 const NEAR = 24; // pixels from the pointer
-const FONT = '13px system-ui, -apple-system, "Segoe UI", "Noto Sans", sans-serif';
+const SANS = 'system-ui, -apple-system, "Segoe UI", "Noto Sans", sans-serif';
 
 export class Scatter {
-  /** @param {(word: string) => void} chosen */
-  constructor(chosen) {
+  /** @param {(word: string) => void} chosen @param {number} [font] its size in pixels */
+  constructor(chosen, font = 13) {
+    this.font = font;
     this.canvas = make("canvas", {
       role: "img",
       "aria-label": "Words on a plane; the list beside says which are near",
@@ -65,7 +66,7 @@ export class Scatter {
     if (!width || !this.points.length) return;
     const context = sized(this.canvas, width, height);
     context.clearRect(0, 0, width, height);
-    context.font = FONT;
+    context.font = `${this.font}px ${SANS}`;
     context.textAlign = "center";
     const place = this.places();
     /** @type {{left: number, right: number, top: number, bottom: number}[]} */
@@ -80,7 +81,7 @@ export class Scatter {
       context.arc(x, y, rank ? 4 : 2.5, 0, 2 * Math.PI);
       context.fill();
       const half = context.measureText(visible(point.word)).width / 2;
-      const box = { left: x - half - 2, right: x + half + 2, top: y - 20, bottom: y - 5 };
+      const box = { left: x - half - 2, right: x + half + 2, top: y - 7 - this.font, bottom: y - 5 };
       const isFree = taken.every(
         (other) => box.left > other.right || box.right < other.left || box.top > other.bottom || box.bottom < other.top,
       );

@@ -1,0 +1,52 @@
+"""How good a translator of the built-in corpus is, by the length of the sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+from saccade.data.grammar import Example, generate
+from saccade.tasks.base.capabilities import TranslatesText
+from saccade.tasks.base.predictor import Predictor
+
+__all__ = ["BINS", "by_length", "can_be_measured", "sentences"]
+
+#: Sentences that are translated, and how many of them together.
+COUNT, AT_ONCE = 400, 50
+#: Words of a sentence, from and to.
+BINS = ((1, 5), (6, 7), (8, 9), (10, 11), (12, 99))
+
+
+def can_be_measured(predictor: Predictor) -> bool:
+    return isinstance(predictor, TranslatesText) and predictor.bundle.data.get("builtin") == "grammar"
+
+
+@cache
+def sentences() -> tuple[Example, ...]:
+    """Sentences that no training has seen, the shortest first."""
+    return tuple(sorted(generate(COUNT, seed=23, split="test"), key=lambda one: (len(one.source), one.source)))
+
+
+def by_length(predictor: Predictor) -> Iterator[dict[str, Any]]:
+    """Translate the sentences; yield BLEU and how many are exactly right, for each range of lengths."""
+    assert isinstance(predictor, TranslatesText)
+    every, answers = sentences(), []
+    for start in range(0, COUNT, AT_ONCE):
+        some = [one.source_text for one in every[start : start + AT_ONCE]]
+        answers += [answer.text for answer in predictor.predict(some, beam=1)]
+        yield {"done": len(answers), "of": COUNT}
+    bleu, bins = predictor.metrics()["BLEU"], []
+    for low, high in BINS:
+        pairs = [
+            (answer, one.target_text)
+            for one, answer in zip(every, answers, strict=True)
+            if low <= len(one.source) <= high
+        ]
+        if pairs:
+            score = bleu.corpus_score([answer for answer, _ in pairs], [[truth for _, truth in pairs]]).score
+            right = sum(answer == truth for answer, truth in pairs)
+            bins.append({"from": low, "to": high, "bleu": score, "right": right, "of": len(pairs)})
+    longest = every[-1]
+    told = {"sentence": longest.source_text, "reference": longest.target_text, "answer": answers[-1]}
+    yield {"bins": bins, **told}

@@ -1,0 +1,90 @@
+"""What the scenes of Learn show: numbers of the library that need no model, and small models to train."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import StreamingResponse
+from starlette.responses import Response
+
+from saccade.attention import Sinusoidal
+from saccade.recurrent import gradient_flow
+from saccade.serving.computation import wait_for
+from saccade.serving.http.events import EVENTS, event_stream
+from saccade.serving.http.refusals import Refused
+from saccade.serving.http.strict import StrictRoute
+from saccade.serving.lengths import by_length, can_be_measured
+from saccade.serving.lessons import describe_lessons, train_lesson
+from saccade.serving.looks import finite
+from saccade.serving.state import state_of
+
+__all__ = ["router"]
+
+router = APIRouter(prefix="/api/learn", route_class=StrictRoute, tags=["learn"])
+
+#: Numbers of a recurrent network that are shown at most, along both sides.
+MOST_STEPS, MOST_WIDTH = 100, 64
+
+
+@router.get("/recurrent")
+async def recurrent(
+    request: Request,
+    cell: Literal["rnn", "lstm", "gru", "mut1", "mut2", "mut3"] = "rnn",
+    steps: Annotated[int, Query(ge=1, le=MOST_STEPS)] = 24,
+    width: Annotated[int, Query(ge=1, le=MOST_WIDTH)] = 12,
+    spectral_radius: Annotated[float, Query(ge=0, le=4)] = 1.0,
+    seed: Annotated[int, Query(ge=0, lt=2**32)] = 0,
+) -> dict[str, Any]:
+    """A random recurrent network over random inputs: h after each step, and how much gradient reaches each step."""
+    work = state_of(request).pool.run(
+        lambda _: gradient_flow(cell, steps, spectral_radius=spectral_radius, width=width, input_scale=1.0, seed=seed)
+    )
+    flow = await wait_for(request, work)
+    found: dict[str, Any] = {"cell": flow.cell, "outputs": flow.outputs.tolist(), "gradient": flow.state.tolist()}
+    found["cell_path"] = None if flow.cell_path is None else flow.cell_path.tolist()
+    plain: dict[str, Any] = finite(found)
+    return plain
+
+
+@router.get("/positions", response_class=Response)
+def positions(
+    first: Annotated[int, Query(ge=0, le=10**6)] = 0,
+    count: Annotated[int, Query(ge=1, le=1024)] = 48,
+    width: Annotated[int, Query(ge=2, le=512, multiple_of=2)] = 64,
+) -> Response:
+    """The sinusoidal vectors of some positions, as float32, little endian, row by row."""
+    values = np.ascontiguousarray(Sinusoidal(width).table(first, count).float().numpy(), dtype="<f4")
+    headers = {"X-Rows": str(count), "X-Columns": str(width)}
+    return Response(values.tobytes(), media_type="application/octet-stream", headers=headers)
+
+
+@router.get("/lessons")
+def lessons(request: Request) -> dict[str, Any]:
+    """The small models that scenes need, with the minutes that their training takes."""
+    return describe_lessons(state_of(request).models)
+
+
+@router.post("/lessons/{name}", status_code=202)
+def train(request: Request, name: str) -> dict[str, str]:
+    """Train one of these models in the background; /api/models shows its progress, and then the model."""
+    state = state_of(request)
+    train_lesson(state.models, name, state.runs, alone=state.neighbours is None)
+    return {"name": name}
+
+
+@router.post("/lengths/{name}", response_class=StreamingResponse, responses=EVENTS)
+async def lengths(request: Request, name: str) -> StreamingResponse:
+    """How many held-out sentences of the built-in corpus a model translates exactly right, by their length."""
+    served = state_of(request).models[name]
+    if not can_be_measured(served.predictor):
+        raise Refused(400, f"The model {name} was not trained on the built-in corpus, whose sentences this needs.")
+
+    def measure(send: Any) -> Iterator[None]:
+        for record in by_length(served.predictor):
+            send(finite(record))
+            yield
+
+    return event_stream(served.batcher, measure)

@@ -1,0 +1,59 @@
+// While an answer is stepped through: the words that could have been written at this step, and how probable they were.
+
+import { get, inPath } from "../shared/api.js";
+import { make, percent, reveal, visible } from "../shared/dom.js";
+
+/**
+ * @typedef {import("../shared/types.js").Look} Look
+ * @typedef {import("../shared/types.js").Candidates} Candidate
+ */
+
+export class Candidates {
+  constructor() {
+    const label = { class: "next-words", "aria-label": "Candidates for this word", hidden: true };
+    this.element = make("ol", label);
+    /** @type {Map<string, Promise<Candidate[]>>} */
+    this.kept = new Map();
+    this.shows = 0;
+  }
+
+  /**
+   * @param {Look} look @param {number | null} token of the answer, counted from 0; null: nothing is stepped through
+   */
+  async show(look, token) {
+    this.shows += 1;
+    const mine = this.shows;
+    if (token === null || !look.id) return reveal(this.element, false);
+    /** @type {Promise<Candidate[]>} */
+    const known = this.kept.get(look.id) ?? get(`/api/looks/${inPath(look.id)}/candidates`);
+    this.kept.clear(); // those of one answer are enough
+    this.kept.set(look.id, known);
+    const step = (await known)[token];
+    if (mine !== this.shows) return undefined;
+    reveal(this.element, step !== undefined);
+    if (step) this.element.replaceChildren(...step.candidates.map((one) => item(one, step.token)));
+    return undefined;
+  }
+}
+
+/** @param {{token: string, probability: number}} candidate @param {string} written */
+function item({ token, probability }, written) {
+  const name = make("bdi", {}, visible(token.replace(/^\u2581(?=.)/, "")));
+  const said = make("span", { class: "mono" }, percent(probability));
+  const one = make("li", { "--share": String(probability) }, name, said);
+  one.toggleAttribute("data-written", token === written);
+  return one;
+}
+
+/**
+ * The first token of the word that is written at a step, among those of the answer.
+ * @param {Look} look @param {number} step so many words are written @param {number} first the row of the first word
+ */
+export function tokenOf(look, step, first) {
+  const writer = look.attentions.find((one) => one.kind === "causal");
+  if (!writer) return step - 1; // a token is a word
+  const { words } = look.axes[writer.rows];
+  const start = first + Number(Boolean(look.alignment)); // before a translation stands the start
+  const before = (/** @type {number} */ word) => words.filter((one) => (one ?? 0) < word).length;
+  return before(start + step - 1) - before(start);
+}
