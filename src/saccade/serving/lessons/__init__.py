@@ -34,7 +34,7 @@ class Lesson:
 LESSONS = {
     "demo": Lesson("a translator in which one link decides", 2, None),
     "one-vector": Lesson("a recurrent translator that remembers a sentence as one vector", 2, "one-vector.toml"),
-    "with-attention": Lesson("the same translator with attention", 2, "with-attention.toml"),
+    "with-attention": Lesson("the same translator with attention", 3, "with-attention.toml"),
     "digits": Lesson("a classifier of handwritten digits, cut into patches", 1, "digits.toml"),
 }
 
